@@ -1,0 +1,177 @@
+// The fabric: everything between this daemon and its neighbours.
+//
+//   Fabric ── Link (one a neighbour) ── Channel (numbers, acks, sends again; sans-I/O)
+//                    └── Rail (one TCP connection and its thread)
+//
+// The fabric keeps links up (dials with back-off, accepts, proves the key, beats
+// hearts), moves frames, and tells its listener what has arrived. It knows
+// nothing of collectives: data goes where a posted receive says.
+//
+// A neighbour is *up* from the first accepted connection until it is *lost*:
+// after a rail is gone for the grace period, at once when its daemon comes back
+// as another incarnation or refuses connections after a reset. In between, rails
+// may go and come; the channel sends again what was not acknowledged, and nobody
+// above notices more than a pause.
+//
+//   (unknown) ──proved, new session──▶ up ◀──rail back──┐
+//                                      │ └──rail gone──▶ grace
+//                                      │                   │ too long, refused, new incarnation
+//                                      └───────────────────┴──▶ lost ──▶ (unknown)
+//
+// Owner: Daemon. Thread: all calls and all callbacks on the engine thread, which
+// runs the io_context. Rail threads are the fabric's own and touch only memory
+// of posted receives and of frames being sent.
+// Memory: frames are copied up to wire::kEagerBytesMax (control: kControlBytesMax)
+// and referenced above; nothing is allocated for a frame once queues are warm.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <asio/io_context.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/types/node_id.h"
+#include "proto/types/operation_key.h"
+#include "proto/wire/frame.h"
+#include "proto/wire/hello.h"
+
+namespace mlxcomm::fabric {
+
+struct NodeIdentity {
+  NodeId id;
+  std::string name;
+  std::string software_version;
+  std::uint64_t incarnation = 0;
+};
+
+// A receive for kData frames of one step of one operation from one neighbour.
+// Chunks may arrive in any order and each is placed exactly once.
+struct PostedReceive {
+  OperationKey key;
+  std::uint16_t step = 0;
+  std::uint64_t bytes = 0;           // The step's range; > 0.
+  std::byte* destination = nullptr;  // Valid until OnWithdrawn or the last OnDataReceived.
+  // nullptr: the payload is read straight to the destination. Otherwise the
+  // payload is staged by the rail and given to `place` on the rail's thread.
+  void (*place)(const PostedReceive& receive, std::uint64_t offset, const std::byte* staged,
+                std::uint32_t bytes) = nullptr;
+  const std::byte* operand = nullptr;  // For `place`.
+  std::uint32_t place_arguments = 0;   // For `place`: data type and operator, packed by the owner.
+};
+
+class FabricListener {
+ public:
+  virtual ~FabricListener() = default;
+
+  // A new channel session: nothing of an earlier one is left.
+  virtual void OnNodeUp(const NodeIdentity& node) = 0;
+  // Everything that was sent, posted or referenced is gone by now: no rail
+  // thread touches any of it any more, and no further callback names it.
+  virtual void OnNodeLost(const NodeId& node, const absl::Status& why) = 0;
+
+  virtual void OnControl(const NodeId& node, std::span<const std::byte> message) = 0;
+  // Payload is valid only during the call.
+  virtual void OnEager(const NodeId& node, const wire::FrameHeader& header,
+                       std::span<const std::byte> payload) = 0;
+  virtual void OnGrant(const NodeId& node, const wire::FrameHeader& header) = 0;
+  virtual void OnCredit(const NodeId& node, const wire::FrameHeader& header) = 0;
+  // A kData frame has been placed by its posted receive.
+  virtual void OnDataReceived(const NodeId& node, const wire::FrameHeader& header) = 0;
+  // The payload of the kData frame sent with `cookie` will never be read again:
+  // acknowledged, or cancelled.
+  virtual void OnDataReleased(const NodeId& node, std::uint64_t cookie) = 0;
+  // After Withdraw: no rail touches the receives of this operation any more.
+  virtual void OnWithdrawn(const NodeId& node, const OperationKey& key) = 0;
+};
+
+struct FabricOptions {
+  NodeIdentity self;
+  std::string cluster;
+  std::vector<std::uint8_t> key;       // The cluster's; 32 bytes, empty when there are no peers.
+  std::vector<std::string> listen;     // "ADDRESS:PORT", "[ADDRESS]:PORT"; port 0: any.
+  std::vector<std::string> connect;    // "HOST:PORT".
+  std::uint64_t heartbeat_interval_ns = 500'000'000;
+  std::uint64_t heartbeat_timeout_ns = 2'000'000'000;
+  std::uint64_t grace_period_ns = 5'000'000'000;
+  std::uint64_t reset_grace_ns = 200'000'000;
+  std::uint64_t reconnect_delay_min_ns = 20'000'000;
+  std::uint64_t reconnect_delay_max_ns = 2'000'000'000;
+  std::uint32_t strangers_max = 32;    // Connections that have not proved the key, at once.
+  std::uint64_t greeting_timeout_ns = 2'000'000'000;
+};
+
+struct RailSnapshot {
+  std::string transport;  // "tcp"
+  std::string local_address;
+  std::string remote_address;
+  bool up = false;
+  std::uint64_t sent_bytes = 0;
+  std::uint64_t received_bytes = 0;
+  double sent_bytes_per_second = 0;
+  double received_bytes_per_second = 0;
+  std::uint64_t round_trip_ns = 0;
+};
+
+struct LinkSnapshot {
+  std::string peer;    // Node name, or the configured address while unknown.
+  NodeId peer_id;      // All zero while unknown.
+  std::string state;   // "up", "connecting", "grace", "lost"
+  std::string detail;  // For people.
+  std::vector<RailSnapshot> rails;
+};
+
+class Fabric {
+ public:
+  // Starts listening and dialing once the io_context runs. Errors: a listen
+  // address that cannot be parsed or bound, peers without a key.
+  static absl::StatusOr<std::unique_ptr<Fabric>> Create(asio::io_context& io,
+                                                        FabricOptions options,
+                                                        FabricListener& listener);
+  virtual ~Fabric() = default;  // Joins rail threads.
+
+  // True while the node is up or in grace.
+  virtual bool IsReachable(const NodeId& node) const = 0;
+
+  // Queues a numbered frame; the fabric fills in magic, sequence and
+  // acknowledged. kData: `payload` is referenced until OnDataReleased(cookie).
+  // Others: copied. Frames to one node arrive in the order of the calls.
+  // FAILED_PRECONDITION: the node is not reachable.
+  // RESOURCE_EXHAUSTED: more than frames_queued_max wait for it.
+  virtual absl::Status Send(const NodeId& node, const wire::FrameHeader& header,
+                            const std::byte* payload, std::uint64_t cookie) = 0;
+
+  // Must come before the grant that lets the neighbour send. The receive is
+  // forgotten by itself once all of its bytes have been placed.
+  virtual absl::Status PostReceive(const NodeId& node, const PostedReceive& receive) = 0;
+  // Forgets all receives of the operation; OnWithdrawn follows, always later.
+  // Frames that still arrive for it are read and dropped.
+  virtual void Withdraw(const NodeId& node, const OperationKey& key) = 0;
+  // kData frames of the operation that no rail is writing are sent as
+  // kCancelled; OnDataReleased follows for each frame as soon as it is free.
+  virtual void Cancel(const NodeId& node, const OperationKey& key) = 0;
+
+  // Rail events since the last call are handed to the listener. Returns how
+  // many. The engine calls it every turn while awake.
+  virtual std::size_t Poll() = 0;
+  // As RingConsumer: announces that the engine will sleep in the io_context;
+  // false: something has come in between. While announced, rails wake it.
+  virtual bool PrepareToSleep() = 0;
+  virtual void WakeUp() = 0;
+
+  virtual std::vector<LinkSnapshot> Snapshot() const = 0;
+  virtual std::uint64_t strangers_refused() const = 0;
+  // "127.0.0.1:40123" for each listening address, with the real port.
+  virtual std::vector<std::string> listening() const = 0;
+
+  // Orderly end: neighbours learn of it by the end of the connection; no new
+  // connections. Idempotent.
+  virtual void Stop() = 0;
+};
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,132 @@
+// Intake: the local processes of this node. It accepts them on the Unix socket,
+// checks who they are, gives each its arena, queue and doorbell, hands the
+// connection on to gRPC, and carries their submissions and completions.
+//
+//   connect ─credentials, hello─▶ session open ─doorbell EOF / process exit / garbage─▶ ended
+//                                                                       │
+//                                             ReleaseMemory() ◀─engine: nothing uses the arena
+//
+// Everything a client writes into shared memory is copied once and then checked:
+//   impossible (unknown kind or type, reserved bits, broken positions, too many in
+//   flight): the session ends, is logged and counted;
+//   wrong but possible (a range outside the arena, a peer that is not there): the
+//   operation is answered with INVALID_ARGUMENT and nothing else changes.
+//
+// Owner: Daemon. Thread: the engine thread, for calls and callbacks; Find() and
+// counters() from any thread. Memory: arenas and queues are the intake's until
+// ReleaseMemory(); no allocation for a submission or completion.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <sys/types.h>
+
+#include <asio/io_context.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/platform/file_descriptor.h"
+#include "proto/queue/hello.h"
+#include "proto/queue/layout.h"
+#include "proto/types/failure.h"
+
+namespace mlxcomm::intake {
+
+using SessionId = std::uint64_t;  // Never reused, never 0.
+
+struct Peer {
+  queue::ProcessRole role = queue::ProcessRole::kClient;
+  uid_t uid = 0;
+  gid_t gid = 0;
+  pid_t pid = 0;
+};
+
+// A submission whose fields are all within bounds: the pointers lie in the
+// session's arena. `input_bytes` and `output_bytes` are what the kind reads and
+// writes; all_gather's output is not checked here, for its size is the group's.
+struct Submission {
+  queue::SubmissionEntry entry;  // The copy.
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::uint64_t input_bytes = 0;
+  std::uint64_t output_bytes_available = 0;  // From output to the arena's end.
+};
+
+class IntakeListener {
+ public:
+  virtual ~IntakeListener() = default;
+  virtual void OnSessionOpened(SessionId session, const Peer& peer) = 0;
+  // The connection after the hello, for gRPC; its owner from here on.
+  virtual void OnConnection(SessionId session, platform::FileDescriptor connection) = 0;
+  virtual void OnSubmission(SessionId session, const Submission& submission) = 0;
+  // The process has gone, or its session was ended. Its memory stays mapped until
+  // ReleaseMemory(session). Called once for each opened session.
+  virtual void OnSessionEnded(SessionId session, const absl::Status& why) = 0;
+};
+
+struct IntakeOptions {
+  std::string socket_path;
+  std::uint32_t clients_max = 64;
+  std::uint64_t arena_bytes_max = 0;  // 0: the machine's memory.
+  std::uint64_t hello_timeout_ns = 2'000'000'000;
+  bool all_users = false;  // Else only root and the daemon's own user.
+};
+
+struct IntakeCounters {
+  std::uint64_t clients = 0;               // Open sessions of training processes.
+  std::uint64_t refused = 0;               // Bad hello, wrong user, limits.
+  std::uint64_t ended_for_garbage = 0;
+  std::uint64_t arena_bytes = 0;           // Address space given to open clients.
+};
+
+// What control needs to know of the session that calls it.
+struct SessionIdentity {
+  SessionId session = 0;
+  Peer peer;
+};
+
+class Intake {
+ public:
+  // Listens on the socket (made 0600, or 0666 with all_users; its folder is
+  // created where missing). ALREADY_EXISTS: another daemon answers there.
+  // A stale socket file is replaced.
+  static absl::StatusOr<std::unique_ptr<Intake>> Create(asio::io_context& io,
+                                                        IntakeOptions options,
+                                                        IntakeListener& listener);
+  virtual ~Intake() = default;  // Removes the socket file.
+
+  // Takes up to a fixed number of submissions from each queue and hands them to
+  // the listener. Returns how many there were.
+  virtual std::size_t Poll() = 0;
+  // Announces on all queues that the engine will sleep in the io_context; false:
+  // something has come in between. While announced, doorbells wake it.
+  virtual bool PrepareToSleep() = 0;
+  virtual void WakeUp() = 0;
+
+  // Publishes the end of an operation and rings the doorbell if the client
+  // sleeps. Nothing happens for a session that has ended.
+  virtual void Complete(SessionId session, std::uint64_t ticket, std::uint64_t group,
+                        const Failure& failure, bool group_failed) = 0;
+
+  // Ends a session: its doorbell and connection are closed; OnSessionEnded
+  // follows, always later.
+  virtual void End(SessionId session, const absl::Status& why) = 0;
+  // Unmaps an ended session's memory: nothing may touch it any more.
+  virtual void ReleaseMemory(SessionId session) = 0;
+
+  // The session that may use this token on this connection ("fd:N" of gRPC).
+  virtual std::optional<SessionIdentity> Find(std::string_view token,
+                                              std::string_view grpc_peer) const = 0;
+  virtual IntakeCounters counters() const = 0;
+
+  // No new processes; those that are connected stay.
+  virtual void StopAccepting() = 0;
+};
+
+}  // namespace mlxcomm::intake

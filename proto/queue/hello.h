@@ -1,0 +1,60 @@
+// The first bytes on the Unix socket between a local process and its daemon,
+// before the connection becomes a gRPC channel.
+//
+//   process                                daemon
+//   ClientHello ─────────────────────────▶ peer credentials, limits
+//            ◀───────────────────────────── DaemonHello + descriptors (SCM_RIGHTS)
+//   from here on the very same connection speaks gRPC
+//
+// Fixed sizes, so that neither side can swallow a byte of what follows. A
+// training process (role kClient) gets three descriptors, in this order: arena,
+// queue, doorbell. A tool (role kTool) gets one: a doorbell, which nobody rings,
+// so that its death is seen in the same way.
+//
+// The doorbell is one end of a stream socket pair. A byte on it wakes the other
+// side's sleeping consumer; end-of-file on it *is* the death of the other side,
+// which no eventfd could tell.
+//
+// Owner: none, plain values. Thread: any. Memory: none.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <type_traits>
+
+#include "proto/types/failure.h"
+
+namespace mlxcomm::queue {
+
+inline constexpr std::uint64_t kClientHelloMagic = 0x6d6c78636f6d6d63;  // "mlxcommc"
+inline constexpr std::uint64_t kDaemonHelloMagic = 0x6d6c78636f6d6d64;  // "mlxcommd"
+inline constexpr std::uint32_t kHelloVersion = 1;
+inline constexpr int kClientDescriptors = 3;
+inline constexpr int kToolDescriptors = 1;
+inline constexpr std::size_t kTokenBytes = 16;
+// gRPC metadata key under which each call repeats the session's token.
+inline constexpr char kTokenMetadataKey[] = "mlxcomm-session-bin";
+
+enum class ProcessRole : std::uint32_t { kClient = 1, kTool = 2 };
+
+struct ClientHello {
+  std::uint64_t magic;
+  std::uint32_t version;
+  ProcessRole role;
+  std::uint64_t arena_bytes;  // Wanted; 0 = the daemon's default. kTool: 0.
+  std::uint64_t reserved;     // Zero.
+};
+static_assert(sizeof(ClientHello) == 32 && std::is_trivially_copyable_v<ClientHello>);
+
+struct DaemonHello {
+  std::uint64_t magic;
+  std::uint32_t version;            // The daemon's, also when it refuses.
+  FailureCode failure_code;         // 0: accepted.
+  std::uint8_t reserved[3];
+  std::uint64_t arena_bytes;        // Given; at most what was wanted.
+  std::array<std::uint8_t, kTokenBytes> token;
+  char message[216];                // Why it refuses, and what to do; NUL-terminated.
+};
+static_assert(sizeof(DaemonHello) == 256 && std::is_trivially_copyable_v<DaemonHello>);
+
+}  // namespace mlxcomm::queue

@@ -1,0 +1,93 @@
+// The shared memory between one client and its daemon, byte by byte.
+//
+//   queue segment:  [QueueHeader][submission entries ...][completion entries ...]
+//   arena segment:  the client's buffers; the client alone decides what lies where
+//
+// Both segments are made by the daemon and handed over in the hello (hello.h),
+// so neither side ever has to trust the other's idea of their size. Entries are
+// plain values in fixed 64-byte-aligned slots. Whoever reads a slot copies it
+// once, checks the copy, and uses only the copy: the other side may write to the
+// memory at any time.
+//
+// Owner: the daemon's session makes it, both map it. Thread: see ring.h.
+// Memory: offsets only, never pointers.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "proto/types/operation.h"
+
+namespace mlxcomm::queue {
+
+inline constexpr std::uint64_t kQueueMagic = 0x6d6c78636f6d6d71;  // "mlxcommq"
+inline constexpr std::uint32_t kQueueVersion = 1;
+inline constexpr std::size_t kSlotAlignment = 64;
+inline constexpr std::uint32_t kSubmissionSlots = 1024;  // Powers of two.
+inline constexpr std::uint32_t kCompletionSlots = 1024;
+inline constexpr std::size_t kMessageBytesMax = 472;
+
+// One operation, as submitted by one rank.
+struct alignas(kSlotAlignment) SubmissionEntry {
+  std::uint64_t ticket;          // The client's name for it; comes back in the completion.
+  std::uint64_t group;           // From AttachReply.
+  std::uint64_t input_offset;    // Bytes from the arena's start. Unused: 0 with count 0.
+  std::uint64_t output_offset;   // As input_offset; may equal it (in place).
+  std::uint64_t count;           // Elements of one rank's input (recv: of the output).
+  std::uint64_t timeout_ns;      // From when the daemon reads it; 0 = the daemon's default.
+  std::uint32_t peer_rank;       // send: destination; recv: source; otherwise 0.
+  std::uint32_t tag;             // send and recv; otherwise 0.
+  OperationKind kind;
+  DataType data_type;
+  ReduceOperator reduce_operator;
+  std::uint8_t reserved[5];      // Zero.
+};
+static_assert(sizeof(SubmissionEntry) == 64);
+static_assert(std::is_trivially_copyable_v<SubmissionEntry>);
+
+// The end of one operation. On success only the first cache line is touched.
+struct alignas(kSlotAlignment) CompletionEntry {
+  std::uint64_t ticket;
+  std::uint64_t group;
+  std::int32_t rank_at_fault;    // kNoRank where none can be named.
+  std::uint16_t message_bytes;   // <= kMessageBytesMax; UTF-8, no terminator.
+  std::uint8_t failure_code;     // FailureCode; 0 = success.
+  std::uint8_t group_failed;     // 1: the failure is latched for the whole group.
+  std::uint8_t reserved[16];
+  char message[kMessageBytesMax];
+};
+static_assert(sizeof(CompletionEntry) == 512);
+static_assert(std::is_trivially_copyable_v<CompletionEntry>);
+
+// Positions count entries since the start and never wrap (64 bits); the slot is
+// position % slots. Each line is written by one side only.
+struct alignas(kSlotAlignment) RingPositions {
+  alignas(kSlotAlignment) std::atomic<std::uint64_t> written;  // Producer.
+  alignas(kSlotAlignment) std::atomic<std::uint64_t> read;     // Consumer.
+  // Consumer: 1 while it sleeps, so that nobody rings for one who is awake.
+  alignas(kSlotAlignment) std::atomic<std::uint32_t> consumer_sleeps;
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(sizeof(RingPositions) == 192);
+
+struct alignas(kSlotAlignment) QueueHeader {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t submission_slots;
+  std::uint32_t completion_slots;
+  std::uint32_t reserved;
+  RingPositions submissions;
+  RingPositions completions;
+};
+
+inline constexpr std::size_t kSubmissionsOffset = 4096;
+inline constexpr std::size_t kCompletionsOffset =
+    kSubmissionsOffset + kSubmissionSlots * sizeof(SubmissionEntry);
+inline constexpr std::size_t kQueueSegmentBytes =
+    kCompletionsOffset + kCompletionSlots * sizeof(CompletionEntry);
+static_assert(sizeof(QueueHeader) <= kSubmissionsOffset);
+static_assert(kQueueSegmentBytes % 4096 == 0);
+
+}  // namespace mlxcomm::queue

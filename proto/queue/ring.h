@@ -1,0 +1,102 @@
+// One direction of the queue: a single-producer, single-consumer ring over
+// memory that the other process can write to at any time.
+//
+// Ordering. The producer writes the slot, then releases `written`; the consumer
+// acquires `written`, copies the slot, then releases `read`; the producer
+// acquires `read` before it reuses a slot. Sleeping is a store-load race on two
+// words (Dekker): the consumer stores consumer_sleeps=1 and then looks once more
+// at `written`; the producer stores `written` and then looks at consumer_sleeps.
+// A sequentially consistent fence between store and load on both sides makes
+// sure that at least one of them sees the other.
+//
+// Hostility. A position that the other side wrote is only ever used as a
+// difference to our own, and a difference above the number of slots is reported
+// as corruption; our own positions are kept in private memory.
+//
+// Owner: one Producer in one process, one Consumer in the other. Thread: one for
+// each view. Memory: views over a mapped queue segment, which must outlive them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+#include "proto/queue/layout.h"
+
+namespace mlxcomm::queue {
+
+enum class RingResult : std::uint8_t { kDone, kNothing, kCorrupt };
+
+template <typename Entry>
+class RingProducer {
+ public:
+  RingProducer(RingPositions* positions, Entry* slots, std::uint32_t slot_count)
+      : positions_(positions), slots_(slots), slot_count_(slot_count) {}
+
+  // kNothing: full. kCorrupt: the other side wrote an impossible position.
+  RingResult Push(const Entry& entry) {
+    const std::uint64_t read = positions_->read.load(std::memory_order_acquire);
+    const std::uint64_t used = written_ - read;
+    if (used > slot_count_) return RingResult::kCorrupt;
+    if (used == slot_count_) return RingResult::kNothing;
+    std::memcpy(&slots_[written_ % slot_count_], &entry, sizeof(Entry));
+    positions_->written.store(++written_, std::memory_order_release);
+    return RingResult::kDone;
+  }
+
+  // To be asked after Push: true when the consumer may be asleep, that is, when
+  // its doorbell has to be rung.
+  bool ConsumerSleeps() const {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return positions_->consumer_sleeps.load(std::memory_order_relaxed) != 0;
+  }
+
+ private:
+  RingPositions* positions_;
+  Entry* slots_;
+  std::uint32_t slot_count_;
+  std::uint64_t written_ = 0;
+};
+
+template <typename Entry>
+class RingConsumer {
+ public:
+  RingConsumer(RingPositions* positions, const Entry* slots, std::uint32_t slot_count)
+      : positions_(positions), slots_(slots), slot_count_(slot_count) {}
+
+  // Copies the next entry out; the slot may be overwritten from then on.
+  RingResult Pop(Entry& copy) {
+    const std::uint64_t available = Available();
+    if (available == 0) return RingResult::kNothing;
+    if (available > slot_count_) return RingResult::kCorrupt;
+    std::memcpy(&copy, &slots_[read_ % slot_count_], sizeof(Entry));
+    positions_->read.store(++read_, std::memory_order_release);
+    return RingResult::kDone;
+  }
+
+  // Announces sleep. False: something came in between, do not sleep.
+  bool PrepareToSleep() {
+    positions_->consumer_sleeps.store(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (Available() == 0) return true;
+    WakeUp();
+    return false;
+  }
+  void WakeUp() { positions_->consumer_sleeps.store(0, std::memory_order_relaxed); }
+
+ private:
+  std::uint64_t Available() const {
+    return positions_->written.load(std::memory_order_acquire) - read_;
+  }
+  RingPositions* positions_;
+  const Entry* slots_;
+  std::uint32_t slot_count_;
+  std::uint64_t read_ = 0;
+};
+
+using SubmissionProducer = RingProducer<SubmissionEntry>;
+using SubmissionConsumer = RingConsumer<SubmissionEntry>;
+using CompletionProducer = RingProducer<CompletionEntry>;
+using CompletionConsumer = RingConsumer<CompletionEntry>;
+
+}  // namespace mlxcomm::queue

@@ -1,0 +1,26 @@
+#include "proto/types/failure.h"
+
+namespace mlxcomm {
+
+std::string_view FailureCodeName(FailureCode code) {
+  switch (code) {
+    case FailureCode::kNone: return "OK";
+    case FailureCode::kInvalidArgument: return "INVALID_ARGUMENT";
+    case FailureCode::kMismatch: return "MISMATCH";
+    case FailureCode::kDeadlineExceeded: return "DEADLINE_EXCEEDED";
+    case FailureCode::kRankLost: return "RANK_LOST";
+    case FailureCode::kDaemonLost: return "DAEMON_LOST";
+    case FailureCode::kDaemonStopping: return "DAEMON_STOPPING";
+    case FailureCode::kResourceExhausted: return "RESOURCE_EXHAUSTED";
+    case FailureCode::kCancelled: return "CANCELLED";
+    case FailureCode::kAlreadyExists: return "ALREADY_EXISTS";
+    case FailureCode::kUnavailable: return "UNAVAILABLE";
+    case FailureCode::kPermissionDenied: return "PERMISSION_DENIED";
+    case FailureCode::kInternal: return "INTERNAL";
+  }
+  return "UNKNOWN";
+}
+
+bool IsValid(FailureCode code) { return FailureCodeName(code) != "UNKNOWN"; }
+
+}  // namespace mlxcomm

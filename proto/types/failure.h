@@ -1,0 +1,47 @@
+// Why an operation, a group or a session failed: a code for programs, the rank
+// at fault where there is one, and a sentence for people.
+//
+// The codes travel in completion entries, on rails and through the C interface
+// (mlxcomm.h repeats them; client/lib asserts that they agree).
+//
+// Owner: none, plain values. Thread: any. Memory: the message, at most
+// kFailureMessageBytesMax bytes once it enters a completion entry.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace mlxcomm {
+
+enum class FailureCode : std::uint8_t {
+  kNone = 0,
+  kInvalidArgument = 1,    // The caller's mistake; nothing else has changed.
+  kMismatch = 2,           // Ranks of a group called different things.
+  kDeadlineExceeded = 3,   // Somebody did not come in time; the message says who.
+  kRankLost = 4,           // A rank's process, daemon or last route has gone.
+  kDaemonLost = 5,         // The own daemon has gone. Found by the client itself.
+  kDaemonStopping = 6,     // The own daemon or a peer's was told to stop.
+  kResourceExhausted = 7,  // A limit was reached; the message has the figures.
+  kCancelled = 8,          // The caller gave up (Ctrl-C).
+  kAlreadyExists = 9,      // The rank is taken.
+  kUnavailable = 10,       // No daemon, or no link to a node that is needed.
+  kPermissionDenied = 11,  // The daemon does not serve this user.
+  kInternal = 12,          // Our own bug.
+};
+
+std::string_view FailureCodeName(FailureCode code);  // "MISMATCH"; total.
+bool IsValid(FailureCode code);
+
+inline constexpr std::int32_t kNoRank = -1;
+
+struct Failure {
+  FailureCode code = FailureCode::kNone;
+  std::int32_t rank = kNoRank;  // The rank at fault, where one can be named.
+  std::string message;
+
+  bool ok() const { return code == FailureCode::kNone; }
+  friend bool operator==(const Failure&, const Failure&) = default;
+};
+
+}  // namespace mlxcomm

@@ -1,0 +1,26 @@
+// A node's identity: random, made once, kept on the node's disk.
+//
+// Owner: none, a plain value. Thread: any. Memory: none.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace mlxcomm {
+
+struct NodeId {
+  std::array<std::uint8_t, 16> bytes{};
+
+  std::string ToString() const;  // 32 hexadecimal digits.
+  friend auto operator<=>(const NodeId&, const NodeId&) = default;
+
+  template <typename H>
+  friend H AbslHashValue(H state, const NodeId& id) {
+    return H::combine(std::move(state), id.bytes);
+  }
+};
+
+}  // namespace mlxcomm

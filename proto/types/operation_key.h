@@ -1,0 +1,34 @@
+// The name of one operation, the same on every node that takes part in it.
+//
+// Collectives are numbered in their group, sends and receives for each (source,
+// destination, tag): the n-th of each meet.
+//
+// Owner: none, a plain value. Thread: any. Memory: none.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <utility>
+
+namespace mlxcomm {
+
+inline constexpr std::uint32_t kEveryRank = 0xffffffff;
+
+struct OperationKey {
+  std::uint64_t group = 0;
+  std::uint64_t number = 0;
+  std::uint32_t source_rank = kEveryRank;       // kEveryRank: a collective.
+  std::uint32_t destination_rank = kEveryRank;
+  std::uint32_t tag = 0;
+
+  bool point_to_point() const { return source_rank != kEveryRank; }
+  friend auto operator<=>(const OperationKey&, const OperationKey&) = default;
+
+  template <typename H>
+  friend H AbslHashValue(H state, const OperationKey& key) {
+    return H::combine(std::move(state), key.group, key.number, key.source_rank,
+                      key.destination_rank, key.tag);
+  }
+};
+
+}  // namespace mlxcomm

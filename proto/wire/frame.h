@@ -1,0 +1,78 @@
+// What travels on a rail: an 80-byte header, then payload_bytes of payload.
+//
+// Little-endian, packed by hand-ordered fields, asserted. A rail is authenticated
+// before the first frame (hello.h), yet every field is checked: a frame that
+// breaks a bound takes the rail down.
+//
+// Numbered frames (sequence > 0) belong to the channel: delivered once and in
+// order, kept by the sender until acknowledged, sent again when a rail comes
+// back. Unnumbered ones (sequence 0) concern the rail alone.
+//
+//   type        numbered  payload           what it is
+//   kHeartbeat  no        0                 offset = sender's clock, ns
+//   kEcho       no        0                 offset = the heartbeat's clock, returned
+//   kAck        no        0                 carries `acknowledged` when nothing else does
+//   kControl    yes       PeerMessage       daemon to daemon
+//   kEager      yes       <= kEagerBytesMax data that needed no grant but one credit
+//   kData       yes       <= kChunkBytesMax data for a receive that was granted
+//   kGrant      yes       0                 the operation may be sent: its receives are posted
+//   kCredit     yes       0                 offset = eager frames of `group` that were consumed
+//   kCancelled  yes       0                 stands in for a data frame whose operation failed
+//
+// Owner: none, plain values. Thread: any. Memory: none.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace mlxcomm::wire {
+
+static_assert(std::endian::native == std::endian::little,
+              "headers are written as they lie in memory");
+
+inline constexpr std::uint32_t kFrameMagic = 0x46434c4d;  // "MLCF"
+inline constexpr std::uint32_t kEagerBytesMax = 16 * 1024;
+inline constexpr std::uint32_t kChunkBytesMax = 1024 * 1024;
+inline constexpr std::uint32_t kControlBytesMax = 256 * 1024;
+inline constexpr std::uint32_t kNoRankOnWire = 0xffffffff;
+
+enum class FrameType : std::uint8_t {
+  kHeartbeat = 1,
+  kEcho = 2,
+  kAck = 3,
+  kControl = 4,
+  kEager = 5,
+  kData = 6,
+  kGrant = 7,
+  kCredit = 8,
+  kCancelled = 9,
+};
+
+struct FrameHeader {
+  std::uint32_t magic = kFrameMagic;
+  FrameType type = FrameType::kHeartbeat;
+  std::uint8_t reserved = 0;
+  std::uint16_t step = 0;            // The plan's tag of the step; equal on both sides.
+  std::uint32_t payload_bytes = 0;
+  std::uint32_t reserved2 = 0;
+  std::uint64_t sequence = 0;
+  std::uint64_t acknowledged = 0;    // All sequences up to here have been received.
+  std::uint64_t group = 0;
+  std::uint64_t number = 0;          // The operation's number in its group or pair.
+  std::uint32_t source_rank = kNoRankOnWire;       // Point-to-point only.
+  std::uint32_t destination_rank = kNoRankOnWire;  // Point-to-point only.
+  std::uint32_t tag = 0;
+  std::uint32_t reserved3 = 0;
+  std::uint64_t offset = 0;          // Bytes from the start of the step's range.
+  std::uint64_t digest = 0;          // Of the operation's signature; 0 where none.
+};
+static_assert(sizeof(FrameHeader) == 80);
+static_assert(std::is_trivially_copyable_v<FrameHeader>);
+
+// True when every field is within its bound for its type; says nothing about
+// whether anybody asked for the frame.
+bool IsWellFormed(const FrameHeader& header);
+
+}  // namespace mlxcomm::wire
