@@ -1,8 +1,13 @@
 #include "proto/types/failure.h"
 
-namespace mlxcomm {
+#include <string_view>
 
-std::string_view FailureCodeName(FailureCode code) {
+namespace mlxcomm {
+namespace {
+constexpr std::string_view kUnknown = "UNKNOWN";
+}
+
+const char* FailureCodeName(FailureCode code) {
   switch (code) {
     case FailureCode::kNone: return "OK";
     case FailureCode::kInvalidArgument: return "INVALID_ARGUMENT";
@@ -18,9 +23,9 @@ std::string_view FailureCodeName(FailureCode code) {
     case FailureCode::kPermissionDenied: return "PERMISSION_DENIED";
     case FailureCode::kInternal: return "INTERNAL";
   }
-  return "UNKNOWN";
+  return kUnknown.data();
 }
 
-bool IsValid(FailureCode code) { return FailureCodeName(code) != "UNKNOWN"; }
+bool IsValid(FailureCode code) { return FailureCodeName(code) != kUnknown; }
 
 }  // namespace mlxcomm

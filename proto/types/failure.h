@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 namespace mlxcomm {
 
@@ -30,7 +29,7 @@ enum class FailureCode : std::uint8_t {
   kInternal = 12,          // Our own bug.
 };
 
-std::string_view FailureCodeName(FailureCode code);  // "MISMATCH"; total.
+const char* FailureCodeName(FailureCode code);  // "MISMATCH"; total.
 bool IsValid(FailureCode code);
 
 inline constexpr std::int32_t kNoRank = -1;

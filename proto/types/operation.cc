@@ -1,8 +1,13 @@
 #include "proto/types/operation.h"
 
-namespace mlxcomm {
+#include <string_view>
 
-std::string_view OperationKindName(OperationKind kind) {
+namespace mlxcomm {
+namespace {
+constexpr std::string_view kUnknown = "unknown";
+}
+
+const char* OperationKindName(OperationKind kind) {
   switch (kind) {
     case OperationKind::kAllReduce: return "all_reduce";
     case OperationKind::kAllGather: return "all_gather";
@@ -10,30 +15,30 @@ std::string_view OperationKindName(OperationKind kind) {
     case OperationKind::kReceive: return "recv";
     case OperationKind::kBarrier: return "barrier";
   }
-  return "unknown";
+  return kUnknown.data();
 }
 
-std::string_view DataTypeName(DataType type) {
+const char* DataTypeName(DataType type) {
   switch (type) {
     case DataType::kFloat32: return "float32";
     case DataType::kFloat16: return "float16";
     case DataType::kBfloat16: return "bfloat16";
     case DataType::kInt32: return "int32";
   }
-  return "unknown";
+  return kUnknown.data();
 }
 
-std::string_view ReduceOperatorName(ReduceOperator op) {
+const char* ReduceOperatorName(ReduceOperator op) {
   switch (op) {
     case ReduceOperator::kNone: return "none";
     case ReduceOperator::kSum: return "sum";
   }
-  return "unknown";
+  return kUnknown.data();
 }
 
-bool IsValid(OperationKind kind) { return OperationKindName(kind) != "unknown"; }
-bool IsValid(DataType type) { return DataTypeName(type) != "unknown"; }
-bool IsValid(ReduceOperator op) { return ReduceOperatorName(op) != "unknown"; }
+bool IsValid(OperationKind kind) { return OperationKindName(kind) != kUnknown; }
+bool IsValid(DataType type) { return DataTypeName(type) != kUnknown; }
+bool IsValid(ReduceOperator op) { return ReduceOperatorName(op) != kUnknown; }
 
 std::size_t DataTypeBytes(DataType type) {
   switch (type) {

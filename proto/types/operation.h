@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 namespace mlxcomm {
 
@@ -35,9 +34,9 @@ enum class ReduceOperator : std::uint8_t {
 };
 
 // Each Name() is total: a value from outside the enumeration gives "unknown".
-std::string_view OperationKindName(OperationKind kind);   // "all_reduce"
-std::string_view DataTypeName(DataType type);             // "float32"
-std::string_view ReduceOperatorName(ReduceOperator op);   // "sum", "none"
+const char* OperationKindName(OperationKind kind);  // "all_reduce"
+const char* DataTypeName(DataType type);            // "float32"
+const char* ReduceOperatorName(ReduceOperator op);  // "sum", "none"
 
 // False for numbers that another process made up.
 bool IsValid(OperationKind kind);

@@ -1,0 +1,90 @@
+// What the collective core asks of the world. The core calls nobody: each event
+// appends actions to an ActionQueue, and the engine carries them out in order.
+//
+// Owner: Collectives. Thread: engine. Memory: names memory, never touches it;
+// pointers stay valid until the action's answer (see each kind).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/collective/plan.h"
+#include "proto/types/failure.h"
+#include "proto/types/node_id.h"
+#include "proto/types/operation.h"
+#include "proto/types/operation_key.h"
+
+namespace mlxcomm::collective {
+
+using SessionId = std::uint64_t;
+
+// Outputs = the inputs combined (one input: copied), element by element.
+struct LocalWork {
+  DataType type = DataType::kFloat32;
+  ReduceOperator op = ReduceOperator::kNone;
+  std::uint64_t elements = 0;
+  bool beyond_cache = false;  // The whole step is larger than a cache.
+  std::uint32_t input_count = 0;
+  std::uint32_t output_count = 0;
+  std::array<const std::byte*, kLocalRanksMax> inputs{};
+  std::array<std::byte*, kLocalRanksMax> outputs{};
+};
+
+// What one rank called, for a FailureReport.
+struct RankCall {
+  std::uint32_t rank = 0;
+  bool called = false;
+  std::string call;  // "all_reduce sum float32[8192]"; empty where not called.
+};
+
+struct FailureReport {
+  std::uint64_t group = 0;
+  Failure cause;  // ok() in an answer to another node's report.
+  OperationKey operation;
+  std::vector<RankCall> calls;  // Of the sending node's ranks.
+};
+
+struct Action {
+  enum class Kind : std::uint8_t {
+    kSendEager,    // key, step, digest, node, source, bytes. Copied; needs no answer.
+    kSendData,     // + offset, cookie. Answer: OnDataReleased(node, cookie).
+    kSendGrant,    // key, step, digest, node.
+    kSendCredit,   // key.group, node, bytes = number of frames.
+    kPostReceive,  // key, step, node, bytes, destination; operand where it reduces.
+                   // Answer: OnData for each chunk.
+    kWithdraw,     // key, node. Answer: OnWithdrawn(node, key).
+    kCancel,       // key, node. Answers: OnDataReleased for what is still out.
+    kLocalWork,    // work, cookie. Answer: OnLocalWorkDone(cookie).
+    kComplete,     // session, ticket, key.group, failure, group_failed.
+    kReport,       // node, report: to the collective core there, OnReport.
+    kDetached,     // node, key.group, rank, bytes = collectives called.
+  };
+  Kind kind = Kind::kComplete;
+  bool group_failed = false;
+  std::uint16_t step = 0;
+  std::uint32_t rank = 0;
+  NodeId node;
+  OperationKey key;
+  std::uint64_t digest = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t cookie = 0;
+  const std::byte* source = nullptr;
+  const std::byte* operand = nullptr;
+  std::byte* destination = nullptr;
+  DataType type = DataType::kFloat32;
+  ReduceOperator op = ReduceOperator::kNone;
+  const LocalWork* work = nullptr;  // Valid until OnLocalWorkDone(cookie).
+  SessionId session = 0;
+  std::uint64_t ticket = 0;
+  Failure failure;
+  std::unique_ptr<FailureReport> report;
+};
+
+using ActionQueue = std::vector<Action>;
+
+}  // namespace mlxcomm::collective

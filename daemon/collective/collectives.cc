@@ -1,0 +1,143 @@
+#include "daemon/collective/collectives.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace mlxcomm::collective {
+
+bool Collectives::AddGroup(std::uint64_t group, const std::string& name,
+                           std::vector<Member> members) {
+  if (members.empty() || groups_.contains(group)) return false;
+  GroupLayout layout(std::move(members), self_);
+  const std::size_t local = layout.local_ranks().size();
+  if (local == 0 || local > kLocalRanksMax || layout.node_count() > kNodesMax) return false;
+  groups_.emplace(group, std::make_unique<Group>(group, name, std::move(layout), in_flight_,
+                                                 actions_));
+  return true;
+}
+
+std::vector<std::uint64_t> Collectives::RemoveGroupsThatAreOver() {
+  std::vector<std::uint64_t> removed;
+  for (const auto& [id, group] : groups_) {
+    if (group->over()) removed.push_back(id);
+  }
+  for (const std::uint64_t id : removed) groups_.erase(id);
+  return removed;
+}
+
+Group* Collectives::Find(std::uint64_t group) {
+  const auto found = groups_.find(group);
+  return found == groups_.end() ? nullptr : found->second.get();
+}
+
+void Collectives::Submit(std::uint64_t group, const Call& call, std::uint64_t now_ns) {
+  Group* const found = Find(group);
+  if (found != nullptr) return found->Submit(call, now_ns);
+  Action& action = actions_.emplace_back();
+  action.kind = Action::Kind::kComplete;
+  action.key.group = group;
+  action.session = call.session;
+  action.ticket = call.ticket;
+  action.failure = {FailureCode::kInvalidArgument, kNoRank,
+                    absl::StrCat("group ", group, " is not one of this process's groups")};
+}
+
+Collectives::Sender Collectives::FindSender(const NodeId& from, std::uint64_t group) {
+  Group* const found = Find(group);
+  if (found == nullptr) return {};
+  const int node = found->layout().IndexOf(from);
+  if (node < 0) return {found, found->layout().node_count()};
+  return {found, static_cast<std::uint16_t>(node)};
+}
+
+bool Collectives::OnGrant(const NodeId& from, const PeerFrame& frame, std::uint64_t now_ns) {
+  const Sender sender = FindSender(from, frame.key.group);
+  if (sender.group == nullptr) return true;
+  if (sender.node == sender.group->layout().node_count()) return false;
+  return sender.group->OnGrant(sender.node, frame, now_ns);
+}
+
+bool Collectives::OnEager(const NodeId& from, const PeerFrame& frame,
+                          std::span<const std::byte> payload, std::uint64_t now_ns) {
+  const Sender sender = FindSender(from, frame.key.group);
+  if (sender.group == nullptr) return true;
+  if (sender.node == sender.group->layout().node_count()) return false;
+  return sender.group->OnEager(sender.node, frame, payload, now_ns);
+}
+
+bool Collectives::OnData(const NodeId& from, const PeerFrame& frame, std::uint64_t now_ns) {
+  const Sender sender = FindSender(from, frame.key.group);
+  if (sender.group == nullptr) return true;
+  if (sender.node == sender.group->layout().node_count()) return false;
+  return sender.group->OnData(sender.node, frame, now_ns);
+}
+
+bool Collectives::OnCredit(const NodeId& from, std::uint64_t group, std::uint64_t frames) {
+  const Sender sender = FindSender(from, group);
+  if (sender.group == nullptr) return true;
+  if (sender.node == sender.group->layout().node_count()) return false;
+  return sender.group->OnCredit(sender.node, frames);
+}
+
+void Collectives::OnReport(const NodeId& from, const FailureReport& report,
+                           std::uint64_t now_ns) {
+  const Sender sender = FindSender(from, report.group);
+  if (sender.group == nullptr || sender.node == sender.group->layout().node_count()) return;
+  sender.group->OnReport(sender.node, report, now_ns);
+}
+
+void Collectives::OnDetached(const NodeId& from, std::uint64_t group, std::uint32_t rank,
+                             std::uint64_t collectives, std::uint64_t now_ns) {
+  const Sender sender = FindSender(from, group);
+  if (sender.group == nullptr || rank >= sender.group->layout().rank_count() ||
+      sender.group->layout().node_of(rank) != sender.node) {
+    return;
+  }
+  sender.group->OnRemoteRankDetached(rank, collectives, now_ns);
+}
+
+void Collectives::OnNodeLost(const NodeId& node, const std::string& why, std::uint64_t now_ns) {
+  for (const auto& [id, group] : groups_) {
+    const int index = group->layout().IndexOf(node);
+    if (index >= 0) group->OnNodeLost(static_cast<std::uint16_t>(index), why, now_ns);
+  }
+}
+
+void Collectives::OnDataReleased(std::uint64_t cookie, std::uint64_t now_ns) {
+  const InFlight::Entry entry = in_flight_.Find(cookie >> 32);
+  if (entry.group == nullptr) return;
+  entry.group->OnDataReleased(*entry.operation, static_cast<std::uint32_t>(cookie), now_ns);
+}
+
+void Collectives::OnLocalWorkDone(std::uint64_t cookie, std::uint64_t now_ns) {
+  const InFlight::WorkSlot& slot = in_flight_.Work(cookie);
+  const InFlight::Entry entry = in_flight_.Find(slot.operation);
+  const std::uint32_t step = slot.step;
+  const std::uint32_t chunk = slot.chunk;
+  in_flight_.FreeWork(cookie);
+  entry.group->OnLocalWorkDone(*entry.operation, step, chunk, now_ns);
+}
+
+void Collectives::OnWithdrawn(const NodeId& node, const OperationKey& key, std::uint64_t now_ns) {
+  const Sender sender = FindSender(node, key.group);
+  if (sender.group != nullptr) sender.group->OnWithdrawn(sender.node, key, now_ns);
+}
+
+void Collectives::OnTime(std::uint64_t now_ns) {
+  for (const auto& [id, group] : groups_) group->OnTime(now_ns);
+}
+
+std::uint64_t Collectives::NextDeadline() const {
+  std::uint64_t next = kNever;
+  for (const auto& [id, group] : groups_) next = std::min(next, group->NextDeadline());
+  return next;
+}
+
+bool Collectives::UsesSession(SessionId session) const {
+  return std::any_of(groups_.begin(), groups_.end(),
+                     [session](const auto& entry) { return entry.second->UsesSession(session); });
+}
+
+}  // namespace mlxcomm::collective

@@ -1,0 +1,81 @@
+// The collective core of one daemon: all groups, and the way from an event to the
+// group that it concerns.
+//
+//   events (calls, frames, answers, time) ─▶ Collectives ─▶ ActionQueue ─▶ engine
+//
+// Sans-I/O and deterministic: no sockets, threads, clocks or random numbers. The
+// engine hands in every event with the time, then carries out actions() in order,
+// until the queue is empty, and clears it.
+//
+// Owner: Engine. Thread: engine. Memory: allocates for new groups and while tables
+// grow to their largest; a warm operation allocates nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/collective/group.h"
+
+namespace mlxcomm::collective {
+
+class Collectives {
+ public:
+  explicit Collectives(const NodeId& self) : self_(self) {}
+
+  ActionQueue& actions() { return actions_; }
+
+  // False: the id is taken, or the layout has no local rank or more than
+  // kLocalRanksMax of them or kNodesMax nodes.
+  [[nodiscard]] bool AddGroup(std::uint64_t group, const std::string& name,
+                              std::vector<Member> members);
+  // Forgets groups that are over; returns their ids.
+  std::vector<std::uint64_t> RemoveGroupsThatAreOver();
+  Group* Find(std::uint64_t group);
+  template <typename Visitor>
+  void ForEach(Visitor visitor) const {
+    for (const auto& [id, group] : groups_) visitor(*group);
+  }
+
+  // A call on an unknown group is answered with INVALID_ARGUMENT.
+  void Submit(std::uint64_t group, const Call& call, std::uint64_t now_ns);
+
+  // Frames from a peer. A frame for a group that is gone is let go (true); false:
+  // a frame that no well-behaved daemon sends.
+  [[nodiscard]] bool OnGrant(const NodeId& from, const PeerFrame& frame, std::uint64_t now_ns);
+  [[nodiscard]] bool OnEager(const NodeId& from, const PeerFrame& frame,
+                             std::span<const std::byte> payload, std::uint64_t now_ns);
+  [[nodiscard]] bool OnData(const NodeId& from, const PeerFrame& frame, std::uint64_t now_ns);
+  [[nodiscard]] bool OnCredit(const NodeId& from, std::uint64_t group, std::uint64_t frames);
+  void OnReport(const NodeId& from, const FailureReport& report, std::uint64_t now_ns);
+  void OnDetached(const NodeId& from, std::uint64_t group, std::uint32_t rank,
+                  std::uint64_t collectives, std::uint64_t now_ns);
+  void OnNodeLost(const NodeId& node, const std::string& why, std::uint64_t now_ns);
+
+  // Answers to actions.
+  void OnDataReleased(std::uint64_t cookie, std::uint64_t now_ns);
+  void OnLocalWorkDone(std::uint64_t cookie, std::uint64_t now_ns);
+  void OnWithdrawn(const NodeId& node, const OperationKey& key, std::uint64_t now_ns);
+
+  void OnTime(std::uint64_t now_ns);
+  std::uint64_t NextDeadline() const;  // kNever: none.
+  bool UsesSession(SessionId session) const;
+
+ private:
+  struct Sender {
+    Group* group = nullptr;
+    std::uint16_t node = 0;
+  };
+  // Empty group: unknown group. A sender outside the group gives node_count().
+  Sender FindSender(const NodeId& from, std::uint64_t group);
+
+  NodeId self_;
+  InFlight in_flight_;
+  ActionQueue actions_;
+  absl::flat_hash_map<std::uint64_t, std::unique_ptr<Group>> groups_;
+};
+
+}  // namespace mlxcomm::collective

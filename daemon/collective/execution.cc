@@ -1,0 +1,375 @@
+#include "daemon/collective/execution.h"
+
+#include <algorithm>
+
+#include "absl/base/macros.h"
+
+namespace mlxcomm::collective {
+namespace {
+
+// Chunks of one step that may be done out of order: the width of done_mask.
+constexpr std::uint32_t kLocalWindow = 64;
+// Data frames of one step that may be unacknowledged: 4 MiB, above the
+// bandwidth-delay product of an 80 Gb/s cable with 400 us round trip.
+constexpr std::uint32_t kSendWindow = 16;
+// Steps above this do not fit a last-level cache: stores go past it.
+constexpr std::uint64_t kCacheBytes = 8 * 1024 * 1024;
+
+std::uint64_t ChunkOffset(std::uint32_t chunk) { return chunk * kChunkBytes; }
+std::uint64_t ChunkLength(std::uint64_t bytes, std::uint32_t chunk) {
+  return std::min(kChunkBytes, bytes - ChunkOffset(chunk));
+}
+
+}  // namespace
+
+void Execution::Begin(const Setting& setting, const std::vector<Buffers>& buffers) {
+  setting_ = setting;
+  digest_ = setting.signature.Digest();
+  buffers_ = buffers;
+  aborted_ = false;
+  under_way_ = 0;
+  withdrawals_.clear();
+  const std::size_t count = plan_.steps.size();
+  steps_open_ = count;
+  states_.assign(count, StepState{});
+  successor_begin_.assign(count + 2, 0);
+  for (std::size_t i = 0; i < count; ++i) {
+    states_[i].chunks = static_cast<std::uint32_t>(ChunkCount(plan_.steps[i].bytes));
+    for (const std::int32_t before : plan_.steps[i].after) {
+      if (before != Step::kNone) ++successor_begin_[static_cast<std::size_t>(before) + 2];
+    }
+  }
+  for (std::size_t i = 2; i < successor_begin_.size(); ++i) {
+    successor_begin_[i] += successor_begin_[i - 1];
+  }
+  successors_.resize(successor_begin_.back());
+  for (std::size_t i = 0; i < count; ++i) {
+    for (const std::int32_t before : plan_.steps[i].after) {
+      if (before == Step::kNone) continue;
+      successors_[successor_begin_[static_cast<std::size_t>(before) + 1]++] =
+          static_cast<std::uint32_t>(i);
+    }
+  }
+  for (std::size_t i = 0; i < count; ++i) Advance(i);
+  CheckInvariants();
+}
+
+int Execution::FindStep(std::uint16_t node, std::uint16_t tag, bool receive) const {
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const Step& step = plan_.steps[i];
+    if (step.kind == StepKind::kLocal || step.tag != tag || step.node != node) continue;
+    if (IsReceive(step) == receive) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+// How many leading chunks of the step its predecessors allow.
+std::uint32_t Execution::ReadyChunks(std::size_t index) const {
+  const Step& step = plan_.steps[index];
+  std::uint32_t ready = states_[index].chunks;
+  for (const std::int32_t before : step.after) {
+    if (before == Step::kNone) continue;
+    const StepState& state = states_[static_cast<std::size_t>(before)];
+    if (plan_.steps[static_cast<std::size_t>(before)].bytes == step.bytes) {
+      ready = std::min(ready, state.done);
+    } else if (state.done < state.chunks) {
+      return 0;
+    }
+  }
+  return ready;
+}
+
+void Execution::Advance(std::size_t index) {
+  if (aborted_) return;
+  const std::uint32_t ready = ReadyChunks(index);
+  if (ready == 0) return;
+  switch (plan_.steps[index].kind) {
+    case StepKind::kLocal: return AdvanceLocal(index, ready);
+    case StepKind::kSend: return AdvanceSend(index, ready);
+    case StepKind::kReceive:
+    case StepKind::kReduceReceived:
+      if (ready == states_[index].chunks) AdvanceReceive(index);
+      return;
+  }
+}
+
+void Execution::AdvanceLocal(std::size_t index, std::uint32_t ready) {
+  StepState& state = states_[index];
+  while (state.issued < ready && state.issued - state.done < kLocalWindow) {
+    IssueLocal(index, state.issued++);
+  }
+}
+
+void Execution::AdvanceSend(std::size_t index, std::uint32_t ready) {
+  const Step& step = plan_.steps[index];
+  StepState& state = states_[index];
+  if (IsEager(step.bytes)) {
+    if (state.issued > 0 || !host_.TakeCredit(step.node, setting_.id)) return;
+    state.issued = 1;
+    Action& action = NewAction(Action::Kind::kSendEager, step);
+    action.source = step.bytes == 0 ? nullptr : InputAt(step.source, step.source.local_rank);
+    action.bytes = step.bytes;
+    MarkDone(index, 0);
+    return;
+  }
+  if (!state.granted) return;
+  while (state.issued < ready && state.under_way < kSendWindow) {
+    const std::uint32_t chunk = state.issued++;
+    ++state.under_way;
+    ++under_way_;
+    Action& action = NewAction(Action::Kind::kSendData, step);
+    action.source = InputAt(step.source, step.source.local_rank) + ChunkOffset(chunk);
+    action.offset = ChunkOffset(chunk);
+    action.bytes = ChunkLength(step.bytes, chunk);
+    action.cookie = static_cast<std::uint64_t>(setting_.id) << 32 | index;
+  }
+}
+
+void Execution::AdvanceReceive(std::size_t index) {
+  const Step& step = plan_.steps[index];
+  StepState& state = states_[index];
+  if (IsEager(step.bytes)) {
+    if (state.stash >= 0 && state.issued == 0) IssueStashed(index);
+    return;
+  }
+  if (state.posted) return;
+  state.posted = true;
+  // The receive is posted before the grant that lets its data come.
+  Action& post = NewAction(Action::Kind::kPostReceive, step);
+  post.destination = OutputAt(step.destination, step.destination.local_rank);
+  post.bytes = step.bytes;
+  if (step.kind == StepKind::kReduceReceived) {
+    post.operand = InputAt(step.source, step.source.local_rank);
+    post.op = setting_.signature.op;
+  }
+  NewAction(Action::Kind::kSendGrant, step);
+}
+
+// Chunks finish in any order; successors see them in order.
+void Execution::MarkDone(std::size_t index, std::uint32_t chunk) {
+  StepState& state = states_[index];
+  ABSL_HARDENING_ASSERT(chunk >= state.done && chunk - state.done < kLocalWindow);
+  state.done_mask |= std::uint64_t{1} << (chunk - state.done);
+  bool moved = false;
+  while ((state.done_mask & 1) != 0) {
+    state.done_mask >>= 1;
+    ++state.done;
+    moved = true;
+  }
+  if (!moved || aborted_) return;
+  if (state.done == state.chunks) --steps_open_;
+  if (state.issued < state.chunks) Advance(index);
+  // After the packing in Begin, step i's range ends where it was shifted to.
+  for (std::uint32_t i = successor_begin_[index]; i < successor_begin_[index + 1]; ++i) {
+    Advance(successors_[i]);
+  }
+}
+
+void Execution::IssueLocal(std::size_t index, std::uint32_t chunk) {
+  const Step& step = plan_.steps[index];
+  const auto locals = static_cast<std::int32_t>(buffers_.size());
+  std::uint64_t cookie = 0;
+  LocalWork& work = host_.NewWork(setting_.id, static_cast<std::uint32_t>(index), chunk, cookie);
+  work = LocalWork{};
+  work.type = setting_.signature.type;
+  work.op = setting_.signature.op;
+  work.elements = step.bytes == 0 ? 0 : ChunkLength(step.bytes, chunk) / DataTypeBytes(work.type);
+  const std::uint64_t offset = ChunkOffset(chunk);
+  const bool every_source = step.source.local_rank == Place::kEveryLocalRank;
+  const bool every_destination = step.destination.local_rank == Place::kEveryLocalRank;
+  if (work.elements > 0) {
+    for (std::int32_t i = 0; i < locals; ++i) {
+      if (every_source || i == step.source.local_rank) {
+        work.inputs[work.input_count++] = InputAt(step.source, i) + offset;
+      }
+    }
+    for (std::int32_t i = 0; i < locals; ++i) {
+      if (!every_destination && i != step.destination.local_rank) continue;
+      std::byte* const output = OutputAt(step.destination, i) + offset;
+      if (!every_source && output == work.inputs[0]) continue;  // Copying onto itself.
+      work.outputs[work.output_count++] = output;
+    }
+    work.beyond_cache = step.bytes * (work.input_count + work.output_count) > kCacheBytes;
+  }
+  ++states_[index].under_way;
+  ++under_way_;
+  Action& action = NewAction(Action::Kind::kLocalWork, step);
+  action.work = &work;
+  action.cookie = cookie;
+}
+
+// An eager frame that has come (perhaps long ago) is put where it belongs.
+void Execution::IssueStashed(std::size_t index) {
+  const Step& step = plan_.steps[index];
+  StepState& state = states_[index];
+  state.issued = 1;
+  std::uint64_t cookie = 0;
+  LocalWork& work = host_.NewWork(setting_.id, static_cast<std::uint32_t>(index), 0, cookie);
+  work = LocalWork{};
+  work.type = setting_.signature.type;
+  work.op = setting_.signature.op;
+  work.elements = step.bytes / DataTypeBytes(work.type);
+  if (work.elements > 0) {
+    if (step.kind == StepKind::kReduceReceived) {
+      work.inputs[work.input_count++] = InputAt(step.source, step.source.local_rank);
+    }
+    work.inputs[work.input_count++] = host_.StashData(state.stash);
+    work.outputs[work.output_count++] = OutputAt(step.destination, step.destination.local_rank);
+  }
+  ++state.under_way;
+  ++under_way_;
+  Action& action = NewAction(Action::Kind::kLocalWork, step);
+  action.work = &work;
+  action.cookie = cookie;
+}
+
+bool Execution::OnGrant(std::uint16_t node, std::uint16_t tag) {
+  const int index = FindStep(node, tag, /*receive=*/false);
+  if (index < 0) return false;
+  StepState& state = states_[static_cast<std::size_t>(index)];
+  if (state.granted || IsEager(plan_.steps[static_cast<std::size_t>(index)].bytes)) return false;
+  state.granted = true;
+  Advance(static_cast<std::size_t>(index));
+  return true;
+}
+
+bool Execution::OnEager(std::uint16_t node, std::uint16_t tag, std::uint64_t bytes,
+                        std::int32_t stash) {
+  const int index = FindStep(node, tag, /*receive=*/true);
+  if (index < 0) return false;
+  StepState& state = states_[static_cast<std::size_t>(index)];
+  if (plan_.steps[static_cast<std::size_t>(index)].bytes != bytes || state.stash >= 0 ||
+      state.done > 0) {
+    return false;
+  }
+  state.stash = stash;
+  Advance(static_cast<std::size_t>(index));
+  return true;
+}
+
+bool Execution::OnData(std::uint16_t node, std::uint16_t tag, std::uint64_t offset,
+                       std::uint64_t bytes) {
+  const int found = FindStep(node, tag, /*receive=*/true);
+  if (found < 0) return false;
+  const auto index = static_cast<std::size_t>(found);
+  StepState& state = states_[index];
+  const std::uint64_t chunk = offset / kChunkBytes;
+  if (!state.posted || offset % kChunkBytes != 0 || chunk >= state.chunks ||
+      bytes != ChunkLength(plan_.steps[index].bytes, static_cast<std::uint32_t>(chunk))) {
+    return false;
+  }
+  const std::uint64_t ahead = chunk - state.done;  // Wraps for one that is done already.
+  if (ahead >= kLocalWindow || (state.done_mask >> ahead & 1) != 0) return false;
+  MarkDone(index, static_cast<std::uint32_t>(chunk));
+  return true;
+}
+
+void Execution::OnDataReleased(std::uint32_t step) {
+  StepState& state = states_[step];
+  // Frames to a lost node were written off at once.
+  if (state.under_way == 0) return;
+  --state.under_way;
+  --under_way_;
+  // Acknowledgements are cumulative: the oldest frame is always the one released.
+  if (!aborted_) MarkDone(step, state.done);
+}
+
+void Execution::OnLocalWorkDone(std::uint32_t step, std::uint32_t chunk) {
+  StepState& state = states_[step];
+  --state.under_way;
+  --under_way_;
+  if (state.stash >= 0) {
+    host_.FreeStash(state.stash);
+    state.stash = -1;
+  }
+  if (!aborted_) MarkDone(step, chunk);
+}
+
+void Execution::OnCredit(std::uint16_t node) {
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const Step& step = plan_.steps[i];
+    if (step.kind == StepKind::kSend && step.node == node && IsEager(step.bytes)) Advance(i);
+  }
+}
+
+void Execution::Abort() {
+  if (aborted_) return;
+  aborted_ = true;
+  std::vector<std::uint16_t> cancelled;
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const Step& step = plan_.steps[i];
+    StepState& state = states_[i];
+    if (step.kind == StepKind::kSend && state.under_way > 0 &&
+        std::find(cancelled.begin(), cancelled.end(), step.node) == cancelled.end()) {
+      cancelled.push_back(step.node);
+      NewAction(Action::Kind::kCancel, step);
+    }
+    if (IsReceive(step) && state.posted && state.done < state.chunks &&
+        std::find(withdrawals_.begin(), withdrawals_.end(), step.node) == withdrawals_.end()) {
+      withdrawals_.push_back(step.node);
+      NewAction(Action::Kind::kWithdraw, step);
+    }
+    if (state.stash >= 0 && state.under_way == 0) {
+      host_.FreeStash(state.stash);
+      state.stash = -1;
+    }
+  }
+}
+
+void Execution::OnWithdrawn(std::uint16_t node) {
+  withdrawals_.erase(std::remove(withdrawals_.begin(), withdrawals_.end(), node),
+                     withdrawals_.end());
+}
+
+void Execution::OnNodeLost(std::uint16_t node) {
+  OnWithdrawn(node);
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    if (plan_.steps[i].kind != StepKind::kSend || plan_.steps[i].node != node) continue;
+    under_way_ -= states_[i].under_way;
+    states_[i].under_way = 0;
+  }
+}
+
+int Execution::AwaitedNode() const {
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const StepState& state = states_[i];
+    if (plan_.steps[i].kind == StepKind::kLocal || state.done == state.chunks) continue;
+    if (state.stash >= 0) continue;  // It has come.
+    return plan_.steps[i].node;
+  }
+  return -1;
+}
+
+Action& Execution::NewAction(Action::Kind kind, const Step& step) {
+  Action& action = host_.actions().emplace_back();
+  action.kind = kind;
+  action.key = setting_.key;
+  action.digest = digest_;
+  action.type = setting_.signature.type;
+  if (step.kind != StepKind::kLocal) {
+    action.step = step.tag;
+    action.node = setting_.layout->node(step.node);
+  }
+  return action;
+}
+
+const std::byte* Execution::InputAt(const Place& place, std::int32_t local_rank) const {
+  const Buffers& buffers = buffers_[static_cast<std::size_t>(local_rank)];
+  return (place.side == Place::Side::kInput ? buffers.input : buffers.output) + place.offset;
+}
+
+std::byte* Execution::OutputAt(const Place& place, std::int32_t local_rank) const {
+  return buffers_[static_cast<std::size_t>(local_rank)].output + place.offset;
+}
+
+void Execution::CheckInvariants() const {
+  std::uint64_t under_way = 0;
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    const StepState& state = states_[i];
+    ABSL_HARDENING_ASSERT(state.done <= state.chunks && state.issued <= state.chunks);
+    under_way += state.under_way;
+  }
+  ABSL_HARDENING_ASSERT(under_way == under_way_);
+}
+
+}  // namespace mlxcomm::collective

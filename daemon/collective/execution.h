@@ -1,0 +1,126 @@
+// Carries out one plan on this node: keeps, for each step, which chunks may
+// start, which are under way and which are done, and asks for what comes next.
+//
+//   Begin ─▶ running ──all steps done, nothing under way──▶ finished
+//                 └────────Abort────▶ aborting ─quiet─▶ (the owner completes the ranks)
+//
+// It knows nothing of groups or of what the operation means. What it needs of its
+// surroundings (credit, stash, work slots) it gets from its ExecutionHost.
+//
+// Owner: Group, reused for many operations. Thread: engine. Memory: vectors that
+// keep their capacity; names buffers, never touches them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "daemon/collective/action.h"
+#include "daemon/collective/plan.h"
+
+namespace mlxcomm::collective {
+
+class ExecutionHost {
+ public:
+  virtual ~ExecutionHost() = default;
+  virtual ActionQueue& actions() = 0;
+  // One eager frame to `node` may be sent. False: the host calls
+  // Execution::OnCredit when there is credit again.
+  virtual bool TakeCredit(std::uint16_t node, std::uint32_t execution) = 0;
+  // The stashed frame is no longer needed.
+  virtual void FreeStash(std::int32_t slot) = 0;
+  virtual const std::byte* StashData(std::int32_t slot) const = 0;
+  // A work slot, and the cookie under which OnLocalWorkDone will come back.
+  virtual LocalWork& NewWork(std::uint32_t execution, std::uint32_t step, std::uint32_t chunk,
+                             std::uint64_t& cookie) = 0;
+};
+
+class Execution {
+ public:
+  struct Buffers {
+    const std::byte* input = nullptr;
+    std::byte* output = nullptr;
+  };
+  struct Setting {
+    std::uint32_t id = 0;  // The host's name for this execution.
+    OperationKey key;
+    Signature signature;
+    const GroupLayout* layout = nullptr;
+  };
+
+  explicit Execution(ExecutionHost& host) : host_(host) {}
+
+  // Where the planner writes; then Begin. `buffers` by local rank.
+  Plan& plan() { return plan_; }
+  void Begin(const Setting& setting, const std::vector<Buffers>& buffers);
+
+  // Events. False: the frame fits no step (the peer's fault).
+  [[nodiscard]] bool OnGrant(std::uint16_t node, std::uint16_t tag);
+  [[nodiscard]] bool OnEager(std::uint16_t node, std::uint16_t tag, std::uint64_t bytes,
+                             std::int32_t stash);
+  [[nodiscard]] bool OnData(std::uint16_t node, std::uint16_t tag, std::uint64_t offset,
+                            std::uint64_t bytes);
+  void OnDataReleased(std::uint32_t step);
+  void OnLocalWorkDone(std::uint32_t step, std::uint32_t chunk);
+  void OnCredit(std::uint16_t node);
+
+  // Stops: no further chunk starts; sends and receives are taken back.
+  void Abort();
+  void OnWithdrawn(std::uint16_t node);
+  // The fabric has let go of everything that concerned the node.
+  void OnNodeLost(std::uint16_t node);
+
+  bool finished() const { return !aborted_ && steps_open_ == 0; }
+  // Nothing outside touches the buffers any more.
+  bool quiet() const { return under_way_ == 0 && withdrawals_.empty(); }
+  bool aborted() const { return aborted_; }
+  // The first node from which, or for whose grant, this execution waits; -1: none.
+  int AwaitedNode() const;
+
+ private:
+  struct StepState {
+    std::uint32_t chunks = 1;
+    std::uint32_t issued = 0;     // Started; chunks start in order.
+    std::uint32_t done = 0;       // Finished without a gap.
+    std::uint64_t done_mask = 0;  // Finished beyond the gap: bit i = chunk done + i.
+    std::uint32_t under_way = 0;
+    std::int32_t stash = -1;
+    bool granted = false;
+    bool posted = false;
+  };
+
+  bool IsReceive(const Step& step) const {
+    return step.kind == StepKind::kReceive || step.kind == StepKind::kReduceReceived;
+  }
+  int FindStep(std::uint16_t node, std::uint16_t tag, bool receive) const;
+  std::uint32_t ReadyChunks(std::size_t index) const;
+  void Advance(std::size_t index);
+  void AdvanceLocal(std::size_t index, std::uint32_t ready);
+  void AdvanceSend(std::size_t index, std::uint32_t ready);
+  void AdvanceReceive(std::size_t index);
+  void MarkDone(std::size_t index, std::uint32_t chunk);
+  void IssueLocal(std::size_t index, std::uint32_t chunk);
+  void IssueStashed(std::size_t index);
+  Action& NewAction(Action::Kind kind, const Step& step);
+  const std::byte* InputAt(const Place& place, std::int32_t local_rank) const;
+  std::byte* OutputAt(const Place& place, std::int32_t local_rank) const;
+  void CheckInvariants() const;
+
+  ExecutionHost& host_;
+  Setting setting_;
+  std::uint64_t digest_ = 0;
+  Plan plan_;
+  std::vector<Buffers> buffers_;
+  std::vector<StepState> states_;
+  // Successors of each step, packed: those of step i are
+  // successors_[successor_begin_[i] .. successor_begin_[i + 1]).
+  std::vector<std::uint32_t> successor_begin_;
+  std::vector<std::uint32_t> successors_;
+  std::vector<std::uint16_t> withdrawals_;  // Nodes whose OnWithdrawn is awaited.
+  std::size_t steps_open_ = 0;
+  std::uint64_t under_way_ = 0;  // Local chunks and unreleased data frames.
+  bool aborted_ = false;
+};
+
+}  // namespace mlxcomm::collective

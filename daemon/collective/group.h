@@ -1,0 +1,162 @@
+// One group on this node: matches what its ranks call, drives the executions, and
+// when something goes wrong ends every operation with an error that names the
+// culprit.
+//
+//   working ──Fail──▶ inquest ──closed──▶ failed: every operation ends as soon as
+//                                         nothing touches its buffers any more,
+//                                         every later call is answered at once
+//
+// Collectives are numbered by each rank as it calls them, so the n-th calls of all
+// ranks meet; sends and receives are numbered for each (source, destination, tag).
+//
+// Owner: Collectives. Thread: engine; time is an argument. Memory: operations are
+// recycled; a peer can make at most kEarlyMax operations that nobody here called.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/collective/eager_stash.h"
+#include "daemon/collective/group_layout.h"
+#include "daemon/collective/in_flight.h"
+#include "daemon/collective/inquest.h"
+#include "daemon/collective/operation.h"
+
+namespace mlxcomm::collective {
+
+inline constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
+// What a frame from another node says, already taken from its header.
+struct PeerFrame {
+  OperationKey key;
+  std::uint16_t step = 0;
+  std::uint64_t digest = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+// One local rank, as status shows it.
+struct RankActivity {
+  std::uint32_t rank = 0;
+  bool gone = false;
+  std::uint64_t operations_done = 0;
+  bool busy = false;
+  OperationKey key;           // Of the oldest operation that has not ended.
+  std::string call;
+  std::uint64_t submitted_ns = 0;
+  std::vector<std::uint32_t> awaited;  // Ranks without which it cannot go on.
+};
+
+class Group final : private ExecutionHost {
+ public:
+  Group(std::uint64_t id, std::string name, GroupLayout layout, InFlight& in_flight,
+        ActionQueue& actions);
+  ~Group() override;
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  std::uint64_t id() const { return id_; }
+  const std::string& name() const { return name_; }
+  const GroupLayout& layout() const { return layout_; }
+  bool failed() const { return inquest_.open() || inquest_.closed(); }
+  const Failure& failure() const { return inquest_.verdict(); }
+
+  void Submit(const Call& call, std::uint64_t now_ns);
+  // A local rank's process has gone without a word, or left in order.
+  void OnLocalRankGone(std::uint32_t rank, const std::string& why, std::uint64_t now_ns);
+  void OnLocalRankDetached(std::uint32_t rank, std::uint64_t now_ns);
+
+  // False: a frame that no well-behaved daemon sends.
+  [[nodiscard]] bool OnGrant(std::uint16_t node, const PeerFrame& frame, std::uint64_t now_ns);
+  [[nodiscard]] bool OnEager(std::uint16_t node, const PeerFrame& frame,
+                             std::span<const std::byte> payload, std::uint64_t now_ns);
+  [[nodiscard]] bool OnData(std::uint16_t node, const PeerFrame& frame, std::uint64_t now_ns);
+  [[nodiscard]] bool OnCredit(std::uint16_t node, std::uint64_t frames);
+  void OnReport(std::uint16_t node, const FailureReport& report, std::uint64_t now_ns);
+  void OnRemoteRankDetached(std::uint32_t rank, std::uint64_t collectives, std::uint64_t now_ns);
+  void OnNodeLost(std::uint16_t node, const std::string& why, std::uint64_t now_ns);
+  void OnWithdrawn(std::uint16_t node, const OperationKey& key, std::uint64_t now_ns);
+  // Answers from the engine, for an operation of this group.
+  void OnDataReleased(Operation& operation, std::uint32_t step, std::uint64_t now_ns);
+  void OnLocalWorkDone(Operation& operation, std::uint32_t step, std::uint32_t chunk,
+                       std::uint64_t now_ns);
+
+  void Fail(const Failure& cause, const OperationKey& operation, std::uint64_t now_ns);
+  void OnTime(std::uint64_t now_ns);
+  std::uint64_t NextDeadline() const;  // kNever: none.
+
+  // All local ranks have gone and nothing touches their buffers.
+  bool over() const { return local_ranks_left_ == 0 && by_key_.empty(); }
+  bool UsesSession(SessionId session) const;
+  std::vector<RankActivity> Activity() const;
+
+ private:
+  struct LocalRank {
+    bool gone = false;
+    std::uint64_t collectives = 0;  // Called so far.
+    std::uint64_t operations_done = 0;
+  };
+  struct RemoteRank {
+    bool left = false;
+    std::uint64_t collectives = 0;  // Called before it left.
+  };
+  static constexpr std::size_t kEarlyMax = 4096;
+
+  // ExecutionHost
+  ActionQueue& actions() override { return actions_; }
+  bool TakeCredit(std::uint16_t node, std::uint32_t execution) override;
+  void FreeStash(std::int32_t slot) override;
+  const std::byte* StashData(std::int32_t slot) const override { return stash_.Data(slot); }
+  LocalWork& NewWork(std::uint32_t execution, std::uint32_t step, std::uint32_t chunk,
+                     std::uint64_t& cookie) override;
+
+  // Empty: the call may be made.
+  std::string CheckArguments(const Call& call) const;
+  OperationKey NextKey(const Call& call);
+  Operation& FindOrAdd(const OperationKey& key);
+  // nullptr with *known = false: too many, or over long ago.
+  Operation* FindForPeer(const PeerFrame& frame, std::uint64_t now_ns);
+  bool IsOver(const OperationKey& key) const;
+  bool NodeTakesPart(std::uint16_t node, const OperationKey& key) const;
+  void Start(Operation& operation, std::uint64_t now_ns);
+  void FinishIfDone(Operation& operation);
+  void Recycle(Operation& operation);
+  void Answer(const Call& call, const Failure& failure, bool group_failed);
+  void EndOperations();
+  void FailFrom(const Failure& cause, const OperationKey& operation, bool own, std::uint64_t now_ns);
+  bool NeedsRank(const Operation& operation, std::uint32_t rank) const;
+  bool FailIfRankHasLeft(const Operation& operation, std::uint64_t now_ns);
+  void FailOperationsOfLeftRanks(std::uint64_t now_ns);
+  std::string LastCallOf(std::uint32_t rank) const;
+  std::vector<RankCall> CallsOf(const OperationKey& key) const;
+  std::vector<std::uint32_t> AwaitedRanks(const Operation& operation) const;
+  void SendReports(const Failure& cause, const OperationKey& operation);
+  const Operation* OldestOf(std::size_t local_index) const;
+
+  std::uint64_t id_;
+  std::string name_;
+  GroupLayout layout_;
+  InFlight& in_flight_;
+  ActionQueue& actions_;
+  EagerStash stash_;
+  Inquest inquest_;
+  std::vector<LocalRank> local_;
+  std::vector<RemoteRank> remote_;  // By rank; unused for local ones.
+  std::size_t local_ranks_left_;
+  absl::flat_hash_map<OperationKey, Operation*> by_key_;
+  // Calls so far for each (source, destination, tag), by the side that is here.
+  using Pair = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
+  absl::flat_hash_map<Pair, std::uint64_t> sends_;
+  absl::flat_hash_map<Pair, std::uint64_t> receives_;
+  std::vector<std::unique_ptr<Operation>> operations_;
+  std::vector<Operation*> free_operations_;
+  std::vector<std::pair<std::uint16_t, std::uint32_t>> credit_waiters_;  // Node, operation id.
+  std::vector<Execution::Buffers> buffers_;  // For Start.
+};
+
+}  // namespace mlxcomm::collective

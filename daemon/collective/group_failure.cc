@@ -1,0 +1,296 @@
+// The half of Group that ends things: ranks and nodes that go, deadlines, and the
+// inquest that finds out who is to blame.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/collective/group.h"
+
+namespace mlxcomm::collective {
+
+void Group::Fail(const Failure& cause, const OperationKey& operation, std::uint64_t now_ns) {
+  FailFrom(cause, operation, /*own=*/true, now_ns);
+}
+
+void Group::FailFrom(const Failure& cause, const OperationKey& operation, bool own,
+                     std::uint64_t now_ns) {
+  if (failed()) return;  // The first failure wins.
+  inquest_.Open(cause, operation, CallsOf(operation), now_ns);
+  SendReports(own ? cause : Failure{}, operation);
+  // Nothing more is sent or placed for this group from here on.
+  for (const auto& [key, running] : by_key_) {
+    if (running->running) running->execution.Abort();
+  }
+  OnTime(now_ns);
+}
+
+void Group::SendReports(const Failure& cause, const OperationKey& operation) {
+  for (std::uint16_t node = 0; node < layout_.node_count(); ++node) {
+    if (node == layout_.self()) continue;
+    Action& action = actions_.emplace_back();
+    action.kind = Action::Kind::kReport;
+    action.node = layout_.node(node);
+    action.key.group = id_;
+    action.report = std::make_unique<FailureReport>();
+    action.report->group = id_;
+    action.report->cause = cause;
+    action.report->operation = operation;
+    action.report->calls = CallsOf(operation);
+  }
+}
+
+void Group::OnReport(std::uint16_t node, const FailureReport& report, std::uint64_t now_ns) {
+  if (node == layout_.self()) return;
+  if (!failed()) {
+    if (report.cause.ok()) return;  // An answer to a question that nobody asked.
+    OperationKey key = report.operation;
+    key.group = id_;
+    FailFrom(report.cause, key, /*own=*/false, now_ns);
+  }
+  inquest_.OnReport(node, report.calls);
+  OnTime(now_ns);
+}
+
+void Group::OnTime(std::uint64_t now_ns) {
+  if (!failed()) {
+    for (const auto& [key, operation] : by_key_) {
+      for (const Operation::LocalCall& local : operation->calls) {
+        if (!local.called || local.deadline_ns > now_ns) continue;
+        const double seconds = static_cast<double>(local.call.timeout_ns) / 1e9;
+        const OperationKey late = key;
+        Fail({FailureCode::kDeadlineExceeded, kNoRank,
+              absl::StrCat(local.call.signature.Describe(), " did not end within ", seconds,
+                           " s")},
+             late, now_ns);
+        return;
+      }
+    }
+  }
+  if (inquest_.CloseIfDue(now_ns)) EndOperations();
+}
+
+std::uint64_t Group::NextDeadline() const {
+  if (inquest_.closed()) return kNever;
+  if (inquest_.open()) return inquest_.deadline_ns();
+  std::uint64_t next = kNever;
+  for (const auto& [key, operation] : by_key_) {
+    for (const Operation::LocalCall& local : operation->calls) {
+      if (local.called) next = std::min(next, local.deadline_ns);
+    }
+  }
+  return next;
+}
+
+// Answers every call whose buffers nobody touches any more; the others follow
+// when their last answer comes in.
+void Group::EndOperations() {
+  std::vector<Operation*> ended;
+  for (const auto& [key, operation] : by_key_) {
+    if (!operation->running || operation->execution.quiet()) ended.push_back(operation);
+  }
+  // In the order of their keys, so that a run repeats exactly.
+  std::sort(ended.begin(), ended.end(),
+            [](const Operation* a, const Operation* b) { return a->key < b->key; });
+  for (Operation* const operation : ended) {
+    for (const Operation::LocalCall& local : operation->calls) {
+      if (local.called) Answer(local.call, inquest_.verdict(), /*group_failed=*/true);
+    }
+    Recycle(*operation);
+  }
+}
+
+void Group::OnLocalRankGone(std::uint32_t rank, const std::string& why, std::uint64_t now_ns) {
+  LocalRank& local = local_[static_cast<std::size_t>(layout_.LocalIndexOf(rank))];
+  if (local.gone) return;
+  const std::string last = LastCallOf(rank);
+  local.gone = true;
+  --local_ranks_left_;
+  const Operation* const oldest = OldestOf(static_cast<std::size_t>(layout_.LocalIndexOf(rank)));
+  OperationKey key;
+  key.group = id_;
+  key.number = local.collectives;
+  if (oldest != nullptr) key = oldest->key;
+  Fail({FailureCode::kRankLost, static_cast<std::int32_t>(rank),
+        absl::StrCat(layout_.Describe(rank), " of group ", name_, " is lost: ", why, "; ", last,
+                     ". Start the job again.")},
+       key, now_ns);
+  OnTime(now_ns);
+}
+
+void Group::OnLocalRankDetached(std::uint32_t rank, std::uint64_t now_ns) {
+  const auto index = static_cast<std::size_t>(layout_.LocalIndexOf(rank));
+  if (local_[index].gone) return;
+  if (OldestOf(index) != nullptr) {
+    return OnLocalRankGone(rank, "it left the job with an operation in flight", now_ns);
+  }
+  local_[index].gone = true;
+  --local_ranks_left_;
+  if (failed()) return;
+  for (std::uint16_t node = 0; node < layout_.node_count(); ++node) {
+    if (node == layout_.self()) continue;
+    Action& action = actions_.emplace_back();
+    action.kind = Action::Kind::kDetached;
+    action.node = layout_.node(node);
+    action.key.group = id_;
+    action.rank = rank;
+    action.bytes = local_[index].collectives;
+  }
+  FailOperationsOfLeftRanks(now_ns);
+}
+
+void Group::OnRemoteRankDetached(std::uint32_t rank, std::uint64_t collectives,
+                                 std::uint64_t now_ns) {
+  if (rank >= remote_.size() || layout_.LocalIndexOf(rank) >= 0) return;
+  remote_[rank] = {true, collectives};
+  if (!failed()) FailOperationsOfLeftRanks(now_ns);
+}
+
+void Group::FailOperationsOfLeftRanks(std::uint64_t now_ns) {
+  for (const auto& [key, operation] : by_key_) {
+    if (FailIfRankHasLeft(*operation, now_ns)) return;
+  }
+}
+
+bool Group::FailIfRankHasLeft(const Operation& operation, std::uint64_t now_ns) {
+  const bool called = std::any_of(operation.calls.begin(), operation.calls.end(),
+                                  [](const auto& local) { return local.called; });
+  if (!called) return false;  // Nobody here waits for it.
+  for (std::uint32_t rank = 0; rank < layout_.rank_count(); ++rank) {
+    if (!NeedsRank(operation, rank)) continue;
+    const OperationKey key = operation.key;
+    Fail({FailureCode::kRankLost, static_cast<std::int32_t>(rank),
+          absl::StrCat(layout_.Describe(rank), " has left group ", name_, " and is needed in ",
+                       DescribeKey(key), ": ranks must end together")},
+         key, now_ns);
+    return true;
+  }
+  return false;
+}
+
+// Whether the operation cannot end because the rank has left.
+bool Group::NeedsRank(const Operation& operation, std::uint32_t rank) const {
+  const OperationKey& key = operation.key;
+  const bool takes_part = !key.point_to_point() || key.source_rank == rank ||
+                          key.destination_rank == rank;
+  if (!takes_part) return false;
+  const int local = layout_.LocalIndexOf(rank);
+  if (local >= 0) {
+    const auto index = static_cast<std::size_t>(local);
+    return local_[index].gone && !operation.calls[index].called;
+  }
+  if (!remote_[rank].left) return false;
+  if (!key.point_to_point()) return key.number >= remote_[rank].collectives;
+  // All that a rank sent comes before the news that it left.
+  if (operation.running) return operation.execution.AwaitedNode() >= 0;
+  return operation.early_eager.empty();
+}
+
+void Group::OnNodeLost(std::uint16_t node, const std::string& why, std::uint64_t now_ns) {
+  for (const auto& [key, operation] : by_key_) {
+    if (operation->running) operation->execution.OnNodeLost(node);
+  }
+  inquest_.OnNodeLost(node);
+  if (!failed()) {
+    // Ranks that had left in order are not missed.
+    const auto& ranks = layout_.ranks_on(node);
+    const auto lost = std::find_if(ranks.begin(), ranks.end(),
+                                   [this](std::uint32_t rank) { return !remote_[rank].left; });
+    if (lost == ranks.end()) return;
+    OperationKey key;
+    key.group = id_;
+    for (const auto& [other, operation] : by_key_) key = std::max(key, other);
+    Fail({FailureCode::kRankLost, static_cast<std::int32_t>(*lost),
+          absl::StrCat(layout_.Describe(*lost), " of group ", name_, " is lost: ", why,
+                       ". Look at that node's daemon and cable, then start the job again.")},
+         key, now_ns);
+  }
+  OnTime(now_ns);
+  if (inquest_.closed()) EndOperations();
+}
+
+std::vector<RankCall> Group::CallsOf(const OperationKey& key) const {
+  std::vector<RankCall> calls;
+  const auto found = by_key_.find(key);
+  for (std::size_t i = 0; i < local_.size(); ++i) {
+    const std::uint32_t rank = layout_.local_ranks()[i];
+    const bool takes_part = !key.point_to_point() || rank == key.source_rank ||
+                            rank == key.destination_rank;
+    if (!takes_part) continue;
+    RankCall call;
+    call.rank = rank;
+    if (found != by_key_.end() && found->second->calls[i].called) {
+      call.called = true;
+      call.call = found->second->calls[i].call.signature.Describe();
+    } else if (found == by_key_.end() && IsOver(key)) {
+      call.called = true;
+      call.call = "it earlier, and has finished";
+    }
+    calls.push_back(std::move(call));
+  }
+  return calls;
+}
+
+const Operation* Group::OldestOf(std::size_t local_index) const {
+  const Operation* oldest = nullptr;
+  for (const auto& [key, operation] : by_key_) {
+    if (!operation->calls[local_index].called) continue;
+    if (oldest == nullptr || operation->calls[local_index].submitted_ns <
+                                 oldest->calls[local_index].submitted_ns) {
+      oldest = operation;
+    }
+  }
+  return oldest;
+}
+
+std::string Group::LastCallOf(std::uint32_t rank) const {
+  const auto index = static_cast<std::size_t>(layout_.LocalIndexOf(rank));
+  if (const Operation* const oldest = OldestOf(index); oldest != nullptr) {
+    return absl::StrCat("it was in ", DescribeKey(oldest->key), ", ",
+                        oldest->calls[index].call.signature.Describe());
+  }
+  return absl::StrCat("it had finished ", local_[index].operations_done, " operations");
+}
+
+std::vector<std::uint32_t> Group::AwaitedRanks(const Operation& operation) const {
+  std::vector<std::uint32_t> awaited;
+  for (std::size_t i = 0; i < operation.calls.size(); ++i) {
+    const std::uint32_t rank = layout_.local_ranks()[i];
+    const bool takes_part = !operation.key.point_to_point() ||
+                            rank == operation.key.source_rank ||
+                            rank == operation.key.destination_rank;
+    if (takes_part && !operation.calls[i].called) awaited.push_back(rank);
+  }
+  if (!awaited.empty() || !operation.running) return awaited;
+  const int node = operation.execution.AwaitedNode();
+  if (node >= 0) awaited = layout_.ranks_on(static_cast<std::uint16_t>(node));
+  return awaited;
+}
+
+std::vector<RankActivity> Group::Activity() const {
+  std::vector<RankActivity> activities;
+  for (std::size_t i = 0; i < local_.size(); ++i) {
+    RankActivity& activity = activities.emplace_back();
+    activity.rank = layout_.local_ranks()[i];
+    activity.gone = local_[i].gone;
+    activity.operations_done = local_[i].operations_done;
+    const Operation* const oldest = OldestOf(i);
+    if (oldest == nullptr) continue;
+    activity.busy = true;
+    activity.key = oldest->key;
+    activity.call = oldest->calls[i].call.signature.Describe();
+    activity.submitted_ns = oldest->calls[i].submitted_ns;
+    activity.awaited = AwaitedRanks(*oldest);
+  }
+  return activities;
+}
+
+bool Group::UsesSession(SessionId session) const {
+  return std::any_of(by_key_.begin(), by_key_.end(), [session](const auto& entry) {
+    return std::any_of(entry.second->calls.begin(), entry.second->calls.end(),
+                       [session](const Operation::LocalCall& local) {
+                         return local.called && local.call.session == session;
+                       });
+  });
+}
+
+}  // namespace mlxcomm::collective

@@ -1,0 +1,60 @@
+// Which ranks a group has, and on which nodes they are: the input of every plan.
+//
+// The same on all nodes but for `self`, because it is made from the members in
+// order of rank alone: nodes are numbered by their lowest rank, which is also
+// their order in the ring.
+//
+// Owner: Group. Thread: engine. Memory: fixed once made.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/types/node_id.h"
+
+namespace mlxcomm::collective {
+
+struct Member {
+  NodeId node;
+  std::string node_name;
+  std::uint64_t pid = 0;
+};
+
+class GroupLayout {
+ public:
+  // `members` in order of rank, not empty; `self` is the node that asks and need
+  // not be among them.
+  GroupLayout(std::vector<Member> members, const NodeId& self);
+
+  std::uint32_t rank_count() const { return static_cast<std::uint32_t>(members_.size()); }
+  std::uint16_t node_count() const { return static_cast<std::uint16_t>(nodes_.size()); }
+  // This node's place in the ring; node_count() where it holds no rank.
+  std::uint16_t self() const { return self_; }
+
+  const Member& member(std::uint32_t rank) const { return members_[rank]; }
+  std::uint16_t node_of(std::uint32_t rank) const { return node_of_[rank]; }
+  const NodeId& node(std::uint16_t index) const { return nodes_[index]; }
+  // -1: not a node of the group.
+  int IndexOf(const NodeId& node) const;
+
+  const std::vector<std::uint32_t>& ranks_on(std::uint16_t index) const { return ranks_on_[index]; }
+  const std::vector<std::uint32_t>& local_ranks() const { return local_ranks_; }
+  // The place of `rank` among local_ranks(); -1 where it is elsewhere.
+  int LocalIndexOf(std::uint32_t rank) const { return local_index_[rank]; }
+
+  // "rank 3 (mac-studio-2, pid 8123)"
+  std::string Describe(std::uint32_t rank) const;
+
+ private:
+  std::vector<Member> members_;
+  std::vector<NodeId> nodes_;
+  std::vector<std::uint16_t> node_of_;                 // By rank.
+  std::vector<std::vector<std::uint32_t>> ranks_on_;   // By node.
+  std::vector<std::uint32_t> local_ranks_;
+  std::vector<int> local_index_;                       // By rank.
+  std::uint16_t self_ = 0;
+};
+
+}  // namespace mlxcomm::collective

@@ -1,0 +1,137 @@
+#include "daemon/collective/inquest.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+
+namespace mlxcomm::collective {
+
+std::string DescribeKey(const OperationKey& key) {
+  if (!key.point_to_point()) return absl::StrCat("operation ", key.number);
+  return absl::StrCat("message ", key.number, " from rank ", key.source_rank, " to rank ",
+                      key.destination_rank,
+                      key.tag == 0 ? std::string() : absl::StrCat(" with tag ", key.tag));
+}
+
+void Inquest::Open(const Failure& cause, const OperationKey& operation,
+                   const std::vector<RankCall>& own_calls, std::uint64_t now_ns) {
+  state_ = State::kOpen;
+  verdict_ = cause;
+  operation_ = operation;
+  known_.assign(layout_.rank_count(), Known{});
+  reported_.assign(layout_.node_count(), 0);
+  const bool names_culprit = cause.code != FailureCode::kMismatch &&
+                             cause.code != FailureCode::kDeadlineExceeded;
+  deadline_ns_ = names_culprit ? now_ns : now_ns + kReportWaitNs;
+  if (layout_.self() < layout_.node_count()) {
+    Note(own_calls, layout_.self());
+    reported_[layout_.self()] = 1;
+  }
+}
+
+void Inquest::Note(const std::vector<RankCall>& calls, std::uint16_t node) {
+  for (const RankCall& call : calls) {
+    // A node speaks for its own ranks only.
+    if (call.rank >= layout_.rank_count() || layout_.node_of(call.rank) != node) continue;
+    known_[call.rank] = {true, call.called, call.call};
+  }
+}
+
+void Inquest::OnReport(std::uint16_t node, const std::vector<RankCall>& calls) {
+  if (state_ != State::kOpen) return;
+  Note(calls, node);
+  reported_[node] = 1;
+}
+
+void Inquest::OnNodeLost(std::uint16_t node) {
+  if (state_ == State::kOpen) reported_[node] = 1;
+}
+
+bool Inquest::CloseIfDue(std::uint64_t now_ns) {
+  if (state_ != State::kOpen) return false;
+  const bool all = std::all_of(reported_.begin(), reported_.end(),
+                               [](std::uint8_t reported) { return reported != 0; });
+  if (!all && now_ns < deadline_ns_) return false;
+  Conclude();
+  state_ = State::kClosed;
+  return true;
+}
+
+bool Inquest::Involves(std::uint32_t rank) const {
+  return !operation_.point_to_point() || rank == operation_.source_rank ||
+         rank == operation_.destination_rank;
+}
+
+std::string Inquest::DescribeOperation() const {
+  return absl::StrCat(DescribeKey(operation_), " of group ", name_);
+}
+
+std::string Inquest::DescribeCalls(std::int32_t& odd_one) const {
+  // Ranks by what they called, in order of the first rank of each.
+  std::vector<std::pair<std::string, std::vector<std::uint32_t>>> calls;
+  for (std::uint32_t rank = 0; rank < known_.size(); ++rank) {
+    if (!known_[rank].reported || !known_[rank].called || !Involves(rank)) continue;
+    const auto same = std::find_if(calls.begin(), calls.end(), [&](const auto& entry) {
+      return entry.first == known_[rank].call;
+    });
+    if (same == calls.end()) {
+      calls.push_back({known_[rank].call, {rank}});
+    } else {
+      same->second.push_back(rank);
+    }
+  }
+  // The smallest party is the likely culprit; the last of equals.
+  const auto odd = std::min_element(calls.rbegin(), calls.rend(), [](const auto& a, const auto& b) {
+    return a.second.size() < b.second.size();
+  });
+  odd_one = calls.size() < 2 ? kNoRank : static_cast<std::int32_t>(odd->second.front());
+  std::string text;
+  for (const auto& [call, ranks] : calls) {
+    if (!text.empty()) absl::StrAppend(&text, "; ");
+    if (ranks.size() == 1) {
+      absl::StrAppend(&text, layout_.Describe(ranks[0]));
+    } else {
+      absl::StrAppend(&text, ranks.size(), " ranks (first ", layout_.Describe(ranks[0]), ")");
+    }
+    absl::StrAppend(&text, " called ", call);
+  }
+  return text;
+}
+
+std::string Inquest::DescribeMissing(std::int32_t& first) const {
+  constexpr std::size_t kNamed = 8;
+  std::string text;
+  std::size_t missing = 0;
+  for (std::uint32_t rank = 0; rank < known_.size(); ++rank) {
+    if (!Involves(rank) || (known_[rank].reported && known_[rank].called)) continue;
+    if (first == kNoRank) first = static_cast<std::int32_t>(rank);
+    if (missing++ >= kNamed) continue;
+    absl::StrAppend(&text, text.empty() ? "" : ", ", layout_.Describe(rank));
+    if (!known_[rank].reported) absl::StrAppend(&text, " (its daemon does not answer)");
+  }
+  if (missing > kNamed) absl::StrAppend(&text, " and ", missing - kNamed, " more");
+  return text;
+}
+
+void Inquest::Conclude() {
+  if (verdict_.code == FailureCode::kMismatch) {
+    std::int32_t odd_one = kNoRank;
+    const std::string calls = DescribeCalls(odd_one);
+    verdict_.message = absl::StrCat(
+        "ranks called different things in ", DescribeOperation(), ": ", calls,
+        ". All ranks of a group must call the same operations in the same order.");
+    if (verdict_.rank == kNoRank) verdict_.rank = odd_one;
+  } else if (verdict_.code == FailureCode::kDeadlineExceeded) {
+    std::int32_t first = kNoRank;
+    const std::string missing = DescribeMissing(first);
+    const std::string awaited =
+        missing.empty() ? std::string("all ranks have called it, but the data did not come in time")
+                        : absl::StrCat("it still waits for ", missing);
+    verdict_.message = absl::StrCat(verdict_.message, " in ", DescribeOperation(), ": ", awaited,
+                                    ". Look at that rank, or set a longer timeout.");
+    if (verdict_.rank == kNoRank) verdict_.rank = first;
+  }
+}
+
+}  // namespace mlxcomm::collective

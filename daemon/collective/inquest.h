@@ -1,0 +1,72 @@
+// Finding out why a group failed: collects what every rank had called, so that
+// the error on each rank can name the culprit.
+//
+//   Open(cause) ──reports of all other nodes, or the time is up──▶ closed: Verdict()
+//
+// A cause that names its culprit by itself (RANK_LOST, DAEMON_STOPPING) needs no
+// reports. A MISMATCH or DEADLINE_EXCEEDED waits kReportWaitNs for what the others
+// had called.
+//
+// Owner: Group. Thread: engine; time is an argument. Memory: one RankCall a rank.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/collective/action.h"
+#include "daemon/collective/group_layout.h"
+
+namespace mlxcomm::collective {
+
+class Inquest {
+ public:
+  static constexpr std::uint64_t kReportWaitNs = 200'000'000;
+
+  // `name` is the group's, for messages.
+  Inquest(const GroupLayout& layout, std::string name) : layout_(layout), name_(std::move(name)) {}
+
+  void Open(const Failure& cause, const OperationKey& operation,
+            const std::vector<RankCall>& own_calls, std::uint64_t now_ns);
+  void OnReport(std::uint16_t node, const std::vector<RankCall>& calls);
+  void OnNodeLost(std::uint16_t node);
+  // True once, when it closes.
+  bool CloseIfDue(std::uint64_t now_ns);
+
+  bool open() const { return state_ == State::kOpen; }
+  bool closed() const { return state_ == State::kClosed; }
+  std::uint64_t deadline_ns() const { return deadline_ns_; }
+  // What every rank is told. Only once closed.
+  const Failure& verdict() const { return verdict_; }
+  const OperationKey& operation() const { return operation_; }
+
+ private:
+  enum class State : std::uint8_t { kIdle, kOpen, kClosed };
+  struct Known {
+    bool reported = false;
+    bool called = false;
+    std::string call;
+  };
+
+  void Note(const std::vector<RankCall>& calls, std::uint16_t node);
+  bool Involves(std::uint32_t rank) const;
+  std::string DescribeOperation() const;
+  // "ranks 0-2 called A; rank 3 (mac-b, pid 7) called B"
+  std::string DescribeCalls(std::int32_t& odd_one) const;
+  std::string DescribeMissing(std::int32_t& first) const;
+  void Conclude();
+
+  const GroupLayout& layout_;
+  std::string name_;
+  State state_ = State::kIdle;
+  Failure verdict_;
+  OperationKey operation_;
+  std::vector<Known> known_;            // By rank.
+  std::vector<std::uint8_t> reported_;  // By node.
+  std::uint64_t deadline_ns_ = 0;
+};
+
+// "operation 57" or "send 3 from rank 0 to rank 1"
+std::string DescribeKey(const OperationKey& key);
+
+}  // namespace mlxcomm::collective

@@ -1,0 +1,79 @@
+// One operation of a group on this node: who has called it, what has come for it
+// from other nodes, and its execution once all local ranks that it needs are here.
+//
+//   (early: only frames of other nodes) ──first local call──▶ gathering
+//        ──last local call──▶ running ──finished──▶ completed, recycled
+//
+// Owner: Group, recycled through a free list. Thread: engine. Memory: vectors that
+// keep their capacity.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "daemon/collective/action.h"
+#include "daemon/collective/execution.h"
+
+namespace mlxcomm::collective {
+
+// What a rank of this node submitted. Pointers are into its arena.
+struct Call {
+  SessionId session = 0;
+  std::uint64_t ticket = 0;
+  std::uint32_t rank = 0;
+  Signature signature;
+  std::uint32_t peer_rank = 0;  // send, recv
+  std::uint32_t tag = 0;        // send, recv
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::uint64_t output_bytes_available = 0;
+  std::uint64_t timeout_ns = 0;  // > 0
+};
+
+struct Operation {
+  explicit Operation(ExecutionHost& host) : execution(host) {}
+
+  struct LocalCall {
+    bool called = false;
+    Call call;
+    std::uint64_t submitted_ns = 0;
+    std::uint64_t deadline_ns = 0;
+  };
+  struct EarlyGrant {
+    std::uint16_t node;
+    std::uint16_t tag;
+  };
+  struct EarlyEager {
+    std::uint16_t node;
+    std::uint16_t tag;
+    std::uint64_t bytes;
+    std::int32_t stash;
+  };
+
+  std::uint32_t id = 0;  // Its place in the owner's table; the execution's name.
+  bool in_use = false;
+  OperationKey key;
+  bool has_signature = false;
+  Signature signature;             // Of the first local call.
+  std::uint64_t remote_digest = 0; // Of the first frame that came early; 0: none.
+  std::vector<LocalCall> calls;    // By local rank.
+  std::uint32_t calls_awaited = 0; // Local ranks still to call.
+  bool running = false;
+  std::vector<EarlyGrant> early_grants;
+  std::vector<EarlyEager> early_eager;
+  Execution execution;
+
+  void Reset() {
+    in_use = false;
+    has_signature = false;
+    remote_digest = 0;
+    calls.clear();
+    calls_awaited = 0;
+    running = false;
+    early_grants.clear();
+    early_eager.clear();
+  }
+};
+
+}  // namespace mlxcomm::collective

@@ -1,0 +1,39 @@
+#include "daemon/collective/signature.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace mlxcomm::collective {
+namespace {
+
+// SplitMix64's finaliser (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
+// Generators, 2014): a bijection, so equal counts alone give equal words.
+std::uint64_t Mix(std::uint64_t value) {
+  value += 0x9e3779b97f4a7c15;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
+}  // namespace
+
+std::uint64_t Signature::Digest() const {
+  // The two halves of a point-to-point operation are one operation.
+  const OperationKind shared =
+      kind == OperationKind::kReceive ? OperationKind::kSend : kind;
+  const std::uint64_t head = static_cast<std::uint64_t>(shared) << 16 |
+                             static_cast<std::uint64_t>(type) << 8 |
+                             static_cast<std::uint64_t>(op);
+  const std::uint64_t digest = Mix(Mix(head) ^ count);
+  return digest == 0 ? 1 : digest;
+}
+
+std::string Signature::Describe() const {
+  if (kind == OperationKind::kBarrier) return "barrier";
+  if (op == ReduceOperator::kNone) {
+    return absl::StrCat(OperationKindName(kind), " ", DataTypeName(type), "[", count, "]");
+  }
+  return absl::StrCat(OperationKindName(kind), " ", ReduceOperatorName(op), " ",
+                      DataTypeName(type), "[", count, "]");
+}
+
+}  // namespace mlxcomm::collective
