@@ -43,7 +43,7 @@ struct RankCall {
 
 struct FailureReport {
   std::uint64_t group = 0;
-  Failure cause;  // ok() in an answer to another node's report.
+  Failure cause;  // The first that the sender knows of.
   OperationKey operation;
   std::vector<RankCall> calls;  // Of the sending node's ranks.
 };

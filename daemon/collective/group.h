@@ -128,7 +128,6 @@ class Group final : private ExecutionHost {
   void Recycle(Operation& operation);
   void Answer(const Call& call, const Failure& failure, bool group_failed);
   void EndOperations();
-  void FailFrom(const Failure& cause, const OperationKey& operation, bool own, std::uint64_t now_ns);
   bool NeedsRank(const Operation& operation, std::uint32_t rank) const;
   bool FailIfRankHasLeft(const Operation& operation, std::uint64_t now_ns);
   void FailOperationsOfLeftRanks(std::uint64_t now_ns);

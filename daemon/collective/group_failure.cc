@@ -9,14 +9,10 @@
 namespace mlxcomm::collective {
 
 void Group::Fail(const Failure& cause, const OperationKey& operation, std::uint64_t now_ns) {
-  FailFrom(cause, operation, /*own=*/true, now_ns);
-}
-
-void Group::FailFrom(const Failure& cause, const OperationKey& operation, bool own,
-                     std::uint64_t now_ns) {
   if (failed()) return;  // The first failure wins.
   inquest_.Open(cause, operation, CallsOf(operation), now_ns);
-  SendReports(own ? cause : Failure{}, operation);
+  // An answer repeats the cause: it may overtake the report that it answers.
+  SendReports(cause, operation);
   // Nothing more is sent or placed for this group from here on.
   for (const auto& [key, running] : by_key_) {
     if (running->running) running->execution.Abort();
@@ -42,10 +38,10 @@ void Group::SendReports(const Failure& cause, const OperationKey& operation) {
 void Group::OnReport(std::uint16_t node, const FailureReport& report, std::uint64_t now_ns) {
   if (node == layout_.self()) return;
   if (!failed()) {
-    if (report.cause.ok()) return;  // An answer to a question that nobody asked.
+    if (report.cause.ok()) return;  // A report must say what has failed.
     OperationKey key = report.operation;
     key.group = id_;
-    FailFrom(report.cause, key, /*own=*/false, now_ns);
+    Fail(report.cause, key, now_ns);
   }
   inquest_.OnReport(node, report.calls);
   OnTime(now_ns);

@@ -1,0 +1,390 @@
+// Whole operations over several nodes, in every layout, against an oracle; and
+// every way in which a group can fail.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <numeric>
+
+#include "daemon/reduce/half.h"
+#include "tests/unit/daemon/collective/simulated_cluster.h"
+
+namespace mlxcomm::collective {
+namespace {
+
+using testing::HasSubstr;
+
+Call AllReduce(const void* input, void* output, std::uint64_t count,
+               DataType type = DataType::kInt32) {
+  Call call;
+  call.ticket = 1;
+  call.signature = {OperationKind::kAllReduce, type, ReduceOperator::kSum, count};
+  call.input = static_cast<const std::byte*>(input);
+  call.output = static_cast<std::byte*>(output);
+  return call;
+}
+
+Call Plain(OperationKind kind, const void* input, void* output, std::uint64_t count) {
+  Call call = AllReduce(input, output, count);
+  call.signature.kind = kind;
+  call.signature.op = ReduceOperator::kNone;
+  call.output_bytes_available = 1 << 30;
+  return call;
+}
+
+struct Layout {
+  int nodes;
+  int ranks_per_node;
+};
+
+class LayoutTest : public testing::TestWithParam<Layout> {
+ protected:
+  static constexpr std::uint64_t kCounts[] = {0, 1, 2, 3, 5, 1000, 4097, 20'000, 400'001};
+};
+
+// Why: every count meets another mixture of empty blocks, eager frames, granted
+// data and several chunks.
+// How: each rank contributes different numbers; the schedule is random; three
+// operations are in flight at once.
+TEST_P(LayoutTest, AllReduceSumsOnEveryRank) {
+  for (const std::uint64_t count : kCounts) {
+    SimulatedCluster cluster(GetParam().nodes, GetParam().ranks_per_node,
+                             static_cast<std::uint32_t>(count));
+    const std::uint32_t size = cluster.size();
+    std::vector<std::vector<std::int32_t>> in(size), out(size);
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      for (std::uint32_t rank = 0; rank < size; ++rank) {
+        in[rank].resize(count);
+        out[rank].assign(count, -1);
+        std::iota(in[rank].begin(), in[rank].end(), static_cast<std::int32_t>(rank * 1000));
+        cluster.Submit(rank, AllReduce(in[rank].data(), out[rank].data(), count));
+      }
+      cluster.Run();
+    }
+    ASSERT_EQ(cluster.violations, 0u);
+    for (std::uint32_t rank = 0; rank < size; ++rank) {
+      ASSERT_EQ(cluster.completions[rank + 1].size(), 3u) << "count " << count;
+      for (const auto& completion : cluster.completions[rank + 1]) {
+        ASSERT_TRUE(completion.failure.ok()) << completion.failure.message;
+      }
+      for (std::uint64_t i = 0; i < count; ++i) {
+        const auto expected = static_cast<std::int32_t>(size * i + 1000 * size * (size - 1) / 2);
+        ASSERT_EQ(out[rank][i], expected) << "rank " << rank << " element " << i;
+      }
+    }
+    for (int node = 0; node < GetParam().nodes; ++node) {
+      ASSERT_EQ(cluster.core(node).NextDeadline(), kNever);
+    }
+  }
+}
+
+TEST_P(LayoutTest, AllReduceWorksInPlace) {
+  SimulatedCluster cluster(GetParam().nodes, GetParam().ranks_per_node, 3);
+  std::vector<std::vector<std::int32_t>> data(cluster.size());
+  for (std::uint32_t rank = 0; rank < cluster.size(); ++rank) {
+    data[rank].assign(200'003, static_cast<std::int32_t>(rank + 1));
+    cluster.Submit(rank, AllReduce(data[rank].data(), data[rank].data(), data[rank].size()));
+  }
+  cluster.Run();
+  const auto sum = static_cast<std::int32_t>(cluster.size() * (cluster.size() + 1) / 2);
+  for (const auto& result : data) {
+    for (const std::int32_t value : result) ASSERT_EQ(value, sum);
+  }
+}
+
+// Why: a sum of floats depends on its order; ranks must agree to the last bit
+// whatever the schedule.
+TEST_P(LayoutTest, FloatResultsAreBitwiseEqualOnAllRanksAndSchedules) {
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
+    constexpr std::size_t kCount = 30'011;
+    std::vector<std::byte> first;
+    for (std::uint32_t seed = 0; seed < 3; ++seed) {
+      SimulatedCluster cluster(GetParam().nodes, GetParam().ranks_per_node, seed);
+      std::mt19937 random(5);
+      std::uniform_real_distribution<float> numbers(-1, 1);
+      const std::size_t bytes = kCount * DataTypeBytes(type);
+      std::vector<std::vector<std::byte>> in(cluster.size()), out(cluster.size());
+      for (std::uint32_t rank = 0; rank < cluster.size(); ++rank) {
+        in[rank].resize(bytes);
+        out[rank].resize(bytes);
+        for (std::size_t i = 0; i < kCount; ++i) {
+          const float number = numbers(random);
+          std::uint32_t bits = std::bit_cast<std::uint32_t>(number);
+          if (type == DataType::kFloat16) bits = reduce::Float16FromFloat(number);
+          if (type == DataType::kBfloat16) bits = reduce::Bfloat16FromFloat(number);
+          std::memcpy(in[rank].data() + i * DataTypeBytes(type), &bits, DataTypeBytes(type));
+        }
+      }
+      for (std::uint32_t rank = 0; rank < cluster.size(); ++rank) {
+        cluster.Submit(rank, AllReduce(in[rank].data(), out[rank].data(), kCount, type));
+      }
+      cluster.Run();
+      if (first.empty()) first = out[0];
+      for (const auto& result : out) ASSERT_TRUE(result == first) << DataTypeName(type);
+    }
+  }
+}
+
+TEST_P(LayoutTest, AllGatherCollectsEveryRanksBlock) {
+  for (const std::uint64_t count : {0, 1, 300, 70'001}) {
+    SimulatedCluster cluster(GetParam().nodes, GetParam().ranks_per_node, 11);
+    const std::uint32_t size = cluster.size();
+    std::vector<std::vector<std::int32_t>> in(size), out(size);
+    for (std::uint32_t rank = 0; rank < size; ++rank) {
+      in[rank].assign(count, static_cast<std::int32_t>(rank));
+      out[rank].assign(count * size, -1);
+      cluster.Submit(rank, Plain(OperationKind::kAllGather, in[rank].data(), out[rank].data(),
+                                 count));
+    }
+    cluster.Run();
+    for (const auto& result : out) {
+      for (std::uint64_t i = 0; i < result.size(); ++i) {
+        ASSERT_EQ(result[i], static_cast<std::int32_t>(i / count));
+      }
+    }
+    for (std::uint32_t rank = 0; rank < size; ++rank) {
+      ASSERT_EQ(cluster.completions[rank + 1].size(), 1u);
+    }
+  }
+}
+
+TEST_P(LayoutTest, BarrierEndsForNobodyBeforeEverybodyHasCalled) {
+  SimulatedCluster cluster(GetParam().nodes, GetParam().ranks_per_node, 2);
+  for (std::uint32_t rank = 0; rank < cluster.size(); ++rank) {
+    EXPECT_TRUE(cluster.completions.empty());
+    cluster.Submit(rank, Plain(OperationKind::kBarrier, nullptr, nullptr, 0));
+    cluster.Run();
+  }
+  EXPECT_EQ(cluster.completions.size(), cluster.size());
+}
+
+// Every rank sends to every other, small and large, and receives in another order.
+TEST_P(LayoutTest, SendsMeetReceivesBetweenAnyTwoRanks) {
+  for (const std::uint64_t count : {0, 10, 100'000}) {
+    SimulatedCluster cluster(GetParam().nodes, GetParam().ranks_per_node, 4);
+    const std::uint32_t size = cluster.size();
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::int32_t>> in, out;
+    for (std::uint32_t a = 0; a < size; ++a) {
+      for (std::uint32_t b = 0; b < size; ++b) {
+        if (a == b) continue;
+        in[{a, b}].assign(count, static_cast<std::int32_t>(a * 100 + b));
+        Call send = Plain(OperationKind::kSend, in[{a, b}].data(), nullptr, count);
+        send.peer_rank = b;
+        cluster.Submit(a, send);
+      }
+    }
+    for (std::uint32_t b = size; b-- > 0;) {
+      for (std::uint32_t a = size; a-- > 0;) {
+        if (a == b) continue;
+        out[{a, b}].assign(count, -1);
+        Call receive = Plain(OperationKind::kReceive, nullptr, out[{a, b}].data(), count);
+        receive.peer_rank = a;
+        cluster.Submit(b, receive);
+      }
+    }
+    cluster.Run();
+    EXPECT_TRUE(out == in);
+    EXPECT_EQ(cluster.violations, 0u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(NodesTimesRanks, LayoutTest,
+                         testing::Values(Layout{1, 2}, Layout{1, 4}, Layout{2, 1}, Layout{2, 2},
+                                         Layout{3, 1}, Layout{3, 2}, Layout{5, 1}, Layout{4, 2}));
+
+// Why: far more small messages than credits, none yet received: the sender must
+// wait for credit, not overrun the receiver, and everything must still arrive.
+TEST(CollectivesTest, SmallSendsBeyondTheCreditWaitAndArriveInOrder) {
+  SimulatedCluster cluster(2, 1, 9);
+  constexpr std::int32_t kMessages = 100;
+  std::vector<std::int32_t> in(kMessages), out(kMessages, -1);
+  std::iota(in.begin(), in.end(), 0);
+  for (int i = 0; i < kMessages; ++i) {
+    Call send = Plain(OperationKind::kSend, &in[static_cast<std::size_t>(i)], nullptr, 1);
+    send.peer_rank = 1;
+    cluster.Submit(0, send);
+  }
+  cluster.Run();
+  EXPECT_EQ(cluster.completions[1].size(), kEagerCredits);
+  for (int i = 0; i < kMessages; ++i) {
+    Call receive = Plain(OperationKind::kReceive, nullptr, &out[static_cast<std::size_t>(i)], 1);
+    receive.peer_rank = 0;
+    cluster.Submit(1, receive);
+    cluster.Run();
+  }
+  EXPECT_EQ(out, in);
+  EXPECT_EQ(cluster.violations, 0u);
+  EXPECT_EQ(cluster.completions[1].size(), static_cast<std::size_t>(kMessages));
+}
+
+class FailureTest : public testing::TestWithParam<Layout> {
+ protected:
+  FailureTest() : cluster(GetParam().nodes, GetParam().ranks_per_node, 21) {
+    data.assign(cluster.size(), std::vector<std::int32_t>(100'000, 1));
+  }
+  void SubmitAll(std::uint32_t first, std::uint32_t end, std::uint64_t count) {
+    for (std::uint32_t rank = first; rank < end; ++rank) {
+      cluster.Submit(rank, AllReduce(data[rank].data(), data[rank].data(), count));
+    }
+  }
+  void ExpectAllFailed(FailureCode code, const std::string& text, std::uint32_t but) {
+    for (std::uint32_t rank = 0; rank < cluster.size(); ++rank) {
+      if (rank == but) continue;
+      ASSERT_FALSE(cluster.completions[rank + 1].empty()) << "rank " << rank << " hangs";
+      const auto& last = cluster.completions[rank + 1].back();
+      EXPECT_EQ(last.failure.code, code) << last.failure.message;
+      EXPECT_TRUE(last.group_failed);
+      EXPECT_THAT(last.failure.message, HasSubstr(text));
+    }
+  }
+  static constexpr std::uint32_t kNobody = 1000;
+  SimulatedCluster cluster;
+  std::vector<std::vector<std::int32_t>> data;
+};
+
+TEST_P(FailureTest, MismatchTellsEveryRankWhatEachCalled) {
+  for (const std::uint64_t count : {8, 100'000}) {
+    SimulatedCluster fresh(GetParam().nodes, GetParam().ranks_per_node, 1);
+    std::swap(cluster, fresh);
+    const std::uint32_t last = cluster.size() - 1;
+    SubmitAll(0, last, count);
+    cluster.Submit(last, AllReduce(data[last].data(), data[last].data(), count - 1));
+    cluster.Run();
+    ExpectAllFailed(FailureCode::kMismatch, "int32[" + std::to_string(count - 1) + "]", kNobody);
+    ExpectAllFailed(FailureCode::kMismatch, "int32[" + std::to_string(count) + "]", kNobody);
+    // Latched: the next call fails at once, on every rank.
+    cluster.completions.clear();
+    SubmitAll(0, cluster.size(), 4);
+    ExpectAllFailed(FailureCode::kMismatch, "called different things", kNobody);
+    std::swap(cluster, fresh);
+  }
+}
+
+TEST_P(FailureTest, DeadlineNamesTheRankThatDidNotCall) {
+  const std::uint32_t last = cluster.size() - 1;
+  SubmitAll(0, last, 100'000);
+  cluster.Run();
+  EXPECT_TRUE(cluster.completions.empty());
+  cluster.Advance(1'000'000'001);
+  ExpectAllFailed(FailureCode::kDeadlineExceeded, "rank " + std::to_string(last), last);
+  EXPECT_EQ(cluster.completions[1].back().failure.rank, static_cast<std::int32_t>(last));
+}
+
+TEST_P(FailureTest, RankLostReachesEveryOtherRankInAnOperation) {
+  const std::uint32_t last = cluster.size() - 1;
+  SubmitAll(0, last, 100'000);
+  cluster.Run();
+  Collectives& core = cluster.core(cluster.node_of(last));
+  core.Find(SimulatedCluster::kGroup)->OnLocalRankGone(last, "its process ended", cluster.now_ns);
+  cluster.Carry(cluster.node_of(last));
+  cluster.Run();
+  ExpectAllFailed(FailureCode::kRankLost, "its process ended", last);
+  EXPECT_EQ(cluster.completions[1].back().failure.rank, static_cast<std::int32_t>(last));
+}
+
+TEST_P(FailureTest, LostNodeFailsOperationsInFlightAndReleasesTheirBuffers) {
+  if (GetParam().nodes == 1) GTEST_SKIP() << "needs two nodes";
+  SubmitAll(0, cluster.size() - 1, 100'000);
+  const int lost = cluster.node_of(cluster.size() - 1);
+  cluster.LoseNode(lost);
+  cluster.Run();
+  for (std::uint32_t rank = 0; cluster.node_of(rank) != lost; ++rank) {
+    ASSERT_EQ(cluster.completions[rank + 1].size(), 1u);
+    EXPECT_EQ(cluster.completions[rank + 1][0].failure.code, FailureCode::kRankLost);
+    EXPECT_FALSE(cluster.core(cluster.node_of(rank)).UsesSession(rank + 1));
+  }
+}
+
+// Why: the normal end of a job is that ranks leave one after the other.
+TEST_P(FailureTest, RanksThatLeaveAfterTheLastOperationHurtNobody) {
+  SubmitAll(0, cluster.size(), 100'000);
+  for (std::uint32_t rank = 0; rank < cluster.size(); ++rank) {
+    cluster.Run();
+    Collectives& core = cluster.core(cluster.node_of(rank));
+    core.Find(SimulatedCluster::kGroup)->OnLocalRankDetached(rank, cluster.now_ns);
+    cluster.Carry(cluster.node_of(rank));
+  }
+  cluster.Run();
+  for (std::uint32_t rank = 0; rank < cluster.size(); ++rank) {
+    ASSERT_EQ(cluster.completions[rank + 1].size(), 1u);
+    EXPECT_TRUE(cluster.completions[rank + 1][0].failure.ok());
+  }
+  for (int node = 0; node < GetParam().nodes; ++node) {
+    EXPECT_THAT(cluster.core(node).RemoveGroupsThatAreOver(), testing::SizeIs(1));
+  }
+}
+
+TEST_P(FailureTest, CallThatNeedsARankThatHasLeftFailsAtOnce) {
+  const std::uint32_t last = cluster.size() - 1;
+  cluster.core(cluster.node_of(last)).Find(SimulatedCluster::kGroup)
+      ->OnLocalRankDetached(last, cluster.now_ns);
+  cluster.Carry(cluster.node_of(last));
+  cluster.Run();
+  SubmitAll(0, last, 8);
+  cluster.Run();
+  ExpectAllFailed(FailureCode::kRankLost, "has left group test", last);
+}
+
+INSTANTIATE_TEST_SUITE_P(NodesTimesRanks, FailureTest,
+                         testing::Values(Layout{1, 2}, Layout{1, 4}, Layout{2, 1}, Layout{2, 2},
+                                         Layout{3, 1}, Layout{4, 2}));
+
+TEST(CollectivesTest, BadArgumentsAreRefusedAndChangeNothing) {
+  SimulatedCluster cluster(1, 2, 1);
+  std::int32_t value[2] = {1, 2};
+  Call call = Plain(OperationKind::kSend, value, nullptr, 1);
+  call.peer_rank = 2;
+  cluster.Submit(0, call);
+  call.peer_rank = 0;
+  cluster.Submit(0, call);
+  call = AllReduce(value, value, 1);
+  call.signature.op = ReduceOperator::kNone;
+  cluster.Submit(0, call);
+  call = Plain(OperationKind::kAllGather, value, value, 2);
+  call.output_bytes_available = 15;
+  cluster.Submit(0, call);
+  ASSERT_EQ(cluster.completions[1].size(), 4u);
+  for (const auto& completion : cluster.completions[1]) {
+    EXPECT_EQ(completion.failure.code, FailureCode::kInvalidArgument);
+    EXPECT_FALSE(completion.group_failed);
+  }
+  cluster.Submit(0, AllReduce(&value[0], &value[0], 1));
+  cluster.Submit(1, AllReduce(&value[1], &value[1], 1));
+  cluster.Run();
+  EXPECT_EQ(value[0], 3);
+  EXPECT_EQ(value[1], 3);
+}
+
+// Why: a peer's daemon is not trusted either.
+// How: frames that fit nothing are reported as such and change nothing.
+TEST(CollectivesTest, FramesThatFitNothingAreRefused) {
+  SimulatedCluster cluster(2, 1, 1);
+  Collectives& core = cluster.core(0);
+  NodeId stranger;
+  stranger.bytes[0] = 99;
+  NodeId peer;
+  peer.bytes[0] = 2;
+  PeerFrame frame;
+  frame.key.group = SimulatedCluster::kGroup;
+  frame.digest = 1;
+  EXPECT_FALSE(core.OnGrant(stranger, frame, 0));
+  EXPECT_FALSE(core.OnData(peer, frame, 0));
+  EXPECT_FALSE(core.OnCredit(peer, frame.key.group, 1));
+  frame.key.source_rank = 70;
+  frame.key.destination_rank = 0;
+  EXPECT_FALSE(core.OnGrant(peer, frame, 0));
+  frame.key = {};
+  frame.key.group = 12345;  // Over, or never known: let go.
+  EXPECT_TRUE(core.OnEager(peer, frame, {}, 0));
+  // More eager frames than credit.
+  frame.key.group = SimulatedCluster::kGroup;
+  bool fine = true;
+  for (std::uint32_t i = 0; i <= kEagerCredits; ++i) {
+    frame.step = static_cast<std::uint16_t>(i);
+    fine = core.OnEager(peer, frame, {}, 0);
+  }
+  EXPECT_FALSE(fine);
+}
+
+}  // namespace
+}  // namespace mlxcomm::collective

@@ -1,0 +1,253 @@
+// Several daemons' collective cores in one thread, joined by queues that a seeded
+// schedule empties: what is a test's way to run whole operations without sockets.
+//
+// Owner: a test. Thread: its own. Memory: frames in std::vector.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "daemon/collective/collectives.h"
+#include "daemon/reduce/kernels.h"
+
+namespace mlxcomm::collective {
+
+class SimulatedCluster {
+ public:
+  struct Completion {
+    SessionId session;
+    std::uint64_t ticket;
+    Failure failure;
+    bool group_failed;
+  };
+
+  SimulatedCluster(int nodes, int ranks_per_node, std::uint32_t seed) : random_(seed) {
+    for (int i = 0; i < nodes; ++i) {
+      NodeId id;
+      id.bytes[0] = static_cast<std::uint8_t>(i + 1);
+      nodes_.push_back(std::make_unique<Node>(id));
+      for (int k = 0; k < ranks_per_node; ++k) {
+        members_.push_back({id, "node-" + std::to_string(i), 100u + members_.size()});
+      }
+    }
+    for (auto& node : nodes_) EXPECT_TRUE(node->core.AddGroup(kGroup, "test", members_));
+  }
+
+  static constexpr std::uint64_t kGroup = 7;
+  int node_of(std::uint32_t rank) const { return members_[rank].node.bytes[0] - 1; }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(members_.size()); }
+  Collectives& core(int node) { return nodes_[static_cast<std::size_t>(node)]->core; }
+  std::uint64_t now_ns = 1000;
+  // By session (= rank + 1), in order.
+  std::map<SessionId, std::vector<Completion>> completions;
+  std::uint64_t violations = 0;
+
+  void Submit(std::uint32_t rank, Call call) {
+    call.rank = rank;
+    call.session = rank + 1;
+    if (call.timeout_ns == 0) call.timeout_ns = 1'000'000'000;
+    core(node_of(rank)).Submit(kGroup, call, now_ns);
+    Carry(node_of(rank));
+  }
+
+  // Runs until nothing is left to do, in a random order of what is possible.
+  void Run() {
+    while (RunOne()) {
+    }
+  }
+
+  void Advance(std::uint64_t ns) {
+    now_ns += ns;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      nodes_[i]->core.OnTime(now_ns);
+      Carry(static_cast<int>(i));
+    }
+    Run();
+  }
+
+  void LoseNode(int lost) {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (static_cast<int>(i) == lost) continue;
+      wires_[{lost, static_cast<int>(i)}].clear();
+      wires_[{static_cast<int>(i), lost}].clear();
+      nodes_[i]->posted.clear();
+      nodes_[i]->core.OnNodeLost(nodes_[static_cast<std::size_t>(lost)]->id, "its daemon died",
+                                 now_ns);
+      Carry(static_cast<int>(i));
+    }
+    gone_.push_back(lost);
+  }
+  // After a call into core(node) made by the test itself.
+  void Carry(int node) { Execute(node); }
+
+ private:
+  struct Frame {
+    Action::Kind kind;
+    PeerFrame frame;
+    std::vector<std::byte> payload;
+    std::uint64_t cookie = 0;
+    FailureReport report;
+    std::uint32_t rank = 0;
+  };
+  struct Posted {
+    std::byte* destination;
+    const std::byte* operand;
+    DataType type;
+    ReduceOperator op;
+  };
+  struct Node {
+    explicit Node(const NodeId& node) : id(node), core(node) {}
+    NodeId id;
+    Collectives core;
+    std::deque<std::uint64_t> work;  // Cookies of local work still to be "done".
+    std::map<std::tuple<OperationKey, std::uint16_t>, Posted> posted;
+    std::deque<std::pair<NodeId, OperationKey>> withdrawn;
+  };
+
+  bool IsGone(int node) const { return std::find(gone_.begin(), gone_.end(), node) != gone_.end(); }
+
+  bool RunOne() {
+    std::vector<std::pair<int, int>> choices;  // (from, to); to == from: local work.
+    for (auto& [wire, frames] : wires_) {
+      if (!frames.empty() && !IsGone(wire.second)) choices.push_back(wire);
+    }
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const int node = static_cast<int>(i);
+      if (!nodes_[i]->work.empty() || !nodes_[i]->withdrawn.empty()) choices.push_back({node, node});
+    }
+    if (choices.empty()) return false;
+    const auto [from, to] = choices[random_() % choices.size()];
+    Node& node = *nodes_[static_cast<std::size_t>(to)];
+    if (from != to) {
+      Frame frame = std::move(wires_[{from, to}].front());
+      wires_[{from, to}].pop_front();
+      Deliver(from, to, frame);
+    } else if (!node.withdrawn.empty()) {
+      const auto [peer, key] = node.withdrawn.front();
+      node.withdrawn.pop_front();
+      node.core.OnWithdrawn(peer, key, now_ns);
+    } else {
+      const std::size_t pick = random_() % node.work.size();  // Workers finish in any order.
+      const std::uint64_t cookie = node.work[pick];
+      node.work.erase(node.work.begin() + static_cast<std::ptrdiff_t>(pick));
+      node.core.OnLocalWorkDone(cookie, now_ns);
+    }
+    Execute(to);
+    return true;
+  }
+
+  void Deliver(int from, int to, const Frame& frame) {
+    Node& node = *nodes_[static_cast<std::size_t>(to)];
+    const NodeId& sender = nodes_[static_cast<std::size_t>(from)]->id;
+    bool fine = true;
+    switch (frame.kind) {
+      case Action::Kind::kSendEager:
+        fine = node.core.OnEager(sender, frame.frame, frame.payload, now_ns);
+        break;
+      case Action::Kind::kSendGrant:
+        fine = node.core.OnGrant(sender, frame.frame, now_ns);
+        break;
+      case Action::Kind::kSendCredit:
+        fine = node.core.OnCredit(sender, frame.frame.key.group, frame.frame.bytes);
+        break;
+      case Action::Kind::kSendData: {
+        const auto posted = node.posted.find({frame.frame.key, frame.frame.step});
+        if (posted != node.posted.end()) {
+          Place(posted->second, frame);
+          fine = node.core.OnData(sender, frame.frame, now_ns);
+        }
+        Node& back = *nodes_[static_cast<std::size_t>(from)];
+        if (!IsGone(from)) {
+          back.core.OnDataReleased(frame.cookie, now_ns);
+          Execute(from);
+        }
+        break;
+      }
+      case Action::Kind::kReport:
+        node.core.OnReport(sender, frame.report, now_ns);
+        break;
+      case Action::Kind::kDetached:
+        node.core.OnDetached(sender, frame.frame.key.group, frame.rank, frame.frame.bytes, now_ns);
+        break;
+      default: break;
+    }
+    if (!fine) ++violations;
+  }
+
+  static void Place(const Posted& posted, const Frame& frame) {
+    std::byte* const to = posted.destination + frame.frame.offset;
+    if (posted.operand == nullptr) {
+      std::memcpy(to, frame.payload.data(), frame.payload.size());
+      return;
+    }
+    const std::byte* inputs[] = {posted.operand + frame.frame.offset, frame.payload.data()};
+    reduce::Combine(posted.type, posted.op, inputs, 2, &to, 1,
+                    frame.payload.size() / DataTypeBytes(posted.type), reduce::Stores::kOrdinary);
+  }
+
+  void Execute(int self) {
+    Node& node = *nodes_[static_cast<std::size_t>(self)];
+    ActionQueue actions;
+    actions.swap(node.core.actions());
+    for (Action& action : actions) {
+      Frame frame;
+      frame.kind = action.kind;
+      frame.frame = {action.key, action.step, action.digest, action.offset, action.bytes};
+      frame.cookie = action.cookie;
+      frame.rank = action.rank;
+      const int to = action.node.bytes[0] - 1;
+      switch (action.kind) {
+        case Action::Kind::kLocalWork: {
+          const LocalWork& work = *action.work;
+          if (work.elements > 0) {
+            reduce::Combine(work.type, work.op, work.inputs.data(), work.input_count,
+                            work.outputs.data(), work.output_count, work.elements,
+                            reduce::Stores::kOrdinary);
+          }
+          node.work.push_back(action.cookie);
+          break;
+        }
+        case Action::Kind::kPostReceive:
+          node.posted[{action.key, action.step}] = {action.destination, action.operand,
+                                                    action.type, action.op};
+          break;
+        case Action::Kind::kWithdraw:
+          std::erase_if(node.posted, [&](const auto& entry) {
+            return std::get<0>(entry.first) == action.key;
+          });
+          node.withdrawn.emplace_back(action.node, action.key);
+          break;
+        case Action::Kind::kCancel: break;  // Frames on the wire are still released.
+        case Action::Kind::kComplete:
+          completions[action.session].push_back(
+              {action.session, action.ticket, action.failure, action.group_failed});
+          break;
+        case Action::Kind::kReport:
+          frame.report = *action.report;
+          [[fallthrough]];
+        default:
+          if (action.source != nullptr) {
+            frame.payload.assign(action.source, action.source + action.bytes);
+          }
+          if (!IsGone(to)) wires_[{self, to}].push_back(std::move(frame));
+      }
+    }
+    if (!node.core.actions().empty()) Execute(self);
+  }
+
+  std::mt19937 random_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<Member> members_;
+  std::map<std::pair<int, int>, std::deque<Frame>> wires_;
+  std::vector<int> gone_;
+};
+
+}  // namespace mlxcomm::collective
