@@ -58,7 +58,8 @@ struct alignas(kSlotAlignment) CompletionEntry {
   std::uint8_t reserved[16];
   char message[kMessageBytesMax];
 };
-static_assert(sizeof(CompletionEntry) == 512);
+inline constexpr std::size_t kCompletionHeadBytes = offsetof(CompletionEntry, message);
+static_assert(sizeof(CompletionEntry) == 512 && kCompletionHeadBytes < kSlotAlignment);
 static_assert(std::is_trivially_copyable_v<CompletionEntry>);
 
 // Positions count entries since the start and never wrap (64 bits); the slot is

@@ -17,7 +17,9 @@
 // each view. Memory: views over a mapped queue segment, which must outlive them.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -26,6 +28,21 @@
 namespace mlxcomm::queue {
 
 enum class RingResult : std::uint8_t { kDone, kNothing, kCorrupt };
+
+// What of an entry has a meaning: a completion without a message is one cache line.
+inline std::size_t UsedBytes(const SubmissionEntry&) { return sizeof(SubmissionEntry); }
+inline std::size_t UsedBytes(const CompletionEntry& entry) {
+  return kCompletionHeadBytes + std::min<std::size_t>(entry.message_bytes, kMessageBytesMax);
+}
+inline void CopyOut(SubmissionEntry& copy, const SubmissionEntry& slot) {
+  std::memcpy(&copy, &slot, sizeof copy);
+}
+// The length is taken from the copy, so it cannot grow while we look at it.
+inline void CopyOut(CompletionEntry& copy, const CompletionEntry& slot) {
+  std::memcpy(&copy, &slot, kCompletionHeadBytes);
+  copy.message_bytes = std::min<std::uint16_t>(copy.message_bytes, kMessageBytesMax);
+  std::memcpy(copy.message, slot.message, copy.message_bytes);
+}
 
 template <typename Entry>
 class RingProducer {
@@ -39,7 +56,7 @@ class RingProducer {
     const std::uint64_t used = written_ - read;
     if (used > slot_count_) return RingResult::kCorrupt;
     if (used == slot_count_) return RingResult::kNothing;
-    std::memcpy(&slots_[written_ % slot_count_], &entry, sizeof(Entry));
+    std::memcpy(&slots_[written_ % slot_count_], &entry, UsedBytes(entry));
     positions_->written.store(++written_, std::memory_order_release);
     return RingResult::kDone;
   }
@@ -69,7 +86,7 @@ class RingConsumer {
     const std::uint64_t available = Available();
     if (available == 0) return RingResult::kNothing;
     if (available > slot_count_) return RingResult::kCorrupt;
-    std::memcpy(&copy, &slots_[read_ % slot_count_], sizeof(Entry));
+    CopyOut(copy, slots_[read_ % slot_count_]);
     positions_->read.store(++read_, std::memory_order_release);
     return RingResult::kDone;
   }

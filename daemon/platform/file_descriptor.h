@@ -1,0 +1,35 @@
+// A file descriptor with one owner.
+//
+// Owner: itself, movable. Thread: as the descriptor is used. Memory: none.
+#pragma once
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace mlxcomm::platform {
+
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int descriptor) : descriptor_(descriptor) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : descriptor_(other.Release()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    if (this != &other) Reset(other.Release());
+    return *this;
+  }
+  ~FileDescriptor() { Reset(); }
+
+  int get() const { return descriptor_; }
+  bool valid() const { return descriptor_ >= 0; }
+  int Release() { return std::exchange(descriptor_, -1); }
+  void Reset(int descriptor = -1) {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    descriptor_ = descriptor;
+  }
+
+ private:
+  int descriptor_ = -1;
+};
+
+}  // namespace mlxcomm::platform

@@ -1,0 +1,51 @@
+#include "daemon/platform/machine.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+namespace mlxcomm::platform {
+namespace {
+
+std::string Environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+}  // namespace
+
+std::uint64_t MonotonicNow() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::steady_clock::now().time_since_epoch())
+                                        .count());
+}
+
+std::uint32_t CoreCount() { return std::max(1u, std::thread::hardware_concurrency()); }
+
+std::string HostName() {
+  char name[256] = {};
+  if (::gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "localhost";
+  const std::string full(name);
+  return full.substr(0, full.find('.'));
+}
+
+std::string DefaultSocketPath() {
+  if (::geteuid() == 0) return "/var/run/mlxcommd/mlxcommd.sock";
+  std::string base = Environment("XDG_RUNTIME_DIR");
+  if (base.empty()) base = Environment("TMPDIR");
+  if (base.empty()) base = "/tmp";
+  return base + "/mlxcommd-" + std::to_string(::getuid()) + "/mlxcommd.sock";
+}
+
+std::string DefaultStateDirectory() {
+  if (::geteuid() == 0) return "/var/lib/mlxcommd";
+  const std::string state = Environment("XDG_STATE_HOME");
+  if (!state.empty()) return state + "/mlxcommd";
+  const std::string home = Environment("HOME");
+  return (home.empty() ? std::string("/tmp") : home) + "/.local/state/mlxcommd";
+}
+
+}  // namespace mlxcomm::platform

@@ -1,0 +1,23 @@
+// Wakes a thread that sleeps in poll, epoll or kqueue.
+//
+// Owner: the sleeping thread's object. Thread: Ring from any, the rest by the
+// sleeper. Memory: none; a bell that is rung twice is heard once.
+#pragma once
+
+#include "daemon/platform/file_descriptor.h"
+
+namespace mlxcomm::platform {
+
+class Wakeup {
+ public:
+  Wakeup();  // Aborts when the system has no descriptor left: only at start.
+  void Ring();
+  void Drain();
+  int descriptor() const { return reader_.get(); }
+
+ private:
+  FileDescriptor reader_;
+  FileDescriptor writer_;  // Linux: unused, the reader is an eventfd.
+};
+
+}  // namespace mlxcomm::platform

@@ -1,0 +1,38 @@
+// A local process's way to its daemon: where the sockets are, and the hello.
+//
+// Owner: functions; the caller owns the descriptors that come back. Thread: any;
+// blocks up to the given time. Memory: none.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/queue/hello.h"
+#include "proto/types/failure.h"
+
+namespace mlxcomm::queue {
+
+inline constexpr char kServiceSocket[] = "/var/run/mlxcommd/mlxcommd.sock";
+
+// The socket of this user's private daemon: mlxcommd-UID/mlxcommd.sock under
+// $XDG_RUNTIME_DIR, else $TMPDIR, else /tmp.
+std::string PrivateSocketPath();
+
+// Where to look, in order: `named` alone if not empty, else $MLXCOMM_SOCKET alone,
+// else the service's socket and the private daemon's.
+std::vector<std::string> SocketCandidates(const std::string& named);
+
+struct Dialed {
+  int connection = -1;  // -1: failed. Becomes the gRPC channel.
+  DaemonHello hello{};
+  int descriptors[kClientDescriptors] = {-1, -1, -1};
+  int descriptor_count = 0;
+};
+
+// Connects to one socket and says hello. On failure nothing is left open; the
+// failure is UNAVAILABLE where nobody listens, else what the daemon answered.
+Failure Dial(const std::string& socket_path, ProcessRole role, std::uint64_t arena_bytes,
+             std::uint64_t timeout_ns, Dialed& dialed);
+
+}  // namespace mlxcomm::queue

@@ -1,0 +1,71 @@
+#include "proto/queue/doorbell.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace mlxcomm::queue {
+namespace {
+
+#if defined(MSG_NOSIGNAL)
+constexpr int kNoSignal = MSG_NOSIGNAL;
+#else
+constexpr int kNoSignal = 0;  // macOS: SO_NOSIGPIPE on the socket instead.
+#endif
+
+bool Prepare(int end) {
+#if defined(SO_NOSIGPIPE)
+  const int on = 1;
+  if (::setsockopt(end, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on) != 0) return false;
+#endif
+  return ::fcntl(end, F_SETFD, FD_CLOEXEC) == 0 && ::fcntl(end, F_SETFL, O_NONBLOCK) == 0;
+}
+
+}  // namespace
+
+bool MakeDoorbellPair(int ends[2]) {
+  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return false;
+  if (Prepare(ends[0]) && Prepare(ends[1])) return true;
+  const int saved = errno;
+  ::close(ends[0]);
+  ::close(ends[1]);
+  errno = saved;
+  return false;
+}
+
+void RingDoorbell(int doorbell) {
+  const char byte = 1;
+  while (::send(doorbell, &byte, 1, kNoSignal | MSG_DONTWAIT) < 0 && errno == EINTR) {
+  }
+}
+
+DoorbellState DrainDoorbell(int doorbell) {
+  char bytes[64];
+  bool rung = false;
+  for (;;) {
+    const ssize_t got = ::recv(doorbell, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (got > 0) {
+      rung = true;
+      if (static_cast<std::size_t>(got) < sizeof bytes) return DoorbellState::kRung;
+      continue;
+    }
+    if (got == 0) return DoorbellState::kOtherSideGone;
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return DoorbellState::kOtherSideGone;
+    return rung ? DoorbellState::kRung : DoorbellState::kSilent;
+  }
+}
+
+DoorbellState WaitForDoorbell(int doorbell, std::uint64_t timeout_ns) {
+  pollfd waited{doorbell, POLLIN, 0};
+  // Rounded up, so that a short wait does not become a spin.
+  const std::uint64_t ms = std::min<std::uint64_t>((timeout_ns + 999'999) / 1'000'000, 3'600'000);
+  if (::poll(&waited, 1, static_cast<int>(ms)) <= 0) return DoorbellState::kSilent;
+  return DrainDoorbell(doorbell);
+}
+
+}  // namespace mlxcomm::queue

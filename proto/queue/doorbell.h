@@ -1,0 +1,28 @@
+// One end of the stream socket pair between a client and its daemon: a byte wakes
+// the other side's sleeping consumer, end-of-file tells of its death.
+//
+// Bytes carry nothing, so a full socket buffer needs no second ring: somebody is
+// being woken already.
+//
+// Owner: whoever owns the descriptor; these are functions on it. Thread: any.
+// Memory: none.
+#pragma once
+
+#include <cstdint>
+
+namespace mlxcomm::queue {
+
+// A connected pair, non-blocking, close-on-exec, without SIGPIPE. False: errno.
+[[nodiscard]] bool MakeDoorbellPair(int ends[2]);
+
+void RingDoorbell(int doorbell);
+
+enum class DoorbellState : std::uint8_t { kRung, kSilent, kOtherSideGone };
+
+// Takes the bytes that are there, without waiting.
+DoorbellState DrainDoorbell(int doorbell);
+// Waits up to timeout_ns for a byte or the end, then drains. kSilent: neither.
+// Returns early, also kSilent, when a signal comes in.
+DoorbellState WaitForDoorbell(int doorbell, std::uint64_t timeout_ns);
+
+}  // namespace mlxcomm::queue
