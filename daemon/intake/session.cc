@@ -1,0 +1,109 @@
+#include "daemon/intake/session.h"
+
+#include <sys/socket.h>
+
+#include <new>
+#include <utility>
+
+#include "daemon/platform/process_exit.h"
+#include "proto/queue/doorbell.h"
+
+namespace mlxcomm::intake {
+
+absl::StatusOr<std::unique_ptr<Session>> Session::Create(asio::io_context& io, SessionId id,
+                                                         const Peer& peer, const Token& token,
+                                                         platform::FileDescriptor doorbell,
+                                                         std::uint64_t arena_bytes,
+                                                         SessionObserver& observer) {
+  std::unique_ptr<Session> session(new Session(io, id, peer, token, observer));
+  if (session->is_client()) {
+    if (absl::Status status = session->MakeSegments(arena_bytes); !status.ok()) return status;
+  }
+  asio::error_code error;
+  session->doorbell_.assign(doorbell.get(), error);
+  if (error) return absl::ResourceExhaustedError(error.message());
+  doorbell.Release();
+  return session;
+}
+
+absl::Status Session::MakeSegments(std::uint64_t arena_bytes) {
+  absl::StatusOr<platform::SharedSegment> arena =
+      platform::SharedSegment::Create("mlxcomm-arena", arena_bytes);
+  if (!arena.ok()) return arena.status();
+  absl::StatusOr<platform::SharedSegment> segment =
+      platform::SharedSegment::Create("mlxcomm-queue", queue::kQueueSegmentBytes);
+  if (!segment.ok()) return segment.status();
+  arena_.emplace(*std::move(arena));
+  queue_.emplace(*std::move(segment));
+  std::byte* const base = queue_->data();
+  auto* const header = new (base) queue::QueueHeader{};
+  header->magic = queue::kQueueMagic;
+  header->version = queue::kQueueVersion;
+  header->submission_slots = queue::kSubmissionSlots;
+  header->completion_slots = queue::kCompletionSlots;
+  submissions_.emplace(
+      &header->submissions,
+      reinterpret_cast<const queue::SubmissionEntry*>(base + queue::kSubmissionsOffset),
+      queue::kSubmissionSlots);
+  completions_.emplace(
+      &header->completions,
+      reinterpret_cast<queue::CompletionEntry*>(base + queue::kCompletionsOffset),
+      queue::kCompletionSlots);
+  return absl::OkStatus();
+}
+
+void Session::Watch() {
+  WatchDoorbell();
+  platform::FileDescriptor exit = platform::WatchProcessExit(peer_.pid);
+  if (!exit.valid()) return;  // The doorbell's end tells as well, unless a child holds it.
+  asio::error_code error;
+  exit_.assign(exit.get(), error);
+  if (error) return;
+  exit.Release();
+  exit_.async_wait(asio::posix::descriptor_base::wait_read, [this](const asio::error_code& failed) {
+    if (failed != asio::error::operation_aborted) Gone();
+  });
+}
+
+// A rung doorbell needs no answer but a turn of the engine, which it has caused.
+void Session::WatchDoorbell() {
+  doorbell_.async_wait(asio::posix::descriptor_base::wait_read,
+                       [this](const asio::error_code& failed) {
+                         if (failed == asio::error::operation_aborted) return;
+                         if (failed || queue::DrainDoorbell(doorbell_.native_handle()) ==
+                                           queue::DoorbellState::kOtherSideGone) {
+                           return Gone();
+                         }
+                         WatchDoorbell();
+                       });
+}
+
+void Session::Gone() {
+  if (!ended_) observer_.OnProcessGone(id_);
+}
+
+void Session::End() {
+  if (std::exchange(ended_, true)) return;
+  asio::error_code ignored;
+  doorbell_.close(ignored);
+  exit_.close(ignored);
+  if (connection_.valid()) ::shutdown(connection_.get(), SHUT_RDWR);
+  connection_.Reset();
+}
+
+queue::RingResult Session::PopSubmission(queue::SubmissionEntry& entry) {
+  const queue::RingResult result = submissions_->Pop(entry);
+  if (result != queue::RingResult::kDone) return result;
+  // More in flight than there are completion slots: the client ignores its limit.
+  if (++in_flight_ >= queue::kCompletionSlots) return queue::RingResult::kCorrupt;
+  return result;
+}
+
+bool Session::PushCompletion(const queue::CompletionEntry& entry) {
+  if (in_flight_ > 0) --in_flight_;
+  if (completions_->Push(entry) != queue::RingResult::kDone) return false;
+  if (completions_->ConsumerSleeps()) queue::RingDoorbell(doorbell_.native_handle());
+  return true;
+}
+
+}  // namespace mlxcomm::intake

@@ -1,0 +1,94 @@
+// One local process: its segments, its doorbell, and the watch over its life.
+//
+//   open ──doorbell EOF, process exit, garbage, End()──▶ ended ──ReleaseMemory()──▶ (gone)
+//
+// Owner: Intake. Thread: engine. Memory: its two segments, until it is destroyed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/intake/intake.h"
+#include "daemon/platform/file_descriptor.h"
+#include "daemon/platform/shared_memory.h"
+#include "proto/queue/ring.h"
+
+namespace mlxcomm::intake {
+
+// How a session tells that its process rang, or is no more.
+class SessionObserver {
+ public:
+  virtual ~SessionObserver() = default;
+  virtual void OnProcessGone(SessionId session) = 0;
+};
+
+class Session {
+ public:
+  using Token = std::array<std::uint8_t, queue::kTokenBytes>;
+
+  // kClient: makes arena and queue. `doorbell` is the daemon's end of the pair.
+  static absl::StatusOr<std::unique_ptr<Session>> Create(asio::io_context& io, SessionId id,
+                                                         const Peer& peer, const Token& token,
+                                                         platform::FileDescriptor doorbell,
+                                                         std::uint64_t arena_bytes,
+                                                         SessionObserver& observer);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  SessionId id() const { return id_; }
+  const Peer& peer() const { return peer_; }
+  const Token& token() const { return token_; }
+  bool is_client() const { return peer_.role == queue::ProcessRole::kClient; }
+  std::byte* arena() const { return arena_->data(); }
+  std::uint64_t arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
+  int arena_descriptor() const { return arena_->descriptor(); }
+  int queue_descriptor() const { return queue_->descriptor(); }
+
+  // Watches the doorbell and the process from now on.
+  void Watch();
+  // Remembers the connection that gRPC owns, to be able to cut it.
+  void KeepConnection(platform::FileDescriptor duplicate) { connection_ = std::move(duplicate); }
+  bool ended() const { return ended_; }
+  void End();
+
+  // Queue. Not for ended sessions or tools.
+  queue::RingResult PopSubmission(queue::SubmissionEntry& entry);
+  // False: the client does not read its completions although it may have no more
+  // operations in flight than there are slots.
+  [[nodiscard]] bool PushCompletion(const queue::CompletionEntry& entry);
+  bool PrepareToSleep() { return submissions_->PrepareToSleep(); }
+  void WakeUp() { submissions_->WakeUp(); }
+  std::uint32_t in_flight() const { return in_flight_; }
+
+ private:
+  Session(asio::io_context& io, SessionId id, const Peer& peer, const Token& token,
+          SessionObserver& observer)
+      : id_(id), peer_(peer), token_(token), observer_(observer), doorbell_(io), exit_(io) {}
+  absl::Status MakeSegments(std::uint64_t arena_bytes);
+  void WatchDoorbell();
+  void Gone();
+
+  SessionId id_;
+  Peer peer_;
+  Token token_;
+  SessionObserver& observer_;
+  asio::posix::stream_descriptor doorbell_;
+  asio::posix::stream_descriptor exit_;
+  platform::FileDescriptor connection_;
+  std::optional<platform::SharedSegment> arena_;
+  std::optional<platform::SharedSegment> queue_;
+  std::optional<queue::SubmissionConsumer> submissions_;
+  std::optional<queue::CompletionProducer> completions_;
+  std::uint32_t in_flight_ = 0;
+  bool ended_ = false;
+};
+
+}  // namespace mlxcomm::intake

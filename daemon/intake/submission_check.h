@@ -1,0 +1,31 @@
+// Tells apart what a client can have meant, what it cannot have meant, and garbage.
+//
+// A pure function of a private copy of the entry: nothing here reads shared memory.
+//
+// Owner: none. Thread: any. Memory: none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "daemon/intake/intake.h"
+
+namespace mlxcomm::intake {
+
+enum class Finding : std::uint8_t {
+  kFine,
+  kWrong,      // Answered with INVALID_ARGUMENT and `message`.
+  kGarbage,    // No client library writes this: the session ends.
+};
+
+struct CheckedSubmission {
+  Finding finding = Finding::kGarbage;
+  std::string message;  // Empty for kFine.
+  Submission submission;
+};
+
+CheckedSubmission CheckSubmission(const queue::SubmissionEntry& entry, std::byte* arena,
+                                  std::uint64_t arena_bytes);
+
+}  // namespace mlxcomm::intake
