@@ -142,7 +142,7 @@ class Fabric {
   // acknowledged. kData: `payload` is referenced until OnDataReleased(cookie).
   // Others: copied. Frames to one node arrive in the order of the calls.
   // FAILED_PRECONDITION: the node is not reachable.
-  // RESOURCE_EXHAUSTED: more than frames_queued_max wait for it.
+  // RESOURCE_EXHAUSTED: too many wait for it already.
   virtual absl::Status Send(const NodeId& node, const wire::FrameHeader& header,
                             const std::byte* payload, std::uint64_t cookie) = 0;
 

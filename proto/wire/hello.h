@@ -4,16 +4,15 @@
 //   dialer                                   acceptor
 //   Greeting(nonce_d) ────────────────────▶
 //            ◀──────────────────────────────  Greeting(nonce_a)
-//   Proof(HMAC(key, "dialer"   | both greetings)) ─▶   checked first:
-//            ◀── Proof(HMAC(key, "acceptor" | both greetings))   a stranger learns nothing
+//   Proof(node, HMAC) ────────────────────▶   checked first: a stranger learns nothing
+//            ◀──────────────────────────────  Proof(node, HMAC), Verdict
 //   Introduction ─────────────────────────▶
-//            ◀──────────────────────────────  Introduction
-//   Verdict ◀─────────────────────────────  (acceptor decides; then frames)
+//            ◀──────────────────────────────  Introduction; then frames
 //
-// HMAC-SHA256 (RFC 2104) over role, then the dialer's and the acceptor's
-// greeting, so version, cluster and both nonces are covered, and a proof can be
-// neither replayed nor reflected. The introductions are covered by a further
-// HMAC each, keyed the same way. Connections are not encrypted here.
+// Each HMAC-SHA256 (RFC 2104, keyed with the cluster's key) is over the sender's
+// role, the dialer's and the acceptor's greeting, and the message itself. So
+// version, cluster and both nonces are covered, and nothing can be replayed or
+// reflected. Verdicts and frames are not covered: connections are not encrypted.
 //
 // Owner: none, plain values. Thread: any. Memory: none.
 #pragma once
@@ -27,6 +26,7 @@ namespace mlxcomm::wire {
 inline constexpr std::uint64_t kGreetingMagic = 0x6d6c78636f6d6d70;  // "mlxcommp"
 inline constexpr std::uint32_t kWireVersion = 1;
 inline constexpr std::size_t kNameBytesMax = 64;
+inline constexpr std::size_t kClusterKeyBytes = 32;
 
 using Nonce = std::array<std::uint8_t, 32>;
 using Mac = std::array<std::uint8_t, 32>;
@@ -42,27 +42,28 @@ struct Greeting {
 static_assert(sizeof(Greeting) == 112 && std::is_trivially_copyable_v<Greeting>);
 
 struct Proof {
-  Mac mac;
+  NodeIdBytes node_id;
+  Mac mac;  // HMAC(key, role | greetings | node_id).
 };
+static_assert(sizeof(Proof) == 48 && std::is_trivially_copyable_v<Proof>);
 
 // Who is speaking, and where its channel to the other side stands. A channel
 // goes on where it was when both sides name each other's current session;
 // otherwise both begin anew at sequence 1.
 struct Introduction {
-  NodeIdBytes node_id;
   std::uint64_t incarnation;           // Random, new with each start of a daemon.
   std::uint64_t session;               // This side's channel session, never 0.
   std::uint64_t known_peer_session;    // The other side's, as last known; 0 = none.
   std::uint64_t next_expected;         // The first sequence this side has not received.
   char node_name[kNameBytesMax];       // NUL-padded.
   char software_version[32];           // NUL-padded; shown in status.
-  Mac mac;                             // HMAC(key, role | nonces | all of the above).
+  Mac mac;                             // HMAC(key, role | greetings | all of the above).
 };
-static_assert(sizeof(Introduction) == 176 && std::is_trivially_copyable_v<Introduction>);
+static_assert(sizeof(Introduction) == 160 && std::is_trivially_copyable_v<Introduction>);
 
 enum class VerdictCode : std::uint32_t {
   kAccepted = 1,
-  kAlreadyLinked = 2,  // Another connection between the two is up or preferred.
+  kAlreadyLinked = 2,  // Another connection between the two is preferred.
   kSelf = 3,           // The dialer has reached itself.
   kStopping = 4,
 };

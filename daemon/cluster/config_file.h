@@ -1,0 +1,32 @@
+// The configuration file: protobuf text format (mlxcomm/v1/config.proto), checked
+// field by field, with the place of every mistake.
+//
+// Owner: functions. Thread: main, before any other exists. Memory: plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "mlxcomm/v1/config.pb.h"
+#include "proto/types/node_id.h"
+
+namespace mlxcomm::cluster {
+
+// INVALID_ARGUMENT: "FILE:LINE:COLUMN: field: what was expected", one line for each
+// mistake. All defaults are filled in. An empty path gives the defaults.
+absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path);
+// As ReadConfigFile, for a text; `name` stands for the file in messages.
+absl::StatusOr<v1::DaemonConfig> ParseConfig(const std::string& text, const std::string& name);
+
+// 32 bytes from 64 hexadecimal digits. Refuses a file that others can read, saying
+// the command that mends it.
+absl::StatusOr<std::vector<std::uint8_t>> ReadKeyFile(const std::string& path);
+
+// Reads DIRECTORY/node-id, or makes it (0600) with a new random id.
+absl::StatusOr<NodeId> ReadOrMakeNodeId(const std::string& directory);
+NodeId MakeNodeId();
+
+}  // namespace mlxcomm::cluster

@@ -1,0 +1,317 @@
+#include "daemon/cluster/rendezvous.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace mlxcomm::cluster {
+
+std::string Rendezvous::NodeName(const NodeId& node) const {
+  if (node == self_) return self_name_;
+  const auto found = node_names_.find(node);
+  return found == node_names_.end() ? node.ToString() : found->second;
+}
+
+Failure Rendezvous::CheckClaim(const Claim& claim) const {
+  const auto invalid = [](std::string message) {
+    return Failure{FailureCode::kInvalidArgument, kNoRank, std::move(message)};
+  };
+  const bool plain = std::all_of(claim.job.begin(), claim.job.end(), [](char c) {
+    return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
+  });
+  if (claim.job.empty() || claim.job.size() > kJobBytesMax || !plain) {
+    return invalid(absl::StrCat("job: expected 1 to ", kJobBytesMax,
+                                " bytes without control characters"));
+  }
+  if (claim.size == 0 || claim.size > kSizeMax) {
+    return invalid(absl::StrCat("size: expected 1 to ", kSizeMax, ", got ", claim.size));
+  }
+  if (claim.rank >= claim.size) {
+    return invalid(absl::StrCat("rank: expected 0 to ", claim.size - 1, ", got ", claim.rank));
+  }
+  return {};
+}
+
+Failure Rendezvous::Objection(const Claim& claim, bool local) const {
+  const auto taken = [&](std::uint64_t pid, const std::string& node) {
+    return Failure{FailureCode::kAlreadyExists, static_cast<std::int32_t>(claim.rank),
+                   absl::StrCat("rank ", claim.rank, " of job ", claim.job, " is taken by pid ",
+                                pid, " on node ", node,
+                                ": end that process, or use another job name (MLXCOMM_JOB)")};
+  };
+  if (const auto found = running_.find({claim.job, claim.rank}); found != running_.end()) {
+    return taken(found->second.pid, self_name_);
+  }
+  const auto job = jobs_.find(claim.job);
+  if (job == jobs_.end()) return {};
+  for (const auto& [rank, waiting] : job->second) {
+    // Each node speaks for its own ranks; a local claim is held against all.
+    if (!local && waiting.node != self_) continue;
+    if (rank == claim.rank) return taken(waiting.claim.pid, NodeName(waiting.node));
+    if (waiting.claim.size != claim.size) {
+      return {FailureCode::kInvalidArgument, static_cast<std::int32_t>(claim.rank),
+              absl::StrCat("job ", claim.job, ": rank ", claim.rank, " says size ", claim.size,
+                           ", but rank ", rank, " (", NodeName(waiting.node), ", pid ",
+                           waiting.claim.pid, ") says ", waiting.claim.size,
+                           ": start all ranks with the same size")};
+    }
+  }
+  return {};
+}
+
+void Rendezvous::Attach(std::uint64_t session, const Claim& claim, std::uint64_t timeout_ns,
+                        std::uint64_t now_ns) {
+  Failure failure = CheckClaim(claim);
+  if (failure.ok()) failure = Objection(claim, /*local=*/true);
+  if (!failure.ok()) return port_.OnAttachRefused(session, failure);
+  Waiting& waiting = jobs_[claim.job][claim.rank];
+  waiting.claim = claim;
+  waiting.node = self_;
+  waiting.attempt = next_attempt_++;
+  waiting.session = session;
+  waiting.timeout_ns = timeout_ns;
+  waiting.deadline_ns = now_ns + std::min(timeout_ns, kNever - 1 - now_ns);
+  Announce(waiting, nullptr);
+  FormIfComplete(claim.job);
+}
+
+void Rendezvous::Announce(const Waiting& waiting, const NodeId* only_to) {
+  v1::PeerMessage message;
+  v1::RankAnnounced& announced = *message.mutable_rank_announced();
+  announced.set_job(waiting.claim.job);
+  announced.set_rank(waiting.claim.rank);
+  announced.set_size(waiting.claim.size);
+  announced.set_pid(waiting.claim.pid);
+  announced.set_program(waiting.claim.program);
+  announced.set_attempt(waiting.attempt);
+  if (only_to != nullptr) {
+    port_.SendToNode(*only_to, message);
+  } else {
+    port_.SendToAllNodes(message);
+  }
+}
+
+void Rendezvous::Forget(const std::string& job, std::uint32_t rank) {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return;
+  const auto waiting = found->second.find(rank);
+  if (waiting == found->second.end()) return;
+  if (waiting->second.node != self_) --waiting_remotely_;
+  found->second.erase(waiting);
+  if (found->second.empty()) jobs_.erase(found);
+}
+
+void Rendezvous::Leave(std::uint64_t session) {
+  for (const auto& [name, job] : jobs_) {
+    for (const auto& [rank, waiting] : job) {
+      if (waiting.node != self_ || waiting.session != session) continue;
+      v1::PeerMessage message;
+      message.mutable_rank_withdrawn()->set_job(name);
+      message.mutable_rank_withdrawn()->set_attempt(waiting.attempt);
+      port_.SendToAllNodes(message);
+      return Forget(std::string(name), rank);
+    }
+  }
+  std::erase_if(running_, [session](const auto& entry) { return entry.second.session == session; });
+}
+
+void Rendezvous::Refuse(std::uint64_t session, const Failure& failure) {
+  Leave(session);
+  port_.OnAttachRefused(session, failure);
+}
+
+void Rendezvous::OnNodeUp(const NodeId& node, const std::string& name) {
+  node_names_[node] = name;
+  for (const auto& [job_name, job] : jobs_) {
+    for (const auto& [rank, waiting] : job) {
+      if (waiting.node == self_) Announce(waiting, &node);
+    }
+  }
+}
+
+void Rendezvous::OnNodeLost(const NodeId& node) {
+  std::vector<std::pair<std::string, std::uint32_t>> gone;
+  for (const auto& [name, job] : jobs_) {
+    for (const auto& [rank, waiting] : job) {
+      if (waiting.node == node) gone.emplace_back(name, rank);
+    }
+  }
+  for (const auto& [name, rank] : gone) Forget(name, rank);
+}
+
+void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& announced) {
+  const Claim claim{announced.job(), announced.rank(), announced.size(), announced.pid(),
+                    announced.program().substr(0, kJobBytesMax)};
+  Failure failure = CheckClaim(claim);
+  if (failure.ok()) failure = Objection(claim, /*local=*/false);
+  if (failure.ok() && waiting_remotely_ >= kWaitingMax) {
+    failure = {FailureCode::kResourceExhausted, kNoRank,
+               absl::StrCat("node ", self_name_, " knows of ", kWaitingMax,
+                            " waiting ranks already")};
+  }
+  if (!failure.ok()) {
+    v1::PeerMessage message;
+    v1::WorldRefused& refused = *message.mutable_world_refused();
+    refused.set_job(claim.job);
+    refused.set_attempt(announced.attempt());
+    refused.set_code(static_cast<std::uint32_t>(failure.code));
+    refused.set_rank(failure.rank);
+    refused.set_message(failure.message);
+    return port_.SendToNode(node, message);
+  }
+  Job& job = jobs_[claim.job];
+  // A claim between two other nodes is theirs to sort out; the first one is kept.
+  if (job.contains(claim.rank)) return;
+  ++waiting_remotely_;
+  job[claim.rank] = {claim, node, announced.attempt(), 0, kNever, 0};
+  FormIfComplete(claim.job);
+}
+
+void Rendezvous::OnRankWithdrawn(const NodeId& node, const v1::RankWithdrawn& withdrawn) {
+  const auto job = jobs_.find(withdrawn.job());
+  if (job == jobs_.end()) return;
+  for (const auto& [rank, waiting] : job->second) {
+    if (waiting.node == node && waiting.attempt == withdrawn.attempt()) {
+      return Forget(withdrawn.job(), rank);
+    }
+  }
+}
+
+// Only rank 0's node forms the world.
+void Rendezvous::FormIfComplete(const std::string& name) {
+  const auto found = jobs_.find(name);
+  if (found == jobs_.end() || !found->second.contains(0)) return;
+  const Job& job = found->second;
+  const Waiting& first = job.at(0);
+  if (first.node != self_ || job.size() != first.claim.size) return;
+  for (const auto& [rank, waiting] : job) {
+    if (waiting.claim.size != first.claim.size) return;  // Its own node is being told.
+  }
+  const std::uint64_t group = (incarnation_ & ~std::uint64_t{0xffffffff}) | ++groups_formed_;
+  v1::PeerMessage message;
+  v1::WorldFormed& formed = *message.mutable_world_formed();
+  formed.set_job(name);
+  formed.set_group(group);
+  std::vector<FormedMember> members;
+  for (const auto& [rank, waiting] : job) {
+    v1::WorldMember& member = *formed.add_members();
+    member.set_node_id(waiting.node.bytes.data(), waiting.node.bytes.size());
+    member.set_node_name(NodeName(waiting.node));
+    member.set_pid(waiting.claim.pid);
+    member.set_attempt(waiting.attempt);
+    members.push_back({waiting.node, NodeName(waiting.node), waiting.claim.pid, waiting.session});
+    if (waiting.node == self_) running_[{name, rank}] = {waiting.session, waiting.claim.pid};
+    if (waiting.node != self_) --waiting_remotely_;
+  }
+  jobs_.erase(found);
+  port_.SendToAllNodes(message);
+  port_.OnWorldFormed(name, group, members);
+}
+
+void Rendezvous::OnWorldFormedElsewhere(const NodeId& node, const v1::WorldFormed& formed) {
+  const auto size = static_cast<std::uint32_t>(formed.members_size());
+  if (size == 0 || size > kSizeMax) return;
+  std::vector<FormedMember> members;
+  bool any_local = false;
+  for (std::uint32_t rank = 0; rank < size; ++rank) {
+    const v1::WorldMember& told = formed.members(static_cast<int>(rank));
+    FormedMember member;
+    if (told.node_id().size() != member.node.bytes.size()) return;
+    std::copy(told.node_id().begin(), told.node_id().end(), member.node.bytes.begin());
+    if (rank == 0 && member.node != node) return;  // Not its decision.
+    member.node_name = told.node_name().substr(0, kJobBytesMax);
+    member.pid = told.pid();
+    if (member.node == self_) {
+      any_local = true;
+      const auto job = jobs_.find(formed.job());
+      if (job != jobs_.end()) {
+        const auto waiting = job->second.find(rank);
+        if (waiting != job->second.end() && waiting->second.node == self_ &&
+            waiting->second.attempt == told.attempt()) {
+          member.session = waiting->second.session;
+          member.pid = waiting->second.claim.pid;
+          running_[{formed.job(), rank}] = {member.session, member.pid};
+        }
+      }
+    }
+    members.push_back(std::move(member));
+  }
+  for (std::uint32_t rank = 0; rank < size; ++rank) {
+    const auto job = jobs_.find(formed.job());
+    if (job == jobs_.end()) break;
+    const auto waiting = job->second.find(rank);
+    if (waiting == job->second.end()) continue;
+    const FormedMember& member = members[rank];
+    if (waiting->second.node != member.node) continue;
+    if (member.node == self_ && member.session == 0) continue;  // A newer attempt waits on.
+    Forget(formed.job(), rank);
+  }
+  if (any_local) port_.OnWorldFormed(formed.job(), formed.group(), members);
+}
+
+void Rendezvous::OnWorldRefused(const NodeId&, const v1::WorldRefused& refused) {
+  const auto job = jobs_.find(refused.job());
+  if (job == jobs_.end()) return;
+  for (const auto& [rank, waiting] : job->second) {
+    if (waiting.node != self_ || waiting.attempt != refused.attempt()) continue;
+    const auto code = static_cast<FailureCode>(refused.code());
+    const bool known = refused.code() <= 255 && IsValid(code) && code != FailureCode::kNone;
+    return Refuse(waiting.session, {known ? code : FailureCode::kInternal, refused.rank(),
+                                    refused.message()});
+  }
+}
+
+std::string Rendezvous::DescribeMissing(const Job& job, std::uint32_t size) const {
+  constexpr std::size_t kNamed = 16;
+  std::string text;
+  std::size_t missing = 0;
+  for (std::uint32_t rank = 0; rank < size; ++rank) {
+    if (job.contains(rank)) continue;
+    if (missing++ < kNamed) absl::StrAppend(&text, text.empty() ? "" : ", ", rank);
+  }
+  if (missing > kNamed) absl::StrAppend(&text, " and ", missing - kNamed, " more");
+  return absl::StrCat(missing == 1 ? "rank " : "ranks ", text);
+}
+
+void Rendezvous::OnTime(std::uint64_t now_ns) {
+  for (;;) {
+    std::uint64_t session = 0;
+    Failure failure;
+    for (const auto& [name, job] : jobs_) {
+      for (const auto& [rank, waiting] : job) {
+        if (waiting.node != self_ || waiting.deadline_ns > now_ns) continue;
+        session = waiting.session;
+        failure = {FailureCode::kDeadlineExceeded, kNoRank,
+                   absl::StrCat("job ", name, ": after ",
+                                static_cast<double>(waiting.timeout_ns) / 1e9, " s ",
+                                DescribeMissing(job, waiting.claim.size), " of ",
+                                waiting.claim.size,
+                                " had not come: are they started, with this job name, and are "
+                                "their daemons linked (mlxcommctl status)?")};
+      }
+    }
+    if (session == 0) return;
+    Refuse(session, failure);
+  }
+}
+
+std::uint64_t Rendezvous::NextDeadline() const {
+  std::uint64_t next = kNever;
+  for (const auto& [name, job] : jobs_) {
+    for (const auto& [rank, waiting] : job) {
+      if (waiting.node == self_) next = std::min(next, waiting.deadline_ns);
+    }
+  }
+  return next;
+}
+
+std::vector<Rendezvous::Waiting> Rendezvous::AllWaiting() const {
+  std::vector<Waiting> all;
+  for (const auto& [name, job] : jobs_) {
+    for (const auto& [rank, waiting] : job) all.push_back(waiting);
+  }
+  return all;
+}
+
+}  // namespace mlxcomm::cluster

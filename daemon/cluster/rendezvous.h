@@ -1,0 +1,119 @@
+// Rendezvous: how the processes of a job find each other.
+//
+//   local attach ─announce to every node─▶ forming ──rank 0's node has all ranks──▶
+//        WorldFormed to every node ─▶ running (this class then only remembers which
+//                                     ranks of which job are taken here)
+//
+// The node of rank 0 decides, so there is one world group whatever the order in
+// which announcements arrive. A rank is taken by whoever came first on its node; a
+// node that hears of a second claim, or of another size, refuses it.
+//
+// Sans-I/O: calls in, calls of the RendezvousPort out; time is an argument.
+// Owner: Engine. Thread: engine. Memory: one entry for each rank that waits,
+// kWaitingMax at most from other nodes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "mlxcomm/v1/peer.pb.h"
+#include "proto/types/failure.h"
+#include "proto/types/node_id.h"
+
+namespace mlxcomm::cluster {
+
+struct FormedMember {
+  NodeId node;
+  std::string node_name;
+  std::uint64_t pid = 0;
+  std::uint64_t session = 0;  // Of a local rank; 0: remote, or gone meanwhile.
+};
+
+class RendezvousPort {
+ public:
+  virtual ~RendezvousPort() = default;
+  virtual void SendToNode(const NodeId& node, const v1::PeerMessage& message) = 0;
+  virtual void SendToAllNodes(const v1::PeerMessage& message) = 0;
+  // In order of rank. At least one member is local.
+  virtual void OnWorldFormed(const std::string& job, std::uint64_t group,
+                             const std::vector<FormedMember>& members) = 0;
+  virtual void OnAttachRefused(std::uint64_t session, const Failure& failure) = 0;
+};
+
+class Rendezvous {
+ public:
+  static constexpr std::size_t kWaitingMax = 16384;
+  static constexpr std::uint32_t kSizeMax = 4096;
+  static constexpr std::size_t kJobBytesMax = 200;
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
+  struct Claim {
+    std::string job;
+    std::uint32_t rank = 0;
+    std::uint32_t size = 0;
+    std::uint64_t pid = 0;
+    std::string program;
+  };
+  struct Waiting {
+    Claim claim;
+    NodeId node;
+    std::uint64_t attempt = 0;
+    std::uint64_t session = 0;      // Local ones.
+    std::uint64_t deadline_ns = 0;  // Local ones.
+    std::uint64_t timeout_ns = 0;
+  };
+
+  // `incarnation` makes group ids unique among daemons.
+  Rendezvous(const NodeId& self, std::string self_name, std::uint64_t incarnation,
+             RendezvousPort& port)
+      : self_(self), self_name_(std::move(self_name)), incarnation_(incarnation), port_(port) {}
+
+  void Attach(std::uint64_t session, const Claim& claim, std::uint64_t timeout_ns,
+              std::uint64_t now_ns);
+  // The process withdrew, died, or its rank of a running job has gone.
+  void Leave(std::uint64_t session);
+
+  void OnNodeUp(const NodeId& node, const std::string& name);
+  void OnNodeLost(const NodeId& node);
+  void OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& announced);
+  void OnRankWithdrawn(const NodeId& node, const v1::RankWithdrawn& withdrawn);
+  void OnWorldFormedElsewhere(const NodeId& node, const v1::WorldFormed& formed);
+  void OnWorldRefused(const NodeId& node, const v1::WorldRefused& refused);
+
+  void OnTime(std::uint64_t now_ns);
+  std::uint64_t NextDeadline() const;
+  // For status: everybody who waits, here and elsewhere, by job and rank.
+  std::vector<Waiting> AllWaiting() const;
+  std::string NodeName(const NodeId& node) const;
+
+ private:
+  using Job = std::map<std::uint32_t, Waiting>;  // By rank.
+  struct Taken {
+    std::uint64_t session = 0;
+    std::uint64_t pid = 0;
+  };
+
+  Failure CheckClaim(const Claim& claim) const;
+  // What speaks against the claim; ok: nothing.
+  Failure Objection(const Claim& claim, bool local) const;
+  void Refuse(std::uint64_t session, const Failure& failure);
+  void Announce(const Waiting& waiting, const NodeId* only_to);
+  void FormIfComplete(const std::string& job);
+  void Forget(const std::string& job, std::uint32_t rank);
+  std::string DescribeMissing(const Job& job, std::uint32_t size) const;
+
+  NodeId self_;
+  std::string self_name_;
+  std::uint64_t incarnation_;
+  RendezvousPort& port_;
+  std::map<std::string, Job> jobs_;
+  std::map<std::pair<std::string, std::uint32_t>, Taken> running_;  // Local ranks.
+  std::map<NodeId, std::string> node_names_;
+  std::uint64_t next_attempt_ = 1;
+  std::uint64_t groups_formed_ = 0;
+  std::size_t waiting_remotely_ = 0;
+};
+
+}  // namespace mlxcomm::cluster

@@ -1,0 +1,33 @@
+// Proof that the other daemon holds the cluster's key: the HMACs of wire/hello.h.
+//
+// Owner: functions only. Thread: any. Memory: the caller's.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "proto/wire/hello.h"
+
+namespace mlxcomm::fabric {
+
+enum class Role : bool { kDialer, kAcceptor };
+
+wire::Greeting MakeGreeting(std::string_view cluster);
+// Empty: fine. Otherwise what is wrong with it, for the log.
+std::string_view CheckGreeting(const wire::Greeting& greeting, std::string_view cluster);
+
+// HMAC-SHA256 of (role of the sender, dialer's greeting, acceptor's greeting, message).
+wire::Mac MakeMac(std::span<const std::uint8_t> key, Role sender, const wire::Greeting& dialer,
+                  const wire::Greeting& acceptor, std::span<const std::uint8_t> message);
+bool EqualInConstantTime(const wire::Mac& a, const wire::Mac& b);
+
+// Never 0.
+std::uint64_t RandomNumber();
+
+// A NUL-padded field, whatever the other side put there.
+std::string_view TextOf(std::span<const char> field);
+void PutText(std::string_view text, std::span<char> field);
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,101 @@
+// All that this daemon has with one neighbour: the channel, the rail (one here),
+// the receives that are posted, and what state they are in.
+//
+//   kUp ──rail down──▶ kGrace ──rail back, same sessions──▶ kUp
+//                         └──deadline, refused, other session──▶ kLost ──rail──▶ kUp
+//
+// Owner: TcpFabric. Thread: engine; time is an argument. Memory: one entry for each
+// posted receive, and the channel's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "daemon/fabric/channel.h"
+#include "daemon/fabric/fabric.h"
+#include "daemon/fabric/rail.h"
+
+namespace mlxcomm::fabric {
+
+class Link {
+ public:
+  enum class State : std::uint8_t { kLost, kUp, kGrace };
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
+  Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener);
+
+  State state() const { return state_; }
+  bool reachable() const { return state_ != State::kLost; }
+  const NodeIdentity& peer() const { return peer_; }
+  bool has_rail() const { return rail_ != nullptr; }
+  Rail* rail() { return rail_.get(); }
+
+  // For our introduction. Only without a rail: RemoveRail first.
+  std::uint64_t session() const { return session_; }
+  std::uint64_t known_peer_session() const { return peer_session_; }
+  std::uint64_t next_expected() const { return channel_.next_expected(); }
+  // Stops the rail and takes in everything that it has delivered.
+  void RemoveRail(const std::string& why, bool reset, std::uint64_t now_ns);
+  // A rail whose introduction we have read. Goes on with the channel, or begins anew.
+  void AddRail(std::unique_ptr<Rail> rail, const NodeIdentity& peer,
+               const wire::Introduction& theirs, std::uint64_t now_ns);
+  void Lose(const absl::Status& why);
+
+  absl::Status Send(const wire::FrameHeader& header, const std::byte* payload,
+                    std::uint64_t cookie);
+  absl::Status PostReceive(const PostedReceive& receive);
+  void Withdraw(const OperationKey& key);
+  void Cancel(const OperationKey& key);
+
+  std::size_t Poll(std::uint64_t now_ns);
+  // Sends the acknowledgement that is due before the engine sleeps.
+  void FlushAcknowledgement();
+  // Every heartbeat interval.
+  void OnTick(std::uint64_t now_ns);
+  // The grace period's end; kNever where none runs.
+  std::uint64_t deadline_ns() const { return state_ == State::kGrace ? grace_end_ns_ : kNever; }
+  void OnTime(std::uint64_t now_ns);
+  bool lost_by_reset() const { return state_ == State::kGrace && grace_after_reset_; }
+  LinkSnapshot Snapshot() const;
+
+ private:
+  using PostedKey = std::pair<OperationKey, std::uint16_t>;
+  struct Posted {
+    PostedReceive receive;
+    std::uint64_t bytes_left = 0;
+  };
+  void Pump();
+  void Deliver(RailEvent& event);
+  bool OnFrame(RailEvent& event);
+  void DeliverReleased();
+  void BeginAnew(const NodeIdentity& peer, std::uint64_t peer_session);
+  void EnterGrace(const std::string& why, bool reset, std::uint64_t now_ns);
+
+  const FabricOptions& options_;
+  FabricListener& listener_;
+  NodeIdentity peer_;
+  State state_ = State::kLost;
+  std::string detail_ = "not connected yet";
+  std::uint64_t session_ = 0;
+  std::uint64_t peer_session_ = 0;
+  Channel channel_;
+  std::unique_ptr<Rail> rail_;
+  absl::flat_hash_map<PostedKey, Posted> posted_;
+  std::vector<OperationKey> withdrawn_;  // Without a rail: answered in the next Poll.
+  std::uint64_t unacknowledged_frames_ = 0;
+  std::uint64_t unacknowledged_bytes_ = 0;
+  std::uint64_t grace_end_ns_ = 0;
+  bool grace_after_reset_ = false;
+  bool commands_pending_ = false;        // The rail's ring was full.
+  RailSnapshot last_snapshot_;
+  std::uint64_t last_tick_ns_ = 0;
+  double sent_rate_ = 0;
+  double received_rate_ = 0;
+};
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,134 @@
+// A rail over one TCP connection: a thread that reads frames, puts or reduces their
+// payload where it was posted, and writes frames straight from where they lie.
+//
+//   loop: commands ─▶ write what the socket takes ─▶ read what it has ─▶ sleep in
+//         poll() when none of it moved anything (after a short spin if data did just
+//         now), woken by the socket or by the engine's bell
+//
+// The reader stops when the event ring or the payload slots are full, and goes on
+// when the engine has taken some: TCP then holds the other side back.
+//
+// Owner: Link. Thread: its own; the rest of Rail's calls on the engine thread.
+// Memory: rings, slots and the staging buffer are fixed at creation; a control
+// message above the eager size is allocated, for it is rare.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/fabric/rail.h"
+#include "daemon/fabric/spsc_ring.h"
+#include "daemon/platform/file_descriptor.h"
+#include "daemon/platform/wakeup.h"
+
+namespace mlxcomm::fabric {
+
+class TcpRail final : public Rail {
+ public:
+  // `socket` is connected and non-blocking. `engine_bell` wakes the engine.
+  TcpRail(platform::FileDescriptor socket, std::string local_address, std::string remote_address,
+          platform::Wakeup& engine_bell);
+  ~TcpRail() override;
+
+  bool Transmit(const Channel::Frame& frame) override;
+  bool PostReceive(const PostedReceive& receive, std::uint64_t bytes_left) override;
+  bool Withdraw(const OperationKey& key) override;
+  void Heartbeat() override;
+  void Stop() override;
+  bool Pop(RailEvent& event) override;
+  bool PrepareToSleep() override { return events_.PrepareToSleep(); }
+  void WakeUp() override { events_.WakeUp(); }
+  std::uint64_t last_received_ns() const override {
+    return last_received_ns_.load(std::memory_order_relaxed);
+  }
+  RailSnapshot Snapshot() const override;
+
+ private:
+  static constexpr std::size_t kRingSlots = 1024;
+  static constexpr std::size_t kPayloadSlots = 128;
+  static constexpr std::size_t kReadAheadBytes = 64 * 1024;
+  static constexpr std::size_t kBatchFrames = 16;
+
+  struct Command {
+    enum class Kind : std::uint8_t { kTransmit, kPost, kWithdraw, kHeartbeat };
+    Kind kind = Kind::kTransmit;
+    Channel::Frame frame;
+    PostedReceive receive;
+    std::uint64_t bytes_left = 0;
+    OperationKey key;
+  };
+  struct Posted {
+    PostedReceive receive;
+    std::uint64_t bytes_left = 0;
+  };
+  using PostedKey = std::pair<OperationKey, std::uint16_t>;
+
+  bool Give(Command&& command);
+  // The rail's thread from here on.
+  void Run();
+  bool TakeCommands();
+  void Obey(Command& command);
+  bool Write();
+  std::size_t GatherBatch(struct iovec* parts, std::size_t* part_count);
+  void OnWritten(std::size_t bytes);
+  bool Read();
+  bool TakeReadAhead();
+  bool BeginFrame();
+  void ChooseTarget();
+  bool FinishFrame();
+  void AnswerHeartbeat();
+  bool HasRoomForEvent();
+  void Emit(RailEvent&& event);
+  void GoDown(bool reset, std::string reason);
+  void Sleep();
+
+  platform::FileDescriptor socket_;
+  std::string local_address_;
+  std::string remote_address_;
+  platform::Wakeup& engine_bell_;
+  platform::Wakeup bell_;
+  SpscRing<Command> commands_{kRingSlots};
+  SpscRing<RailEvent> events_{kRingSlots};
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> waits_for_room_{false};
+  std::atomic<std::uint64_t> slots_freed_{0};
+  std::atomic<std::uint64_t> sent_bytes_{0};
+  std::atomic<std::uint64_t> received_bytes_{0};
+  std::atomic<std::uint64_t> last_received_ns_;
+  std::atomic<std::uint64_t> round_trip_ns_{0};
+  std::atomic<bool> up_{true};
+  bool popped_slot_ = false;  // Engine: the event handed out last holds a slot.
+
+  // The thread's own.
+  std::vector<Channel::Frame> outgoing_;  // A ring of kRingSlots.
+  std::size_t outgoing_first_ = 0;
+  std::size_t outgoing_count_ = 0;
+  std::size_t front_written_ = 0;         // Bytes of the first frame.
+  bool echo_due_ = false;
+  bool heartbeat_due_ = false;
+  wire::FrameHeader echo_;
+  absl::flat_hash_map<PostedKey, Posted> posted_;
+  std::unique_ptr<std::byte[]> staging_;
+  std::vector<std::byte> read_ahead_;
+  std::size_t read_first_ = 0;
+  std::size_t read_end_ = 0;
+  wire::FrameHeader incoming_;
+  std::size_t header_have_ = 0;
+  std::byte* target_ = nullptr;           // Where the payload goes.
+  std::size_t payload_have_ = 0;
+  bool target_slot_ = false;
+  bool target_posted_ = false;            // It belongs to a posted receive.
+  std::unique_ptr<std::vector<std::byte>> target_control_;
+  std::unique_ptr<std::byte[]> slots_;
+  std::uint64_t slots_used_ = 0;
+  bool down_ = false;
+  std::thread thread_;
+};
+
+}  // namespace mlxcomm::fabric

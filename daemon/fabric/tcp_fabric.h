@@ -1,0 +1,92 @@
+// The one implementation of Fabric: listens, dials, and holds a Link for each node
+// that has ever proved the key.
+//
+// Who wins when two nodes dial each other at once: a dialer that learns that a rail
+// is there already gives up; an acceptor that is itself past the proof with the
+// same peer refuses if its own node id is the smaller one.
+//
+// Owner: Daemon, as Fabric. Thread: engine. Memory: one Link a node, one coroutine a
+// configured address, at most strangers_max unproved connections.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <asio/awaitable.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/fabric/fabric.h"
+#include "daemon/fabric/handshake.h"
+#include "daemon/fabric/link.h"
+#include "daemon/platform/wakeup.h"
+
+namespace mlxcomm::fabric {
+
+class TcpFabric final : public Fabric {
+ public:
+  TcpFabric(asio::io_context& io, FabricOptions options, FabricListener& listener);
+  ~TcpFabric() override;
+  absl::Status Start();
+
+  bool IsReachable(const NodeId& node) const override;
+  absl::Status Send(const NodeId& node, const wire::FrameHeader& header, const std::byte* payload,
+                    std::uint64_t cookie) override;
+  absl::Status PostReceive(const NodeId& node, const PostedReceive& receive) override;
+  void Withdraw(const NodeId& node, const OperationKey& key) override;
+  void Cancel(const NodeId& node, const OperationKey& key) override;
+  std::size_t Poll() override;
+  bool PrepareToSleep() override;
+  void WakeUp() override;
+  std::vector<LinkSnapshot> Snapshot() const override;
+  std::uint64_t strangers_refused() const override { return strangers_refused_; }
+  std::vector<std::string> listening() const override;
+  void Stop() override;
+
+ private:
+  using Tcp = asio::ip::tcp;
+  // One configured address.
+  struct Dialer {
+    Dialer(asio::io_context& io, std::string to) : address(std::move(to)), pause(io) {}
+    std::string address;
+    asio::steady_timer pause;
+    NodeId peer;            // Once known.
+    bool known = false;
+    std::string detail;     // Why it is not connected.
+  };
+
+  asio::awaitable<void> AcceptLoop(Tcp::acceptor& acceptor);
+  asio::awaitable<void> Accept(Tcp::socket socket);
+  asio::awaitable<void> DialLoop(Dialer& dialer);
+  asio::awaitable<absl::Status> Dial(Dialer& dialer);
+  asio::awaitable<absl::Status> Join(Tcp::socket& socket, const Proved& proved);
+  asio::awaitable<void> TickLoop();
+  void WatchBell();
+  void WakeDialers();
+  Link& LinkTo(const NodeId& peer);
+  Link* FindLink(const NodeId& peer) const;
+  bool IsProving(const NodeId& peer) const;
+  void RefuseStranger(const std::string& from, const std::string& why);
+
+  asio::io_context& io_;
+  FabricOptions options_;
+  FabricListener& listener_;
+  platform::Wakeup bell_;
+  asio::posix::stream_descriptor bell_watch_;
+  std::vector<std::unique_ptr<Tcp::acceptor>> acceptors_;
+  std::vector<std::unique_ptr<Dialer>> dialers_;
+  std::vector<NodeId> proving_;  // Peers of our own dials past the proof.
+  absl::flat_hash_map<NodeId, std::unique_ptr<Link>> links_;
+  std::vector<Link*> polled_;
+  asio::steady_timer tick_;
+  std::uint32_t strangers_ = 0;
+  std::uint64_t strangers_refused_ = 0;
+  std::uint64_t refusals_logged_in_second_ = 0;
+  std::uint64_t refusal_second_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace mlxcomm::fabric
