@@ -1,0 +1,43 @@
+// What the gRPC services ask of the daemon's engine. The services translate and
+// call; everything happens on the engine thread.
+//
+// Owner: Engine implements it, Daemon joins the two. Thread: calls from gRPC's
+// threads; answers from the engine thread. Memory: a bounded number of calls is
+// under way; beyond it Attach is refused at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "daemon/intake/intake.h"
+#include "mlxcomm/v1/control.pb.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
+#include "proto/types/failure.h"
+
+namespace mlxcomm::control {
+
+// One call that is answered exactly once; destroyed without an answer it says
+// UNAVAILABLE.
+template <typename Reply>
+class Answer {
+ public:
+  virtual ~Answer() = default;
+  virtual void Succeed(const Reply& reply) = 0;
+  virtual void Fail(const Failure& failure) = 0;
+};
+using AttachAnswer = Answer<v1::AttachReply>;
+using DetachAnswer = Answer<v1::DetachReply>;
+using StatusAnswer = Answer<v1::StatusReply>;
+
+class ControlPort {
+ public:
+  virtual ~ControlPort() = default;
+  virtual void Attach(const intake::SessionIdentity& who, const v1::AttachRequest& request,
+                      std::unique_ptr<AttachAnswer> answer) = 0;
+  // The caller has gone or given up.
+  virtual void CancelAttach(intake::SessionId session) = 0;
+  virtual void Detach(intake::SessionId session, std::unique_ptr<DetachAnswer> answer) = 0;
+  virtual void Status(std::unique_ptr<StatusAnswer> answer) = 0;
+};
+
+}  // namespace mlxcomm::control

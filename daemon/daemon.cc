@@ -1,0 +1,139 @@
+#include "daemon/daemon.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <asio/post.hpp>
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/cluster/config_file.h"
+#include "daemon/fabric/authentication.h"
+#include "daemon/platform/machine.h"
+
+namespace mlxcomm {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+
+absl::StatusOr<fabric::FabricOptions> MakeFabricOptions(const v1::DaemonConfig& config,
+                                                        const fabric::NodeIdentity& self) {
+  fabric::FabricOptions options;
+  options.self = self;
+  options.cluster = config.cluster();
+  const v1::PeerConfig& peers = config.peers();
+  options.listen.assign(peers.listen().begin(), peers.listen().end());
+  options.connect.assign(peers.connect().begin(), peers.connect().end());
+  if (!peers.key_file().empty()) {
+    absl::StatusOr<std::vector<std::uint8_t>> key = cluster::ReadKeyFile(peers.key_file());
+    if (!key.ok()) return key.status();
+    options.key = *std::move(key);
+  }
+  options.heartbeat_interval_ns = peers.heartbeat_interval_ms() * kMs;
+  options.heartbeat_timeout_ns = peers.heartbeat_timeout_ms() * kMs;
+  options.grace_period_ns = peers.grace_period_ms() * kMs;
+  options.reset_grace_ns = peers.reset_grace_ms() * kMs;
+  options.reconnect_delay_min_ns = peers.reconnect_delay_min_ms() * kMs;
+  options.reconnect_delay_max_ns = peers.reconnect_delay_max_ms() * kMs;
+  return options;
+}
+
+absl::StatusOr<fabric::NodeIdentity> MakeIdentity(const Options& options,
+                                                  const v1::DaemonConfig& config) {
+  fabric::NodeIdentity self;
+  if (options.is_private) {
+    self.id = cluster::MakeNodeId();
+  } else {
+    const absl::StatusOr<NodeId> id = cluster::ReadOrMakeNodeId(config.state_directory());
+    if (!id.ok()) return id.status();
+    self.id = *id;
+  }
+  self.name = config.node_name();
+  self.software_version = MLXCOMM_VERSION;
+  self.incarnation = fabric::RandomNumber();
+  return self;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
+                                                       const v1::DaemonConfig& config,
+                                                       TerminationSignals& signals) {
+  std::unique_ptr<Daemon> daemon(new Daemon);
+  daemon->config_ = config;
+  const absl::StatusOr<fabric::NodeIdentity> self = MakeIdentity(options, config);
+  if (!self.ok()) return self.status();
+  absl::StatusOr<fabric::FabricOptions> fabric_options = MakeFabricOptions(config, *self);
+  if (!fabric_options.ok()) return fabric_options.status();
+
+  EngineOptions engine_options;
+  engine_options.self = *self;
+  engine_options.cluster = config.cluster();
+  engine_options.operation_timeout_ns = config.clients().operation_timeout_ms() * kMs;
+  engine_options.rendezvous_timeout_ns = config.clients().rendezvous_timeout_ms() * kMs;
+  engine_options.workers = std::clamp(platform::CoreCount() / 2, 2u, 4u);
+  engine_options.ends_with_last_client = options.is_private;
+  daemon->engine_ = std::make_unique<Engine>(daemon->io_, std::move(engine_options));
+  daemon->engine_->set_on_useless(
+      [](void* context) { static_cast<TerminationSignals*>(context)->RequestStop(); }, &signals);
+
+  intake::IntakeOptions intake_options;
+  intake_options.socket_path =
+      options.socket_path.empty() ? config.socket_path() : options.socket_path;
+  intake_options.clients_max = config.clients().clients_max();
+  intake_options.arena_bytes_max = config.clients().arena_bytes_max();
+  intake_options.hello_timeout_ns = config.clients().hello_timeout_ms() * kMs;
+  intake_options.all_users = config.clients().all_users();
+  auto intake =
+      intake::Intake::Create(daemon->io_, std::move(intake_options), *daemon->engine_);
+  if (!intake.ok()) return intake.status();
+  daemon->intake_ = *std::move(intake);
+
+  auto fabric =
+      fabric::Fabric::Create(daemon->io_, *std::move(fabric_options), *daemon->engine_);
+  if (!fabric.ok()) return fabric.status();
+  daemon->fabric_ = *std::move(fabric);
+  daemon->control_ = control::ControlServer::Create(*daemon->engine_, *daemon->intake_);
+  daemon->engine_->Join(*daemon->intake_, *daemon->fabric_, *daemon->control_);
+  return daemon;
+}
+
+void Daemon::Start() {
+  for (const std::string& address : fabric_->listening()) {
+    spdlog::info("listening for peers on {}", address);
+  }
+  spdlog::info("mlxcommd {} is ready: node {}, cluster {}", MLXCOMM_VERSION, config_.node_name(),
+               config_.cluster());
+  engine_thread_ = std::thread([this] { engine_->Run(); });
+}
+
+absl::Status Daemon::Drain() {
+  const std::uint64_t timeout_ms = config_.drain_timeout_ms();
+  spdlog::info("stopping: running jobs have {} ms to end", timeout_ms);
+  asio::post(io_, [this] { intake_->StopAccepting(); });
+  const bool drained = engine_->Drain(timeout_ms * kMs);
+  engine_->RequestStop();
+  engine_thread_.join();
+  fabric_->Stop();
+  control_->Shutdown(100 * kMs);
+  if (!drained) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("jobs were still running after ", timeout_ms,
+                     " ms (drain_timeout_ms); their processes were told DAEMON_STOPPING"));
+  }
+  spdlog::info("stopped");
+  return absl::OkStatus();
+}
+
+Daemon::~Daemon() {
+  if (engine_thread_.joinable()) {
+    engine_->RequestStop();
+    engine_thread_.join();
+  }
+  control_.reset();
+  fabric_.reset();
+  intake_.reset();
+}
+
+}  // namespace mlxcomm

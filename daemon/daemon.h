@@ -1,0 +1,52 @@
+// The daemon: builds the rooms, joins them, starts, drains, stops.
+//
+// Members are in the order in which they are built; destruction is the reverse.
+//
+// Owner: main. Thread: main; Start() makes the engine thread. Memory: all of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+#include <asio/io_context.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/control/control_server.h"
+#include "daemon/engine.h"
+#include "daemon/fabric/fabric.h"
+#include "daemon/intake/intake.h"
+#include "daemon/options.h"
+#include "daemon/signals.h"
+#include "mlxcomm/v1/config.pb.h"
+
+namespace mlxcomm {
+
+class Daemon {
+ public:
+  // Takes every resource: socket, ports, identity. Errors name what is missing and
+  // how to mend it. `signals` is told when a private daemon has no use any more.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Create(const Options& options,
+                                                        const v1::DaemonConfig& config,
+                                                        TerminationSignals& signals);
+  ~Daemon();
+
+  void Start();
+  // Refuses new jobs, lets running ones end for up to the configured time, then
+  // stops them with DAEMON_STOPPING. DEADLINE_EXCEEDED where that was needed.
+  absl::Status Drain();
+
+ private:
+  Daemon() = default;
+
+  v1::DaemonConfig config_;
+  asio::io_context io_{1};
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<intake::Intake> intake_;
+  std::unique_ptr<fabric::Fabric> fabric_;
+  std::unique_ptr<control::ControlServer> control_;
+  std::thread engine_thread_;
+};
+
+}  // namespace mlxcomm

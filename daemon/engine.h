@@ -1,0 +1,200 @@
+// The engine: one thread that owns every state machine of the daemon and carries
+// what happens in one room to the others.
+//
+//   intake ─submissions─▶ collective ─actions─▶ fabric, workers, intake
+//   fabric ─frames──────▶ collective, rendezvous
+//   control ─calls──────▶ rendezvous, collective (posted to this thread)
+//
+//   turn: io_context, queues, rails, workers, time ─▶ actions until none is left
+//   idle: looks again for a short, bounded time, then sleeps in the io_context
+//
+// Owner: Daemon. Thread: Run() is the engine thread; ControlPort from any; the rest
+// before Run or after it. Memory: tables that are reused; a warm operation allocates
+// nothing here.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "daemon/cluster/rendezvous.h"
+#include "daemon/collective/collectives.h"
+#include "daemon/control/control_port.h"
+#include "daemon/control/control_server.h"
+#include "daemon/fabric/fabric.h"
+#include "daemon/intake/intake.h"
+#include "daemon/workers.h"
+
+namespace mlxcomm {
+
+struct EngineOptions {
+  fabric::NodeIdentity self;
+  std::string cluster;
+  std::uint64_t operation_timeout_ns = 300'000'000'000;
+  std::uint64_t rendezvous_timeout_ns = 300'000'000'000;
+  std::uint32_t workers = 1;
+  // Private daemons end with their last client, or when nobody came in time.
+  bool ends_with_last_client = false;
+  std::uint64_t first_client_timeout_ns = 30'000'000'000;
+};
+
+class Engine final : public intake::IntakeListener,
+                     public fabric::FabricListener,
+                     public cluster::RendezvousPort,
+                     public control::ControlPort {
+ public:
+  Engine(asio::io_context& io, EngineOptions options);
+  ~Engine() override;
+
+  // The rooms; before Run.
+  void Join(intake::Intake& intake, fabric::Fabric& fabric, control::ControlServer& control);
+  // Called on the engine thread when a private daemon has no use any more.
+  void set_on_useless(void (*callback)(void*), void* context) {
+    on_useless_ = callback;
+    on_useless_context_ = context;
+  }
+  // The engine thread: until RequestStop.
+  void Run();
+  void RequestStop();
+  // From another thread: refuses new jobs, waits until no group is left, but at most
+  // timeout_ns; then fails those that are. False: that was needed.
+  bool Drain(std::uint64_t timeout_ns);
+
+  // ControlPort
+  void Attach(const intake::SessionIdentity& who, const v1::AttachRequest& request,
+              std::unique_ptr<control::AttachAnswer> answer) override;
+  void CancelAttach(intake::SessionId session) override;
+  void Detach(intake::SessionId session, std::unique_ptr<control::DetachAnswer> answer) override;
+  void Status(std::unique_ptr<control::StatusAnswer> answer) override;
+
+ private:
+  static constexpr std::uint32_t kCallsMax = 1024;
+  static constexpr std::uint64_t kStatusWaitNs = 300'000'000;
+
+  struct Session {
+    intake::Peer peer;
+    bool ended = false;
+    std::unique_ptr<control::AttachAnswer> attaching;
+    std::string program;
+    std::uint64_t group = 0;  // 0: none yet.
+    std::uint32_t rank = 0;
+  };
+  // A world group that exists here, whose processes wait until it does everywhere:
+  // else a fast node's frames could come before a slow one knows the group.
+  struct Forming {
+    v1::AttachReply reply;
+    std::vector<intake::SessionId> sessions;
+    NodeId coordinator;           // The node of rank 0.
+    std::vector<NodeId> awaited;  // Coordinator: nodes that have not joined yet.
+    bool ready = false;
+  };
+  // A status call that waits for the peers' own parts.
+  struct StatusCall {
+    std::unique_ptr<control::StatusAnswer> answer;
+    v1::StatusReply reply;
+    std::vector<NodeId> awaited;
+    std::uint64_t deadline_ns = 0;
+  };
+
+  // IntakeListener
+  void OnSessionOpened(intake::SessionId session, const intake::Peer& peer) override;
+  void OnConnection(intake::SessionId session, platform::FileDescriptor connection) override;
+  void OnSubmission(intake::SessionId session, const intake::Submission& submission) override;
+  void OnSessionEnded(intake::SessionId session, const absl::Status& why) override;
+  // FabricListener
+  void OnNodeUp(const fabric::NodeIdentity& node) override;
+  void OnNodeLost(const NodeId& node, const absl::Status& why) override;
+  void OnControl(const NodeId& node, std::span<const std::byte> message) override;
+  void OnEager(const NodeId& node, const wire::FrameHeader& header,
+               std::span<const std::byte> payload) override;
+  void OnGrant(const NodeId& node, const wire::FrameHeader& header) override;
+  void OnCredit(const NodeId& node, const wire::FrameHeader& header) override;
+  void OnDataReceived(const NodeId& node, const wire::FrameHeader& header) override;
+  void OnDataReleased(const NodeId& node, std::uint64_t cookie) override;
+  void OnWithdrawn(const NodeId& node, const OperationKey& key) override;
+  // RendezvousPort
+  void SendToNode(const NodeId& node, const v1::PeerMessage& message) override;
+  void SendToAllNodes(const v1::PeerMessage& message) override;
+  void OnWorldFormed(const std::string& job, std::uint64_t group,
+                     const std::vector<cluster::FormedMember>& members) override;
+  void OnAttachRefused(std::uint64_t session, const Failure& failure) override;
+
+  // Turns.
+  bool Turn();
+  void Sleep();
+  void WatchBell();
+  void ReleaseEndedSessions();
+  void CheckUsefulness();
+  std::uint64_t NextDeadline() const;
+  // Actions (engine_actions.cc).
+  void CarryOut();
+  void CarryOutOne(collective::Action& action);
+  void SendFrame(const collective::Action& action, wire::FrameType type);
+  void PostReceive(const collective::Action& action);
+  void DoLocalWork(const collective::Action& action);
+  void SendReport(const collective::Action& action);
+  void OnFailureReport(const NodeId& node, const v1::FailureReport& message);
+  void CountViolation(const NodeId& node, bool fine);
+  // Status (engine_status.cc).
+  void BeginStatus(std::unique_ptr<control::StatusAnswer> answer);
+  void FillOwnPart(v1::NodeStatus& node, v1::StatusReply* jobs_of) const;
+  void AddLinks(v1::NodeStatus& node) const;
+  void AddGroups(v1::StatusReply& reply) const;
+  void AddWaiting(v1::StatusReply& reply) const;
+  v1::JobStatus& JobIn(v1::StatusReply& reply, const std::string& name) const;
+  void OnStatusQuery(const NodeId& node, std::uint64_t query);
+  void OnStatusAnswer(const NodeId& node, const v1::StatusAnswer& answer);
+  void FinishStatus(std::uint64_t query);
+  void FinishLateStatus();
+  bool BeginCall();
+  void RefuseAttaching(const Failure& failure);
+  void FailEverything(const Failure& failure);
+  void CountGroups();
+  void OnWorldJoined(const NodeId& node, std::uint64_t group);
+  void FinishForming();
+  void SendWorldStep(const NodeId& node, std::uint64_t group, bool ready);
+
+  asio::io_context& io_;
+  EngineOptions options_;
+  intake::Intake* intake_ = nullptr;
+  fabric::Fabric* fabric_ = nullptr;
+  control::ControlServer* control_ = nullptr;
+  platform::Wakeup bell_;  // Rung by the workers.
+  asio::posix::stream_descriptor bell_watch_;
+  asio::steady_timer timer_;
+  std::unique_ptr<Workers> workers_;
+  collective::Collectives collectives_;
+  cluster::Rendezvous rendezvous_;
+  collective::ActionQueue carrying_;
+  std::vector<std::uint64_t> done_work_;
+  std::uint64_t now_ns_;
+  std::uint64_t started_ns_;
+  std::map<intake::SessionId, Session> sessions_;
+  std::vector<intake::SessionId> ended_sessions_;  // Memory still to be released.
+  std::map<NodeId, fabric::NodeIdentity> nodes_;   // Reachable ones.
+  std::map<std::uint64_t, StatusCall> status_calls_;
+  std::map<std::uint64_t, Forming> forming_;       // By group.
+  std::uint64_t next_query_ = 1;
+  std::uint64_t violations_ = 0;
+  std::uint64_t clients_seen_ = 0;
+  std::uint64_t clients_open_ = 0;
+  std::atomic<std::uint32_t> calls_{0};
+  std::mutex groups_mutex_;  // Drain waits on it; no payload comes near.
+  std::condition_variable groups_changed_;
+  std::size_t groups_left_ = 0;
+  bool draining_ = false;
+  std::atomic<bool> stop_{false};
+  void (*on_useless_)(void*) = nullptr;
+  void* on_useless_context_ = nullptr;
+};
+
+}  // namespace mlxcomm

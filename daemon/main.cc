@@ -1,0 +1,47 @@
+// mlxcommd: reads its configuration, builds the daemon, waits for a signal, drains.
+#include <cstdio>
+#include <string>
+
+#include "daemon/cluster/config_file.h"
+#include "daemon/daemon.h"
+#include "daemon/log.h"
+#include "daemon/options.h"
+#include "daemon/signals.h"
+
+namespace {
+
+int Report(const absl::Status& status, mlxcomm::ExitCode code) {
+  std::fprintf(stderr, "mlxcommd: %s\n", std::string(status.message()).c_str());
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using mlxcomm::ExitCode;
+
+  mlxcomm::Options options;
+  if (const std::optional<int> code = mlxcomm::ParseOptions(argc, argv, options)) return *code;
+  const auto config = mlxcomm::cluster::ReadConfigFile(options.config_file);
+  if (!config.ok()) return Report(config.status(), ExitCode::kUsage);
+  if (options.check_config) return 0;
+  if (absl::Status log = mlxcomm::OpenLog(config->log(), options.log_level); !log.ok()) {
+    return Report(log, ExitCode::kStartup);
+  }
+
+  // Before any thread exists, so that every thread inherits the mask and Wait()
+  // below is the only place where a signal is taken.
+  mlxcomm::TerminationSignals signals;
+  signals.Block();
+
+  const auto daemon = mlxcomm::Daemon::Create(options, *config, signals);
+  if (!daemon.ok()) return Report(daemon.status(), ExitCode::kStartup);
+  (*daemon)->Start();
+
+  signals.Wait();
+
+  // Refuse new work, finish what runs, then tell each client the truth: nobody may
+  // be left waiting for a daemon that is gone.
+  const absl::Status drained = (*daemon)->Drain();
+  return drained.ok() ? 0 : Report(drained, ExitCode::kDrain);
+}

@@ -1,0 +1,27 @@
+#include "daemon/options.h"
+
+#include <CLI/CLI.hpp>
+
+namespace mlxcomm {
+
+std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
+  CLI::App app{
+      "mlxcommd: the communication daemon of mlxcomm. Stays in the foreground; SIGTERM drains, a "
+      "second one ends at once."};
+  app.name("mlxcommd");
+  app.set_version_flag("--version", MLXCOMM_VERSION);
+  app.add_option("--config", options.config_file, "Configuration file (protobuf text format)");
+  app.add_option("--socket", options.socket_path, "Unix socket for local processes");
+  app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error or off")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}));
+  app.add_flag("--private", options.is_private, "End with the last client; keep nothing on disk");
+  app.add_flag("--check-config", options.check_config, "Check the configuration and end");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
+  }
+  return std::nullopt;
+}
+
+}  // namespace mlxcomm

@@ -1,0 +1,25 @@
+// The daemon's command line (CLI11).
+//
+// Owner: main. Thread: main. Memory: plain values.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace mlxcomm {
+
+enum class ExitCode : int { kSuccess = 0, kStartup = 1, kUsage = 2, kDrain = 3 };
+
+struct Options {
+  std::string config_file;   // Empty: defaults.
+  std::string socket_path;   // Empty: the configuration's.
+  std::string log_level;     // Empty: the configuration's.
+  bool is_private = false;   // Ends with its last client; keeps nothing on disk.
+  bool check_config = false; // Only says whether the configuration is fine.
+};
+
+// An exit code where the process should end at once (--help, --version, mistakes);
+// what there is to say has been said then.
+std::optional<int> ParseOptions(int argc, char** argv, Options& options);
+
+}  // namespace mlxcomm
