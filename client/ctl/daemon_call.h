@@ -1,0 +1,16 @@
+// One call to the local daemon: hello as a tool, then gRPC on the same connection.
+//
+// Owner: functions. Thread: main. Memory: plain messages.
+#pragma once
+
+#include <string>
+
+#include "mlxcomm/v1/diagnostics.pb.h"
+#include "proto/types/failure.h"
+
+namespace mlxcomm::ctl {
+
+// `socket_path` empty: as every client looks for it (queue::SocketCandidates).
+Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply);
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,165 @@
+#include "client/ctl/render_status.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+namespace mlxcomm::ctl {
+namespace {
+
+class Painter {
+ public:
+  explicit Painter(bool colours) : colours_(colours) {}
+  std::string Bold(const std::string& text) const { return Wrap("1", text); }
+  std::string Good(const std::string& text) const { return Wrap("32", text); }
+  std::string Bad(const std::string& text) const { return Wrap("31", text); }
+  std::string State(const std::string& text) const {
+    return text == "up" || text == "running" ? Good(text) : Bad(text);
+  }
+
+ private:
+  std::string Wrap(const char* code, const std::string& text) const {
+    return colours_ ? "\x1b[" + std::string(code) + "m" + text + "\x1b[0m" : text;
+  }
+  bool colours_;
+};
+
+template <typename Numbers>
+std::string RanksOf(const Numbers& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (int i = 0; i < ranks.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  }
+  return text;
+}
+
+std::string Plural(std::uint64_t count, const std::string& word) {
+  return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
+}
+
+void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std::string& out) {
+  out += "  " + paint.Bold(node.name()) + "  " + paint.State(node.state());
+  if (!node.answered()) {
+    out += "  (did not answer in time)\n";
+    return;
+  }
+  out += "  mlxcommd " + node.version() + ", pid " + std::to_string(node.pid()) + ", up " +
+         HumanTime(node.uptime_ms()) + ", " + Plural(node.clients(), "client") + ", " +
+         HumanBytes(static_cast<double>(node.memory_bytes())) + (own ? "  (this node)" : "") + "\n";
+  for (const v1::LinkStatus& link : node.links()) {
+    out += "    to " + link.peer() + "  " + paint.State(link.state());
+    if (!link.detail().empty()) out += "  " + link.detail();
+    out += "\n";
+    for (const v1::RailStatus& rail : link.rails()) {
+      out += "      " + rail.transport() + " " + rail.local_address() + " - " +
+             rail.remote_address() + "  " + rail.state() + "  out " +
+             HumanBytes(rail.sent_bytes_per_second()) + "/s, in " +
+             HumanBytes(rail.received_bytes_per_second()) + "/s";
+      if (rail.round_trip_ns() > 0) {
+        out += ", round trip " + std::to_string(rail.round_trip_ns() / 1000) + " us";
+      }
+      out += "\n";
+    }
+  }
+}
+
+void RenderJob(const v1::JobStatus& job, const Painter& paint, std::string& out) {
+  out += "  " + paint.Bold(job.name()) + "  " + paint.State(job.state()) + "  " +
+         std::to_string(job.ranks_size()) + " of " + Plural(job.size(), "rank");
+  if (!job.detail().empty()) out += "  " + job.detail();
+  out += "\n";
+  for (const v1::RankStatus& rank : job.ranks()) {
+    out += "    rank " + std::to_string(rank.rank()) + "  " + rank.node() + ", pid " +
+           std::to_string(rank.pid());
+    if (!rank.program().empty()) out += " (" + rank.program() + ")";
+    out += "  " + Plural(rank.operations_done(), "operation") + " done";
+    if (!rank.operation().empty()) {
+      out += ", in " + rank.operation() + " for " + HumanTime(rank.operation_age_ms());
+    }
+    out += "\n";
+  }
+  // Those who wait for the same in the same operation are one line.
+  std::vector<v1::WaitStatus> waits;
+  for (const v1::WaitStatus& wait : job.waits()) {
+    const auto same = std::find_if(waits.begin(), waits.end(), [&](const v1::WaitStatus& other) {
+      return other.operation() == wait.operation() &&
+             std::equal(other.awaited().begin(), other.awaited().end(), wait.awaited().begin(),
+                        wait.awaited().end());
+    });
+    if (same == waits.end()) {
+      waits.push_back(wait);
+    } else {
+      same->mutable_waiting()->MergeFrom(wait.waiting());
+      same->set_age_ms(std::max(same->age_ms(), wait.age_ms()));
+    }
+  }
+  for (const v1::WaitStatus& wait : waits) {
+    out += "    " + RanksOf(wait.waiting()) + (wait.waiting_size() == 1 ? " waits" : " wait") +
+           " for " + RanksOf(wait.awaited()) + " in " + wait.operation() + " for " +
+           HumanTime(wait.age_ms()) + "\n";
+  }
+}
+
+std::string Health(const v1::StatusReply& status, const Painter& paint) {
+  for (const v1::NodeStatus& node : status.nodes()) {
+    if (!node.answered()) {
+      return paint.Bad("node " + node.name() + " does not answer: look at its mlxcommd");
+    }
+    for (const v1::LinkStatus& link : node.links()) {
+      if (link.state() == "up") continue;
+      return paint.Bad("link " + node.name() + " to " + link.peer() + " is " + link.state() +
+                       ": is mlxcommd running there, and the cable in?");
+    }
+  }
+  for (const v1::JobStatus& job : status.jobs()) {
+    if (job.state() == "failed") return paint.Bad("job " + job.name() + " has failed: " + job.detail());
+  }
+  return paint.Good("all is well");
+}
+
+}  // namespace
+
+std::string HumanBytes(double bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < std::size(kUnits)) {
+    bytes /= 1024;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, bytes < 10 && unit > 0 ? "%.1f %s" : "%.0f %s", bytes,
+                kUnits[unit]);
+  return text;
+}
+
+std::string HumanTime(std::uint64_t milliseconds) {
+  char text[48];
+  const std::uint64_t seconds = milliseconds / 1000;
+  if (milliseconds < 1000) {
+    std::snprintf(text, sizeof text, "%u ms", static_cast<unsigned>(milliseconds));
+  } else if (seconds < 60) {
+    std::snprintf(text, sizeof text, "%.1f s", static_cast<double>(milliseconds) / 1000);
+  } else if (seconds < 3600) {
+    std::snprintf(text, sizeof text, "%u min %u s", static_cast<unsigned>(seconds / 60),
+                  static_cast<unsigned>(seconds % 60));
+  } else {
+    std::snprintf(text, sizeof text, "%llu h %u min",
+                  static_cast<unsigned long long>(seconds / 3600),
+                  static_cast<unsigned>(seconds / 60 % 60));
+  }
+  return text;
+}
+
+std::string RenderStatus(const v1::StatusReply& status, bool colours) {
+  const Painter paint(colours);
+  std::string out = "cluster " + paint.Bold(status.cluster()) + ", " +
+                    Plural(static_cast<std::uint64_t>(status.nodes_size()), "node") + "\n";
+  for (const v1::NodeStatus& node : status.nodes()) {
+    RenderNode(node, node.name() == status.node(), paint, out);
+  }
+  out += status.jobs_size() == 0 ? "no jobs\n" : "jobs\n";
+  for (const v1::JobStatus& job : status.jobs()) RenderJob(job, paint, out);
+  return out + "health: " + Health(status, paint) + "\n";
+}
+
+}  // namespace mlxcomm::ctl

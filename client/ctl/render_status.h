@@ -1,0 +1,18 @@
+// A StatusReply as a person reads it: a pure function, tested by its text.
+//
+// Owner: none. Thread: any. Memory: the text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "mlxcomm/v1/diagnostics.pb.h"
+
+namespace mlxcomm::ctl {
+
+std::string RenderStatus(const v1::StatusReply& status, bool colours);
+
+std::string HumanBytes(double bytes);              // "1.5 MiB"
+std::string HumanTime(std::uint64_t milliseconds); // "3.2 s", "2 h 5 min"
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,37 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include <google/protobuf/util/json_util.h>
+
+#include "client/ctl/daemon_call.h"
+#include "client/ctl/render_status.h"
+#include "client/ctl/verbs.h"
+
+namespace mlxcomm::ctl {
+
+int RunStatus(const StatusOptions& options) {
+  v1::StatusReply status;
+  const Failure failure = FetchStatus(options.socket_path, status);
+  if (!failure.ok()) {
+    std::fprintf(stderr, "mlxcommctl: %s\n", failure.message.c_str());
+    return failure.code == FailureCode::kUnavailable ? kExitNoDaemon : kExitFailed;
+  }
+  std::string text;
+  if (options.json) {
+    google::protobuf::util::JsonPrintOptions format;
+    format.add_whitespace = true;
+    format.always_print_primitive_fields = true;
+    format.preserve_proto_field_names = true;
+    if (!google::protobuf::util::MessageToJsonString(status, &text, format).ok()) {
+      return kExitFailed;
+    }
+  } else {
+    text = RenderStatus(status, ::isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr);
+  }
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,66 @@
+// Hands out page-aligned ranges of the arena. The daemon knows nothing of it.
+//
+// Free ranges are kept in order of address, so neighbours merge; the range freed
+// last is taken first, for its pages are warm. Beyond kWarmBytes of free memory the
+// pages of what is freed go back to the system (the address space stays).
+//
+// A range that an operation uses is pinned: freeing it then only marks it, and the
+// last unpin frees it.
+//
+// Owner: Connection. Thread: any, one mutex. Memory: a map entry for each range.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+
+namespace mlxcomm::client {
+
+class ArenaAllocator {
+ public:
+  static constexpr std::uint64_t kWarmBytes = std::uint64_t{2} << 30;
+
+  // `page` bytes is the granularity. `data` may be nullptr in tests: then nothing is
+  // given back to the system.
+  ArenaAllocator(std::byte* data, std::uint64_t bytes, std::uint64_t page);
+
+  // Offset of a range of at least `bytes`; nullopt: no range is large enough.
+  std::optional<std::uint64_t> Allocate(std::uint64_t bytes);
+  // False: not the start of an allocated range.
+  bool Free(std::uint64_t offset);
+
+  // Any offset inside an allocated range; others are ignored.
+  void Pin(std::uint64_t offset);
+  void Unpin(std::uint64_t offset);
+
+  std::uint64_t used_bytes() const;
+  std::uint64_t largest_free_bytes() const;
+  std::uint64_t total_bytes() const { return bytes_; }
+
+ private:
+  struct Range {
+    std::uint64_t bytes = 0;
+    std::uint64_t freed_at = 0;  // Free ranges: a counter, higher is warmer.
+    std::uint32_t pins = 0;
+    bool used = false;
+    bool freed = false;          // Used and pinned: to be freed at the last unpin.
+    bool warm = false;           // Free ranges: may have pages.
+  };
+  using Ranges = std::map<std::uint64_t, Range>;
+  Ranges::iterator Containing(std::uint64_t offset);
+  void Release(Ranges::iterator range);
+  void GiveBack(std::uint64_t offset, std::uint64_t bytes);
+
+  std::byte* data_;
+  std::uint64_t bytes_;
+  std::uint64_t page_;
+  mutable std::mutex mutex_;
+  Ranges ranges_;  // All of the arena, by offset.
+  std::uint64_t used_ = 0;
+  std::uint64_t warm_ = 0;
+  std::uint64_t clock_ = 0;
+};
+
+}  // namespace mlxcomm::client
