@@ -253,10 +253,8 @@ void Connection::LoseDaemon(const std::string& why) {
   lost_ = {FailureCode::kDaemonLost, kNoRank,
            "the connection to mlxcommd is lost: " + why +
                ". Buffers stay readable; connect anew once the daemon is back"};
-  std::erase_if(pending_, [this](auto& entry) {
-    Finish(entry.second, {lost_, true});
-    return entry.second.abandoned;
-  });
+  for (auto& [ticket, pending] : pending_) Finish(pending, {lost_, true});
+  std::erase_if(pending_, [](const auto& entry) { return entry.second.abandoned; });
 }
 
 // Reads completions, or sleeps until there may be some. Returns with the lock held.
