@@ -1,0 +1,57 @@
+"""Collectives for MLX, carried out by a daemon that owns the cables.
+
+    import mlxcomm
+    mlxcomm.install()            # mx.distributed goes through the daemon from here on
+
+or, without a line changed, ``python -m mlxcomm script.py``.
+"""
+
+import mlx.core as _mx
+
+from . import _mlxcomm
+from .errors import (
+    AlreadyExistsError,
+    CancelledError,
+    DaemonLostError,
+    DaemonStoppingError,
+    DeadlineExceededError,
+    Error,
+    InvalidArgumentError,
+    MismatchError,
+    RankLostError,
+    ResourceExhaustedError,
+    UnavailableError,
+)
+from .groups import barrier, check, counters, init, is_ours
+from .default_group import install, uninstall
+
+__version__ = _mlxcomm.version
+
+# MLX's C++ interface changes between patch releases: another one would crash, not fail.
+if _mx.__version__.split(".dev")[0] != _mlxcomm.built_for:
+    raise ImportError(
+        f"mlxcomm was built for mlx {_mlxcomm.built_for}, but mlx {_mx.__version__} is "
+        f"installed. Build it again (pip install --force-reinstall mlxcomm) or install "
+        f"mlx=={_mlxcomm.built_for}."
+    )
+
+__all__ = [
+    "AlreadyExistsError",
+    "CancelledError",
+    "DaemonLostError",
+    "DaemonStoppingError",
+    "DeadlineExceededError",
+    "Error",
+    "InvalidArgumentError",
+    "MismatchError",
+    "RankLostError",
+    "ResourceExhaustedError",
+    "UnavailableError",
+    "barrier",
+    "check",
+    "counters",
+    "init",
+    "install",
+    "is_ours",
+    "uninstall",
+]

@@ -1,0 +1,66 @@
+#include "client/python/src/arena_arrays.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "client/lib/mlxcomm.hpp"
+
+namespace mlxcomm::python {
+namespace {
+
+#if defined(__APPLE__)
+// Metal wraps whole pages, so elements begin with the range.
+constexpr std::size_t kHeaderBytes = 0;
+#else
+// MLX's CPU allocator keeps the buffer's size in the eight bytes before its data; 64
+// keep the elements aligned for SIMD.
+constexpr std::size_t kHeaderBytes = 64;
+#endif
+
+}  // namespace
+
+ArenaRange::ArenaRange(ArenaRange&& other) noexcept
+    : owner_(std::move(other.owner_)), range_(std::exchange(other.range_, nullptr)) {}
+
+ArenaRange& ArenaRange::operator=(ArenaRange&& other) noexcept {
+  std::swap(owner_, other.owner_);
+  std::swap(range_, other.range_);
+  return *this;
+}
+
+ArenaRange::~ArenaRange() {
+  if (range_ != nullptr) mlxcomm_buffer_free(owner_->connection, range_);
+}
+
+std::byte* ArenaRange::data() const { return static_cast<std::byte*>(range_) + kHeaderBytes; }
+
+ArenaRange ArenaRange::Allocate(const std::shared_ptr<Connected>& owner, std::uint64_t bytes) {
+  mlxcomm_error error;
+  void* range = nullptr;
+  Check(mlxcomm_buffer_allocate(owner->connection, bytes + kHeaderBytes, &range, &error), error);
+  return ArenaRange(owner, range);
+}
+
+mlx::core::allocator::Data ArenaRange::Release(std::uint64_t bytes) && {
+  namespace allocator = mlx::core::allocator;
+  void* const range = std::exchange(range_, nullptr);
+  const std::shared_ptr<Connected> owner = std::move(owner_);
+#if defined(__APPLE__)
+  const auto page = static_cast<std::uint64_t>(::getpagesize());
+  const std::uint64_t whole = (bytes + page - 1) / page * page;
+  allocator::Buffer buffer = allocator::make_buffer(range, whole);
+  return allocator::Data(buffer, [owner, range](allocator::Buffer held) {
+    allocator::release(held);
+    mlxcomm_buffer_free(owner->connection, range);
+  });
+#else
+  auto* const size = reinterpret_cast<std::size_t*>(static_cast<std::byte*>(range) + kHeaderBytes) - 1;
+  *size = bytes;
+  return allocator::Data(allocator::Buffer(size), [owner, range](allocator::Buffer) {
+    mlxcomm_buffer_free(owner->connection, range);
+  });
+#endif
+}
+
+}  // namespace mlxcomm::python

@@ -1,0 +1,49 @@
+// Arrays whose memory is the arena: what the daemon writes is the result, without a
+// copy.
+//
+// Owner: the array; its deleter frees the range, which the library keeps until no
+// operation uses it. Thread: any. Memory: the arena's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "client/lib/mlxcomm.h"
+#include "mlx/allocator.h"
+
+namespace mlxcomm::python {
+
+// A connection that arrays may outlive: the last of them closes it.
+struct Connected {
+  explicit Connected(mlxcomm_connection* opened) : connection(opened) {}
+  ~Connected() { mlxcomm_disconnect(connection); }
+  Connected(const Connected&) = delete;
+  Connected& operator=(const Connected&) = delete;
+  mlxcomm_connection* connection;
+};
+
+// A range of the arena that frees itself unless it was given to an array.
+class ArenaRange {
+ public:
+  ArenaRange() = default;
+  ArenaRange(std::shared_ptr<Connected> owner, void* range) : owner_(std::move(owner)), range_(range) {}
+  ArenaRange(ArenaRange&& other) noexcept;
+  ArenaRange& operator=(ArenaRange&& other) noexcept;
+  ~ArenaRange();
+
+  // Where elements begin; on Linux MLX keeps a buffer's size in front of them.
+  std::byte* data() const;
+  // MLX's view of it; the range is the array's from then on.
+  mlx::core::allocator::Data Release(std::uint64_t bytes) &&;
+
+  // Room for `bytes` of elements; throws mlxcomm::Error when the arena is full.
+  static ArenaRange Allocate(const std::shared_ptr<Connected>& owner, std::uint64_t bytes);
+
+ private:
+  std::shared_ptr<Connected> owner_;
+  void* range_ = nullptr;
+};
+
+}  // namespace mlxcomm::python
