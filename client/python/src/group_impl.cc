@@ -9,13 +9,28 @@
 #include "client/python/src/interrupt.h"
 #include "mlx/backend/cpu/encoder.h"
 #include "mlx/device.h"
-#include "mlx/dtype_utils.h"
 #include "mlx/utils.h"
 
 namespace mlxcomm::python {
 namespace {
 
 namespace mx = mlx::core;
+
+const char* NameOf(mx::Dtype type) {
+  switch (type.val()) {
+    case mx::Dtype::Val::bool_: return "bool";
+    case mx::Dtype::Val::uint8: return "uint8";
+    case mx::Dtype::Val::uint16: return "uint16";
+    case mx::Dtype::Val::uint32: return "uint32";
+    case mx::Dtype::Val::uint64: return "uint64";
+    case mx::Dtype::Val::int8: return "int8";
+    case mx::Dtype::Val::int16: return "int16";
+    case mx::Dtype::Val::int64: return "int64";
+    case mx::Dtype::Val::float64: return "float64";
+    case mx::Dtype::Val::complex64: return "complex64";
+    default: return "of this array";
+  }
+}
 
 mlxcomm_data_type TypeOf(const mx::array& value, const char* operation) {
   switch (value.dtype().val()) {
@@ -25,7 +40,7 @@ mlxcomm_data_type TypeOf(const mx::array& value, const char* operation) {
     case mx::Dtype::Val::int32: return MLXCOMM_INT32;
     default:
       throw std::invalid_argument(
-          std::string("[mlxcomm] ") + operation + ": dtype " + mx::dtype_to_string(value.dtype()) +
+          std::string("[mlxcomm] ") + operation + ": dtype " + NameOf(value.dtype()) +
           " is not supported; expected float32, float16, bfloat16 or int32");
   }
 }
