@@ -34,7 +34,8 @@ Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply) {
   grpc::ClientContext context;
   context.AddMetadata(queue::kTokenMetadataKey,
                       std::string(dialed.hello.token.begin(), dialed.hello.token.end()));
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::nanoseconds(kTimeoutNs));
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::microseconds(kTimeoutNs / 1000));
   const grpc::Status status = stub->Status(&context, v1::StatusRequest(), &reply);
   ::close(dialed.descriptors[0]);
   if (status.ok()) return {};

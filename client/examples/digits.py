@@ -66,6 +66,7 @@ def main():
             optimizer.update(model, grads)
             mx.eval(model.parameters(), optimizer.state, loss)
             bar.update()
+        loss = mx.distributed.all_sum(loss) / world.size()
         accuracy = mx.mean(mx.argmax(model(images[:held_out]), axis=1) == labels[:held_out])
         bar.set_postfix(loss=f"{loss.item():.4f}", accuracy=f"{accuracy.item():.1%}")
     bar.close()

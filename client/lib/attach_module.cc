@@ -95,7 +95,8 @@ int Attach(mlxcomm_attachment* attachment, const char* job, std::uint32_t rank, 
   const std::uint64_t wait_ns =
       timeout_ns == 0 ? kLongestWaitNs
                       : std::min(timeout_ns, kLongestWaitNs) + kDeadlineMarginNs;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::nanoseconds(wait_ns));
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::microseconds(wait_ns / 1000));
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;

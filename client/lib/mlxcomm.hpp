@@ -2,6 +2,7 @@
 //
 // Owner: Connection, Group, Buffer and Ticket own their C handles and move, never
 // copy. A Group and Buffers must go before their Connection. Thread: as mlxcomm.h.
+// Memory: none of its own; Buffers are ranges of the arena.
 #pragma once
 
 #include <cstddef>

@@ -150,7 +150,8 @@ class GrpcControlServer final : public ControlServer {
   }
   void Shutdown(std::uint64_t timeout_ns) override {
     if (server_ == nullptr) return;
-    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::nanoseconds(timeout_ns));
+    server_->Shutdown(std::chrono::system_clock::now() +
+                      std::chrono::microseconds(timeout_ns / 1000));
     server_->Wait();
     server_.reset();
   }

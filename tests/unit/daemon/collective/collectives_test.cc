@@ -283,7 +283,7 @@ TEST_P(FailureTest, RankLostReachesEveryOtherRankInAnOperation) {
 }
 
 TEST_P(FailureTest, LostNodeFailsOperationsInFlightAndReleasesTheirBuffers) {
-  if (GetParam().nodes == 1) GTEST_SKIP() << "needs two nodes";
+  if (GetParam().nodes == 1) return;  // There is no other node to lose.
   SubmitAll(0, cluster.size() - 1, 100'000);
   const int lost = cluster.node_of(cluster.size() - 1);
   cluster.LoseNode(lost);

@@ -1,0 +1,181 @@
+"""Real daemons and real ranks for the tests of this folder.
+
+A Cluster is N mlxcommd processes joined over loopback, each pair by one link. Ranks are
+processes that say on standard output what they did; tests wait for such lines with a
+deadline, never for time to pass.
+"""
+
+import json
+import os
+import queue
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+PATIENCE = 60  # Seconds after which something is declared stuck; never a measurement.
+
+
+def find_program(name):
+    beside = os.path.join(os.path.dirname(sys.executable), name)
+    return beside if os.path.exists(beside) else shutil.which(name)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_until(condition, what):
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        threading.Event().wait(0.01)
+    raise AssertionError(f"gave up waiting until {what}")
+
+
+class Process:
+    """A child whose output lines can be waited for."""
+
+    def __init__(self, command, environment=None, **kwargs):
+        self.lines = []
+        self._queue = queue.Queue()
+        self.child = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env={**os.environ, **(environment or {})}, **kwargs)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.child.stdout:
+            self._queue.put(line.rstrip("\n"))
+        self._queue.put(None)
+
+    def wait_for(self, text):
+        """The first line from here on that holds the text."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                line = self._queue.get(timeout=max(0.01, deadline - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"no {text!r} in time; it said {self.lines}") from None
+            if line is None:
+                raise AssertionError(f"ended without {text!r}; it said {self.lines}")
+            self.lines.append(line)
+            if text in line:
+                return line
+
+    def finish(self):
+        """Exit code, once it has ended by itself."""
+        code = self.child.wait(timeout=PATIENCE)
+        self._reader.join(timeout=PATIENCE)
+        while not self._queue.empty():
+            line = self._queue.get()
+            if line is not None:
+                self.lines.append(line)
+        return code
+
+    def signal(self, number):
+        self.child.send_signal(number)
+
+    def end(self):
+        if self.child.poll() is None:
+            self.child.kill()
+        self.child.wait()
+
+
+class Cluster:
+    def __init__(self, folder, count, client_settings="", peer_settings="", top_settings=""):
+        self.folder = folder
+        self.count = count
+        self.ports = [free_port() for _ in range(count)]
+        self.key = folder / "key"
+        if not self.key.exists():
+            self.key.write_text(os.urandom(32).hex() + "\n")
+            self.key.chmod(0o600)
+        self.settings = (client_settings, peer_settings, top_settings)
+        self.daemons = [None] * count
+        self.ranks = []
+
+    def socket(self, node):
+        return str(self.folder / f"{node}.sock")
+
+    def write_config(self, node):
+        client_settings, peer_settings, top_settings = self.settings
+        peers = ""
+        if self.count > 1:
+            connect = " ".join(f'connect: "127.0.0.1:{port}"' for port in self.ports[:node])
+            peers = (f'peers {{ key_file: "{self.key}" listen: "127.0.0.1:{self.ports[node]}" '
+                     f"{connect} {peer_settings} }}")
+        path = self.folder / f"{node}.textproto"
+        path.write_text(
+            f'cluster: "test" node_name: "node-{node}" state_directory: "{self.folder}/{node}"\n'
+            f'socket_path: "{self.socket(node)}"\n{peers}\n'
+            f"clients {{ {client_settings} }}\n{top_settings}\n")
+        return path
+
+    def start_daemon(self, node):
+        self.daemons[node] = Process(
+            [find_program("mlxcommd"), "--config", str(self.write_config(node))])
+        return self.daemons[node]
+
+    def start(self):
+        for node in range(self.count):
+            self.start_daemon(node)
+        self.wait_linked()
+        return self
+
+    def status(self, node=0):
+        done = subprocess.run(
+            [find_program("mlxcommctl"), "status", "--json", "--socket", self.socket(node)],
+            capture_output=True, text=True, timeout=PATIENCE)
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def wait_linked(self):
+        def linked():
+            for node in range(self.count):
+                status = self.status(node)
+                if status is None or len(status["nodes"]) != self.count:
+                    return False
+                if any(link["state"] != "up" for link in status["nodes"][0]["links"]):
+                    return False
+            return True
+
+        wait_until(linked, "all daemons are linked")
+
+    def rank(self, rank, size, script, node=0, job="job", arguments=()):
+        process = Process(
+            [sys.executable, "-u", str(script), *map(str, arguments)],
+            {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(size), "MLXCOMM_JOB": job,
+             "MLXCOMM_SOCKET": self.socket(node)})
+        self.ranks.append(process)
+        return process
+
+    def end(self):
+        for process in self.ranks + [d for d in self.daemons if d is not None]:
+            process.end()
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """cluster(count, **settings) gives a running Cluster; all of it ends with the test."""
+    made = []
+
+    def make(count, **settings):
+        made.append(Cluster(tmp_path, count, **settings))
+        return made[-1].start()
+
+    yield make
+    for one in made:
+        one.end()
+
+
+SIGKILL = signal.SIGKILL

@@ -1,0 +1,317 @@
+"""Every fault of the clients' and the daemons' lives, with real processes and kill -9:
+nobody hangs, everybody hears who is to blame, and nothing else changes."""
+
+import ctypes
+import os
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+import sys
+
+import pytest
+
+from conftest import SIGKILL, Process, find_program, wait_until
+
+RANK = pathlib.Path(__file__).with_name("rank.py")
+LAYOUTS = pytest.mark.parametrize("nodes", [1, 2])
+
+
+@LAYOUTS
+def test_killed_rank_is_named_to_the_other(cluster, nodes):
+    c = cluster(nodes)
+    survivor = c.rank(0, 2, RANK, node=0, arguments=["loop"])
+    victim = c.rank(1, 2, RANK, node=nodes - 1, arguments=["loop"])
+    survivor.wait_for("looping")
+    victim.signal(SIGKILL)
+    line = survivor.wait_for("raised")
+    assert "RANK_LOST" in line and "rank 1" in line
+    assert f"node-{nodes - 1}" in line and str(victim.child.pid) in line
+    survivor.wait_for("checked RankLostError code=RANK_LOST rank=1")
+    survivor.wait_for("latched")
+    assert survivor.finish() == 3
+    # The job's name is free again, and the daemons serve on.
+    again = [c.rank(r, 2, RANK, node=r * (nodes - 1), arguments=["sum:float32:10"]) for r in (0, 1)]
+    assert [process.finish() for process in again] == [0, 0], [p.lines for p in again]
+
+
+@LAYOUTS
+def test_rank_that_stops_calling_is_named_at_the_deadline(cluster, nodes):
+    c = cluster(nodes, client_settings="operation_timeout_ms: 500")
+    caller = c.rank(0, 2, RANK, node=0, arguments=["sum:float32:100000"])
+    c.rank(1, 2, RANK, node=nodes - 1, arguments=["wait"])
+    line = caller.wait_for("raised")
+    assert "DEADLINE_EXCEEDED" in line and "waits for rank 1" in line
+    caller.wait_for("checked DeadlineExceededError code=DEADLINE_EXCEEDED rank=1")
+
+
+def test_status_tells_who_waits_for_whom(cluster):
+    c = cluster(2)
+    c.rank(0, 2, RANK, node=0, arguments=["sum:float32:100000"])
+    c.rank(1, 2, RANK, node=1, arguments=["wait"]).wait_for("waiting")
+
+    def waits():
+        status = c.status(1)
+        jobs = status["jobs"] if status else []
+        return [w for job in jobs for w in job["waits"] if w["waiting"] == [0]]
+
+    assert wait_until(waits, "status shows the wait")[0]["awaited"] == [1]
+
+
+@LAYOUTS
+@pytest.mark.parametrize("calls, words", [
+    (("sum:float32:8", "sum:float32:9"), ("float32[8]", "float32[9]")),
+    (("sum:float32:200000", "sum:float32:100000"), ("float32[200000]", "float32[100000]")),
+    (("sum:float32:8", "sum:int32:8"), ("float32[8]", "int32[8]")),
+    (("sum:float32:8", "gather:8"), ("all_reduce sum", "all_gather")),
+])
+def test_mismatch_tells_both_what_each_called(cluster, nodes, calls, words):
+    c = cluster(nodes)
+    ranks = [c.rank(r, 2, RANK, node=r * (nodes - 1), arguments=[calls[r]]) for r in (0, 1)]
+    for rank in ranks:
+        line = rank.wait_for("raised")
+        assert "MISMATCH" in line and all(word in line for word in words), line
+        rank.wait_for("checked MismatchError")
+
+
+def test_own_daemons_death_is_told_at_once_and_a_new_one_serves(cluster):
+    c = cluster(1)
+    ranks = [c.rank(r, 2, RANK, arguments=["loop"]) for r in (0, 1)]
+    ranks[0].wait_for("looping")
+    c.daemons[0].signal(SIGKILL)
+    for rank in ranks:
+        assert "DAEMON_LOST" in rank.wait_for("raised")
+        rank.wait_for("checked DaemonLostError")
+    c.daemons[0].child.wait()
+    c.start_daemon(0)
+    c.wait_linked()
+    again = [c.rank(r, 2, RANK, arguments=["sum:float32:10"]) for r in (0, 1)]
+    assert [process.finish() for process in again] == [0, 0]
+
+
+def test_peer_daemons_death_is_rank_lost_on_the_others(cluster):
+    c = cluster(2)
+    survivor = c.rank(0, 2, RANK, node=0, arguments=["loop"])
+    c.rank(1, 2, RANK, node=1, arguments=["loop"])
+    survivor.wait_for("looping")
+    c.daemons[1].signal(SIGKILL)
+    line = survivor.wait_for("raised")
+    assert "RANK_LOST" in line and "rank 1" in line and "node-1" in line
+    c.daemons[1].child.wait()
+    c.start_daemon(1)
+    c.wait_linked()
+    again = [c.rank(r, 2, RANK, node=r, arguments=["sum:float32:10"]) for r in (0, 1)]
+    assert [process.finish() for process in again] == [0, 0]
+
+
+def test_sigterm_drains_and_then_says_so(cluster):
+    c = cluster(1, top_settings="drain_timeout_ms: 300")
+    ranks = [c.rank(r, 2, RANK, arguments=["loop"]) for r in (0, 1)]
+    ranks[0].wait_for("looping")
+    c.daemons[0].signal(signal.SIGTERM)
+    for rank in ranks:
+        line = rank.wait_for("raised")
+        assert "DAEMON_STOPPING" in line or "DAEMON_LOST" in line
+    assert c.daemons[0].finish() in (0, 3)
+
+
+def test_idle_daemon_ends_cleanly_at_sigterm(cluster):
+    c = cluster(2)
+    for daemon in c.daemons:
+        daemon.signal(signal.SIGTERM)
+    assert [daemon.finish() for daemon in c.daemons] == [0, 0]
+    assert not os.path.exists(c.socket(0))
+
+
+@LAYOUTS
+def test_taken_rank_wrong_size_and_missing_rank_are_refused_with_reasons(cluster, nodes):
+    c = cluster(nodes, client_settings="rendezvous_timeout_ms: 60000")
+    first = c.rank(0, 2, RANK, node=0, arguments=["sum:float32:4"])
+
+    def is_waiting():
+        status = c.status(nodes - 1)
+        return status and any(job["state"] == "forming" for job in status["jobs"])
+
+    wait_until(is_waiting, "rank 0 waits")
+    taken = c.rank(0, 2, RANK, node=nodes - 1)
+    line = taken.wait_for("refused")
+    assert "AlreadyExistsError" in line and str(first.child.pid) in line and "node-0" in line
+    wrong = c.rank(1, 3, RANK, node=nodes - 1)
+    line = wrong.wait_for("refused")
+    assert "InvalidArgumentError" in line and "size 3" in line
+    last = c.rank(1, 2, RANK, node=nodes - 1, arguments=["sum:float32:4"])
+    assert first.finish() == 0 and last.finish() == 0
+
+
+def test_missing_ranks_are_named_when_the_job_does_not_form(cluster):
+    c = cluster(1, client_settings="rendezvous_timeout_ms: 60000")
+    script = ("import mlxcomm\ntry:\n mlxcomm.init(job='late', rank=1, size=4, timeout=0.2)\n"
+              "except mlxcomm.DeadlineExceededError as e:\n print('late', e)\n")
+    late = Process([sys.executable, "-c", script], {"MLXCOMM_SOCKET": c.socket(0)})
+    assert "ranks 0, 2, 3" in late.wait_for("late")
+
+
+# --- hostile neighbours -----------------------------------------------------------
+
+HELLO = struct.Struct("<QIIQQ")
+MAGIC = 0x6D6C78636F6D6D63
+
+
+def say_hello(path, data, descriptors=0):
+    """The daemon's answer, raw, and the descriptors that came with it."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(30)
+    connection.connect(path)
+    connection.sendall(data)
+    answer, files, _, _ = socket.recv_fds(connection, 256, max(descriptors, 4))
+    return connection, answer, files
+
+
+@pytest.mark.parametrize("data, reason", [
+    (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"not an mlxcomm hello"),
+    (HELLO.pack(MAGIC, 99, 1, 0, 0), b"version"),
+    (HELLO.pack(MAGIC, 1, 7, 0, 0), b"version"),
+])
+def test_bad_hello_is_refused_and_counted(cluster, data, reason):
+    c = cluster(1)
+    _, answer, files = say_hello(c.socket(0), data)
+    assert reason in answer and not files
+    wait_until(lambda: c.status()["nodes"][0]["clients_refused"] == "1", "it is counted")
+
+
+def test_silent_process_is_refused_when_its_time_is_over(cluster):
+    c = cluster(1, client_settings="hello_timeout_ms: 100")
+    _, answer, _ = say_hello(c.socket(0), b"\x00")
+    assert b"no complete hello" in answer
+
+
+def test_garbage_in_the_queue_ends_only_that_session(cluster):
+    import mmap
+    c = cluster(1)
+    ranks = [c.rank(r, 2, RANK, arguments=["loop"]) for r in (0, 1)]
+    ranks[0].wait_for("looping")
+    for seed in range(20):
+        connection, answer, files = say_hello(c.socket(0), HELLO.pack(MAGIC, 1, 1, 1 << 20, 0), 3)
+        assert len(files) == 3
+        arena, segment, doorbell = files
+        memory = mmap.mmap(segment, os.fstat(segment).st_size)
+        garbage = bytearray(os.urandom(64 * 16))
+        memory[4096:4096 + len(garbage)] = bytes(garbage)
+        # `written` of the submissions: 64 bytes into the header's ring positions.
+        written = struct.pack("<Q", 1 + seed if seed % 2 else 1 << 40)
+        memory[64:72] = written
+        bell = socket.socket(fileno=doorbell)
+        bell.settimeout(30)
+        try:
+            bell.send(b"x")
+            while bell.recv(64):  # Until end-of-file: the daemon has closed the session.
+                pass
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # It looked before we rang.
+        memory.close()
+        os.close(arena)
+        os.close(segment)
+        connection.close()
+    status = c.status()["nodes"][0]
+    assert status["sessions_ended_for_garbage"] == "20"
+    assert all(rank.child.poll() is None for rank in ranks)
+
+
+def test_strangers_at_the_peer_port_are_refused_and_counted(cluster):
+    c = cluster(2)
+    ranks = [c.rank(r, 2, RANK, node=r, arguments=["loop"]) for r in (0, 1)]
+    ranks[0].wait_for("looping")
+    for data in (b"GET / HTTP/1.1\r\n\r\n" * 20, os.urandom(4096), b"\x00" * 200):
+        with socket.create_connection(("127.0.0.1", c.ports[0]), timeout=30) as stranger:
+            stranger.sendall(data)
+            try:
+                assert stranger.recv(16) == b""
+            except ConnectionResetError:
+                pass
+    wait_until(lambda: c.status()["nodes"][0]["strangers_refused"] == "3", "they are counted")
+    assert all(rank.child.poll() is None for rank in ranks)
+
+
+def test_another_key_is_refused(cluster, tmp_path):
+    c = cluster(2)
+    other = tmp_path / "other-key"
+    other.write_text("ab" * 32)
+    other.chmod(0o600)
+    config = tmp_path / "stranger.textproto"
+    config.write_text(
+        f'cluster: "test" node_name: "stranger" state_directory: "{tmp_path}/s"\n'
+        f'socket_path: "{tmp_path}/s.sock"\n'
+        f'peers {{ key_file: "{other}" connect: "127.0.0.1:{c.ports[0]}" }}\n')
+    stranger = Process([find_program("mlxcommd"), "--config", str(config)])
+    try:
+        stranger.wait_for("key")
+        wait_until(lambda: int(c.status()["nodes"][0]["strangers_refused"]) >= 1, "it is counted")
+        assert len(c.status()["nodes"]) == 2
+    finally:
+        stranger.end()
+
+
+# --- bad arguments and configuration ------------------------------------------------
+
+
+def test_bad_arguments_are_refused_by_the_c_library(cluster):
+    import mlxcomm
+    c = cluster(1)
+    library = ctypes.CDLL(str(next(
+        (pathlib.Path(mlxcomm.__file__).parent / "lib").glob("libmlxcomm.*"))))
+
+    class Error(ctypes.Structure):
+        _fields_ = [("code", ctypes.c_int), ("rank", ctypes.c_int32),
+                    ("message", ctypes.c_char * 1024)]
+
+    class Options(ctypes.Structure):
+        _fields_ = [("struct_size", ctypes.c_size_t), ("socket_path", ctypes.c_char_p),
+                    ("arena_bytes", ctypes.c_uint64), ("timeout_ns", ctypes.c_uint64),
+                    ("start_private_daemon", ctypes.c_int), ("interrupted", ctypes.c_void_p),
+                    ("context", ctypes.c_void_p)]
+
+    options, error, connection = Options(), Error(), ctypes.c_void_p()
+    library.mlxcomm_connect_options_init(ctypes.byref(options))
+    options.socket_path = c.socket(0).encode()
+    options.arena_bytes = 1 << 20
+    assert library.mlxcomm_connect(ctypes.byref(options), ctypes.byref(connection),
+                                   ctypes.byref(error)) == 0, error.message
+    group, ticket, buffer = ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_void_p()
+    assert library.mlxcomm_join(connection, b"alone", 1, 1, ctypes.c_uint64(0),
+                                ctypes.byref(group), ctypes.byref(error)) == 1
+    assert b"rank 1" in error.message
+    assert library.mlxcomm_join(connection, b"alone", 0, 1, ctypes.c_uint64(0),
+                                ctypes.byref(group), ctypes.byref(error)) == 0
+    outside = ctypes.create_string_buffer(64)
+    reduce = library.mlxcomm_all_reduce
+    assert reduce(group, outside, outside, ctypes.c_uint64(4), 1, 1, ctypes.c_uint64(0),
+                  ctypes.byref(ticket), ctypes.byref(error)) == 1
+    assert b"arena" in error.message
+    assert library.mlxcomm_buffer_allocate(connection, ctypes.c_uint64(1 << 30),
+                                           ctypes.byref(buffer), ctypes.byref(error)) == 7
+    assert b"1048576" in error.message
+    library.mlxcomm_group_close(group)
+    library.mlxcomm_disconnect(connection)
+
+
+@pytest.mark.parametrize("text, line, expected", [
+    ("cluster: \"a\"\nunknown_field: 1\n", 2, "unknown_field"),
+    ("clients { clients_max: \"many\" }\n", 1, "integer"),
+    ("\n\nclients {\n  clients_max: 0\n}\n", 4, "clients_max: expected 1 to 4096, got 0"),
+    ("peers { connect: \"a:1\" }\n", 1, "key_file"),
+])
+def test_mistakes_in_the_configuration_are_told_by_line(tmp_path, text, line, expected):
+    config = tmp_path / "bad.textproto"
+    config.write_text(text)
+    done = subprocess.run([find_program("mlxcommd"), "--config", str(config)],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert f"{config}:{line}:" in done.stderr and expected in done.stderr, done.stderr
+
+
+def test_second_daemon_on_a_socket_is_refused(cluster):
+    c = cluster(1)
+    second = Process([find_program("mlxcommd"), "--config", str(c.write_config(0))])
+    assert second.finish() == 1
+    assert "another mlxcommd answers" in second.lines[-1]

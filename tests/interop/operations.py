@@ -1,0 +1,70 @@
+"""One rank of test_operations_agree_with_numpy: every operation, type and odd shape."""
+
+import mlxcomm
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+
+mlxcomm.install()
+world = mx.distributed.init()
+rank, size = world.rank(), world.size()
+assert mlxcomm.is_ours(world)
+SHAPES = [(), (0,), (1,), (3,), (17, 5), (4096,), (4097,), (300, 1001)]
+
+
+def value(shape, of_rank):
+    count = int(np.prod(shape))
+    return (np.arange(count, dtype=np.float32) % 50 + of_rank).reshape(shape)
+
+
+for dtype in (mx.float32, mx.float16, mx.bfloat16, mx.int32):
+    for shape in SHAPES:
+        mine = mx.array(value(shape, rank)).astype(dtype)
+        total = mx.distributed.all_sum(mine)
+        expected = sum(value(shape, r) for r in range(size))
+        assert total.dtype == dtype and total.shape == shape
+        assert np.array_equal(np.array(total.astype(mx.float32)), expected), (dtype, shape)
+        if shape:
+            gathered = np.array(mx.distributed.all_gather(mine).astype(mx.float32))
+            assert np.array_equal(gathered, np.concatenate([value(shape, r) for r in range(size)]))
+
+# A ring of messages: even ranks send first, so that nobody waits in a circle.
+right, left = (rank + 1) % size, (rank - 1) % size
+for count in (5, 200_000):
+    data = mx.full((count,), rank, dtype=mx.float32)
+    if rank % 2 == 0:
+        mx.eval(mx.distributed.send(data, right))
+        got = mx.distributed.recv((count,), mx.float32, left)
+        mx.eval(got)
+    else:
+        got = mx.distributed.recv_like(data, left)
+        mx.eval(got)
+        mx.eval(mx.distributed.send(data, right))
+    assert bool(mx.all(got == left))
+
+# What is transposed or sliced is not contiguous.
+matrix = mx.array(value((64, 32), rank)).T[::2]
+assert np.array_equal(np.array(mx.distributed.all_sum(matrix)),
+                      sum(value((64, 32), r).T[::2] for r in range(size)))
+
+compiled = mx.compile(lambda x: mx.distributed.all_sum(x * 2) + 1)
+assert bool(mx.all(compiled(mx.ones(10)) == 2 * size + 1))
+gradient = mx.grad(lambda x: mx.distributed.all_sum(x * x).sum())(mx.ones(4) * 3)
+assert np.allclose(np.array(gradient), 6), gradient
+averaged = nn.average_gradients({"a": mx.ones(5) * rank, "b": [mx.ones((2, 2))]})
+assert np.allclose(np.array(averaged["a"]), (size - 1) / 2)
+
+# Results lie in the arena: used as inputs they need no copy.
+before = mlxcomm.counters()["inputs_in_arena"]
+held = mx.distributed.all_sum(mx.ones(1000))
+mx.eval(held)
+mx.eval(mx.distributed.all_sum(held))
+assert mlxcomm.counters()["inputs_in_arena"] > before
+mlxcomm.barrier()
+
+try:
+    mx.eval(mx.distributed.all_sum(mx.ones(4).astype(mx.int8)))
+    raise SystemExit("int8 was taken")
+except (RuntimeError, ValueError) as error:
+    assert "int8" in str(error), error
+print("all agree")

@@ -1,0 +1,127 @@
+"""Stock MLX through real daemons: values against numpy, and the package's promises."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from conftest import Process, find_program
+
+FOLDER = pathlib.Path(__file__).parent
+
+
+@pytest.mark.parametrize("nodes, ranks", [(1, 2), (1, 4), (2, 2), (2, 4), (3, 3)])
+def test_operations_agree_with_numpy(cluster, nodes, ranks):
+    c = cluster(nodes)
+    processes = [c.rank(r, ranks, FOLDER / "operations.py", node=r % nodes) for r in range(ranks)]
+    for process in processes:
+        assert process.finish() == 0, process.lines
+        assert process.lines[-1] == "all agree"
+
+
+def test_unmodified_script_runs_by_python_m_mlxcomm(cluster, tmp_path):
+    script = tmp_path / "stock.py"
+    script.write_text(
+        "import sys, mlx.core as mx\n"
+        "w = mx.distributed.init()\n"
+        "print(sys.argv[1], w.size(), mx.distributed.all_sum(mx.ones(3)).tolist())\n")
+    c = cluster(2)
+    processes = []
+    for rank in (0, 1):
+        processes.append(Process(
+            [sys.executable, "-u", "-m", "mlxcomm", str(script), "word"],
+            {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "stock",
+             "MLXCOMM_SOCKET": c.socket(rank)}))
+    for process in processes:
+        assert process.finish() == 0, process.lines
+        assert process.lines == ["word 2 [2.0, 2.0, 2.0]"]
+
+
+def test_private_daemon_starts_and_ends_with_its_last_client(tmp_path):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MLXCOMM")}
+    environment.update(XDG_RUNTIME_DIR=str(tmp_path), TMPDIR=str(tmp_path))
+    done = subprocess.run(
+        [find_program("mlxcommctl"), "launch", "-n", "2", "--", sys.executable, "-u",
+         str(FOLDER / "operations.py")],
+        env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[0] all agree" in done.stdout and "[1] all agree" in done.stdout
+    log = next(tmp_path.glob("mlxcommd-*/mlxcommd.log"))
+    from conftest import wait_until
+    wait_until(lambda: "stopped" in log.read_text(), "the private daemon has ended")
+
+
+def run_python(text, **environment):
+    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True,
+                          timeout=120, env={**os.environ, **environment})
+
+
+def test_import_does_not_load_grpc():
+    done = run_python("import mlxcomm\nprint('libgrpc' in open('/proc/self/maps').read())")
+    assert done.stdout.strip() == "False", done.stderr
+
+
+@pytest.mark.parametrize("first, second", [("grpc", "mlxcomm"), ("mlxcomm", "grpc")])
+def test_lives_beside_the_grpc_package(cluster, first, second):
+    c = cluster(1)
+    text = (f"import {first}, {second}\n"
+            "import mlxcomm, mlx.core as mx, grpc\n"
+            "channel = grpc.insecure_channel('127.0.0.1:1')\n"
+            "w = mlxcomm.init()\n"
+            "print(mx.distributed.all_sum(mx.ones(2), group=w).tolist())\n"
+            "channel.close()\n")
+    processes = [Process([sys.executable, "-c", text],
+                         {"MLX_RANK": str(r), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "grpc",
+                          "MLXCOMM_SOCKET": c.socket(0)}) for r in (0, 1)]
+    for process in processes:
+        assert process.finish() == 0, process.lines
+        assert process.lines[-1] == "[2.0, 2.0]"
+
+
+def test_size_one_needs_no_daemon():
+    done = run_python(
+        "import mlxcomm, mlx.core as mx\nmlxcomm.install()\n"
+        "w = mx.distributed.init()\nprint(w.size(), mx.distributed.all_sum(mx.ones(2)).tolist())\n",
+        MLXCOMM_SOCKET="/nowhere/at/all.sock")
+    assert done.stdout.strip() == "1 [1.0, 1.0]", done.stderr
+
+
+def test_uninstall_restores_the_same_objects():
+    done = run_python(
+        "import mlx.core as mx\nbefore = dict(vars(mx.distributed))\nimport mlxcomm\n"
+        "mlxcomm.install(); mlxcomm.install()\n"
+        "assert mx.distributed.all_sum is not before['all_sum']\n"
+        "mlxcomm.uninstall()\n"
+        "assert all(getattr(mx.distributed, k) is v for k, v in before.items())\nprint('same')\n")
+    assert done.stdout.strip() == "same", done.stderr
+
+
+def test_no_daemon_is_an_error_that_says_what_to_do():
+    done = run_python("import mlxcomm\nmlxcomm.init(rank=0, size=2)",
+                      MLXCOMM_SOCKET="/nowhere/at/all.sock")
+    assert done.returncode != 0
+    assert "UNAVAILABLE" in done.stderr and "mlxcommd --config" in done.stderr
+
+
+def test_ctrl_c_in_an_operation_is_a_keyboard_interrupt(cluster):
+    c = cluster(1)
+    rank = FOLDER.parent / "faults" / "rank.py"
+    c.rank(1, 2, rank, arguments=["wait"])
+    waiting = Process(
+        [sys.executable, "-u", "-c",
+         "import mlxcomm, mlx.core as mx\nw = mlxcomm.init()\ny = mx.distributed.all_sum("
+         "mx.ones(4), group=w)\nprint('in it', flush=True)\n"
+         "try:\n mx.eval(y)\n import time; time.sleep(60)\n"
+         "except KeyboardInterrupt:\n print('interrupted')\n"],
+        {"MLX_RANK": "0", "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
+         "MLXCOMM_SOCKET": c.socket(0)})
+    waiting.wait_for("in it")
+    from conftest import wait_until
+    wait_until(lambda: any(r["operation"] for job in c.status()["jobs"] for r in job["ranks"]),
+               "the operation is in flight")
+    waiting.signal(signal.SIGINT)
+    waiting.wait_for("interrupt")
+    waiting.end()

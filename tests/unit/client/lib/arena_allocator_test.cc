@@ -1,0 +1,81 @@
+#include "client/lib/arena_allocator.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace mlxcomm::client {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+
+TEST(ArenaAllocatorTest, SaysWhenTheArenaIsFullAndTakesEverythingBack) {
+  ArenaAllocator arena(nullptr, 8 * kPage, kPage);
+  const auto all = arena.Allocate(8 * kPage);
+  ASSERT_TRUE(all.has_value());
+  EXPECT_FALSE(arena.Allocate(1).has_value());
+  EXPECT_EQ(arena.used_bytes(), 8 * kPage);
+  EXPECT_TRUE(arena.Free(*all));
+  EXPECT_FALSE(arena.Free(*all));
+  EXPECT_EQ(arena.largest_free_bytes(), 8 * kPage);
+}
+
+TEST(ArenaAllocatorTest, ReusesTheRangeThatWasFreedLast) {
+  ArenaAllocator arena(nullptr, 64 * kPage, kPage);
+  const auto a = *arena.Allocate(2 * kPage);
+  const auto gap = *arena.Allocate(kPage);
+  const auto b = *arena.Allocate(2 * kPage);
+  const auto end = *arena.Allocate(kPage);
+  arena.Free(a);
+  arena.Free(b);
+  EXPECT_EQ(*arena.Allocate(2 * kPage), b);
+  EXPECT_EQ(*arena.Allocate(2 * kPage), a);
+  arena.Free(gap);
+  arena.Free(end);
+}
+
+// Why: an array may go while the daemon still writes to it.
+TEST(ArenaAllocatorTest, KeepsAFreedRangeWhileAnOperationUsesIt) {
+  ArenaAllocator arena(nullptr, 4 * kPage, kPage);
+  const auto range = *arena.Allocate(4 * kPage);
+  arena.Pin(range + 100);
+  EXPECT_TRUE(arena.Free(range));
+  EXPECT_FALSE(arena.Allocate(kPage).has_value());
+  arena.Unpin(range + 100);
+  EXPECT_TRUE(arena.Allocate(kPage).has_value());
+}
+
+// Against a model: ranges never overlap, and all space comes back.
+TEST(ArenaAllocatorTest, NeverHandsOutOverlappingRanges) {
+  std::mt19937 random(3);
+  ArenaAllocator arena(nullptr, 256 * kPage, kPage);
+  std::map<std::uint64_t, std::uint64_t> held;
+  for (int step = 0; step < 20'000; ++step) {
+    if (random() % 2 == 0 && !held.empty()) {
+      auto victim = held.begin();
+      std::advance(victim, static_cast<std::ptrdiff_t>(random() % held.size()));
+      ASSERT_TRUE(arena.Free(victim->first));
+      held.erase(victim);
+      continue;
+    }
+    const std::uint64_t bytes = 1 + random() % (20 * kPage);
+    const auto range = arena.Allocate(bytes);
+    if (!range.has_value()) continue;
+    ASSERT_EQ(*range % kPage, 0u);
+    const auto next = held.lower_bound(*range);
+    if (next != held.end()) {
+      ASSERT_LE(*range + bytes, next->first);
+    }
+    if (next != held.begin()) {
+      ASSERT_LE(std::prev(next)->first + std::prev(next)->second, *range);
+    }
+    held[*range] = bytes;
+  }
+  for (const auto& [offset, bytes] : held) arena.Free(offset);
+  EXPECT_EQ(arena.used_bytes(), 0u);
+  EXPECT_EQ(arena.largest_free_bytes(), 256 * kPage);
+}
+
+}  // namespace
+}  // namespace mlxcomm::client

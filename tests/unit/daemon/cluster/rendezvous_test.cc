@@ -1,0 +1,191 @@
+// Processes of a job find each other, through any order of attaching and announcing.
+#include "daemon/cluster/rendezvous.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "daemon/cluster/config_file.h"
+
+namespace mlxcomm::cluster {
+namespace {
+
+using testing::HasSubstr;
+
+NodeId Id(std::uint8_t number) {
+  NodeId id;
+  id.bytes[0] = number;
+  return id;
+}
+
+// Nodes joined by queues; Run empties them.
+class Cluster {
+ public:
+  struct Node : RendezvousPort {
+    Node(Cluster& cluster, std::uint8_t number)
+        : owner(cluster), id(Id(number)),
+          rendezvous(id, "node-" + std::to_string(number), std::uint64_t{number} << 40, *this) {}
+    void SendToNode(const NodeId& to, const v1::PeerMessage& message) override {
+      owner.wire.push_back({id, to, message});
+    }
+    void SendToAllNodes(const v1::PeerMessage& message) override {
+      for (const auto& other : owner.nodes) {
+        if (other->id != id) SendToNode(other->id, message);
+      }
+    }
+    void OnWorldFormed(const std::string&, std::uint64_t group,
+                       const std::vector<FormedMember>& members) override {
+      formed.push_back(group);
+      last = members;
+    }
+    void OnAttachRefused(std::uint64_t session, const Failure& failure) override {
+      refused[session] = failure;
+    }
+    Cluster& owner;
+    NodeId id;
+    Rendezvous rendezvous;
+    std::vector<std::uint64_t> formed;
+    std::vector<FormedMember> last;
+    std::map<std::uint64_t, Failure> refused;
+  };
+  struct Message {
+    NodeId from;
+    NodeId to;
+    v1::PeerMessage body;
+  };
+
+  explicit Cluster(int count) {
+    for (int i = 1; i <= count; ++i) {
+      nodes.push_back(std::make_unique<Node>(*this, static_cast<std::uint8_t>(i)));
+    }
+    for (const auto& a : nodes) {
+      for (const auto& b : nodes) {
+        if (a != b) a->rendezvous.OnNodeUp(b->id, "node-" + std::to_string(b->id.bytes[0]));
+      }
+    }
+  }
+  void Run() {
+    while (!wire.empty()) {
+      const Message message = wire.front();
+      wire.pop_front();
+      Rendezvous& to = nodes[message.to.bytes[0] - 1u]->rendezvous;
+      const v1::PeerMessage& body = message.body;
+      if (body.has_rank_announced()) to.OnRankAnnounced(message.from, body.rank_announced());
+      if (body.has_rank_withdrawn()) to.OnRankWithdrawn(message.from, body.rank_withdrawn());
+      if (body.has_world_formed()) to.OnWorldFormedElsewhere(message.from, body.world_formed());
+      if (body.has_world_refused()) to.OnWorldRefused(message.from, body.world_refused());
+    }
+  }
+  void Attach(int node, std::uint64_t session, std::uint32_t rank, std::uint32_t size,
+              const std::string& job = "job") {
+    nodes[static_cast<std::size_t>(node)]->rendezvous.Attach(
+        session, {job, rank, size, 1000 + session, "program"}, 1'000'000'000, 0);
+  }
+  std::deque<Message> wire;
+  std::vector<std::unique_ptr<Node>> nodes;
+};
+
+TEST(RendezvousTest, FormsOneWorldOnAllNodesWhateverTheOrder) {
+  std::vector<int> order = {0, 1, 2};
+  do {
+    Cluster cluster(3);
+    for (const int i : order) {
+      cluster.Attach(i, 1, static_cast<std::uint32_t>(i), 3);
+      cluster.Run();
+    }
+    for (const auto& node : cluster.nodes) {
+      ASSERT_EQ(node->formed.size(), 1u);
+      EXPECT_EQ(node->formed[0], cluster.nodes[0]->formed[0]);
+      ASSERT_EQ(node->last.size(), 3u);
+      EXPECT_EQ(node->last[1].node, Id(2));
+    }
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST(RendezvousTest, JobsOfOtherNamesDoNotMeet) {
+  Cluster cluster(2);
+  cluster.Attach(0, 1, 0, 2, "one");
+  cluster.Attach(1, 1, 1, 2, "two");
+  cluster.Run();
+  EXPECT_TRUE(cluster.nodes[0]->formed.empty());
+  EXPECT_EQ(cluster.nodes[0]->rendezvous.AllWaiting().size(), 2u);
+}
+
+TEST(RendezvousTest, RefusesATakenRankNamingWhoHasIt) {
+  Cluster cluster(2);
+  cluster.Attach(0, 1, 0, 2);
+  cluster.Run();
+  cluster.Attach(1, 7, 0, 2);
+  ASSERT_TRUE(cluster.nodes[1]->refused.contains(7));
+  EXPECT_EQ(cluster.nodes[1]->refused[7].code, FailureCode::kAlreadyExists);
+  EXPECT_THAT(cluster.nodes[1]->refused[7].message, HasSubstr("pid 1001 on node node-1"));
+}
+
+TEST(RendezvousTest, RefusesAnotherSizeAlsoFromAfar) {
+  Cluster cluster(2);
+  cluster.Attach(0, 1, 0, 2);
+  cluster.Attach(1, 2, 1, 3);  // Before it has heard of the first.
+  cluster.Run();
+  EXPECT_EQ(cluster.nodes[0]->refused.size() + cluster.nodes[1]->refused.size(), 2u);
+  EXPECT_THAT(cluster.nodes[1]->refused[2].message, HasSubstr("size"));
+}
+
+TEST(RendezvousTest, NamesTheMissingRanksAtTheDeadline) {
+  Cluster cluster(1);
+  cluster.Attach(0, 1, 1, 4);
+  cluster.nodes[0]->rendezvous.OnTime(999'999'999);
+  EXPECT_TRUE(cluster.nodes[0]->refused.empty());
+  cluster.nodes[0]->rendezvous.OnTime(1'000'000'000);
+  EXPECT_EQ(cluster.nodes[0]->refused[1].code, FailureCode::kDeadlineExceeded);
+  EXPECT_THAT(cluster.nodes[0]->refused[1].message, HasSubstr("ranks 0, 2, 3"));
+}
+
+TEST(RendezvousTest, ForgetsWhoWithdrewAndLostNodes) {
+  Cluster cluster(2);
+  cluster.Attach(1, 5, 1, 2);
+  cluster.Run();
+  cluster.nodes[1]->rendezvous.Leave(5);
+  cluster.Run();
+  EXPECT_TRUE(cluster.nodes[0]->rendezvous.AllWaiting().empty());
+  cluster.Attach(1, 6, 1, 2);
+  cluster.Run();
+  cluster.nodes[0]->rendezvous.OnNodeLost(Id(2));
+  cluster.Attach(0, 1, 0, 2);
+  EXPECT_TRUE(cluster.nodes[0]->formed.empty());
+  // The node comes back and says again who waits there.
+  cluster.nodes[1]->rendezvous.OnNodeUp(Id(1), "node-1");
+  cluster.Run();
+  EXPECT_EQ(cluster.nodes[0]->formed.size(), 1u);
+}
+
+TEST(RendezvousTest, IgnoresAWorldThatIsNotItsSendersToForm) {
+  Cluster cluster(2);
+  cluster.Attach(0, 1, 0, 2);
+  v1::WorldFormed forged;
+  forged.set_job("job");
+  forged.set_group(1);
+  for (int rank = 0; rank < 2; ++rank) {
+    forged.add_members()->set_node_id(std::string(1, 1) + std::string(15, 0));
+  }
+  cluster.nodes[0]->rendezvous.OnWorldFormedElsewhere(Id(2), forged);
+  EXPECT_TRUE(cluster.nodes[0]->formed.empty());
+}
+
+TEST(ConfigFileTest, FillsDefaultsAndTellsEveryMistakeWithItsLine) {
+  const auto fine = ParseConfig("cluster: \"c\"", "f");
+  ASSERT_TRUE(fine.ok());
+  EXPECT_EQ(fine->peers().heartbeat_timeout_ms(), 2000u);
+  EXPECT_FALSE(fine->node_name().empty());
+  const auto wrong = ParseConfig(
+      "clients {\n clients_max: 5000\n}\npeers {\n heartbeat_interval_ms: 1\n}", "f");
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_THAT(std::string(wrong.status().message()),
+              testing::AllOf(HasSubstr("f:2:2: clients_max"),
+                             HasSubstr("f:5:2: heartbeat_interval_ms")));
+}
+
+}  // namespace
+}  // namespace mlxcomm::cluster

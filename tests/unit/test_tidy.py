@@ -1,0 +1,91 @@
+"""The tree's own rules: layout, sizes, headers, and who may include whom."""
+
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+FILES = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True,
+                       check=True).stdout.split()
+CODE = [f for f in FILES if f.endswith((".h", ".hpp", ".cc"))]
+
+# Folder -> what its files may include of the project, longest prefix first.
+EVERYTHING = ("",)
+ALLOWED = {
+    "proto/": ("proto/",),
+    "daemon/platform/": ("proto/", "daemon/platform/"),
+    "daemon/reduce/": ("proto/types/", "daemon/reduce/"),
+    "daemon/collective/": ("proto/types/", "daemon/collective/"),
+    "daemon/fabric/": ("proto/", "daemon/platform/", "daemon/fabric/"),
+    "daemon/cluster/": ("proto/", "daemon/platform/", "daemon/fabric/", "daemon/cluster/",
+                        "mlxcomm/v1/"),
+    "daemon/intake/": ("proto/", "daemon/platform/", "daemon/intake/"),
+    "daemon/control/": ("proto/", "daemon/", "mlxcomm/v1/"),
+    "client/lib/": ("proto/", "client/lib/", "mlxcomm/v1/"),
+    "client/ctl/": ("proto/", "client/ctl/", "mlxcomm/v1/"),
+    "client/python/": ("client/lib/mlxcomm", "client/python/"),
+    "client/examples/": ("client/lib/mlxcomm",),
+}
+OURS = ("proto/", "daemon/", "client/", "tests/", "mlxcomm/v1/")
+
+
+def text_of(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_top_level_is_what_it_should_be():
+    top = {f.split("/")[0] for f in FILES}
+    assert {t for t in top if not t.startswith(".")} == {
+        "CMakeLists.txt", "README.md", "client", "config", "daemon", "proto",
+        "systemd-launchd", "tests"}
+
+
+@pytest.mark.parametrize("path", CODE)
+def test_includes_obey_the_layers(path):
+    folder = max((f for f in ALLOWED if path.startswith(f)), key=len, default=None)
+    allowed = ALLOWED.get(folder, EVERYTHING)
+    for included in re.findall(r'#include "([^"]+)"', text_of(path)):
+        if included.startswith(OURS):
+            assert included.startswith(allowed), f"{path} may not include {included}"
+
+
+@pytest.mark.parametrize("path", [f for f in CODE if f.endswith((".h", ".hpp"))])
+def test_header_opens_with_its_idea(path):
+    text = text_of(path)
+    assert text.startswith(("//", "/*")), "a header opens with a comment"
+    assert "#pragma once" in text or "#ifndef" in text or "HWY_TARGET_TOGGLE" in text
+    if path.endswith("mlxcomm.h"):
+        return
+    for word in ("Owner", "Thread", "Memory"):
+        assert word in text, f"the opening comment says nothing of {word}"
+
+
+@pytest.mark.parametrize("path", [f for f in FILES if f.endswith((".h", ".hpp", ".cc", ".py"))])
+def test_files_and_functions_are_short(path):
+    lines = text_of(path).splitlines()
+    assert len(lines) <= 600
+    assert not any(len(line) > 110 for line in lines), "long lines"
+    if path.endswith(".py"):
+        return
+    start = None
+    for number, line in enumerate(lines):
+        if re.match(r"^\S.*\{$", line) and not line.startswith(("namespace", "class", "struct",
+                                                                "enum", "extern", "}", "//")):
+            start = number
+        elif line.startswith("}") and start is not None:
+            assert number - start <= 70, f"function at line {start + 1} is too long"
+            start = None
+
+
+def test_names_say_what_files_hold():
+    banned = re.compile(r"(^|/|_)(util|utils|common|misc|manager|helper|helpers)(\.|_|/|$)")
+    assert not [f for f in FILES if banned.search(f)]
+
+
+@pytest.mark.parametrize("path", [f for f in FILES if "test_tidy" not in f])
+def test_text_speaks_of_the_project_alone(path):
+    text = text_of(path)
+    assert not re.search("FIX" + "ME", text)
+    assert not re.search(r"/(home|Users|root|work)/[a-z]", text), "a path of one machine"
