@@ -133,7 +133,9 @@ class Fabric {
   static absl::StatusOr<std::unique_ptr<Fabric>> Create(asio::io_context& io,
                                                         FabricOptions options,
                                                         FabricListener& listener);
-  virtual ~Fabric() = default;  // Joins rail threads.
+  // Joins rail threads. Only once the io_context runs no more, for its coroutines
+  // wait there.
+  virtual ~Fabric() = default;
 
   // True while the node is up or in grace.
   virtual bool IsReachable(const NodeId& node) const = 0;

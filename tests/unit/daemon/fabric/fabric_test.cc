@@ -25,7 +25,8 @@ using Tcp = asio::ip::tcp;
 // One daemon's fabric, and what it was told.
 struct Node : FabricListener {
   explicit Node(asio::io_context& context, const std::string& name, std::uint8_t id,
-                std::vector<std::string> connect = {}, std::uint8_t key = 7)
+                std::vector<std::string> connect = {}, std::uint8_t key = 7,
+                const std::function<void(FabricOptions&)>& change = [](FabricOptions&) {})
       : io(context) {
     options.self.id.bytes[0] = id;
     options.self.name = name;
@@ -38,9 +39,7 @@ struct Node : FabricListener {
     options.heartbeat_interval_ns = 20'000'000;
     options.reconnect_delay_max_ns = 50'000'000;
     options.greeting_timeout_ns = 500'000'000;
-    Open();
-  }
-  void Open() {
+    change(options);
     auto created = Fabric::Create(io, options, *this);
     EXPECT_TRUE(created.ok()) << created.status();
     fabric = *std::move(created);
@@ -224,15 +223,10 @@ class Cable {
 // How: the cable is cut several times in the middle of a transfer; both ends must go
 // on where they were, and nobody above may hear of it.
 TEST_F(FabricTest, GoesOnWhereItWasWhenTheCableIsCutInMidTransfer) {
-  Node a(io, "a", 1);
-  a.options.reset_grace_ns = 30'000'000'000;
-  a.fabric.reset();
-  a.Open();
+  const auto patient = [](FabricOptions& options) { options.reset_grace_ns = 30'000'000'000; };
+  Node a(io, "a", 1, {}, 7, patient);
   Cable cable(io, a.address());
-  Node b(io, "b", 2, {cable.address()});
-  b.options.reset_grace_ns = 30'000'000'000;
-  b.fabric.reset();
-  b.Open();
+  Node b(io, "b", 2, {cable.address()}, 7, patient);
   ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
   std::vector<std::byte> source(4 * 1024 * 1024), target(source.size());
   for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::byte>(i >> 5);
@@ -265,28 +259,22 @@ TEST_F(FabricTest, RefusesAnotherKeyAndCountsIt) {
 
 TEST_F(FabricTest, LosesANodeThatStopsAndTakesItBackAsANewOne) {
   Node a(io, "a", 1);
-  {
-    Node b(io, "b", 2, {a.address()});
-    ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1; }));
-    b.fabric->Stop();
-    ASSERT_TRUE(RunUntil({&a}, [&] { return a.lost.size() == 1; }));
-    EXPECT_FALSE(a.fabric->IsReachable(b.options.self.id));
-    io.restart();
-    io.poll();
-  }
+  Node b(io, "b", 2, {a.address()});
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1; }));
+  b.fabric->Stop();
+  ASSERT_TRUE(RunUntil({&a}, [&] { return a.lost.size() == 1; }));
+  EXPECT_FALSE(a.fabric->IsReachable(b.options.self.id));
   Node again(io, "b", 2, {a.address()});
   ASSERT_TRUE(RunUntil({&a, &again}, [&] { return a.up.size() == 2; }));
 }
 
 TEST_F(FabricTest, OneLinkResultsWhenBothDial) {
-  Node a(io, "a", 1);
-  Node b(io, "b", 2, {a.address()});
-  a.fabric.reset();
-  io.restart();
-  io.poll();
-  a.options.connect = {b.address()};
-  a.options.listen = {b.options.connect[0]};
-  a.Open();
+  // A port that is free now; b's address must be known before b is there.
+  const auto port = Tcp::acceptor(io, {asio::ip::address_v4::loopback(), 0}).local_endpoint().port();
+  const std::string b_address = "127.0.0.1:" + std::to_string(port);
+  Node a(io, "a", 1, {b_address});
+  Node b(io, "b", 2, {a.address()}, 7,
+         [&](FabricOptions& options) { options.listen = {b_address}; });
   ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
   ASSERT_TRUE(SendText(a, b, "hello").ok());
   ASSERT_TRUE(SendText(b, a, "hello").ok());
