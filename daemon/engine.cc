@@ -97,11 +97,16 @@ void Engine::Sleep() {
   const bool may_sleep = intake_->PrepareToSleep();
   const bool fabric_too = may_sleep && fabric_->PrepareToSleep();
   if (fabric_too && workers_->PrepareToSleep()) {
+    // Setting the timer anew would itself wake us (its old wait is cancelled), so it
+    // is left alone unless the deadline has come nearer.
     const std::uint64_t deadline = NextDeadline();
-    if (deadline != collective::kNever) {
+    if (deadline < armed_ns_) {
       const std::uint64_t wait = deadline > now_ns_ ? deadline - now_ns_ : 1;
       timer_.expires_after(std::chrono::nanoseconds(wait));
-      timer_.async_wait([](const asio::error_code&) {});
+      armed_ns_ = deadline;
+      timer_.async_wait([this](const asio::error_code& cancelled) {
+        if (!cancelled) armed_ns_ = collective::kNever;
+      });
     }
     io_.restart();
     io_.run_one();

@@ -171,6 +171,7 @@ class Engine final : public intake::IntakeListener,
   platform::Wakeup bell_;  // Rung by the workers.
   asio::posix::stream_descriptor bell_watch_;
   asio::steady_timer timer_;
+  std::uint64_t armed_ns_ = collective::kNever;  // When timer_ will fire.
   std::unique_ptr<Workers> workers_;
   collective::Collectives collectives_;
   cluster::Rendezvous rendezvous_;
