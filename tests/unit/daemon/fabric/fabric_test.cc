@@ -132,7 +132,9 @@ TEST_F(FabricTest, CarriesControlAndEagerFramesBothWaysInOrder) {
   ASSERT_TRUE(RunUntil({&a, &b}, [&] {
     return a.control.size() == 100 && b.control.size() == 100;
   }));
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(b.control[static_cast<std::size_t>(i)], "to b " + std::to_string(i));
+  for (std::size_t i = 0; i < 100; ++i) {
+    EXPECT_EQ(b.control[i], "to b " + std::to_string(i));
+  }
 }
 
 TEST_F(FabricTest, PlacesDataWhereItWasPostedAndReleasesIt) {
