@@ -1,6 +1,7 @@
 #include "daemon/daemon.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -116,7 +117,17 @@ absl::Status Daemon::Drain() {
   engine_->RequestStop();
   engine_thread_.join();
   fabric_->Stop();
-  control_->Shutdown(100 * kMs);
+  // gRPC ends once every call has been answered, also those that came just now.
+  std::atomic<bool> ended{false};
+  std::thread shutdown([&] {
+    control_->Shutdown(100 * kMs);
+    ended = true;
+  });
+  while (!ended) {
+    engine_->AnswerOpenCalls();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  shutdown.join();
   if (!drained) {
     return absl::DeadlineExceededError(
         absl::StrCat("jobs were still running after ", timeout_ms,

@@ -146,6 +146,14 @@ bool Engine::Drain(std::uint64_t timeout_ns) {
   return false;
 }
 
+void Engine::AnswerOpenCalls() {
+  draining_ = true;
+  io_.restart();
+  io_.poll();
+  RefuseAttaching({FailureCode::kDaemonStopping, kNoRank, "this daemon is stopping"});
+  status_calls_.clear();  // An answer that is dropped says so to its caller.
+}
+
 void Engine::RefuseAttaching(const Failure& failure) {
   for (auto& [id, session] : sessions_) {
     if (session.attaching == nullptr) continue;

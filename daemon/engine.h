@@ -68,6 +68,9 @@ class Engine final : public intake::IntakeListener,
   // From another thread: refuses new jobs, waits until no group is left, but at most
   // timeout_ns; then fails those that are. False: that was needed.
   bool Drain(std::uint64_t timeout_ns);
+  // After Run has returned, on the caller's thread: answers every call that is still
+  // open, and those that were on their way, as often as it is called.
+  void AnswerOpenCalls();
 
   // ControlPort
   void Attach(const intake::SessionIdentity& who, const v1::AttachRequest& request,

@@ -235,6 +235,7 @@ void Connection::Settle(const queue::CompletionEntry& entry) {
   outcome.failure.message.assign(entry.message, entry.message_bytes);
   Finish(found->second, std::move(outcome));
   if (found->second.abandoned) pending_.erase(found);
+  settled_.notify_all();  // It may be another thread's.
 }
 
 void Connection::TakeCompletions() {

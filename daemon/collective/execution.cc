@@ -191,9 +191,13 @@ void Execution::IssueLocal(std::size_t index, std::uint32_t chunk) {
     }
     work.beyond_cache = step.bytes * (work.input_count + work.output_count) > kCacheBytes;
   }
+  Dispatch(index, work, cookie);
+}
+
+void Execution::Dispatch(std::size_t index, const LocalWork& work, std::uint64_t cookie) {
   ++states_[index].under_way;
   ++under_way_;
-  Action& action = NewAction(Action::Kind::kLocalWork, step);
+  Action& action = NewAction(Action::Kind::kLocalWork, plan_.steps[index]);
   action.work = &work;
   action.cookie = cookie;
 }
@@ -216,11 +220,7 @@ void Execution::IssueStashed(std::size_t index) {
     work.inputs[work.input_count++] = host_.StashData(state.stash);
     work.outputs[work.output_count++] = OutputAt(step.destination, step.destination.local_rank);
   }
-  ++state.under_way;
-  ++under_way_;
-  Action& action = NewAction(Action::Kind::kLocalWork, step);
-  action.work = &work;
-  action.cookie = cookie;
+  Dispatch(index, work, cookie);
 }
 
 bool Execution::OnGrant(std::uint16_t node, std::uint16_t tag) {

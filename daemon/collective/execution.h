@@ -102,6 +102,7 @@ class Execution {
   void MarkDone(std::size_t index, std::uint32_t chunk);
   void IssueLocal(std::size_t index, std::uint32_t chunk);
   void IssueStashed(std::size_t index);
+  void Dispatch(std::size_t index, const LocalWork& work, std::uint64_t cookie);
   Action& NewAction(Action::Kind kind, const Step& step);
   const std::byte* InputAt(const Place& place, std::int32_t local_rank) const;
   std::byte* OutputAt(const Place& place, std::int32_t local_rank) const;

@@ -14,6 +14,7 @@
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/experimental/as_tuple.hpp>
+#include <asio/experimental/awaitable_operators.hpp>
 #include <asio/read.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
@@ -29,6 +30,8 @@
 
 namespace mlxcomm::intake {
 namespace {
+
+using namespace asio::experimental::awaitable_operators;  // NOLINT: operators only.
 
 constexpr auto kTuple = asio::experimental::as_tuple(asio::use_awaitable);
 // What a hello's answer may take: it fits any socket buffer.
@@ -117,13 +120,11 @@ asio::awaitable<void> LocalIntake::Greet(Stream::socket socket) {
   ++hellos_;
   const auto credentials = platform::GetPeerCredentials(socket.native_handle());
   asio::steady_timer deadline(io_, std::chrono::nanoseconds(options_.hello_timeout_ns));
-  deadline.async_wait([&socket](const asio::error_code& cancelled) {
-    if (!cancelled) socket.cancel();
-  });
   queue::ClientHello hello{};
-  auto [error, bytes] =
-      co_await asio::async_read(socket, asio::buffer(&hello, sizeof hello), kTuple);
-  deadline.cancel();
+  const auto first = co_await (
+      asio::async_read(socket, asio::buffer(&hello, sizeof hello), kTuple) ||
+      deadline.async_wait(kTuple));
+  const bool error = first.index() == 1 || std::get<0>(std::get<0>(first));
   --hellos_;
   const auto pid = static_cast<std::uint32_t>(credentials.ok() ? credentials->pid : 0);
   if (error || !credentials.ok()) {

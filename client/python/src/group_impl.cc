@@ -56,8 +56,8 @@ void CheckWorking(mlxcomm_group* group) {
   Check(mlxcomm_group_failure(group, &error), error);
 }
 
-// The output's memory in the arena. When that is full the output stays MLX's own,
-// and the task copies through a range that lives only as long as the operation.
+// The output's memory in the arena. When that is full the evaluation raises
+// RESOURCE_EXHAUSTED with the figures.
 std::byte* PlaceOutput(mx::array& output, const std::shared_ptr<Connected>& connected) {
   ArenaRange range = ArenaRange::Allocate(connected, output.nbytes());
   std::byte* const data = range.data();
@@ -94,6 +94,7 @@ using Start = std::function<mlxcomm_code(mlxcomm_group*, const void*, std::uint6
 void RunOperation(const std::shared_ptr<JoinedGroup>& joined, const void* input,
                   std::uint64_t input_bytes, const Start& start) {
   GetCounters().operations.fetch_add(1, std::memory_order_relaxed);
+  ForgetInterrupt();  // A Ctrl-C of long ago is not meant for this operation.
   const ArenaInput arena_input(joined->connected, input, input_bytes);
   mlxcomm_error error;
   std::uint64_t ticket = 0;

@@ -32,7 +32,7 @@ void WatchInterrupts() {
   struct sigaction action {};
   action.sa_sigaction = OnInterrupt;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  ::sigemptyset(&action.sa_mask);
+  sigemptyset(&action.sa_mask);
   ::sigaction(SIGINT, &action, nullptr);
 }
 
