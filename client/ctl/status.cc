@@ -22,7 +22,11 @@ int RunStatus(const StatusOptions& options) {
   if (options.json) {
     google::protobuf::util::JsonPrintOptions format;
     format.add_whitespace = true;
+#if GOOGLE_PROTOBUF_VERSION >= 5026000  // Its name changed with protobuf 26.
+    format.always_print_fields_with_no_presence = true;
+#else
     format.always_print_primitive_fields = true;
+#endif
     format.preserve_proto_field_names = true;
     if (!google::protobuf::util::MessageToJsonString(status, &text, format).ok()) {
       return kExitFailed;

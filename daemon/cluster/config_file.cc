@@ -17,6 +17,7 @@
 #include <openssl/rand.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/machine.h"
 #include "proto/wire/hello.h"
@@ -30,7 +31,16 @@ using google::protobuf::TextFormat;
 class Mistakes : public google::protobuf::io::ErrorCollector {
  public:
   explicit Mistakes(std::string name) : name_(std::move(name)) {}
+#if GOOGLE_PROTOBUF_VERSION >= 4022000  // Its name changed with protobuf 22.
+  void RecordError(int line, int column, absl::string_view message) override {
+    Add(line, column, std::string(message));
+  }
+#else
   void AddError(int line, int column, const std::string& message) override {
+    Add(line, column, message);
+  }
+#endif
+  void Add(int line, int column, const std::string& message) {
     absl::StrAppend(&text_, text_.empty() ? "" : "\n", name_, ":", line + 1, ":", column + 1, ": ",
                     message);
   }
@@ -59,7 +69,7 @@ class BoundsCheck {
     const TextFormat::ParseLocation place =
         tree == nullptr ? TextFormat::ParseLocation()
                         : tree->GetLocation(descriptor, descriptor->is_repeated() ? 0 : -1);
-    mistakes_.AddError(place.line < 0 ? 0 : place.line, place.column < 0 ? 0 : place.column, what);
+    mistakes_.Add(place.line < 0 ? 0 : place.line, place.column < 0 ? 0 : place.column, what);
   }
 
  private:
