@@ -23,26 +23,29 @@
 namespace mlxcomm::queue {
 
 inline constexpr std::uint64_t kQueueMagic = 0x6d6c78636f6d6d71;  // "mlxcommq"
-inline constexpr std::uint32_t kQueueVersion = 1;
+inline constexpr std::uint32_t kQueueVersion = 2;
 inline constexpr std::size_t kSlotAlignment = 64;
 inline constexpr std::uint32_t kSubmissionSlots = 1024;  // Powers of two.
 inline constexpr std::uint32_t kCompletionSlots = 1024;
 inline constexpr std::size_t kMessageBytesMax = 472;
 
-// One operation, as submitted by one rank.
+// One operation, as submitted by one rank. What it reads and writes follows from
+// these fields alone (proto/types/operation_shape.h).
 struct alignas(kSlotAlignment) SubmissionEntry {
   std::uint64_t ticket;          // The client's name for it; comes back in the completion.
-  std::uint64_t group;           // From AttachReply.
+  std::uint64_t group;           // From AttachReply, SplitReply or ShrinkReply.
   std::uint64_t input_offset;    // Bytes from the arena's start. Unused: 0 with count 0.
-  std::uint64_t output_offset;   // As input_offset; may equal it (in place).
-  std::uint64_t count;           // Elements of one rank's input (recv: of the output).
+  std::uint64_t output_offset;   // As input_offset.
+  std::uint64_t count;           // Elements. all_gather_v, all_to_all_v: where in the arena
+                                 // their table of counts (uint64) begins, in bytes.
   std::uint64_t timeout_ns;      // From when the daemon reads it; 0 = the daemon's default.
-  std::uint32_t peer_rank;       // send: destination; recv: source; otherwise 0.
+  std::uint32_t peer_rank;       // send: destination; recv: source; a root; otherwise 0.
   std::uint32_t tag;             // send and recv; otherwise 0.
   OperationKind kind;
   DataType data_type;
   ReduceOperator reduce_operator;
-  std::uint8_t reserved[5];      // Zero.
+  PlanKind plan;                 // Forced, for tests and benchmarks; the same on all ranks.
+  std::uint8_t reserved[4];      // Zero.
 };
 static_assert(sizeof(SubmissionEntry) == 64);
 static_assert(std::is_trivially_copyable_v<SubmissionEntry>);
