@@ -1,27 +1,30 @@
 // A plan: the steps that one node takes for one operation, as pure data.
 //
-// A planner computes it from (signature, layout, node) alone, so all nodes plan
-// alike without a word; an Execution carries it out without knowing which
-// operation it is. A new operation or algorithm is a new planner file.
+// A planner computes it from (signature, layout, costs, node) alone, so all nodes
+// plan alike without a word; an Execution carries it out without knowing which
+// operation it is. A new operation or algorithm is a new planner (plans/plans.h).
 //
 //   kLocal    sources ─combine─▶ destinations     on this node, in shared memory
 //   kSend     source ─▶ node                      meets the step there with the same tag
 //   kReceive  node ─▶ destination
 //   kReduceReceived  node ─▶ destination = operand op received
 //
-// A step of n bytes is done in chunks (ChunkBytes(n)). It may start a chunk when
-// each step in `after` has done that part: the same chunk where both steps are
-// equally long, otherwise all of it.
+// A step of n bytes is done in chunks (ChunkCount(n)). It may start a chunk when
+// each step that it comes `after` has done that part: the same chunk where both
+// steps are equally long, otherwise all of it. Sends whose order matters to the
+// receiver need no `after` between them: frames between two nodes stay in order.
 //
-// Owner: Execution. Thread: engine. Memory: the vector of steps, reused.
+// Owner: Execution. Thread: engine. Memory: the vectors, reused.
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <span>
 #include <vector>
 
+#include "daemon/collective/cost_model.h"
 #include "daemon/collective/group_layout.h"
 #include "daemon/collective/signature.h"
 
@@ -29,13 +32,14 @@ namespace mlxcomm::collective {
 
 enum class StepKind : std::uint8_t { kLocal, kSend, kReceive, kReduceReceived };
 
-// A place in the buffers of this node's ranks.
+// A place in the buffers of this node's ranks, or in the operation's scratch memory.
 struct Place {
-  enum class Side : std::uint8_t { kInput, kOutput };
+  enum class Side : std::uint8_t { kInput, kOutput, kScratch };
   static constexpr std::int32_t kEveryLocalRank = -1;
 
   Side side = Side::kInput;
   std::int32_t local_rank = 0;  // Index in GroupLayout::local_ranks(), or kEveryLocalRank.
+                                // kScratch: 0, for there is one scratch memory a node.
   std::uint64_t offset = 0;     // Bytes.
 };
 
@@ -43,22 +47,61 @@ struct Step {
   static constexpr std::int32_t kNone = -1;
 
   StepKind kind = StepKind::kLocal;
-  std::uint16_t tag = 0;   // kSend and receives: unique between the two nodes.
+  // Of a reduction: this step makes final values, so a mean is divided here. Each
+  // element of a result comes from exactly one such step on one node, or from equal
+  // ones on all.
+  bool finishes = false;
+  std::uint16_t tag = 0;   // kSend and receives: unique between the two nodes, in each direction.
   std::uint16_t node = 0;  // kSend and receives: index in the layout.
   Place source;            // kLocal, kSend; kReduceReceived: the operand.
   Place destination;       // kLocal and receives.
   std::uint64_t bytes = 0; // 0 is a message without payload, or nothing to do.
-  std::array<std::int32_t, 2> after = {kNone, kNone};  // Indices of earlier steps.
+  // kLocal: that many sources, source_stride bytes apart, combined in that order.
+  // With more than one, source.local_rank names one rank.
+  std::uint32_t source_count = 1;
+  std::uint64_t source_stride = 0;
+  // Eager sends and receives: a number on which both sides must agree, or the
+  // operation is a MISMATCH; 0: none.
+  std::uint64_t check = 0;
+  // Plan::after[after_begin .. after_begin + after_count): earlier steps. Filled by Add.
+  std::uint32_t after_begin = 0;
+  std::uint32_t after_count = 0;
 };
 
 struct Plan {
   std::vector<Step> steps;
+  std::vector<std::int32_t> after;  // All steps' predecessors, packed.
+  std::uint64_t scratch_bytes = 0;
+  PlanKind between_nodes = PlanKind::kAutomatic;  // What was chosen; kAutomatic: one node.
 
-  void Clear() { steps.clear(); }
-  // Returns the new step's index, for `after`.
-  std::int32_t Add(const Step& step) {
+  void Clear() {
+    steps.clear();
+    after.clear();
+    scratch_bytes = 0;
+    between_nodes = PlanKind::kAutomatic;
+  }
+  // Returns the new step's index, for the `before` of others. Step::kNone in `before`
+  // is left out.
+  std::int32_t Add(Step step, std::span<const std::int32_t> before) {
+    step.after_begin = static_cast<std::uint32_t>(after.size());
+    for (const std::int32_t index : before) {
+      if (index != Step::kNone) after.push_back(index);
+    }
+    step.after_count = static_cast<std::uint32_t>(after.size()) - step.after_begin;
     steps.push_back(step);
     return static_cast<std::int32_t>(steps.size()) - 1;
+  }
+  std::int32_t Add(const Step& step, std::initializer_list<std::int32_t> before = {}) {
+    return Add(step, std::span<const std::int32_t>(before.begin(), before.size()));
+  }
+  std::span<const std::int32_t> AfterOf(const Step& step) const {
+    return {after.data() + step.after_begin, step.after_count};
+  }
+  // A range of scratch memory, aligned for every type and to a cache line; its offset.
+  std::uint64_t AddScratch(std::uint64_t bytes) {
+    const std::uint64_t offset = scratch_bytes;
+    scratch_bytes += (bytes + 63) / 64 * 64;
+    return offset;
   }
 };
 
@@ -84,9 +127,10 @@ inline Part PartOf(std::uint64_t count, std::uint64_t parts, std::uint64_t index
   return {index * base + std::min(index, longer), base + (index < longer ? 1 : 0)};
 }
 
-// Nodes of one group. Tags of ring steps (2 N) stay far below 2^16.
+// Nodes of one group.
 inline constexpr std::uint16_t kNodesMax = 1024;
-// Ranks of one group on one node: the kernels take as many inputs.
+// Ranks of one group on one node: the kernels take as many inputs. Also the most
+// sources of one local step.
 inline constexpr std::size_t kLocalRanksMax = 64;
 
 // Point-to-point operations have two ends instead of the group.
@@ -95,20 +139,19 @@ struct PointToPoint {
   std::uint32_t destination_rank = 0;
 };
 
-// Each planner fills `plan` for the node layout.self().
-//
-// Ring all-reduce: a reduce-scatter pass, then an all-gather pass, N-1 steps each;
-// each node sends 2 (N-1)/N of the data, which is optimal (Patarasuk and Yuan,
-// Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations, 2009).
-void PlanRingAllReduce(const Signature& signature, const GroupLayout& layout, Plan& plan);
-// Ring all-gather: N-1 steps, each passing on the blocks received in the last.
-void PlanRingAllGather(const Signature& signature, const GroupLayout& layout, Plan& plan);
-// One send, one receive, or one copy where both ranks are on this node.
-void PlanPointToPoint(const Signature& signature, const GroupLayout& layout,
-                      const PointToPoint& ends, Plan& plan);
+struct PlanRequest {
+  const Signature& signature;
+  const GroupLayout& layout;  // The plan is for layout.self().
+  LinkCosts costs;            // The group's, the same on all nodes.
+  PointToPoint ends = {};     // send and recv only.
+  // all_gather_v: one table, size entries. all_to_all_v: one table for each local
+  // rank, its size send counts, then its size receive counts. Elements.
+  std::span<const std::span<const std::uint64_t>> counts = {};
+};
 
-// Chooses the planner. `ends` matters for send and receive only.
-void MakePlan(const Signature& signature, const GroupLayout& layout, const PointToPoint& ends,
-              Plan& plan);
+// Chooses the planner, by the cost model unless signature.plan forces one, and fills
+// `plan` for the node layout.self(). A forced plan that the kind does not know is
+// replaced by the one that it has (plans/plans.h lists them).
+void MakePlan(const PlanRequest& request, Plan& plan);
 
 }  // namespace mlxcomm::collective

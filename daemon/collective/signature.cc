@@ -20,20 +20,37 @@ std::uint64_t Signature::Digest() const {
   // The two halves of a point-to-point operation are one operation.
   const OperationKind shared =
       kind == OperationKind::kReceive ? OperationKind::kSend : kind;
-  const std::uint64_t head = static_cast<std::uint64_t>(shared) << 16 |
+  const std::uint64_t head = static_cast<std::uint64_t>(root) << 32 |
+                             static_cast<std::uint64_t>(plan) << 24 |
+                             static_cast<std::uint64_t>(shared) << 16 |
                              static_cast<std::uint64_t>(type) << 8 |
                              static_cast<std::uint64_t>(op);
-  const std::uint64_t digest = Mix(Mix(head) ^ count);
+  const std::uint64_t digest = Mix(Mix(Mix(head) ^ count) ^ counts_digest);
+  return digest == 0 ? 1 : digest;
+}
+
+std::uint64_t DigestOf(std::span<const std::uint64_t> values) {
+  std::uint64_t digest = Mix(values.size());
+  for (const std::uint64_t value : values) digest = Mix(digest ^ value);
   return digest == 0 ? 1 : digest;
 }
 
 std::string Signature::Describe() const {
   if (kind == OperationKind::kBarrier) return "barrier";
-  if (op == ReduceOperator::kNone) {
-    return absl::StrCat(OperationKindName(kind), " ", DataTypeName(type), "[", count, "]");
+  std::string text = OperationKindName(kind);
+  if (op != ReduceOperator::kNone) absl::StrAppend(&text, " ", ReduceOperatorName(op));
+  absl::StrAppend(&text, " ", DataTypeName(type));
+  if (!HasCounts(kind)) absl::StrAppend(&text, "[", count, "]");
+  if (counts_digest != 0) {
+    absl::StrAppend(&text, " with counts ", absl::Hex(counts_digest & 0xffff, absl::kZeroPad4));
   }
-  return absl::StrCat(OperationKindName(kind), " ", ReduceOperatorName(op), " ",
-                      DataTypeName(type), "[", count, "]");
+  if (kind == OperationKind::kBroadcast || kind == OperationKind::kScatter) {
+    absl::StrAppend(&text, " from root ", root);
+  } else if (HasRoot(kind)) {
+    absl::StrAppend(&text, " to root ", root);
+  }
+  if (plan != PlanKind::kAutomatic) absl::StrAppend(&text, " by ", PlanKindName(plan));
+  return text;
 }
 
 }  // namespace mlxcomm::collective

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "proto/types/operation.h"
@@ -18,14 +19,21 @@ struct Signature {
   OperationKind kind = OperationKind::kBarrier;
   DataType type = DataType::kFloat32;
   ReduceOperator op = ReduceOperator::kNone;
-  std::uint64_t count = 0;  // Elements of one rank's input.
+  std::uint64_t count = 0;  // Elements, as operation_shape.h has it; 0 with a table of counts.
+  std::uint32_t root = 0;   // broadcast, reduce, gather, scatter; otherwise 0.
+  PlanKind plan = PlanKind::kAutomatic;  // Forced.
+  // Of the table of counts where it must be the same on all ranks (all_gather_v).
+  std::uint64_t counts_digest = 0;
 
   // Never 0. A send and its receive have the same digest.
   std::uint64_t Digest() const;
-  // "all_reduce sum float32[8192]", "barrier"
+  // "all_reduce sum float32[8192]", "broadcast int8[5] from root 2", "barrier"
   std::string Describe() const;
   // True when both may meet in one operation.
   bool Agrees(const Signature& other) const { return Digest() == other.Digest(); }
 };
+
+// Of a list of numbers; never 0.
+std::uint64_t DigestOf(std::span<const std::uint64_t> values);
 
 }  // namespace mlxcomm::collective
