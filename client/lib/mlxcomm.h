@@ -52,11 +52,41 @@ typedef enum mlxcomm_data_type {
   MLXCOMM_FLOAT16 = 2,
   MLXCOMM_BFLOAT16 = 3,
   MLXCOMM_INT32 = 4,
+  MLXCOMM_BOOL = 5, /* one byte, 0 or 1 */
+  MLXCOMM_INT8 = 6,
+  MLXCOMM_INT16 = 7,
+  MLXCOMM_INT64 = 8,
+  MLXCOMM_UINT8 = 9,
+  MLXCOMM_UINT16 = 10,
+  MLXCOMM_UINT32 = 11,
+  MLXCOMM_UINT64 = 12,
+  MLXCOMM_FLOAT64 = 13,
+  MLXCOMM_COMPLEX64 = 14, /* two float32: real, imaginary */
 } mlxcomm_data_type;
 
+/* min and max give NaN where any input is NaN. Of bool, sum and max are or, prod and
+ * min are and. Integers wrap and have no mean; floats have no and, or; complex numbers
+ * have no min, max, and, or: INVALID_ARGUMENT. */
 typedef enum mlxcomm_operator {
   MLXCOMM_SUM = 1,
+  MLXCOMM_PROD = 2,
+  MLXCOMM_MIN = 3,
+  MLXCOMM_MAX = 4,
+  MLXCOMM_AND = 5, /* of integers: bitwise */
+  MLXCOMM_OR = 6,
+  MLXCOMM_MEAN = 7, /* the sum, divided by the group's size before it is rounded */
 } mlxcomm_operator;
+
+/* How data goes between the nodes of a group. The automatic choice follows the links'
+ * measured latency and bandwidth; forcing one is for tests and benchmarks. */
+typedef enum mlxcomm_plan {
+  MLXCOMM_PLAN_AUTOMATIC = 0,
+  MLXCOMM_PLAN_RING = 1,
+  MLXCOMM_PLAN_EXCHANGE = 2,
+  MLXCOMM_PLAN_HALVING_DOUBLING = 3,
+  MLXCOMM_PLAN_TREE = 4,
+  MLXCOMM_PLAN_TWO_LEVEL = 5,
+} mlxcomm_plan;
 
 typedef struct mlxcomm_error {
   mlxcomm_code code;
@@ -98,13 +128,44 @@ MLXCOMM_API void mlxcomm_disconnect(mlxcomm_connection* connection);
 MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char* job,
                                       uint32_t rank, uint32_t size, uint64_t timeout_ns,
                                       mlxcomm_group** world, mlxcomm_error* error);
-/* Leaves in an orderly way: peers that still need this rank get RANK_LOST. */
+/* Leaves the group in an orderly way, without waiting for anybody: peers that still
+ * need this rank in it get RANK_LOST. Closing the world group leaves the job; groups
+ * split off it must be closed before. */
 MLXCOMM_API void mlxcomm_group_close(mlxcomm_group* group);
+
+/* A new group of all ranks that name the same color >= 0, in order of key, then of
+ * rank in `group`. Every rank of `group` must call it, in the same order as its
+ * operations; with MLXCOMM_NO_GROUP as color a rank takes no part and gets NULL. The
+ * new group inherits timeout and plan. `name` (up to 100 bytes, may be NULL) is shown
+ * by status. */
+#define MLXCOMM_NO_GROUP (-1)
+MLXCOMM_API mlxcomm_code mlxcomm_split(mlxcomm_group* group, int32_t color, int32_t key,
+                                       const char* name, uint64_t timeout_ns,
+                                       mlxcomm_group** part, mlxcomm_error* error);
+/* A new group of those ranks that are left of a group that has failed, in the old
+ * order. Every rank that is left must call it; returns when all have, or when those
+ * that have not are gone. DEADLINE_EXCEEDED names who did not call. Close the failed
+ * group afterwards. FAILED groups only: INVALID_ARGUMENT for one that works. */
+MLXCOMM_API mlxcomm_code mlxcomm_shrink(mlxcomm_group* group, uint64_t timeout_ns,
+                                        mlxcomm_group** rest, mlxcomm_error* error);
 
 MLXCOMM_API uint32_t mlxcomm_rank(const mlxcomm_group* group);
 MLXCOMM_API uint32_t mlxcomm_size(const mlxcomm_group* group);
+/* "train", "train/rows"; valid as long as the group. */
+MLXCOMM_API const char* mlxcomm_group_name(const mlxcomm_group* group);
+/* Where a rank of the group runs: its node's name (valid as long as the group) and its
+ * process. NULL and 0 for a rank that does not exist. */
+MLXCOMM_API const char* mlxcomm_member_node(const mlxcomm_group* group, uint32_t rank);
+MLXCOMM_API uint64_t mlxcomm_member_pid(const mlxcomm_group* group, uint32_t rank);
 /* The latched failure: MLXCOMM_OK while the group works. */
 MLXCOMM_API mlxcomm_code mlxcomm_group_failure(const mlxcomm_group* group, mlxcomm_error* error);
+/* The deadline of this rank's later calls on the group that name none. 0: the daemon's
+ * default (5 minutes). Groups split off afterwards inherit it, so that setting it on
+ * the world group sets it for the job. */
+MLXCOMM_API void mlxcomm_group_set_timeout(mlxcomm_group* group, uint64_t timeout_ns);
+/* For later calls; must be the same on all ranks, or they are a MISMATCH. */
+MLXCOMM_API mlxcomm_code mlxcomm_group_set_plan(mlxcomm_group* group, mlxcomm_plan plan,
+                                                mlxcomm_error* error);
 
 /* Buffers in the arena: page-aligned, reused warm, given back to the system when
  * many are free. RESOURCE_EXHAUSTED (with figures) when the arena is full. A
@@ -116,26 +177,79 @@ MLXCOMM_API void mlxcomm_buffer_free(mlxcomm_connection* connection, void* buffe
 MLXCOMM_API int mlxcomm_in_arena(const mlxcomm_connection* connection, const void* data,
                                  uint64_t bytes);
 
-/* Operations. Input and output must lie in the arena (else INVALID_ARGUMENT) and
- * are `count` elements unless said otherwise; 0 is allowed. timeout_ns 0: the
- * default. Each returns a ticket at once; the buffers belong to the operation
- * until mlxcomm_wait has returned. RESOURCE_EXHAUSTED: more than 1023 in flight.
- * Calls of all ranks of a group must come in the same order. */
+/* Operations. Input and output must lie in the arena (else INVALID_ARGUMENT) and are
+ * `count` elements unless said otherwise; 0 is allowed. They do not overlap, except
+ * where "in place" is said: there output may equal input. timeout_ns 0: the group's
+ * default. Each call returns a ticket at once; the buffers belong to the operation
+ * until mlxcomm_wait has returned (or mlxcomm_test has said so). RESOURCE_EXHAUSTED:
+ * more than 1023 in flight. Calls of all ranks of a group must come in the same order;
+ * several threads may call, on several groups without any order between them.
+ *
+ * Reductions. The order depends on the plan and the layout of ranks on nodes alone, so
+ * results are bitwise equal on all ranks and from run to run. float16 and bfloat16 are
+ * combined in float32 and rounded on each node and at each hop between nodes: for a sum
+ * of n inputs x the absolute error of an element is at most
+ *   (h + 1) u S + (n - 1) v S,  S = sum of |x|,
+ * u = 2^-11 (float16) or 2^-8 (bfloat16), v = 2^-24, h = hops between nodes <= nodes;
+ * for float32 and float64 at most (n - 1) u S with u = 2^-24 and 2^-53 (first order;
+ * Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 4.2). */
 
-/* output = input combined over all ranks; may be in place. The order of summation
- * depends on the layout of ranks on nodes alone, so results are bitwise equal on all
- * ranks and from run to run. float16 and bfloat16 are summed in float32 and
- * rounded once on each node and at each hop between nodes. int32 wraps. */
+/* output = input combined over all ranks. In place. */
 MLXCOMM_API mlxcomm_code mlxcomm_all_reduce(mlxcomm_group* group, const void* input, void* output,
                                             uint64_t count, mlxcomm_data_type type,
                                             mlxcomm_operator op, uint64_t timeout_ns,
                                             uint64_t* ticket, mlxcomm_error* error);
-/* output[r * count .. (r + 1) * count) = rank r's input; output has size * count
- * elements and does not overlap input. */
+/* The same at rank `root` alone; output is not used on the others and may be NULL. In place. */
+MLXCOMM_API mlxcomm_code mlxcomm_reduce(mlxcomm_group* group, const void* input, void* output,
+                                        uint64_t count, mlxcomm_data_type type,
+                                        mlxcomm_operator op, uint32_t root, uint64_t timeout_ns,
+                                        uint64_t* ticket, mlxcomm_error* error);
+/* input: size x count elements; output: the rank's own block of `count`, combined. */
+MLXCOMM_API mlxcomm_code mlxcomm_reduce_scatter(mlxcomm_group* group, const void* input,
+                                                void* output, uint64_t count,
+                                                mlxcomm_data_type type, mlxcomm_operator op,
+                                                uint64_t timeout_ns, uint64_t* ticket,
+                                                mlxcomm_error* error);
+/* output = the root's input; input is not used on the others and may be NULL. In place. */
+MLXCOMM_API mlxcomm_code mlxcomm_broadcast(mlxcomm_group* group, const void* input, void* output,
+                                           uint64_t count, mlxcomm_data_type type, uint32_t root,
+                                           uint64_t timeout_ns, uint64_t* ticket,
+                                           mlxcomm_error* error);
+/* output[r * count .. (r + 1) * count) = rank r's input; output: size x count elements. */
 MLXCOMM_API mlxcomm_code mlxcomm_all_gather(mlxcomm_group* group, const void* input, void* output,
                                             uint64_t count, mlxcomm_data_type type,
                                             uint64_t timeout_ns, uint64_t* ticket,
                                             mlxcomm_error* error);
+/* counts[r] elements from rank r, packed in order of rank. `counts` has size entries, is
+ * the same on all ranks and is read before the call returns. */
+MLXCOMM_API mlxcomm_code mlxcomm_all_gather_v(mlxcomm_group* group, const void* input,
+                                              void* output, const uint64_t* counts,
+                                              mlxcomm_data_type type, uint64_t timeout_ns,
+                                              uint64_t* ticket, mlxcomm_error* error);
+/* As all_gather, at rank `root` alone. */
+MLXCOMM_API mlxcomm_code mlxcomm_gather(mlxcomm_group* group, const void* input, void* output,
+                                        uint64_t count, mlxcomm_data_type type, uint32_t root,
+                                        uint64_t timeout_ns, uint64_t* ticket,
+                                        mlxcomm_error* error);
+/* output = block `rank` of the root's input, which has size x count elements. */
+MLXCOMM_API mlxcomm_code mlxcomm_scatter(mlxcomm_group* group, const void* input, void* output,
+                                         uint64_t count, mlxcomm_data_type type, uint32_t root,
+                                         uint64_t timeout_ns, uint64_t* ticket,
+                                         mlxcomm_error* error);
+/* Block r of the input goes to rank r; block r of the output comes from rank r. Both:
+ * size x count elements. */
+MLXCOMM_API mlxcomm_code mlxcomm_all_to_all(mlxcomm_group* group, const void* input, void* output,
+                                            uint64_t count, mlxcomm_data_type type,
+                                            uint64_t timeout_ns, uint64_t* ticket,
+                                            mlxcomm_error* error);
+/* send_counts[r] elements to rank r, receive_counts[r] from rank r, both packed in order
+ * of rank; what one rank sends another must expect (else MISMATCH). The tables have size
+ * entries and are read before the call returns. */
+MLXCOMM_API mlxcomm_code mlxcomm_all_to_all_v(mlxcomm_group* group, const void* input,
+                                              void* output, const uint64_t* send_counts,
+                                              const uint64_t* receive_counts,
+                                              mlxcomm_data_type type, uint64_t timeout_ns,
+                                              uint64_t* ticket, mlxcomm_error* error);
 /* The n-th send to a rank with a tag meets the n-th receive there from this rank
  * with that tag; type and count must agree. */
 MLXCOMM_API mlxcomm_code mlxcomm_send(mlxcomm_group* group, const void* input, uint64_t count,
@@ -150,6 +264,16 @@ MLXCOMM_API mlxcomm_code mlxcomm_barrier(mlxcomm_group* group, uint64_t timeout_
 /* Waits for the operation's end and returns how it ended. Each ticket is waited
  * for once. Never waits longer than the operation's deadline and a little. */
 MLXCOMM_API mlxcomm_code mlxcomm_wait(mlxcomm_group* group, uint64_t ticket, mlxcomm_error* error);
+/* Does not wait: *done is 1 once the operation has ended; then this returns how, and the
+ * ticket is used up. */
+MLXCOMM_API mlxcomm_code mlxcomm_test(mlxcomm_group* group, uint64_t ticket, int* done,
+                                      mlxcomm_error* error);
+/* Gives up the operation, which fails its group with CANCELLED on all ranks (a collective
+ * that some ranks have done and others not leaves no other way), and waits until nothing
+ * touches its buffers, for at most timeout_ns (0: 10 s). The ticket is used up, unless
+ * this returns DEADLINE_EXCEEDED. MLXCOMM_OK: it had ended well before. */
+MLXCOMM_API mlxcomm_code mlxcomm_cancel(mlxcomm_group* group, uint64_t ticket,
+                                        uint64_t timeout_ns, mlxcomm_error* error);
 
 #ifdef __cplusplus
 } /* extern "C" */
