@@ -26,7 +26,8 @@ Engine::Engine(asio::io_context& io, EngineOptions options)
       options_(std::move(options)),
       bell_watch_(io),
       timer_(io),
-      collectives_(options_.self.id),
+      scratch_(options_.scratch_bytes_max),
+      collectives_(options_.self.id, scratch_),
       rendezvous_(options_.self.id, options_.self.name, options_.self.incarnation, *this),
       now_ns_(platform::MonotonicNow()),
       started_ns_(now_ns_) {}
@@ -207,12 +208,17 @@ void Engine::OnSubmission(intake::SessionId session, const intake::Submission& s
   call.session = session;
   call.ticket = entry.ticket;
   call.rank = found->second.rank;
-  call.signature = {entry.kind, entry.data_type, entry.reduce_operator, entry.count};
+  call.signature = {entry.kind, entry.data_type, entry.reduce_operator,
+                    HasCounts(entry.kind) ? 0 : entry.count,
+                    HasRoot(entry.kind) ? entry.peer_rank : 0, entry.plan, 0};
   call.peer_rank = entry.peer_rank;
   call.tag = entry.tag;
   call.input = submission.input;
   call.output = submission.output;
+  call.input_bytes_available = submission.input_bytes_available;
   call.output_bytes_available = submission.output_bytes_available;
+  call.counts = submission.counts;
+  call.counts_bytes_available = submission.counts_bytes_available;
   call.timeout_ns = entry.timeout_ns != 0 ? entry.timeout_ns : options_.operation_timeout_ns;
   collectives_.Submit(entry.group, call, now_ns_);
 }

@@ -32,6 +32,7 @@
 #include "daemon/control/control_server.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/intake/intake.h"
+#include "daemon/scratch_pool.h"
 #include "daemon/workers.h"
 
 namespace mlxcomm {
@@ -41,6 +42,7 @@ struct EngineOptions {
   std::string cluster;
   std::uint64_t operation_timeout_ns = 300'000'000'000;
   std::uint64_t rendezvous_timeout_ns = 300'000'000'000;
+  std::uint64_t scratch_bytes_max = 0;  // For operations' partial results.
   std::uint32_t workers = 1;
   // Private daemons end with their last client, or when nobody came in time.
   bool ends_with_last_client = false;
@@ -176,6 +178,7 @@ class Engine final : public intake::IntakeListener,
   asio::steady_timer timer_;
   std::uint64_t armed_ns_ = collective::kNever;  // When timer_ will fire.
   std::unique_ptr<Workers> workers_;
+  ScratchPool scratch_;
   collective::Collectives collectives_;
   cluster::Rendezvous rendezvous_;
   collective::ActionQueue carrying_;

@@ -17,7 +17,8 @@ collective::PeerFrame FrameOf(const wire::FrameHeader& header) {
           header.step,
           header.digest,
           header.offset,
-          header.payload_bytes};
+          header.payload_bytes,
+          (header.flags & wire::kSolicited) != 0};
 }
 
 // On a rail's thread: operand op received, while both are in the cache.
@@ -82,6 +83,7 @@ void Engine::SendFrame(const collective::Action& action, wire::FrameType type) {
   header.tag = action.key.tag;
   header.digest = action.digest;
   header.offset = action.offset;
+  if (action.solicited) header.flags = wire::kSolicited;
   if (type == wire::FrameType::kCredit) header.offset = action.bytes;
   if (type == wire::FrameType::kEager || type == wire::FrameType::kData) {
     header.payload_bytes = static_cast<std::uint32_t>(action.bytes);

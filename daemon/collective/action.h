@@ -26,6 +26,7 @@ using SessionId = std::uint64_t;
 struct LocalWork {
   DataType type = DataType::kFloat32;
   ReduceOperator op = ReduceOperator::kNone;
+  std::uint32_t divisor = 1;  // Of a mean that ends here; otherwise 1.
   std::uint64_t elements = 0;
   bool beyond_cache = false;  // The whole step is larger than a cache.
   std::uint32_t input_count = 0;
@@ -50,11 +51,12 @@ struct FailureReport {
 
 struct Action {
   enum class Kind : std::uint8_t {
-    kSendEager,    // key, step, digest, node, source, bytes. Copied; needs no answer.
+    kSendEager,    // key, step, digest, node, source, bytes, solicited; offset = the step's
+                   // check. Copied; needs no answer.
     kSendData,     // + offset, cookie. Answer: OnDataReleased(node, cookie).
     kSendGrant,    // key, step, digest, node.
     kSendCredit,   // key.group, node, bytes = number of frames.
-    kPostReceive,  // key, step, node, bytes, destination; operand where it reduces.
+    kPostReceive,  // key, step, node, bytes, destination; operand, divisor where it reduces.
                    // Answer: OnData for each chunk.
     kWithdraw,     // key, node. Answer: OnWithdrawn(node, key).
     kCancel,       // key, node. Answers: OnDataReleased for what is still out.
@@ -65,6 +67,7 @@ struct Action {
   };
   Kind kind = Kind::kComplete;
   bool group_failed = false;
+  bool solicited = false;
   std::uint16_t step = 0;
   std::uint32_t rank = 0;
   NodeId node;
@@ -78,6 +81,7 @@ struct Action {
   std::byte* destination = nullptr;
   DataType type = DataType::kFloat32;
   ReduceOperator op = ReduceOperator::kNone;
+  std::uint32_t divisor = 1;
   const LocalWork* work = nullptr;  // Valid until OnLocalWorkDone(cookie).
   SessionId session = 0;
   std::uint64_t ticket = 0;

@@ -8,13 +8,13 @@
 namespace mlxcomm::collective {
 
 bool Collectives::AddGroup(std::uint64_t group, const std::string& name,
-                           std::vector<Member> members) {
+                           std::vector<Member> members, const LinkCosts& costs) {
   if (members.empty() || groups_.contains(group)) return false;
   GroupLayout layout(std::move(members), self_);
   const std::size_t local = layout.local_ranks().size();
   if (local == 0 || local > kLocalRanksMax || layout.node_count() > kNodesMax) return false;
-  groups_.emplace(group, std::make_unique<Group>(group, name, std::move(layout), in_flight_,
-                                                 actions_));
+  groups_.emplace(group, std::make_unique<Group>(group, name, std::move(layout), costs,
+                                                 in_flight_, scratch_, actions_));
   return true;
 }
 

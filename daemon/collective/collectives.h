@@ -24,14 +24,14 @@ namespace mlxcomm::collective {
 
 class Collectives {
  public:
-  explicit Collectives(const NodeId& self) : self_(self) {}
+  Collectives(const NodeId& self, ScratchMemory& scratch) : self_(self), scratch_(scratch) {}
 
   ActionQueue& actions() { return actions_; }
 
   // False: the id is taken, or the layout has no local rank or more than
   // kLocalRanksMax of them or kNodesMax nodes.
   [[nodiscard]] bool AddGroup(std::uint64_t group, const std::string& name,
-                              std::vector<Member> members);
+                              std::vector<Member> members, const LinkCosts& costs = {});
   // Forgets groups that are over; returns their ids.
   std::vector<std::uint64_t> RemoveGroupsThatAreOver();
   Group* Find(std::uint64_t group);
@@ -73,6 +73,7 @@ class Collectives {
   Sender FindSender(const NodeId& from, std::uint64_t group);
 
   NodeId self_;
+  ScratchMemory& scratch_;
   InFlight in_flight_;
   ActionQueue actions_;
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<Group>> groups_;

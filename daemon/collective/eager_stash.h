@@ -3,15 +3,25 @@
 //
 // Each side of a pair of nodes may have kEagerCredits frames of one group on the
 // way or waiting at the other side; a frame beyond that is the sender's fault. So
-// a group's memory for frames that nobody has asked for yet is fixed when it
-// forms, and a slow group never holds up another.
+// a group's memory for frames that nobody has asked for yet is bounded, and a slow
+// group never holds up another.
 //
-// Owner: Group. Thread: engine. Memory: allocated once, kEagerCredits slots for
-// each other node of the group.
+// Credit alone could hang: frames that nobody wants yet may hold all of it while the
+// one that is wanted waits at the sender. So a receiver whose stash is full of a
+// node's frames solicits what it is ready for (a grant); a solicited frame comes
+// without credit and is used at once.
+//
+//   sender: TakeCredit ─▶ frame ─▶ Put ─▶ Free ─credit─▶ ReturnCredit
+//                         receiver: Starved ─▶ Solicit ─grant─▶ frame ─▶ PutSolicited ─▶ Free
+//
+// Owner: Group. Thread: engine. Memory: kEagerCredits slots for each node that has
+// sent any, allocated when its first frame comes; slots for solicited frames grow to
+// the largest number there at once, at most kSolicitedMax.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -22,10 +32,11 @@ namespace mlxcomm::collective {
 inline constexpr std::uint32_t kEagerCredits = 16;
 // Credits are returned in lots, so that not every frame is answered by another.
 inline constexpr std::uint32_t kCreditLot = kEagerCredits / 4;
+inline constexpr std::uint32_t kSolicitedMax = 1024;
 
 class EagerStash {
  public:
-  EagerStash(std::uint16_t nodes, std::uint16_t self);
+  explicit EagerStash(std::uint16_t nodes) : peers_(nodes) {}
 
   // Sending side.
   bool TakeCredit(std::uint16_t node);
@@ -34,17 +45,38 @@ class EagerStash {
 
   // Receiving side. -1: the sender has used more than its credit.
   std::int32_t Put(std::uint16_t node, std::span<const std::byte> payload);
-  const std::byte* Data(std::int32_t slot) const;
+  const std::byte* Data(std::int32_t slot) const { return slots_[Index(slot)].data.get(); }
   // Returns how many credits to give back to the slot's node now (0: none yet).
   std::uint32_t Free(std::int32_t slot);
-  std::uint16_t NodeOf(std::int32_t slot) const;
+  std::uint16_t NodeOf(std::int32_t slot) const { return slots_[Index(slot)].node; }
+
+  // The node may have no credit left.
+  bool Starved(std::uint16_t node) const;
+  // One more frame may come without credit; false: as many as there may be.
+  bool Solicit();
+  // It has come, one way or the other.
+  void Unsolicit() { --solicited_; }
+  // Before Unsolicit. -1: nothing was solicited, or it is too long.
+  std::int32_t PutSolicited(std::uint16_t node, std::span<const std::byte> payload);
 
  private:
-  std::uint16_t self_;
-  std::vector<std::uint32_t> credits_;       // By node: frames we may still send.
-  std::vector<std::uint32_t> owed_;          // By node: freed, not yet given back.
-  std::vector<std::vector<std::uint32_t>> free_;  // By node: free slots.
-  std::vector<std::byte> memory_;
+  struct Slot {
+    std::unique_ptr<std::byte[]> data;
+    std::uint16_t node = 0;
+    bool by_credit = false;
+  };
+  struct Peer {
+    std::uint32_t credits = kEagerCredits;  // Frames we may still send.
+    std::uint32_t owed = 0;                 // Freed, not yet given back.
+    std::uint32_t held = 0;                 // Slots with its frames that came by credit.
+  };
+  static std::size_t Index(std::int32_t slot) { return static_cast<std::size_t>(slot); }
+  std::int32_t Take(std::uint16_t node, std::span<const std::byte> payload, bool by_credit);
+
+  std::vector<Peer> peers_;  // By node.
+  std::vector<Slot> slots_;
+  std::vector<std::int32_t> free_;
+  std::uint32_t solicited_ = 0;  // Asked for, not come yet.
 };
 
 }  // namespace mlxcomm::collective

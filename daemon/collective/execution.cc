@@ -22,53 +22,70 @@ std::uint64_t ChunkLength(std::uint64_t bytes, std::uint32_t chunk) {
 
 }  // namespace
 
-void Execution::Begin(const Setting& setting, const std::vector<Buffers>& buffers) {
+void Execution::Begin(const Setting& setting, const std::vector<Buffers>& buffers,
+                      std::byte* scratch) {
   setting_ = setting;
   digest_ = setting.signature.Digest();
   buffers_ = buffers;
+  scratch_ = scratch;
   aborted_ = false;
   under_way_ = 0;
   withdrawals_.clear();
-  const std::size_t count = plan_.steps.size();
-  steps_open_ = count;
-  states_.assign(count, StepState{});
-  successor_begin_.assign(count + 2, 0);
-  for (std::size_t i = 0; i < count; ++i) {
+  steps_open_ = plan_.steps.size();
+  states_.assign(plan_.steps.size(), StepState{});
+  for (std::size_t i = 0; i < states_.size(); ++i) {
     states_[i].chunks = static_cast<std::uint32_t>(ChunkCount(plan_.steps[i].bytes));
-    for (const std::int32_t before : plan_.steps[i].after) {
-      if (before != Step::kNone) ++successor_begin_[static_cast<std::size_t>(before) + 2];
-    }
+  }
+  IndexSteps();
+  IndexSuccessors();
+  for (std::size_t i = 0; i < states_.size(); ++i) Advance(i);
+  CheckInvariants();
+}
+
+void Execution::IndexSteps() {
+  tagged_.clear();
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const Step& step = plan_.steps[i];
+    if (step.kind == StepKind::kLocal) continue;
+    tagged_.push_back({NameOf(step.node, step.tag, IsReceive(step)), static_cast<std::uint32_t>(i)});
+  }
+  std::sort(tagged_.begin(), tagged_.end(),
+            [](const TaggedStep& a, const TaggedStep& b) { return a.name < b.name; });
+}
+
+// Turns `after` round.
+void Execution::IndexSuccessors() {
+  const std::size_t count = plan_.steps.size();
+  successor_begin_.assign(count + 2, 0);
+  for (const std::int32_t before : plan_.after) {
+    ++successor_begin_[static_cast<std::size_t>(before) + 2];
   }
   for (std::size_t i = 2; i < successor_begin_.size(); ++i) {
     successor_begin_[i] += successor_begin_[i - 1];
   }
   successors_.resize(successor_begin_.back());
   for (std::size_t i = 0; i < count; ++i) {
-    for (const std::int32_t before : plan_.steps[i].after) {
-      if (before == Step::kNone) continue;
+    for (const std::int32_t before : plan_.AfterOf(plan_.steps[i])) {
       successors_[successor_begin_[static_cast<std::size_t>(before) + 1]++] =
           static_cast<std::uint32_t>(i);
     }
   }
-  for (std::size_t i = 0; i < count; ++i) Advance(i);
-  CheckInvariants();
 }
 
 int Execution::FindStep(std::uint16_t node, std::uint16_t tag, bool receive) const {
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    const Step& step = plan_.steps[i];
-    if (step.kind == StepKind::kLocal || step.tag != tag || step.node != node) continue;
-    if (IsReceive(step) == receive) return static_cast<int>(i);
-  }
-  return -1;
+  const std::uint64_t name = NameOf(node, tag, receive);
+  const auto found = std::lower_bound(
+      tagged_.begin(), tagged_.end(), name,
+      [](const TaggedStep& step, std::uint64_t wanted) { return step.name < wanted; });
+  if (found == tagged_.end() || found->name != name) return -1;
+  return static_cast<int>(found->index);
 }
 
 // How many leading chunks of the step its predecessors allow.
 std::uint32_t Execution::ReadyChunks(std::size_t index) const {
   const Step& step = plan_.steps[index];
   std::uint32_t ready = states_[index].chunks;
-  for (const std::int32_t before : step.after) {
-    if (before == Step::kNone) continue;
+  for (const std::int32_t before : plan_.AfterOf(step)) {
     const StepState& state = states_[static_cast<std::size_t>(before)];
     if (plan_.steps[static_cast<std::size_t>(before)].bytes == step.bytes) {
       ready = std::min(ready, state.done);
@@ -104,9 +121,12 @@ void Execution::AdvanceSend(std::size_t index, std::uint32_t ready) {
   const Step& step = plan_.steps[index];
   StepState& state = states_[index];
   if (IsEager(step.bytes)) {
-    if (state.issued > 0 || !host_.TakeCredit(step.node, setting_.id)) return;
+    if (state.issued > 0) return;
+    if (!state.granted && !host_.TakeCredit(step.node, setting_.id)) return;
     state.issued = 1;
     Action& action = NewAction(Action::Kind::kSendEager, step);
+    action.solicited = state.granted;
+    action.offset = step.check;
     action.source = step.bytes == 0 ? nullptr : InputAt(step.source, step.source.local_rank);
     action.bytes = step.bytes;
     MarkDone(index, 0);
@@ -129,7 +149,12 @@ void Execution::AdvanceReceive(std::size_t index) {
   const Step& step = plan_.steps[index];
   StepState& state = states_[index];
   if (IsEager(step.bytes)) {
-    if (state.stash >= 0 && state.issued == 0) IssueStashed(index);
+    if (state.issued > 0) return;
+    if (state.stash >= 0) return IssueStashed(index);
+    if (!state.solicited && host_.Solicit(step.node)) {
+      state.solicited = true;
+      NewAction(Action::Kind::kSendGrant, step);
+    }
     return;
   }
   if (state.posted) return;
@@ -141,6 +166,7 @@ void Execution::AdvanceReceive(std::size_t index) {
   if (step.kind == StepKind::kReduceReceived) {
     post.operand = InputAt(step.source, step.source.local_rank);
     post.op = setting_.signature.op;
+    post.divisor = DivisorOf(step);
   }
   NewAction(Action::Kind::kSendGrant, step);
 }
@@ -167,31 +193,44 @@ void Execution::MarkDone(std::size_t index, std::uint32_t chunk) {
 
 void Execution::IssueLocal(std::size_t index, std::uint32_t chunk) {
   const Step& step = plan_.steps[index];
-  const auto locals = static_cast<std::int32_t>(buffers_.size());
   std::uint64_t cookie = 0;
   LocalWork& work = host_.NewWork(setting_.id, static_cast<std::uint32_t>(index), chunk, cookie);
   work = LocalWork{};
   work.type = setting_.signature.type;
   work.op = setting_.signature.op;
+  work.divisor = DivisorOf(step);
   work.elements = step.bytes == 0 ? 0 : ChunkLength(step.bytes, chunk) / DataTypeBytes(work.type);
-  const std::uint64_t offset = ChunkOffset(chunk);
-  const bool every_source = step.source.local_rank == Place::kEveryLocalRank;
-  const bool every_destination = step.destination.local_rank == Place::kEveryLocalRank;
-  if (work.elements > 0) {
-    for (std::int32_t i = 0; i < locals; ++i) {
-      if (every_source || i == step.source.local_rank) {
-        work.inputs[work.input_count++] = InputAt(step.source, i) + offset;
-      }
-    }
-    for (std::int32_t i = 0; i < locals; ++i) {
-      if (!every_destination && i != step.destination.local_rank) continue;
-      std::byte* const output = OutputAt(step.destination, i) + offset;
-      if (!every_source && output == work.inputs[0]) continue;  // Copying onto itself.
-      work.outputs[work.output_count++] = output;
-    }
-    work.beyond_cache = step.bytes * (work.input_count + work.output_count) > kCacheBytes;
-  }
+  if (work.elements > 0) SetOperands(step, ChunkOffset(chunk), work);
+  work.beyond_cache = step.bytes * (work.input_count + work.output_count) > kCacheBytes;
   Dispatch(index, work, cookie);
+}
+
+void Execution::SetOperands(const Step& step, std::uint64_t offset, LocalWork& work) const {
+  const auto locals = static_cast<std::int32_t>(buffers_.size());
+  if (step.source.local_rank == Place::kEveryLocalRank) {
+    for (std::int32_t i = 0; i < locals; ++i) {
+      work.inputs[work.input_count++] = InputAt(step.source, i) + offset;
+    }
+  } else {
+    const std::byte* source = InputAt(step.source, step.source.local_rank) + offset;
+    for (std::uint32_t i = 0; i < step.source_count; ++i, source += step.source_stride) {
+      work.inputs[work.input_count++] = source;
+    }
+  }
+  const bool every = step.destination.local_rank == Place::kEveryLocalRank;
+  const std::int32_t first = every ? 0 : step.destination.local_rank;
+  const std::int32_t last = every ? locals - 1 : first;
+  const bool copies = work.input_count == 1 && work.divisor == 1;
+  for (std::int32_t i = first; i <= last; ++i) {
+    std::byte* const output = OutputAt(step.destination, i) + offset;
+    if (copies && output == work.inputs[0]) continue;  // Onto itself.
+    work.outputs[work.output_count++] = output;
+  }
+}
+
+std::uint32_t Execution::DivisorOf(const Step& step) const {
+  const bool divides = step.finishes && setting_.signature.op == ReduceOperator::kMean;
+  return divides ? setting_.layout->rank_count() : 1;
 }
 
 void Execution::Dispatch(std::size_t index, const LocalWork& work, std::uint64_t cookie) {
@@ -212,6 +251,7 @@ void Execution::IssueStashed(std::size_t index) {
   work = LocalWork{};
   work.type = setting_.signature.type;
   work.op = setting_.signature.op;
+  work.divisor = DivisorOf(step);
   work.elements = step.bytes / DataTypeBytes(work.type);
   if (work.elements > 0) {
     if (step.kind == StepKind::kReduceReceived) {
@@ -223,45 +263,61 @@ void Execution::IssueStashed(std::size_t index) {
   Dispatch(index, work, cookie);
 }
 
-bool Execution::OnGrant(std::uint16_t node, std::uint16_t tag) {
+Execution::Fit Execution::OnGrant(std::uint16_t node, std::uint16_t tag) {
   const int index = FindStep(node, tag, /*receive=*/false);
-  if (index < 0) return false;
+  if (index < 0) return Fit::kViolation;
   StepState& state = states_[static_cast<std::size_t>(index)];
-  if (state.granted || IsEager(plan_.steps[static_cast<std::size_t>(index)].bytes)) return false;
+  if (state.granted) return Fit::kViolation;
   state.granted = true;
   Advance(static_cast<std::size_t>(index));
-  return true;
+  return Fit::kFits;
 }
 
-bool Execution::OnEager(std::uint16_t node, std::uint16_t tag, std::uint64_t bytes,
-                        std::int32_t stash) {
-  const int index = FindStep(node, tag, /*receive=*/true);
-  if (index < 0) return false;
-  StepState& state = states_[static_cast<std::size_t>(index)];
-  if (plan_.steps[static_cast<std::size_t>(index)].bytes != bytes || state.stash >= 0 ||
-      state.done > 0) {
-    return false;
+Execution::Fit Execution::OnEager(std::uint16_t node, std::uint16_t tag, std::uint64_t bytes,
+                                  std::uint64_t check, std::int32_t stash) {
+  const int found = FindStep(node, tag, /*receive=*/true);
+  if (found < 0) return Fit::kViolation;
+  const auto index = static_cast<std::size_t>(found);
+  StepState& state = states_[index];
+  const Step& step = plan_.steps[index];
+  if (step.check != check) return Fit::kMismatch;
+  if (step.bytes != bytes || state.stash >= 0 || state.issued > 0) return Fit::kViolation;
+  if (state.solicited) {
+    state.solicited = false;
+    host_.Unsolicit();
   }
   state.stash = stash;
-  Advance(static_cast<std::size_t>(index));
-  return true;
+  Advance(index);
+  return Fit::kFits;
 }
 
-bool Execution::OnData(std::uint16_t node, std::uint16_t tag, std::uint64_t offset,
-                       std::uint64_t bytes) {
+bool Execution::HasSolicited(std::uint16_t node, std::uint16_t tag) const {
+  const int index = FindStep(node, tag, /*receive=*/true);
+  return index >= 0 && states_[static_cast<std::size_t>(index)].solicited;
+}
+
+void Execution::SolicitFrom(std::uint16_t node) {
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const Step& step = plan_.steps[i];
+    if (IsReceive(step) && step.node == node && IsEager(step.bytes)) Advance(i);
+  }
+}
+
+Execution::Fit Execution::OnData(std::uint16_t node, std::uint16_t tag, std::uint64_t offset,
+                                 std::uint64_t bytes) {
   const int found = FindStep(node, tag, /*receive=*/true);
-  if (found < 0) return false;
+  if (found < 0) return Fit::kViolation;
   const auto index = static_cast<std::size_t>(found);
   StepState& state = states_[index];
   const std::uint64_t chunk = offset / kChunkBytes;
   if (!state.posted || offset % kChunkBytes != 0 || chunk >= state.chunks ||
       bytes != ChunkLength(plan_.steps[index].bytes, static_cast<std::uint32_t>(chunk))) {
-    return false;
+    return Fit::kViolation;
   }
   const std::uint64_t ahead = chunk - state.done;  // Wraps for one that is done already.
-  if (ahead >= kLocalWindow || (state.done_mask >> ahead & 1) != 0) return false;
+  if (ahead >= kLocalWindow || (state.done_mask >> ahead & 1) != 0) return Fit::kViolation;
   MarkDone(index, static_cast<std::uint32_t>(chunk));
-  return true;
+  return Fit::kFits;
 }
 
 void Execution::OnDataReleased(std::uint32_t step) {
@@ -354,11 +410,14 @@ Action& Execution::NewAction(Action::Kind kind, const Step& step) {
 }
 
 const std::byte* Execution::InputAt(const Place& place, std::int32_t local_rank) const {
-  const Buffers& buffers = buffers_[static_cast<std::size_t>(local_rank)];
-  return (place.side == Place::Side::kInput ? buffers.input : buffers.output) + place.offset;
+  if (place.side == Place::Side::kInput) {
+    return buffers_[static_cast<std::size_t>(local_rank)].input + place.offset;
+  }
+  return OutputAt(place, local_rank);
 }
 
 std::byte* Execution::OutputAt(const Place& place, std::int32_t local_rank) const {
+  if (place.side == Place::Side::kScratch) return scratch_ + place.offset;
   return buffers_[static_cast<std::size_t>(local_rank)].output + place.offset;
 }
 

@@ -28,6 +28,10 @@ class ExecutionHost {
   // One eager frame to `node` may be sent. False: the host calls
   // Execution::OnCredit when there is credit again.
   virtual bool TakeCredit(std::uint16_t node, std::uint32_t execution) = 0;
+  // An eager frame from `node` could be used at once. True: it may come without
+  // credit; the execution sends the grant.
+  virtual bool Solicit(std::uint16_t node) = 0;
+  virtual void Unsolicit() = 0;
   // The stashed frame is no longer needed.
   virtual void FreeStash(std::int32_t slot) = 0;
   virtual const std::byte* StashData(std::int32_t slot) const = 0;
@@ -51,16 +55,29 @@ class Execution {
 
   explicit Execution(ExecutionHost& host) : host_(host) {}
 
-  // Where the planner writes; then Begin. `buffers` by local rank.
+  // Where the planner writes; then Begin. `buffers` by local rank; `scratch` has
+  // plan().scratch_bytes, nullptr where that is 0.
   Plan& plan() { return plan_; }
-  void Begin(const Setting& setting, const std::vector<Buffers>& buffers);
+  void Begin(const Setting& setting, const std::vector<Buffers>& buffers, std::byte* scratch);
+  // What Begin was given; Take leaves nothing.
+  std::byte* scratch() const { return scratch_; }
+  std::byte* TakeScratch() { return std::exchange(scratch_, nullptr); }
 
-  // Events. False: the frame fits no step (the peer's fault).
-  [[nodiscard]] bool OnGrant(std::uint16_t node, std::uint16_t tag);
-  [[nodiscard]] bool OnEager(std::uint16_t node, std::uint16_t tag, std::uint64_t bytes,
-                             std::int32_t stash);
-  [[nodiscard]] bool OnData(std::uint16_t node, std::uint16_t tag, std::uint64_t offset,
-                            std::uint64_t bytes);
+  // Events.
+  enum class Fit : std::uint8_t {
+    kFits,
+    kMismatch,   // The ranks on the two nodes do not agree on the step's check.
+    kViolation,  // It fits no step: the peer's fault.
+  };
+  [[nodiscard]] Fit OnGrant(std::uint16_t node, std::uint16_t tag);
+  [[nodiscard]] Fit OnEager(std::uint16_t node, std::uint16_t tag, std::uint64_t bytes,
+                            std::uint64_t check, std::int32_t stash);
+  [[nodiscard]] Fit OnData(std::uint16_t node, std::uint16_t tag, std::uint64_t offset,
+                           std::uint64_t bytes);
+  // Whether a solicited frame may come for the step.
+  bool HasSolicited(std::uint16_t node, std::uint16_t tag) const;
+  // The node may have run out of credit: solicits what could be used at once.
+  void SolicitFrom(std::uint16_t node);
   void OnDataReleased(std::uint32_t step);
   void OnLocalWorkDone(std::uint32_t step, std::uint32_t chunk);
   void OnCredit(std::uint16_t node);
@@ -86,13 +103,25 @@ class Execution {
     std::uint64_t done_mask = 0;  // Finished beyond the gap: bit i = chunk done + i.
     std::uint32_t under_way = 0;
     std::int32_t stash = -1;
-    bool granted = false;
+    bool granted = false;    // Sends: the receiver has asked for it.
     bool posted = false;
+    bool solicited = false;  // Eager receives: asked for, not come yet.
+  };
+  struct TaggedStep {
+    std::uint64_t name = 0;  // NameOf(node, tag, receive).
+    std::uint32_t index = 0;
   };
 
-  bool IsReceive(const Step& step) const {
+  static bool IsReceive(const Step& step) {
     return step.kind == StepKind::kReceive || step.kind == StepKind::kReduceReceived;
   }
+  static std::uint64_t NameOf(std::uint16_t node, std::uint16_t tag, bool receive) {
+    return std::uint64_t{node} << 17 | std::uint64_t{tag} << 1 | (receive ? 1 : 0);
+  }
+  void IndexSteps();
+  void IndexSuccessors();
+  void SetOperands(const Step& step, std::uint64_t offset, LocalWork& work) const;
+  std::uint32_t DivisorOf(const Step& step) const;
   int FindStep(std::uint16_t node, std::uint16_t tag, bool receive) const;
   std::uint32_t ReadyChunks(std::size_t index) const;
   void Advance(std::size_t index);
@@ -113,7 +142,9 @@ class Execution {
   std::uint64_t digest_ = 0;
   Plan plan_;
   std::vector<Buffers> buffers_;
+  std::byte* scratch_ = nullptr;
   std::vector<StepState> states_;
+  std::vector<TaggedStep> tagged_;  // Sends and receives, sorted by name.
   // Successors of each step, packed: those of step i are
   // successors_[successor_begin_[i] .. successor_begin_[i + 1]).
   std::vector<std::uint32_t> successor_begin_;

@@ -1,27 +1,34 @@
 #include "daemon/collective/group.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/types/operation_shape.h"
 
 namespace mlxcomm::collective {
 
-Group::Group(std::uint64_t id, std::string name, GroupLayout layout, InFlight& in_flight,
-             ActionQueue& actions)
+Group::Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkCosts& costs,
+             InFlight& in_flight, ScratchMemory& scratch, ActionQueue& actions)
     : id_(id),
       name_(std::move(name)),
       layout_(std::move(layout)),
+      costs_(costs),
       in_flight_(in_flight),
+      scratch_(scratch),
       actions_(actions),
-      stash_(layout_.node_count(), layout_.self()),
+      stash_(layout_.node_count()),
       inquest_(layout_, name_),
       local_(layout_.local_ranks().size()),
       remote_(layout_.rank_count()),
       local_ranks_left_(local_.size()) {}
 
 Group::~Group() {
-  for (const auto& operation : operations_) in_flight_.Unregister(operation->id);
+  for (const auto& operation : operations_) {
+    in_flight_.Unregister(operation->id);
+    if (operation->execution.scratch() != nullptr) scratch_.Return(operation->execution.scratch());
+  }
 }
 
 bool Group::TakeCredit(std::uint16_t node, std::uint32_t execution) {
@@ -60,30 +67,74 @@ void Group::Answer(const Call& call, const Failure& failure, bool group_failed) 
   action.group_failed = group_failed;
 }
 
-std::string Group::CheckArguments(const Call& call) const {
+std::string Group::TakeArguments(const Call& call) {
+  counts_.clear();
   const Signature& signature = call.signature;
-  const bool reduces = signature.kind == OperationKind::kAllReduce;
-  if (reduces != (signature.op != ReduceOperator::kNone)) {
-    return absl::StrCat("operator: ", OperationKindName(signature.kind),
-                        reduces ? " needs one (sum)" : " takes none");
+  const char* const kind = OperationKindName(signature.kind);
+  if (Reduces(signature.kind) != (signature.op != ReduceOperator::kNone)) {
+    return absl::StrCat("operator: ", kind,
+                        Reduces(signature.kind) ? " needs one (sum, prod, min, max, and, or, mean)"
+                                                : " takes none");
+  }
+  if (!HasMeaning(signature.type, signature.op)) {
+    return absl::StrCat("operator: ", ReduceOperatorName(signature.op), " has no meaning for ",
+                        DataTypeName(signature.type));
+  }
+  if (HasRoot(signature.kind) && signature.root >= layout_.rank_count()) {
+    return absl::StrCat("root ", signature.root, ": must be a rank below ", layout_.rank_count());
+  }
+  if (IsPointToPoint(signature.kind) &&
+      (call.peer_rank >= layout_.rank_count() || call.peer_rank == call.rank)) {
+    return absl::StrCat("peer rank ", call.peer_rank, ": must be another rank below ",
+                        layout_.rank_count());
+  }
+  std::string wrong = TakeCounts(call);
+  return wrong.empty() ? CheckBuffers(call) : wrong;
+}
+
+std::string Group::TakeCounts(const Call& call) {
+  const std::uint64_t length = CountsLength(call.signature.kind, layout_.rank_count());
+  if (length == 0) return {};
+  const std::uint64_t bytes = length * sizeof(std::uint64_t);
+  if (call.counts == nullptr || call.counts_bytes_available < bytes) {
+    return absl::StrCat("counts: the table of ", length, " numbers is not inside the arena");
+  }
+  counts_.resize(length);
+  std::memcpy(counts_.data(), call.counts, bytes);
+  return {};
+}
+
+std::string Group::CheckBuffers(const Call& call) const {
+  const Signature& signature = call.signature;
+  OperationShape shape;
+  if (!ShapeOf({signature.kind, signature.count, call.rank, layout_.rank_count(), signature.root,
+                counts_},
+               shape)) {
+    return absl::StrCat("count: ", signature.Describe(), " over ", layout_.rank_count(),
+                        " ranks is more than ", kElementsMax, " elements");
   }
   const std::uint64_t element_bytes = DataTypeBytes(signature.type);
-  if (signature.kind == OperationKind::kAllGather) {
-    const std::uint64_t room = call.output_bytes_available / element_bytes / layout_.rank_count();
-    if (signature.count > room) {
-      return absl::StrCat("output: all_gather of ", signature.count, " elements from each of ",
-                          layout_.rank_count(), " ranks needs ", layout_.rank_count(), " x ",
-                          signature.count, " elements in the arena; there is room for ", room,
-                          " each");
+  const auto check = [&](const char* name, std::uint64_t elements, std::uint64_t available) {
+    if (elements <= available / element_bytes) return std::string();
+    return absl::StrCat(name, ": ", signature.Describe(), " over ", layout_.rank_count(),
+                        " ranks needs ", elements, " elements here; from its offset to the "
+                        "arena's end there is room for ", available / element_bytes);
+  };
+  std::string wrong = check("input", shape.input_elements, call.input_bytes_available);
+  return wrong.empty() ? check("output", shape.output_elements, call.output_bytes_available) : wrong;
+}
+
+// all_to_all_v between ranks of this node; between nodes the plan's checks tell.
+bool Group::SendsWhatIsExpected(const Operation& operation) const {
+  if (operation.signature.kind != OperationKind::kAllToAllV) return true;
+  const std::vector<std::uint32_t>& ranks = layout_.local_ranks();
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    for (std::size_t k = 0; k < ranks.size(); ++k) {
+      const std::uint64_t sent = operation.calls[i].counts[ranks[k]];
+      if (sent != operation.calls[k].counts[layout_.rank_count() + ranks[i]]) return false;
     }
   }
-  if (signature.kind == OperationKind::kSend || signature.kind == OperationKind::kReceive) {
-    if (call.peer_rank >= layout_.rank_count() || call.peer_rank == call.rank) {
-      return absl::StrCat("peer rank ", call.peer_rank, ": must be another rank below ",
-                          layout_.rank_count());
-    }
-  }
-  return {};
+  return true;
 }
 
 OperationKey Group::NextKey(const Call& call) {
@@ -130,7 +181,7 @@ Operation& Group::FindOrAdd(const OperationKey& key) {
 
 void Group::Submit(const Call& call, std::uint64_t now_ns) {
   if (inquest_.closed()) return Answer(call, inquest_.verdict(), /*group_failed=*/true);
-  const std::string wrong = CheckArguments(call);
+  const std::string wrong = TakeArguments(call);
   if (!wrong.empty()) {
     return Answer(call, {FailureCode::kInvalidArgument, kNoRank, wrong}, /*group_failed=*/false);
   }
@@ -140,18 +191,23 @@ void Group::Submit(const Call& call, std::uint64_t now_ns) {
       operation.calls[static_cast<std::size_t>(layout_.LocalIndexOf(call.rank))];
   local.called = true;
   local.call = call;
+  local.counts.swap(counts_);
+  if (call.signature.kind == OperationKind::kAllGatherV) {
+    local.call.signature.counts_digest = DigestOf(local.counts);
+  }
   local.submitted_ns = now_ns;
   local.deadline_ns = now_ns + std::min(call.timeout_ns, kNever - 1 - now_ns);
   --operation.calls_awaited;
   if (inquest_.open()) return;  // Ends with the others when the inquest closes.
 
+  const Signature& signature = local.call.signature;
   if (!operation.has_signature) {
     operation.has_signature = true;
-    operation.signature = call.signature;
+    operation.signature = signature;
   }
   const bool differs_remotely =
-      operation.remote_digest != 0 && operation.remote_digest != call.signature.Digest();
-  if (differs_remotely || !operation.signature.Agrees(call.signature)) {
+      operation.remote_digest != 0 && operation.remote_digest != signature.Digest();
+  if (differs_remotely || !operation.signature.Agrees(signature)) {
     return Fail({FailureCode::kMismatch, kNoRank, {}}, key, now_ns);
   }
   if (FailIfRankHasLeft(operation, now_ns)) return;
@@ -159,33 +215,85 @@ void Group::Submit(const Call& call, std::uint64_t now_ns) {
 }
 
 void Group::Start(Operation& operation, std::uint64_t now_ns) {
-  operation.running = true;
+  if (!SendsWhatIsExpected(operation)) {
+    return Fail({FailureCode::kMismatch, kNoRank, {}}, operation.key, now_ns);
+  }
   buffers_.clear();
+  tables_.clear();
   for (const Operation::LocalCall& local : operation.calls) {
     buffers_.push_back({local.call.input, local.call.output});
+    tables_.emplace_back(local.counts);
   }
-  Execution& execution = operation.execution;
-  MakePlan(operation.signature, layout_,
-           {operation.key.source_rank, operation.key.destination_rank}, execution.plan());
-  execution.Begin({operation.id, operation.key, operation.signature, &layout_}, buffers_);
-  bool fits = true;
+  Plan& plan = operation.execution.plan();
+  MakePlan({operation.signature, layout_, costs_,
+            {operation.key.source_rank, operation.key.destination_rank},
+            tables_},
+           plan);
+  std::byte* const scratch = plan.scratch_bytes == 0 ? nullptr : scratch_.Take(plan.scratch_bytes);
+  if (plan.scratch_bytes != 0 && scratch == nullptr) {
+    return Fail({FailureCode::kResourceExhausted, kNoRank,
+                 absl::StrCat(operation.signature.Describe(), ", ", DescribeKey(operation.key),
+                              " of group ", name_, ", needs ", plan.scratch_bytes,
+                              " bytes of the daemon's memory; of ", scratch_.limit_bytes(),
+                              " there are ", scratch_.used_bytes(),
+                              " in use. Raise scratch_bytes_max in its configuration, or make "
+                              "fewer or smaller calls at once.")},
+                operation.key, now_ns);
+  }
+  operation.running = true;
+  operation.execution.Begin({operation.id, operation.key, operation.signature, &layout_}, buffers_,
+                            scratch);
+  Run(operation, now_ns);
+}
+
+// What has come before the operation began.
+void Group::Run(Operation& operation, std::uint64_t now_ns) {
+  Execution::Fit fit = Execution::Fit::kFits;
+  std::size_t used = 0;
   for (const Operation::EarlyGrant& grant : operation.early_grants) {
-    fits = fits && execution.OnGrant(grant.node, grant.tag);
+    if (fit == Execution::Fit::kFits) fit = operation.execution.OnGrant(grant.node, grant.tag);
   }
   for (const Operation::EarlyEager& eager : operation.early_eager) {
-    fits = fits && execution.OnEager(eager.node, eager.tag, eager.bytes, eager.stash);
+    if (fit != Execution::Fit::kFits) break;
+    fit = operation.execution.OnEager(eager.node, eager.tag, eager.bytes, eager.check, eager.stash);
+    if (fit == Execution::Fit::kFits) ++used;
+  }
+  for (std::size_t i = used; i < operation.early_eager.size(); ++i) {
+    FreeStash(operation.early_eager[i].stash);
   }
   operation.early_grants.clear();
   operation.early_eager.clear();
-  if (!fits) {
+  if (fit == Execution::Fit::kViolation) {
     // The digest agreed, so the nodes planned differently: not the caller's fault.
-    Fail({FailureCode::kInternal, kNoRank,
-          absl::StrCat("nodes disagree on the plan of ", DescribeKey(operation.key), " of group ",
-                       name_, "; do all run the same version of mlxcommd?")},
-         operation.key, now_ns);
-    return;
+    return Fail({FailureCode::kInternal, kNoRank,
+                 absl::StrCat("nodes disagree on the plan of ", DescribeKey(operation.key),
+                              " of group ", name_,
+                              "; do all run the same version of mlxcommd?")},
+                operation.key, now_ns);
   }
-  FinishIfDone(operation);
+  if (Accept(operation, fit, now_ns)) FinishIfDone(operation);
+}
+
+bool Group::Accept(Operation& operation, Execution::Fit fit, std::uint64_t now_ns) {
+  if (fit == Execution::Fit::kMismatch) {
+    const OperationKey key = operation.key;
+    Fail({FailureCode::kMismatch, kNoRank, {}}, key, now_ns);
+  }
+  return fit == Execution::Fit::kFits;
+}
+
+void Group::Cancel(SessionId session, std::uint64_t ticket, std::uint64_t now_ns) {
+  for (const auto& [key, operation] : by_key_) {
+    for (const Operation::LocalCall& local : operation->calls) {
+      if (!local.called || local.call.session != session || local.call.ticket != ticket) continue;
+      const OperationKey cancelled = key;
+      return Fail({FailureCode::kCancelled, static_cast<std::int32_t>(local.call.rank),
+                   absl::StrCat(layout_.Describe(local.call.rank), " cancelled ",
+                                local.Describe(), ", ", DescribeKey(key), " of group ", name_,
+                                ". Make a new group of its ranks (shrink) to go on.")},
+                  cancelled, now_ns);
+    }
+  }
 }
 
 void Group::FinishIfDone(Operation& operation) {
@@ -204,6 +312,7 @@ void Group::FinishIfDone(Operation& operation) {
 
 void Group::Recycle(Operation& operation) {
   by_key_.erase(operation.key);
+  if (operation.execution.scratch() != nullptr) scratch_.Return(operation.execution.TakeScratch());
   for (const Operation::EarlyEager& eager : operation.early_eager) FreeStash(eager.stash);
   operation.Reset();
   free_operations_.push_back(&operation);
@@ -252,12 +361,13 @@ bool Group::OnGrant(std::uint16_t node, const PeerFrame& frame, std::uint64_t no
   if (!NodeTakesPart(node, frame.key)) return false;
   if (failed()) return true;  // Whatever still comes for a failed group is let go.
   Operation* const operation = FindForPeer(frame, now_ns);
-  if (operation == nullptr) return false;
+  // A frame that was solicited may have been on its way by credit.
+  if (operation == nullptr) return IsOver(frame.key);
   if (failed()) return true;
   if (operation->running) {
-    if (!operation->execution.OnGrant(node, frame.step)) return false;
-    FinishIfDone(*operation);
-    return true;
+    const Execution::Fit fit = operation->execution.OnGrant(node, frame.step);
+    if (Accept(*operation, fit, now_ns)) FinishIfDone(*operation);
+    return fit != Execution::Fit::kViolation;
   }
   if (operation->early_grants.size() >= kEarlyMax) return false;
   operation->early_grants.push_back({node, frame.step});
@@ -271,30 +381,41 @@ bool Group::OnEager(std::uint16_t node, const PeerFrame& frame,
   Operation* const operation = FindForPeer(frame, now_ns);
   if (operation == nullptr) return false;
   if (failed()) return true;
-  const std::int32_t slot = stash_.Put(node, payload);
+  const std::int32_t slot = Stash(node, frame, payload, *operation);
   if (slot < 0) return false;
   if (!operation->running) {
-    operation->early_eager.push_back({node, frame.step, payload.size(), slot});
-    return true;
+    operation->early_eager.push_back({node, frame.step, payload.size(), frame.offset, slot});
+  } else {
+    const Execution::Fit fit =
+        operation->execution.OnEager(node, frame.step, payload.size(), frame.offset, slot);
+    if (fit != Execution::Fit::kFits) FreeStash(slot);
+    if (Accept(*operation, fit, now_ns)) FinishIfDone(*operation);
+    if (fit == Execution::Fit::kViolation) return false;
   }
-  if (!operation->execution.OnEager(node, frame.step, payload.size(), slot)) {
-    FreeStash(slot);
-    return false;
+  if (!frame.solicited && !failed() && stash_.Starved(node)) {
+    for (const auto& [key, running] : by_key_) {
+      if (running->running) running->execution.SolicitFrom(node);
+    }
   }
-  FinishIfDone(*operation);
   return true;
 }
 
-bool Group::OnData(std::uint16_t node, const PeerFrame& frame, std::uint64_t) {
+std::int32_t Group::Stash(std::uint16_t node, const PeerFrame& frame,
+                          std::span<const std::byte> payload, Operation& operation) {
+  if (!frame.solicited) return stash_.Put(node, payload);
+  if (!operation.running || !operation.execution.HasSolicited(node, frame.step)) return -1;
+  return stash_.PutSolicited(node, payload);
+}
+
+bool Group::OnData(std::uint16_t node, const PeerFrame& frame, std::uint64_t now_ns) {
   const auto found = by_key_.find(frame.key);
   if (found == by_key_.end() || failed()) return failed();
   Operation& operation = *found->second;
-  if (!operation.running ||
-      !operation.execution.OnData(node, frame.step, frame.offset, frame.bytes)) {
-    return false;
-  }
-  FinishIfDone(operation);
-  return true;
+  if (!operation.running) return false;
+  const Execution::Fit fit =
+      operation.execution.OnData(node, frame.step, frame.offset, frame.bytes);
+  if (Accept(operation, fit, now_ns)) FinishIfDone(operation);
+  return fit != Execution::Fit::kViolation;
 }
 
 bool Group::OnCredit(std::uint16_t node, std::uint64_t frames) {

@@ -26,6 +26,7 @@
 #include "daemon/collective/in_flight.h"
 #include "daemon/collective/inquest.h"
 #include "daemon/collective/operation.h"
+#include "daemon/collective/scratch_memory.h"
 
 namespace mlxcomm::collective {
 
@@ -36,8 +37,9 @@ struct PeerFrame {
   OperationKey key;
   std::uint16_t step = 0;
   std::uint64_t digest = 0;
-  std::uint64_t offset = 0;
+  std::uint64_t offset = 0;  // Eager frames: the step's check.
   std::uint64_t bytes = 0;
+  bool solicited = false;
 };
 
 // One local rank, as status shows it.
@@ -54,8 +56,8 @@ struct RankActivity {
 
 class Group final : private ExecutionHost {
  public:
-  Group(std::uint64_t id, std::string name, GroupLayout layout, InFlight& in_flight,
-        ActionQueue& actions);
+  Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkCosts& costs,
+        InFlight& in_flight, ScratchMemory& scratch, ActionQueue& actions);
   ~Group() override;
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -63,10 +65,14 @@ class Group final : private ExecutionHost {
   std::uint64_t id() const { return id_; }
   const std::string& name() const { return name_; }
   const GroupLayout& layout() const { return layout_; }
+  const LinkCosts& costs() const { return costs_; }
   bool failed() const { return inquest_.open() || inquest_.closed(); }
   const Failure& failure() const { return inquest_.verdict(); }
 
   void Submit(const Call& call, std::uint64_t now_ns);
+  // The session gives up what it has in flight under this ticket; nothing happens where
+  // that has ended meanwhile.
+  void Cancel(SessionId session, std::uint64_t ticket, std::uint64_t now_ns);
   // A local rank's process has gone without a word, or left in order.
   void OnLocalRankGone(std::uint32_t rank, const std::string& why, std::uint64_t now_ns);
   void OnLocalRankDetached(std::uint32_t rank, std::uint64_t now_ns);
@@ -110,13 +116,18 @@ class Group final : private ExecutionHost {
   // ExecutionHost
   ActionQueue& actions() override { return actions_; }
   bool TakeCredit(std::uint16_t node, std::uint32_t execution) override;
+  bool Solicit(std::uint16_t node) override { return stash_.Starved(node) && stash_.Solicit(); }
+  void Unsolicit() override { stash_.Unsolicit(); }
   void FreeStash(std::int32_t slot) override;
   const std::byte* StashData(std::int32_t slot) const override { return stash_.Data(slot); }
   LocalWork& NewWork(std::uint32_t execution, std::uint32_t step, std::uint32_t chunk,
                      std::uint64_t& cookie) override;
 
-  // Empty: the call may be made.
-  std::string CheckArguments(const Call& call) const;
+  // Empty: the call may be made. Copies its table of counts, if it has one.
+  std::string TakeArguments(const Call& call);
+  std::string TakeCounts(const Call& call);
+  std::string CheckBuffers(const Call& call) const;
+  bool SendsWhatIsExpected(const Operation& operation) const;
   OperationKey NextKey(const Call& call);
   Operation& FindOrAdd(const OperationKey& key);
   // nullptr with *known = false: too many, or over long ago.
@@ -124,6 +135,11 @@ class Group final : private ExecutionHost {
   bool IsOver(const OperationKey& key) const;
   bool NodeTakesPart(std::uint16_t node, const OperationKey& key) const;
   void Start(Operation& operation, std::uint64_t now_ns);
+  void Run(Operation& operation, std::uint64_t now_ns);
+  // False where the group failed or the frame is the peer's fault.
+  [[nodiscard]] bool Accept(Operation& operation, Execution::Fit fit, std::uint64_t now_ns);
+  std::int32_t Stash(std::uint16_t node, const PeerFrame& frame,
+                     std::span<const std::byte> payload, Operation& operation);
   void FinishIfDone(Operation& operation);
   void Recycle(Operation& operation);
   void Answer(const Call& call, const Failure& failure, bool group_failed);
@@ -140,7 +156,9 @@ class Group final : private ExecutionHost {
   std::uint64_t id_;
   std::string name_;
   GroupLayout layout_;
+  LinkCosts costs_;
   InFlight& in_flight_;
+  ScratchMemory& scratch_;
   ActionQueue& actions_;
   EagerStash stash_;
   Inquest inquest_;
@@ -155,7 +173,9 @@ class Group final : private ExecutionHost {
   std::vector<std::unique_ptr<Operation>> operations_;
   std::vector<Operation*> free_operations_;
   std::vector<std::pair<std::uint16_t, std::uint32_t>> credit_waiters_;  // Node, operation id.
-  std::vector<Execution::Buffers> buffers_;  // For Start.
+  std::vector<Execution::Buffers> buffers_;           // For Start.
+  std::vector<std::uint64_t> counts_;                 // Of the call that is being submitted.
+  std::vector<std::span<const std::uint64_t>> tables_;  // For Start.
 };
 
 }  // namespace mlxcomm::collective

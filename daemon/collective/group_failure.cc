@@ -55,7 +55,7 @@ void Group::OnTime(std::uint64_t now_ns) {
         const double seconds = static_cast<double>(local.call.timeout_ns) / 1e9;
         const OperationKey late = key;
         Fail({FailureCode::kDeadlineExceeded, kNoRank,
-              absl::StrCat(local.call.signature.Describe(), " did not end within ", seconds,
+              absl::StrCat(local.Describe(), " did not end within ", seconds,
                            " s")},
              late, now_ns);
         return;
@@ -216,7 +216,7 @@ std::vector<RankCall> Group::CallsOf(const OperationKey& key) const {
     call.rank = rank;
     if (found != by_key_.end() && found->second->calls[i].called) {
       call.called = true;
-      call.call = found->second->calls[i].call.signature.Describe();
+      call.call = found->second->calls[i].Describe();
     } else if (found == by_key_.end() && IsOver(key)) {
       call.called = true;
       call.call = "it earlier, and has finished";
@@ -242,7 +242,7 @@ std::string Group::LastCallOf(std::uint32_t rank) const {
   const auto index = static_cast<std::size_t>(layout_.LocalIndexOf(rank));
   if (const Operation* const oldest = OldestOf(index); oldest != nullptr) {
     return absl::StrCat("it was in ", DescribeKey(oldest->key), ", ",
-                        oldest->calls[index].call.signature.Describe());
+                        oldest->calls[index].Describe());
   }
   return absl::StrCat("it had finished ", local_[index].operations_done, " operations");
 }
@@ -273,7 +273,7 @@ std::vector<RankActivity> Group::Activity() const {
     if (oldest == nullptr) continue;
     activity.busy = true;
     activity.key = oldest->key;
-    activity.call = oldest->calls[i].call.signature.Describe();
+    activity.call = oldest->calls[i].Describe();
     activity.submitted_ns = oldest->calls[i].submitted_ns;
     activity.awaited = AwaitedRanks(*oldest);
   }

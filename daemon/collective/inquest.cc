@@ -14,6 +14,18 @@ std::string DescribeKey(const OperationKey& key) {
                       key.tag == 0 ? std::string() : absl::StrCat(" with tag ", key.tag));
 }
 
+std::string DescribeRanks(const std::vector<std::uint32_t>& ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    absl::StrAppend(&text, text.empty() ? "" : ", ", ranks[i]);
+    if (end - i > 1) absl::StrAppend(&text, end - i == 2 ? ", " : "-", ranks[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
 void Inquest::Open(const Failure& cause, const OperationKey& operation,
                    const std::vector<RankCall>& own_calls, std::uint64_t now_ns) {
   state_ = State::kOpen;
@@ -69,32 +81,39 @@ std::string Inquest::DescribeOperation() const {
 
 std::string Inquest::DescribeCalls(std::int32_t& odd_one) const {
   // Ranks by what they called, in order of the first rank of each.
-  std::vector<std::pair<std::string, std::vector<std::uint32_t>>> calls;
+  std::vector<Party> parties;
   for (std::uint32_t rank = 0; rank < known_.size(); ++rank) {
     if (!known_[rank].reported || !known_[rank].called || !Involves(rank)) continue;
-    const auto same = std::find_if(calls.begin(), calls.end(), [&](const auto& entry) {
-      return entry.first == known_[rank].call;
+    const auto same = std::find_if(parties.begin(), parties.end(), [&](const Party& party) {
+      return party.call == known_[rank].call;
     });
-    if (same == calls.end()) {
-      calls.push_back({known_[rank].call, {rank}});
+    if (same == parties.end()) {
+      parties.push_back({known_[rank].call, {rank}});
     } else {
-      same->second.push_back(rank);
+      same->ranks.push_back(rank);
     }
   }
-  // The smallest party is the likely culprit; the last of equals.
-  const auto odd = std::min_element(calls.rbegin(), calls.rend(), [](const auto& a, const auto& b) {
-    return a.second.size() < b.second.size();
-  });
-  odd_one = calls.size() < 2 ? kNoRank : static_cast<std::int32_t>(odd->second.front());
+  odd_one = kNoRank;
+  if (parties.size() > 1) {
+    // The smallest party is the likely culprit, the last of equals; it is told first.
+    const auto odd = std::min_element(parties.rbegin(), parties.rend(),
+                                      [](const Party& a, const Party& b) {
+                                        return a.ranks.size() < b.ranks.size();
+                                      });
+    odd_one = static_cast<std::int32_t>(odd->ranks.front());
+    std::rotate(parties.begin(), odd.base() - 1, odd.base());
+  }
+  constexpr std::size_t kNamed = 6;
   std::string text;
-  for (const auto& [call, ranks] : calls) {
-    if (!text.empty()) absl::StrAppend(&text, "; ");
-    if (ranks.size() == 1) {
-      absl::StrAppend(&text, layout_.Describe(ranks[0]));
-    } else {
-      absl::StrAppend(&text, ranks.size(), " ranks (first ", layout_.Describe(ranks[0]), ")");
-    }
-    absl::StrAppend(&text, " called ", call);
+  for (std::size_t i = 0; i < parties.size() && i < kNamed; ++i) {
+    const Party& party = parties[i];
+    absl::StrAppend(&text, i == 0 ? "" : "; ",
+                    party.ranks.size() == 1 ? layout_.Describe(party.ranks[0])
+                                            : absl::StrCat("ranks ", DescribeRanks(party.ranks)),
+                    " called ", party.call);
+  }
+  if (parties.size() > kNamed) {
+    absl::StrAppend(&text, "; and ", parties.size() - kNamed, " other calls");
   }
   return text;
 }
@@ -119,7 +138,7 @@ void Inquest::Conclude() {
     std::int32_t odd_one = kNoRank;
     const std::string calls = DescribeCalls(odd_one);
     verdict_.message = absl::StrCat(
-        "ranks called different things in ", DescribeOperation(), ": ", calls,
+        calls, "; ", DescribeOperation(),
         ". All ranks of a group must call the same operations in the same order.");
     if (verdict_.rank == kNoRank) verdict_.rank = odd_one;
   } else if (verdict_.code == FailureCode::kDeadlineExceeded) {

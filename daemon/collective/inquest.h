@@ -48,10 +48,15 @@ class Inquest {
     std::string call;
   };
 
+  struct Party {
+    std::string call;
+    std::vector<std::uint32_t> ranks;
+  };
+
   void Note(const std::vector<RankCall>& calls, std::uint16_t node);
   bool Involves(std::uint32_t rank) const;
   std::string DescribeOperation() const;
-  // "ranks 0-2 called A; rank 3 (mac-b, pid 7) called B"
+  // "rank 3 (mac-b, pid 7) called B; ranks 0-2 called A"
   std::string DescribeCalls(std::int32_t& odd_one) const;
   std::string DescribeMissing(std::int32_t& first) const;
   void Conclude();
@@ -66,6 +71,8 @@ class Inquest {
   std::uint64_t deadline_ns_ = 0;
 };
 
+// "0-2, 5"; `ranks` in ascending order.
+std::string DescribeRanks(const std::vector<std::uint32_t>& ranks);
 // "operation 57" or "send 3 from rank 0 to rank 1"
 std::string DescribeKey(const OperationKey& key);
 

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "daemon/collective/action.h"
@@ -22,12 +23,17 @@ struct Call {
   SessionId session = 0;
   std::uint64_t ticket = 0;
   std::uint32_t rank = 0;
-  Signature signature;
+  Signature signature;          // Without counts_digest.
   std::uint32_t peer_rank = 0;  // send, recv
   std::uint32_t tag = 0;        // send, recv
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
+  std::uint64_t input_bytes_available = 0;   // From there to the arena's end.
   std::uint64_t output_bytes_available = 0;
+  // all_gather_v, all_to_all_v: the caller's table in the arena. The other process may
+  // write to it at any time, so it is copied once, before it is looked at.
+  const std::byte* counts = nullptr;
+  std::uint64_t counts_bytes_available = 0;
   std::uint64_t timeout_ns = 0;  // > 0
 };
 
@@ -39,6 +45,10 @@ struct Operation {
     Call call;
     std::uint64_t submitted_ns = 0;
     std::uint64_t deadline_ns = 0;
+    std::vector<std::uint64_t> counts;  // The copy; empty for other kinds.
+
+    // "all_to_all_v float32 sending [1, 2], expecting [0, 5]"
+    std::string Describe() const;
   };
   struct EarlyGrant {
     std::uint16_t node;
@@ -48,6 +58,7 @@ struct Operation {
     std::uint16_t node;
     std::uint16_t tag;
     std::uint64_t bytes;
+    std::uint64_t check;
     std::int32_t stash;
   };
 
@@ -68,7 +79,7 @@ struct Operation {
     in_use = false;
     has_signature = false;
     remote_digest = 0;
-    calls.clear();
+    for (LocalCall& local : calls) local.called = false;  // Tables keep their capacity.
     calls_awaited = 0;
     running = false;
     early_grants.clear();

@@ -1,4 +1,4 @@
-#include "daemon/collective/plan.h"
+#include "daemon/collective/plan_planners.h"
 
 namespace mlxcomm::collective {
 

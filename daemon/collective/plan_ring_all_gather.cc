@@ -1,4 +1,4 @@
-#include "daemon/collective/plan.h"
+#include "daemon/collective/plan_planners.h"
 
 namespace mlxcomm::collective {
 
@@ -34,8 +34,8 @@ void PlanRingAllGather(const Signature& signature, const GroupLayout& layout, Pl
       send.source = s == 0 ? Place{Place::Side::kInput, layout.LocalIndexOf(rank), 0}
                            : Place{Place::Side::kOutput, 0, rank * block_bytes};
       send.bytes = block_bytes;
-      send.after[0] = arrived[rank];
-      plan.Add(send);
+
+      plan.Add(send, {arrived[rank]});
     }
     for (const std::uint32_t rank : layout.ranks_on(around(self - s - 1))) {
       Step receive;
@@ -51,8 +51,8 @@ void PlanRingAllGather(const Signature& signature, const GroupLayout& layout, Pl
       deliver.source = receive.destination;
       deliver.destination = {Place::Side::kOutput, Place::kEveryLocalRank, rank * block_bytes};
       deliver.bytes = block_bytes;
-      deliver.after[0] = arrived[rank];
-      plan.Add(deliver);
+
+      plan.Add(deliver, {arrived[rank]});
     }
   }
 }

@@ -1,4 +1,6 @@
-#include "daemon/collective/plan.h"
+#include <array>
+
+#include "daemon/collective/plan_planners.h"
 
 namespace mlxcomm::collective {
 namespace {
@@ -65,8 +67,7 @@ class RingAllReduce {
     step.source = Result(block);
     step.destination = {Place::Side::kOutput, Place::kEveryLocalRank, OffsetOf(block)};
     step.bytes = BytesOf(block);
-    step.after[0] = after;
-    plan_.Add(step);
+    plan_.Add(step, {after});
   }
 
   std::int32_t Send(std::uint16_t block, int tag, const Place& source, std::int32_t after) {
@@ -76,8 +77,7 @@ class RingAllReduce {
     step.node = Around(self_ + 1);
     step.source = source;
     step.bytes = BytesOf(block);
-    step.after[0] = after;
-    return plan_.Add(step);
+    return plan_.Add(step, {after});
   }
 
   std::int32_t Receive(StepKind kind, std::uint16_t block, int tag, std::int32_t after) {
@@ -88,8 +88,7 @@ class RingAllReduce {
     step.source = Contribution(block);
     step.destination = Result(block);
     step.bytes = BytesOf(block);
-    step.after[0] = after;
-    return plan_.Add(step);
+    return plan_.Add(step, {after});
   }
 
   // Step s: send block self-s, add what comes to block self-s-1. In the end this

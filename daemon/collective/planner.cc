@@ -1,11 +1,13 @@
 // Which plan serves which operation. Between nodes there is the ring; within a
 // node the ring's local steps are all there is.
 #include "daemon/collective/plan.h"
+#include "daemon/collective/plan_planners.h"
 
 namespace mlxcomm::collective {
 
-void MakePlan(const Signature& signature, const GroupLayout& layout, const PointToPoint& ends,
-              Plan& plan) {
+void MakePlan(const PlanRequest& request, Plan& plan) {
+  const Signature& signature = request.signature;
+  const GroupLayout& layout = request.layout;
   plan.Clear();
   switch (signature.kind) {
     case OperationKind::kAllReduce:
@@ -20,7 +22,8 @@ void MakePlan(const Signature& signature, const GroupLayout& layout, const Point
       return PlanRingAllGather(signature, layout, plan);
     case OperationKind::kSend:
     case OperationKind::kReceive:
-      return PlanPointToPoint(signature, layout, ends, plan);
+      return PlanPointToPoint(signature, layout, request.ends, plan);
+    default: return;
   }
 }
 

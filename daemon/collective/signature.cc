@@ -41,9 +41,6 @@ std::string Signature::Describe() const {
   if (op != ReduceOperator::kNone) absl::StrAppend(&text, " ", ReduceOperatorName(op));
   absl::StrAppend(&text, " ", DataTypeName(type));
   if (!HasCounts(kind)) absl::StrAppend(&text, "[", count, "]");
-  if (counts_digest != 0) {
-    absl::StrAppend(&text, " with counts ", absl::Hex(counts_digest & 0xffff, absl::kZeroPad4));
-  }
   if (kind == OperationKind::kBroadcast || kind == OperationKind::kScatter) {
     absl::StrAppend(&text, " from root ", root);
   } else if (HasRoot(kind)) {

@@ -47,15 +47,16 @@ struct Peer {
   pid_t pid = 0;
 };
 
-// A submission whose fields are all within bounds: the pointers lie in the
-// session's arena. `input_bytes` and `output_bytes` are what the kind reads and
-// writes; all_gather's output is not checked here, for its size is the group's.
+// A submission whose fields are all possible. Offsets lie in the session's arena; that
+// what is read and written does as well depends on the group and is checked there.
 struct Submission {
   queue::SubmissionEntry entry;  // The copy.
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  std::uint64_t input_bytes = 0;
-  std::uint64_t output_bytes_available = 0;  // From output to the arena's end.
+  std::uint64_t input_bytes_available = 0;   // From there to the arena's end.
+  std::uint64_t output_bytes_available = 0;
+  const std::byte* counts = nullptr;         // Where the kind has a table of counts.
+  std::uint64_t counts_bytes_available = 0;
 };
 
 class IntakeListener {

@@ -4,7 +4,10 @@ namespace mlxcomm::wire {
 
 bool IsWellFormed(const FrameHeader& header) {
   if (header.magic != kFrameMagic) return false;
-  if (header.reserved != 0 || header.reserved2 != 0 || header.reserved3 != 0) return false;
+  if (header.reserved2 != 0 || header.reserved3 != 0) return false;
+  if (header.flags != 0 && (header.type != FrameType::kEager || header.flags != kSolicited)) {
+    return false;
+  }
   switch (header.type) {
     case FrameType::kHeartbeat:
     case FrameType::kEcho:

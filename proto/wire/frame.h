@@ -13,7 +13,9 @@
 //   kEcho       no        0                 offset = the heartbeat's clock, returned
 //   kAck        no        0                 carries `acknowledged` when nothing else does
 //   kControl    yes       PeerMessage       daemon to daemon
-//   kEager      yes       <= kEagerBytesMax data that needed no grant but one credit
+//   kEager      yes       <= kEagerBytesMax data that needed no grant but one credit, or
+//                                           was granted for want of credit (kSolicited);
+//                                           offset = the step's check
 //   kData       yes       <= kChunkBytesMax data for a receive that was granted
 //   kGrant      yes       0                 the operation may be sent: its receives are posted
 //   kCredit     yes       0                 offset = eager frames of `group` that were consumed
@@ -38,6 +40,8 @@ inline constexpr std::uint32_t kChunkBytesMax = 1024 * 1024;
 inline constexpr std::uint32_t kControlBytesMax = 256 * 1024;
 inline constexpr std::uint32_t kNoRankOnWire = 0xffffffff;
 
+inline constexpr std::uint8_t kSolicited = 1;  // Flag of kEager: it took no credit.
+
 enum class FrameType : std::uint8_t {
   kHeartbeat = 1,
   kEcho = 2,
@@ -53,7 +57,7 @@ enum class FrameType : std::uint8_t {
 struct FrameHeader {
   std::uint32_t magic = kFrameMagic;
   FrameType type = FrameType::kHeartbeat;
-  std::uint8_t reserved = 0;
+  std::uint8_t flags = 0;            // kSolicited.
   std::uint16_t step = 0;            // The plan's tag of the step; equal on both sides.
   std::uint32_t payload_bytes = 0;
   std::uint32_t reserved2 = 0;

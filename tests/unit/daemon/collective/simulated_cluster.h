@@ -54,6 +54,9 @@ class SimulatedCluster {
     call.rank = rank;
     call.session = rank + 1;
     if (call.timeout_ns == 0) call.timeout_ns = 1'000'000'000;
+    // A test that says nothing has room for everything.
+    if (call.input_bytes_available == 0) call.input_bytes_available = std::uint64_t{1} << 40;
+    if (call.output_bytes_available == 0) call.output_bytes_available = std::uint64_t{1} << 40;
     core(node_of(rank)).Submit(kGroup, call, now_ns);
     Carry(node_of(rank));
   }
@@ -102,10 +105,32 @@ class SimulatedCluster {
     const std::byte* operand;
     DataType type;
     ReduceOperator op;
+    std::uint32_t divisor;
+  };
+  // Counts, so that a test sees that everything comes back.
+  class CountedScratch final : public ScratchMemory {
+   public:
+    std::byte* Take(std::uint64_t bytes) override {
+      if (used_bytes() + bytes > limit) return nullptr;
+      auto memory = std::make_unique<std::byte[]>(bytes);
+      std::byte* const raw = memory.get();
+      taken.emplace(raw, std::pair(std::move(memory), bytes));
+      return raw;
+    }
+    void Return(std::byte* memory) override { taken.erase(memory); }
+    std::uint64_t used_bytes() const override {
+      std::uint64_t used = 0;
+      for (const auto& [raw, entry] : taken) used += entry.second;
+      return used;
+    }
+    std::uint64_t limit_bytes() const override { return limit; }
+    std::uint64_t limit = std::uint64_t{1} << 40;
+    std::map<std::byte*, std::pair<std::unique_ptr<std::byte[]>, std::uint64_t>> taken;
   };
   struct Node {
-    explicit Node(const NodeId& node) : id(node), core(node) {}
+    explicit Node(const NodeId& node) : id(node), core(node, scratch) {}
     NodeId id;
+    CountedScratch scratch;
     Collectives core;
     std::deque<std::uint64_t> work;  // Cookies of local work still to be "done".
     std::map<std::tuple<OperationKey, std::uint16_t>, Posted> posted;
@@ -200,7 +225,8 @@ class SimulatedCluster {
     for (Action& action : actions) {
       Frame frame;
       frame.kind = action.kind;
-      frame.frame = {action.key, action.step, action.digest, action.offset, action.bytes};
+      frame.frame = {action.key, action.step, action.digest, action.offset, action.bytes,
+                     action.solicited};
       frame.cookie = action.cookie;
       frame.rank = action.rank;
       const int to = action.node.bytes[0] - 1;
@@ -217,7 +243,7 @@ class SimulatedCluster {
         }
         case Action::Kind::kPostReceive:
           node.posted[{action.key, action.step}] = {action.destination, action.operand,
-                                                    action.type, action.op};
+                                                    action.type, action.op, action.divisor};
           break;
         case Action::Kind::kWithdraw:
           std::erase_if(node.posted, [&](const auto& entry) {

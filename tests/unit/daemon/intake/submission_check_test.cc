@@ -38,7 +38,7 @@ TEST_F(SubmissionCheckTest, AcceptsRangesInsideTheArena) {
 
 TEST_F(SubmissionCheckTest, NamesTheArgumentThatIsWrong) {
   queue::SubmissionEntry entry = Fine();
-  entry.output_offset = 4096 - 60;
+  entry.output_offset = 4096 + 4;
   EXPECT_THAT(Check(entry).message, testing::StartsWith("output"));
   entry = Fine();
   entry.input_offset = ~std::uint64_t{0} - 8;
@@ -67,7 +67,7 @@ TEST_F(SubmissionCheckTest, NeverAcceptsMemoryOutsideTheArenaFromRandomBytes) {
     const Submission& s = checked.submission;
     if (s.input != nullptr) {
       ASSERT_GE(s.input, arena.data());
-      ASSERT_LE(s.input + s.input_bytes, arena.data() + arena.size());
+      ASSERT_LE(s.input + s.input_bytes_available, arena.data() + arena.size());
     }
     if (s.output != nullptr) {
       ASSERT_LE(s.output + s.output_bytes_available, arena.data() + arena.size());

@@ -1,0 +1,34 @@
+#include "daemon/collective/operation.h"
+
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace mlxcomm::collective {
+namespace {
+
+// Long tables are told by their ends: an error message has its limits.
+std::string Join(std::span<const std::uint64_t> counts) {
+  constexpr std::size_t kShown = 8;
+  if (counts.size() <= kShown) return absl::StrCat("[", absl::StrJoin(counts, ", "), "]");
+  return absl::StrCat("[", absl::StrJoin(counts.first(kShown - 1), ", "), ", ... ", counts.back(),
+                      "] (", counts.size(), " counts)");
+}
+
+}  // namespace
+
+std::string Operation::LocalCall::Describe() const {
+  const std::span<const std::uint64_t> table(counts);
+  const std::string text = call.signature.Describe();
+  if (call.signature.kind == OperationKind::kAllGatherV) {
+    return absl::StrCat(text, " of ", Join(table));
+  }
+  if (call.signature.kind == OperationKind::kAllToAllV) {
+    return absl::StrCat(text, " sending ", Join(table.first(table.size() / 2)), ", expecting ",
+                        Join(table.subspan(table.size() / 2)));
+  }
+  return text;
+}
+
+}  // namespace mlxcomm::collective

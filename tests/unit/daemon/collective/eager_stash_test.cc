@@ -1,0 +1,65 @@
+// Credit: what bounds the frames that nobody has asked for, and what keeps the bound
+// from becoming a hang.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "daemon/collective/eager_stash.h"
+
+namespace mlxcomm::collective {
+namespace {
+
+constexpr std::array<std::byte, 3> kPayload = {std::byte{1}, std::byte{2}, std::byte{3}};
+
+TEST(EagerStashTest, CreditEndsAndComesBackInLots) {
+  EagerStash sender(2), receiver(2);
+  std::vector<std::int32_t> slots;
+  while (sender.TakeCredit(1)) slots.push_back(receiver.Put(0, kPayload));
+  ASSERT_EQ(slots.size(), kEagerCredits);
+  EXPECT_TRUE(receiver.Starved(0));
+  for (std::uint32_t i = 0; i + 1 < kCreditLot; ++i) EXPECT_EQ(receiver.Free(slots[i]), 0u);
+  // Freed but not yet given back: the sender still has none.
+  EXPECT_TRUE(receiver.Starved(0));
+  EXPECT_EQ(receiver.Free(slots[kCreditLot - 1]), kCreditLot);
+  EXPECT_FALSE(receiver.Starved(0));
+  EXPECT_TRUE(sender.ReturnCredit(1, kCreditLot));
+  EXPECT_TRUE(sender.TakeCredit(1));
+}
+
+// Why: a peer that sends more than it may, or gives back more than it had, is at fault.
+TEST(EagerStashTest, NoticesAPeerThatBreaksTheRules) {
+  EagerStash stash(2);
+  EXPECT_FALSE(stash.ReturnCredit(1, 1));
+  for (std::uint32_t i = 0; i < kEagerCredits; ++i) ASSERT_GE(stash.Put(1, kPayload), 0);
+  EXPECT_EQ(stash.Put(1, kPayload), -1);
+  const std::vector<std::byte> long_one(kEagerBytes + 1);
+  EXPECT_EQ(EagerStash(2).Put(1, long_one), -1);
+  EXPECT_EQ(stash.PutSolicited(1, kPayload), -1);  // Nobody asked.
+}
+
+TEST(EagerStashTest, SolicitedFramesCostNoCredit) {
+  EagerStash stash(2);
+  std::vector<std::int32_t> slots;
+  for (std::uint32_t i = 0; i < kEagerCredits; ++i) slots.push_back(stash.Put(1, kPayload));
+  ASSERT_TRUE(stash.Solicit());
+  const std::int32_t slot = stash.PutSolicited(1, kPayload);
+  stash.Unsolicit();
+  ASSERT_GE(slot, 0);
+  EXPECT_EQ(stash.NodeOf(slot), 1);
+  EXPECT_EQ(stash.Data(slot)[2], std::byte{3});
+  EXPECT_EQ(stash.Free(slot), 0u);
+  EXPECT_TRUE(stash.Starved(1));
+}
+
+TEST(EagerStashTest, AskingIsBounded) {
+  EagerStash stash(2);
+  for (std::uint32_t i = 0; i < kSolicitedMax; ++i) ASSERT_TRUE(stash.Solicit());
+  EXPECT_FALSE(stash.Solicit());
+  stash.Unsolicit();
+  EXPECT_TRUE(stash.Solicit());
+}
+
+}  // namespace
+}  // namespace mlxcomm::collective
