@@ -29,16 +29,21 @@ class SimulatedCluster {
     bool group_failed;
   };
 
-  SimulatedCluster(int nodes, int ranks_per_node, std::uint32_t seed) : random_(seed) {
-    for (int i = 0; i < nodes; ++i) {
-      NodeId id;
-      id.bytes[0] = static_cast<std::uint8_t>(i + 1);
-      nodes_.push_back(std::make_unique<Node>(id));
-      for (int k = 0; k < ranks_per_node; ++k) {
-        members_.push_back({id, "node-" + std::to_string(i), 100u + members_.size()});
-      }
+  SimulatedCluster(int nodes, int ranks_per_node, std::uint32_t seed)
+      : SimulatedCluster(InOrder(nodes, ranks_per_node), seed) {}
+  // By rank: its node, numbered from 0 without a gap.
+  SimulatedCluster(const std::vector<int>& node_of_rank, std::uint32_t seed) : random_(seed) {
+    const int nodes = *std::max_element(node_of_rank.begin(), node_of_rank.end()) + 1;
+    for (int i = 0; i < nodes; ++i) nodes_.push_back(std::make_unique<Node>(IdOf(i)));
+    for (const int node : node_of_rank) {
+      members_.push_back({IdOf(node), "node-" + std::to_string(node), 100u + members_.size()});
     }
     for (auto& node : nodes_) EXPECT_TRUE(node->core.AddGroup(kGroup, "test", members_));
+  }
+  std::uint64_t scratch_in_use() const {
+    std::uint64_t used = 0;
+    for (const auto& node : nodes_) used += node->scratch.used_bytes();
+    return used;
   }
 
   static constexpr std::uint64_t kGroup = 7;
@@ -92,6 +97,18 @@ class SimulatedCluster {
   void Carry(int node) { Execute(node); }
 
  private:
+  static NodeId IdOf(int node) {
+    NodeId id;
+    id.bytes[0] = static_cast<std::uint8_t>(node + 1);
+    return id;
+  }
+  static std::vector<int> InOrder(int nodes, int ranks_per_node) {
+    std::vector<int> node_of_rank;
+    for (int rank = 0; rank < nodes * ranks_per_node; ++rank) {
+      node_of_rank.push_back(rank / ranks_per_node);
+    }
+    return node_of_rank;
+  }
   struct Frame {
     Action::Kind kind;
     PeerFrame frame;

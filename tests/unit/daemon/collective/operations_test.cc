@@ -1,0 +1,214 @@
+// Operation x type x operator x plan x layout x count, whole and over several nodes,
+// against an oracle.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/unit/daemon/collective/oracle.h"
+#include "tests/unit/daemon/collective/simulated_cluster.h"
+
+namespace mlxcomm::collective {
+namespace {
+
+constexpr DataType kTypes[] = {
+    DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16, DataType::kInt32,
+    DataType::kBool,    DataType::kInt8,    DataType::kInt16,    DataType::kInt64,
+    DataType::kUint8,   DataType::kUint16,  DataType::kUint32,   DataType::kUint64,
+    DataType::kFloat64, DataType::kComplex64};
+constexpr ReduceOperator kOperators[] = {
+    ReduceOperator::kSum, ReduceOperator::kProduct, ReduceOperator::kMin, ReduceOperator::kMax,
+    ReduceOperator::kAnd, ReduceOperator::kOr,      ReduceOperator::kMean};
+constexpr OperationKind kMoves[] = {
+    OperationKind::kAllGather, OperationKind::kBroadcast,  OperationKind::kAllToAll,
+    OperationKind::kGather,    OperationKind::kScatter,    OperationKind::kAllGatherV,
+    OperationKind::kAllToAllV};
+constexpr OperationKind kReductions[] = {OperationKind::kAllReduce, OperationKind::kReduce,
+                                         OperationKind::kReduceScatter};
+
+struct Layout {
+  const char* name;
+  std::vector<int> node_of_rank;
+};
+struct Setting {
+  Layout layout;
+  PlanKind plan;
+};
+
+std::string NameOf(const testing::TestParamInfo<Setting>& info) {
+  return std::string(info.param.layout.name) + "_" + PlanKindName(info.param.plan);
+}
+
+std::vector<Setting> AllSettings() {
+  const Layout layouts[] = {
+      {"1x1", {0}},
+      {"1x4", {0, 0, 0, 0}},
+      {"2x1", {0, 1}},
+      {"2x2", {0, 0, 1, 1}},
+      {"3x1", {0, 1, 2}},
+      {"5x1", {0, 1, 2, 3, 4}},
+      {"4x2", {0, 0, 1, 1, 2, 2, 3, 3}},
+      {"uneven", {0, 0, 0, 1}},
+      {"interleaved", {0, 1, 2, 0, 1, 0}},
+  };
+  std::vector<Setting> settings;
+  for (const Layout& layout : layouts) {
+    for (int plan = 0; plan <= static_cast<int>(PlanKind::kTwoLevel); ++plan) {
+      settings.push_back({layout, static_cast<PlanKind>(plan)});
+    }
+  }
+  return settings;
+}
+
+class OperationsTest : public testing::TestWithParam<Setting> {
+ protected:
+  std::uint32_t size() const {
+    return static_cast<std::uint32_t>(GetParam().layout.node_of_rank.size());
+  }
+  oracle::Operation Make(OperationKind kind, DataType type, ReduceOperator op,
+                         std::uint64_t count, std::uint32_t root) const {
+    oracle::Operation o{kind, type, op, HasCounts(kind) ? 0 : count, size(), root, {}};
+    if (kind == OperationKind::kAllGatherV) {
+      std::vector<std::uint64_t> table(size());
+      for (std::uint32_t rank = 0; rank < size(); ++rank) table[rank] = count * (rank % 3);
+      o.tables.assign(size(), table);
+    } else if (kind == OperationKind::kAllToAllV) {
+      o.tables.assign(size(), std::vector<std::uint64_t>(2 * size()));
+      for (std::uint32_t from = 0; from < size(); ++from) {
+        for (std::uint32_t to = 0; to < size(); ++to) {
+          const std::uint64_t length = count * ((from * 2 + to) % 3);
+          o.tables[from][to] = length;
+          o.tables[to][size() + from] = length;
+        }
+      }
+    }
+    return o;
+  }
+
+  // Two at once, from different buffers, so that what belongs to one never ends in the
+  // other.
+  void Expect(const oracle::Operation& o, bool in_place = false) {
+    const std::size_t width = DataTypeBytes(o.type);
+    SimulatedCluster cluster(GetParam().layout.node_of_rank,
+                             static_cast<std::uint32_t>(o.count + o.root));
+    std::vector<oracle::Bytes> in[2], out[2];
+    for (int k = 0; k < 2; ++k) {
+      in[k].resize(o.size);
+      out[k].resize(o.size);
+      for (std::uint32_t rank = 0; rank < o.size; ++rank) {
+        const OperationShape shape = o.ShapeFor(rank);
+        in[k][rank] = oracle::Input(o.type, o.op, rank, shape.input_elements);
+        out[k][rank].assign(shape.output_elements * width, std::byte{0xee});
+        Call call;
+        call.ticket = static_cast<std::uint64_t>(k + 1);
+        call.signature = {o.kind, o.type, o.op, o.count, o.root, GetParam().plan};
+        call.input = in[k][rank].data();
+        call.output = in_place && shape.writes ? in[k][rank].data() : out[k][rank].data();
+        if (in_place && in[k][rank].size() < out[k][rank].size()) {  // broadcast's others
+          in[k][rank].resize(out[k][rank].size());
+          call.input = call.output = in[k][rank].data();
+        }
+        if (!o.tables.empty()) {
+          call.counts = reinterpret_cast<const std::byte*>(o.tables[rank].data());
+          call.counts_bytes_available = o.tables[rank].size() * sizeof(std::uint64_t);
+        }
+        cluster.Submit(rank, call);
+      }
+    }
+    cluster.Run();
+    const std::string what = std::string(OperationKindName(o.kind)) + " " +
+                             ReduceOperatorName(o.op) + " " + DataTypeName(o.type) + " count " +
+                             std::to_string(o.count) + " root " + std::to_string(o.root);
+    ASSERT_EQ(cluster.violations, 0u) << what;
+    for (std::uint32_t rank = 0; rank < o.size; ++rank) {
+      ASSERT_EQ(cluster.completions[rank + 1].size(), 2u) << what << ": rank " << rank << " hangs";
+      for (const auto& completion : cluster.completions[rank + 1]) {
+        ASSERT_TRUE(completion.failure.ok()) << what << ": " << completion.failure.message;
+      }
+      for (int k = 0; k < 2; ++k) {
+        const bool writes = o.ShapeFor(rank).writes;
+        const oracle::Bytes& result = in_place && writes ? in[k][rank] : out[k][rank];
+        const std::int64_t wrong = oracle::FirstWrong(o, rank, result);
+        ASSERT_EQ(wrong, -1) << what << ": rank " << rank << ", element " << wrong;
+      }
+    }
+    EXPECT_EQ(cluster.scratch_in_use(), 0u) << what;
+  }
+};
+
+TEST_P(OperationsTest, EveryTypeAndOperatorReduces) {
+  for (const DataType type : kTypes) {
+    for (const ReduceOperator op : kOperators) {
+      if (!HasMeaning(type, op)) continue;
+      for (const OperationKind kind : kReductions) {
+        ASSERT_NO_FATAL_FAILURE(Expect(Make(kind, type, op, 37, size() - 1)));
+      }
+    }
+  }
+}
+
+TEST_P(OperationsTest, EveryTypeMoves) {
+  for (const DataType type : kTypes) {
+    for (const OperationKind kind : kMoves) {
+      ASSERT_NO_FATAL_FAILURE(Expect(Make(kind, type, ReduceOperator::kNone, 37, 0)));
+    }
+  }
+}
+
+// Why: each count is another mixture of empty blocks, eager frames, granted data and
+// chunks.
+TEST_P(OperationsTest, EveryCountReducesAndMoves) {
+  for (const std::uint64_t count : {0, 1, 2, 3, 4097, 70'001}) {
+    const auto root = static_cast<std::uint32_t>(count % size());
+    for (const OperationKind kind : kReductions) {
+      ASSERT_NO_FATAL_FAILURE(Expect(Make(kind, DataType::kInt32, ReduceOperator::kSum, count, root)));
+    }
+    for (const OperationKind kind : kMoves) {
+      ASSERT_NO_FATAL_FAILURE(
+          Expect(Make(kind, DataType::kUint8, ReduceOperator::kNone, count, root)));
+    }
+  }
+}
+
+TEST_P(OperationsTest, EveryRootServes) {
+  for (std::uint32_t root = 0; root < size(); ++root) {
+    for (const OperationKind kind : {OperationKind::kBroadcast, OperationKind::kGather,
+                                     OperationKind::kScatter}) {
+      ASSERT_NO_FATAL_FAILURE(
+          Expect(Make(kind, DataType::kInt16, ReduceOperator::kNone, 9001, root)));
+    }
+    ASSERT_NO_FATAL_FAILURE(
+        Expect(Make(OperationKind::kReduce, DataType::kInt32, ReduceOperator::kMax, 9001, root)));
+  }
+}
+
+TEST_P(OperationsTest, ReductionsAndBroadcastsWorkInPlace) {
+  for (const std::uint64_t count : {5, 5000, 90'001}) {
+    for (const OperationKind kind : {OperationKind::kAllReduce, OperationKind::kReduce}) {
+      ASSERT_NO_FATAL_FAILURE(
+          Expect(Make(kind, DataType::kInt32, ReduceOperator::kSum, count, 0), /*in_place=*/true));
+    }
+    ASSERT_NO_FATAL_FAILURE(Expect(
+        Make(OperationKind::kBroadcast, DataType::kInt32, ReduceOperator::kNone, count, 0), true));
+  }
+}
+
+TEST_P(OperationsTest, BarrierEndsOnlyWhenAllHaveCome) {
+  SimulatedCluster cluster(GetParam().layout.node_of_rank, 3);
+  Call barrier;
+  barrier.signature = {OperationKind::kBarrier, DataType::kFloat32, ReduceOperator::kNone, 0, 0,
+                       GetParam().plan};
+  for (std::uint32_t rank = 0; rank < size(); ++rank) {
+    EXPECT_TRUE(cluster.completions.empty()) << "before rank " << rank << " came";
+    cluster.Submit(rank, barrier);
+    cluster.Run();
+  }
+  EXPECT_EQ(cluster.completions.size(), size());
+  EXPECT_EQ(cluster.violations, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, OperationsTest, testing::ValuesIn(AllSettings()), NameOf);
+
+}  // namespace
+}  // namespace mlxcomm::collective

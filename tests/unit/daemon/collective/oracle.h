@@ -1,0 +1,201 @@
+// What every operation must give, computed the plain way from all ranks' inputs, for
+// tests. Values are small whole numbers, which every type holds exactly, so results
+// are compared exactly; only a mean may need rounding.
+//
+// Owner: none. Thread: any. Memory: vectors of bytes.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "daemon/reduce/half.h"
+#include "proto/types/operation_shape.h"
+
+namespace mlxcomm::oracle {
+
+using Value = std::complex<double>;
+using Bytes = std::vector<std::byte>;
+
+template <typename T>
+void Put(std::byte* to, T value) {
+  std::memcpy(to, &value, sizeof value);
+}
+template <typename T>
+T Get(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+inline void Encode(DataType type, Value value, std::byte* to) {
+  const double real = value.real();
+  const auto whole = static_cast<std::int64_t>(real);
+  switch (type) {
+    case DataType::kBool: return Put<std::uint8_t>(to, real != 0 ? 1 : 0);
+    case DataType::kInt8:
+    case DataType::kUint8: return Put(to, static_cast<std::uint8_t>(whole));
+    case DataType::kInt16:
+    case DataType::kUint16: return Put(to, static_cast<std::uint16_t>(whole));
+    case DataType::kInt32:
+    case DataType::kUint32: return Put(to, static_cast<std::uint32_t>(whole));
+    case DataType::kInt64:
+    case DataType::kUint64: return Put(to, whole);
+    case DataType::kFloat16: return Put(to, reduce::Float16FromFloat(static_cast<float>(real)));
+    case DataType::kBfloat16: return Put(to, reduce::Bfloat16FromFloat(static_cast<float>(real)));
+    case DataType::kFloat32: return Put(to, static_cast<float>(real));
+    case DataType::kFloat64: return Put(to, real);
+    case DataType::kComplex64:
+      Put(to, static_cast<float>(real));
+      return Put(to + 4, static_cast<float>(value.imag()));
+  }
+}
+
+inline Value Decode(DataType type, const std::byte* from) {
+  switch (type) {
+    case DataType::kBool:
+    case DataType::kUint8: return static_cast<double>(Get<std::uint8_t>(from));
+    case DataType::kInt8: return static_cast<double>(Get<std::int8_t>(from));
+    case DataType::kInt16: return static_cast<double>(Get<std::int16_t>(from));
+    case DataType::kUint16: return static_cast<double>(Get<std::uint16_t>(from));
+    case DataType::kInt32: return static_cast<double>(Get<std::int32_t>(from));
+    case DataType::kUint32: return static_cast<double>(Get<std::uint32_t>(from));
+    case DataType::kInt64: return static_cast<double>(Get<std::int64_t>(from));
+    case DataType::kUint64: return static_cast<double>(Get<std::uint64_t>(from));
+    case DataType::kFloat16: return static_cast<double>(reduce::FloatFromFloat16(Get<std::uint16_t>(from)));
+    case DataType::kBfloat16: return static_cast<double>(reduce::FloatFromBfloat16(Get<std::uint16_t>(from)));
+    case DataType::kFloat32: return static_cast<double>(Get<float>(from));
+    case DataType::kFloat64: return Get<double>(from);
+    case DataType::kComplex64:
+      return {static_cast<double>(Get<float>(from)), static_cast<double>(Get<float>(from + 4))};
+  }
+  return 0;
+}
+
+// Of bool, sum and max are or, product and min are and.
+inline Value Apply(DataType type, ReduceOperator op, Value a, Value b) {
+  const bool logical = type == DataType::kBool;
+  const auto bits_a = static_cast<std::int64_t>(a.real());
+  const auto bits_b = static_cast<std::int64_t>(b.real());
+  switch (op) {
+    case ReduceOperator::kNone: return b;
+    case ReduceOperator::kMean:
+    case ReduceOperator::kSum: return logical ? Value(static_cast<double>(bits_a | bits_b)) : a + b;
+    case ReduceOperator::kProduct: return a * b;
+    case ReduceOperator::kMin: return std::min(a.real(), b.real());
+    case ReduceOperator::kMax: return std::max(a.real(), b.real());
+    case ReduceOperator::kAnd: return static_cast<double>(bits_a & bits_b);
+    case ReduceOperator::kOr: return static_cast<double>(bits_a | bits_b);
+  }
+  return 0;
+}
+
+// Element i of what `rank` contributes: products of 64 of them stay exact.
+inline Value Contribution(DataType type, ReduceOperator op, std::uint32_t rank, std::uint64_t i) {
+  const std::uint64_t mixed = (rank * 2654435761u + i * 40503u) >> 3;
+  const double imaginary = type == DataType::kComplex64 ? static_cast<double>(mixed / 5 % 2) : 0;
+  if (op == ReduceOperator::kProduct) {
+    return {mixed % 7 == 0 && rank < 6 ? 2.0 : 1.0, 0};
+  }
+  if (type == DataType::kBool) return static_cast<double>(mixed % 2);
+  return {static_cast<double>(mixed % 4), imaginary};
+}
+
+inline Bytes Input(DataType type, ReduceOperator op, std::uint32_t rank, std::uint64_t elements) {
+  const std::size_t width = DataTypeBytes(type);
+  Bytes bytes(elements * width);
+  for (std::uint64_t i = 0; i < elements; ++i) {
+    Encode(type, Contribution(type, op, rank, i), bytes.data() + i * width);
+  }
+  return bytes;
+}
+
+struct Operation {
+  OperationKind kind = OperationKind::kBarrier;
+  DataType type = DataType::kFloat32;
+  ReduceOperator op = ReduceOperator::kNone;
+  std::uint64_t count = 0;
+  std::uint32_t size = 1;
+  std::uint32_t root = 0;
+  // By rank; the table that this rank hands in.
+  std::vector<std::vector<std::uint64_t>> tables = {};
+
+  OperationShape ShapeFor(std::uint32_t rank) const {
+    OperationShape shape;
+    const std::vector<std::uint64_t> none;
+    (void)ShapeOf({kind, count, rank, size, root, tables.empty() ? none : tables[rank]}, shape);
+    return shape;
+  }
+};
+
+// Where element i of `rank`'s output comes from: (rank, element) of the inputs, or all
+// ranks' element for reductions.
+struct Origin {
+  bool all_ranks = false;
+  std::uint32_t rank = 0;
+  std::uint64_t element = 0;
+};
+
+inline Origin OriginOf(const Operation& o, std::uint32_t rank, std::uint64_t i) {
+  const auto packed = [&](auto length_of) {
+    Origin origin;
+    while (i >= length_of(origin.rank)) i -= length_of(origin.rank++);
+    origin.element = i;
+    return origin;
+  };
+  switch (o.kind) {
+    case OperationKind::kAllReduce:
+    case OperationKind::kReduce: return {true, 0, i};
+    case OperationKind::kReduceScatter: return {true, 0, rank * o.count + i};
+    case OperationKind::kBroadcast: return {false, o.root, i};
+    case OperationKind::kScatter: return {false, o.root, rank * o.count + i};
+    case OperationKind::kAllGather:
+    case OperationKind::kGather: return packed([&](std::uint32_t) { return o.count; });
+    case OperationKind::kAllGatherV:
+      return packed([&](std::uint32_t from) { return o.tables[rank][from]; });
+    case OperationKind::kAllToAll: {
+      Origin origin = packed([&](std::uint32_t) { return o.count; });
+      origin.element += rank * o.count;
+      return origin;
+    }
+    case OperationKind::kAllToAllV: {
+      Origin origin = packed([&](std::uint32_t from) { return o.tables[rank][o.size + from]; });
+      for (std::uint32_t to = 0; to < rank; ++to) origin.element += o.tables[origin.rank][to];
+      return origin;
+    }
+    default: return {};
+  }
+}
+
+// The index of the first wrong element of `rank`'s output, or -1.
+inline std::int64_t FirstWrong(const Operation& o, std::uint32_t rank, const Bytes& output) {
+  const std::size_t width = DataTypeBytes(o.type);
+  const OperationShape shape = o.ShapeFor(rank);
+  if (output.size() != shape.output_elements * width) return 0;
+  const double rounding = o.op != ReduceOperator::kMean        ? 0
+                          : o.type == DataType::kBfloat16 ? 0x1p-7
+                          : o.type == DataType::kFloat16  ? 0x1p-10
+                                                          : 0x1p-22;
+  for (std::uint64_t i = 0; i < shape.output_elements; ++i) {
+    const Origin origin = OriginOf(o, rank, i);
+    Value wanted = Contribution(o.type, o.op, origin.rank, origin.element);
+    for (std::uint32_t r = 1; origin.all_ranks && r < o.size; ++r) {
+      wanted = Apply(o.type, o.op, wanted, Contribution(o.type, o.op, r, origin.element));
+    }
+    if (o.op == ReduceOperator::kMean) wanted /= static_cast<double>(o.size);
+    std::byte exact[8] = {};
+    if (rounding == 0) Encode(o.type, wanted, exact);
+    const Value expected = rounding == 0 ? Decode(o.type, exact) : wanted;
+    const Value got = Decode(o.type, output.data() + i * width);
+    if (std::abs(got - expected) > rounding * std::abs(expected)) {
+      return static_cast<std::int64_t>(i);
+    }
+  }
+  return -1;
+}
+
+}  // namespace mlxcomm::oracle
