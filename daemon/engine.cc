@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
+#include "proto/types/utf8.h"
 
 namespace mlxcomm {
 namespace {
@@ -283,7 +284,8 @@ void Engine::Attach(const intake::SessionIdentity& who, const v1::AttachRequest&
     }
     session.attaching = std::move(held);
     session.rank = request.rank();
-    session.program = request.program().substr(0, cluster::Rendezvous::kJobBytesMax);
+    session.program = std::string(
+        Utf8Prefix(request.program(), cluster::Rendezvous::kJobBytesMax));
     const std::uint64_t timeout_ns = request.timeout_ms() != 0
                                          ? std::min<std::uint64_t>(request.timeout_ms(),
                                                                    86'400'000) * 1'000'000
