@@ -263,13 +263,14 @@ bool Engine::BeginCall() {
   return false;
 }
 
-void Engine::Attach(const intake::SessionIdentity& who, const v1::AttachRequest& request,
+void Engine::Attach(const intake::SessionIdentity& who, std::uint64_t call,
+                    const v1::AttachRequest& request,
                     std::unique_ptr<control::AttachAnswer> answer) {
   if (!BeginCall()) {
     return answer->Fail({FailureCode::kResourceExhausted, kNoRank, "too many calls at once"});
   }
   // std::function must be copyable, so the answer crosses as a plain pointer.
-  asio::post(io_, [this, who, request, raw = answer.release()] {
+  asio::post(io_, [this, who, call, request, raw = answer.release()] {
     calls_.fetch_sub(1);
     std::unique_ptr<control::AttachAnswer> held(raw);
     const auto found = sessions_.find(who.session);
@@ -283,6 +284,7 @@ void Engine::Attach(const intake::SessionIdentity& who, const v1::AttachRequest&
                          "this process has joined a job already on this connection"});
     }
     session.attaching = std::move(held);
+    session.attach_call = call;
     session.rank = request.rank();
     session.program = std::string(
         Utf8Prefix(request.program(), cluster::Rendezvous::kJobBytesMax));
@@ -298,10 +300,11 @@ void Engine::Attach(const intake::SessionIdentity& who, const v1::AttachRequest&
   });
 }
 
-void Engine::CancelAttach(intake::SessionId session) {
-  asio::post(io_, [this, session] {
+void Engine::CancelAttach(intake::SessionId session, std::uint64_t call) {
+  asio::post(io_, [this, session, call] {
     const auto found = sessions_.find(session);
     if (found == sessions_.end() || found->second.attaching == nullptr) return;
+    if (found->second.attach_call != call) return;  // That one has been answered.
     rendezvous_.Leave(session);
     found->second.attaching->Fail({FailureCode::kCancelled, kNoRank, "cancelled by the caller"});
     found->second.attaching.reset();
