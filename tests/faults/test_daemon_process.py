@@ -1,11 +1,15 @@
 """The daemon as a process: what its signals do, and where its log goes."""
 
 import os
+import pathlib
 import pty
 import signal
 import subprocess
+import sys
 
 from conftest import PATIENCE, Process, find_program, wait_until
+
+RANK = pathlib.Path(__file__).with_name("rank.py")
 
 
 def write_config(folder, extra=""):
@@ -55,7 +59,7 @@ def start_in_terminal(folder, *prefix):
 
     child = subprocess.Popen(
         [*prefix, find_program("mlxcommd"), "--config", str(write_config(folder))],
-        stdin=slave, stdout=slave, stderr=log, preexec_fn=take_terminal)
+        stdin=slave, stdout=log, stderr=log, preexec_fn=take_terminal)
     os.close(slave)
     log.close()
     wait_until(lambda: b"is ready" in (folder / "stderr").read_bytes(), "it is ready")
@@ -86,3 +90,29 @@ def test_nohup_lets_it_outlive_its_terminal(tmp_path):
     finally:
         child.kill()
         child.wait()
+
+
+# Why: the last client's end asks a private daemon to stop; asked while it stops already,
+# it must not take that for a second, impatient SIGTERM.
+def test_private_daemon_drains_to_its_end_when_its_last_client_leaves_meanwhile(tmp_path):
+    path = str(tmp_path / "private.sock")
+    daemon = Process([find_program("mlxcommd"), "--private", "--socket", path])
+    ranks = []
+    try:
+        daemon.wait_for("is ready")
+        for number in range(2):
+            ranks.append(Process(
+                [sys.executable, "-u", str(RANK), "wait"],
+                {"MLX_RANK": str(number), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "draining",
+                 "MLXCOMM_SOCKET": path}))
+        for rank in ranks:
+            rank.wait_for("waiting")
+        daemon.signal(signal.SIGTERM)
+        daemon.wait_for("stopping")
+        for rank in ranks:
+            rank.signal(signal.SIGKILL)
+        daemon.wait_for("stopped")
+        assert daemon.finish() == 0
+    finally:
+        for process in [daemon, *ranks]:
+            process.end()
