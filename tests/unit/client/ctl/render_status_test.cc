@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 #include <google/protobuf/text_format.h>
 
 namespace mlxcomm::ctl {
@@ -44,6 +47,48 @@ TEST(RenderStatusTest, HealthNamesWhatIsWrongAndWhatToDo) {
   link.set_state("grace");
   EXPECT_NE(RenderStatus(status, false).find("health: link a to b is grace: is mlxcommd running"),
             std::string::npos);
+}
+
+// Why: jobs and programs are named by other users and other nodes; an escape sequence in
+// a name must not steer the terminal of whoever looks, nor forge a line.
+TEST(RenderStatusTest, ShowsNoControlCharacterOfAName) {
+  const std::string evil = "e\x1b[2J\n\x7f\u009b";
+  v1::StatusReply status;
+  status.set_cluster(evil);
+  v1::NodeStatus& node = *status.add_nodes();
+  node.set_answered(true);
+  v1::LinkStatus& link = *node.add_links();
+  v1::RailStatus& rail = *link.add_rails();
+  v1::JobStatus& job = *status.add_jobs();
+  v1::RankStatus& rank = *job.add_ranks();
+  v1::WaitStatus& wait = *job.add_waits();
+  wait.set_operation(evil);
+  node.set_name(evil);
+  node.set_version(evil);
+  link.set_peer(evil);
+  link.set_state(evil);
+  link.set_detail(evil);
+  rail.set_transport(evil);
+  rail.set_local_address(evil);
+  rail.set_remote_address(evil);
+  rail.set_state(evil);
+  node.set_state(evil);
+  job.set_name(evil);
+  job.set_state("failed");
+  job.set_detail(evil);
+  rank.set_node(evil);
+  rank.set_program(evil);
+  rank.set_operation(evil);
+  const std::string text = RenderStatus(status, /*colours=*/false);
+  EXPECT_EQ(text.find_first_of("\x1b\x7f"), std::string::npos);
+  EXPECT_EQ(text.find("\u009b"), std::string::npos);
+  EXPECT_NE(text.find("e?[2J???"), std::string::npos);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 9);  // One for each thing shown.
+}
+
+TEST(RenderStatusTest, KeepsLettersOfEveryScript) {
+  EXPECT_EQ(Shown("caf\u00e9 \u20ac \U0001F600"), "caf\u00e9 \u20ac \U0001F600");
+  EXPECT_EQ(Shown("\xc2"), "\xc2");
 }
 
 }  // namespace
