@@ -24,11 +24,18 @@ class Painter {
   bool colours_;
 };
 
+// "rank 3", "ranks 0, 2", "ranks 0-62, 64": neighbours are joined, for there may be
+// thousands.
 template <typename Numbers>
 std::string RanksOf(const Numbers& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (int i = 0; i < ranks.size(); ++i) {
+  for (int i = 0; i < ranks.size();) {
+    int last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    if (last - i < 2) last = i;
     text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+    if (last > i) text += "-" + std::to_string(ranks[last]);
+    i = last + 1;
   }
   return text;
 }
@@ -48,7 +55,9 @@ void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std:
          HumanBytes(static_cast<double>(node.memory_bytes())) + (own ? "  (this node)" : "") + "\n";
   for (const v1::LinkStatus& link : node.links()) {
     out += "    to " + Shown(link.peer()) + "  " + paint.State(link.state());
-    if (!link.detail().empty()) out += "  " + Shown(link.detail());
+    const bool repeats = link.detail().starts_with(link.state() + ": ");
+    const std::size_t skipped = repeats ? link.state().size() + 2 : 0;
+    if (!link.detail().empty()) out += "  " + Shown(link.detail().substr(skipped));
     out += "\n";
     for (const v1::RailStatus& rail : link.rails()) {
       out += "      " + Shown(rail.transport()) + " " + Shown(rail.local_address()) + " - " +
@@ -100,6 +109,24 @@ void RenderJob(const v1::JobStatus& job, const Painter& paint, std::string& out)
   }
 }
 
+// Who is awaited for so long that somebody should look; empty: nobody. Ranks that are in
+// the operation too only move its data.
+std::string LongAwaited(const v1::JobStatus& job) {
+  constexpr std::uint64_t kLongMs = 10'000;
+  for (const v1::WaitStatus& wait : job.waits()) {
+    if (wait.age_ms() < kLongMs) continue;
+    for (const v1::RankStatus& rank : job.ranks()) {
+      const bool awaited = std::find(wait.awaited().begin(), wait.awaited().end(), rank.rank()) !=
+                           wait.awaited().end();
+      if (!awaited || rank.operation() == wait.operation()) continue;
+      return "job " + job.name() + " has waited for rank " + std::to_string(rank.rank()) + " for " +
+             HumanTime(wait.age_ms()) + ": look at pid " + std::to_string(rank.pid()) + " on " +
+             rank.node();
+    }
+  }
+  return {};
+}
+
 std::string Health(const v1::StatusReply& status, const Painter& paint) {
   for (const v1::NodeStatus& node : status.nodes()) {
     if (!node.answered()) {
@@ -113,6 +140,7 @@ std::string Health(const v1::StatusReply& status, const Painter& paint) {
   }
   for (const v1::JobStatus& job : status.jobs()) {
     if (job.state() == "failed") return paint.Bad("job " + job.name() + " has failed: " + job.detail());
+    if (const std::string awaited = LongAwaited(job); !awaited.empty()) return paint.Bad(awaited);
   }
   return paint.Good("all is well");
 }

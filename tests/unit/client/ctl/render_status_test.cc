@@ -49,6 +49,41 @@ TEST(RenderStatusTest, HealthNamesWhatIsWrongAndWhatToDo) {
             std::string::npos);
 }
 
+TEST(RenderStatusTest, HealthTellsWhomAJobHasLongWaitedFor) {
+  v1::StatusReply status;
+  v1::JobStatus& job = *status.add_jobs();
+  job.set_name("train");
+  job.set_state("running");
+  v1::RankStatus& rank = *job.add_ranks();
+  rank.set_rank(1);
+  rank.set_node("b");
+  rank.set_pid(77);
+  v1::WaitStatus& wait = *job.add_waits();
+  for (const std::uint32_t number : {0, 2, 3, 4, 5, 7, 8}) wait.add_waiting(number);
+  wait.add_awaited(1);
+  wait.set_operation("barrier, operation 5");
+  wait.set_age_ms(9'999);
+  EXPECT_NE(RenderStatus(status, false).find("health: all is well"), std::string::npos);
+  wait.set_age_ms(61'000);
+  const std::string text = RenderStatus(status, false);
+  EXPECT_NE(text.find("ranks 0, 2-5, 7, 8 wait for rank 1 in barrier"), std::string::npos) << text;
+  EXPECT_NE(text.find("health: job train has waited for rank 1 for 1 min 1 s: look at pid 77 on b"),
+            std::string::npos) << text;
+  rank.set_operation(wait.operation());  // It has come: a large transfer only.
+  EXPECT_NE(RenderStatus(status, false).find("health: all is well"), std::string::npos);
+}
+
+TEST(RenderStatusTest, SaysOnceThatALinkIsLost) {
+  v1::StatusReply status;
+  v1::LinkStatus& link = *status.add_nodes()->add_links();
+  status.mutable_nodes(0)->set_answered(true);
+  link.set_peer("b");
+  link.set_state("lost");
+  link.set_detail("lost: its daemon ended");
+  EXPECT_NE(RenderStatus(status, false).find("    to b  lost  its daemon ended\n"),
+            std::string::npos);
+}
+
 // Why: jobs and programs are named by other users and other nodes; an escape sequence in
 // a name must not steer the terminal of whoever looks, nor forge a line.
 TEST(RenderStatusTest, ShowsNoControlCharacterOfAName) {
