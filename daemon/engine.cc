@@ -306,8 +306,15 @@ void Engine::CancelAttach(intake::SessionId session, std::uint64_t call) {
     if (found == sessions_.end() || found->second.attaching == nullptr) return;
     if (found->second.attach_call != call) return;  // That one has been answered.
     rendezvous_.Leave(session);
+    // Its world may have formed, and be about to be told: others would wait for it there.
+    collective::Group* const group = collectives_.Find(std::exchange(found->second.group, 0));
+    if (group != nullptr) {
+      group->OnLocalRankGone(found->second.rank, "it gave up while the job was forming", now_ns_);
+    }
     found->second.attaching->Fail({FailureCode::kCancelled, kNoRank, "cancelled by the caller"});
     found->second.attaching.reset();
+    CarryOut();
+    if (!collectives_.RemoveGroupsThatAreOver().empty()) CountGroups();
   });
 }
 
