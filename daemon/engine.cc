@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
+#include "proto/types/utf8.h"
 
 namespace mlxcomm {
 namespace {
@@ -268,13 +269,14 @@ bool Engine::BeginCall() {
   return false;
 }
 
-void Engine::Attach(const intake::SessionIdentity& who, const v1::AttachRequest& request,
+void Engine::Attach(const intake::SessionIdentity& who, std::uint64_t call,
+                    const v1::AttachRequest& request,
                     std::unique_ptr<control::AttachAnswer> answer) {
   if (!BeginCall()) {
     return answer->Fail({FailureCode::kResourceExhausted, kNoRank, "too many calls at once"});
   }
   // std::function must be copyable, so the answer crosses as a plain pointer.
-  asio::post(io_, [this, who, request, raw = answer.release()] {
+  asio::post(io_, [this, who, call, request, raw = answer.release()] {
     calls_.fetch_sub(1);
     std::unique_ptr<control::AttachAnswer> held(raw);
     const auto found = sessions_.find(who.session);
@@ -288,8 +290,10 @@ void Engine::Attach(const intake::SessionIdentity& who, const v1::AttachRequest&
                          "this process has joined a job already on this connection"});
     }
     session.attaching = std::move(held);
+    session.attach_call = call;
     session.rank = request.rank();
-    session.program = request.program().substr(0, cluster::Rendezvous::kJobBytesMax);
+    session.program = std::string(
+        Utf8Prefix(request.program(), cluster::Rendezvous::kJobBytesMax));
     const std::uint64_t timeout_ns = request.timeout_ms() != 0
                                          ? std::min<std::uint64_t>(request.timeout_ms(),
                                                                    86'400'000) * 1'000'000
@@ -302,13 +306,21 @@ void Engine::Attach(const intake::SessionIdentity& who, const v1::AttachRequest&
   });
 }
 
-void Engine::CancelAttach(intake::SessionId session) {
-  asio::post(io_, [this, session] {
+void Engine::CancelAttach(intake::SessionId session, std::uint64_t call) {
+  asio::post(io_, [this, session, call] {
     const auto found = sessions_.find(session);
     if (found == sessions_.end() || found->second.attaching == nullptr) return;
+    if (found->second.attach_call != call) return;  // That one has been answered.
     rendezvous_.Leave(session);
+    // Its world may have formed, and be about to be told: others would wait for it there.
+    collective::Group* const group = collectives_.Find(std::exchange(found->second.group, 0));
+    if (group != nullptr) {
+      group->OnLocalRankGone(found->second.rank, "it gave up while the job was forming", now_ns_);
+    }
     found->second.attaching->Fail({FailureCode::kCancelled, kNoRank, "cancelled by the caller"});
     found->second.attaching.reset();
+    CarryOut();
+    if (!collectives_.RemoveGroupsThatAreOver().empty()) CountGroups();
   });
 }
 

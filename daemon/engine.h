@@ -75,9 +75,10 @@ class Engine final : public intake::IntakeListener,
   void AnswerOpenCalls();
 
   // ControlPort
-  void Attach(const intake::SessionIdentity& who, const v1::AttachRequest& request,
+  void Attach(const intake::SessionIdentity& who, std::uint64_t call,
+              const v1::AttachRequest& request,
               std::unique_ptr<control::AttachAnswer> answer) override;
-  void CancelAttach(intake::SessionId session) override;
+  void CancelAttach(intake::SessionId session, std::uint64_t call) override;
   void Detach(intake::SessionId session, std::unique_ptr<control::DetachAnswer> answer) override;
   void Status(std::unique_ptr<control::StatusAnswer> answer) override;
 
@@ -89,6 +90,7 @@ class Engine final : public intake::IntakeListener,
     intake::Peer peer;
     bool ended = false;
     std::unique_ptr<control::AttachAnswer> attaching;
+    std::uint64_t attach_call = 0;  // Whose answer that is.
     std::string program;
     std::uint64_t group = 0;  // 0: none yet.
     std::uint32_t rank = 0;

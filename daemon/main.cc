@@ -25,9 +25,8 @@ int main(int argc, char** argv) {
   const auto config = mlxcomm::cluster::ReadConfigFile(options.config_file);
   if (!config.ok()) return Report(config.status(), ExitCode::kUsage);
   if (options.check_config) return 0;
-  if (absl::Status log = mlxcomm::OpenLog(config->log(), options.log_level); !log.ok()) {
-    return Report(log, ExitCode::kStartup);
-  }
+  auto log = mlxcomm::Log::Open(config->log(), options.log_level);
+  if (!log.ok()) return Report(log.status(), ExitCode::kStartup);
 
   // Before any thread exists, so that every thread inherits the mask and Wait()
   // below is the only place where a signal is taken.
@@ -38,7 +37,7 @@ int main(int argc, char** argv) {
   if (!daemon.ok()) return Report(daemon.status(), ExitCode::kStartup);
   (*daemon)->Start();
 
-  signals.Wait();
+  signals.Wait([&log] { log->Reopen(); });
 
   // Refuse new work, finish what runs, then tell each client the truth: nobody may
   // be left waiting for a daemon that is gone.

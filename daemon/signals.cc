@@ -1,19 +1,32 @@
 #include "daemon/signals.h"
 
 #include <csignal>
+#include <initializer_list>
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
+
+#include "daemon/platform/file_descriptor.h"
 
 namespace mlxcomm {
 namespace {
 
-sigset_t Watched() {
+// RequestStop's own, never unblocked: a private daemon whose last client leaves while
+// it drains must not be ended by its own request.
+constexpr int kStopSignal = SIGUSR1;
+
+sigset_t SetOf(std::initializer_list<int> signals) {
   sigset_t set;
   sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGINT);
+  for (const int signal : signals) sigaddset(&set, signal);
   return set;
+}
+
+sigset_t Watched() { return SetOf({SIGTERM, SIGINT, SIGHUP, kStopSignal}); }
+
+bool HasTerminal() {
+  return platform::FileDescriptor(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)).valid();
 }
 
 }  // namespace
@@ -22,17 +35,25 @@ void TerminationSignals::Block() {
   const sigset_t set = Watched();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  // nohup ignores SIGHUP; a log is reopened all the same.
+  ends_with_terminal_ = std::signal(SIGHUP, SIG_DFL) != SIG_IGN && HasTerminal();
 }
 
-void TerminationSignals::Wait() {
+void TerminationSignals::Wait(const std::function<void()>& on_hangup) {
   const sigset_t set = Watched();
-  int taken = 0;
-  while (sigwait(&set, &taken) != 0) {
+  for (;;) {
+    int taken = 0;
+    if (sigwait(&set, &taken) != 0) continue;
+    if (taken != SIGHUP) break;
+    // Nobody would find a daemon that outlives the terminal it was started in.
+    if (ends_with_terminal_ && !HasTerminal()) break;
+    on_hangup();
   }
-  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  const sigset_t impatient = SetOf({SIGTERM, SIGINT});
+  pthread_sigmask(SIG_UNBLOCK, &impatient, nullptr);
 }
 
 // A signal to the whole process: blocked everywhere, so sigwait takes it.
-void TerminationSignals::RequestStop() { ::kill(::getpid(), SIGTERM); }
+void TerminationSignals::RequestStop() { ::kill(::getpid(), kStopSignal); }
 
 }  // namespace mlxcomm

@@ -1,8 +1,15 @@
 // The signals that end the daemon, taken in one place.
 //
+//   Block() ─▶ Wait() ─SIGHUP─▶ on_hangup, waits on
+//                     ─SIGTERM, SIGINT, RequestStop(),
+//                      SIGHUP because its terminal has gone─▶ returns; the next SIGTERM
+//                                                  or SIGINT ends the process at once
+//
 // Owner: main. Thread: Block() before any other thread exists, so that all inherit
 // the mask; Wait() on the main thread; RequestStop() from any. Memory: none.
 #pragma once
+
+#include <functional>
 
 namespace mlxcomm {
 
@@ -12,12 +19,14 @@ class TerminationSignals {
   TerminationSignals(const TerminationSignals&) = delete;
   TerminationSignals& operator=(const TerminationSignals&) = delete;
 
-  // SIGTERM and SIGINT wait for Wait(); SIGPIPE is ignored.
+  // From here on signals wait for Wait(); SIGPIPE is ignored.
   void Block();
-  // Returns at SIGTERM, SIGINT or RequestStop(). From then on a further SIGTERM or
-  // SIGINT ends the process at once.
-  void Wait();
+  void Wait(const std::function<void()>& on_hangup);
+  // As a SIGTERM, but harmless once Wait() has returned.
   void RequestStop();
+
+ private:
+  bool ends_with_terminal_ = false;  // It has one, and no nohup before it.
 };
 
 }  // namespace mlxcomm

@@ -17,12 +17,14 @@ Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply) {
   constexpr std::uint64_t kTimeoutNs = 5'000'000'000;
   queue::Dialed dialed;
   Failure failure;
+  std::string absent;
   for (const std::string& candidate : queue::SocketCandidates(socket_path)) {
     failure = queue::Dial(candidate, queue::ProcessRole::kTool, 0, kTimeoutNs, dialed);
     if (failure.code != FailureCode::kUnavailable) break;
+    absent += (absent.empty() ? "" : "; ") + failure.message;
   }
   if (failure.code == FailureCode::kUnavailable) {
-    failure.message += ". Start it (mlxcommd --config FILE), or name its socket (--socket, "
+    failure.message = absent + ". Start it (mlxcommd --config FILE), or name its socket (--socket, "
                        "MLXCOMM_SOCKET)";
   }
   if (!failure.ok()) return failure;
@@ -39,8 +41,11 @@ Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply) {
   const grpc::Status status = stub->Status(&context, v1::StatusRequest(), &reply);
   ::close(dialed.descriptors[0]);
   if (status.ok()) return {};
-  return {FailureCode::kUnavailable, kNoRank,
-          "mlxcommd does not answer: " + status.error_message()};
+  const bool silent = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+                      status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+  return {silent ? FailureCode::kUnavailable : FailureCode::kInternal, kNoRank,
+          "mlxcommd " + std::string(silent ? "does not answer: " : "refuses: ") +
+              status.error_message()};
 }
 
 }  // namespace mlxcomm::ctl

@@ -10,9 +10,9 @@ namespace {
 class Painter {
  public:
   explicit Painter(bool colours) : colours_(colours) {}
-  std::string Bold(const std::string& text) const { return Wrap("1", text); }
-  std::string Good(const std::string& text) const { return Wrap("32", text); }
-  std::string Bad(const std::string& text) const { return Wrap("31", text); }
+  std::string Bold(const std::string& text) const { return Wrap("1", Shown(text)); }
+  std::string Good(const std::string& text) const { return Wrap("32", Shown(text)); }
+  std::string Bad(const std::string& text) const { return Wrap("31", Shown(text)); }
   std::string State(const std::string& text) const {
     return text == "up" || text == "running" ? Good(text) : Bad(text);
   }
@@ -24,11 +24,18 @@ class Painter {
   bool colours_;
 };
 
+// "rank 3", "ranks 0, 2", "ranks 0-62, 64": neighbours are joined, for there may be
+// thousands.
 template <typename Numbers>
 std::string RanksOf(const Numbers& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (int i = 0; i < ranks.size(); ++i) {
+  for (int i = 0; i < ranks.size();) {
+    int last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    if (last - i < 2) last = i;
     text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+    if (last > i) text += "-" + std::to_string(ranks[last]);
+    i = last + 1;
   }
   return text;
 }
@@ -43,16 +50,18 @@ void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std:
     out += "  (did not answer in time)\n";
     return;
   }
-  out += "  mlxcommd " + node.version() + ", pid " + std::to_string(node.pid()) + ", up " +
+  out += "  mlxcommd " + Shown(node.version()) + ", pid " + std::to_string(node.pid()) + ", up " +
          HumanTime(node.uptime_ms()) + ", " + Plural(node.clients(), "client") + ", " +
          HumanBytes(static_cast<double>(node.memory_bytes())) + (own ? "  (this node)" : "") + "\n";
   for (const v1::LinkStatus& link : node.links()) {
-    out += "    to " + link.peer() + "  " + paint.State(link.state());
-    if (!link.detail().empty()) out += "  " + link.detail();
+    out += "    to " + Shown(link.peer()) + "  " + paint.State(link.state());
+    const bool repeats = link.detail().starts_with(link.state() + ": ");
+    const std::size_t skipped = repeats ? link.state().size() + 2 : 0;
+    if (!link.detail().empty()) out += "  " + Shown(link.detail().substr(skipped));
     out += "\n";
     for (const v1::RailStatus& rail : link.rails()) {
-      out += "      " + rail.transport() + " " + rail.local_address() + " - " +
-             rail.remote_address() + "  " + rail.state() + "  out " +
+      out += "      " + Shown(rail.transport()) + " " + Shown(rail.local_address()) + " - " +
+             Shown(rail.remote_address()) + "  " + Shown(rail.state()) + "  out " +
              HumanBytes(rail.sent_bytes_per_second()) + "/s, in " +
              HumanBytes(rail.received_bytes_per_second()) + "/s";
       if (rail.round_trip_ns() > 0) {
@@ -66,15 +75,15 @@ void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std:
 void RenderJob(const v1::JobStatus& job, const Painter& paint, std::string& out) {
   out += "  " + paint.Bold(job.name()) + "  " + paint.State(job.state()) + "  " +
          std::to_string(job.ranks_size()) + " of " + Plural(job.size(), "rank");
-  if (!job.detail().empty()) out += "  " + job.detail();
+  if (!job.detail().empty()) out += "  " + Shown(job.detail());
   out += "\n";
   for (const v1::RankStatus& rank : job.ranks()) {
-    out += "    rank " + std::to_string(rank.rank()) + "  " + rank.node() + ", pid " +
+    out += "    rank " + std::to_string(rank.rank()) + "  " + Shown(rank.node()) + ", pid " +
            std::to_string(rank.pid());
-    if (!rank.program().empty()) out += " (" + rank.program() + ")";
+    if (!rank.program().empty()) out += " (" + Shown(rank.program()) + ")";
     out += "  " + Plural(rank.operations_done(), "operation") + " done";
     if (!rank.operation().empty()) {
-      out += ", in " + rank.operation() + " for " + HumanTime(rank.operation_age_ms());
+      out += ", in " + Shown(rank.operation()) + " for " + HumanTime(rank.operation_age_ms());
     }
     out += "\n";
   }
@@ -95,9 +104,27 @@ void RenderJob(const v1::JobStatus& job, const Painter& paint, std::string& out)
   }
   for (const v1::WaitStatus& wait : waits) {
     out += "    " + RanksOf(wait.waiting()) + (wait.waiting_size() == 1 ? " waits" : " wait") +
-           " for " + RanksOf(wait.awaited()) + " in " + wait.operation() + " for " +
+           " for " + RanksOf(wait.awaited()) + " in " + Shown(wait.operation()) + " for " +
            HumanTime(wait.age_ms()) + "\n";
   }
+}
+
+// Who is awaited for so long that somebody should look; empty: nobody. Ranks that are in
+// the operation too only move its data.
+std::string LongAwaited(const v1::JobStatus& job) {
+  constexpr std::uint64_t kLongMs = 10'000;
+  for (const v1::WaitStatus& wait : job.waits()) {
+    if (wait.age_ms() < kLongMs) continue;
+    for (const v1::RankStatus& rank : job.ranks()) {
+      const bool awaited = std::find(wait.awaited().begin(), wait.awaited().end(), rank.rank()) !=
+                           wait.awaited().end();
+      if (!awaited || rank.operation() == wait.operation()) continue;
+      return "job " + job.name() + " has waited for rank " + std::to_string(rank.rank()) + " for " +
+             HumanTime(wait.age_ms()) + ": look at pid " + std::to_string(rank.pid()) + " on " +
+             rank.node();
+    }
+  }
+  return {};
 }
 
 std::string Health(const v1::StatusReply& status, const Painter& paint) {
@@ -113,11 +140,25 @@ std::string Health(const v1::StatusReply& status, const Painter& paint) {
   }
   for (const v1::JobStatus& job : status.jobs()) {
     if (job.state() == "failed") return paint.Bad("job " + job.name() + " has failed: " + job.detail());
+    if (const std::string awaited = LongAwaited(job); !awaited.empty()) return paint.Bad(awaited);
   }
   return paint.Good("all is well");
 }
 
 }  // namespace
+
+std::string Shown(const std::string& text) {
+  const auto byte = [&text](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
+  };
+  std::string shown;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool two_bytes = byte(i) == 0xc2 && byte(i + 1) >= 0x80 && byte(i + 1) < 0xa0;
+    shown += two_bytes || byte(i) < 0x20 || byte(i) == 0x7f ? '?' : text[i];
+    if (two_bytes) ++i;
+  }
+  return shown;
+}
 
 std::string HumanBytes(double bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};

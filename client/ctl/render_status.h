@@ -10,7 +10,12 @@
 
 namespace mlxcomm::ctl {
 
+// Names in it are other people's words: shown by Shown().
 std::string RenderStatus(const v1::StatusReply& status, bool colours);
+
+// The text without anything that a terminal would take for an order: control characters
+// (also those of two bytes) become "?".
+std::string Shown(const std::string& text);
 
 std::string HumanBytes(double bytes);              // "1.5 MiB"
 std::string HumanTime(std::uint64_t milliseconds); // "3.2 s", "2 h 5 min"

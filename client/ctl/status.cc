@@ -1,7 +1,9 @@
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include <google/protobuf/util/json_util.h>
 
@@ -15,7 +17,7 @@ int RunStatus(const StatusOptions& options) {
   v1::StatusReply status;
   const Failure failure = FetchStatus(options.socket_path, status);
   if (!failure.ok()) {
-    std::fprintf(stderr, "mlxcommctl: %s\n", failure.message.c_str());
+    std::fprintf(stderr, "mlxcommctl: %s\n", Shown(failure.message).c_str());
     return failure.code == FailureCode::kUnavailable ? kExitNoDaemon : kExitFailed;
   }
   std::string text;
@@ -28,13 +30,19 @@ int RunStatus(const StatusOptions& options) {
     format.always_print_primitive_fields = true;
 #endif
     format.preserve_proto_field_names = true;
-    if (!google::protobuf::util::MessageToJsonString(status, &text, format).ok()) {
+    const auto made = google::protobuf::util::MessageToJsonString(status, &text, format);
+    if (!made.ok()) {
+      std::fprintf(stderr, "mlxcommctl: no JSON of the daemon's answer: %s\n",
+                   made.ToString().c_str());
       return kExitFailed;
     }
   } else {
     text = RenderStatus(status, ::isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr);
   }
-  std::fputs(text.c_str(), stdout);
+  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
+    std::fprintf(stderr, "mlxcommctl: cannot write the status: %s\n", std::strerror(errno));
+    return kExitFailed;
+  }
   return 0;
 }
 

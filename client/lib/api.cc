@@ -1,17 +1,21 @@
 // The C interface (mlxcomm.h) over Connection: argument checks, the latched failure
 // of a group, and groups of one rank, which need no daemon.
 #include <algorithm>
-#include <cstdio>
+#include <atomic>
+#include <cstdint>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "client/lib/connection.h"
 #include "client/lib/mlxcomm.h"
 #include "proto/types/operation.h"
+#include "proto/types/utf8.h"
 
 using mlxcomm::DataType;
 using mlxcomm::Failure;
@@ -30,7 +34,7 @@ static_assert(MLXCOMM_SUM == static_cast<int>(ReduceOperator::kSum));
 
 struct mlxcomm_connection {
   std::unique_ptr<Connection> session;
-  bool joined = false;
+  std::atomic<bool> joined = false;
 };
 
 struct mlxcomm_group {
@@ -48,11 +52,27 @@ namespace {
 
 constexpr std::uint64_t kLocalTicket = std::uint64_t{1} << 63;
 
+// Messages hold names that others chose. mlxcomm.h promises UTF-8, and Python would
+// raise another error in place of one that is none.
+void CopyText(std::string_view text, char* out, std::size_t capacity) {
+  std::size_t used = 0;
+  while (!text.empty() && used + 1 < capacity) {
+    const std::string_view sound = mlxcomm::Utf8Prefix(text, capacity - 1 - used);
+    used += sound.copy(out + used, sound.size());
+    text.remove_prefix(sound.size());
+    const bool next_is_sound = !mlxcomm::Utf8Prefix(text, 4).empty();
+    if (text.empty() || next_is_sound || used + 1 == capacity) break;  // No room, or done.
+    out[used++] = '?';
+    text.remove_prefix(1);
+  }
+  out[used] = '\0';
+}
+
 mlxcomm_code Tell(const Failure& failure, mlxcomm_error* error) {
   if (error != nullptr) {
     error->code = static_cast<mlxcomm_code>(failure.code);
     error->rank = failure.rank;
-    std::snprintf(error->message, sizeof error->message, "%s", failure.message.c_str());
+    CopyText(failure.message, error->message, sizeof error->message);
   }
   return static_cast<mlxcomm_code>(failure.code);
 }
@@ -62,7 +82,9 @@ Failure Invalid(std::string message) {
 }
 
 Failure ForkedAway() {
-  return Invalid("this process was forked from the one that connected: connect anew here");
+  return Invalid(
+      "this process was forked from the one that connected, and cannot use what that made: start "
+      "it by exec instead (Python: multiprocessing's \"spawn\")");
 }
 
 Failure Latched(mlxcomm_group& group) {
@@ -142,14 +164,15 @@ Failure CheckRequest(const mlxcomm_group& group, const Request& request) {
 }
 
 // A group of one rank: the result is the input.
-mlxcomm_code FinishAlone(mlxcomm_group& group, const Request& request, std::uint64_t* ticket) {
+mlxcomm_code FinishAlone(mlxcomm_group& group, const Request& request, std::uint64_t* ticket,
+                         mlxcomm_error* error) {
   if (request.output != nullptr && request.input != nullptr && request.output != request.input) {
     std::memmove(request.output, request.input,
                  request.count * DataTypeBytes(static_cast<DataType>(request.type)));
   }
   const std::lock_guard lock(group.mutex);
   *ticket = kLocalTicket | group.next_local_ticket++;
-  return MLXCOMM_OK;
+  return Tell({}, error);
 }
 
 mlxcomm_code Submit(mlxcomm_group* group, const Request& request, std::uint64_t* ticket,
@@ -163,7 +186,7 @@ mlxcomm_code Submit(mlxcomm_group* group, const Request& request, std::uint64_t*
   if (const Failure failure = CheckRequest(*group, request); !failure.ok()) {
     return Tell(failure, error);
   }
-  if (group->size == 1) return FinishAlone(*group, request, ticket);
+  if (group->size == 1) return FinishAlone(*group, request, ticket, error);
   mlxcomm::queue::SubmissionEntry entry{};
   entry.group = group->id;
   if (request.count > 0 && request.input != nullptr) {
@@ -181,8 +204,11 @@ mlxcomm_code Submit(mlxcomm_group* group, const Request& request, std::uint64_t*
   entry.reduce_operator = request.op;
   const std::uint64_t timeout_ns =
       request.timeout_ns == 0 ? group->timeout_default_ns : request.timeout_ns;
+  const std::uint64_t bytes = request.count * DataTypeBytes(entry.data_type);
+  const Connection::Extent extent{request.input == nullptr ? 0 : bytes,
+                                  request.output == nullptr ? 0 : bytes * request.output_parts};
   const Failure failure =
-      session.Submit(entry, std::min<std::uint64_t>(timeout_ns, 1ull << 62), *ticket);
+      session.Submit(entry, extent, std::min<std::uint64_t>(timeout_ns, 1ull << 62), *ticket);
   if (failure.code == FailureCode::kDaemonLost) Latch(*group, failure);
   return Tell(failure, error);
 }
@@ -210,10 +236,16 @@ MLXCOMM_API mlxcomm_code mlxcomm_connect(const mlxcomm_connect_options* options,
     return Tell(Invalid("options: expected mlxcomm_connect_options_init() to have filled them"),
                 error);
   }
-  auto made = std::make_unique<mlxcomm_connection>();
-  const Failure failure = Connection::Open(*options, made->session);
-  if (failure.ok()) *connection = made.release();
-  return Tell(failure, error);
+  try {
+    auto made = std::make_unique<mlxcomm_connection>();
+    const Failure failure = Connection::Open(*options, made->session);
+    if (failure.ok()) *connection = made.release();
+    return Tell(failure, error);
+  } catch (const std::exception& thrown) {  // No thread or no memory for gRPC.
+    return Tell({FailureCode::kResourceExhausted, kNoRank,
+                 std::string("cannot connect: ") + thrown.what()},
+                error);
+  }
 }
 
 MLXCOMM_API void mlxcomm_disconnect(mlxcomm_connection* connection) { delete connection; }
@@ -230,16 +262,21 @@ MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char
                         std::to_string(size) + ", which is at least 1"),
                 error);
   }
-  if (connection->joined) {
+  if (mlxcomm::Utf8Prefix(job, SIZE_MAX).size() != std::strlen(job) || *job == '\0') {
+    return Tell(Invalid("job: expected a name in UTF-8"), error);
+  }
+  if (connection->joined.exchange(true)) {
     return Tell(Invalid("this connection has joined a job already: use another one"), error);
   }
   mlxcomm_attached attached{};
   if (size > 1) {
     const Failure failure =
         connection->session->Join(job, rank, size, timeout_ns, attached);
-    if (!failure.ok()) return Tell(failure, error);
+    if (!failure.ok()) {
+      connection->joined = false;
+      return Tell(failure, error);
+    }
   }
-  connection->joined = true;
   auto* const group = new mlxcomm_group;
   group->connection = connection;
   group->id = attached.group;
@@ -269,6 +306,9 @@ MLXCOMM_API mlxcomm_code mlxcomm_group_failure(const mlxcomm_group* group, mlxco
 
 MLXCOMM_API mlxcomm_code mlxcomm_buffer_allocate(mlxcomm_connection* connection, uint64_t bytes,
                                                  void** buffer, mlxcomm_error* error) {
+  if (connection == nullptr || buffer == nullptr) {
+    return Tell(Invalid("connection and buffer: expected a pointer, got NULL"), error);
+  }
   if (!connection->session->usable()) return Tell(ForkedAway(), error);
   mlxcomm::client::ArenaAllocator& arena = connection->session->arena();
   const auto offset = arena.Allocate(bytes);
@@ -277,7 +317,8 @@ MLXCOMM_API mlxcomm_code mlxcomm_buffer_allocate(mlxcomm_connection* connection,
                  "the arena of " + std::to_string(arena.total_bytes()) + " bytes has no " +
                      std::to_string(bytes) + " free in one piece: " +
                      std::to_string(arena.used_bytes()) + " are used, the largest free range has " +
-                     std::to_string(arena.largest_free_bytes())},
+                     std::to_string(arena.largest_free_bytes()) +
+                     ". Free buffers, or connect with a larger arena (arena_bytes)"},
                 error);
   }
   *buffer = connection->session->arena_data() + *offset;

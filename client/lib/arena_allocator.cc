@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace mlxcomm::client {
 
@@ -15,7 +16,21 @@ std::optional<std::uint64_t> ArenaAllocator::Allocate(std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   if (bytes > bytes_) return std::nullopt;
   bytes = std::max(page_, (bytes + page_ - 1) / page_ * page_);
-  // The warmest range that is not much too large, else the smallest that fits.
+  auto best = FindFree(bytes);
+  if (best == ranges_.end()) best = JoinFree(bytes);
+  if (best == ranges_.end()) return std::nullopt;
+  SplitAfter(best, bytes);
+  Range& range = best->second;
+  if (range.warm) warm_ -= bytes;
+  range.used = true;
+  range.freed = false;
+  range.pins = 0;
+  used_ += bytes;
+  return best->first;
+}
+
+// The warmest range that is not much too large, else the smallest that fits.
+ArenaAllocator::Ranges::iterator ArenaAllocator::FindFree(std::uint64_t bytes) {
   auto best = ranges_.end();
   for (auto range = ranges_.begin(); range != ranges_.end(); ++range) {
     if (range->second.used || range->second.bytes < bytes) continue;
@@ -30,20 +45,40 @@ std::optional<std::uint64_t> ArenaAllocator::Allocate(std::uint64_t bytes) {
     const bool tighter = !best_is_warm && range->second.bytes < best->second.bytes;
     if (warmer || tighter) best = range;
   }
-  if (best == ranges_.end()) return std::nullopt;
-  Range& range = best->second;
-  if (range.bytes > bytes) {
-    Range rest = range;
-    rest.bytes -= bytes;
-    ranges_.emplace(best->first + bytes, rest);
-    range.bytes = bytes;
+  return best;
+}
+
+// Joins the first run of free neighbours that is large enough into one cold range of
+// exactly `bytes`; what is left of the last one stays as warm as it was.
+ArenaAllocator::Ranges::iterator ArenaAllocator::JoinFree(std::uint64_t bytes) {
+  auto first = ranges_.end();
+  std::uint64_t run = 0;
+  for (auto range = ranges_.begin(); range != ranges_.end(); ++range) {
+    if (range->second.used) {
+      run = 0;
+      continue;
+    }
+    if (run == 0) first = range;
+    run += range->second.bytes;
+    if (run < bytes) continue;
+    SplitAfter(range, range->second.bytes - (run - bytes));
+    for (auto part = first; part != std::next(range); ++part) {
+      if (part->second.warm) warm_ -= part->second.bytes;
+    }
+    ranges_.erase(std::next(first), std::next(range));
+    first->second.bytes = bytes;
+    first->second.warm = false;
+    return first;
   }
-  if (range.warm) warm_ -= bytes;
-  range.used = true;
-  range.freed = false;
-  range.pins = 0;
-  used_ += bytes;
-  return best->first;
+  return ranges_.end();
+}
+
+void ArenaAllocator::SplitAfter(Ranges::iterator range, std::uint64_t bytes) {
+  if (range->second.bytes == bytes) return;
+  Range rest = range->second;
+  rest.bytes -= bytes;
+  ranges_.emplace(range->first + bytes, rest);
+  range->second.bytes = bytes;
 }
 
 ArenaAllocator::Ranges::iterator ArenaAllocator::Containing(std::uint64_t offset) {
@@ -65,10 +100,14 @@ bool ArenaAllocator::Free(std::uint64_t offset) {
   return true;
 }
 
-void ArenaAllocator::Pin(std::uint64_t offset) {
+bool ArenaAllocator::Pin(std::uint64_t offset, std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   const auto range = Containing(offset);
-  if (range != ranges_.end()) ++range->second.pins;
+  if (range == ranges_.end() || range->second.freed) return false;
+  const std::uint64_t before = offset - range->first;
+  if (before >= range->second.bytes || bytes > range->second.bytes - before) return false;
+  ++range->second.pins;
+  return true;
 }
 
 void ArenaAllocator::Unpin(std::uint64_t offset) {
@@ -120,8 +159,10 @@ std::uint64_t ArenaAllocator::used_bytes() const {
 std::uint64_t ArenaAllocator::largest_free_bytes() const {
   const std::lock_guard lock(mutex_);
   std::uint64_t largest = 0;
+  std::uint64_t run = 0;
   for (const auto& [offset, range] : ranges_) {
-    if (!range.used) largest = std::max(largest, range.bytes);
+    run = range.used ? 0 : run + range.bytes;
+    largest = std::max(largest, run);
   }
   return largest;
 }

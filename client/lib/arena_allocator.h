@@ -2,7 +2,11 @@
 //
 // Free ranges are kept in order of address, so neighbours merge; the range freed
 // last is taken first, for its pages are warm. Beyond kWarmBytes of free memory the
-// pages of what is freed go back to the system (the address space stays).
+// pages of what is freed go back to the system (the address space stays). Warm and
+// cold neighbours stay apart, and are joined only for what fits into neither.
+//
+//   [used, pinned][warm][cold            ][used][cold    ]
+//                  '------------------'  one range for a request larger than each
 //
 // A range that an operation uses is pinned: freeing it then only marks it, and the
 // last unpin frees it.
@@ -31,11 +35,14 @@ class ArenaAllocator {
   // False: not the start of an allocated range.
   bool Free(std::uint64_t offset);
 
-  // Any offset inside an allocated range; others are ignored.
-  void Pin(std::uint64_t offset);
+  // False, and nothing is pinned: [offset, offset + bytes) does not lie in one range
+  // that is allocated and not freed.
+  [[nodiscard]] bool Pin(std::uint64_t offset, std::uint64_t bytes);
+  // Once for each Pin, with its offset.
   void Unpin(std::uint64_t offset);
 
   std::uint64_t used_bytes() const;
+  // Of free memory in one piece, warm or not.
   std::uint64_t largest_free_bytes() const;
   std::uint64_t total_bytes() const { return bytes_; }
 
@@ -50,6 +57,9 @@ class ArenaAllocator {
   };
   using Ranges = std::map<std::uint64_t, Range>;
   Ranges::iterator Containing(std::uint64_t offset);
+  Ranges::iterator FindFree(std::uint64_t bytes);
+  Ranges::iterator JoinFree(std::uint64_t bytes);
+  void SplitAfter(Ranges::iterator range, std::uint64_t bytes);
   void Release(Ranges::iterator range);
   void GiveBack(std::uint64_t offset, std::uint64_t bytes);
 

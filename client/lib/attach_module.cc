@@ -2,6 +2,7 @@
 // part of the client library that knows gRPC.
 #include <fcntl.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -88,7 +89,7 @@ int Attach(mlxcomm_attachment* attachment, const char* job, std::uint32_t rank, 
   request.set_job(job);
   request.set_rank(rank);
   request.set_size(size);
-  request.set_timeout_ms((timeout_ns + 999'999) / 1'000'000);
+  request.set_timeout_ms((std::min(timeout_ns, kLongestWaitNs) + 999'999) / 1'000'000);
   request.set_program(program);
   grpc::ClientContext context;
   Authenticate(context, *attachment);

@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <future>
 #include <thread>
+#include <vector>
 
 #include "client/lib/private_daemon.h"
 #include "proto/queue/doorbell.h"
@@ -24,6 +26,8 @@ constexpr std::uint64_t kConnectTimeoutNs = 10'000 * kMs;
 constexpr std::uint64_t kLookUpNs = 50 * kMs;
 // Beyond an operation's own deadline, which the daemon keeps.
 constexpr std::uint64_t kAnswerMarginNs = 10'000 * kMs;
+// Longer ones mean for ever, and would overflow.
+constexpr std::uint64_t kConnectTimeoutMostNs = 86'400'000 * kMs;
 
 #if defined(__APPLE__)
 constexpr char kModuleName[] = "libmlxcomm_attach.dylib";
@@ -35,6 +39,15 @@ struct LoadedModule {
   const mlxcomm_attach_table* table = nullptr;
   std::string error;
 };
+
+// The process that loaded gRPC, whose threads a forked child does not have: calls of
+// the child would wait for them for ever.
+std::atomic<int> g_loaded_by{0};
+
+bool LoadedBeforeFork() {
+  int nobody = 0;
+  return !g_loaded_by.compare_exchange_strong(nobody, ::getpid()) && nobody != ::getpid();
+}
 
 // Stays loaded: gRPC's threads do not survive an unload.
 LoadedModule LoadModule() {
@@ -71,42 +84,30 @@ std::uint64_t NowNs() {
                                         .count());
 }
 
+Connection::Connection(mlxcomm_interrupt interrupt)
+    : creator_pid_(::getpid()),
+      interrupt_(interrupt),
+      spin_ns_(std::thread::hardware_concurrency() <= 4 ? 10'000 : 50'000) {}
+
 Failure Connection::Open(const mlxcomm_connect_options& options,
                          std::unique_ptr<Connection>& out) {
+  if (LoadedBeforeFork()) {
+    return {FailureCode::kInvalidArgument, kNoRank,
+            "this process was forked from one that had connected, and gRPC does not survive "
+            "that: start it by exec instead (Python: multiprocessing's \"spawn\")"};
+  }
   // gRPC is loaded while the daemon answers the hello.
   std::future<LoadedModule> module = std::async(std::launch::async, LoadModule);
-  std::unique_ptr<Connection> connection(new Connection);
-  connection->creator_pid_ = ::getpid();
-  connection->interrupt_ = {options.interrupted, options.interrupted_context};
-  connection->spin_ns_ = std::thread::hardware_concurrency() <= 4 ? 10'000 : 50'000;
-  const std::uint64_t timeout_ns =
-      options.timeout_ns == 0 ? kConnectTimeoutNs : options.timeout_ns;
-  const std::string named = options.socket_path == nullptr ? "" : options.socket_path;
-  const std::vector<std::string> candidates = queue::SocketCandidates(named);
+  std::unique_ptr<Connection> connection(
+      new Connection({options.interrupted, options.interrupted_context}));
   queue::Dialed dialed;
-  Failure failure;
-  for (const std::string& candidate : candidates) {
-    failure = queue::Dial(candidate, queue::ProcessRole::kClient, options.arena_bytes, timeout_ns,
-                          dialed);
-    if (failure.code != FailureCode::kUnavailable) break;
-  }
-  // A service's socket may be named by several; a private daemon is only for those
-  // who named none.
-  if (failure.code == FailureCode::kUnavailable && candidates.size() > 1 &&
-      options.start_private_daemon != 0) {
-    failure = StartPrivateDaemon(queue::PrivateSocketPath(), timeout_ns);
-    if (failure.ok()) {
-      failure = queue::Dial(queue::PrivateSocketPath(), queue::ProcessRole::kClient,
-                            options.arena_bytes, timeout_ns, dialed);
-    }
-  } else if (failure.code == FailureCode::kUnavailable) {
-    failure.message += ". Start it (mlxcommd --config FILE), or unset MLXCOMM_SOCKET to get a "
-                       "private one";
-  }
+  Failure failure = connection->Reach(options, dialed);
   const LoadedModule loaded = module.get();
   if (failure.ok()) failure = connection->Map(dialed);
   if (failure.ok() && loaded.table == nullptr) {
-    failure = {FailureCode::kInternal, kNoRank, "cannot load " + loaded.error};
+    failure = {FailureCode::kInternal, kNoRank,
+               "cannot load gRPC for the client library: " + loaded.error +
+                   ". Install mlxcomm again"};
   }
   if (!failure.ok()) {
     if (dialed.connection >= 0) ::close(dialed.connection);
@@ -119,12 +120,53 @@ Failure Connection::Open(const mlxcomm_connect_options& options,
   return {};
 }
 
+// A service's socket may be named by several; a private daemon is only for those who
+// named none.
+Failure Connection::Reach(const mlxcomm_connect_options& options, queue::Dialed& dialed) {
+  const std::uint64_t timeout_ns = std::min(
+      options.timeout_ns == 0 ? kConnectTimeoutNs : options.timeout_ns, kConnectTimeoutMostNs);
+  const std::uint64_t deadline_ns = NowNs() + timeout_ns;
+  const auto left_ns = [&] { return deadline_ns - std::min(deadline_ns, NowNs()); };
+  const auto interrupted = [this] { return Interrupted(); };
+  const auto dial = [&](const std::string& path) {
+    return queue::Dial(path, queue::ProcessRole::kClient, options.arena_bytes, left_ns(), dialed,
+                       interrupted);
+  };
+  const std::string named = options.socket_path == nullptr ? "" : options.socket_path;
+  const std::vector<std::string> candidates = queue::SocketCandidates(named);
+  Failure failure;
+  for (const std::string& candidate : candidates) {
+    failure = dial(candidate);
+    if (failure.code != FailureCode::kUnavailable) return failure;
+  }
+  const bool one_was_named = candidates.size() == 1;
+  if (one_was_named || options.start_private_daemon == 0) {
+    failure.message += ". Start it (mlxcommd --config FILE)";
+    if (one_was_named) {
+      failure.message += named.empty() ? ", or unset MLXCOMM_SOCKET to get a private one"
+                                       : ", or name no socket to get a private one";
+    }
+    return failure;
+  }
+  // One that is ending with its last client may still take a connection: try again.
+  const std::string path = queue::PrivateSocketPath();
+  for (;;) {
+    failure = StartPrivateDaemon(path, left_ns(), interrupted);
+    if (!failure.ok()) return failure;
+    failure = dial(path);
+    if (failure.code != FailureCode::kUnavailable || left_ns() == 0) return failure;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
 Failure Connection::Map(queue::Dialed& dialed) {
   arena_bytes_ = dialed.hello.arena_bytes;
   void* const arena = ::mmap(nullptr, arena_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED,
                              dialed.descriptors[0], 0);
+  int error = arena == MAP_FAILED ? errno : 0;
   void* const queue = ::mmap(nullptr, queue::kQueueSegmentBytes, PROT_READ | PROT_WRITE,
                              MAP_SHARED, dialed.descriptors[1], 0);
+  if (error == 0 && queue == MAP_FAILED) error = errno;
   doorbell_ = dialed.descriptors[2];
   ::close(dialed.descriptors[0]);
   ::close(dialed.descriptors[1]);
@@ -132,11 +174,15 @@ Failure Connection::Map(queue::Dialed& dialed) {
   if (queue != MAP_FAILED) queue_ = static_cast<std::byte*>(queue);
   if (arena_ == nullptr || queue_ == nullptr) {
     return {FailureCode::kResourceExhausted, kNoRank,
-            std::string("cannot map the arena: ") + std::strerror(errno)};
+            "cannot map an arena of " + std::to_string(arena_bytes_) + " bytes: " +
+                std::strerror(error) +
+                ". Ask for a smaller one (arena_bytes), or raise the limit of address space "
+                "(ulimit -v)"};
   }
   auto* const header = reinterpret_cast<queue::QueueHeader*>(queue_);
   if (header->magic != queue::kQueueMagic || header->version != queue::kQueueVersion) {
-    return {FailureCode::kUnavailable, kNoRank, "the daemon's queue has another layout"};
+    return {FailureCode::kUnavailable, kNoRank,
+            "the daemon's queue has another layout: install the same release of both"};
   }
   submissions_.emplace(
       &header->submissions,
@@ -152,9 +198,8 @@ Failure Connection::Map(queue::Dialed& dialed) {
 }
 
 Connection::~Connection() {
-  if (usable()) {
-    if (attachment_ != nullptr) attach_->close(attachment_);
-  }
+  // In a forked child gRPC is the parent's; the rest is ours as well.
+  if (usable() && attachment_ != nullptr) attach_->close(attachment_);
   if (doorbell_ >= 0) ::close(doorbell_);
   if (queue_ != nullptr) ::munmap(queue_, queue::kQueueSegmentBytes);
   if (arena_ != nullptr) ::munmap(arena_, arena_bytes_);
@@ -183,10 +228,37 @@ bool Connection::Interrupted() const {
   return interrupt_.interrupted != nullptr && interrupt_.interrupted(interrupt_.context) != 0;
 }
 
-Failure Connection::Submit(queue::SubmissionEntry entry, std::uint64_t timeout_ns,
+// With no bytes there is nothing to hold: offset 0 may be anybody's.
+Failure Connection::PinRanges(const queue::SubmissionEntry& entry, Extent extent,
+                              Pending& pending) {
+  const auto refused = [](const char* name) {
+    return Failure{FailureCode::kInvalidArgument, kNoRank,
+                   std::string(name) + ": expected memory of one buffer that has not been freed "
+                                       "(mlxcomm_buffer_allocate)"};
+  };
+  pending.input_offset = entry.input_offset;
+  pending.output_offset = entry.output_offset;
+  if (extent.input_bytes > 0) {
+    if (!allocator_->Pin(entry.input_offset, extent.input_bytes)) return refused("input");
+    pending.reads = true;
+  }
+  if (extent.output_bytes > 0) {
+    if (!allocator_->Pin(entry.output_offset, extent.output_bytes)) {
+      UnpinRanges(pending);
+      return refused("output");
+    }
+    pending.writes = true;
+  }
+  return {};
+}
+
+void Connection::UnpinRanges(const Pending& pending) {
+  if (pending.reads) allocator_->Unpin(pending.input_offset);
+  if (pending.writes) allocator_->Unpin(pending.output_offset);
+}
+
+Failure Connection::Submit(queue::SubmissionEntry& entry, Extent extent, std::uint64_t timeout_ns,
                            std::uint64_t& ticket) {
-  const bool reads = entry.kind != OperationKind::kReceive && entry.kind != OperationKind::kBarrier;
-  const bool writes = entry.kind != OperationKind::kSend && entry.kind != OperationKind::kBarrier;
   const std::lock_guard order(submit_mutex_);
   {
     const std::lock_guard lock(wait_mutex_);
@@ -194,34 +266,26 @@ Failure Connection::Submit(queue::SubmissionEntry entry, std::uint64_t timeout_n
     if (pending_.size() >= kInFlightMax && !reader_present_) TakeCompletions();
     if (pending_.size() >= kInFlightMax) {
       return {FailureCode::kResourceExhausted, kNoRank,
-              "1023 operations are in flight: wait for some before submitting more"};
+              std::to_string(kInFlightMax) +
+                  " operations are in flight: wait for some before submitting more"};
     }
-    ticket = next_ticket_++;
-    Pending& pending = pending_[ticket];
-    pending.input_offset = entry.input_offset;
-    pending.output_offset = entry.output_offset;
-    pending.reads = reads;
-    pending.writes = writes;
+    // Pinned before anybody can settle it.
+    Pending pending;
+    if (Failure failure = PinRanges(entry, extent, pending); !failure.ok()) return failure;
     pending.deadline_ns = NowNs() + timeout_ns + kAnswerMarginNs;
+    ticket = next_ticket_++;
+    pending_[ticket] = std::move(pending);
   }
-  if (reads) allocator_->Pin(entry.input_offset);
-  if (writes) allocator_->Pin(entry.output_offset);
   entry.ticket = ticket;
   // Never full: there are more slots than operations may be in flight.
   if (submissions_->Push(entry) != queue::RingResult::kDone) {
     const std::lock_guard lock(wait_mutex_);
+    pending_.erase(ticket);
     LoseDaemon("its queue is corrupt");
     return lost_;
   }
   if (submissions_->ConsumerSleeps()) queue::RingDoorbell(doorbell_);
   return {};
-}
-
-void Connection::Finish(Pending& pending, Outcome outcome) {
-  if (pending.outcome.has_value()) return;
-  if (pending.reads) allocator_->Unpin(pending.input_offset);
-  if (pending.writes) allocator_->Unpin(pending.output_offset);
-  pending.outcome = std::move(outcome);
 }
 
 void Connection::Settle(const queue::CompletionEntry& entry) {
@@ -233,7 +297,10 @@ void Connection::Settle(const queue::CompletionEntry& entry) {
   outcome.failure.code = IsValid(code) ? code : FailureCode::kInternal;
   outcome.failure.rank = entry.rank_at_fault;
   outcome.failure.message.assign(entry.message, entry.message_bytes);
-  Finish(found->second, std::move(outcome));
+  if (!found->second.outcome.has_value()) {
+    UnpinRanges(found->second);
+    found->second.outcome = std::move(outcome);
+  }
   if (found->second.abandoned) pending_.erase(found);
   settled_.notify_all();  // It may be another thread's.
 }
@@ -254,8 +321,11 @@ void Connection::LoseDaemon(const std::string& why) {
   lost_ = {FailureCode::kDaemonLost, kNoRank,
            "the connection to mlxcommd is lost: " + why +
                ". Buffers stay readable; connect anew once the daemon is back"};
-  for (auto& [ticket, pending] : pending_) Finish(pending, {lost_, true});
+  for (auto& [ticket, pending] : pending_) {
+    if (!pending.outcome.has_value()) pending.outcome = Outcome{lost_, true};
+  }
   std::erase_if(pending_, [](const auto& entry) { return entry.second.abandoned; });
+  settled_.notify_all();
 }
 
 // Reads completions, or sleeps until there may be some. Returns with the lock held.

@@ -7,6 +7,10 @@
 //   reader: look again for a short, bounded time ─▶ sleep on the doorbell ─▶ ...
 //   doorbell's end-of-file ─▶ DAEMON_LOST for everything, at once
 //
+// The ranges of the arena that an operation reads or writes are pinned from before it is
+// submitted until the daemon has said that it has ended. A daemon that is lost says
+// nothing, and may be writing still: then they stay pinned.
+//
 // Owner: the C handle. Thread: any. Memory: two mappings; an entry for each
 // operation in flight.
 #pragma once
@@ -54,8 +58,15 @@ class Connection {
     Failure failure;
     bool group_failed = false;
   };
-  // Fills in the ticket. RESOURCE_EXHAUSTED: too many in flight.
-  Failure Submit(queue::SubmissionEntry entry, std::uint64_t timeout_ns, std::uint64_t& ticket);
+  // What the daemon reads and writes, in bytes; the entry has the offsets.
+  struct Extent {
+    std::uint64_t input_bytes = 0;
+    std::uint64_t output_bytes = 0;
+  };
+  // Fills in the ticket, here and in the entry. RESOURCE_EXHAUSTED: too many in flight. INVALID_ARGUMENT: not
+  // memory of one buffer.
+  Failure Submit(queue::SubmissionEntry& entry, Extent extent, std::uint64_t timeout_ns,
+                 std::uint64_t& ticket);
   Outcome Wait(std::uint64_t ticket);
 
   // False in a forked child: nothing of the parent's may be touched there.
@@ -66,20 +77,21 @@ class Connection {
     std::uint64_t input_offset = 0;
     std::uint64_t output_offset = 0;
     std::uint64_t deadline_ns = 0;  // A daemon that answers nothing by then is lost.
-    bool reads = false;
-    bool writes = false;
+    bool reads = false;             // Its input is pinned.
+    bool writes = false;            // Its output is pinned.
     bool abandoned = false;         // Nobody waits any more.
     std::optional<Outcome> outcome;
   };
 
-  Connection() = default;
+  explicit Connection(mlxcomm_interrupt interrupt);
+  Failure Reach(const mlxcomm_connect_options& options, queue::Dialed& dialed);
   Failure Map(queue::Dialed& dialed);
-  Failure OpenAttachment(queue::Dialed& dialed);
   // With wait_mutex_ held.
   void TakeCompletions();
   void Settle(const queue::CompletionEntry& entry);
   void LoseDaemon(const std::string& why);
-  void Finish(Pending& pending, Outcome outcome);
+  Failure PinRanges(const queue::SubmissionEntry& entry, Extent extent, Pending& pending);
+  void UnpinRanges(const Pending& pending);
   void ReadOrSleep(std::unique_lock<std::mutex>& lock, std::uint64_t until_ns);
   bool Interrupted() const;
 

@@ -8,8 +8,9 @@
  * fills it. Every wait has a deadline. A group that has failed stays failed: each
  * later call on it returns the same error at once.
  *
- * After fork() the child must not use what the parent made; its calls fail with
- * MLXCOMM_INVALID_ARGUMENT.
+ * After fork() the child must not use what the parent made, nor connect itself (gRPC
+ * does not survive a fork); its calls fail with MLXCOMM_INVALID_ARGUMENT. Start children
+ * by exec.
  */
 #ifndef MLXCOMM_H_
 #define MLXCOMM_H_
@@ -120,17 +121,19 @@ MLXCOMM_API void mlxcomm_connect_options_init(mlxcomm_connect_options* options);
 /* Connects to the daemon. UNAVAILABLE when there is none, with what to do. */
 MLXCOMM_API mlxcomm_code mlxcomm_connect(const mlxcomm_connect_options* options,
                                          mlxcomm_connection** connection, mlxcomm_error* error);
-/* Ends the session; never blocks on other ranks. Groups of it must be closed before. */
+/* Ends the session; never blocks on other ranks. Groups of it must be closed before, and
+ * no thread may be in a call on it. Its buffers are gone with it. */
 MLXCOMM_API void mlxcomm_disconnect(mlxcomm_connection* connection);
 
-/* Joins `job` (1 to 200 bytes) as `rank` of `size` and waits until all ranks are
+/* Joins `job` (1 to 200 bytes of UTF-8) as `rank` of `size` and waits until all ranks are
  * there. timeout_ns 0: the daemon's default (5 minutes). A connection joins one job. */
 MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char* job,
                                       uint32_t rank, uint32_t size, uint64_t timeout_ns,
                                       mlxcomm_group** world, mlxcomm_error* error);
-/* Leaves the group in an orderly way, without waiting for anybody: peers that still
- * need this rank in it get RANK_LOST. Closing the world group leaves the job; groups
- * split off it must be closed before. */
+/* Leaves the group in an orderly way, without waiting for other ranks: those that still
+ * need this one in it get RANK_LOST. No thread may be in a call on the group. Waits a
+ * second at most, for a daemon that does not answer. Closing the world group leaves the
+ * job; groups split off it must be closed before. */
 MLXCOMM_API void mlxcomm_group_close(mlxcomm_group* group);
 
 /* A new group of all ranks that name the same color >= 0, in order of key, then of
@@ -177,8 +180,8 @@ MLXCOMM_API void mlxcomm_buffer_free(mlxcomm_connection* connection, void* buffe
 MLXCOMM_API int mlxcomm_in_arena(const mlxcomm_connection* connection, const void* data,
                                  uint64_t bytes);
 
-/* Operations. Input and output must lie in the arena (else INVALID_ARGUMENT) and are
- * `count` elements unless said otherwise; 0 is allowed. They do not overlap, except
+/* Operations. Input and output must each lie in one buffer of the arena (else
+ * INVALID_ARGUMENT) and are `count` elements unless said otherwise; 0 is allowed. They do not overlap, except
  * where "in place" is said: there output may equal input. timeout_ns 0: the group's
  * default. Each call returns a ticket at once; the buffers belong to the operation
  * until mlxcomm_wait has returned (or mlxcomm_test has said so). RESOURCE_EXHAUSTED:

@@ -2,12 +2,14 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -48,7 +50,9 @@ std::string FindDaemon() {
 // The socket's folder is ours alone, or nothing in it can be trusted.
 Failure MakePrivateFolder(const std::string& folder) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    return Unavailable("cannot make " + folder + ": " + std::strerror(errno));
+    return Unavailable("cannot make " + folder + " for a private daemon: " +
+                       std::strerror(errno) +
+                       ". Set XDG_RUNTIME_DIR or TMPDIR to a folder that is there and yours");
   }
   struct stat facts {};
   if (::lstat(folder.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode) ||
@@ -69,6 +73,7 @@ std::string TailOf(const std::string& path) {
   return tail;
 }
 
+// True also for one that is there but has not answered yet.
 bool Answers(const std::string& socket_path) {
   queue::Dialed dialed;
   const Failure failure =
@@ -78,7 +83,8 @@ bool Answers(const std::string& socket_path) {
   return failure.code != FailureCode::kUnavailable;
 }
 
-// In a session of its own, so that Ctrl-C in this terminal does not end it.
+// In a session of its own, so that Ctrl-C in this terminal does not end it. It must hold
+// no pipe or lock of ours: whoever waits for our end would wait for its end too.
 Failure Spawn(const std::string& daemon, const std::string& socket_path, const std::string& log,
               pid_t& pid) {
   posix_spawn_file_actions_t actions;
@@ -88,7 +94,16 @@ Failure Spawn(const std::string& daemon, const std::string& socket_path, const s
   posix_spawn_file_actions_addopen(&actions, 2, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  int flags = POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK;
+#if defined(__APPLE__)
+  flags |= POSIX_SPAWN_CLOEXEC_DEFAULT;
+#elif defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 34)
+  posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+#endif
+  posix_spawnattr_setflags(&attributes, static_cast<short>(flags));
   std::string arguments[] = {daemon, "--private", "--socket", socket_path};
   char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(),
                   arguments[3].data(), nullptr};
@@ -97,6 +112,56 @@ Failure Spawn(const std::string& daemon, const std::string& socket_path, const s
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (failed != 0) return Unavailable("cannot start " + daemon + ": " + std::strerror(failed));
+  return {};
+}
+
+// One turn of waiting; not ok: no more of them.
+using Patience = std::function<Failure()>;
+
+// Whoever holds the lock starts the daemon; the others find it there.
+Failure LockFolder(const std::string& folder, const Patience& patience, int& lock) {
+  const std::string path = folder + "/lock";
+  lock = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock < 0) {
+    return Unavailable("cannot open " + path + ": " + std::strerror(errno) + ". Remove " + folder);
+  }
+  while (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) {
+      return Unavailable("cannot lock " + path + ": " + std::strerror(errno));
+    }
+    Failure over = patience();
+    if (over.code == FailureCode::kUnavailable) {
+      over.message = "another process has been starting a private daemon for too long: it holds " +
+                     path;
+    }
+    if (!over.ok()) return over;
+  }
+  return {};
+}
+
+// Where the program ignores SIGCHLD, or reaps its children itself, nobody is left to
+// wait for; then the process is looked for.
+bool HasEnded(pid_t pid) {
+  int status = 0;
+  const pid_t ended = ::waitpid(pid, &status, WNOHANG);
+  if (ended == pid) return true;
+  return ended < 0 && errno == ECHILD && ::kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+Failure SpawnAndAwait(const std::string& daemon, const std::string& socket_path,
+                      const std::string& log, const Patience& patience) {
+  pid_t pid = -1;
+  if (Failure failure = Spawn(daemon, socket_path, log, pid); !failure.ok()) return failure;
+  while (!Answers(socket_path)) {
+    if (HasEnded(pid)) {
+      return Unavailable("the private daemon " + daemon + " ended at once: " + TailOf(log));
+    }
+    Failure over = patience();
+    if (over.code == FailureCode::kUnavailable) {
+      over.message = "the private daemon " + daemon + " is not ready in time: " + TailOf(log);
+    }
+    if (!over.ok()) return over;
+  }
   return {};
 }
 
@@ -110,7 +175,8 @@ std::string LibraryFolder() {
   return slash == std::string::npos ? std::string() : file.substr(0, slash);
 }
 
-Failure StartPrivateDaemon(const std::string& socket_path, std::uint64_t timeout_ns) {
+Failure StartPrivateDaemon(const std::string& socket_path, std::uint64_t timeout_ns,
+                           const std::function<bool()>& interrupted) {
   const std::string daemon = FindDaemon();
   if (daemon.empty()) {
     return Unavailable(
@@ -119,27 +185,23 @@ Failure StartPrivateDaemon(const std::string& socket_path, std::uint64_t timeout
   }
   const std::string folder = socket_path.substr(0, socket_path.rfind('/'));
   if (Failure failure = MakePrivateFolder(folder); !failure.ok()) return failure;
-  const int lock = ::open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(timeout_ns);
-  const auto late = [&] { return std::chrono::steady_clock::now() >= deadline; };
-  constexpr auto kPause = std::chrono::milliseconds(2);
-  while (::flock(lock, LOCK_EX | LOCK_NB) != 0 && !late()) std::this_thread::sleep_for(kPause);
-  Failure outcome;
-  pid_t pid = -1;
-  const std::string log = folder + "/mlxcommd.log";
-  if (!Answers(socket_path)) outcome = Spawn(daemon, socket_path, log, pid);
-  while (outcome.ok() && !Answers(socket_path)) {
-    int status = 0;
-    if (pid > 0 && ::waitpid(pid, &status, WNOHANG) == pid) {
-      outcome = Unavailable("the private daemon " + daemon + " ended at once: " + TailOf(log));
-    } else if (late()) {
-      outcome = Unavailable("the private daemon " + daemon + " is not ready in time: " +
-                            TailOf(log));
-    } else {
-      std::this_thread::sleep_for(kPause);
+  constexpr std::uint64_t kTimeoutMostNs = 86'400'000'000'000;
+  const auto deadline = std::chrono::steady_clock::now() +
+                        std::chrono::nanoseconds(std::min(timeout_ns, kTimeoutMostNs));
+  const Patience patience = [&]() -> Failure {
+    if (interrupted && interrupted()) {
+      return {FailureCode::kCancelled, kNoRank, "interrupted while a private daemon started"};
     }
+    if (std::chrono::steady_clock::now() >= deadline) return Unavailable("not ready in time");
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    return {};
+  };
+  int lock = -1;
+  Failure outcome = LockFolder(folder, patience, lock);
+  if (outcome.ok() && !Answers(socket_path)) {
+    outcome = SpawnAndAwait(daemon, socket_path, folder + "/mlxcommd.log", patience);
   }
-  ::close(lock);
+  if (lock >= 0) ::close(lock);
   return outcome;
 }
 

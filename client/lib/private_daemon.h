@@ -1,12 +1,14 @@
 // Starts a private daemon where there is none: `mlxcommd --private`, found beside
 // the library, in ../bin, at $MLXCOMM_DAEMON or on PATH. It ends with its last
-// client and outlives the one that started it.
+// client and outlives the one that started it, so it inherits nothing of it: no
+// descriptor, signal mask, terminal.
 //
 // Owner: functions. Thread: any; a lock file keeps two processes from starting two.
 // Memory: none.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "proto/types/failure.h"
@@ -14,8 +16,10 @@
 namespace mlxcomm::client {
 
 // Ok: a daemon was started (by us or by somebody else meanwhile) and its socket is
-// there. Otherwise why not, with the end of its log.
-Failure StartPrivateDaemon(const std::string& socket_path, std::uint64_t timeout_ns);
+// there. Otherwise why not, with the end of its log. `interrupted` may be empty, else it
+// is asked while waiting; true gives CANCELLED. At most a day.
+Failure StartPrivateDaemon(const std::string& socket_path, std::uint64_t timeout_ns,
+                           const std::function<bool()>& interrupted = {});
 
 // The folder of this library; empty where it cannot be found.
 std::string LibraryFolder();

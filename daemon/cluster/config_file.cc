@@ -1,25 +1,32 @@
 #include "daemon/cluster/config_file.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/text_format.h>
 #include <openssl/rand.h>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/machine.h"
+#include "proto/types/utf8.h"
 #include "proto/wire/hello.h"
 
 namespace mlxcomm::cluster {
@@ -63,12 +70,13 @@ class BoundsCheck {
     Report(message, tree, field,
            absl::StrCat(field, ": expected ", least, " to ", most, ", got ", value));
   }
+  // `index` says which one of a repeated field.
   void Report(const google::protobuf::Message& message, const TextFormat::ParseInfoTree* tree,
-              const char* field, const std::string& what) {
+              const char* field, const std::string& what, int index = 0) {
     const auto* const descriptor = message.GetDescriptor()->FindFieldByName(field);
     const TextFormat::ParseLocation place =
         tree == nullptr ? TextFormat::ParseLocation()
-                        : tree->GetLocation(descriptor, descriptor->is_repeated() ? 0 : -1);
+                        : tree->GetLocation(descriptor, descriptor->is_repeated() ? index : -1);
     mistakes_.Add(place.line < 0 ? 0 : place.line, place.column < 0 ? 0 : place.column, what);
   }
 
@@ -77,6 +85,72 @@ class BoundsCheck {
 };
 
 constexpr std::uint64_t kDayMs = 86'400'000;
+constexpr std::size_t kSocketPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
+
+// Names go into status and errors: text that every protobuf reader and terminal takes.
+bool IsName(const std::string& name) {
+  const bool plain = std::none_of(name.begin(), name.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  });
+  return !name.empty() && plain && Utf8Prefix(name, wire::kNameBytesMax - 1) == name;
+}
+
+void CheckName(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
+               const char* field, const std::string& name, BoundsCheck& bounds) {
+  if (IsName(name)) return;
+  bounds.Report(config, &tree, field,
+                absl::StrCat(field, ": expected 1 to ", wire::kNameBytesMax - 1,
+                             " bytes of UTF-8 without control characters"));
+}
+
+// The host in "HOST:PORT" or "[ADDRESS]:PORT", of what names and addresses are made of
+// only, for it goes into status; empty: this is neither. Whether there is such a host
+// is found out later.
+std::string HostIn(const std::string& text, bool any_port) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return {};
+  std::uint32_t port = 0;
+  const std::string digits = text.substr(colon + 1);
+  if (digits.find_first_not_of("0123456789") != std::string::npos ||
+      !absl::SimpleAtoi(digits, &port) || port > 65535 || (port == 0 && !any_port)) {
+    return {};
+  }
+  std::string host = text.substr(0, colon);
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  const bool fine = std::all_of(host.begin(), host.end(), [bracketed](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' ||
+           c == '_' || (bracketed && (c == ':' || c == '%'));
+  });
+  return fine ? host : std::string();
+}
+
+// Of this machine, so a number: a name might mean another machine tomorrow.
+bool IsNumericAddress(const std::string& host) {
+  in_addr four{};
+  in6_addr six{};
+  return ::inet_pton(AF_INET, host.c_str(), &four) == 1 ||
+         ::inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), &six) == 1;
+}
+
+void CheckAddresses(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tree,
+                    BoundsCheck& bounds) {
+  for (int i = 0; i < peers.listen_size(); ++i) {
+    if (IsNumericAddress(HostIn(peers.listen(i), /*any_port=*/true))) continue;
+    const std::string what =
+        absl::StrCat("listen: expected \"ADDRESS:PORT\" or \"[ADDRESS]:PORT\" with an address "
+                     "of this machine (no name), got \"",
+                     absl::CHexEscape(peers.listen(i)), "\"");
+    bounds.Report(peers, tree, "listen", what, i);
+  }
+  for (int i = 0; i < peers.connect_size(); ++i) {
+    if (!HostIn(peers.connect(i), /*any_port=*/false).empty()) continue;
+    const std::string what =
+        absl::StrCat("connect: expected \"HOST:PORT\" with port 1 to 65535, got \"",
+                     absl::CHexEscape(peers.connect(i)), "\"");
+    bounds.Report(peers, tree, "connect", what, i);
+  }
+}
 
 void CheckPeers(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tree,
                 BoundsCheck& bounds) {
@@ -88,6 +162,7 @@ void CheckPeers(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tr
   bounds.Check(peers, tree, "reconnect_delay_min_ms", peers.reconnect_delay_min_ms(), 1, 60'000);
   bounds.Check(peers, tree, "reconnect_delay_max_ms", peers.reconnect_delay_max_ms(),
                peers.reconnect_delay_min_ms(), 600'000);
+  CheckAddresses(peers, tree, bounds);
   if ((peers.listen_size() > 0 || peers.connect_size() > 0) && peers.key_file().empty()) {
     bounds.Report(peers, tree, peers.listen_size() > 0 ? "listen" : "connect",
                   "key_file: expected as soon as there are peers (make one with: "
@@ -100,13 +175,12 @@ void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree
   const auto subtree = [&](const char* field) {
     return tree.GetTreeForNested(config.GetDescriptor()->FindFieldByName(field), -1);
   };
-  if (config.cluster().empty() || config.cluster().size() >= wire::kNameBytesMax) {
-    bounds.Report(config, &tree, "cluster",
-                  absl::StrCat("cluster: expected 1 to ", wire::kNameBytesMax - 1, " bytes"));
-  }
-  if (config.node_name().size() >= wire::kNameBytesMax) {
-    bounds.Report(config, &tree, "node_name",
-                  absl::StrCat("node_name: expected at most ", wire::kNameBytesMax - 1, " bytes"));
+  CheckName(config, tree, "cluster", config.cluster(), bounds);
+  if (config.has_node_name()) CheckName(config, tree, "node_name", config.node_name(), bounds);
+  if (config.socket_path().size() > kSocketPathBytesMax) {
+    bounds.Report(config, &tree, "socket_path",
+                  absl::StrCat("socket_path: expected at most ", kSocketPathBytesMax, " bytes, got ",
+                               config.socket_path().size()));
   }
   bounds.Check(config, &tree, "drain_timeout_ms", config.drain_timeout_ms(), 0, 3'600'000);
   CheckPeers(config.peers(), subtree("peers"), bounds);
@@ -124,7 +198,11 @@ void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree
 
 void FillDefaults(v1::DaemonConfig& config) {
   if (!config.has_cluster()) config.set_cluster(config.cluster());
-  if (config.node_name().empty()) config.set_node_name(platform::HostName());
+  if (config.node_name().empty()) {
+    const std::string host = platform::HostName();
+    config.set_node_name(std::string(Utf8Prefix(host, wire::kNameBytesMax - 1)));
+    if (!IsName(config.node_name())) config.set_node_name("localhost");
+  }
   if (config.state_directory().empty()) {
     config.set_state_directory(platform::DefaultStateDirectory());
   }
@@ -151,16 +229,43 @@ bool FromHex(const std::string& text, std::uint8_t* bytes, std::size_t count) {
   return true;
 }
 
-std::string ReadAll(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+// A file that is open, so that what was checked is what is read. Bounded, for all of
+// ours are small.
+absl::StatusOr<std::string> ReadAll(const platform::FileDescriptor& file) {
+  constexpr std::size_t kFileBytesMax = 1024 * 1024;
+  std::string text;
+  char bytes[4096];
+  for (;;) {
+    const ssize_t got = ::read(file.get(), bytes, sizeof bytes);
+    if (got == 0) return text;
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return absl::InvalidArgumentError(std::strerror(errno));
+    if (text.size() + static_cast<std::size_t>(got) > kFileBytesMax) {
+      return absl::InvalidArgumentError("expected at most a mebibyte");
+    }
+    text.append(bytes, static_cast<std::size_t>(got));
+  }
 }
 
-}  // namespace
+// Does not wait for the other end of a pipe; what kind of file it is is asked after.
+platform::FileDescriptor OpenToRead(const std::string& path) {
+  return platform::FileDescriptor(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+}
 
-absl::StatusOr<v1::DaemonConfig> ParseConfig(const std::string& text, const std::string& name) {
+// The key is looked at together with the file that names it, so that --check-config
+// and the service's installer say all that is wrong.
+void CheckKeyFile(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
+                  BoundsCheck& bounds) {
+  if (config.peers().key_file().empty()) return;
+  const auto key = ReadKeyFile(config.peers().key_file());
+  if (key.ok()) return;
+  const auto* const field = config.GetDescriptor()->FindFieldByName("peers");
+  bounds.Report(config.peers(), tree.GetTreeForNested(field, -1), "key_file",
+                std::string(key.status().message()));
+}
+
+absl::StatusOr<v1::DaemonConfig> Parse(const std::string& text, const std::string& name,
+                                       bool looks_at_files) {
   v1::DaemonConfig config;
   Mistakes mistakes(name);
   TextFormat::ParseInfoTree tree;
@@ -171,44 +276,77 @@ absl::StatusOr<v1::DaemonConfig> ParseConfig(const std::string& text, const std:
   if (parsed && !mistakes.any()) {
     BoundsCheck bounds(mistakes);
     CheckConfig(config, tree, bounds);
+    if (looks_at_files) CheckKeyFile(config, tree, bounds);
   }
   if (!parsed || mistakes.any()) return absl::InvalidArgumentError(mistakes.text());
   FillDefaults(config);
   return config;
 }
 
+// NOT_FOUND where there is no such file.
+absl::Status ReadNodeId(const std::string& path, NodeId& id) {
+  const platform::FileDescriptor file = OpenToRead(path);
+  if (!file.valid() && (errno == ENOENT || errno == ENOTDIR)) return absl::NotFoundError(path);
+  if (!file.valid()) {
+    return absl::FailedPreconditionError(absl::StrCat(path, ": ", std::strerror(errno),
+                                                      " (set state_directory)"));
+  }
+  const absl::StatusOr<std::string> text = ReadAll(file);
+  if (text.ok() && FromHex(*text, id.bytes.data(), id.bytes.size())) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, ": expected 32 hexadecimal digits; remove it to get a new identity"));
+}
+
+}  // namespace
+
+absl::StatusOr<v1::DaemonConfig> ParseConfig(const std::string& text, const std::string& name) {
+  return Parse(text, name, /*looks_at_files=*/false);
+}
+
 absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path) {
   if (path.empty()) return ParseConfig("", "defaults");
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
+  const platform::FileDescriptor file = OpenToRead(path);
+  struct stat facts {};
+  if (!file.valid() || ::fstat(file.get(), &facts) != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": expected a readable configuration file"));
+        absl::StrCat(path, ": expected a configuration file: ", std::strerror(errno)));
   }
-  if (::access(path.c_str(), R_OK) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::strerror(errno)));
+  if (!S_ISREG(facts.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected a configuration file: it is no regular file"));
   }
-  return ParseConfig(ReadAll(path), path);
+  const absl::StatusOr<std::string> text = ReadAll(file);
+  if (!text.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", text.status().message()));
+  }
+  return Parse(*text, path, /*looks_at_files=*/true);
 }
 
 absl::StatusOr<std::vector<std::uint8_t>> ReadKeyFile(const std::string& path) {
+  const auto refused = [&path](const auto&... why) {
+    return absl::InvalidArgumentError(absl::StrCat("key_file ", path, ": ", why...));
+  };
+  const platform::FileDescriptor file = OpenToRead(path);
   struct stat facts {};
-  if (::stat(path.c_str(), &facts) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("key_file ", path, ": ", std::strerror(errno),
-                     " (make one with: openssl rand -hex 32 > ", path, "; chmod 600 ", path, ")"));
+  if (!file.valid() && errno == EACCES) {
+    return refused(std::strerror(errno), "; mend it with: sudo chown $(id -un) ", path);
+  }
+  if (!file.valid() || ::fstat(file.get(), &facts) != 0) {
+    return refused(std::strerror(errno), " (make one with: openssl rand -hex 32 > ", path,
+                   "; chmod 600 ", path, ")");
   }
   if (!S_ISREG(facts.st_mode) || (facts.st_uid != ::geteuid() && facts.st_uid != 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("key_file ", path, ": expected a regular file of this user"));
+    return refused("expected a regular file of this user");
   }
   if ((facts.st_mode & 077) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "key_file ", path, ": others may read it; mend it with: chmod 600 ", path));
+    return refused("others may read or write it; mend it with: chmod 600 ", path);
   }
+  const absl::StatusOr<std::string> text = ReadAll(file);
+  if (!text.ok()) return refused(text.status().message());
   std::vector<std::uint8_t> key(wire::kClusterKeyBytes);
-  if (!FromHex(ReadAll(path), key.data(), key.size())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("key_file ", path, ": expected 64 hexadecimal digits (openssl rand -hex 32)"));
+  if (!FromHex(*text, key.data(), key.size())) {
+    return refused("expected 64 hexadecimal digits (make them with: openssl rand -hex 32 > ", path,
+                   "; chmod 600 ", path, ")");
   }
   return key;
 }
@@ -222,27 +360,29 @@ NodeId MakeNodeId() {
 absl::StatusOr<NodeId> ReadOrMakeNodeId(const std::string& directory) {
   const std::string path = directory + "/node-id";
   NodeId id;
-  std::error_code error;
-  if (std::filesystem::exists(path, error)) {
-    if (FromHex(ReadAll(path), id.bytes.data(), id.bytes.size())) return id;
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": expected 32 hexadecimal digits; remove it to get a new identity"));
-  }
-  std::filesystem::create_directories(directory, error);
+  const absl::Status found = ReadNodeId(path, id);
+  if (found.ok()) return id;
+  if (!absl::IsNotFound(found)) return found;
+  // What goes wrong here is said by the first step that needs the folder.
+  std::error_code ignored;
+  std::filesystem::create_directories(directory, ignored);
   id = MakeNodeId();
-  // Written aside and moved into place: a crash leaves the old file or the new one.
-  const std::string fresh = path + ".new";
-  platform::FileDescriptor file(
-      ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  // Written aside and linked into place: it is there whole or not at all, and of two
+  // daemons that start at once the second takes what the first has made.
+  std::string fresh = path + ".XXXXXX";
+  const platform::FileDescriptor file(::mkstemp(fresh.data()));  // 0600.
   const std::string text = id.ToString() + "\n";
-  if (!file.valid() ||
-      ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-      ::fsync(file.get()) != 0 || ::rename(fresh.c_str(), path.c_str()) != 0) {
-    return absl::FailedPreconditionError(absl::StrCat("cannot write ", path, ": ",
-                                                      std::strerror(errno),
-                                                      " (set state_directory)"));
-  }
-  return id;
+  const bool written =
+      file.valid() &&
+      ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+      ::fsync(file.get()) == 0;
+  const bool linked = written && ::link(fresh.c_str(), path.c_str()) == 0;
+  const int why = errno;
+  if (file.valid()) ::unlink(fresh.c_str());
+  if (linked) return id;
+  if (written && why == EEXIST && ReadNodeId(path, id).ok()) return id;
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot write ", path, ": ", std::strerror(why), " (set state_directory)"));
 }
 
 }  // namespace mlxcomm::cluster

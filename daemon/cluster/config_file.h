@@ -16,9 +16,11 @@
 namespace mlxcomm::cluster {
 
 // INVALID_ARGUMENT: "FILE:LINE:COLUMN: field: what was expected", one line for each
-// mistake. All defaults are filled in. An empty path gives the defaults.
+// mistake; a key file that will not do is one. All defaults are filled in. An empty
+// path gives the defaults.
 absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path);
-// As ReadConfigFile, for a text; `name` stands for the file in messages.
+// As ReadConfigFile, for a text, without a look at other files; `name` stands for the
+// file in messages.
 absl::StatusOr<v1::DaemonConfig> ParseConfig(const std::string& text, const std::string& name);
 
 // 32 bytes from 64 hexadecimal digits. Refuses a file that others can read, saying

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/types/utf8.h"
 
 namespace mlxcomm::cluster {
 
@@ -142,7 +143,7 @@ void Rendezvous::OnNodeLost(const NodeId& node) {
 
 void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& announced) {
   const Claim claim{announced.job(), announced.rank(), announced.size(), announced.pid(),
-                    announced.program().substr(0, kJobBytesMax)};
+                    std::string(Utf8Prefix(announced.program(), kJobBytesMax))};
   Failure failure = CheckClaim(claim);
   if (failure.ok()) failure = Objection(claim, /*local=*/false);
   if (failure.ok() && waiting_remotely_ >= kWaitingMax) {
@@ -220,7 +221,7 @@ void Rendezvous::OnWorldFormedElsewhere(const NodeId& node, const v1::WorldForme
     if (told.node_id().size() != member.node.bytes.size()) return;
     std::copy(told.node_id().begin(), told.node_id().end(), member.node.bytes.begin());
     if (rank == 0 && member.node != node) return;  // Not its decision.
-    member.node_name = told.node_name().substr(0, kJobBytesMax);
+    member.node_name = std::string(Utf8Prefix(told.node_name(), kJobBytesMax));
     member.pid = told.pid();
     if (member.node == self_) {
       any_local = true;

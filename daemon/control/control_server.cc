@@ -1,6 +1,9 @@
 #include "daemon/control/control_server.h"
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,16 +16,38 @@
 #include "mlxcomm/v1/control.grpc.pb.h"
 #include "mlxcomm/v1/diagnostics.grpc.pb.h"
 #include "proto/queue/hello.h"
+#include "proto/types/utf8.h"
 
 namespace mlxcomm::control {
 namespace {
 
+// The client's error holds a kilobyte, and gRPC's trailers, where a message stands
+// twice, hold eight.
+constexpr std::size_t kMessageBytesMax = 1023;
+
+// For those who look at the status alone; our own library reads the details.
+grpc::StatusCode StatusCodeOf(FailureCode code) {
+  switch (code) {
+    case FailureCode::kInvalidArgument: return grpc::StatusCode::INVALID_ARGUMENT;
+    case FailureCode::kDeadlineExceeded: return grpc::StatusCode::DEADLINE_EXCEEDED;
+    case FailureCode::kResourceExhausted: return grpc::StatusCode::RESOURCE_EXHAUSTED;
+    case FailureCode::kCancelled: return grpc::StatusCode::CANCELLED;
+    case FailureCode::kAlreadyExists: return grpc::StatusCode::ALREADY_EXISTS;
+    case FailureCode::kPermissionDenied: return grpc::StatusCode::PERMISSION_DENIED;
+    case FailureCode::kInternal: return grpc::StatusCode::INTERNAL;
+    case FailureCode::kDaemonStopping:
+    case FailureCode::kUnavailable: return grpc::StatusCode::UNAVAILABLE;
+    default: return grpc::StatusCode::FAILED_PRECONDITION;
+  }
+}
+
 grpc::Status Refuse(const Failure& failure) {
+  const std::string message(Utf8Prefix(failure.message, kMessageBytesMax));
   v1::Refusal refusal;
   refusal.set_code(static_cast<std::uint32_t>(failure.code));
   refusal.set_rank(failure.rank);
-  refusal.set_message(failure.message);
-  return {grpc::StatusCode::FAILED_PRECONDITION, failure.message, refusal.SerializeAsString()};
+  refusal.set_message(message);
+  return {StatusCodeOf(failure.code), message, refusal.SerializeAsString()};
 }
 
 // One unary call. Deleted by gRPC; the Answer that the engine holds may outlive the
@@ -34,12 +59,14 @@ class Call : public grpc::ServerUnaryReactor {
 
 class AttachCall final : public Call {
  public:
-  AttachCall(ControlPort& port, intake::SessionId session) : port_(port), session_(session) {}
-  void OnCancel() override { port_.CancelAttach(session_); }
+  AttachCall(ControlPort& port, intake::SessionId session, std::uint64_t number)
+      : port_(port), session_(session), number_(number) {}
+  void OnCancel() override { port_.CancelAttach(session_, number_); }
 
  private:
   ControlPort& port_;
   intake::SessionId session_;
+  std::uint64_t number_;
 };
 
 template <typename Reply>
@@ -88,8 +115,10 @@ class ControlService final : public v1::Control::CallbackService {
                                    v1::AttachReply* reply) override {
     const auto who = Identify(intake_, *context);
     if (!who || who->peer.role != queue::ProcessRole::kClient) return RefuseStranger();
-    auto* const call = new AttachCall(port_, who->session);
-    port_.Attach(*who, *request, std::make_unique<CallAnswer<v1::AttachReply>>(call, reply));
+    const std::uint64_t number = attaches_.fetch_add(1) + 1;
+    auto* const call = new AttachCall(port_, who->session, number);
+    port_.Attach(*who, number, *request,
+                 std::make_unique<CallAnswer<v1::AttachReply>>(call, reply));
     return call;
   }
 
@@ -105,6 +134,7 @@ class ControlService final : public v1::Control::CallbackService {
  private:
   ControlPort& port_;
   const intake::Intake& intake_;
+  std::atomic<std::uint64_t> attaches_{0};
 };
 
 class DiagnosticsService final : public v1::Diagnostics::CallbackService {
@@ -131,13 +161,13 @@ class GrpcControlServer final : public ControlServer {
       : control_(port, intake), diagnostics_(port, intake) {
     constexpr int kThreads = 4;
     constexpr std::size_t kMemoryBytes = 32 * 1024 * 1024;
-    constexpr int kMessageBytesMax = 64 * 1024;
+    constexpr int kRequestBytesMax = 64 * 1024;
     grpc::ResourceQuota quota("mlxcommd control");
     quota.SetMaxThreads(kThreads);
     quota.Resize(kMemoryBytes);
     grpc::ServerBuilder builder;
     builder.SetResourceQuota(quota);
-    builder.SetMaxReceiveMessageSize(kMessageBytesMax);
+    builder.SetMaxReceiveMessageSize(kRequestBytesMax);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 16);
     builder.RegisterService(&control_);
     builder.RegisterService(&diagnostics_);
@@ -146,20 +176,26 @@ class GrpcControlServer final : public ControlServer {
   ~GrpcControlServer() override { Shutdown(0); }
 
   void Adopt(platform::FileDescriptor connection) override {
-    grpc::AddInsecureChannelFromFd(server_.get(), connection.Release());
+    const std::lock_guard lock(mutex_);
+    if (!ended_) grpc::AddInsecureChannelFromFd(server_.get(), connection.Release());
   }
   void Shutdown(std::uint64_t timeout_ns) override {
-    if (server_ == nullptr) return;
+    {
+      const std::lock_guard lock(mutex_);
+      if (std::exchange(ended_, true)) return;
+    }
     server_->Shutdown(std::chrono::system_clock::now() +
                       std::chrono::microseconds(timeout_ns / 1000));
     server_->Wait();
-    server_.reset();
   }
 
  private:
   ControlService control_;
   DiagnosticsService diagnostics_;
   std::unique_ptr<grpc::Server> server_;
+  // A hello may end while another thread shuts the server down: rare, so a lock.
+  std::mutex mutex_;
+  bool ended_ = false;
 };
 
 }  // namespace

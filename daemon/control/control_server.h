@@ -1,7 +1,7 @@
 // The gRPC server: listens on no port, lives on the connections that intake hands
 // over, and checks on every call that it comes from the session it claims.
 //
-// Owner: Daemon. Thread: Adopt and Shutdown on the engine thread; calls on gRPC's.
+// Owner: Daemon. Thread: Adopt and Shutdown from any, also at once; calls on gRPC's.
 // Memory: bounded by a resource quota.
 #pragma once
 
@@ -17,8 +17,10 @@ class ControlServer {
  public:
   static std::unique_ptr<ControlServer> Create(ControlPort& port, const intake::Intake& intake);
   virtual ~ControlServer() = default;
+  // Serves the connection; once Shutdown has begun it is closed instead.
   virtual void Adopt(platform::FileDescriptor connection) = 0;
-  // Calls still open after timeout_ns are cancelled.
+  // Once. Calls still open after timeout_ns are cancelled; returns when every call has
+  // been answered, so somebody must go on answering. The destructor does it with 0.
   virtual void Shutdown(std::uint64_t timeout_ns) = 0;
 };
 

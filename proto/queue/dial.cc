@@ -1,15 +1,18 @@
 #include "proto/queue/dial.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <thread>
 
 #include "proto/queue/descriptor_passing.h"
 
@@ -25,7 +28,49 @@ Failure Unavailable(const std::string& path, const std::string& why) {
   return {FailureCode::kUnavailable, kNoRank, "no mlxcommd at " + path + ": " + why};
 }
 
-int ConnectUnix(const std::string& path) {
+// When to give up: at the deadline, or when somebody wants it.
+class Patience {
+ public:
+  Patience(std::uint64_t timeout_ns, const std::function<bool()>& interrupted)
+      : deadline_(Clock::now() + std::chrono::nanoseconds(std::min(timeout_ns, kTimeoutMostNs))),
+        interrupted_(interrupted) {}
+  std::uint64_t left_ns() const {
+    const auto left = (deadline_ - Clock::now()).count();
+    return left > 0 ? static_cast<std::uint64_t>(left) : 0;
+  }
+  // With errno: ETIMEDOUT or ECANCELED.
+  bool over() const {
+    if (interrupted_ && interrupted_()) {
+      errno = ECANCELED;
+      return true;
+    }
+    if (left_ns() > 0) return false;
+    errno = ETIMEDOUT;
+    return true;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::uint64_t kTimeoutMostNs = 86'400'000'000'000;
+  Clock::time_point deadline_;
+  const std::function<bool()>& interrupted_;
+};
+
+int OpenSocket() {
+  const int connection = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  if (connection < 0) return -1;
+  ::fcntl(connection, F_SETFD, FD_CLOEXEC);
+  ::fcntl(connection, F_SETFL, O_NONBLOCK);
+#if defined(SO_NOSIGPIPE)
+  const int on = 1;
+  ::setsockopt(connection, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
+#endif
+  return connection;
+}
+
+// Non-blocking, for a daemon that is stopped accepts nobody: its backlog fills up, and
+// a blocking connect would wait for ever. The socket stays non-blocking.
+int ConnectUnix(const std::string& path, const Patience& patience) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
@@ -33,20 +78,55 @@ int ConnectUnix(const std::string& path) {
     return -1;
   }
   path.copy(address.sun_path, path.size());
-  const int connection = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  const int connection = OpenSocket();
   if (connection < 0) return -1;
-  ::fcntl(connection, F_SETFD, FD_CLOEXEC);
-#if defined(SO_NOSIGPIPE)
-  const int on = 1;
-  ::setsockopt(connection, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
-#endif
-  if (::connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-    return connection;
+  constexpr auto kPause = std::chrono::milliseconds(2);
+  for (;;) {
+    const auto* const to = reinterpret_cast<const sockaddr*>(&address);
+    if (::connect(connection, to, sizeof address) == 0 || errno == EISCONN) return connection;
+    const bool transient =
+        errno == EAGAIN || errno == EINTR || errno == EINPROGRESS || errno == EALREADY;
+    if (!transient || patience.over()) break;
+    std::this_thread::sleep_for(kPause);
   }
   const int saved = errno;
   ::close(connection);
   errno = saved;
   return -1;
+}
+
+// Says hello and takes the answer. A daemon with too much to do refuses without
+// reading, so what cannot be sent any more is no reason not to listen.
+bool ExchangeHellos(const ClientHello& hello, const Patience& patience, Dialed& dialed) {
+  if (!SendWithDescriptors(dialed.connection, &hello, sizeof hello, nullptr, 0,
+                           patience.left_ns()) &&
+      errno != EPIPE && errno != ECONNRESET) {
+    return false;
+  }
+  constexpr std::uint64_t kLookUpMs = 50;
+  for (;;) {
+    pollfd waited{dialed.connection, POLLIN, 0};
+    const std::uint64_t left_ms = patience.left_ns() / 1'000'000 + 1;
+    if (::poll(&waited, 1, static_cast<int>(std::min(left_ms, kLookUpMs))) > 0) break;
+    if (patience.over()) return false;
+  }
+  return ReceiveWithDescriptors(dialed.connection, &dialed.hello, sizeof dialed.hello,
+                                dialed.descriptors, kClientDescriptors, &dialed.descriptor_count,
+                                patience.left_ns());
+}
+
+// Somebody may listen where the time was up, and nobody where there was another reason.
+Failure NotReached(const std::string& path, int error, const char* meanwhile) {
+  if (error == ECANCELED) {
+    return {FailureCode::kCancelled, kNoRank,
+            "interrupted while waiting for mlxcommd at " + path};
+  }
+  if (error == ETIMEDOUT) {
+    return {FailureCode::kDeadlineExceeded, kNoRank,
+            "mlxcommd at " + path + " does not answer: see whether it is stopped or overloaded, "
+            "or start it anew"};
+  }
+  return Unavailable(path, meanwhile + std::string(std::strerror(error)));
 }
 
 void CloseAll(Dialed& dialed) {
@@ -79,18 +159,16 @@ std::vector<std::string> SocketCandidates(const std::string& named) {
 }
 
 Failure Dial(const std::string& socket_path, ProcessRole role, std::uint64_t arena_bytes,
-             std::uint64_t timeout_ns, Dialed& dialed) {
+             std::uint64_t timeout_ns, Dialed& dialed, const std::function<bool()>& interrupted) {
   dialed = Dialed{};
-  dialed.connection = ConnectUnix(socket_path);
-  if (dialed.connection < 0) return Unavailable(socket_path, std::strerror(errno));
+  const Patience patience(timeout_ns, interrupted);
+  dialed.connection = ConnectUnix(socket_path, patience);
+  if (dialed.connection < 0) return NotReached(socket_path, errno, "");
   const ClientHello hello{kClientHelloMagic, kHelloVersion, role, arena_bytes, 0};
-  if (!SendWithDescriptors(dialed.connection, &hello, sizeof hello, nullptr, 0, timeout_ns) ||
-      !ReceiveWithDescriptors(dialed.connection, &dialed.hello, sizeof dialed.hello,
-                              dialed.descriptors, kClientDescriptors, &dialed.descriptor_count,
-                              timeout_ns)) {
-    const std::string why = std::strerror(errno);
+  if (!ExchangeHellos(hello, patience, dialed)) {
+    const int error = errno;
     CloseAll(dialed);
-    return Unavailable(socket_path, "it does not answer the hello (" + why + ")");
+    return NotReached(socket_path, error, "it does not answer the hello: ");
   }
   const DaemonHello answer = dialed.hello;
   if (answer.magic != kDaemonHelloMagic) {

@@ -1,10 +1,15 @@
 // A local process's way to its daemon: where the sockets are, and the hello.
 //
+//   nobody listens, or something else ─▶ UNAVAILABLE: look elsewhere, or start one
+//   one listens but does not answer   ─▶ DEADLINE_EXCEEDED: it is there, and must not
+//                                        be gone round
+//
 // Owner: functions; the caller owns the descriptors that come back. Thread: any;
 // blocks up to the given time. Memory: none.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,9 +35,10 @@ struct Dialed {
   int descriptor_count = 0;
 };
 
-// Connects to one socket and says hello. On failure nothing is left open; the
-// failure is UNAVAILABLE where nobody listens, else what the daemon answered.
+// Connects to one socket and says hello. On failure nothing is left open. `interrupted`
+// may be empty, else it is asked about every 50 ms; true gives CANCELLED.
 Failure Dial(const std::string& socket_path, ProcessRole role, std::uint64_t arena_bytes,
-             std::uint64_t timeout_ns, Dialed& dialed);
+             std::uint64_t timeout_ns, Dialed& dialed,
+             const std::function<bool()>& interrupted = {});
 
 }  // namespace mlxcomm::queue

@@ -144,6 +144,28 @@ def test_taken_rank_wrong_size_and_missing_rank_are_refused_with_reasons(cluster
     assert first.finish() == 0 and last.finish() == 0
 
 
+# Why: a rank may give up (Ctrl-C) after its world has formed but before it was told so;
+# its process lives on, and the others must not wait for it.
+# How: node 1 stands still, so that the world cannot become ready in the meantime.
+def test_rank_that_gives_up_while_its_world_forms_is_lost_to_the_others(cluster):
+    c = cluster(2, peer_settings="heartbeat_timeout_ms: 600000")
+    other = c.rank(1, 2, RANK, node=1, arguments=["sum:float32:4"])
+    wait_until(lambda: (c.status(0) or {"jobs": []})["jobs"], "node 0 knows of rank 1")
+    c.daemons[1].signal(signal.SIGSTOP)
+    script = ("import mlxcomm, time\ntry:\n mlxcomm.init(job='job', rank=0, size=2)\n"
+              "except BaseException as e:\n print('gave up', type(e).__name__, flush=True)\n"
+              "time.sleep(3600)\n")
+    quitter = Process([sys.executable, "-c", script], {"MLXCOMM_SOCKET": c.socket(0)})
+    c.ranks.append(quitter)
+    c.daemons[0].wait_for("is formed")
+    quitter.signal(signal.SIGINT)
+    quitter.wait_for("gave up")
+    c.daemons[1].signal(signal.SIGCONT)
+    assert other.finish() == 3
+    assert any("RANK_LOST" in line or "RankLostError" in line for line in other.lines), other.lines
+    assert any("rank 0" in line and "gave up" in line for line in other.lines), other.lines
+
+
 def test_missing_ranks_are_named_when_the_job_does_not_form(cluster):
     c = cluster(1, client_settings="rendezvous_timeout_ms: 60000")
     script = ("import mlxcomm\ntry:\n mlxcomm.init(job='late', rank=1, size=4, timeout=0.2)\n"

@@ -1,6 +1,8 @@
 """mlxcommctl launch: ranks of one job as one program; and what the library shows."""
 
+import os
 import pathlib
+import pty
 import re
 import shutil
 import signal
@@ -50,6 +52,84 @@ def test_program_that_is_not_there_is_said():
     process = launch(1, "no-such-program-anywhere")
     assert process.finish() == 127
     assert any("cannot start no-such-program-anywhere" in line for line in process.lines)
+
+
+# Why: in the background of a terminal, reading stops a process, and nothing says so.
+def test_ranks_have_no_terminal_to_wait_for(tmp_path):
+    master, slave = pty.openpty()
+
+    def take_terminal():
+        os.setsid()
+        os.close(os.open(os.ttyname(slave), os.O_RDWR))
+
+    process = launch(2, "sh", "-c", 'read line || echo "nothing to read"', stdin=slave,
+                     preexec_fn=take_terminal)
+    os.close(slave)
+    try:
+        assert process.finish() == 0
+        assert sorted(process.lines) == ["[0] nothing to read", "[1] nothing to read"]
+    finally:
+        process.end()
+        os.close(master)
+
+
+def test_rank_0_reads_what_is_piped_in():
+    done = subprocess.run(
+        [find_program("mlxcommctl"), "launch", "-n", "2", "--", "sh", "-c", "wc -c"],
+        input="12345", capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert sorted(line.split() for line in done.stdout.splitlines()) == [["[0]", "5"], ["[1]", "0"]]
+
+
+# Why: `launch ... | head` must not leave ranks that train on with nobody to stop them.
+def test_ranks_end_when_nobody_reads_their_output():
+    script = 'echo $$; if [ "$MLX_RANK" = 1 ]; then exec sleep 3600; fi; while :; do echo x; done'
+    child = subprocess.Popen([find_program("mlxcommctl"), "launch", "-n", "2", "--", "sh", "-c",
+                              script], stdout=subprocess.PIPE, text=True)
+    pids = {}
+    for line in child.stdout:
+        rank, word = line.split()
+        if word.isdigit():
+            pids[rank] = int(word)
+        if len(pids) == 2:
+            break
+    child.stdout.close()
+    assert child.wait(timeout=60) == 128 + signal.SIGPIPE
+    for pid in pids.values():
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+# Why: a shell around a program dies of a signal at once; what it started must end too,
+# but gets its time to save what it has.
+def test_what_a_rank_leaves_behind_ends_with_the_job(tmp_path):
+    inner = 'trap "sleep 0.3; touch saved; exit" TERM; echo child; while :; do sleep 0.05; done'
+    script = (f"if [ \"$MLX_RANK\" = 0 ]; then (cd {tmp_path}; {inner}) & wait; fi;"
+              f" until [ -e {tmp_path}/go ]; do sleep 0.05; done; exit 7")
+    process = launch(2, "sh", "-c", script)
+    try:
+        process.wait_for("child")
+        (tmp_path / "go").touch()
+        assert process.finish() == 7
+        assert (tmp_path / "saved").exists()
+    finally:
+        process.end()
+
+
+# Why: whatever a rank has started in the background holds its output open.
+def test_background_of_a_rank_is_not_waited_for():
+    process = launch(1, "sh", "-c", "sleep 3600 & echo $!")
+    assert process.finish() == 0
+    background = int(process.lines[0].split()[1])
+    os.kill(background, signal.SIGKILL)  # It lived on: no failure, so nobody ended it.
+
+
+def test_lines_end_once_and_long_ones_are_shown():
+    process = launch(1, "sh", "-c", r"""printf 'a\r'; sleep 0.2; printf '\nb\n\n'; printf '1%%\r2%%\r';
+                                       head -c 200000 /dev/zero | tr '\0' z""")
+    assert process.finish() == 0
+    assert process.lines[:5] == ["[0] a", "[0] b", "[0] ", "[0] 1%", "[0] 2%"]
+    assert "".join(line[4:] for line in process.lines[5:]) == "z" * 200000
 
 
 def test_no_daemon_is_exit_code_3_with_advice():

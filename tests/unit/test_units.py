@@ -1,11 +1,14 @@
-"""The service files work with the daemon as it is."""
+"""The service files work with the daemon as it is, and come and go as they should."""
 
+import os
 import pathlib
 import plistlib
 import shutil
 import subprocess
 
 import pytest
+
+from conftest import PATIENCE, find_program
 
 FOLDER = pathlib.Path(__file__).parents[2] / "systemd-launchd"
 
@@ -30,3 +33,106 @@ def test_systemd_accepts_the_unit(tmp_path):
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "mlxcommd.service" not in done.stderr, done.stderr
+
+
+def files_below(root):
+    return sorted(str(p.relative_to(root)) for p in root.rglob("*") if not p.is_dir())
+
+
+def staged(script, root, *arguments):
+    return subprocess.run([str(FOLDER / script), *arguments], capture_output=True, text=True,
+                          timeout=PATIENCE, env={**os.environ, "DESTDIR": str(root)})
+
+
+def test_install_puts_files_below_another_root_and_uninstall_takes_them_away(tmp_path):
+    configuration = "etc/mlxcommd/mlxcommd.textproto"
+    for _ in range(2):  # Both can be run again.
+        done = staged("install", tmp_path, find_program("mlxcommd"))
+        assert done.returncode == 0, done.stderr
+    files = files_below(tmp_path)
+    service = [f for f in files if f.endswith((".service", ".plist"))]
+    assert len(service) == 1
+    assert set(files) - set(service) == {
+        configuration, "usr/local/bin/mlxcommd", "usr/local/bin/mlxcommctl"}
+    (tmp_path / configuration).write_text('cluster: "mine"\n')
+    assert staged("install", tmp_path, find_program("mlxcommd")).returncode == 0
+    assert (tmp_path / configuration).read_text() == 'cluster: "mine"\n'
+    for _ in range(2):
+        assert staged("uninstall", tmp_path).returncode == 0
+        assert files_below(tmp_path) == [configuration]
+
+
+def test_install_refuses_what_is_no_program(tmp_path):
+    for program in ("/nowhere/mlxcommd", str(tmp_path), str(FOLDER / "README.md")):
+        done = staged("install", tmp_path / "root", program)
+        assert done.returncode == 1 and "expected the program" in done.stderr
+    assert not (tmp_path / "root").exists()
+
+
+# A machine of its own: nothing in it outlives the namespace. Its systemctl does what
+# ours is asked for, with the unit that was installed.
+MACHINE = r"""
+set -eu
+for folder in /etc /usr/local/bin /run /var/lib; do mount -t tmpfs none $folder; done
+[ -e /var/run/. ] || exit 77
+export PATH="$SCRATCH/bin:$PATH"
+say() { printf '== %s\n' "$*"; }
+socket=/var/run/mlxcommd/mlxcommd.sock
+shows() { /usr/local/bin/mlxcommctl status | grep -q 'health: all is well'; }
+await() { n=0; until "$@"; do n=$((n + 1)); [ $n -lt 600 ] || exit 9; sleep 0.05; done; }
+"$FOLDER/install" "$PROGRAM"
+await shows; say serves "$(cat $SCRATCH/pid)"
+"$FOLDER/install" "$PROGRAM"
+await shows; say serves again "$(cat $SCRATCH/pid)"
+echo 'clients { clients_max: 0 }' > /etc/mlxcommd/mlxcommd.textproto
+if "$FOLDER/install" "$PROGRAM"; then exit 10; fi
+shows && say serves on
+"$FOLDER/uninstall"
+[ ! -e $socket ] && say gone
+"$FOLDER/uninstall"
+find /etc /usr/local/bin /var/lib -type f
+"""
+SYSTEMCTL = r"""#!/bin/sh
+echo "systemctl $*"
+stop() {
+  [ -e $SCRATCH/pid ] || return 0
+  kill $(cat $SCRATCH/pid)
+  tail -f /dev/null --pid=$(cat $SCRATCH/pid)
+  rm -f $SCRATCH/pid
+}
+case "$1" in
+  restart) stop; $(sed -n 's/^ExecStart=//p' /etc/systemd/system/$2) 2>> $SCRATCH/log &
+           echo $! > $SCRATCH/pid ;;
+  disable) stop ;;
+esac
+"""
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="mount namespaces")
+def test_service_comes_serves_and_goes_on_a_machine_of_its_own(tmp_path):
+    if subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/usr/local/bin"],
+                      capture_output=True).returncode != 0:
+        pytest.skip("this machine allows no mount namespaces")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "built").mkdir()
+    for name in ("mlxcommd", "mlxcommctl"):
+        shutil.copy(find_program(name), tmp_path / "built" / name)
+    systemctl = tmp_path / "bin/systemctl"
+    systemctl.write_text(SYSTEMCTL)
+    systemctl.chmod(0o755)
+    done = subprocess.run(
+        ["unshare", "-rmp", "--fork", "--kill-child", "--mount-proc", "bash", "-c", MACHINE],
+        capture_output=True, text=True,
+        timeout=3 * PATIENCE, env={**os.environ, "SCRATCH": str(tmp_path), "FOLDER": str(FOLDER),
+                                   "PROGRAM": str(tmp_path / "built/mlxcommd")})
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    said = done.stdout.splitlines()
+    told = [line.split()[1:] for line in said if line.startswith("==")]
+    first, second = told[0].pop(), told[1].pop()
+    assert told == [["serves"], ["serves", "again"], ["serves", "on"], ["gone"]], done.stdout
+    assert first != second  # A newer program would run now.
+    assert "clients_max: expected 1 to 4096" in done.stderr
+    assert said.count("systemctl restart mlxcommd.service") == 2
+    assert said.count("systemctl disable --now mlxcommd.service") == 1
+    kept = [line for line in said if line.startswith("/")]
+    assert kept == ["/etc/mlxcommd/mlxcommd.textproto", "/var/lib/mlxcommd/node-id"]

@@ -2,7 +2,8 @@
 
 The first of these that names a rank counts: MLX's own variables, Open MPI, PMI, Slurm,
 torchrun. Where no job is named it follows from the launcher's variables, so that all
-ranks of one launch say the same.
+ranks of one launch say the same. mlx.launch gives each rank a file of its own with the
+same content, so of files the content counts, not the path.
 """
 
 import hashlib
@@ -19,13 +20,16 @@ class Place(NamedTuple):
 
 # (rank, size, variables that are the same on all ranks of one launch and on no other)
 _LAUNCHERS = (
-    ("MLX_RANK", "MLX_WORLD_SIZE", ("MLX_HOSTFILE", "MLX_JACCL_COORDINATOR")),
+    ("MLX_RANK", "MLX_WORLD_SIZE",
+     ("MLX_HOSTFILE", "MLX_JACCL_COORDINATOR", "MLX_IBV_DEVICES", "NCCL_HOST_IP", "NCCL_PORT")),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
      ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri")),
-    ("PMI_RANK", "PMI_SIZE", ("PMI_JOBID", "PMI_ID_MAP", "HYDI_CONTROL_FD")),
+    ("PMI_RANK", "PMI_SIZE", ("PMI_JOBID",)),
     ("SLURM_PROCID", "SLURM_NTASKS", ("SLURM_JOB_ID", "SLURM_STEP_ID")),
     ("RANK", "WORLD_SIZE", ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT")),
 )
+# Files with one entry for each rank, by the variable that names them.
+_RANK_FILES = ("MLX_HOSTFILE", "MLX_IBV_DEVICES")
 
 
 def _number(environment, name):
@@ -39,22 +43,38 @@ def _number(environment, name):
     return value
 
 
-def _hostfile_size(path):
-    """How many ranks an MLX hostfile (a JSON list, or an object with `hosts`) names."""
+def _entries(environment, name):
+    """The entries of a rank file: a JSON list, or an object with `hosts`.
+
+    An empty file stands for one rank: mlx.launch writes that for a single host.
+    """
+    path = environment[name]
     try:
         with open(path, encoding="utf-8") as file:
-            hosts = json.load(file)
+            text = file.read()
+        hosts = json.loads(text) if text.strip() else [None]
     except (OSError, ValueError) as error:
-        raise ValueError(f"MLX_HOSTFILE={path!r}: {error}") from None
+        raise ValueError(f"{name}={path!r}: {error}") from None
     if isinstance(hosts, dict):
         hosts = hosts.get("hosts")
     if not isinstance(hosts, list) or not hosts:
-        raise ValueError(f"MLX_HOSTFILE={path!r}: expected a list with one entry for each rank")
-    return len(hosts)
+        raise ValueError(f"{name}={path!r}: expected a list with one entry for each rank")
+    return hosts
+
+
+def _size_of_files(environment):
+    for name in _RANK_FILES:
+        if name in environment:
+            return len(_entries(environment, name))
+    return None
 
 
 def _job_of(environment, names):
-    given = [f"{name}={environment[name]}" for name in names if name in environment]
+    given = [
+        f"{name}={json.dumps(_entries(environment, name))}" if name in _RANK_FILES
+        else f"{name}={environment[name]}"
+        for name in names if name in environment
+    ]
     if not given:
         return "default"
     return "job-" + hashlib.sha256("\n".join(given).encode()).hexdigest()[:16]
@@ -79,9 +99,9 @@ def find_place(
         names = launch_names
         if size_name in environment:
             found_size = _number(environment, size_name)
-        elif rank_name == "MLX_RANK" and "MLX_HOSTFILE" in environment:
-            found_size = _hostfile_size(environment["MLX_HOSTFILE"])
-        elif size is None:
+        elif rank_name == "MLX_RANK":
+            found_size = _size_of_files(environment)
+        if found_size is None and size is None:
             raise ValueError(f"{rank_name} is set but {size_name} is not: set both")
         break
     rank = found_rank if rank is None else rank
@@ -89,7 +109,8 @@ def find_place(
     if rank is None and size is None:
         rank, size = 0, 1
     if rank is None or size is None:
-        raise ValueError("rank and size: expected both or neither")
+        raise ValueError(
+            f"rank and size: expected both or neither, got rank={rank} and size={size}")
     if size < 1 or not 0 <= rank < size:
         raise ValueError(f"rank {rank} of size {size}: expected 0 <= rank < size")
     job = job or environment.get("MLXCOMM_JOB") or _job_of(environment, names)

@@ -18,6 +18,7 @@ class Error(RuntimeError):
 
 
 def _error(name, code, doc):
+    # __module__: pickle looks there for it.
     return type(name, (Error,), {"code": code, "__doc__": doc, "__module__": __name__})
 
 

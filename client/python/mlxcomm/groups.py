@@ -1,6 +1,8 @@
 """Joining a job, and what can be asked of its group."""
 
 import atexit
+import math
+import os
 from typing import Dict, Optional
 
 import mlx.core as mx
@@ -9,8 +11,11 @@ from . import _mlxcomm
 from .environment import find_place
 from .errors import CancelledError, make_error
 
-# A process has one place in a job, so asking again gives the same group.
+# A process has one place in a job, so asking again gives the same group. The process is
+# part of the key, for a forked child must not use its parent's.
 _worlds: Dict[tuple, mx.distributed.Group] = {}
+# After these the daemon can be joined again, once it is back.
+_DAEMON_GONE = ("DAEMON_LOST", "DAEMON_STOPPING")
 
 
 def init(
@@ -40,21 +45,26 @@ def init(
         mlxcomm.Error: the subclass says what went wrong, its text what to do.
     """
     place = find_place(job, rank, size)
+    if timeout is not None and not 0 < timeout < math.inf:
+        raise ValueError(f"timeout: expected seconds, more than 0, got {timeout}")
+    if arena_bytes is not None and arena_bytes <= 0:
+        raise ValueError(f"arena_bytes: expected more than 0, got {arena_bytes}")
+    key = (os.getpid(), place)
     if place.size == 1:
-        return _worlds.setdefault(place, _mlxcomm.alone())
-    world = _worlds.get(place)
-    if world is not None and _mlxcomm.failure(world)[1] != "DAEMON_LOST":
+        return _worlds.setdefault(key, _mlxcomm.alone())
+    world = _worlds.get(key)
+    if world is not None and _mlxcomm.failure(world)[1] not in _DAEMON_GONE:
         return world
-    _worlds.pop(place, None)
+    _worlds.pop(key, None)
     world, failure = _mlxcomm.join(
         place.job, place.rank, place.size, socket or "",
-        0 if timeout is None else max(1, int(timeout * 1e9)), arena_bytes or 0)
+        0 if timeout is None else min(max(1, int(timeout * 1e9)), 2**63), arena_bytes or 0)
     if failure is not None:
         error = make_error(failure)
         if isinstance(error, CancelledError):
             raise KeyboardInterrupt
         raise error
-    _worlds[place] = world
+    _worlds[key] = world
     return world
 
 
@@ -70,8 +80,21 @@ def check(group: mx.distributed.Group) -> None:
 
 
 def barrier(group: Optional[mx.distributed.Group] = None) -> None:
-    """Returns when every rank of the group has called it (at once, not lazily)."""
-    _mlxcomm.barrier(init() if group is None else group)
+    """Returns when every rank of the group has called it (at once, not lazily).
+
+    Raises:
+        ValueError: the group is one of MLX's own backends, of more than one rank.
+        mlxcomm.Error: as `check` would.
+    """
+    group = init() if group is None else group
+    if group.size() == 1:
+        return
+    if not is_ours(group):
+        raise ValueError("barrier: expected a group of mlxcomm.init(), got one of MLX's own; "
+                         "for that one, evaluate an all_sum")
+    error = make_error(_mlxcomm.barrier(group))
+    if error is not None:
+        raise error
 
 
 def is_ours(group: mx.distributed.Group) -> bool:

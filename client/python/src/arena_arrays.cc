@@ -42,24 +42,19 @@ ArenaRange ArenaRange::Allocate(const std::shared_ptr<Connected>& owner, std::ui
   return ArenaRange(owner, range);
 }
 
-mlx::core::allocator::Data ArenaRange::Release(std::uint64_t bytes) && {
+mlx::core::allocator::Data ArenaRange::AsData(std::shared_ptr<ArenaRange> range,
+                                              std::uint64_t bytes) {
   namespace allocator = mlx::core::allocator;
-  void* const range = std::exchange(range_, nullptr);
-  const std::shared_ptr<Connected> owner = std::move(owner_);
 #if defined(__APPLE__)
   const auto page = static_cast<std::uint64_t>(::getpagesize());
   const std::uint64_t whole = (bytes + page - 1) / page * page;
-  allocator::Buffer buffer = allocator::make_buffer(range, whole);
-  return allocator::Data(buffer, [owner, range](allocator::Buffer held) {
-    allocator::release(held);
-    mlxcomm_buffer_free(owner->connection, range);
-  });
+  allocator::Buffer buffer = allocator::make_buffer(range->range_, whole);
+  return allocator::Data(buffer,
+                         [range](allocator::Buffer held) { allocator::release(held); });
 #else
-  auto* const size = reinterpret_cast<std::size_t*>(static_cast<std::byte*>(range) + kHeaderBytes) - 1;
+  auto* const size = reinterpret_cast<std::size_t*>(range->data()) - 1;
   *size = bytes;
-  return allocator::Data(allocator::Buffer(size), [owner, range](allocator::Buffer) {
-    mlxcomm_buffer_free(owner->connection, range);
-  });
+  return allocator::Data(allocator::Buffer(size), [range](allocator::Buffer) {});
 #endif
 }
 

@@ -24,7 +24,7 @@ struct Connected {
   mlxcomm_connection* connection;
 };
 
-// A range of the arena that frees itself unless it was given to an array.
+// A range of the arena that frees itself.
 class ArenaRange {
  public:
   ArenaRange() = default;
@@ -35,8 +35,8 @@ class ArenaRange {
 
   // Where elements begin; on Linux MLX keeps a buffer's size in front of them.
   std::byte* data() const;
-  // MLX's view of it; the range is the array's from then on.
-  mlx::core::allocator::Data Release(std::uint64_t bytes) &&;
+  // MLX's view of the range; it holds the range until the last array has gone.
+  static mlx::core::allocator::Data AsData(std::shared_ptr<ArenaRange> range, std::uint64_t bytes);
 
   // Room for `bytes` of elements; throws mlxcomm::Error when the arena is full.
   static ArenaRange Allocate(const std::shared_ptr<Connected>& owner, std::uint64_t bytes);

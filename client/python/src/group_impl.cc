@@ -50,19 +50,23 @@ mlxcomm_data_type TypeOf(const mx::array& value, const char* operation) {
                            " is not offered; all_sum, all_gather, send and recv are");
 }
 
-// A latched failure is thrown before anything is scheduled.
-void CheckWorking(mlxcomm_group* group) {
+// Before anything is scheduled: a latched failure is thrown, and a Ctrl-C of before, which
+// Python has taken, is not meant for this operation. (Later it may be: the task must not
+// forget one that came while it stood in the stream's queue.)
+void BeginOperation(mlxcomm_group* group) {
+  ForgetInterrupt();
   mlxcomm_error error;
   Check(mlxcomm_group_failure(group, &error), error);
 }
 
 // The output's memory in the arena. When that is full the evaluation raises
-// RESOURCE_EXHAUSTED with the figures.
-std::byte* PlaceOutput(mx::array& output, const std::shared_ptr<Connected>& connected) {
-  ArenaRange range = ArenaRange::Allocate(connected, output.nbytes());
-  std::byte* const data = range.data();
-  output.set_data(std::move(range).Release(output.nbytes()));
-  return data;
+// RESOURCE_EXHAUSTED with the figures. The task holds it too: an evaluation that raises
+// drops its arrays while tasks of theirs are under way.
+std::shared_ptr<ArenaRange> PlaceOutput(mx::array& output,
+                                        const std::shared_ptr<Connected>& connected) {
+  auto range = std::make_shared<ArenaRange>(ArenaRange::Allocate(connected, output.nbytes()));
+  output.set_data(ArenaRange::AsData(range, output.nbytes()));
+  return range;
 }
 
 // The input as the daemon can read it, for the time of one operation.
@@ -94,7 +98,6 @@ using Start = std::function<mlxcomm_code(mlxcomm_group*, const void*, std::uint6
 void RunOperation(const std::shared_ptr<JoinedGroup>& joined, const void* input,
                   std::uint64_t input_bytes, const Start& start) {
   GetCounters().operations.fetch_add(1, std::memory_order_relaxed);
-  ForgetInterrupt();  // A Ctrl-C of long ago is not meant for this operation.
   const ArenaInput arena_input(joined->connected, input, input_bytes);
   mlxcomm_error error;
   std::uint64_t ticket = 0;
@@ -113,19 +116,19 @@ mx::Stream DaemonGroup::communication_stream(mx::StreamOrDevice s) {
   return mx::to_stream(s, mx::Device::cpu);
 }
 
-void DaemonGroup::Barrier() {
-  mlxcomm_error error;
+mlxcomm_code DaemonGroup::Barrier(mlxcomm_error& error) {
+  ForgetInterrupt();
   std::uint64_t ticket = 0;
-  Check(mlxcomm_barrier(joined_->group, 0, &ticket, &error), error);
-  Check(mlxcomm_wait(joined_->group, ticket, &error), error);
+  const mlxcomm_code code = mlxcomm_barrier(joined_->group, 0, &ticket, &error);
+  return code == MLXCOMM_OK ? mlxcomm_wait(joined_->group, ticket, &error) : code;
 }
 
 void DaemonGroup::all_sum(const array& input, array& output, Stream stream) {
-  CheckWorking(handle());
+  BeginOperation(handle());
   const mlxcomm_data_type type = TypeOf(input, "all_sum");
   auto& encoder = mx::cpu::get_command_encoder(stream);
   encoder.add_temporary(input);  // It may share the buffer that the output had.
-  std::byte* const out = PlaceOutput(output, joined_->connected);
+  const std::shared_ptr<ArenaRange> out = PlaceOutput(output, joined_->connected);
   encoder.set_input_array(input);
   encoder.set_output_array(output);
   encoder.dispatch([joined = joined_, in = input.data<void>(), out, count = input.size(),
@@ -133,18 +136,18 @@ void DaemonGroup::all_sum(const array& input, array& output, Stream stream) {
     RunOperation(joined, in, bytes,
                  [&](mlxcomm_group* group, const void* data, std::uint64_t* ticket,
                      mlxcomm_error* error) {
-                   return mlxcomm_all_reduce(group, data, out, count, type, MLXCOMM_SUM, 0, ticket,
+                   return mlxcomm_all_reduce(group, data, out->data(), count, type, MLXCOMM_SUM, 0, ticket,
                                              error);
                  });
   });
 }
 
 void DaemonGroup::all_gather(const array& input, array& output, Stream stream) {
-  CheckWorking(handle());
+  BeginOperation(handle());
   const mlxcomm_data_type type = TypeOf(input, "all_gather");
   auto& encoder = mx::cpu::get_command_encoder(stream);
   encoder.add_temporary(input);
-  std::byte* const out = PlaceOutput(output, joined_->connected);
+  const std::shared_ptr<ArenaRange> out = PlaceOutput(output, joined_->connected);
   encoder.set_input_array(input);
   encoder.set_output_array(output);
   encoder.dispatch([joined = joined_, in = input.data<void>(), out, count = input.size(),
@@ -152,13 +155,13 @@ void DaemonGroup::all_gather(const array& input, array& output, Stream stream) {
     RunOperation(joined, in, bytes,
                  [&](mlxcomm_group* group, const void* data, std::uint64_t* ticket,
                      mlxcomm_error* error) {
-                   return mlxcomm_all_gather(group, data, out, count, type, 0, ticket, error);
+                   return mlxcomm_all_gather(group, data, out->data(), count, type, 0, ticket, error);
                  });
   });
 }
 
 void DaemonGroup::send(const array& input, int destination, Stream stream) {
-  CheckWorking(handle());
+  BeginOperation(handle());
   const mlxcomm_data_type type = TypeOf(input, "send");
   auto& encoder = mx::cpu::get_command_encoder(stream);
   encoder.set_input_array(input);
@@ -175,16 +178,16 @@ void DaemonGroup::send(const array& input, int destination, Stream stream) {
 }
 
 void DaemonGroup::recv(array& output, int source, Stream stream) {
-  CheckWorking(handle());
+  BeginOperation(handle());
   const mlxcomm_data_type type = TypeOf(output, "recv");
   auto& encoder = mx::cpu::get_command_encoder(stream);
-  std::byte* const out = PlaceOutput(output, joined_->connected);
+  const std::shared_ptr<ArenaRange> out = PlaceOutput(output, joined_->connected);
   encoder.set_output_array(output);
   encoder.dispatch([joined = joined_, out, count = output.size(), type, source] {
     RunOperation(joined, nullptr, 0,
                  [&](mlxcomm_group* group, const void*, std::uint64_t* ticket,
                      mlxcomm_error* error) {
-                   return mlxcomm_recv(group, out, count, type, static_cast<std::uint32_t>(source),
+                   return mlxcomm_recv(group, out->data(), count, type, static_cast<std::uint32_t>(source),
                                        0, 0, ticket, error);
                  });
   });

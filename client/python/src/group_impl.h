@@ -49,7 +49,8 @@ class DaemonGroup final : public mlx::core::distributed::detail::GroupImpl {
   explicit DaemonGroup(std::shared_ptr<JoinedGroup> joined) : joined_(std::move(joined)) {}
   mlxcomm_group* handle() const { return joined_->group; }
   const std::string& job() const { return joined_->job; }
-  void Barrier();
+  // Blocks.
+  mlxcomm_code Barrier(mlxcomm_error& error);
 
   Stream communication_stream(mlx::core::StreamOrDevice s) override;
   int rank() override { return static_cast<int>(mlxcomm_rank(joined_->group)); }

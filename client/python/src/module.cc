@@ -77,9 +77,13 @@ NB_MODULE(_mlxcomm, m) {
   });
   m.def("barrier", [](const Group& group) {
     DaemonGroup* const ours = OursOrNull(group);
-    if (ours == nullptr) return;
-    nb::gil_scoped_release unlocked;
-    ours->Barrier();
+    mlxcomm_error error{};
+    mlxcomm_code code = MLXCOMM_OK;
+    if (ours != nullptr) {
+      nb::gil_scoped_release unlocked;
+      code = ours->Barrier(error);
+    }
+    return Describe(code, error);
   });
   m.def("forget_interrupt", &mlxcomm::python::ForgetInterrupt);
   m.def("counters", [] {

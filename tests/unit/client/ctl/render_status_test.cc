@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 #include <google/protobuf/text_format.h>
 
 namespace mlxcomm::ctl {
@@ -44,6 +47,83 @@ TEST(RenderStatusTest, HealthNamesWhatIsWrongAndWhatToDo) {
   link.set_state("grace");
   EXPECT_NE(RenderStatus(status, false).find("health: link a to b is grace: is mlxcommd running"),
             std::string::npos);
+}
+
+TEST(RenderStatusTest, HealthTellsWhomAJobHasLongWaitedFor) {
+  v1::StatusReply status;
+  v1::JobStatus& job = *status.add_jobs();
+  job.set_name("train");
+  job.set_state("running");
+  v1::RankStatus& rank = *job.add_ranks();
+  rank.set_rank(1);
+  rank.set_node("b");
+  rank.set_pid(77);
+  v1::WaitStatus& wait = *job.add_waits();
+  for (const std::uint32_t number : {0, 2, 3, 4, 5, 7, 8}) wait.add_waiting(number);
+  wait.add_awaited(1);
+  wait.set_operation("barrier, operation 5");
+  wait.set_age_ms(9'999);
+  EXPECT_NE(RenderStatus(status, false).find("health: all is well"), std::string::npos);
+  wait.set_age_ms(61'000);
+  const std::string text = RenderStatus(status, false);
+  EXPECT_NE(text.find("ranks 0, 2-5, 7, 8 wait for rank 1 in barrier"), std::string::npos) << text;
+  EXPECT_NE(text.find("health: job train has waited for rank 1 for 1 min 1 s: look at pid 77 on b"),
+            std::string::npos) << text;
+  rank.set_operation(wait.operation());  // It has come: a large transfer only.
+  EXPECT_NE(RenderStatus(status, false).find("health: all is well"), std::string::npos);
+}
+
+TEST(RenderStatusTest, SaysOnceThatALinkIsLost) {
+  v1::StatusReply status;
+  v1::LinkStatus& link = *status.add_nodes()->add_links();
+  status.mutable_nodes(0)->set_answered(true);
+  link.set_peer("b");
+  link.set_state("lost");
+  link.set_detail("lost: its daemon ended");
+  EXPECT_NE(RenderStatus(status, false).find("    to b  lost  its daemon ended\n"),
+            std::string::npos);
+}
+
+// Why: jobs and programs are named by other users and other nodes; an escape sequence in
+// a name must not steer the terminal of whoever looks, nor forge a line.
+TEST(RenderStatusTest, ShowsNoControlCharacterOfAName) {
+  const std::string evil = "e\x1b[2J\n\x7f\u009b";
+  v1::StatusReply status;
+  status.set_cluster(evil);
+  v1::NodeStatus& node = *status.add_nodes();
+  node.set_answered(true);
+  v1::LinkStatus& link = *node.add_links();
+  v1::RailStatus& rail = *link.add_rails();
+  v1::JobStatus& job = *status.add_jobs();
+  v1::RankStatus& rank = *job.add_ranks();
+  v1::WaitStatus& wait = *job.add_waits();
+  wait.set_operation(evil);
+  node.set_name(evil);
+  node.set_version(evil);
+  link.set_peer(evil);
+  link.set_state(evil);
+  link.set_detail(evil);
+  rail.set_transport(evil);
+  rail.set_local_address(evil);
+  rail.set_remote_address(evil);
+  rail.set_state(evil);
+  node.set_state(evil);
+  job.set_name(evil);
+  job.set_state("failed");
+  job.set_detail(evil);
+  rank.set_node(evil);
+  rank.set_program(evil);
+  rank.set_operation(evil);
+  const std::string text = RenderStatus(status, /*colours=*/false);
+  EXPECT_EQ(text.find_first_of("\x1b\x7f"), std::string::npos);
+  EXPECT_EQ(text.find("\u009b"), std::string::npos);
+  EXPECT_NE(text.find("e?[2J???"), std::string::npos);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 9);  // One for each thing shown.
+}
+
+TEST(RenderStatusTest, KeepsLettersOfEveryScript) {
+  EXPECT_EQ(Shown("caf\u00e9 \u20ac \U0001F600"), "caf\u00e9 \u20ac \U0001F600");
+  EXPECT_EQ(Shown("\xc2"), "\xc2");
 }
 
 }  // namespace

@@ -39,11 +39,47 @@ TEST(ArenaAllocatorTest, ReusesTheRangeThatWasFreedLast) {
 TEST(ArenaAllocatorTest, KeepsAFreedRangeWhileAnOperationUsesIt) {
   ArenaAllocator arena(nullptr, 4 * kPage, kPage);
   const auto range = *arena.Allocate(4 * kPage);
-  arena.Pin(range + 100);
+  ASSERT_TRUE(arena.Pin(range + 100, 1));
   EXPECT_TRUE(arena.Free(range));
   EXPECT_FALSE(arena.Allocate(kPage).has_value());
   arena.Unpin(range + 100);
   EXPECT_TRUE(arena.Allocate(kPage).has_value());
+}
+
+// Why: what was freed is warm, what was never used is cold, and the two do not merge.
+// An arena of which nothing is used must still give all of itself in one piece.
+TEST(ArenaAllocatorTest, JoinsWarmAndColdNeighboursForWhatFitsIntoNeither) {
+  ArenaAllocator arena(nullptr, 8 * kPage, kPage);
+  const auto small = *arena.Allocate(3 * kPage);
+  EXPECT_TRUE(arena.Free(small));
+  EXPECT_EQ(arena.largest_free_bytes(), 8 * kPage);
+  const auto most = arena.Allocate(7 * kPage);
+  ASSERT_TRUE(most.has_value());
+  EXPECT_EQ(arena.largest_free_bytes(), kPage);
+  const auto rest = arena.Allocate(kPage);
+  ASSERT_TRUE(rest.has_value());
+  EXPECT_NE(*rest, *most);
+  EXPECT_TRUE(arena.Free(*most));
+  EXPECT_TRUE(arena.Free(*rest));
+  EXPECT_TRUE(arena.Allocate(8 * kPage).has_value());
+}
+
+// Why: a pin that hits another range, or none, would protect the wrong memory, and its
+// unpin would take the protection of somebody else away.
+TEST(ArenaAllocatorTest, PinsOnlyWhatLiesInOneRangeThatIsAllocated) {
+  ArenaAllocator arena(nullptr, 8 * kPage, kPage);
+  EXPECT_FALSE(arena.Pin(0, 1));
+  const auto a = *arena.Allocate(kPage);
+  const auto b = *arena.Allocate(kPage);
+  ASSERT_EQ(b, a + kPage);
+  EXPECT_FALSE(arena.Pin(a, 2 * kPage));  // Two buffers, of which it would hold one.
+  EXPECT_FALSE(arena.Pin(b + 10, kPage));
+  EXPECT_FALSE(arena.Pin(8 * kPage, 0));
+  ASSERT_TRUE(arena.Pin(a, kPage));
+  EXPECT_TRUE(arena.Free(a));
+  EXPECT_FALSE(arena.Pin(a, kPage));  // The caller has given it up.
+  arena.Unpin(a);
+  EXPECT_FALSE(arena.Pin(a, kPage));
 }
 
 // Against a model: ranges never overlap, and all space comes back.

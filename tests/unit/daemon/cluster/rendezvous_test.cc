@@ -187,5 +187,21 @@ TEST(ConfigFileTest, FillsDefaultsAndTellsEveryMistakeWithItsLine) {
                              HasSubstr("f:5:2: heartbeat_interval_ms")));
 }
 
+// Why: names are shown in status; one that is cut inside a letter would make the whole
+// reply unreadable. Three bytes a letter, so that the bound falls inside one.
+TEST(RendezvousTest, CutsAPeersWordsBetweenLetters) {
+  Cluster cluster(1);
+  std::string long_name;
+  for (int i = 0; i < 100; ++i) long_name += "\u20ac";
+  v1::RankAnnounced announced;
+  announced.set_job("job");
+  announced.set_size(2);
+  announced.set_program(long_name);
+  cluster.nodes[0]->rendezvous.OnRankAnnounced(Id(2), announced);
+  const auto waiting = cluster.nodes[0]->rendezvous.AllWaiting();
+  ASSERT_EQ(waiting.size(), 1u);
+  EXPECT_EQ(waiting[0].claim.program, long_name.substr(0, 198));
+}
+
 }  // namespace
 }  // namespace mlxcomm::cluster

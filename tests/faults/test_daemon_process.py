@@ -1,0 +1,118 @@
+"""The daemon as a process: what its signals do, and where its log goes."""
+
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+import sys
+
+from conftest import PATIENCE, Process, find_program, wait_until
+
+RANK = pathlib.Path(__file__).with_name("rank.py")
+
+
+def write_config(folder, extra=""):
+    path = folder / "daemon.textproto"
+    path.write_text(f'state_directory: "{folder}/state" socket_path: "{folder}/d.sock"\n{extra}\n')
+    return path
+
+
+def test_log_moved_aside_is_reopened_at_sighup(tmp_path):
+    log = tmp_path / "daemon.log"
+    daemon = Process([find_program("mlxcommd"), "--config",
+                      str(write_config(tmp_path, f'log {{ file: "{log}" }}'))])
+    try:
+        wait_until(lambda: log.exists() and "is ready" in log.read_text(), "it is ready")
+        log.rename(tmp_path / "old.log")
+        daemon.signal(signal.SIGHUP)
+        wait_until(lambda: log.exists() and "log reopened" in log.read_text(), "a new log is there")
+        daemon.signal(signal.SIGTERM)
+        assert daemon.finish() == 0
+        assert "stopped" in log.read_text()
+        assert "stopped" not in (tmp_path / "old.log").read_text()
+    finally:
+        daemon.end()
+
+
+def test_sighup_without_a_log_file_ends_nothing(tmp_path):
+    daemon = Process([find_program("mlxcommd"), "--config", str(write_config(tmp_path))],
+                     start_new_session=True)
+    try:
+        daemon.wait_for("is ready")
+        daemon.signal(signal.SIGHUP)
+        daemon.wait_for("no log file to reopen")
+        daemon.signal(signal.SIGTERM)
+        assert daemon.finish() == 0
+    finally:
+        daemon.end()
+
+
+def start_in_terminal(folder, *prefix):
+    """The daemon in a session and terminal of its own, standard error in a file."""
+    log = open(folder / "stderr", "wb")
+    master, slave = pty.openpty()
+
+    def take_terminal():
+        os.setsid()
+        os.close(os.open(os.ttyname(slave), os.O_RDWR))  # The first one opened becomes ours.
+
+    child = subprocess.Popen(
+        [*prefix, find_program("mlxcommd"), "--config", str(write_config(folder))],
+        stdin=slave, stdout=log, stderr=log, preexec_fn=take_terminal)
+    os.close(slave)
+    log.close()
+    wait_until(lambda: b"is ready" in (folder / "stderr").read_bytes(), "it is ready")
+    return child, master
+
+
+# Why: a daemon that outlives its terminal keeps socket and ports, and nobody sees it.
+def test_daemon_ends_cleanly_with_its_terminal(tmp_path):
+    child, terminal = start_in_terminal(tmp_path)
+    try:
+        child.send_signal(signal.SIGHUP)  # The terminal is still there: no reason to end.
+        wait_until(lambda: b"no log file" in (tmp_path / "stderr").read_bytes(), "it heard that")
+        os.close(terminal)
+        assert child.wait(timeout=PATIENCE) == 0
+        assert b"stopped" in (tmp_path / "stderr").read_bytes()
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_nohup_lets_it_outlive_its_terminal(tmp_path):
+    child, terminal = start_in_terminal(tmp_path, "nohup")
+    try:
+        os.close(terminal)
+        wait_until(lambda: b"no log file" in (tmp_path / "stderr").read_bytes(), "it heard that")
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(timeout=PATIENCE) == 0
+    finally:
+        child.kill()
+        child.wait()
+
+
+# Why: the last client's end asks a private daemon to stop; asked while it stops already,
+# it must not take that for a second, impatient SIGTERM.
+def test_private_daemon_drains_to_its_end_when_its_last_client_leaves_meanwhile(tmp_path):
+    path = str(tmp_path / "private.sock")
+    daemon = Process([find_program("mlxcommd"), "--private", "--socket", path])
+    ranks = []
+    try:
+        daemon.wait_for("is ready")
+        for number in range(2):
+            ranks.append(Process(
+                [sys.executable, "-u", str(RANK), "wait"],
+                {"MLX_RANK": str(number), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "draining",
+                 "MLXCOMM_SOCKET": path}))
+        for rank in ranks:
+            rank.wait_for("waiting")
+        daemon.signal(signal.SIGTERM)
+        daemon.wait_for("stopping")
+        for rank in ranks:
+            rank.signal(signal.SIGKILL)
+        daemon.wait_for("stopped")
+        assert daemon.finish() == 0
+    finally:
+        for process in [daemon, *ranks]:
+            process.end()

@@ -1,0 +1,188 @@
+"""The ends of things with stock MLX: of processes, of operations that were interrupted, of
+arenas, of daemons. Nobody waits for what will not come, and what is left works."""
+
+import os
+import pathlib
+import signal
+import sys
+
+import pytest
+
+from conftest import Process, wait_until
+
+RANK = pathlib.Path(__file__).parents[1] / "faults" / "rank.py"
+
+
+def python(cluster, rank, text, *arguments):
+    process = Process(
+        [sys.executable, "-u", "-c", text, *map(str, arguments)],
+        {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
+         "MLXCOMM_SOCKET": cluster.socket(0)})
+    cluster.ranks.append(process)
+    return process
+
+
+def an_operation_is_in_flight(cluster):
+    status = cluster.status()
+    return status and any(r["operation"] for job in status["jobs"] for r in job["ranks"])
+
+
+# Why: the Ctrl-C that a program has taken must not be taken again by a later operation.
+def test_ctrl_c_of_before_does_not_cancel_a_barrier(cluster):
+    c = cluster(1)
+    text = (
+        "import os, signal, time, mlxcomm\n"
+        "w = mlxcomm.init()\n"
+        "try:\n"
+        " os.kill(os.getpid(), signal.SIGINT)\n"
+        " time.sleep(60)\n"
+        "except KeyboardInterrupt:\n"
+        " print('taken')\n"
+        "mlxcomm.barrier(w)\n"
+        "print('together')\n")
+    first = python(c, 0, text)
+    second = python(c, 1, "import sys, mlxcomm\nw = mlxcomm.init()\n"
+                          "import os\nwhile not os.path.exists(sys.argv[1]): pass\n"
+                          "mlxcomm.barrier(w)\n", c.folder / "go")
+    first.wait_for("taken")
+    wait_until(lambda: an_operation_is_in_flight(c), "rank 0 waits in its barrier")
+    (c.folder / "go").touch()
+    first.wait_for("together")
+    assert [first.finish(), second.finish()] == [0, 0]
+
+
+# Why: an operation that nobody answers ends at its deadline of five minutes; a process that
+# leaves must not wait for that.
+def test_process_leaves_while_an_operation_is_in_flight(cluster):
+    c = cluster(1)
+    c.rank(1, 2, RANK, arguments=["sum:float32:1000", "wait"])
+    leaving = python(
+        c, 0,
+        "import mlxcomm, mlx.core as mx\n"
+        "w = mlxcomm.init()\n"
+        "held = mx.distributed.all_sum(mx.ones(1000), group=w)\n"
+        "mx.eval(held)\n"
+        "mx.async_eval(mx.distributed.all_sum(mx.ones(4), group=w))\n"
+        "print('leaves')\n")
+    leaving.wait_for("leaves")
+    assert leaving.finish() == 0, leaving.lines
+    wait_until(lambda: not c.status()["jobs"] or
+               any(job["state"] == "failed" for job in c.status()["jobs"]) or
+               all(len(job["ranks"]) < 2 for job in c.status()["jobs"]), "the daemon has seen it")
+
+
+# Why: gRPC's threads are not in the child; joining there would never end.
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_forked_child_is_refused_and_its_parent_goes_on(cluster):
+    c = cluster(1)
+    text = (
+        "import os, mlxcomm, mlx.core as mx\n"
+        "w = mlxcomm.init()\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        " try:\n"
+        "  mlxcomm.init()\n"
+        " except mlxcomm.InvalidArgumentError as error:\n"
+        "  print('refused', 'spawn' in str(error))\n"
+        " raise SystemExit(5)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5\n"
+        "print(mx.distributed.all_sum(mx.ones(2), group=w).tolist())\n")
+    ranks = [python(c, rank, text) for rank in (0, 1)]
+    for rank in ranks:
+        assert rank.finish() == 0, rank.lines
+        assert rank.lines == ["refused True", "[2.0, 2.0]"]
+
+
+def test_full_arena_raises_with_the_figures_and_the_group_works_on(cluster):
+    c = cluster(1)
+    text = (
+        "import mlxcomm, mlx.core as mx\n"
+        "w = mlxcomm.init(arena_bytes=64 << 20)\n"
+        "for _ in range(3):\n"
+        " many = [mx.distributed.all_sum(mx.ones((1 << 20,)) * i, group=w) for i in range(40)]\n"
+        " try:\n"
+        "  mx.eval(many)\n"
+        "  print('fits')\n"
+        " except RuntimeError as error:\n"
+        "  print('full', 'RESOURCE_EXHAUSTED' in str(error), '67108864' in str(error))\n"
+        " del many\n"
+        "mlxcomm.check(w)\n"
+        "print(mx.distributed.all_sum(mx.ones((4 << 20,)), group=w)[0].item())\n")
+    ranks = [python(c, rank, text) for rank in (0, 1)]
+    for rank in ranks:
+        assert rank.finish() == 0, rank.lines
+        assert rank.lines == ["full True True"] * 3 + ["2.0"]
+
+
+def test_barrier_raises_the_failure_as_its_class(cluster):
+    c = cluster(1)
+    text = (
+        "import mlxcomm\n"
+        "w = mlxcomm.init()\n"
+        "try:\n"
+        " mlxcomm.barrier(w)\n"
+        "except mlxcomm.RankLostError as error:\n"
+        " print('lost', error.rank)\n")
+    first = python(c, 0, text)
+    second = c.rank(1, 2, RANK, arguments=["wait"])
+    second.wait_for("waiting")
+    wait_until(lambda: an_operation_is_in_flight(c), "rank 0 waits in its barrier")
+    second.signal(signal.SIGKILL)
+    first.wait_for("lost 1")
+    assert first.finish() == 0
+
+
+# Why: after DAEMON_STOPPING, as after DAEMON_LOST, a new daemon can be joined by the same
+# process; init() kept giving it the failed group.
+def test_init_joins_anew_after_the_daemon_has_stopped(cluster):
+    c = cluster(1, top_settings="drain_timeout_ms: 1")
+    text = (
+        "import mlxcomm, mlx.core as mx\n"
+        "w = mlxcomm.init()\n"
+        "print('joined')\n"
+        "try:\n"
+        " while True: mx.eval(mx.distributed.all_sum(mx.ones(10), group=w))\n"
+        "except RuntimeError as error:\n"
+        " print('ended', error)\n"
+        "input()\n"
+        "print(mx.distributed.all_sum(mx.ones(2), group=mlxcomm.init()).tolist())\n")
+    ranks = []
+    for rank in (0, 1):
+        read, write = os.pipe()
+        ranks.append((Process(
+            [sys.executable, "-u", "-c", text],
+            {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
+             "MLXCOMM_SOCKET": c.socket(0)}, stdin=read), write))
+        os.close(read)
+        c.ranks.append(ranks[-1][0])
+    for process, _ in ranks:
+        process.wait_for("joined")
+    c.daemons[0].signal(signal.SIGTERM)
+    for process, _ in ranks:
+        process.wait_for("ended")
+    c.daemons[0].child.wait()
+    c.start_daemon(0)
+    c.wait_linked()
+    for process, write in ranks:
+        os.write(write, b"\n")
+        os.close(write)
+    for process, _ in ranks:
+        process.wait_for("[2.0, 2.0]")
+        assert process.finish() == 0
+
+
+def test_ranks_of_mlx_launch_meet(tmp_path):
+    script = tmp_path / "stock.py"
+    script.write_text("import mlx.core as mx\nw = mx.distributed.init()\n"
+                      "print('sum', w.size(), mx.distributed.all_sum(mx.ones(2)).tolist())\n")
+    environment = {k: "" for k in os.environ if k.startswith("MLXCOMM")}
+    environment.update(XDG_RUNTIME_DIR=str(tmp_path), TMPDIR=str(tmp_path))
+    process = Process(
+        [sys.executable, "-c",
+         "import sys; from mlx._distributed_utils.launch import main; sys.exit(main())",
+         "-n", "2", "--", sys.executable, "-m", "mlxcomm", str(script)], environment)
+    try:
+        assert process.finish() == 0, process.lines
+        assert sum("sum 2 [2.0, 2.0]" in line for line in process.lines) == 2, process.lines
+    finally:
+        process.end()

@@ -1,0 +1,388 @@
+// One session from the client's side, through the C interface: the daemon is moved by hand
+// (fake_daemon.h), and gRPC is left out (fake_attach_module.cc).
+#include "client/lib/connection.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/lib/mlxcomm.h"
+#include "tests/unit/client/lib/fake_daemon.h"
+
+namespace mlxcomm::client {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+mlxcomm_code Connect(const FakeDaemon& daemon, mlxcomm_connection*& connection,
+                     mlxcomm_error& error, std::atomic<bool>* interrupt = nullptr) {
+  const std::string path = daemon.socket_path();
+  mlxcomm_connect_options options;
+  mlxcomm_connect_options_init(&options);
+  options.socket_path = path.c_str();
+  options.interrupted_context = interrupt;
+  if (interrupt != nullptr) {
+    options.interrupted = [](void* flag) {
+      return static_cast<std::atomic<bool>*>(flag)->load() ? 1 : 0;
+    };
+  }
+  return mlxcomm_connect(&options, &connection, &error);
+}
+
+// Rank 0 of 2, joined.
+class ConnectionTest : public testing::Test {
+ protected:
+  ConnectionTest() {
+    daemon.Welcome();
+    EXPECT_EQ(Connect(daemon, connection, error, &interrupt), MLXCOMM_OK) << error.message;
+    daemon.Connected();
+    EXPECT_EQ(mlxcomm_join(connection, "job", 0, 2, 0, &group, &error), MLXCOMM_OK)
+        << error.message;
+  }
+  ~ConnectionTest() override {
+    mlxcomm_group_close(group);
+    mlxcomm_disconnect(connection);
+  }
+  float* Allocate(std::uint64_t bytes) {
+    void* buffer = nullptr;
+    EXPECT_EQ(mlxcomm_buffer_allocate(connection, bytes, &buffer, &error), MLXCOMM_OK)
+        << error.message;
+    return static_cast<float*>(buffer);
+  }
+  mlxcomm_code Reduce(float* buffer, std::uint64_t count, std::uint64_t& ticket) {
+    return mlxcomm_all_reduce(group, buffer, buffer, count, MLXCOMM_FLOAT32, MLXCOMM_SUM, 0,
+                              &ticket, &error);
+  }
+  std::uint64_t Barrier() {
+    std::uint64_t ticket = 0;
+    EXPECT_EQ(mlxcomm_barrier(group, 0, &ticket, &error), MLXCOMM_OK) << error.message;
+    return ticket;
+  }
+  mlxcomm_code Wait(std::uint64_t ticket) { return mlxcomm_wait(group, ticket, &error); }
+
+  FakeDaemon daemon;
+  std::atomic<bool> interrupt{false};
+  mlxcomm_connection* connection = nullptr;
+  mlxcomm_group* group = nullptr;
+  mlxcomm_error error{};
+};
+
+// --- the hello ------------------------------------------------------------------------
+
+TEST(ConnectTest, PassesARefusalOn) {
+  FakeDaemon daemon;
+  daemon.Answer([&](int connection) {
+    queue::DaemonHello hello = daemon.MakeHello();
+    hello.failure_code = FailureCode::kPermissionDenied;
+    std::string("it does not serve user 7").copy(hello.message, sizeof hello.message);
+    EXPECT_TRUE(queue::SendWithDescriptors(connection, &hello, sizeof hello, nullptr, 0,
+                                           FakeDaemon::kPatienceNs));
+  });
+  mlxcomm_connection* connection = nullptr;
+  mlxcomm_error error{};
+  EXPECT_EQ(Connect(daemon, connection, error), MLXCOMM_PERMISSION_DENIED);
+  EXPECT_EQ(connection, nullptr);
+  EXPECT_THAT(error.message, AllOf(HasSubstr(daemon.socket_path()), HasSubstr("user 7")));
+}
+
+TEST(ConnectTest, SaysWhenTheHelloIsCutInTheMiddle) {
+  FakeDaemon daemon;
+  daemon.Answer([&](int connection) {
+    const queue::DaemonHello hello = daemon.MakeHello();
+    EXPECT_TRUE(queue::SendWithDescriptors(connection, &hello, sizeof hello / 2, nullptr, 0,
+                                           FakeDaemon::kPatienceNs));
+  });
+  mlxcomm_connection* connection = nullptr;
+  mlxcomm_error error{};
+  EXPECT_EQ(Connect(daemon, connection, error), MLXCOMM_UNAVAILABLE);
+  EXPECT_THAT(error.message, AllOf(HasSubstr("does not answer the hello"),
+                                   HasSubstr("name no socket to get a private one")));
+}
+
+TEST(ConnectTest, RefusesAQueueOfAnotherLayout) {
+  FakeDaemon daemon;
+  daemon.header().version = 99;
+  daemon.Welcome();
+  mlxcomm_connection* connection = nullptr;
+  mlxcomm_error error{};
+  EXPECT_EQ(Connect(daemon, connection, error), MLXCOMM_UNAVAILABLE);
+  EXPECT_THAT(error.message, HasSubstr("install the same release of both"));
+}
+
+// Why: mlxcomm.h says that connecting asks `interrupted` too; a daemon that is stopped
+// would keep the user for ten seconds.
+TEST(ConnectTest, IsCancelledWhileTheDaemonIsSilent) {
+  FakeDaemon daemon;
+  std::atomic<bool> over{false};
+  daemon.Answer([&](int) {
+    while (!over.load()) std::this_thread::yield();
+  });
+  std::atomic<bool> interrupt{true};
+  mlxcomm_connection* connection = nullptr;
+  mlxcomm_error error{};
+  EXPECT_EQ(Connect(daemon, connection, error, &interrupt), MLXCOMM_CANCELLED);
+  over = true;
+}
+
+TEST(ConnectTest, RefusesWhatIsNoJob) {
+  FakeDaemon daemon;
+  daemon.Welcome();
+  mlxcomm_connection* connection = nullptr;
+  mlxcomm_group* group = nullptr;
+  mlxcomm_error error{};
+  ASSERT_EQ(Connect(daemon, connection, error), MLXCOMM_OK) << error.message;
+  EXPECT_EQ(mlxcomm_join(connection, "\xff", 0, 2, 0, &group, &error), MLXCOMM_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("UTF-8"));
+  EXPECT_EQ(mlxcomm_join(connection, "refused", 0, 2, 0, &group, &error),
+            MLXCOMM_ALREADY_EXISTS);
+  EXPECT_EQ(error.rank, 1);
+  EXPECT_EQ(mlxcomm_join(connection, "job", 0, 2, 0, &group, &error), MLXCOMM_OK);
+  mlxcomm_group* second = nullptr;
+  EXPECT_EQ(mlxcomm_join(connection, "job", 1, 2, 0, &second, &error), MLXCOMM_INVALID_ARGUMENT);
+  mlxcomm_group_close(group);
+  mlxcomm_disconnect(connection);
+}
+
+// --- the ends of operations -----------------------------------------------------------
+
+TEST_F(ConnectionTest, SubmitsWhatWasAskedForAndHearsOfItsEnd) {
+  float* const buffer = Allocate(64);
+  std::uint64_t ticket = 0;
+  ASSERT_EQ(Reduce(buffer, 16, ticket), MLXCOMM_OK) << error.message;
+  const queue::SubmissionEntry entry = daemon.Take();
+  EXPECT_EQ(entry.ticket, ticket);
+  EXPECT_EQ(entry.group, 7u);
+  EXPECT_EQ(entry.count, 16u);
+  EXPECT_EQ(entry.kind, OperationKind::kAllReduce);
+  daemon.Complete(ticket);
+  EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message;
+  EXPECT_EQ(Wait(ticket), MLXCOMM_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("each is waited for once"));
+}
+
+TEST_F(ConnectionTest, LatchesTheFailureOfTheGroup) {
+  const std::uint64_t ticket = Barrier();
+  daemon.Complete(ticket, MLXCOMM_MISMATCH, "rank 1 called send", 1, /*group_failed=*/true);
+  EXPECT_EQ(Wait(ticket), MLXCOMM_MISMATCH);
+  EXPECT_EQ(error.rank, 1);
+  EXPECT_STREQ(error.message, "rank 1 called send");
+  std::uint64_t another = 0;
+  EXPECT_EQ(mlxcomm_barrier(group, 0, &another, &error), MLXCOMM_MISMATCH);
+  EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_MISMATCH);
+  EXPECT_STREQ(error.message, "rank 1 called send");
+}
+
+TEST_F(ConnectionTest, KeepsTheGroupAfterAFailureOfOneOperation) {
+  const std::uint64_t ticket = Barrier();
+  daemon.Complete(ticket, MLXCOMM_INVALID_ARGUMENT, "no");
+  EXPECT_EQ(Wait(ticket), MLXCOMM_INVALID_ARGUMENT);
+  EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_OK);
+}
+
+// Why: messages hold names of jobs and programs, and are cut to fit; Python would raise
+// an error of its own for a text that is not UTF-8.
+TEST_F(ConnectionTest, GivesMessagesInUtf8WhateverTheyHold) {
+  std::uint64_t ticket = Barrier();
+  daemon.Complete(ticket, MLXCOMM_INTERNAL, "a\xff\xc3\xa9z\xc3");
+  EXPECT_EQ(Wait(ticket), MLXCOMM_INTERNAL);
+  EXPECT_STREQ(error.message, "a?\xc3\xa9z?");
+}
+
+TEST_F(ConnectionTest, TakesACodeThatNobodyKnowsForAnInternalError) {
+  const std::uint64_t ticket = Barrier();
+  daemon.Complete(ticket, 200);
+  EXPECT_EQ(Wait(ticket), MLXCOMM_INTERNAL);
+}
+
+TEST_F(ConnectionTest, RefusesMoreOperationsThanCompletionsHaveSlots) {
+  std::vector<std::uint64_t> tickets;
+  for (std::uint32_t i = 0; i < Connection::kInFlightMax; ++i) tickets.push_back(Barrier());
+  std::uint64_t surplus = 0;
+  EXPECT_EQ(mlxcomm_barrier(group, 0, &surplus, &error), MLXCOMM_RESOURCE_EXHAUSTED);
+  EXPECT_THAT(error.message, HasSubstr("1023"));
+  for (const std::uint64_t ticket : tickets) daemon.Complete(daemon.Take().ticket == ticket ? ticket : 0);
+  for (const std::uint64_t ticket : tickets) EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message;
+  daemon.Complete(Barrier());
+}
+
+// --- waiting --------------------------------------------------------------------------
+
+TEST_F(ConnectionTest, WakesUpFromSleep) {
+  const std::uint64_t ticket = Barrier();
+  std::thread waiter([&] { EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message; });
+  while (!daemon.client_sleeps()) std::this_thread::yield();
+  daemon.Complete(ticket);
+  waiter.join();
+}
+
+// Why: one thread reads the completions of all; what is not its own it must hand on.
+// How: the last that was submitted ends first.
+TEST_F(ConnectionTest, HandsEachOfSeveralThreadsItsOwn) {
+  constexpr int kThreads = 8;
+  constexpr int kRounds = 50;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<std::uint64_t> tickets;
+    std::vector<std::thread> waiters;
+    for (int i = 0; i < kThreads; ++i) tickets.push_back(Barrier());
+    for (int i = 0; i < kThreads; ++i) {
+      waiters.emplace_back([this, ticket = tickets[static_cast<std::size_t>(i)]] {
+        mlxcomm_error own{};
+        EXPECT_EQ(mlxcomm_wait(group, ticket, &own), MLXCOMM_RESOURCE_EXHAUSTED);
+        EXPECT_EQ(own.message, "of " + std::to_string(ticket));
+      });
+    }
+    for (auto ticket = tickets.rbegin(); ticket != tickets.rend(); ++ticket) {
+      daemon.Complete(*ticket, MLXCOMM_RESOURCE_EXHAUSTED, "of " + std::to_string(*ticket));
+    }
+    for (std::thread& waiter : waiters) waiter.join();
+    for (int i = 0; i < kThreads; ++i) daemon.Take();
+  }
+}
+
+TEST_F(ConnectionTest, IsCancelledAndHoldsTheBuffersUntilTheOperationEnds) {
+  float* const buffer = Allocate(FakeDaemon::kArenaBytes);
+  std::uint64_t ticket = 0;
+  ASSERT_EQ(Reduce(buffer, 16, ticket), MLXCOMM_OK) << error.message;
+  interrupt = true;
+  EXPECT_EQ(Wait(ticket), MLXCOMM_CANCELLED);
+  interrupt = false;
+  EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_CANCELLED);
+  mlxcomm_buffer_free(connection, buffer);
+  void* next = nullptr;
+  EXPECT_EQ(mlxcomm_buffer_allocate(connection, 1, &next, &error), MLXCOMM_RESOURCE_EXHAUSTED);
+}
+
+// --- a daemon that dies ---------------------------------------------------------------
+
+TEST_F(ConnectionTest, TellsOfTheDaemonsDeathAtOnce) {
+  const std::uint64_t done = Barrier();
+  const std::uint64_t open = Barrier();
+  std::thread waiter([&] {
+    mlxcomm_error own{};
+    EXPECT_EQ(mlxcomm_wait(group, open, &own), MLXCOMM_DAEMON_LOST);
+    EXPECT_THAT(own.message, HasSubstr("connect anew"));
+  });
+  while (!daemon.client_sleeps()) std::this_thread::yield();
+  daemon.Complete(done);
+  daemon.Die();
+  waiter.join();
+  EXPECT_EQ(Wait(done), MLXCOMM_OK) << "what had ended before has ended well";
+  std::uint64_t ticket = 0;
+  EXPECT_EQ(mlxcomm_barrier(group, 0, &ticket, &error), MLXCOMM_DAEMON_LOST);
+}
+
+// Why: a daemon that gave up a session, or was stopped and goes on, may be writing to the
+// arena still; handed out anew, the memory would change under its new owner.
+TEST_F(ConnectionTest, ReusesNoBufferThatALostDaemonMayWriteTo) {
+  float* const buffer = Allocate(FakeDaemon::kArenaBytes);
+  buffer[0] = 3;
+  std::uint64_t ticket = 0;
+  ASSERT_EQ(Reduce(buffer, 16, ticket), MLXCOMM_OK) << error.message;
+  daemon.Die();
+  EXPECT_EQ(Wait(ticket), MLXCOMM_DAEMON_LOST);
+  EXPECT_EQ(buffer[0], 3);
+  mlxcomm_buffer_free(connection, buffer);
+  void* next = nullptr;
+  EXPECT_EQ(mlxcomm_buffer_allocate(connection, 1, &next, &error), MLXCOMM_RESOURCE_EXHAUSTED);
+}
+
+TEST_F(ConnectionTest, TakesImpossiblePositionsForALostDaemon) {
+  const std::uint64_t ticket = Barrier();
+  daemon.header().completions.written = 1 << 20;
+  EXPECT_EQ(Wait(ticket), MLXCOMM_DAEMON_LOST);
+  EXPECT_THAT(error.message, HasSubstr("corrupt"));
+}
+
+// --- buffers --------------------------------------------------------------------------
+
+// Why: an operation without bytes has offset 0, which may be somebody's. Were it pinned,
+// or only unpinned, the buffer there would be reused while the daemon writes to it.
+TEST_F(ConnectionTest, HoldsABufferAlthoughAnEmptyOperationEndsMeanwhile) {
+  std::uint64_t empty = 0;
+  ASSERT_EQ(Reduce(nullptr, 0, empty), MLXCOMM_OK) << error.message;
+  float* const buffer = Allocate(64);
+  std::uint64_t ticket = 0;
+  ASSERT_EQ(Reduce(buffer, 16, ticket), MLXCOMM_OK) << error.message;
+  ASSERT_EQ(daemon.Take().ticket, empty);
+  ASSERT_EQ(daemon.Take().output_offset, 0u);
+  daemon.Complete(empty);
+  EXPECT_EQ(Wait(empty), MLXCOMM_OK) << error.message;
+  mlxcomm_buffer_free(connection, buffer);
+  EXPECT_NE(Allocate(64), buffer);
+  daemon.Complete(ticket);
+  EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message;
+  EXPECT_EQ(Allocate(64), buffer);
+}
+
+TEST_F(ConnectionTest, RefusesMemoryThatIsNoBuffer) {
+  float* const a = Allocate(4096);
+  float* const b = Allocate(4096);
+  std::uint64_t ticket = 0;
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  EXPECT_EQ(Reduce(std::min(a, b), page / sizeof(float) + 1, ticket), MLXCOMM_INVALID_ARGUMENT);
+  mlxcomm_buffer_free(connection, a);
+  EXPECT_EQ(Reduce(a, 1, ticket), MLXCOMM_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("has not been freed"));
+  float outside = 0;
+  EXPECT_EQ(Reduce(&outside, 1, ticket), MLXCOMM_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("arena"));
+  EXPECT_EQ(Reduce(b, 1, ticket), MLXCOMM_OK) << error.message;
+  daemon.Complete(ticket);
+}
+
+TEST_F(ConnectionTest, SaysHowFullTheArenaIs) {
+  Allocate(FakeDaemon::kArenaBytes / 2);
+  void* buffer = nullptr;
+  EXPECT_EQ(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &buffer, &error),
+            MLXCOMM_RESOURCE_EXHAUSTED);
+  EXPECT_THAT(error.message, AllOf(HasSubstr("524288 are used"), HasSubstr("arena_bytes")));
+}
+
+TEST_F(ConnectionTest, FillsTheErrorOfASuccessInAGroupOfOne) {
+  mlxcomm_group_close(group);
+  group = nullptr;
+  ASSERT_EQ(mlxcomm_join(connection, "alone", 0, 1, 0, &group, &error), MLXCOMM_OK);
+  float* const buffer = Allocate(64);
+  error.code = MLXCOMM_INTERNAL;
+  std::uint64_t ticket = 0;
+  EXPECT_EQ(Reduce(buffer, 16, ticket), MLXCOMM_OK);
+  EXPECT_EQ(error.code, MLXCOMM_OK);
+  EXPECT_EQ(Wait(ticket), MLXCOMM_OK);
+}
+
+// --- fork -----------------------------------------------------------------------------
+
+// Why: a child has the parent's memory but none of gRPC's threads: it would wait for ever,
+// or break the parent's queue.
+TEST_F(ConnectionTest, RefusesEveryCallOfAForkedChild) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::uint64_t ticket = 0;
+    void* buffer = nullptr;
+    mlxcomm_connection* another = nullptr;
+    const bool refused =
+        mlxcomm_barrier(group, 0, &ticket, &error) == MLXCOMM_INVALID_ARGUMENT &&
+        mlxcomm_buffer_allocate(connection, 64, &buffer, &error) == MLXCOMM_INVALID_ARGUMENT &&
+        Connect(daemon, another, error) == MLXCOMM_INVALID_ARGUMENT;
+    mlxcomm_group_close(group);
+    mlxcomm_disconnect(connection);
+    ::_exit(refused ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  const std::uint64_t ticket = Barrier();
+  daemon.Complete(ticket);
+  EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message;
+}
+
+}  // namespace
+}  // namespace mlxcomm::client

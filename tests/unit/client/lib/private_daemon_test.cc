@@ -1,0 +1,133 @@
+// Starting a private daemon, with scripts in its place: what goes wrong must be said at
+// once, and the daemon must inherit nothing.
+#include "client/lib/private_daemon.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace mlxcomm::client {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr std::uint64_t kPatienceNs = 60'000'000'000;
+// Its arguments are --private --socket PATH; the folder goes with the test.
+constexpr char kUntilTheTestIsOver[] = "while [ -d \"${3%/*}\" ]; do :; done";
+
+class PrivateDaemonTest : public testing::Test {
+ protected:
+  PrivateDaemonTest() {
+    char folder[] = "/tmp/mlxcomm-private-XXXXXX";
+    EXPECT_NE(::mkdtemp(folder), nullptr);
+    folder_ = folder;
+    ::mkdir((folder_ + "/run").c_str(), 0700);
+    SetScript("echo one >&2; echo cannot listen >&2; exit 1");
+  }
+  ~PrivateDaemonTest() override {
+    ::unsetenv("MLXCOMM_DAEMON");
+    std::filesystem::remove_all(folder_);
+  }
+  void SetScript(const std::string& text) {
+    const std::string path = folder_ + "/mlxcommd";
+    std::ofstream(path) << "#!/bin/sh\n" << text << "\n";
+    ::chmod(path.c_str(), 0700);
+    ::setenv("MLXCOMM_DAEMON", path.c_str(), 1);
+  }
+  Failure Start(std::uint64_t timeout_ns = kPatienceNs,
+                const std::function<bool()>& interrupted = {}) const {
+    return StartPrivateDaemon(folder_ + "/run/mlxcommd.sock", timeout_ns, interrupted);
+  }
+
+  std::string folder_;
+};
+
+TEST_F(PrivateDaemonTest, TellsTheEndOfTheLogOfOneThatEndsAtOnce) {
+  const Failure failure = Start();
+  EXPECT_EQ(failure.code, FailureCode::kUnavailable);
+  EXPECT_THAT(failure.message, AllOf(HasSubstr("ended at once"), HasSubstr("one | cannot listen")));
+}
+
+// Why: who ignores SIGCHLD has nobody to wait for; the end was not seen before the time
+// was up.
+TEST_F(PrivateDaemonTest, SeesTheEndAlsoWhereChildrenAreReapedByThemselves) {
+  const auto before = ::signal(SIGCHLD, SIG_IGN);
+  const Failure failure = Start();
+  ::signal(SIGCHLD, before);
+  EXPECT_THAT(failure.message, HasSubstr("ended at once"));
+}
+
+// Why: a launcher that reads a rank's pipe to its end would wait for the daemon's end too.
+TEST_F(PrivateDaemonTest, InheritsNoDescriptor) {
+  SetScript("if (: >&9) 2>/dev/null; then echo inherited >&2; else echo clean >&2; fi; exit 1");
+  const int file = ::open("/dev/null", O_WRONLY);
+  ASSERT_EQ(::dup2(file, 9), 9);
+  const Failure failure = Start();
+  ::close(9);
+  ::close(file);
+  EXPECT_THAT(failure.message, HasSubstr("clean"));
+}
+
+TEST_F(PrivateDaemonTest, InheritsNoSignalMask) {
+  SetScript("kill -TERM $$; echo blocked >&2; exit 1");
+  sigset_t all, before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, &before);
+  const Failure failure = Start();
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  EXPECT_THAT(failure.message, AllOf(HasSubstr("ended at once"), Not(HasSubstr("blocked"))));
+}
+
+TEST_F(PrivateDaemonTest, SaysThatItCannotLock) {
+  ::mkdir((folder_ + "/run/lock").c_str(), 0700);
+  const Failure failure = Start();
+  EXPECT_EQ(failure.code, FailureCode::kUnavailable);
+  EXPECT_THAT(failure.message, AllOf(HasSubstr("cannot open"), HasSubstr("/lock")));
+}
+
+// Why: two daemons on one socket would each have some of the ranks.
+TEST_F(PrivateDaemonTest, StartsNoneWhileAnotherProcessDoes) {
+  const int lock = ::open((folder_ + "/run/lock").c_str(), O_RDWR | O_CREAT, 0600);
+  ASSERT_EQ(::flock(lock, LOCK_EX), 0);
+  const Failure failure = Start(/*timeout_ns=*/20'000'000);
+  EXPECT_EQ(failure.code, FailureCode::kUnavailable);
+  EXPECT_THAT(failure.message, HasSubstr("another process"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/run/mlxcommd.log"));
+  ::close(lock);
+}
+
+TEST_F(PrivateDaemonTest, SaysWhenItIsNotReadyInTime) {
+  SetScript(kUntilTheTestIsOver);
+  const Failure failure = Start(/*timeout_ns=*/20'000'000);
+  EXPECT_EQ(failure.code, FailureCode::kUnavailable);
+  EXPECT_THAT(failure.message, HasSubstr("not ready in time"));
+}
+
+TEST_F(PrivateDaemonTest, IsCancelled) {
+  SetScript(kUntilTheTestIsOver);
+  const Failure failure = Start(kPatienceNs, [] { return true; });
+  EXPECT_EQ(failure.code, FailureCode::kCancelled);
+}
+
+TEST_F(PrivateDaemonTest, RefusesAFolderThatOthersCanWriteTo) {
+  ::chmod((folder_ + "/run").c_str(), 0777);
+  EXPECT_THAT(Start().message, HasSubstr("not a folder of this user alone"));
+}
+
+TEST_F(PrivateDaemonTest, SaysWhatToDoWithoutAPlaceForIt) {
+  const Failure failure = StartPrivateDaemon(folder_ + "/no/such/mlxcommd.sock", kPatienceNs);
+  EXPECT_THAT(failure.message, AllOf(HasSubstr("cannot make"), HasSubstr("XDG_RUNTIME_DIR")));
+}
+
+}  // namespace
+}  // namespace mlxcomm::client

@@ -1,0 +1,151 @@
+"""Rank, size and job as launchers give them. Needs neither MLX nor the extension."""
+
+import importlib.util
+import json
+import pathlib
+
+import pytest
+
+SOURCE = pathlib.Path(__file__).parents[4] / "client/python/mlxcomm/environment.py"
+spec = importlib.util.spec_from_file_location("environment_under_test", SOURCE)
+environment = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(environment)
+find_place = environment.find_place
+
+
+def place(variables, **arguments):
+    return find_place(environment=variables, **arguments)
+
+
+# What each launcher sets for rank 1 of 4, and one variable that another launch would have
+# otherwise (None: it sets nothing that tells launches apart).
+LAUNCHERS = {
+    "mlx.launch --backend nccl": (
+        {"MLX_RANK": "1", "MLX_WORLD_SIZE": "4", "NCCL_HOST_IP": "10.0.0.1", "NCCL_PORT": "12345"},
+        "NCCL_PORT"),
+    "mlxcommctl launch, by hand": ({"MLX_RANK": "1", "MLX_WORLD_SIZE": "4"}, None),
+    "Open MPI 5": (
+        {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4",
+         "PMIX_NAMESPACE": "prterun-host-7@1", "PMIX_RANK": "1"},
+        "PMIX_NAMESPACE"),
+    "Open MPI 4": (
+        {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4",
+         "OMPI_MCA_ess_base_jobid": "3735420929", "PMIX_RANK": "1"},
+        "OMPI_MCA_ess_base_jobid"),
+    "MPICH's Hydra": (
+        {"PMI_RANK": "1", "PMI_SIZE": "4", "PMI_FD": "9", "HYDI_CONTROL_FD": "8"}, None),
+    "PMI with a job": ({"PMI_RANK": "1", "PMI_SIZE": "4", "PMI_JOBID": "77"}, "PMI_JOBID"),
+    "Slurm": (
+        {"SLURM_PROCID": "1", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "88", "SLURM_STEP_ID": "0"},
+        "SLURM_STEP_ID"),
+    "torchrun": (
+        {"RANK": "1", "WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "none",
+         "MASTER_ADDR": "node-a", "MASTER_PORT": "29500", "LOCAL_RANK": "1"},
+        "MASTER_PORT"),
+}
+by_launcher = pytest.mark.parametrize("variables, launch", LAUNCHERS.values(), ids=list(LAUNCHERS))
+
+
+@by_launcher
+def test_launchers_give_rank_and_size(variables, launch):
+    found = place(variables)
+    assert (found.rank, found.size) == (1, 4)
+
+
+@by_launcher
+def test_launches_are_told_apart_where_the_launcher_tells(variables, launch):
+    if launch is None:
+        assert place(variables).job == "default"
+        return
+    other = {**variables, launch: variables[launch] + "9"}
+    assert place(variables).job != place(other).job
+
+
+# Why: a number of a file descriptor may be another one on another host, and then the ranks
+# of one launch would wait for each other in different jobs.
+@by_launcher
+def test_ranks_of_one_launch_say_the_same_job(variables, launch):
+    own_to_a_rank = {"MLX_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PMI_FD",
+                     "HYDI_CONTROL_FD", "SLURM_PROCID", "RANK", "LOCAL_RANK"}
+    other = {name: "2" if name in own_to_a_rank else value for name, value in variables.items()}
+    assert place(variables).job == place(other).job
+    assert place(other).rank == 2
+
+
+def test_alone_without_a_launcher():
+    assert place({}) == ("default", 0, 1)
+
+
+def test_the_first_launcher_that_names_a_rank_counts():
+    both = {**LAUNCHERS["Slurm"][0], "MLX_RANK": "3", "MLX_WORLD_SIZE": "5"}
+    assert place(both)[1:] == (3, 5)
+
+
+def test_arguments_and_the_jobs_own_variable_win():
+    variables = {**LAUNCHERS["Slurm"][0], "MLXCOMM_JOB": "named"}
+    assert place(variables) == ("named", 1, 4)
+    assert place(variables, job="argument", rank=2, size=9) == ("argument", 2, 9)
+    assert place({"MLX_RANK": "1"}, size=2)[1:] == (1, 2)
+
+
+# --- mlx.launch -----------------------------------------------------------------------
+
+
+# Why: mlx.launch writes the hostfile to a new temporary file for each rank. A job that
+# followed from the path was another one on each rank, and nobody ever met.
+@pytest.mark.parametrize("variable", ["MLX_HOSTFILE", "MLX_IBV_DEVICES"])
+def test_ranks_of_mlx_launch_meet_although_each_has_a_file_of_its_own(tmp_path, variable):
+    hosts = [["10.0.0.1:5000"], ["10.0.0.2:5001"], ["10.0.0.3:5002"]]
+    places = []
+    for rank in range(3):
+        file = tmp_path / f"tmp.{rank}"
+        file.write_text(json.dumps(hosts) + "\n")
+        places.append(place({"MLX_RANK": str(rank), variable: str(file)}))
+    assert [(p.rank, p.size) for p in places] == [(0, 3), (1, 3), (2, 3)]
+    assert len({p.job for p in places}) == 1 and places[0].job != "default"
+    other = tmp_path / "other"
+    other.write_text(json.dumps(hosts[::-1]))
+    assert place({"MLX_RANK": "0", variable: str(other)}).job != places[0].job
+
+
+def test_empty_hostfile_is_one_rank(tmp_path):
+    file = tmp_path / "hosts"
+    file.write_text("\n")
+    assert place({"MLX_RANK": "0", "MLX_HOSTFILE": str(file)})[1:] == (0, 1)
+
+
+def test_hostfile_may_be_an_object(tmp_path):
+    file = tmp_path / "hosts"
+    file.write_text('{"hosts": [{"ssh": "a"}, {"ssh": "b"}]}')
+    assert place({"MLX_RANK": "1", "MLX_HOSTFILE": str(file)})[1:] == (1, 2)
+
+
+# --- mistakes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variables, arguments, words", [
+    ({"MLX_RANK": "one", "MLX_WORLD_SIZE": "2"}, {}, ["MLX_RANK='one'", "whole number"]),
+    ({"MLX_RANK": "", "MLX_WORLD_SIZE": "2"}, {}, ["MLX_RANK=''"]),
+    ({"MLX_RANK": "-1", "MLX_WORLD_SIZE": "2"}, {}, ["MLX_RANK='-1'", "not negative"]),
+    ({"MLX_RANK": "0", "MLX_WORLD_SIZE": "2.5"}, {}, ["MLX_WORLD_SIZE='2.5'"]),
+    ({"MLX_RANK": "2", "MLX_WORLD_SIZE": "2"}, {}, ["rank 2 of size 2", "rank < size"]),
+    ({"MLX_RANK": "0", "MLX_WORLD_SIZE": "0"}, {}, ["rank 0 of size 0"]),
+    ({"MLX_RANK": "0"}, {}, ["MLX_RANK is set but MLX_WORLD_SIZE is not"]),
+    ({"RANK": "0"}, {}, ["RANK is set but WORLD_SIZE is not"]),
+    ({"MLX_RANK": "0", "MLX_HOSTFILE": "/no/such/file"}, {}, ["MLX_HOSTFILE='/no/such/file'"]),
+    ({}, {"rank": 1}, ["expected both or neither", "rank=1 and size=None"]),
+    ({}, {"size": 2}, ["expected both or neither", "rank=None and size=2"]),
+    ({}, {"rank": -1, "size": 2}, ["rank -1 of size 2"]),
+])
+def test_mistakes_are_told_by_name(variables, arguments, words):
+    with pytest.raises(ValueError) as raised:
+        place(variables, **arguments)
+    assert all(word in str(raised.value) for word in words), str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "3", "not json", '{"hosts": {}}'])
+def test_hostfile_that_is_none_is_told_by_name(tmp_path, text):
+    file = tmp_path / "hosts"
+    file.write_text(text)
+    with pytest.raises(ValueError, match="MLX_HOSTFILE="):
+        place({"MLX_RANK": "0", "MLX_HOSTFILE": str(file)})

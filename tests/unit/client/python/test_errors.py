@@ -1,0 +1,61 @@
+"""Failures as exceptions. Needs neither MLX nor the extension."""
+
+import importlib.util
+import pathlib
+import pickle
+import re
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[4]
+PACKAGE = ROOT / "client/python/mlxcomm"
+spec = importlib.util.spec_from_file_location("errors_under_test", PACKAGE / "errors.py")
+errors = importlib.util.module_from_spec(spec)
+sys.modules[spec.name] = errors  # For pickle.
+spec.loader.exec_module(errors)
+
+CODES = {
+    name: int(number)
+    for name, number in re.findall(r"MLXCOMM_(\w+) = (\d+),",
+                                   (ROOT / "client/lib/mlxcomm.h").read_text().split(
+                                       "typedef enum mlxcomm_data_type")[0])
+}
+
+
+def test_header_was_read():
+    assert CODES["OK"] == 0 and CODES["RANK_LOST"] == 4 and len(CODES) >= 13
+
+
+@pytest.mark.parametrize("code", sorted(set(CODES) - {"OK"}))
+def test_each_code_of_the_header_is_an_exception(code):
+    error = errors.make_error((CODES[code], code, 3, "what happened"))
+    assert isinstance(error, RuntimeError)
+    assert error.code == code and error.rank == 3
+    assert str(error) == f"{code}: what happened"
+    if code != "INTERNAL":
+        assert type(error) is not errors.Error and type(error).__doc__
+
+
+def test_success_is_none_and_no_rank_is_none():
+    assert errors.make_error((0, "OK", -1, "")) is None
+    assert errors.make_error((5, "DAEMON_LOST", -1, "gone")).rank is None
+
+
+def test_code_that_nobody_knows_is_an_internal_error():
+    error = errors.make_error((99, "FROM_THE_FUTURE", -1, "text"))
+    assert type(error) is errors.Error and "FROM_THE_FUTURE" in str(error)
+
+
+def test_goes_through_pickle():
+    error = errors.make_error((4, "RANK_LOST", 2, "rank 2"))
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error) and again.rank == 2 and str(again) == str(error)
+
+
+# Why: an exception that cannot be named cannot be caught.
+def test_package_exports_each_of_them():
+    exported = (PACKAGE / "__init__.py").read_text().split("__all__")[1]
+    for code in set(CODES) - {"OK"}:
+        name = type(errors.make_error((CODES[code], code, -1, ""))).__name__
+        assert f'"{name}"' in exported, f"{name} is not in mlxcomm.__all__"

@@ -1,0 +1,239 @@
+#include "daemon/cluster/config_file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <google/protobuf/descriptor.h>
+
+namespace mlxcomm::cluster {
+namespace {
+
+using testing::HasSubstr;
+
+std::string MistakeIn(const std::string& text) {
+  const auto config = ParseConfig(text, "f");
+  EXPECT_FALSE(config.ok()) << text;
+  return std::string(config.status().message());
+}
+
+std::string ReadText(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// A folder that goes with the test.
+class ConfigFileTest : public testing::Test {
+ protected:
+  ConfigFileTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "config-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~ConfigFileTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Write(const std::string& name, const std::string& text, mode_t mode = 0600) {
+    const std::string path = folder_ + "/" + name;
+    std::ofstream(path) << text;
+    ::chmod(path.c_str(), mode);
+    return path;
+  }
+
+  std::string folder_;
+  const std::string key_ = std::string(62, 'a') + "0F";
+};
+
+TEST(ParseConfigTest, FillsInDefaults) {
+  const auto config = ParseConfig("", "f");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->cluster(), "default");
+  EXPECT_FALSE(config->node_name().empty());
+  EXPECT_FALSE(config->socket_path().empty());
+  EXPECT_FALSE(config->state_directory().empty());
+}
+
+TEST(ParseConfigTest, TellsThePlaceOfAMistakeInTheText) {
+  EXPECT_THAT(MistakeIn("cluster: \"a\"\nspeed: 1\n"), HasSubstr("f:2:"));
+  EXPECT_THAT(MistakeIn("cluster: \"a\"\nspeed: 1\n"), HasSubstr("speed"));
+  EXPECT_THAT(MistakeIn("drain_timeout_ms: \"long\"\n"), HasSubstr("f:1:19: "));
+  EXPECT_THAT(MistakeIn("\nlog { level: LOUD }\n"), HasSubstr("f:2:"));  // The place after it.
+  EXPECT_THAT(MistakeIn("clients {\n"), HasSubstr("f:2:1: "));
+}
+
+TEST(ParseConfigTest, TellsThePlaceAndTheBoundsOfAValue) {
+  EXPECT_EQ(MistakeIn("\nclients {\n  clients_max: 5000\n}\n"),
+            "f:3:3: clients_max: expected 1 to 4096, got 5000");
+  EXPECT_EQ(MistakeIn("drain_timeout_ms: 3600001"),
+            "f:1:1: drain_timeout_ms: expected 0 to 3600000, got 3600001");
+  EXPECT_EQ(MistakeIn("peers { heartbeat_interval_ms: 2000 heartbeat_timeout_ms: 2000 }"),
+            "f:1:37: heartbeat_timeout_ms: expected 2001 to 600000, got 2000");
+}
+
+TEST(ParseConfigTest, TellsAllMistakesAtOnce) {
+  EXPECT_EQ(MistakeIn("clients { clients_max: 0\n hello_timeout_ms: 1 }"),
+            "f:1:11: clients_max: expected 1 to 4096, got 0\n"
+            "f:2:2: hello_timeout_ms: expected 10 to 60000, got 1");
+}
+
+TEST(ParseConfigTest, TakesNamesThatAreText) {
+  EXPECT_TRUE(ParseConfig("node_name: \"caf\\303\\251\"", "f").ok());
+  EXPECT_TRUE(ParseConfig("cluster: \"" + std::string(63, 'c') + "\"", "f").ok());
+  for (const std::string& bad : {std::string(), std::string(64, 'c'), std::string("a\\nb"),
+                                std::string("\\033[31m"), std::string("\\303")}) {
+    EXPECT_THAT(MistakeIn("\nnode_name: \"" + bad + "\""), HasSubstr("f:2:1: node_name: expected"));
+    EXPECT_THAT(MistakeIn("\ncluster: \"" + bad + "\""), HasSubstr("f:2:1: cluster: expected"));
+  }
+}
+
+TEST(ParseConfigTest, TakesAddressesWithPorts) {
+  const std::string key = "key_file: \"k\" ";
+  for (const char* const good : {"127.0.0.1:0", "127.0.0.1:7470", "[::1]:7470", "[fe80::1%en2]:1"}) {
+    EXPECT_TRUE(ParseConfig("peers { " + key + "listen: \"" + good + "\" }", "f").ok()) << good;
+  }
+  EXPECT_TRUE(ParseConfig("peers { " + key + "connect: \"mac-b.local:7470\" }", "f").ok());
+  for (const char* const bad : {"", "host", ":1", "host:", "host:x", "host:65536", "host:-1",
+                                "fe80::1:7470", "[]:1", "host: 1", "a b:1", "\\033[31m:1",
+                                "\\377:1", "[::1 ]:1"}) {
+    EXPECT_THAT(MistakeIn("peers { " + key + "\nconnect: \"a:1\"\nconnect: \"" + bad + "\" }"),
+                HasSubstr("f:3:1: connect: expected"))
+        << bad;
+  }
+  for (const char* const bad : {"localhost:1", "1.2.3:1", "[1.2.3.4.5]:1", "127.0.0.1", "[x::1]:1"}) {
+    EXPECT_THAT(MistakeIn("peers { " + key + "listen: \"" + bad + "\" }"),
+                HasSubstr("listen: expected"))
+        << bad;
+  }
+  EXPECT_THAT(MistakeIn("peers { " + key + "connect: \"a:0\" }"), HasSubstr("port 1 to 65535"));
+}
+
+TEST(ParseConfigTest, NeedsAKeyAsSoonAsThereArePeers) {
+  EXPECT_THAT(MistakeIn("peers {\n  listen: \"127.0.0.1:1\"\n}"), HasSubstr("f:2:3: key_file"));
+}
+
+// Why: whoever starts from the annotated file must find every field in it, each with
+// the value that it has anyway.
+TEST(ParseConfigTest, AnnotatedFileShowsEveryFieldAtItsDefault) {
+  const std::string text = ReadText(MLXCOMM_CONFIG_FOLDER "/mlxcommd.textproto");
+  const auto config = ParseConfig(text, "mlxcommd.textproto");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const google::protobuf::Message& all = *config;
+  std::vector<const google::protobuf::Message*> messages = {&all, &config->peers(),
+                                                            &config->clients(), &config->log()};
+  for (const auto* const message : messages) {
+    const auto* const type = message->GetDescriptor();
+    for (int i = 0; i < type->field_count(); ++i) {
+      const auto* const field = type->field(i);
+      EXPECT_THAT(text, HasSubstr(field->name())) << type->name();
+      if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_UINT32) continue;
+      EXPECT_EQ(message->GetReflection()->GetUInt32(*message, field),
+                field->default_value_uint32())
+          << field->name();
+    }
+  }
+}
+
+TEST(ParseConfigTest, ExamplesAreFine) {
+  int count = 0;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(MLXCOMM_CONFIG_FOLDER "/examples")) {
+    if (entry.path().extension() != ".textproto") continue;
+    ++count;
+    const auto config = ParseConfig(ReadText(entry.path()), entry.path().filename().string());
+    EXPECT_TRUE(config.ok()) << config.status();
+  }
+  EXPECT_GE(count, 2);
+}
+
+TEST_F(ConfigFileTest, ReadsAFileAndItsKey) {
+  const std::string key = Write("key", key_ + "\n");
+  const std::string path =
+      Write("c", "peers { listen: \"127.0.0.1:0\" key_file: \"" + key + "\" }", 0644);
+  EXPECT_TRUE(ReadConfigFile(path).ok()) << ReadConfigFile(path).status();
+  ::chmod(key.c_str(), 0640);
+  EXPECT_EQ(std::string(ReadConfigFile(path).status().message()),
+            path + ":1:31: key_file " + key + ": others may read or write it; mend it with: chmod 600 " +
+                key);
+}
+
+TEST_F(ConfigFileTest, RefusesWhatIsNoFile) {
+  const auto mistake = [](const std::string& path) {
+    return std::string(ReadConfigFile(path).status().message());
+  };
+  EXPECT_THAT(mistake(folder_), HasSubstr("expected a configuration file"));
+  EXPECT_THAT(mistake(folder_ + "/nowhere"), HasSubstr("No such file"));
+  // Not even a pipe to which nobody writes holds it up.
+  const std::string pipe = folder_ + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(mistake(pipe), HasSubstr("expected a configuration file"));
+  EXPECT_FALSE(ReadKeyFile(pipe).ok());
+}
+
+TEST_F(ConfigFileTest, RefusesAFileBeyondItsSize) {
+  const std::string large(2 << 20, '#');
+  EXPECT_THAT(std::string(ReadConfigFile(Write("large", large)).status().message()),
+              HasSubstr("at most a mebibyte"));
+}
+
+TEST(ParseConfigTest, RefusesASocketPathThatNoSocketCanHave) {
+  EXPECT_THAT(MistakeIn("socket_path: \"/" + std::string(120, 's') + "\""),
+              HasSubstr("f:1:1: socket_path: expected at most"));
+}
+
+TEST_F(ConfigFileTest, ReadsAKeyOf64Digits) {
+  const auto key = ReadKeyFile(Write("key", key_ + " \r\n"));
+  ASSERT_TRUE(key.ok()) << key.status();
+  EXPECT_EQ(key->size(), 32u);
+  EXPECT_EQ(key->front(), 0xaa);
+  EXPECT_EQ(key->back(), 0x0f);
+}
+
+TEST_F(ConfigFileTest, SaysHowToMendAKeyFile) {
+  const auto mistake = [](const std::string& path) {
+    return std::string(ReadKeyFile(path).status().message());
+  };
+  EXPECT_THAT(mistake(folder_ + "/nowhere"), HasSubstr("openssl rand -hex 32 > "));
+  EXPECT_THAT(mistake(folder_), HasSubstr("expected a regular file"));
+  for (const mode_t mode : {0604, 0640, 0620, 0666}) {
+    const std::string path = Write("key", key_, mode);
+    EXPECT_THAT(mistake(path), HasSubstr("chmod 600 " + path)) << mode;
+  }
+  for (const std::string& bad : {std::string(), key_.substr(1), key_ + "0", std::string(64, 'g')}) {
+    EXPECT_THAT(mistake(Write("key", bad)), HasSubstr("openssl rand -hex 32")) << bad;
+  }
+}
+
+TEST_F(ConfigFileTest, KeepsTheNodesIdentity) {
+  const std::string state = folder_ + "/a/b";
+  const auto first = ReadOrMakeNodeId(state);
+  ASSERT_TRUE(first.ok()) << first.status();
+  struct stat facts {};
+  ASSERT_EQ(::stat((state + "/node-id").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 0777, 0600u);
+  EXPECT_EQ(*ReadOrMakeNodeId(state), *first);
+  // Nothing is left beside it.
+  const std::filesystem::directory_iterator entries(state);
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
+  EXPECT_NE(*ReadOrMakeNodeId(folder_ + "/c"), *first);
+}
+
+TEST_F(ConfigFileTest, RefusesAnIdentityThatIsNone) {
+  Write("node-id", "not hexadecimal");
+  EXPECT_THAT(std::string(ReadOrMakeNodeId(folder_).status().message()), HasSubstr("remove it"));
+}
+
+TEST_F(ConfigFileTest, SaysWhereTheIdentityCannotBeWritten) {
+  const std::string blocked = Write("file", "") + "/state";
+  EXPECT_THAT(std::string(ReadOrMakeNodeId(blocked).status().message()),
+              HasSubstr("set state_directory"));
+}
+
+}  // namespace
+}  // namespace mlxcomm::cluster

@@ -1,0 +1,282 @@
+#include "daemon/control/control_server.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <grpcpp/create_channel_posix.h>
+#include <grpcpp/grpcpp.h>
+
+#include "mlxcomm/v1/control.grpc.pb.h"
+#include "mlxcomm/v1/diagnostics.grpc.pb.h"
+#include "proto/queue/hello.h"
+
+namespace mlxcomm::control {
+namespace {
+
+constexpr char kClientToken[] = "client-token-16b";
+constexpr char kToolToken[] = "tool---token-16b";
+
+// Knows two sessions: 7, a training process, and 8, a tool.
+class KnownSessions final : public intake::Intake {
+ public:
+  std::size_t Poll() override { return 0; }
+  bool PrepareToSleep() override { return true; }
+  void WakeUp() override {}
+  void Complete(intake::SessionId, std::uint64_t, std::uint64_t, const Failure&, bool) override {}
+  void End(intake::SessionId, const absl::Status&) override {}
+  void ReleaseMemory(intake::SessionId) override {}
+  std::optional<intake::SessionIdentity> Find(std::string_view token,
+                                              std::string_view grpc_peer) const override {
+    if (!grpc_peer.starts_with("fd:")) return std::nullopt;
+    if (token == kClientToken) return Identity(7, queue::ProcessRole::kClient);
+    if (token == kToolToken) return Identity(8, queue::ProcessRole::kTool);
+    return std::nullopt;
+  }
+  intake::IntakeCounters counters() const override { return {}; }
+  void StopAccepting() override {}
+
+ private:
+  static intake::SessionIdentity Identity(intake::SessionId session, queue::ProcessRole role) {
+    intake::SessionIdentity identity;
+    identity.session = session;
+    identity.peer.role = role;
+    return identity;
+  }
+};
+
+// An engine that answers at once, or keeps an Attach until it is cancelled.
+class ScriptedEngine final : public ControlPort {
+ public:
+  enum class Does { kSucceed, kFail, kDrop, kKeep };
+
+  void Attach(const intake::SessionIdentity& who, std::uint64_t call,
+              const v1::AttachRequest& request, std::unique_ptr<AttachAnswer> answer) override {
+    const std::lock_guard lock(mutex_);
+    attached_ = who.session;
+    calls_.push_back(call);
+    if (does == Does::kKeep) {
+      kept_ = std::move(answer);
+      changed_.notify_all();
+    } else if (does == Does::kFail) {
+      answer->Fail(failure);
+    } else if (does == Does::kSucceed) {
+      v1::AttachReply reply;
+      reply.set_group(100 + request.rank());
+      answer->Succeed(reply);
+    }
+  }
+  void CancelAttach(intake::SessionId session, std::uint64_t call) override {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = session;
+    cancelled_call_ = call;
+    if (auto kept = std::move(kept_); kept != nullptr) {
+      kept->Fail({FailureCode::kCancelled, kNoRank, "cancelled by the caller"});
+    }
+    changed_.notify_all();
+  }
+  void Detach(intake::SessionId, std::unique_ptr<DetachAnswer> answer) override {
+    answer->Succeed({});
+  }
+  void Status(std::unique_ptr<StatusAnswer> answer) override {
+    v1::StatusReply reply;
+    reply.set_node("here");
+    answer->Succeed(reply);
+  }
+
+  void WaitUntilKept() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return kept_ != nullptr; });
+  }
+  intake::SessionId WaitForCancel() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return cancelled_ != 0; });
+    return cancelled_;
+  }
+  std::vector<std::uint64_t> calls() {
+    const std::lock_guard lock(mutex_);
+    return calls_;
+  }
+  std::uint64_t cancelled_call() {
+    const std::lock_guard lock(mutex_);
+    return cancelled_call_;
+  }
+  intake::SessionId attached() {
+    const std::lock_guard lock(mutex_);
+    return attached_;
+  }
+
+  Does does = Does::kSucceed;
+  Failure failure;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::unique_ptr<AttachAnswer> kept_;
+  intake::SessionId attached_ = 0;
+  std::vector<std::uint64_t> calls_;
+  intake::SessionId cancelled_ = 0;
+  std::uint64_t cancelled_call_ = 0;
+};
+
+class ControlServerTest : public testing::Test {
+ protected:
+  ControlServerTest() : server_(ControlServer::Create(engine_, intake_)) {
+    int ends[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    for (const int end : ends) ::fcntl(end, F_SETFL, O_NONBLOCK);
+    server_->Adopt(platform::FileDescriptor(ends[0]));
+    channel_ = grpc::CreateInsecureChannelFromFd("test", ends[1]);
+  }
+  ~ControlServerTest() override {
+    channel_.reset();
+    server_->Shutdown(0);
+  }
+
+  static void Identify(grpc::ClientContext& context, const std::string& token) {
+    context.AddMetadata(queue::kTokenMetadataKey, token);
+    // Only so that a broken server fails the test instead of holding it up.
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  }
+  grpc::Status Attach(const std::string& token, const v1::AttachRequest& request = {}) {
+    grpc::ClientContext context;
+    Identify(context, token);
+    return v1::Control::NewStub(channel_)->Attach(&context, request, &attached_);
+  }
+  grpc::Status Status(const std::string& token) {
+    grpc::ClientContext context;
+    Identify(context, token);
+    return v1::Diagnostics::NewStub(channel_)->Status(&context, {}, &status_);
+  }
+  static v1::Refusal RefusalIn(const grpc::Status& status) {
+    v1::Refusal refusal;
+    EXPECT_TRUE(refusal.ParseFromString(status.error_details()));
+    return refusal;
+  }
+
+  KnownSessions intake_;
+  ScriptedEngine engine_;
+  std::unique_ptr<ControlServer> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  v1::AttachReply attached_;
+  v1::StatusReply status_;
+};
+
+TEST_F(ControlServerTest, AnswersWithWhatTheEngineSays) {
+  v1::AttachRequest request;
+  request.set_rank(3);
+  EXPECT_TRUE(Attach(kClientToken, request).ok());
+  EXPECT_EQ(attached_.group(), 103u);
+  EXPECT_EQ(engine_.attached(), 7u);
+  EXPECT_TRUE(Status(kClientToken).ok());
+  EXPECT_EQ(status_.node(), "here");
+}
+
+TEST_F(ControlServerTest, RefusalCarriesCodeRankAndMessage) {
+  engine_.does = ScriptedEngine::Does::kFail;
+  engine_.failure = {FailureCode::kAlreadyExists, 5, "rank 5 is taken"};
+  const grpc::Status status = Attach(kClientToken);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  const v1::Refusal refusal = RefusalIn(status);
+  EXPECT_EQ(refusal.code(), static_cast<std::uint32_t>(FailureCode::kAlreadyExists));
+  EXPECT_EQ(refusal.rank(), 5);
+  EXPECT_EQ(refusal.message(), "rank 5 is taken");
+}
+
+// Why: a message travels in trailers, which gRPC bounds: one that is too long would
+// lose code and rank with it. Three bytes a letter, so that the cut falls inside one.
+TEST_F(ControlServerTest, ShortensALongMessageBetweenCharacters) {
+  std::string message;
+  for (int i = 0; i < 5000; ++i) message += "\u20ac";
+  engine_.does = ScriptedEngine::Does::kFail;
+  engine_.failure = {FailureCode::kUnavailable, 2, message};
+  const grpc::Status status = Attach(kClientToken);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  const v1::Refusal refusal = RefusalIn(status);
+  EXPECT_EQ(refusal.rank(), 2);
+  EXPECT_EQ(refusal.message(), message.substr(0, 1023));
+}
+
+TEST_F(ControlServerTest, SaysThatItStopsWhenAnAnswerIsDropped) {
+  engine_.does = ScriptedEngine::Does::kDrop;
+  const grpc::Status status = Attach(kClientToken);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(RefusalIn(status).code(), static_cast<std::uint32_t>(FailureCode::kDaemonStopping));
+}
+
+TEST_F(ControlServerTest, ServesNobodyWithoutASession) {
+  for (const char* const token : {"", "another-token-16"}) {
+    EXPECT_EQ(Attach(token).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+    EXPECT_EQ(Status(token).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  }
+  EXPECT_EQ(engine_.attached(), 0u);
+}
+
+TEST_F(ControlServerTest, ShowsToolsTheStatusAndNothingElse) {
+  EXPECT_TRUE(Status(kToolToken).ok());
+  EXPECT_EQ(Attach(kToolToken).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(engine_.attached(), 0u);
+}
+
+// Why: a process may attach again as soon as it has given up; the end of its first call
+// must not withdraw the second. How: calls have numbers, and a cancel says which.
+TEST_F(ControlServerTest, WithdrawsTheRankWhenItsCallerGivesUp) {
+  EXPECT_TRUE(Attach(kClientToken).ok());
+  engine_.does = ScriptedEngine::Does::kKeep;
+  grpc::ClientContext context;
+  Identify(context, kClientToken);
+  grpc::Status status;
+  std::thread caller([&] {
+    status = v1::Control::NewStub(channel_)->Attach(&context, {}, &attached_);
+  });
+  engine_.WaitUntilKept();
+  context.TryCancel();
+  EXPECT_EQ(engine_.WaitForCancel(), 7u);
+  caller.join();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
+  const std::vector<std::uint64_t> calls = engine_.calls();
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_NE(calls[0], calls[1]);
+  EXPECT_EQ(engine_.cancelled_call(), calls[1]);
+}
+
+TEST_F(ControlServerTest, RefusesARequestBeyondItsSize) {
+  v1::AttachRequest request;
+  request.set_job(std::string(100'000, 'j'));
+  EXPECT_EQ(Attach(kClientToken, request).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(engine_.attached(), 0u);
+  EXPECT_TRUE(Attach(kClientToken).ok());  // The connection serves on.
+}
+
+// Why: a hello that was under way when the daemon began to stop is answered while
+// another thread shuts the server down; its connection must not reach a server that
+// is no more. How: both at once; whoever is late finds the connection closed.
+TEST_F(ControlServerTest, ClosesWhatComesWhileItShutsDown) {
+  std::thread shutdown([this] { server_->Shutdown(0); });
+  for (int i = 0; i < 50; ++i) {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    const platform::FileDescriptor theirs(ends[1]);
+    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    server_->Adopt(platform::FileDescriptor(ends[0]));
+  }
+  shutdown.join();
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const platform::FileDescriptor theirs(ends[1]);
+  server_->Adopt(platform::FileDescriptor(ends[0]));
+  char byte;
+  EXPECT_EQ(::read(theirs.get(), &byte, 1), 0);
+}
+
+}  // namespace
+}  // namespace mlxcomm::control

@@ -1,0 +1,47 @@
+#include "daemon/options.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace mlxcomm {
+namespace {
+
+std::optional<int> Parse(std::vector<std::string> words, Options& options) {
+  words.insert(words.begin(), "mlxcommd");
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  return ParseOptions(static_cast<int>(arguments.size()), arguments.data(), options);
+}
+
+TEST(OptionsTest, AreEmptyWhereNothingIsSaid) {
+  Options options;
+  EXPECT_EQ(Parse({}, options), std::nullopt);
+  EXPECT_EQ(options.config_file + options.socket_path + options.log_level, "");
+  EXPECT_FALSE(options.is_private || options.check_config);
+}
+
+TEST(OptionsTest, TakeEveryWord) {
+  Options options;
+  EXPECT_EQ(Parse({"--config", "c", "--socket", "s", "--log-level", "debug", "--private",
+                   "--check-config"}, options), std::nullopt);
+  EXPECT_EQ(options.config_file, "c");
+  EXPECT_EQ(options.socket_path, "s");
+  EXPECT_EQ(options.log_level, "debug");
+  EXPECT_TRUE(options.is_private && options.check_config);
+}
+
+TEST(OptionsTest, EndTheProcessAtHelpAndMistakes) {
+  const int usage = static_cast<int>(ExitCode::kUsage);
+  Options options;
+  EXPECT_EQ(Parse({"--help"}, options), 0);
+  EXPECT_EQ(Parse({"--version"}, options), 0);
+  EXPECT_EQ(Parse({"--no-such-thing"}, options), usage);
+  EXPECT_EQ(Parse({"--config"}, options), usage);
+  EXPECT_EQ(Parse({"--log-level", "loud"}, options), usage);
+  EXPECT_EQ(Parse({"stray"}, options), usage);
+}
+
+}  // namespace
+}  // namespace mlxcomm
