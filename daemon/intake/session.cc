@@ -2,8 +2,11 @@
 
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <new>
 #include <utility>
+
+#include <asio/post.hpp>
 
 #include "daemon/platform/process_exit.h"
 #include "proto/queue/doorbell.h"
@@ -55,7 +58,14 @@ absl::Status Session::MakeSegments(std::uint64_t arena_bytes) {
 void Session::Watch() {
   WatchDoorbell();
   platform::FileDescriptor exit = platform::WatchProcessExit(peer_.pid);
-  if (!exit.valid()) return;  // The doorbell's end tells as well, unless a child holds it.
+  if (!exit.valid()) {
+    // Gone already, and a child of it may hold the doorbell; told in a turn of its own.
+    // Any other reason: the doorbell's end has to do.
+    if (errno != ESRCH) return;
+    asio::post(exit_.get_executor(),
+               [&observer = observer_, id = id_] { observer.OnProcessGone(id); });
+    return;
+  }
   asio::error_code error;
   exit_.assign(exit.get(), error);
   if (error) return;
@@ -93,9 +103,7 @@ void Session::End() {
 
 queue::RingResult Session::PopSubmission(queue::SubmissionEntry& entry) {
   const queue::RingResult result = submissions_->Pop(entry);
-  if (result != queue::RingResult::kDone) return result;
-  // More in flight than there are completion slots: the client ignores its limit.
-  if (++in_flight_ >= queue::kCompletionSlots) return queue::RingResult::kCorrupt;
+  if (result == queue::RingResult::kDone) ++in_flight_;
   return result;
 }
 

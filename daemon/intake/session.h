@@ -33,6 +33,8 @@ class SessionObserver {
 class Session {
  public:
   using Token = std::array<std::uint8_t, queue::kTokenBytes>;
+  // Operations without completion: their completions always find a slot.
+  static constexpr std::uint32_t kInFlightMax = queue::kCompletionSlots - 1;
 
   // kClient: makes arena and queue. `doorbell` is the daemon's end of the pair.
   static absl::StatusOr<std::unique_ptr<Session>> Create(asio::io_context& io, SessionId id,
@@ -59,7 +61,8 @@ class Session {
   bool ended() const { return ended_; }
   void End();
 
-  // Queue. Not for ended sessions or tools.
+  // Queue. Not for ended sessions or tools. Each submission counts as in flight, also
+  // beyond kInFlightMax: whoever takes it looks at that.
   queue::RingResult PopSubmission(queue::SubmissionEntry& entry);
   // False: the client does not read its completions although it may have no more
   // operations in flight than there are slots.
