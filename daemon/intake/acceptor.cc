@@ -1,15 +1,9 @@
 #include "daemon/intake/acceptor.h"
 
 #include <fcntl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include <asio/co_spawn.hpp>
@@ -21,7 +15,6 @@
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/platform/file_descriptor.h"
 #include "proto/queue/descriptor_passing.h"
 
 namespace mlxcomm::intake {
@@ -30,73 +23,25 @@ namespace {
 using namespace asio::experimental::awaitable_operators;  // NOLINT: operators only.
 
 constexpr auto kTuple = asio::experimental::as_tuple(asio::use_awaitable);
-// What a refusal may take: it fits any socket buffer.
-constexpr std::uint64_t kRefusalTimeoutNs = 10'000'000;
-
-// Makes the path free to bind to. A daemon that is merely slow, or stopped, still
-// listens: only a refused connection proves a socket stale.
-absl::Status ClearPath(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof address.sun_path) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("socket_path: \"", path, "\" has ", path.size(), " bytes, expected 1 to ",
-                     sizeof address.sun_path - 1));
-  }
-  struct stat facts {};
-  if (::lstat(path.c_str(), &facts) != 0) {
-    if (errno == ENOENT) return absl::OkStatus();
-    return absl::FailedPreconditionError(absl::StrCat(path, ": ", std::strerror(errno)));
-  }
-  if (!S_ISSOCK(facts.st_mode)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        path, " exists and is not a socket: remove it, or choose another socket_path"));
-  }
-  path.copy(address.sun_path, path.size());
-  const platform::FileDescriptor probe(::socket(AF_UNIX, SOCK_STREAM, 0));
-  ::fcntl(probe.get(), F_SETFL, O_NONBLOCK);  // A full backlog must not hold us up.
-  const bool connected = ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address),
-                                   sizeof address) == 0;
-  if (connected || errno == EAGAIN || errno == EINPROGRESS) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "another mlxcommd listens at ", path,
-        ": stop it first, or give this one another socket_path"));
-  }
-  if (errno == ENOENT) return absl::OkStatus();
-  if (errno != ECONNREFUSED || ::unlink(path.c_str()) != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        path, " cannot be replaced (", std::strerror(errno), "): choose another socket_path"));
-  }
-  return absl::OkStatus();
-}
+// The engine waits for nobody: a refusal fits the buffer of a socket so young.
+constexpr std::uint64_t kRefusalTimeoutNs = 0;
 
 }  // namespace
 
-absl::Status Acceptor::MakeFolder() const {
-  const std::filesystem::path folder =
-      std::filesystem::path(options_.socket_path).parent_path();
-  std::error_code error;
-  if (folder.empty() || std::filesystem::exists(folder, error)) return absl::OkStatus();
-  if (!error && std::filesystem::create_directories(folder, error)) {
-    ::chmod(folder.c_str(), options_.all_users ? 0755 : 0700);
-  }
-  if (!error) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("the socket's folder ", folder.string(), ": ", error.message()));
-}
-
 absl::Status Acceptor::Listen() {
-  if (absl::Status status = MakeFolder(); !status.ok()) return status;
-  if (absl::Status status = ClearPath(options_.socket_path); !status.ok()) return status;
+  if (absl::Status status = file_.Claim(); !status.ok()) return status;
   asio::error_code error;
   acceptor_.open(LocalStream(), error);
-  if (!error) ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
-  const mode_t before = ::umask(options_.all_users ? 0111 : 0177);
-  if (!error) acceptor_.bind(LocalStream::endpoint(options_.socket_path), error);
-  ::umask(before);
-  owns_path_ = !error;
-  if (!error) acceptor_.listen(128, error);
+  if (!error) {
+    ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
+    if (absl::Status status = file_.Bind(acceptor_.native_handle()); !status.ok()) {
+      Stop();
+      return status;
+    }
+    acceptor_.listen(128, error);
+  }
   if (error) {
+    Stop();
     return absl::FailedPreconditionError(
         absl::StrCat("cannot listen on ", options_.socket_path, ": ", error.message()));
   }
@@ -107,18 +52,31 @@ absl::Status Acceptor::Listen() {
 void Acceptor::Stop() {
   asio::error_code ignored;
   acceptor_.close(ignored);
-  if (std::exchange(owns_path_, false)) ::unlink(options_.socket_path.c_str());
+  file_.Remove();
 }
 
+void Acceptor::OnTurn() {
+  const bool rests = accepted_in_turn_ >= kAcceptsPerTurn && acceptor_.is_open();
+  accepted_in_turn_ = 0;
+  if (rests) asio::co_spawn(io_, AcceptLoop(), asio::detached);
+}
+
+// Ends after so many, and begins anew in OnTurn().
 asio::awaitable<void> Acceptor::AcceptLoop() {
-  for (;;) {
+  while (accepted_in_turn_ < kAcceptsPerTurn) {
     auto [error, socket] = co_await acceptor_.async_accept(kTuple);
     if (!acceptor_.is_open()) co_return;
     if (error) {  // Out of descriptors, say: wait rather than spin.
+      if (!std::exchange(cannot_accept_, true)) {
+        spdlog::error("cannot accept local processes, tried again until it works: {}",
+                      error.message());
+      }
       asio::steady_timer pause(io_, std::chrono::milliseconds(100));
       co_await pause.async_wait(kTuple);
       continue;
     }
+    cannot_accept_ = false;
+    ++accepted_in_turn_;
     ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
     if (hellos_ >= kHellosMax) {
       Refuse(socket,

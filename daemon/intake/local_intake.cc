@@ -19,8 +19,8 @@
 namespace mlxcomm::intake {
 namespace {
 
-// What a hello's answer may take: it fits any socket buffer.
-constexpr std::uint64_t kAnswerTimeoutNs = 10'000'000;
+// The engine waits for nobody: an answer fits the buffer of a socket so young.
+constexpr std::uint64_t kAnswerTimeoutNs = 0;
 
 std::string TokenKey(const Session::Token& token) {
   return {reinterpret_cast<const char*>(token.data()), token.size()};
@@ -127,6 +127,7 @@ Failure LocalIntake::Open(LocalStream::socket& socket, const queue::ClientHello&
     ++tools_;
   }
   sessions_.emplace(id, *std::move(created));
+  rung_.reserve(sessions_.size());  // Each is in it once at most.
   session.Watch();
   listener_.OnSessionOpened(id, peer);
   listener_.OnConnection(id, std::move(connection));
@@ -134,6 +135,8 @@ Failure LocalIntake::Open(LocalStream::socket& socket, const queue::ClientHello&
 }
 
 std::size_t LocalIntake::Poll() {
+  acceptor_.OnTurn();
+  ListenAgain();
   std::size_t taken = 0;
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     Session& session = *polled_[i];
@@ -182,6 +185,7 @@ void LocalIntake::EndForGarbage(Session& session, const std::string& what) {
 }
 
 bool LocalIntake::PrepareToSleep() {
+  ListenAgain();
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     if (polled_[i]->ended() || polled_[i]->PrepareToSleep()) continue;
     for (std::size_t k = 0; k < i; ++k) polled_[k]->WakeUp();
@@ -212,6 +216,22 @@ void LocalIntake::Complete(SessionId id, std::uint64_t ticket, std::uint64_t gro
   if (!found->second->PushCompletion(entry)) {
     EndForGarbage(*found->second, "it never reads its completions");
   }
+}
+
+// A rung doorbell needs no answer but a turn of the engine, which it has caused.
+void LocalIntake::OnRung(SessionId id) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end() || found->second->ended()) return;
+  if (!found->second->TakeRings()) return OnProcessGone(id);
+  rung_.push_back(id);
+}
+
+void LocalIntake::ListenAgain() {
+  for (const SessionId id : rung_) {
+    const auto found = sessions_.find(id);
+    if (found != sessions_.end() && !found->second->ended()) found->second->ListenForRings();
+  }
+  rung_.clear();
 }
 
 void LocalIntake::OnProcessGone(SessionId session) {

@@ -53,7 +53,9 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
                   const platform::PeerCredentials& credentials) override;
   Failure Open(LocalStream::socket& socket, const queue::ClientHello& hello,
                const platform::PeerCredentials& credentials);
+  void OnRung(SessionId session) override;
   void OnProcessGone(SessionId session) override;
+  void ListenAgain();
   bool TakeSubmission(Session& session);
   void EndForGarbage(Session& session, const std::string& what);
   std::uint64_t ArenaBytes(std::uint64_t wanted) const;
@@ -65,6 +67,7 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
   SessionId next_session_ = 1;
   absl::flat_hash_map<SessionId, std::unique_ptr<Session>> sessions_;
   std::vector<Session*> polled_;  // Open clients, for Poll without hashing.
+  std::vector<SessionId> rung_;     // Those whose doorbell rang since the last turn.
   mutable std::mutex known_mutex_;
   absl::flat_hash_map<std::string, Known> known_;  // By token.
   std::atomic<std::uint64_t> clients_{0};

@@ -23,10 +23,12 @@
 
 namespace mlxcomm::intake {
 
-// How a session tells that its process rang, or is no more.
+// How a session tells that its process rang, or is no more. The observer outlives the
+// io_context's last turn; the session itself need not.
 class SessionObserver {
  public:
   virtual ~SessionObserver() = default;
+  virtual void OnRung(SessionId session) = 0;  // To be answered by TakeRings().
   virtual void OnProcessGone(SessionId session) = 0;
 };
 
@@ -56,6 +58,11 @@ class Session {
 
   // Watches the doorbell and the process from now on.
   void Watch();
+  // Takes what was rung, up to a bound. False: the other end has gone.
+  bool TakeRings();
+  // The next OnRung() comes only after this, so that whoever rings without end is
+  // heard once a turn. Watch() includes the first.
+  void ListenForRings();
   // Remembers the connection that gRPC owns, to be able to cut it.
   void KeepConnection(platform::FileDescriptor duplicate) { connection_ = std::move(duplicate); }
   bool ended() const { return ended_; }
@@ -76,8 +83,6 @@ class Session {
           SessionObserver& observer)
       : id_(id), peer_(peer), token_(token), observer_(observer), doorbell_(io), exit_(io) {}
   absl::Status MakeSegments(std::uint64_t arena_bytes);
-  void WatchDoorbell();
-  void Gone();
 
   SessionId id_;
   Peer peer_;

@@ -146,6 +146,32 @@ TEST_F(IntakeTest, SleepsOnlyWhenNothingIsThereAndIsWokenByADoorbell) {
   EXPECT_EQ(intake->Poll(), 1u);
 }
 
+// Why: whoever rings again and again must not make one turn last for ever.
+// How: after a first ring the doorbell is filled; it has room again only once it has
+// been read, which happens after the next look at the queues, or before sleep.
+TEST_F(IntakeTest, HearsADoorbellOnceATurn) {
+  ASSERT_TRUE(Open().ok());
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  const auto rings = [&client] { return ::send(client->doorbell(), "r", 1, MSG_DONTWAIT) == 1; };
+  const auto next_turn = [this](int way) {
+    if (way == 0) return intake->Poll() == 0;
+    return intake->PrepareToSleep();
+  };
+  io.restart();
+  ASSERT_TRUE(rings());
+  io.poll();
+  for (const int way : {0, 1}) {
+    while (rings()) {
+    }
+    io.poll();
+    EXPECT_FALSE(rings());
+    ASSERT_TRUE(next_turn(way));
+    io.poll();
+    EXPECT_TRUE(rings());
+  }
+}
+
 TEST_F(IntakeTest, TakesTurnsBetweenSessions) {
   ASSERT_TRUE(Open().ok());
   const auto busy = Connect();
