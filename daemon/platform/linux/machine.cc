@@ -26,7 +26,7 @@ std::uint64_t OwnMemoryBytes() {
   return 0;
 }
 
-// A container or taskset may leave us fewer than the machine has.
+// A cpuset or taskset may leave us fewer than the machine has.
 std::uint32_t CoreCount() {
   cpu_set_t usable;
   if (::sched_getaffinity(0, sizeof usable, &usable) == 0) {
