@@ -144,6 +144,7 @@ Daemon::~Daemon() {
   }
   control_.reset();
   fabric_.reset();
+  engine_.reset();  // Its workers may still be in a client's arena, which is the intake's.
   intake_.reset();
 }
 

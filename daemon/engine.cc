@@ -33,7 +33,11 @@ Engine::Engine(asio::io_context& io, EngineOptions options)
       now_ns_(platform::MonotonicNow()),
       started_ns_(now_ns_) {}
 
-Engine::~Engine() { bell_watch_.release(); }
+// The workers go first: what they still do reads the operations' own descriptions.
+Engine::~Engine() {
+  workers_.reset();
+  bell_watch_.release();
+}
 
 void Engine::Join(intake::Intake& intake, fabric::Fabric& fabric,
                   control::ControlServer& control) {

@@ -81,8 +81,11 @@ void Workers::Run(Worker& worker) {
   while (!stop_.load(std::memory_order_acquire)) {
     if (worker.todo.Pop(item)) {
       Do(*item.work);
-      // As many places as there is work: the engine never has more under way.
-      while (!worker.done.Push(std::uint64_t{item.cookie})) std::this_thread::yield();
+      // The engine makes room each turn, but not once it has ended.
+      while (!worker.done.Push(std::uint64_t{item.cookie})) {
+        if (stop_.load(std::memory_order_acquire)) return;
+        std::this_thread::yield();
+      }
       if (worker.done.ConsumerSleeps()) engine_bell_.Ring();
       idle_since = 0;
       continue;

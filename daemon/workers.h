@@ -5,8 +5,11 @@
 // Work goes round the workers; each has its own pair of rings, so no two threads
 // ever write to one.
 //
+// Whoever ends the engine ends the workers before the memory that their work names:
+// the destructor waits for the piece in hand, and drops what nobody has begun.
+//
 // Owner: Engine. Thread: Submit, Poll, PrepareToSleep on the engine thread.
-// Memory: rings fixed at creation.
+// Memory: rings fixed at creation. No thread left at start: the program ends.
 #pragma once
 
 #include <atomic>

@@ -95,15 +95,16 @@ struct SessionIdentity {
 class Intake {
  public:
   // Listens on the socket (made 0600, or 0666 with all_users; its folder is
-  // created where missing). ALREADY_EXISTS: another daemon answers there.
-  // A stale socket file is replaced.
+  // created where missing; beside it lies a lock). ALREADY_EXISTS: another daemon has
+  // it. A stale socket file is replaced.
   static absl::StatusOr<std::unique_ptr<Intake>> Create(asio::io_context& io,
                                                         IntakeOptions options,
                                                         IntakeListener& listener);
   virtual ~Intake() = default;  // Removes the socket file.
 
   // Takes up to a fixed number of submissions from each queue and hands them to
-  // the listener. Returns how many there were.
+  // the listener. Returns how many there were. Once a turn: of new processes and rung
+  // doorbells, too, only so many are heard until the next call.
   virtual std::size_t Poll() = 0;
   // Announces on all queues that the engine will sleep in the io_context; false:
   // something has come in between. While announced, doorbells wake it.

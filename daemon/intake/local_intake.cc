@@ -1,49 +1,29 @@
 #include "daemon/intake/local_intake.h"
 
 #include <fcntl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
-#include <asio/co_spawn.hpp>
-#include <asio/detached.hpp>
-#include <asio/experimental/as_tuple.hpp>
-#include <asio/experimental/awaitable_operators.hpp>
-#include <asio/read.hpp>
-#include <asio/steady_timer.hpp>
-#include <asio/use_awaitable.hpp>
+#include <asio/post.hpp>
 #include <openssl/rand.h>
-#include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/intake/submission_check.h"
 #include "daemon/platform/machine.h"
 #include "proto/queue/descriptor_passing.h"
-#include "proto/queue/dial.h"
 #include "proto/queue/doorbell.h"
 
 namespace mlxcomm::intake {
 namespace {
 
-using namespace asio::experimental::awaitable_operators;  // NOLINT: operators only.
+// The engine waits for nobody: an answer fits the buffer of a socket so young.
+constexpr std::uint64_t kAnswerTimeoutNs = 0;
 
-constexpr auto kTuple = asio::experimental::as_tuple(asio::use_awaitable);
-// What a hello's answer may take: it fits any socket buffer.
-constexpr std::uint64_t kAnswerTimeoutNs = 10'000'000;
-
-// Somebody answers at the path: it must not be taken away from them.
-bool IsServed(const std::string& path) {
-  queue::Dialed dialed;
-  const Failure failure = queue::Dial(path, queue::ProcessRole::kTool, 0, 500'000'000, dialed);
-  for (int i = 0; i < dialed.descriptor_count; ++i) ::close(dialed.descriptors[i]);
-  if (dialed.connection >= 0) ::close(dialed.connection);
-  return failure.ok() || failure.code != FailureCode::kUnavailable;
+std::string TokenKey(const Session::Token& token) {
+  return {reinterpret_cast<const char*>(token.data()), token.size()};
 }
 
 }  // namespace
@@ -56,113 +36,30 @@ absl::StatusOr<std::unique_ptr<Intake>> Intake::Create(asio::io_context& io,
   return std::unique_ptr<Intake>(std::move(intake));
 }
 
-absl::Status LocalIntake::Listen() {
-  const std::filesystem::path path(options_.socket_path);
-  std::error_code folder_error;
-  if (path.has_parent_path() && !std::filesystem::exists(path.parent_path())) {
-    std::filesystem::create_directories(path.parent_path(), folder_error);
-    ::chmod(path.parent_path().c_str(), options_.all_users ? 0755 : 0700);
-  }
-  if (folder_error) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "socket folder ", path.parent_path().string(), ": ", folder_error.message()));
-  }
-  if (std::filesystem::exists(path, folder_error) && IsServed(options_.socket_path)) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "another mlxcommd answers at ", options_.socket_path,
-        ": stop it first, or give this one another socket_path"));
-  }
-  ::unlink(options_.socket_path.c_str());
-  asio::error_code error;
-  acceptor_.open(Stream(), error);
-  const mode_t before = ::umask(options_.all_users ? 0111 : 0177);
-  if (!error) acceptor_.bind(Stream::endpoint(options_.socket_path), error);
-  ::umask(before);
-  if (!error) acceptor_.listen(128, error);
-  if (error) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot listen on ", options_.socket_path, ": ", error.message()));
-  }
-  owns_path_ = true;
-  asio::co_spawn(io_, AcceptLoop(), asio::detached);
-  return absl::OkStatus();
-}
+LocalIntake::LocalIntake(asio::io_context& io, IntakeOptions options, IntakeListener& listener)
+    : io_(io),
+      options_(std::move(options)),
+      listener_(listener),
+      acceptor_(io, {options_.socket_path, options_.hello_timeout_ns, options_.all_users},
+                *this) {}
 
 LocalIntake::~LocalIntake() {
   StopAccepting();
   for (const auto& [id, session] : sessions_) session->End();
 }
 
-void LocalIntake::StopAccepting() {
-  asio::error_code ignored;
-  acceptor_.close(ignored);
-  if (std::exchange(owns_path_, false)) ::unlink(options_.socket_path.c_str());
-}
-
-asio::awaitable<void> LocalIntake::AcceptLoop() {
-  for (;;) {
-    auto [error, socket] = co_await acceptor_.async_accept(kTuple);
-    if (!acceptor_.is_open()) co_return;
-    if (error) {  // Out of descriptors, say: wait rather than spin.
-      asio::steady_timer pause(io_, std::chrono::milliseconds(100));
-      co_await pause.async_wait(kTuple);
-      continue;
-    }
-    if (hellos_ >= kHellosMax) {
-      Refuse(socket, {FailureCode::kResourceExhausted, kNoRank, "too many hellos at once"}, 0);
-      continue;
-    }
-    asio::co_spawn(io_, Greet(std::move(socket)), asio::detached);
-  }
-}
-
-asio::awaitable<void> LocalIntake::Greet(Stream::socket socket) {
-  ++hellos_;
-  const auto credentials = platform::GetPeerCredentials(socket.native_handle());
-  asio::steady_timer deadline(io_, std::chrono::nanoseconds(options_.hello_timeout_ns));
-  queue::ClientHello hello{};
-  const auto first = co_await (
-      asio::async_read(socket, asio::buffer(&hello, sizeof hello), kTuple) ||
-      deadline.async_wait(kTuple));
-  const bool error = first.index() == 1 || std::get<0>(std::get<0>(first));
-  --hellos_;
-  const auto pid = static_cast<std::uint32_t>(credentials.ok() ? credentials->pid : 0);
-  if (error || !credentials.ok()) {
-    Refuse(socket, {FailureCode::kInvalidArgument, kNoRank, "no complete hello in time"}, pid);
-    co_return;
-  }
-  Failure failure = CheckWelcome(hello, *credentials);
-  if (failure.ok()) failure = Open(socket, hello, *credentials);
-  if (!failure.ok()) Refuse(socket, failure, pid);
-}
-
-Failure LocalIntake::CheckWelcome(const queue::ClientHello& hello,
-                                  const platform::PeerCredentials& credentials) const {
-  const bool known_role =
-      hello.role == queue::ProcessRole::kClient || hello.role == queue::ProcessRole::kTool;
-  if (hello.magic != queue::kClientHelloMagic) {
-    return {FailureCode::kInvalidArgument, kNoRank, "this is not an mlxcomm hello"};
-  }
-  if (hello.version != queue::kHelloVersion || !known_role || hello.reserved != 0) {
-    return {FailureCode::kInvalidArgument, kNoRank,
-            absl::StrCat("hello of version ", hello.version, ", this daemon speaks ",
-                         queue::kHelloVersion, ": install the same release of both")};
-  }
-  if (!options_.all_users && credentials.uid != 0 && credentials.uid != ::geteuid()) {
-    return {FailureCode::kPermissionDenied, kNoRank,
-            absl::StrCat("it does not serve user ", credentials.uid,
-                         ": set clients { all_users: true } in its configuration, or use a "
-                         "private daemon (unset MLXCOMM_SOCKET)")};
-  }
+Failure LocalIntake::OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
+                             const platform::PeerCredentials& credentials) {
   if (hello.role == queue::ProcessRole::kClient && clients_ >= options_.clients_max) {
     return {FailureCode::kResourceExhausted, kNoRank,
-            absl::StrCat("it serves ", clients_.load(), " clients already, its limit "
-                         "(clients { clients_max })")};
+            absl::StrCat("it serves ", clients_.load(), " clients already, its limit: raise "
+                         "clients { clients_max } in its configuration, or end some")};
   }
   if (hello.role == queue::ProcessRole::kTool && tools_ >= kToolsMax) {
-    return {FailureCode::kResourceExhausted, kNoRank, "too many tools are connected"};
+    return {FailureCode::kResourceExhausted, kNoRank,
+            absl::StrCat("it serves ", tools_, " tools already, its limit: end some of them")};
   }
-  return {};
+  return Open(socket, hello, credentials);
 }
 
 std::uint64_t LocalIntake::ArenaBytes(std::uint64_t wanted) const {
@@ -171,16 +68,18 @@ std::uint64_t LocalIntake::ArenaBytes(std::uint64_t wanted) const {
   return std::max<std::uint64_t>(wanted == 0 ? limit : std::min(wanted, limit), 1);
 }
 
-Failure LocalIntake::Open(Stream::socket& socket, const queue::ClientHello& hello,
+Failure LocalIntake::Open(LocalStream::socket& socket, const queue::ClientHello& hello,
                           const platform::PeerCredentials& credentials) {
-  int ends[2] = {-1, -1};
   Session::Token token{};
-  if (!queue::MakeDoorbellPair(ends) ||
-      RAND_bytes(token.data(), static_cast<int>(token.size())) != 1) {
+  if (RAND_bytes(token.data(), static_cast<int>(token.size())) != 1) {
+    return {FailureCode::kInternal, kNoRank, "no random numbers for a token"};
+  }
+  int ends[2] = {-1, -1};
+  if (!queue::MakeDoorbellPair(ends)) {
     return {FailureCode::kResourceExhausted, kNoRank,
             absl::StrCat("no doorbell: ", std::strerror(errno))};
   }
-  platform::FileDescriptor theirs(ends[1]);
+  const platform::FileDescriptor theirs(ends[1]);
   const Peer peer{hello.role, credentials.uid, credentials.gid, credentials.pid};
   auto created = Session::Create(io_, next_session_, peer, token,
                                  platform::FileDescriptor(ends[0]), ArenaBytes(hello.arena_bytes),
@@ -189,6 +88,12 @@ Failure LocalIntake::Open(Stream::socket& socket, const queue::ClientHello& hell
     return {FailureCode::kResourceExhausted, kNoRank, std::string(created.status().message())};
   }
   Session& session = **created;
+  platform::FileDescriptor duplicate(::fcntl(socket.native_handle(), F_DUPFD_CLOEXEC, 0));
+  if (!duplicate.valid()) {
+    return {FailureCode::kResourceExhausted, kNoRank,
+            absl::StrCat("no descriptor left: ", std::strerror(errno))};
+  }
+  session.KeepConnection(std::move(duplicate));
   queue::DaemonHello answer{};
   answer.magic = queue::kDaemonHelloMagic;
   answer.version = queue::kHelloVersion;
@@ -209,13 +114,10 @@ Failure LocalIntake::Open(Stream::socket& socket, const queue::ClientHello& hell
   asio::error_code ignored;
   platform::FileDescriptor connection(socket.release(ignored));
   ::fcntl(connection.get(), F_SETFL, O_NONBLOCK);
-  session.KeepConnection(
-      platform::FileDescriptor(::fcntl(connection.get(), F_DUPFD_CLOEXEC, 0)));
   const SessionId id = next_session_++;
   {
     const std::lock_guard lock(known_mutex_);
-    known_[std::string(reinterpret_cast<const char*>(token.data()), token.size())] = {
-        {id, peer}, absl::StrCat("fd:", connection.get())};
+    known_[TokenKey(token)] = {{id, peer}, absl::StrCat("fd:", connection.get())};
   }
   if (session.is_client()) {
     ++clients_;
@@ -225,38 +127,16 @@ Failure LocalIntake::Open(Stream::socket& socket, const queue::ClientHello& hell
     ++tools_;
   }
   sessions_.emplace(id, *std::move(created));
+  rung_.reserve(sessions_.size());  // Each is in it once at most.
   session.Watch();
   listener_.OnSessionOpened(id, peer);
   listener_.OnConnection(id, std::move(connection));
   return {};
 }
 
-void LocalIntake::Refuse(Stream::socket& socket, const Failure& failure, std::uint32_t pid) {
-  ++refused_;
-  queue::DaemonHello answer{};
-  answer.magic = queue::kDaemonHelloMagic;
-  answer.version = queue::kHelloVersion;
-  answer.failure_code = failure.code;
-  failure.message.copy(answer.message, sizeof answer.message - 1);
-  // Best effort: whoever does not even read the refusal has gone.
-  (void)queue::SendWithDescriptors(socket.native_handle(), &answer, sizeof answer, nullptr, 0,
-                                   kAnswerTimeoutNs);
-  constexpr std::uint64_t kLoggedPerSecond = 5;
-  const std::uint64_t second = platform::MonotonicNow() / 1'000'000'000;
-  if (second != refusal_second_) {
-    if (refusals_logged_in_second_ > kLoggedPerSecond) {
-      spdlog::warn("refused {} more local processes",
-                   refusals_logged_in_second_ - kLoggedPerSecond);
-    }
-    refusal_second_ = second;
-    refusals_logged_in_second_ = 0;
-  }
-  if (refusals_logged_in_second_++ < kLoggedPerSecond) {
-    spdlog::warn("refused local process {}: {}", pid, failure.message);
-  }
-}
-
 std::size_t LocalIntake::Poll() {
+  acceptor_.OnTurn();
+  ListenAgain();
   std::size_t taken = 0;
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     Session& session = *polled_[i];
@@ -277,6 +157,12 @@ bool LocalIntake::TakeSubmission(Session& session) {
       EndForGarbage(session, "its queue's positions are impossible");
       return false;
     case queue::RingResult::kDone: break;
+  }
+  // A client library waits for a completion before it goes beyond its limit.
+  if (session.in_flight() > Session::kInFlightMax) {
+    EndForGarbage(session, absl::StrCat("more than ", Session::kInFlightMax,
+                                        " operations in flight"));
+    return false;
   }
   const CheckedSubmission checked =
       CheckSubmission(entry, session.arena(), session.arena_bytes());
@@ -299,6 +185,7 @@ void LocalIntake::EndForGarbage(Session& session, const std::string& what) {
 }
 
 bool LocalIntake::PrepareToSleep() {
+  ListenAgain();
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     if (polled_[i]->ended() || polled_[i]->PrepareToSleep()) continue;
     for (std::size_t k = 0; k < i; ++k) polled_[k]->WakeUp();
@@ -331,6 +218,22 @@ void LocalIntake::Complete(SessionId id, std::uint64_t ticket, std::uint64_t gro
   }
 }
 
+// A rung doorbell needs no answer but a turn of the engine, which it has caused.
+void LocalIntake::OnRung(SessionId id) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end() || found->second->ended()) return;
+  if (!found->second->TakeRings()) return OnProcessGone(id);
+  rung_.push_back(id);
+}
+
+void LocalIntake::ListenAgain() {
+  for (const SessionId id : rung_) {
+    const auto found = sessions_.find(id);
+    if (found != sessions_.end() && !found->second->ended()) found->second->ListenForRings();
+  }
+  rung_.clear();
+}
+
 void LocalIntake::OnProcessGone(SessionId session) {
   End(session, absl::UnavailableError("its process ended"));
 }
@@ -344,8 +247,7 @@ void LocalIntake::End(SessionId id, const absl::Status& why) {
   session.End();
   {
     const std::lock_guard lock(known_mutex_);
-    known_.erase(std::string(reinterpret_cast<const char*>(session.token().data()),
-                             session.token().size()));
+    known_.erase(TokenKey(session.token()));
   }
   if (session.is_client()) {
     --clients_;
@@ -372,7 +274,7 @@ std::optional<SessionIdentity> LocalIntake::Find(std::string_view token,
 }
 
 IntakeCounters LocalIntake::counters() const {
-  return {clients_, refused_, garbage_, arena_bytes_};
+  return {clients_, acceptor_.refused(), garbage_, arena_bytes_};
 }
 
 }  // namespace mlxcomm::intake

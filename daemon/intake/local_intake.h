@@ -1,9 +1,9 @@
-// The one implementation of Intake: a listening Unix socket, the hellos under way,
-// and the table of sessions.
+// The one implementation of Intake: the table of sessions between the acceptor, which
+// brings new ones, and the listener, which gets what they submit.
 //
 // Owner: Daemon, as Intake. Thread: engine; the table that Find() reads has a
-// mutex, for gRPC's threads ask it. Memory: at most kHellosMax hellos and
-// clients_max + kToolsMax sessions.
+// mutex, for gRPC's threads ask it. Memory: at most clients_max + kToolsMax sessions,
+// and what the acceptor has. The io_context must not run again afterwards.
 #pragma once
 
 #include <atomic>
@@ -12,26 +12,24 @@
 #include <string>
 #include <vector>
 
-#include <asio/awaitable.hpp>
-#include <asio/local/stream_protocol.hpp>
+#include <asio/io_context.hpp>
 
 #include "absl/container/flat_hash_map.h"
+#include "daemon/intake/acceptor.h"
 #include "daemon/intake/intake.h"
 #include "daemon/intake/session.h"
 #include "daemon/platform/peer_credentials.h"
 
 namespace mlxcomm::intake {
 
-class LocalIntake final : public Intake, private SessionObserver {
+class LocalIntake final : public Intake, private HelloListener, private SessionObserver {
  public:
-  static constexpr std::uint32_t kHellosMax = 64;
   static constexpr std::uint32_t kToolsMax = 64;
   static constexpr std::size_t kSubmissionsPerTurn = 64;
 
-  LocalIntake(asio::io_context& io, IntakeOptions options, IntakeListener& listener)
-      : io_(io), options_(std::move(options)), listener_(listener), acceptor_(io) {}
+  LocalIntake(asio::io_context& io, IntakeOptions options, IntakeListener& listener);
   ~LocalIntake() override;
-  absl::Status Listen();
+  absl::Status Listen() { return acceptor_.Listen(); }
 
   std::size_t Poll() override;
   bool PrepareToSleep() override;
@@ -43,24 +41,21 @@ class LocalIntake final : public Intake, private SessionObserver {
   std::optional<SessionIdentity> Find(std::string_view token,
                                       std::string_view grpc_peer) const override;
   IntakeCounters counters() const override;
-  void StopAccepting() override;
+  void StopAccepting() override { acceptor_.Stop(); }
 
  private:
-  using Stream = asio::local::stream_protocol;
   struct Known {
     SessionIdentity identity;
     std::string grpc_peer;
   };
 
-  asio::awaitable<void> AcceptLoop();
-  asio::awaitable<void> Greet(Stream::socket socket);
-  // Empty: welcome.
-  Failure CheckWelcome(const queue::ClientHello& hello,
-                       const platform::PeerCredentials& credentials) const;
-  Failure Open(Stream::socket& socket, const queue::ClientHello& hello,
+  Failure OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
+                  const platform::PeerCredentials& credentials) override;
+  Failure Open(LocalStream::socket& socket, const queue::ClientHello& hello,
                const platform::PeerCredentials& credentials);
-  void Refuse(Stream::socket& socket, const Failure& failure, std::uint32_t pid);
+  void OnRung(SessionId session) override;
   void OnProcessGone(SessionId session) override;
+  void ListenAgain();
   bool TakeSubmission(Session& session);
   void EndForGarbage(Session& session, const std::string& what);
   std::uint64_t ArenaBytes(std::uint64_t wanted) const;
@@ -68,21 +63,17 @@ class LocalIntake final : public Intake, private SessionObserver {
   asio::io_context& io_;
   IntakeOptions options_;
   IntakeListener& listener_;
-  Stream::acceptor acceptor_;
-  bool owns_path_ = false;
-  std::uint32_t hellos_ = 0;
+  Acceptor acceptor_;
   SessionId next_session_ = 1;
   absl::flat_hash_map<SessionId, std::unique_ptr<Session>> sessions_;
   std::vector<Session*> polled_;  // Open clients, for Poll without hashing.
+  std::vector<SessionId> rung_;     // Those whose doorbell rang since the last turn.
   mutable std::mutex known_mutex_;
   absl::flat_hash_map<std::string, Known> known_;  // By token.
   std::atomic<std::uint64_t> clients_{0};
   std::uint32_t tools_ = 0;
-  std::atomic<std::uint64_t> refused_{0};
   std::atomic<std::uint64_t> garbage_{0};
   std::atomic<std::uint64_t> arena_bytes_{0};
-  std::uint64_t refusals_logged_in_second_ = 0;
-  std::uint64_t refusal_second_ = 0;
 };
 
 }  // namespace mlxcomm::intake

@@ -2,8 +2,11 @@
 
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <new>
 #include <utility>
+
+#include <asio/post.hpp>
 
 #include "daemon/platform/process_exit.h"
 #include "proto/queue/doorbell.h"
@@ -52,34 +55,36 @@ absl::Status Session::MakeSegments(std::uint64_t arena_bytes) {
   return absl::OkStatus();
 }
 
+// The handlers name the session by its number, for it may be over when they come.
 void Session::Watch() {
-  WatchDoorbell();
+  ListenForRings();
+  const auto gone = [&observer = observer_, id = id_] { observer.OnProcessGone(id); };
   platform::FileDescriptor exit = platform::WatchProcessExit(peer_.pid);
-  if (!exit.valid()) return;  // The doorbell's end tells as well, unless a child holds it.
+  if (!exit.valid()) {
+    // Gone already, and a child of it may hold the doorbell; told in a turn of its own.
+    // Any other reason: the doorbell's end has to do.
+    if (errno == ESRCH) asio::post(exit_.get_executor(), gone);
+    return;
+  }
   asio::error_code error;
   exit_.assign(exit.get(), error);
   if (error) return;
   exit.Release();
-  exit_.async_wait(asio::posix::descriptor_base::wait_read, [this](const asio::error_code& failed) {
-    if (failed != asio::error::operation_aborted) Gone();
-  });
+  exit_.async_wait(asio::posix::descriptor_base::wait_read,
+                   [gone](const asio::error_code& failed) {
+                     if (failed != asio::error::operation_aborted) gone();
+                   });
 }
 
-// A rung doorbell needs no answer but a turn of the engine, which it has caused.
-void Session::WatchDoorbell() {
+void Session::ListenForRings() {
   doorbell_.async_wait(asio::posix::descriptor_base::wait_read,
-                       [this](const asio::error_code& failed) {
-                         if (failed == asio::error::operation_aborted) return;
-                         if (failed || queue::DrainDoorbell(doorbell_.native_handle()) ==
-                                           queue::DoorbellState::kOtherSideGone) {
-                           return Gone();
-                         }
-                         WatchDoorbell();
+                       [&observer = observer_, id = id_](const asio::error_code& failed) {
+                         if (failed != asio::error::operation_aborted) observer.OnRung(id);
                        });
 }
 
-void Session::Gone() {
-  if (!ended_) observer_.OnProcessGone(id_);
+bool Session::TakeRings() {
+  return queue::DrainDoorbell(doorbell_.native_handle()) != queue::DoorbellState::kOtherSideGone;
 }
 
 void Session::End() {
@@ -93,9 +98,7 @@ void Session::End() {
 
 queue::RingResult Session::PopSubmission(queue::SubmissionEntry& entry) {
   const queue::RingResult result = submissions_->Pop(entry);
-  if (result != queue::RingResult::kDone) return result;
-  // More in flight than there are completion slots: the client ignores its limit.
-  if (++in_flight_ >= queue::kCompletionSlots) return queue::RingResult::kCorrupt;
+  if (result == queue::RingResult::kDone) ++in_flight_;
   return result;
 }
 

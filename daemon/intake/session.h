@@ -23,16 +23,20 @@
 
 namespace mlxcomm::intake {
 
-// How a session tells that its process rang, or is no more.
+// How a session tells that its process rang, or is no more. The observer outlives the
+// io_context's last turn; the session itself need not.
 class SessionObserver {
  public:
   virtual ~SessionObserver() = default;
+  virtual void OnRung(SessionId session) = 0;  // To be answered by TakeRings().
   virtual void OnProcessGone(SessionId session) = 0;
 };
 
 class Session {
  public:
   using Token = std::array<std::uint8_t, queue::kTokenBytes>;
+  // Operations without completion: their completions always find a slot.
+  static constexpr std::uint32_t kInFlightMax = queue::kCompletionSlots - 1;
 
   // kClient: makes arena and queue. `doorbell` is the daemon's end of the pair.
   static absl::StatusOr<std::unique_ptr<Session>> Create(asio::io_context& io, SessionId id,
@@ -54,12 +58,18 @@ class Session {
 
   // Watches the doorbell and the process from now on.
   void Watch();
+  // Takes what was rung, up to a bound. False: the other end has gone.
+  bool TakeRings();
+  // The next OnRung() comes only after this, so that whoever rings without end is
+  // heard once a turn. Watch() includes the first.
+  void ListenForRings();
   // Remembers the connection that gRPC owns, to be able to cut it.
   void KeepConnection(platform::FileDescriptor duplicate) { connection_ = std::move(duplicate); }
   bool ended() const { return ended_; }
   void End();
 
-  // Queue. Not for ended sessions or tools.
+  // Queue. Not for ended sessions or tools. Each submission counts as in flight, also
+  // beyond kInFlightMax: whoever takes it looks at that.
   queue::RingResult PopSubmission(queue::SubmissionEntry& entry);
   // False: the client does not read its completions although it may have no more
   // operations in flight than there are slots.
@@ -73,8 +83,6 @@ class Session {
           SessionObserver& observer)
       : id_(id), peer_(peer), token_(token), observer_(observer), doorbell_(io), exit_(io) {}
   absl::Status MakeSegments(std::uint64_t arena_bytes);
-  void WatchDoorbell();
-  void Gone();
 
   SessionId id_;
   Peer peer_;

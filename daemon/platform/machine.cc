@@ -2,10 +2,10 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <thread>
+
+#include "proto/queue/dial.h"
 
 namespace mlxcomm::platform {
 namespace {
@@ -23,8 +23,6 @@ std::uint64_t MonotonicNow() {
                                         .count());
 }
 
-std::uint32_t CoreCount() { return std::max(1u, std::thread::hardware_concurrency()); }
-
 std::string HostName() {
   char name[256] = {};
   if (::gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "localhost";
@@ -33,11 +31,8 @@ std::string HostName() {
 }
 
 std::string DefaultSocketPath() {
-  if (::geteuid() == 0) return "/var/run/mlxcommd/mlxcommd.sock";
-  std::string base = Environment("XDG_RUNTIME_DIR");
-  if (base.empty()) base = Environment("TMPDIR");
-  if (base.empty()) base = "/tmp";
-  return base + "/mlxcommd-" + std::to_string(::getuid()) + "/mlxcommd.sock";
+  if (::geteuid() == 0) return queue::kServiceSocket;
+  return queue::PrivateSocketPath();
 }
 
 std::string DefaultStateDirectory() {

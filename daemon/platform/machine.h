@@ -10,8 +10,8 @@ namespace mlxcomm::platform {
 
 std::uint64_t MonotonicNow();           // Nanoseconds; unrelated to the date.
 std::uint64_t PhysicalMemoryBytes();
-std::uint64_t OwnMemoryBytes();         // Resident, without shared mappings.
-std::uint32_t CoreCount();
+std::uint64_t OwnMemoryBytes();         // Resident; on Linux without clients' arenas.
+std::uint32_t CoreCount();              // Those this process may use; at least 1.
 std::string HostName();                 // Without its domain.
 
 // Defaults of config.proto: for root a system service's, else the user's own.

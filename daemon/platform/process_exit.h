@@ -12,7 +12,8 @@
 
 namespace mlxcomm::platform {
 
-// Invalid where the process has gone already, or the system cannot watch it.
+// Invalid with errno set: ESRCH where the process has gone already, else the system
+// cannot watch it.
 FileDescriptor WatchProcessExit(pid_t pid);
 
 }  // namespace mlxcomm::platform

@@ -19,7 +19,7 @@ void RingDoorbell(int doorbell);
 
 enum class DoorbellState : std::uint8_t { kRung, kSilent, kOtherSideGone };
 
-// Takes the bytes that are there, without waiting.
+// Takes the bytes that are there, up to a bound, without waiting.
 DoorbellState DrainDoorbell(int doorbell);
 // Waits up to timeout_ns for a byte or the end, then drains. kSilent: neither.
 // Returns early, also kSilent, when a signal comes in.

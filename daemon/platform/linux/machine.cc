@@ -1,9 +1,12 @@
 #include "daemon/platform/machine.h"
 
+#include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
+#include <thread>
 
 namespace mlxcomm::platform {
 
@@ -21,6 +24,15 @@ std::uint64_t OwnMemoryBytes() {
     if (word == "RssAnon:" && status >> kib) return kib * 1024;
   }
   return 0;
+}
+
+// A cpuset or taskset may leave us fewer than the machine has.
+std::uint32_t CoreCount() {
+  cpu_set_t usable;
+  if (::sched_getaffinity(0, sizeof usable, &usable) == 0) {
+    return static_cast<std::uint32_t>(std::max(1, CPU_COUNT(&usable)));
+  }
+  return std::max(1u, std::thread::hardware_concurrency());
 }
 
 }  // namespace mlxcomm::platform

@@ -3,10 +3,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 namespace mlxcomm::platform {
 
 FileDescriptor WatchProcessExit(pid_t pid) {
-  if (pid <= 0) return {};
+  if (pid <= 0) {
+    errno = EINVAL;  // A process of another namespace has no number here.
+    return {};
+  }
   return FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));  // Close-on-exec.
 }
 

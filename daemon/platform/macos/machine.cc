@@ -4,6 +4,9 @@
 #include <sys/sysctl.h>
 #include <sys/types.h>
 
+#include <algorithm>
+#include <thread>
+
 namespace mlxcomm::platform {
 
 std::uint64_t PhysicalMemoryBytes() {
@@ -12,7 +15,8 @@ std::uint64_t PhysicalMemoryBytes() {
   return ::sysctlbyname("hw.memsize", &bytes, &length, nullptr, 0) == 0 ? bytes : 0;
 }
 
-// What Activity Monitor shows; shared mappings are not in it.
+// What Activity Monitor shows. Pages of clients' arenas that we have written to may be
+// in it: the kernel does not tell them apart here.
 std::uint64_t OwnMemoryBytes() {
   task_vm_info_data_t info;
   mach_msg_type_number_t count = TASK_VM_INFO_COUNT;
@@ -22,5 +26,7 @@ std::uint64_t OwnMemoryBytes() {
   }
   return info.phys_footprint;
 }
+
+std::uint32_t CoreCount() { return std::max(1u, std::thread::hardware_concurrency()); }
 
 }  // namespace mlxcomm::platform

@@ -52,6 +52,58 @@ TEST_F(SubmissionCheckTest, NamesTheArgumentThatIsWrong) {
   EXPECT_EQ(Check(entry).finding, Finding::kWrong);
 }
 
+TEST_F(SubmissionCheckTest, CallsGarbageWhatNoLibraryWrites) {
+  EXPECT_EQ(Check(Fine()).finding, Finding::kFine);
+  for (int value = 0; value < 256; ++value) {
+    queue::SubmissionEntry kind = Fine();
+    kind.kind = static_cast<OperationKind>(value);
+    EXPECT_EQ(Check(kind).finding == Finding::kGarbage, !IsValid(kind.kind)) << value;
+    queue::SubmissionEntry type = Fine();
+    type.data_type = static_cast<DataType>(value);
+    EXPECT_EQ(Check(type).finding == Finding::kGarbage, !IsValid(type.data_type)) << value;
+    queue::SubmissionEntry reduce = Fine();
+    reduce.reduce_operator = static_cast<ReduceOperator>(value);
+    EXPECT_EQ(Check(reduce).finding == Finding::kGarbage, !IsValid(reduce.reduce_operator))
+        << value;
+  }
+  for (std::size_t i = 0; i < sizeof Fine().reserved; ++i) {
+    queue::SubmissionEntry reserved = Fine();
+    reserved.reserved[i] = 1;
+    EXPECT_EQ(Check(reserved).finding, Finding::kGarbage) << i;
+  }
+}
+
+TEST_F(SubmissionCheckTest, LooksOnlyAtTheRangesThatAKindUses) {
+  queue::SubmissionEntry entry = Fine();
+  entry.kind = OperationKind::kSend;
+  entry.output_offset = ~std::uint64_t{0};
+  EXPECT_EQ(Check(entry).finding, Finding::kFine);
+  EXPECT_EQ(Check(entry).submission.output, nullptr);
+  entry = Fine();
+  entry.kind = OperationKind::kReceive;
+  entry.input_offset = ~std::uint64_t{0};
+  EXPECT_EQ(Check(entry).finding, Finding::kFine);
+  EXPECT_EQ(Check(entry).submission.input, nullptr);
+  entry.kind = OperationKind::kBarrier;
+  EXPECT_EQ(Check(entry).finding, Finding::kWrong);
+  EXPECT_THAT(Check(entry).message, testing::StartsWith("count"));
+  entry.count = 0;
+  EXPECT_EQ(Check(entry).finding, Finding::kFine);
+}
+
+TEST_F(SubmissionCheckTest, AcceptsNothingAndAllOfTheArenaButNotMore) {
+  queue::SubmissionEntry entry = Fine();
+  entry.count = 0;
+  entry.input_offset = entry.output_offset = 4096;
+  EXPECT_EQ(Check(entry).finding, Finding::kFine);
+  EXPECT_EQ(Check(entry).submission.output_bytes_available, 0u);
+  entry.input_offset = entry.output_offset = 0;
+  entry.count = 1024;
+  EXPECT_EQ(Check(entry).finding, Finding::kFine);
+  entry.count = 1025;
+  EXPECT_EQ(Check(entry).finding, Finding::kWrong);
+}
+
 // Why: a client may write anything there. How: random bytes; whatever passes must lie
 // in the arena.
 TEST_F(SubmissionCheckTest, NeverAcceptsMemoryOutsideTheArenaFromRandomBytes) {

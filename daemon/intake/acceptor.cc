@@ -1,0 +1,177 @@
+#include "daemon/intake/acceptor.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+#include <asio/experimental/as_tuple.hpp>
+#include <asio/experimental/awaitable_operators.hpp>
+#include <asio/read.hpp>
+#include <asio/use_awaitable.hpp>
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_cat.h"
+#include "proto/queue/descriptor_passing.h"
+
+namespace mlxcomm::intake {
+namespace {
+
+using namespace asio::experimental::awaitable_operators;  // NOLINT: operators only.
+
+constexpr auto kTuple = asio::experimental::as_tuple(asio::use_awaitable);
+// The engine waits for nobody: a refusal fits the buffer of a socket so young.
+constexpr std::uint64_t kRefusalTimeoutNs = 0;
+
+}  // namespace
+
+absl::Status Acceptor::Listen() {
+  if (absl::Status status = file_.Claim(); !status.ok()) return status;
+  asio::error_code error;
+  acceptor_.open(LocalStream(), error);
+  if (!error) {
+    ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
+    if (absl::Status status = file_.Bind(acceptor_.native_handle()); !status.ok()) {
+      Stop();
+      return status;
+    }
+    acceptor_.listen(128, error);
+  }
+  if (error) {
+    Stop();
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot listen on ", options_.socket_path, ": ", error.message()));
+  }
+  asio::co_spawn(io_, AcceptLoop(), asio::detached);
+  return absl::OkStatus();
+}
+
+void Acceptor::Stop() {
+  asio::error_code ignored;
+  acceptor_.close(ignored);
+  file_.Remove();
+}
+
+void Acceptor::OnTurn() {
+  const bool rests = accepted_in_turn_ >= kAcceptsPerTurn && acceptor_.is_open();
+  accepted_in_turn_ = 0;
+  if (rests) asio::co_spawn(io_, AcceptLoop(), asio::detached);
+}
+
+// Ends after so many, and begins anew in OnTurn().
+asio::awaitable<void> Acceptor::AcceptLoop() {
+  while (accepted_in_turn_ < kAcceptsPerTurn) {
+    auto [error, socket] = co_await acceptor_.async_accept(kTuple);
+    if (!acceptor_.is_open()) co_return;
+    if (error) {  // Out of descriptors, say: wait rather than spin.
+      if (!std::exchange(cannot_accept_, true)) {
+        spdlog::error("cannot accept local processes, tried again until it works: {}",
+                      error.message());
+      }
+      asio::steady_timer pause(io_, std::chrono::milliseconds(100));
+      co_await pause.async_wait(kTuple);
+      continue;
+    }
+    cannot_accept_ = false;
+    ++accepted_in_turn_;
+    ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
+    if (hellos_ >= kHellosMax) {
+      Refuse(socket,
+             {FailureCode::kResourceExhausted, kNoRank,
+              absl::StrCat(kHellosMax, " processes are saying hello already: try again")},
+             0);
+      continue;
+    }
+    asio::co_spawn(io_, Greet(std::move(socket)), asio::detached);
+  }
+}
+
+asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
+  ++hellos_;
+  const auto credentials = platform::GetPeerCredentials(socket.native_handle());
+  asio::steady_timer deadline(io_, std::chrono::nanoseconds(options_.hello_timeout_ns));
+  queue::ClientHello hello{};
+  const auto first = co_await (
+      asio::async_read(socket, asio::buffer(&hello, sizeof hello), kTuple) ||
+      deadline.async_wait(kTuple));
+  --hellos_;
+  const bool late = first.index() == 1;
+  Failure failure;
+  if (!late && std::get<0>(std::get<0>(first))) {
+    failure = {FailureCode::kInvalidArgument, kNoRank, "it left before its hello was complete"};
+  } else if (late) {
+    failure = {FailureCode::kInvalidArgument, kNoRank,
+               absl::StrCat("no complete hello of ", sizeof hello, " bytes within ",
+                            options_.hello_timeout_ns / 1'000'000, " ms")};
+  } else if (!credentials.ok()) {
+    failure = {FailureCode::kPermissionDenied, kNoRank,
+               absl::StrCat("the system does not say who it is: ",
+                            credentials.status().message())};
+  } else {
+    failure = CheckWelcome(hello, *credentials);
+    if (failure.ok()) failure = listener_.OnHello(socket, hello, *credentials);
+  }
+  if (!failure.ok()) Refuse(socket, failure, credentials.ok() ? credentials->pid : 0);
+}
+
+Failure Acceptor::CheckWelcome(const queue::ClientHello& hello,
+                               const platform::PeerCredentials& credentials) const {
+  if (hello.magic != queue::kClientHelloMagic) {
+    return {FailureCode::kInvalidArgument, kNoRank, "this is not an mlxcomm hello"};
+  }
+  if (hello.version != queue::kHelloVersion) {
+    return {FailureCode::kInvalidArgument, kNoRank,
+            absl::StrCat("hello of version ", hello.version, ", this daemon speaks ",
+                         queue::kHelloVersion, ": install the same release of both")};
+  }
+  const bool known_role =
+      hello.role == queue::ProcessRole::kClient || hello.role == queue::ProcessRole::kTool;
+  if (!known_role || hello.reserved != 0) {
+    return {FailureCode::kInvalidArgument, kNoRank,
+            absl::StrCat("hello of version ", hello.version, " with role ",
+                         static_cast<std::uint32_t>(hello.role), " and reserved bits ",
+                         hello.reserved, ", expected role 1 or 2 and none")};
+  }
+  if (!options_.all_users && credentials.uid != 0 && credentials.uid != ::geteuid()) {
+    return {FailureCode::kPermissionDenied, kNoRank,
+            absl::StrCat("it does not serve user ", credentials.uid,
+                         ": set clients { all_users: true } in its configuration, or use a "
+                         "private daemon (unset MLXCOMM_SOCKET)")};
+  }
+  if (!acceptor_.is_open()) {
+    return {FailureCode::kDaemonStopping, kNoRank, "this daemon is stopping"};
+  }
+  return {};
+}
+
+void Acceptor::Refuse(LocalStream::socket& socket, const Failure& failure, pid_t pid) {
+  ++refused_;
+  queue::DaemonHello answer{};
+  answer.magic = queue::kDaemonHelloMagic;
+  answer.version = queue::kHelloVersion;
+  answer.failure_code = failure.code;
+  failure.message.copy(answer.message, sizeof answer.message - 1);
+  // Best effort: whoever does not even read the refusal has gone.
+  (void)queue::SendWithDescriptors(socket.native_handle(), &answer, sizeof answer, nullptr, 0,
+                                   kRefusalTimeoutNs);
+  LogRefusal(failure, pid);
+}
+
+void Acceptor::LogRefusal(const Failure& failure, pid_t pid) {
+  if (++refused_in_window_ <= kRefusalsLoggedPerSecond) {
+    spdlog::warn("refused local process {}: {}", pid, failure.message);
+  }
+  if (refused_in_window_ != 1) return;
+  window_.expires_after(std::chrono::seconds(1));
+  window_.async_wait([this](const asio::error_code& cancelled) {
+    if (cancelled) return;
+    const std::uint64_t refused = std::exchange(refused_in_window_, 0);
+    if (refused <= kRefusalsLoggedPerSecond) return;
+    spdlog::warn("refused {} more local processes", refused - kRefusalsLoggedPerSecond);
+  });
+}
+
+}  // namespace mlxcomm::intake

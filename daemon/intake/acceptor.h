@@ -1,0 +1,99 @@
+// The door of the intake: listens on the Unix socket, hears each process's hello,
+// and turns away whom it may not serve, with the reason and the remedy.
+//
+//   connect ─▶ hello within its deadline ─▶ form, user ─▶ OnHello() ─▶ (the listener's)
+//                      │                        │             │
+//                      └────────────────────────┴─────────────┴──▶ refused, counted, logged
+//
+// A stranger costs one socket and one small frame for at most the deadline, and no
+// more than kHellosMax of them are heard at once. No more than kAcceptsPerTurn are
+// taken in until the next OnTurn(), so that a flood of them does not hold the engine.
+// A flood of refusals is logged a few times a second and then summed up.
+//
+// Owner: LocalIntake. Thread: engine; refused() from any. Memory: kHellosMax hellos.
+// The io_context must not run again once the acceptor has been destroyed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include <asio/awaitable.hpp>
+#include <asio/io_context.hpp>
+#include <asio/local/stream_protocol.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "absl/status/status.h"
+#include "daemon/intake/socket_file.h"
+#include "daemon/platform/peer_credentials.h"
+#include "proto/queue/hello.h"
+#include "proto/types/failure.h"
+
+namespace mlxcomm::intake {
+
+using LocalStream = asio::local::stream_protocol;
+
+class HelloListener {
+ public:
+  virtual ~HelloListener() = default;
+  // A hello of the right form, from a user who is served. Takes the socket's
+  // descriptor over, or says why not, which the process is then told.
+  virtual Failure OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
+                          const platform::PeerCredentials& credentials) = 0;
+};
+
+struct AcceptorOptions {
+  std::string socket_path;
+  std::uint64_t hello_timeout_ns = 0;
+  bool all_users = false;
+};
+
+class Acceptor {
+ public:
+  static constexpr std::uint32_t kHellosMax = 64;
+  static constexpr std::uint32_t kAcceptsPerTurn = 16;
+  static constexpr std::uint32_t kRefusalsLoggedPerSecond = 5;
+
+  Acceptor(asio::io_context& io, AcceptorOptions options, HelloListener& listener)
+      : io_(io),
+        options_(std::move(options)),
+        listener_(listener),
+        file_(options_.socket_path, options_.all_users),
+        acceptor_(io),
+        window_(io) {}
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+  ~Acceptor() { Stop(); }
+
+  // ALREADY_EXISTS: somebody listens at the path. A socket nobody listens on is replaced.
+  absl::Status Listen();
+  // Once each turn of the engine, before it sleeps: the next ones may come in.
+  void OnTurn();
+  // Closes the door and removes the socket's file. Hellos under way are refused.
+  void Stop();
+  std::uint64_t refused() const { return refused_; }
+
+ private:
+  asio::awaitable<void> AcceptLoop();
+  asio::awaitable<void> Greet(LocalStream::socket socket);
+  // Empty: welcome.
+  Failure CheckWelcome(const queue::ClientHello& hello,
+                       const platform::PeerCredentials& credentials) const;
+  void Refuse(LocalStream::socket& socket, const Failure& failure, pid_t pid);
+  void LogRefusal(const Failure& failure, pid_t pid);
+
+  asio::io_context& io_;
+  AcceptorOptions options_;
+  HelloListener& listener_;
+  SocketFile file_;
+  LocalStream::acceptor acceptor_;
+  bool cannot_accept_ = false;
+  std::uint32_t accepted_in_turn_ = 0;
+  std::uint32_t hellos_ = 0;
+  std::atomic<std::uint64_t> refused_{0};
+  asio::steady_timer window_;  // One second of refusals, from the first of them.
+  std::uint64_t refused_in_window_ = 0;
+};
+
+}  // namespace mlxcomm::intake

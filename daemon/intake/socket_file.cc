@@ -1,0 +1,149 @@
+#include "daemon/intake/socket_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+
+namespace mlxcomm::intake {
+namespace {
+
+// The path has been found to fit.
+sockaddr_un AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  return address;
+}
+
+std::filesystem::path FolderOf(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  return folder.empty() ? std::filesystem::path(".") : folder;
+}
+
+absl::Status Unfit(const std::string& what, const std::string& why) {
+  return absl::FailedPreconditionError(absl::StrCat(what, ": ", why));
+}
+
+}  // namespace
+
+absl::Status SocketFile::Claim() {
+  if (path_.empty() || path_.size() >= sizeof sockaddr_un{}.sun_path) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("socket_path: \"", path_, "\" has ", path_.size(), " bytes, expected 1 to ",
+                     sizeof sockaddr_un{}.sun_path - 1));
+  }
+  absl::Status status = MakeFolder();
+  if (status.ok()) status = CheckFolder();
+  if (status.ok()) status = TakeLock();
+  if (status.ok()) status = ClearPath();
+  if (!status.ok()) lock_.Reset();
+  return status;
+}
+
+// With its final permissions from the start, save for what the umask takes away.
+absl::Status SocketFile::MakeFolder() const {
+  const std::filesystem::path folder = FolderOf(path_);
+  std::error_code error;
+  if (std::filesystem::exists(folder, error)) return absl::OkStatus();
+  if (!error) std::filesystem::create_directories(FolderOf(folder.string()), error);
+  if (error) return Unfit("the socket's folder " + folder.string(), error.message());
+  const mode_t mode = all_users_ ? 0755 : 0700;
+  if (::mkdir(folder.c_str(), mode) == 0 && ::chmod(folder.c_str(), mode) == 0) {
+    return absl::OkStatus();
+  }
+  if (errno == EEXIST) return absl::OkStatus();  // Another one's that starts just now.
+  return Unfit("the socket's folder " + folder.string(), std::strerror(errno));
+}
+
+// Whoever may write to the folder can put a socket of their own where processes look
+// for ours, as anybody can who comes first to a name in /tmp.
+absl::Status SocketFile::CheckFolder() const {
+  const std::string folder = FolderOf(path_).string();
+  struct stat facts {};
+  if (::stat(folder.c_str(), &facts) != 0) {
+    return Unfit("the socket's folder " + folder, std::strerror(errno));
+  }
+  if (facts.st_uid != 0 && facts.st_uid != ::geteuid()) {
+    return Unfit("the socket's folder " + folder,
+                 absl::StrCat("it belongs to user ", facts.st_uid,
+                              ", who could put another socket in this one's place: choose a "
+                              "socket_path in a folder of user ", ::geteuid(), " or of root"));
+  }
+  if ((facts.st_mode & S_IWOTH) != 0 && (facts.st_mode & S_ISVTX) == 0) {
+    return Unfit("the socket's folder " + folder,
+                 "every user could put another socket in this one's place: take their right "
+                 "away (chmod o-w), or choose another socket_path");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SocketFile::TakeLock() {
+  const std::string name = path_ + ".lock";
+  lock_.Reset(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!lock_.valid()) return Unfit("the lock " + name, std::strerror(errno));
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
+  if (errno != EWOULDBLOCK) return Unfit("the lock " + name, std::strerror(errno));
+  return absl::AlreadyExistsError(
+      absl::StrCat("another mlxcommd answers at ", path_,
+                   ", or is about to: stop it first, or give this one another socket_path"));
+}
+
+// A daemon that is merely slow, or stopped, still listens: only a refused connection
+// proves a socket stale.
+absl::Status SocketFile::ClearPath() const {
+  struct stat facts {};
+  if (::lstat(path_.c_str(), &facts) != 0) {
+    if (errno == ENOENT) return absl::OkStatus();
+    return Unfit(path_, std::strerror(errno));
+  }
+  if (!S_ISSOCK(facts.st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path_, " exists and is not a socket: remove it, or choose another socket_path"));
+  }
+  const sockaddr_un address = AddressOf(path_);
+  const platform::FileDescriptor probe(::socket(AF_UNIX, SOCK_STREAM, 0));
+  ::fcntl(probe.get(), F_SETFL, O_NONBLOCK);  // A full backlog must not hold us up.
+  const bool connected = ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address),
+                                   sizeof address) == 0;
+  if (connected || errno == EAGAIN || errno == EINPROGRESS) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "another mlxcommd answers at ", path_,
+        ": stop it first, or give this one another socket_path"));
+  }
+  if (errno == ENOENT) return absl::OkStatus();
+  if (errno != ECONNREFUSED || ::unlink(path_.c_str()) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path_, " cannot be replaced (", std::strerror(errno), "): choose another socket_path"));
+  }
+  return absl::OkStatus();
+}
+
+// Until somebody listens nobody can connect, so the right mode may follow the bind;
+// a umask would be every thread's.
+absl::Status SocketFile::Bind(int socket) {
+  const sockaddr_un address = AddressOf(path_);
+  if (::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    return Unfit("cannot bind to " + path_, std::strerror(errno));
+  }
+  bound_ = true;
+  if (::chmod(path_.c_str(), all_users_ ? 0666 : 0600) != 0) {
+    return Unfit("cannot set who may use " + path_, std::strerror(errno));
+  }
+  return absl::OkStatus();
+}
+
+void SocketFile::Remove() {
+  if (std::exchange(bound_, false)) ::unlink(path_.c_str());
+  lock_.Reset();
+}
+
+}  // namespace mlxcomm::intake

@@ -1,0 +1,49 @@
+// The file of a listening Unix socket: where it may lie, and when it may be replaced.
+//
+//   Claim(): the folder is safe ─▶ the lock is ours ─▶ nobody answers at the path
+//   Bind() ─▶ (the acceptor listens) ─▶ Remove()
+//
+// Two daemons that start at once would both find that nobody answers, also while one
+// of them is between bind and listen; the second would then remove the first one's
+// socket. So all of it is done under a lock beside the socket ("PATH.lock"), which is
+// held until Remove() or the end of the process; its file stays and is empty.
+//
+// Owner: Acceptor. Thread: engine. Memory: none.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "daemon/platform/file_descriptor.h"
+
+namespace mlxcomm::intake {
+
+class SocketFile {
+ public:
+  SocketFile(std::string path, bool all_users) : path_(std::move(path)), all_users_(all_users) {}
+  SocketFile(const SocketFile&) = delete;
+  SocketFile& operator=(const SocketFile&) = delete;
+  ~SocketFile() { Remove(); }
+
+  // ALREADY_EXISTS: another daemon is there. A socket nobody listens on is removed,
+  // a missing folder made. FAILED_PRECONDITION: the place is unfit, with the remedy.
+  absl::Status Claim();
+  // Gives `socket` its name: for its user alone (0600), or for all users (0666).
+  absl::Status Bind(int socket);
+  // Removes the socket that Bind() made, and lets the lock go.
+  void Remove();
+
+ private:
+  absl::Status MakeFolder() const;
+  absl::Status CheckFolder() const;
+  absl::Status TakeLock();
+  absl::Status ClearPath() const;
+
+  std::string path_;
+  bool all_users_;
+  platform::FileDescriptor lock_;
+  bool bound_ = false;
+};
+
+}  // namespace mlxcomm::intake

@@ -1,0 +1,393 @@
+// The intake's door: who may come in, and how the others are turned away.
+#include "daemon/intake/acceptor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <sstream>
+#include <vector>
+
+#include "tests/unit/daemon/intake/local_process.h"
+
+namespace mlxcomm::intake {
+namespace {
+
+using testing::HasSubstr;
+
+// Keeps the sockets of those who came in.
+class Host : public HelloListener {
+ public:
+  Failure OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
+                  const platform::PeerCredentials& credentials) override {
+    if (!answer.ok()) return answer;
+    sockets.push_back(std::move(socket));
+    hellos.push_back(hello);
+    who = credentials;
+    return {};
+  }
+  Failure answer;
+  std::vector<LocalStream::socket> sockets;
+  std::vector<queue::ClientHello> hellos;
+  platform::PeerCredentials who;
+};
+
+class AcceptorTest : public testing::Test {
+ protected:
+  absl::Status Open() {
+    acceptor.emplace(io, options, host);
+    return acceptor->Listen();
+  }
+  [[nodiscard]] bool Await(const std::function<bool()>& done) {
+    return RunUntil(io, [this] { acceptor->OnTurn(); }, done);
+  }
+  // As the engine does it: what is ready, then the next turn.
+  void Turn() {
+    io.restart();
+    io.poll();
+    acceptor->OnTurn();
+  }
+  [[nodiscard]] bool AwaitRefusal(LocalProcess& process) {
+    return Await([&] { return process.HasAnswer(); }) && process.TakeAnswer() &&
+           process.answer().failure_code != FailureCode::kNone;
+  }
+  // Others are still served: the check after each misdeed.
+  void ExpectService() {
+    const std::size_t before = host.hellos.size();
+    LocalProcess process(options.socket_path);
+    ASSERT_TRUE(process.Send(GoodHello()));
+    ASSERT_TRUE(Await([&] { return host.hellos.size() == before + 1; }));
+  }
+
+  SocketFolder folder;
+  AcceptorOptions options{folder.socket(), 60'000'000'000, false};
+  asio::io_context io;
+  Host host;
+  std::optional<Acceptor> acceptor;
+};
+
+TEST_F(AcceptorTest, HandsOnAHelloThatComesByteByByte) {
+  ASSERT_TRUE(Open().ok());
+  LocalProcess process(options.socket_path);
+  const queue::ClientHello hello = GoodHello(queue::ProcessRole::kTool, 4711);
+  for (std::size_t i = 0; i < sizeof hello; ++i) {
+    EXPECT_TRUE(host.hellos.empty());
+    ASSERT_TRUE(process.Send(reinterpret_cast<const char*>(&hello) + i, 1));
+    io.poll();
+  }
+  ASSERT_TRUE(Await([&] { return !host.hellos.empty(); }));
+  EXPECT_EQ(std::memcmp(&host.hellos[0], &hello, sizeof hello), 0);
+  EXPECT_EQ(host.who.pid, ::getpid());
+  EXPECT_EQ(host.who.uid, ::geteuid());
+  EXPECT_EQ(acceptor->refused(), 0u);
+}
+
+// Why: what follows the hello is gRPC's.
+TEST_F(AcceptorTest, ReadsNotOneByteMoreThanTheHello) {
+  ASSERT_TRUE(Open().ok());
+  LocalProcess process(options.socket_path);
+  const queue::ClientHello hello = GoodHello();
+  std::string bytes(reinterpret_cast<const char*>(&hello), sizeof hello);
+  bytes += "PRI";
+  ASSERT_TRUE(process.Send(bytes.data(), bytes.size()));
+  ASSERT_TRUE(Await([&] { return !host.sockets.empty(); }));
+  char rest[8] = {};
+  EXPECT_EQ(::recv(host.sockets[0].native_handle(), rest, sizeof rest, 0), 3);
+  EXPECT_STREQ(rest, "PRI");
+}
+
+TEST_F(AcceptorTest, RefusesWhatIsNoHelloAndSaysWhy) {
+  ASSERT_TRUE(Open().ok());
+  queue::ClientHello magic = GoodHello();
+  magic.magic ^= 1;
+  queue::ClientHello version = GoodHello();
+  version.version = 2;
+  queue::ClientHello role = GoodHello();
+  role.role = static_cast<queue::ProcessRole>(7);
+  queue::ClientHello reserved = GoodHello();
+  reserved.reserved = 1;
+  const std::pair<queue::ClientHello, const char*> cases[] = {
+      {magic, "not an mlxcomm hello"},
+      {version, "version 2, this daemon speaks 1: install the same release"},
+      {role, "role 7"},
+      {reserved, "reserved bits 1"}};
+  std::uint64_t refused = 0;
+  for (const auto& [hello, reason] : cases) {
+    LocalProcess process(options.socket_path);
+    ASSERT_TRUE(process.Send(hello));
+    ASSERT_TRUE(AwaitRefusal(process));
+    EXPECT_EQ(process.answer().failure_code, FailureCode::kInvalidArgument);
+    EXPECT_EQ(process.descriptor_count(), 0);
+    EXPECT_THAT(process.answer().message, HasSubstr(reason));
+    EXPECT_EQ(acceptor->refused(), ++refused);
+  }
+  EXPECT_TRUE(host.hellos.empty());
+  ExpectService();
+}
+
+TEST_F(AcceptorTest, RefusesAHelloThatIsNotWholeAtItsDeadline) {
+  options.hello_timeout_ns = 20'000'000;
+  ASSERT_TRUE(Open().ok());
+  LocalProcess silent(options.socket_path);
+  LocalProcess slow(options.socket_path);
+  const queue::ClientHello hello = GoodHello();
+  ASSERT_TRUE(slow.Send(&hello, sizeof hello - 1));
+  ASSERT_TRUE(AwaitRefusal(silent));
+  ASSERT_TRUE(AwaitRefusal(slow));
+  EXPECT_THAT(slow.answer().message, HasSubstr("no complete hello of 32 bytes within 20 ms"));
+  EXPECT_EQ(acceptor->refused(), 2u);
+}
+
+TEST_F(AcceptorTest, RefusesWhoLeavesInTheMiddle) {
+  ASSERT_TRUE(Open().ok());
+  {
+    LocalProcess process(options.socket_path);
+    ASSERT_TRUE(process.Send("12345", 5));
+  }
+  ASSERT_TRUE(Await([&] { return acceptor->refused() == 1; }));
+  ExpectService();
+}
+
+TEST_F(AcceptorTest, TellsTheListenersReasonAndCutsItToItsRoom) {
+  ASSERT_TRUE(Open().ok());
+  host.answer = {FailureCode::kResourceExhausted, kNoRank, std::string(1000, 'x')};
+  LocalProcess process(options.socket_path);
+  ASSERT_TRUE(process.Send(GoodHello()));
+  ASSERT_TRUE(AwaitRefusal(process));
+  EXPECT_EQ(process.answer().failure_code, FailureCode::kResourceExhausted);
+  EXPECT_EQ(std::string(process.answer().message),
+            std::string(sizeof process.answer().message - 1, 'x'));
+}
+
+TEST_F(AcceptorTest, HearsABoundedNumberAtOnce) {
+  ASSERT_TRUE(Open().ok());
+  std::vector<std::unique_ptr<LocalProcess>> silent;
+  for (std::uint32_t i = 0; i < Acceptor::kHellosMax; ++i) {
+    silent.push_back(std::make_unique<LocalProcess>(options.socket_path));
+    Turn();
+  }
+  LocalProcess one_more(options.socket_path);
+  ASSERT_TRUE(AwaitRefusal(one_more));
+  EXPECT_THAT(one_more.answer().message, HasSubstr("try again"));
+  EXPECT_EQ(acceptor->refused(), 1u);
+  // Those that were first are heard whenever they speak, and make room.
+  ASSERT_TRUE(silent[0]->Send(GoodHello()));
+  ASSERT_TRUE(Await([&] { return host.hellos.size() == 1; }));
+  ExpectService();
+}
+
+TEST_F(AcceptorTest, ServesOthersAfterAThousandThatComeAndGo) {
+  ASSERT_TRUE(Open().ok());
+  for (int i = 0; i < 1000; ++i) {
+    const LocalProcess process(options.socket_path);
+    ASSERT_TRUE(process.connected());
+    Turn();
+  }
+  ASSERT_TRUE(Await([&] { return acceptor->refused() == 1000; }));
+  ExpectService();
+}
+
+// Why: as long as somebody connects there is somebody to take in, and the engine's turn
+// would never end.
+// How: forty wait, each with a hello that is refused at once.
+TEST_F(AcceptorTest, TakesInABoundedNumberATurn) {
+  ASSERT_TRUE(Open().ok());
+  queue::ClientHello wrong = GoodHello();
+  wrong.magic = 0;
+  std::vector<std::unique_ptr<LocalProcess>> waiting;
+  for (int i = 0; i < 40; ++i) {
+    waiting.push_back(std::make_unique<LocalProcess>(options.socket_path));
+    ASSERT_TRUE(waiting.back()->Send(wrong));
+  }
+  for (const std::uint64_t refused : {16u, 32u, 40u, 40u}) {
+    Turn();
+    EXPECT_EQ(acceptor->refused(), refused);
+  }
+  ExpectService();
+}
+
+// What is logged while it exists.
+class Log {
+ public:
+  Log() : before_(spdlog::default_logger()) {
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+        "test", std::make_shared<spdlog::sinks::ostream_sink_st>(text_)));
+  }
+  ~Log() { spdlog::set_default_logger(before_); }
+  std::string text() const { return text_.str(); }
+
+ private:
+  std::ostringstream text_;
+  std::shared_ptr<spdlog::logger> before_;
+};
+
+// Why: a daemon that has run out of descriptors must say so, and take up its work again
+// when there are some.
+// How: only the acceptor's turns run without descriptors, and nothing in them is new to
+// the sanitizers, for those need some to look at an object for the first time.
+TEST_F(AcceptorTest, SaysOnceThatItCannotAcceptAndDoesWhenItCan) {
+  const Log log;
+  ASSERT_TRUE(Open().ok());
+  const auto turns = [&io = io, &door = *acceptor](int count) {
+    for (; count > 0; --count) {
+      io.restart();
+      io.run_one_for(std::chrono::milliseconds(1));
+      io.poll();
+      door.OnTurn();
+    }
+  };
+  turns(2);
+  spdlog::error("{}", asio::error_code(EMFILE, asio::system_category()).message());
+  LocalProcess process(options.socket_path);
+  ASSERT_TRUE(process.Send(GoodHello()));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int lowest_free = ::dup(process.connection());
+  ::close(lowest_free);
+  const rlimit none_left{static_cast<rlim_t>(lowest_free), before.rlim_max};
+  const int limited = ::setrlimit(RLIMIT_NOFILE, &none_left);
+  turns(250);
+  const int restored = ::setrlimit(RLIMIT_NOFILE, &before);
+  ASSERT_TRUE(limited == 0 && restored == 0);
+  EXPECT_TRUE(host.hellos.empty());
+  ASSERT_TRUE(Await([&] { return !host.hellos.empty(); }));
+  const std::string lines = log.text();
+  EXPECT_THAT(lines, HasSubstr("cannot accept local processes"));
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2) << lines;
+}
+
+TEST_F(AcceptorTest, LogsAFloodInAFewLines) {
+  const Log log;
+  ASSERT_TRUE(Open().ok());
+  for (int i = 0; i < 20; ++i) {
+    const LocalProcess process(options.socket_path);
+    Turn();
+  }
+  ASSERT_TRUE(Await([&] { return log.text().find("more local processes") != std::string::npos; }));
+  const std::string lines = log.text();
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 6);
+  EXPECT_THAT(lines, HasSubstr("refused 15 more local processes"));
+}
+
+TEST_F(AcceptorTest, ServesNoOtherUserUnlessTold) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  constexpr uid_t kNobody = 65534;
+  for (const bool all_users : {false, true}) {
+    options.all_users = all_users;
+    ASSERT_TRUE(Open().ok());
+    ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
+    ASSERT_EQ(::chmod(options.socket_path.c_str(), 0666), 0);  // Past the first barrier.
+    ASSERT_EQ(::seteuid(kNobody), 0);
+    LocalProcess process(options.socket_path);
+    ASSERT_EQ(::seteuid(0), 0);
+    ASSERT_TRUE(process.Send(GoodHello()));
+    if (all_users) {
+      ASSERT_TRUE(Await([&] { return !host.hellos.empty(); }));
+      EXPECT_EQ(host.who.uid, kNobody);
+      continue;
+    }
+    ASSERT_TRUE(AwaitRefusal(process));
+    EXPECT_EQ(process.answer().failure_code, FailureCode::kPermissionDenied);
+    EXPECT_THAT(process.answer().message, HasSubstr("all_users: true"));
+    acceptor->Stop();
+    Turn();
+  }
+}
+
+TEST_F(AcceptorTest, MakesItsSocketForItsUserAlone) {
+  options.socket_path = folder.path() + "/made/socket";
+  ASSERT_TRUE(Open().ok());
+  struct stat facts {};
+  ASSERT_EQ(::stat(options.socket_path.c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 0777, 0600u);
+  ASSERT_EQ(::stat((folder.path() + "/made").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 0777, 0700u);
+}
+
+TEST_F(AcceptorTest, MakesItsSocketForAllWhenTold) {
+  options.socket_path = folder.path() + "/made/socket";
+  options.all_users = true;
+  ASSERT_TRUE(Open().ok());
+  struct stat facts {};
+  ASSERT_EQ(::stat(options.socket_path.c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 0777, 0666u);
+}
+
+// A socket at the path that nobody answers; listening or left behind.
+platform::FileDescriptor BindAt(const std::string& path, bool listening) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  platform::FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM, 0));
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      (listening && ::listen(socket.get(), 0) != 0)) {
+    std::abort();
+  }
+  return socket;
+}
+
+TEST_F(AcceptorTest, ReplacesASocketThatWasLeftBehind) {
+  BindAt(options.socket_path, /*listening=*/true).Reset();
+  ASSERT_TRUE(Open().ok());
+  ExpectService();
+}
+
+// Why: a daemon that is stopped, or under load, must not lose its socket to a second one.
+TEST_F(AcceptorTest, LeavesASocketToAListenerThatDoesNotAnswer) {
+  const platform::FileDescriptor busy = BindAt(options.socket_path, /*listening=*/true);
+  std::vector<std::unique_ptr<Acceptor>> attempts;
+  for (int i = 0; i < 4; ++i) {  // Beyond its backlog, too.
+    attempts.push_back(std::make_unique<Acceptor>(io, options, host));
+    const absl::Status status = attempts.back()->Listen();
+    EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("stop it first"));
+  }
+  attempts.clear();
+  EXPECT_TRUE(std::filesystem::exists(options.socket_path));
+}
+
+TEST_F(AcceptorTest, LeavesAFileThatIsNoSocketAlone) {
+  std::ofstream(options.socket_path) << "precious";
+  const absl::Status status = Open();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("not a socket"));
+  acceptor.reset();
+  EXPECT_EQ(std::filesystem::file_size(options.socket_path), 8u);
+}
+
+TEST_F(AcceptorTest, RefusesPathsThatCannotBe) {
+  options.socket_path = folder.path() + "/" + std::string(200, 'x');
+  EXPECT_EQ(Open().code(), absl::StatusCode::kInvalidArgument);
+  options.socket_path = "";
+  EXPECT_EQ(Open().code(), absl::StatusCode::kInvalidArgument);
+  options.socket_path = "/proc/no-folder-can-be-made-here/socket";
+  EXPECT_EQ(Open().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(AcceptorTest, StopRefusesWhoIsStillTalkingAndRemovesTheSocket) {
+  ASSERT_TRUE(Open().ok());
+  LocalProcess process(options.socket_path);
+  const queue::ClientHello hello = GoodHello();
+  ASSERT_TRUE(process.Send(&hello, 1));
+  io.poll();
+  acceptor->Stop();
+  EXPECT_FALSE(std::filesystem::exists(options.socket_path));
+  EXPECT_FALSE(LocalProcess(options.socket_path).connected());
+  ASSERT_TRUE(process.Send(reinterpret_cast<const char*>(&hello) + 1, sizeof hello - 1));
+  ASSERT_TRUE(AwaitRefusal(process));
+  EXPECT_EQ(process.answer().failure_code, FailureCode::kDaemonStopping);
+  EXPECT_TRUE(host.hellos.empty());
+}
+
+}  // namespace
+}  // namespace mlxcomm::intake

@@ -1,0 +1,338 @@
+// Sessions of local processes, with their real segments, in one process.
+#include "daemon/intake/local_intake.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/unit/daemon/intake/intake_fixture.h"
+
+namespace mlxcomm::intake {
+namespace {
+
+using testing::HasSubstr;
+
+using IntakeTest = IntakeFixture;
+
+TEST_F(IntakeTest, GivesAClientItsSegments) {
+  ASSERT_TRUE(Open().ok());
+  const auto client = Connect(GoodHello(queue::ProcessRole::kClient, 5000));
+  ASSERT_NE(client, nullptr);
+  EXPECT_EQ(client->answer().magic, queue::kDaemonHelloMagic);
+  EXPECT_EQ(client->answer().failure_code, FailureCode::kNone);
+  EXPECT_EQ(client->descriptor_count(), queue::kClientDescriptors);
+  EXPECT_EQ(client->answer().arena_bytes % 4096, 0u);
+  EXPECT_GE(client->answer().arena_bytes, 5000u);
+  EXPECT_EQ(client->header().magic, queue::kQueueMagic);
+  EXPECT_EQ(client->header().submission_slots, queue::kSubmissionSlots);
+  ASSERT_EQ(diary.opened.size(), 1u);
+  EXPECT_EQ(diary.peers[diary.opened[0]].pid, ::getpid());
+  EXPECT_EQ(intake->counters().clients, 1u);
+  EXPECT_EQ(intake->counters().arena_bytes, client->answer().arena_bytes);
+}
+
+TEST_F(IntakeTest, HandsTheConnectionOn) {
+  ASSERT_TRUE(Open().ok());
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  const int daemon_end = diary.connections.at(diary.opened.at(0)).get();
+  ASSERT_EQ(::send(client->connection(), "rpc", 3, 0), 3);
+  char bytes[8] = {};
+  EXPECT_EQ(::recv(daemon_end, bytes, sizeof bytes, 0), 3);
+  EXPECT_LT(::recv(daemon_end, bytes, sizeof bytes, 0), 0) << "it does not block";
+}
+
+TEST_F(IntakeTest, GivesNoMoreArenaThanItsLimit) {
+  ASSERT_TRUE(Open().ok());
+  for (const std::uint64_t wanted : {std::uint64_t{0}, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
+    const auto client = Connect(GoodHello(queue::ProcessRole::kClient, wanted));
+    ASSERT_NE(client, nullptr);
+    EXPECT_EQ(client->answer().arena_bytes, options.arena_bytes_max);
+  }
+}
+
+TEST_F(IntakeTest, GivesAToolADoorbellAlone) {
+  ASSERT_TRUE(Open().ok());
+  const auto tool = Connect(GoodHello(queue::ProcessRole::kTool, 0));
+  ASSERT_NE(tool, nullptr);
+  EXPECT_EQ(tool->descriptor_count(), queue::kToolDescriptors);
+  EXPECT_EQ(tool->answer().arena_bytes, 0u);
+  EXPECT_EQ(intake->counters().clients, 0u);
+  EXPECT_EQ(diary.peers.at(diary.opened.at(0)).role, queue::ProcessRole::kTool);
+  tool->CloseDoorbell();
+  EXPECT_TRUE(AwaitEnd(diary.opened[0]));
+}
+
+TEST_F(IntakeTest, CarriesASubmissionAndItsCompletion) {
+  ASSERT_TRUE(Open().ok());
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  const float three = 3;
+  std::memcpy(client->arena(), &three, sizeof three);
+  ASSERT_TRUE(client->Submit(Sum(9)));
+  EXPECT_EQ(intake->Poll(), 1u);
+  EXPECT_EQ(intake->Poll(), 0u);
+  const Submission& submission = diary.taken.at(0).submission;
+  EXPECT_EQ(submission.entry.ticket, 9u);
+  EXPECT_EQ(submission.input_bytes, 4096u);
+  EXPECT_EQ(std::memcmp(submission.input, &three, sizeof three), 0);
+  submission.output[0] = std::byte{42};
+  EXPECT_EQ(client->arena()[4096], std::byte{42});
+
+  const std::string message(1000, 'm');
+  intake->Complete(diary.opened[0], 9, 5, {FailureCode::kRankLost, 3, message}, true);
+  queue::CompletionEntry completion;
+  ASSERT_EQ(client->completions().Pop(completion), queue::RingResult::kDone);
+  EXPECT_EQ(completion.ticket, 9u);
+  EXPECT_EQ(completion.group, 5u);
+  EXPECT_EQ(completion.rank_at_fault, 3);
+  EXPECT_EQ(completion.failure_code, static_cast<std::uint8_t>(FailureCode::kRankLost));
+  EXPECT_EQ(completion.group_failed, 1);
+  EXPECT_EQ(completion.message_bytes, queue::kMessageBytesMax);
+  EXPECT_EQ(client->completions().Pop(completion), queue::RingResult::kNothing);
+}
+
+TEST_F(IntakeTest, AnswersWhatIsWrongAndServesOn) {
+  ASSERT_TRUE(Open().ok());
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  queue::SubmissionEntry entry = Sum(1);
+  entry.input_offset = client->answer().arena_bytes;
+  ASSERT_TRUE(client->Submit(entry));
+  EXPECT_EQ(intake->Poll(), 1u);
+  EXPECT_TRUE(diary.taken.empty());
+  queue::CompletionEntry completion;
+  ASSERT_EQ(client->completions().Pop(completion), queue::RingResult::kDone);
+  EXPECT_EQ(completion.failure_code, static_cast<std::uint8_t>(FailureCode::kInvalidArgument));
+  EXPECT_EQ(completion.group_failed, 0);
+  EXPECT_THAT(std::string(completion.message, completion.message_bytes), HasSubstr("input"));
+  ExpectService(*client, diary.opened[0]);
+}
+
+TEST_F(IntakeTest, RingsForAClientThatSleepsOnly) {
+  ASSERT_TRUE(Open().ok());
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  const SessionId session = diary.opened[0];
+  ASSERT_TRUE(client->Submit(Sum(1)) && client->Submit(Sum(2)));
+  EXPECT_EQ(intake->Poll(), 2u);
+  intake->Complete(session, 1, 5, {}, false);
+  EXPECT_EQ(queue::DrainDoorbell(client->doorbell()), queue::DoorbellState::kSilent);
+  queue::CompletionEntry completion;
+  ASSERT_EQ(client->completions().Pop(completion), queue::RingResult::kDone);
+  ASSERT_TRUE(client->completions().PrepareToSleep());
+  intake->Complete(session, 2, 5, {}, false);
+  EXPECT_EQ(queue::DrainDoorbell(client->doorbell()), queue::DoorbellState::kRung);
+}
+
+TEST_F(IntakeTest, SleepsOnlyWhenNothingIsThereAndIsWokenByADoorbell) {
+  ASSERT_TRUE(Open().ok());
+  const auto first = Connect();
+  const auto second = Connect();
+  ASSERT_TRUE(first != nullptr && second != nullptr);
+  ASSERT_TRUE(second->Submit(Sum(1)));
+  EXPECT_FALSE(intake->PrepareToSleep());
+  ASSERT_TRUE(first->Submit(Sum(2)));  // Nobody sleeps now: no ring.
+  EXPECT_EQ(intake->Poll(), 2u);
+  io.restart();
+  EXPECT_EQ(io.poll(), 0u);
+
+  ASSERT_TRUE(intake->PrepareToSleep());
+  ASSERT_TRUE(first->Submit(Sum(3)));
+  io.restart();
+  EXPECT_EQ(io.run_one_for(std::chrono::minutes(1)), 1u);
+  intake->WakeUp();
+  EXPECT_EQ(intake->Poll(), 1u);
+}
+
+// Why: whoever rings again and again must not make one turn last for ever.
+// How: after a first ring the doorbell is filled; it has room again only once it has
+// been read, which happens after the next look at the queues, or before sleep.
+TEST_F(IntakeTest, HearsADoorbellOnceATurn) {
+  ASSERT_TRUE(Open().ok());
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  const auto rings = [&client] { return ::send(client->doorbell(), "r", 1, MSG_DONTWAIT) == 1; };
+  const auto next_turn = [this](int way) {
+    if (way == 0) return intake->Poll() == 0;
+    return intake->PrepareToSleep();
+  };
+  io.restart();
+  ASSERT_TRUE(rings());
+  io.poll();
+  for (const int way : {0, 1}) {
+    while (rings()) {
+    }
+    io.poll();
+    EXPECT_FALSE(rings());
+    ASSERT_TRUE(next_turn(way));
+    io.poll();
+    EXPECT_TRUE(rings());
+  }
+}
+
+TEST_F(IntakeTest, TakesTurnsBetweenSessions) {
+  ASSERT_TRUE(Open().ok());
+  const auto busy = Connect();
+  const auto modest = Connect();
+  ASSERT_TRUE(busy != nullptr && modest != nullptr);
+  for (std::uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(busy->Submit(Sum(i)));
+  ASSERT_TRUE(modest->Submit(Sum(1)));
+  EXPECT_EQ(intake->Poll(), LocalIntake::kSubmissionsPerTurn + 1);
+  EXPECT_EQ(diary.taken.back().session, diary.opened[1]);
+}
+
+TEST_F(IntakeTest, RefusesClientsBeyondTheLimitUntilOneLeaves) {
+  options.clients_max = 2;
+  ASSERT_TRUE(Open().ok());
+  const auto first = Connect();
+  const auto second = Connect();
+  const auto third = Connect();
+  ASSERT_NE(third, nullptr);
+  EXPECT_EQ(third->answer().failure_code, FailureCode::kResourceExhausted);
+  EXPECT_THAT(third->answer().message, HasSubstr("2 clients already"));
+  EXPECT_THAT(third->answer().message, HasSubstr("clients_max"));
+  EXPECT_EQ(intake->counters().refused, 1u);
+  const auto tool = Connect(GoodHello(queue::ProcessRole::kTool, 0));
+  ASSERT_NE(tool, nullptr);
+  EXPECT_EQ(tool->answer().failure_code, FailureCode::kNone);
+  first->CloseDoorbell();
+  ASSERT_TRUE(AwaitEnd(diary.opened[0]));
+  const auto fourth = Connect();
+  ASSERT_NE(fourth, nullptr);
+  EXPECT_EQ(fourth->answer().failure_code, FailureCode::kNone);
+}
+
+TEST_F(IntakeTest, RefusesToolsBeyondTheirLimit) {
+  ASSERT_TRUE(Open().ok());
+  std::vector<std::unique_ptr<LocalProcess>> tools;
+  for (std::uint32_t i = 0; i <= LocalIntake::kToolsMax; ++i) {
+    tools.push_back(Connect(GoodHello(queue::ProcessRole::kTool, 0)));
+    ASSERT_NE(tools.back(), nullptr);
+  }
+  EXPECT_EQ(tools.back()->answer().failure_code, FailureCode::kResourceExhausted);
+  EXPECT_THAT(tools.back()->answer().message, HasSubstr("64 tools"));
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  ExpectService(*client, diary.opened.back());
+}
+
+TEST_F(IntakeTest, EndCutsDoorbellAndConnectionAndTellsLater) {
+  ASSERT_TRUE(Open().ok());
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  const SessionId session = diary.opened[0];
+  intake->End(session, absl::CancelledError("enough"));
+  EXPECT_TRUE(diary.ended.empty());
+  intake->End(session, absl::CancelledError("twice"));
+  EXPECT_EQ(queue::DrainDoorbell(client->doorbell()), queue::DoorbellState::kOtherSideGone);
+  char byte;
+  EXPECT_EQ(::recv(client->connection(), &byte, 1, MSG_DONTWAIT), 0);
+  ASSERT_TRUE(AwaitEnd(session));
+  EXPECT_EQ(diary.ended[session].message(), "enough");
+  EXPECT_EQ(intake->counters().clients, 0u);
+  EXPECT_EQ(intake->counters().arena_bytes, 0u);
+  intake->Complete(session, 1, 5, {}, false);  // Nothing happens.
+  intake->ReleaseMemory(session);
+  intake->ReleaseMemory(session);
+}
+
+TEST_F(IntakeTest, KeepsAnEndedSessionsMemoryUntilItIsReleased) {
+  ASSERT_TRUE(Open().ok());
+  auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  const SessionId session = diary.opened[0];
+  ASSERT_TRUE(client->Submit(Sum(1)));
+  ASSERT_EQ(intake->Poll(), 1u);
+  intake->ReleaseMemory(session);  // It is open: nothing happens.
+  client.reset();
+  ASSERT_TRUE(AwaitEnd(session));
+  diary.taken[0].submission.output[0] = std::byte{1};
+  intake->ReleaseMemory(session);
+  EXPECT_EQ(intake->Poll(), 0u);
+}
+
+TEST_F(IntakeTest, MayBeToldToEndASessionFromInsideItsSubmission) {
+  ASSERT_TRUE(Open().ok());
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  diary.on_submission = [this](SessionId session, const Submission&) {
+    intake->End(session, absl::CancelledError("from inside"));
+  };
+  ASSERT_TRUE(client->Submit(Sum(1)) && client->Submit(Sum(2)));
+  EXPECT_EQ(intake->Poll(), 1u);
+  EXPECT_TRUE(AwaitEnd(diary.opened[0]));
+}
+
+TEST_F(IntakeTest, FindsASessionByTokenAndConnectionTogether) {
+  ASSERT_TRUE(Open().ok());
+  const auto first = Connect();
+  const auto second = Connect();
+  ASSERT_TRUE(first != nullptr && second != nullptr);
+  const auto peer_of = [this](SessionId session) {
+    return "fd:" + std::to_string(diary.connections.at(session).get());
+  };
+  const SessionId session = diary.opened[0];
+  const auto found = intake->Find(first->token(), peer_of(session));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->session, session);
+  EXPECT_EQ(found->peer.pid, ::getpid());
+  EXPECT_NE(first->token(), second->token());
+  EXPECT_FALSE(intake->Find(first->token(), peer_of(diary.opened[1])).has_value());
+  EXPECT_FALSE(intake->Find(first->token().substr(1), peer_of(session)).has_value());
+  EXPECT_FALSE(intake->Find("", "").has_value());
+  intake->End(session, absl::CancelledError("over"));
+  EXPECT_FALSE(intake->Find(first->token(), peer_of(session)).has_value());
+}
+
+// Why: gRPC's threads ask while the engine opens and ends sessions.
+TEST_F(IntakeTest, FindsFromAnotherThreadWhileSessionsComeAndGo) {
+  ASSERT_TRUE(Open().ok());
+  const auto stable = Connect();
+  ASSERT_NE(stable, nullptr);
+  const std::string peer = "fd:" + std::to_string(diary.connections.at(diary.opened[0]).get());
+  const std::string token = stable->token();
+  std::atomic<bool> stop{false};
+  std::atomic<int> asked{0};
+  std::atomic<int> missed{0};
+  std::thread asker([&] {
+    while (!stop) {
+      if (!intake->Find(token, peer).has_value()) ++missed;
+      if (intake->counters().clients == 0) ++missed;
+      ++asked;
+    }
+  });
+  for (int i = 0; i < 50 || asked < 100; ++i) {
+    ASSERT_NE(Connect(), nullptr);  // And leaves at once.
+    ASSERT_TRUE(AwaitEnd(diary.opened.back()));
+    intake->ReleaseMemory(diary.opened.back());
+  }
+  stop = true;
+  asker.join();
+  EXPECT_EQ(missed, 0);
+}
+
+TEST_F(IntakeTest, RefusesToBeTheSecondAtItsSocket) {
+  ASSERT_TRUE(Open().ok());
+  Diary other;
+  const auto second = Intake::Create(io, options, other);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  ExpectService(*client, diary.opened.back());
+  intake.reset();
+  EXPECT_FALSE(std::filesystem::exists(options.socket_path));
+}
+
+TEST_F(IntakeTest, ServesThoseItHasAfterItStoppedAccepting) {
+  ASSERT_TRUE(Open().ok());
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  intake->StopAccepting();
+  EXPECT_FALSE(LocalProcess(options.socket_path).connected());
+  ExpectService(*client, diary.opened[0]);
+}
+
+}  // namespace
+}  // namespace mlxcomm::intake

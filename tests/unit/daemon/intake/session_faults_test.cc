@@ -1,0 +1,222 @@
+// Processes that die, cheat, or write garbage: only their own session ends.
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <csignal>
+#include <random>
+#include <thread>
+
+#include "daemon/intake/session.h"
+#include "proto/queue/dial.h"
+#include "tests/unit/daemon/intake/intake_fixture.h"
+
+namespace mlxcomm::intake {
+namespace {
+
+using testing::HasSubstr;
+
+class SessionFaultsTest : public IntakeFixture {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(Open().ok());
+    bystander = Connect();
+    ASSERT_NE(bystander, nullptr);
+    bystander_session = diary.opened.back();
+  }
+  void TearDown() override {
+    if (bystander != nullptr) ExpectService(*bystander, bystander_session);
+    EXPECT_EQ(diary.ended.count(bystander_session), 0u);
+  }
+  std::string WhyEnded(SessionId session) {
+    if (!AwaitEnd(session)) return "it did not end";
+    return std::string(diary.ended.at(session).message());
+  }
+
+  std::unique_ptr<LocalProcess> bystander;
+  SessionId bystander_session = 0;
+};
+
+TEST_F(SessionFaultsTest, EndsWhenTheDoorbellIsClosed) {
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  client->CloseDoorbell();
+  EXPECT_THAT(WhyEnded(diary.opened.back()), HasSubstr("process ended"));
+  EXPECT_EQ(intake->counters().ended_for_garbage, 0u);
+}
+
+TEST_F(SessionFaultsTest, OutlivesItsConnection) {
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  client->CloseConnection();  // gRPC's affair; the process lives on.
+  ExpectService(*client, diary.opened.back());
+}
+
+// Why: a data loader forked from the training process inherits the doorbell, so that its
+// end-of-file does not come with the process's death.
+// How: a child dials and forks; it is killed while its own child holds all it had.
+TEST_F(SessionFaultsTest, EndsWithItsProcessThoughAChildHoldsItsDoorbell) {
+  int hold[2];
+  int ready[2];
+  ASSERT_TRUE(::pipe(hold) == 0 && ::pipe(ready) == 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::close(hold[1]);
+    queue::Dialed dialed;
+    const bool welcome = queue::Dial(options.socket_path, queue::ProcessRole::kClient, 4096,
+                                     60'000'000'000, dialed)
+                             .ok();
+    char byte = 0;
+    if (::fork() == 0) {  // Until the test lets go.
+      while (::read(hold[0], &byte, 1) > 0) {
+      }
+      ::_exit(0);
+    }
+    byte = welcome ? 'y' : 'n';
+    if (::write(ready[1], &byte, 1) != 1) ::_exit(1);
+    for (;;) ::pause();
+  }
+  ::close(hold[0]);
+  ASSERT_TRUE(Await([&] { return IsReadable(ready[0]); }));
+  char welcome = 0;
+  ASSERT_EQ(::read(ready[0], &welcome, 1), 1);
+  ASSERT_EQ(welcome, 'y');
+  const SessionId session = diary.opened.back();
+  EXPECT_EQ(diary.peers[session].pid, child);
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  EXPECT_THAT(WhyEnded(session), HasSubstr("process ended"));
+  ::waitpid(child, nullptr, 0);
+  for (const int descriptor : {hold[1], ready[0], ready[1]}) ::close(descriptor);
+}
+
+TEST_F(SessionFaultsTest, ServesExactlyItsLimitInFlight) {
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  const SessionId session = diary.opened.back();
+  for (std::uint64_t i = 0; i < Session::kInFlightMax; ++i) ASSERT_TRUE(client->Submit(Sum(i)));
+  ASSERT_TRUE(Await([&] { return diary.taken.size() == Session::kInFlightMax; }));
+  for (std::uint64_t i = 0; i < Session::kInFlightMax; ++i) {
+    intake->Complete(session, i, 5, {}, false);
+  }
+  queue::CompletionEntry completion;
+  for (std::uint64_t i = 0; i < Session::kInFlightMax; ++i) {
+    ASSERT_EQ(client->completions().Pop(completion), queue::RingResult::kDone);
+    ASSERT_EQ(completion.ticket, i);
+  }
+  ExpectService(*client, session);
+}
+
+TEST_F(SessionFaultsTest, EndsWhoHasMoreInFlightThanItsLimit) {
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  for (std::uint64_t i = 0; i <= Session::kInFlightMax; ++i) ASSERT_TRUE(client->Submit(Sum(i)));
+  EXPECT_THAT(WhyEnded(diary.opened.back()), HasSubstr("more than 1023 operations"));
+  EXPECT_EQ(diary.taken.size(), Session::kInFlightMax);
+  EXPECT_EQ(intake->counters().ended_for_garbage, 1u);
+}
+
+TEST_F(SessionFaultsTest, EndsWhoNeverReadsItsCompletions) {
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  const SessionId session = diary.opened.back();
+  diary.on_submission = [this](SessionId id, const Submission& submission) {
+    intake->Complete(id, submission.entry.ticket, 5, {}, false);
+  };
+  for (std::uint64_t i = 0; i <= queue::kCompletionSlots && diary.ended.empty(); ++i) {
+    ASSERT_TRUE(client->Submit(Sum(i)));
+    intake->Poll();
+  }
+  EXPECT_THAT(WhyEnded(session), HasSubstr("never reads"));
+  diary.on_submission = nullptr;
+}
+
+// Why: an engine that reads for as long as somebody writes serves nobody else.
+TEST_F(SessionFaultsTest, ServesOthersWhileOneFloodsItsDoorbell) {
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  std::atomic<bool> stop{false};
+  std::thread flood([&] {
+    const std::string bytes(1 << 16, 'x');
+    while (!stop) (void)::send(client->doorbell(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+  });
+  for (int i = 0; i < 100; ++i) ExpectService(*bystander, bystander_session);
+  stop = true;
+  flood.join();
+}
+
+// One of the ways to write nonsense into what is shared. True: certain to end the session.
+bool Vandalise(LocalProcess& client, const queue::SubmissionEntry& fine, std::mt19937_64& random) {
+  const auto garbage = [&random](void* memory, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i) {
+      static_cast<unsigned char*>(memory)[i] = static_cast<unsigned char>(random());
+    }
+  };
+  queue::SubmissionEntry entry = fine;
+  switch (random() % 6) {
+    case 0:  // A position ahead of all slots.
+      client.header().submissions.written = queue::kSubmissionSlots + 1 + random() / 2;
+      return true;
+    case 1:  // Slots full of noise.
+      garbage(client.queue_segment() + queue::kSubmissionsOffset,
+              queue::kSubmissionSlots * sizeof(queue::SubmissionEntry));
+      client.header().submissions.written = 1 + random() % queue::kSubmissionSlots;
+      return false;  // The first may happen to be only wrong.
+    case 2:  // A kind that is none.
+      entry.kind = static_cast<OperationKind>(200 + random() % 50);
+      (void)client.Submit(entry);
+      return true;
+    case 3:  // A few bytes of an entry.
+      for (int i = 0; i < 4; ++i) {
+        reinterpret_cast<unsigned char*>(&entry)[random() % sizeof entry] =
+            static_cast<unsigned char>(random());
+      }
+      (void)client.Submit(entry);
+      return false;
+    case 4:  // A reader of completions that was never there, and something to complete.
+      client.header().completions.read = 1 + random() % (std::uint64_t{1} << 60);
+      entry.input_offset = ~std::uint64_t{0};
+      (void)client.Submit(entry);
+      return true;
+    default:  // The whole header.
+      garbage(client.queue_segment(), sizeof(queue::QueueHeader));
+      return false;
+  }
+}
+
+TEST_F(SessionFaultsTest, EndsOnlyTheSessionThatWritesGarbage) {
+  std::mt19937_64 random(20'240'601);
+  diary.on_submission = [&](SessionId session, const Submission& s) {
+    const auto arena_bytes = static_cast<std::ptrdiff_t>(
+        session == bystander_session ? bystander->answer().arena_bytes : 1 << 16);
+    // Same place for input and output: whatever came through lies within one arena.
+    if (s.input != nullptr && s.output != nullptr) {
+      ASSERT_LE(std::abs(s.output - s.input), arena_bytes);
+    }
+    ASSERT_LE(s.input_bytes, static_cast<std::uint64_t>(arena_bytes));
+    ASSERT_LE(s.output_bytes_available, static_cast<std::uint64_t>(arena_bytes));
+    if (s.output_bytes_available > 0) s.output[s.output_bytes_available - 1] = std::byte{1};
+  };
+  for (int i = 0; i < 1000; ++i) {
+    auto client = Connect();
+    ASSERT_NE(client, nullptr);
+    const SessionId session = diary.opened.back();
+    const bool certain = Vandalise(*client, Sum(1), random);
+    intake->Poll();
+    if (certain) {
+      EXPECT_THAT(WhyEnded(session), HasSubstr("garbage")) << "mutation " << i;
+    }
+    if (i % 50 == 0) ExpectService(*bystander, bystander_session);
+    client.reset();
+    ASSERT_TRUE(AwaitEnd(session));
+    diary.connections.erase(session);
+    intake->ReleaseMemory(session);
+    diary.taken.clear();
+  }
+  EXPECT_GT(intake->counters().ended_for_garbage, 400u);
+  EXPECT_EQ(intake->counters().clients, 1u);
+  diary.on_submission = nullptr;
+}
+
+}  // namespace
+}  // namespace mlxcomm::intake

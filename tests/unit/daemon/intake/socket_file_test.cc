@@ -1,0 +1,144 @@
+// Whose socket it is when several daemons, or strangers, want the same place.
+#include "daemon/intake/socket_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/daemon/intake/local_process.h"
+
+namespace mlxcomm::intake {
+namespace {
+
+using testing::HasSubstr;
+
+platform::FileDescriptor MakeSocket() {
+  return platform::FileDescriptor(::socket(AF_UNIX, SOCK_STREAM, 0));
+}
+
+class SocketFileTest : public testing::Test {
+ protected:
+  SocketFolder folder;
+  std::string path = folder.socket();
+};
+
+TEST_F(SocketFileTest, RemovesItsSocketAndLetsTheNextOneIn) {
+  SocketFile first(path, /*all_users=*/false);
+  ASSERT_TRUE(first.Claim().ok());
+  const platform::FileDescriptor socket = MakeSocket();
+  ASSERT_TRUE(first.Bind(socket.get()).ok());
+  EXPECT_TRUE(std::filesystem::is_socket(path));
+  first.Remove();
+  EXPECT_FALSE(std::filesystem::exists(path));
+  SocketFile second(path, false);
+  const absl::Status status = second.Claim();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// Why: between bind and listen a socket looks like one that was left behind.
+TEST_F(SocketFileTest, LeavesTheSocketOfOneThatIsStillStarting) {
+  SocketFile first(path, false);
+  ASSERT_TRUE(first.Claim().ok());
+  const platform::FileDescriptor socket = MakeSocket();
+  ASSERT_TRUE(first.Bind(socket.get()).ok());
+  {
+    SocketFile second(path, false);
+    const absl::Status status = second.Claim();
+    EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("stop it first"));
+  }
+  EXPECT_TRUE(std::filesystem::is_socket(path));
+  ASSERT_EQ(::listen(socket.get(), 1), 0);
+  EXPECT_TRUE(LocalProcess(path).connected());
+}
+
+// Why: the ranks of a job may each start a daemon at once.
+// How: all find the same stale socket; one of them may have it.
+TEST_F(SocketFileTest, IsOneDaemonsAloneWhenManyStartAtOnce) {
+  constexpr int kDaemons = 8;
+  for (int round = 0; round < 20; ++round) {
+    {
+      SocketFile stale(path, false);
+      ASSERT_TRUE(stale.Claim().ok());
+      ASSERT_TRUE(stale.Bind(MakeSocket().get()).ok());
+      ASSERT_EQ(::link(path.c_str(), (path + ".kept").c_str()), 0);
+    }
+    ASSERT_EQ(::rename((path + ".kept").c_str(), path.c_str()), 0);
+    std::atomic<int> winners{0};
+    std::atomic<int> tried{0};
+    std::vector<std::thread> daemons;
+    for (int i = 0; i < kDaemons; ++i) {
+      daemons.emplace_back([&] {
+        SocketFile file(path, false);
+        const platform::FileDescriptor socket = MakeSocket();
+        const bool won = file.Claim().ok() && file.Bind(socket.get()).ok() &&
+                         ::listen(socket.get(), 1) == 0;
+        if (won) ++winners;
+        ++tried;
+        while (tried < kDaemons) std::this_thread::yield();
+        if (won) {
+          EXPECT_TRUE(LocalProcess(path).connected());
+        }
+      });
+    }
+    for (std::thread& daemon : daemons) daemon.join();
+    ASSERT_EQ(winners, 1);
+  }
+}
+
+TEST_F(SocketFileTest, LetsTheLockGoWhenItFails) {
+  ASSERT_EQ(::mkdir(path.c_str(), 0700), 0);  // In the socket's place.
+  SocketFile first(path, false);
+  EXPECT_EQ(first.Claim().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_EQ(::rmdir(path.c_str()), 0);
+  SocketFile second(path, false);
+  const absl::Status status = second.Claim();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// Why: who may write to the folder may put a socket of their own there, and training
+// processes would hand them their data.
+TEST_F(SocketFileTest, RefusesAFolderInWhichAnybodyMayReplaceIt) {
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0777), 0);
+  SocketFile file(path, false);
+  const absl::Status status = file.Claim();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("chmod o-w"));
+  ASSERT_EQ(::chmod(folder.path().c_str(), 01777), 0);  // As /tmp: everybody their own.
+  const absl::Status sticky = file.Claim();
+  EXPECT_TRUE(sticky.ok()) << sticky;
+}
+
+TEST_F(SocketFileTest, RefusesAFolderOfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
+  ASSERT_EQ(::chown(folder.path().c_str(), 65534, 65534), 0);
+  SocketFile file(path, false);
+  const absl::Status status = file.Claim();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("belongs to user 65534"));
+}
+
+// Why: a link in the lock's place could make us open what is not ours.
+TEST_F(SocketFileTest, FollowsNoLinkToItsLock) {
+  ASSERT_EQ(::symlink((folder.path() + "/elsewhere").c_str(), (path + ".lock").c_str()), 0);
+  SocketFile file(path, false);
+  EXPECT_EQ(file.Claim().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/elsewhere"));
+}
+
+TEST_F(SocketFileTest, MakesFoldersAboveItsOwn) {
+  path = folder.path() + "/one/two/socket";
+  SocketFile file(path, false);
+  const absl::Status status = file.Claim();
+  ASSERT_TRUE(status.ok()) << status;
+  struct stat facts {};
+  ASSERT_EQ(::stat((folder.path() + "/one/two").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 0777, 0700u);
+}
+
+}  // namespace
+}  // namespace mlxcomm::intake

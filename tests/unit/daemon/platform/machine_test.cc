@@ -1,0 +1,78 @@
+// What the machine and this process have.
+#include "daemon/platform/machine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+#include "daemon/platform/shared_memory.h"
+
+namespace mlxcomm::platform {
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+
+TEST(MachineTest, TellsTimeThatNeverGoesBack) {
+  std::uint64_t last = MonotonicNow();
+  for (int i = 0; i < 1000; ++i) {
+    const std::uint64_t now = MonotonicNow();
+    ASSERT_GE(now, last);
+    last = now;
+  }
+}
+
+TEST(MachineTest, HasMemoryCoresAndAName) {
+  EXPECT_GT(PhysicalMemoryBytes(), 64 * kMiB);
+  EXPECT_GT(OwnMemoryBytes(), 0u);
+  EXPECT_LT(OwnMemoryBytes(), PhysicalMemoryBytes());
+  EXPECT_GE(CoreCount(), 1u);
+  EXPECT_THAT(HostName(), testing::Not(testing::IsEmpty()));
+  EXPECT_THAT(HostName(), testing::Not(testing::HasSubstr(".")));
+}
+
+TEST(MachineTest, NamesPlacesForFiles) {
+  EXPECT_THAT(DefaultSocketPath(), testing::StartsWith("/"));
+  EXPECT_THAT(DefaultSocketPath(), testing::EndsWith("/mlxcommd.sock"));
+  EXPECT_THAT(DefaultSocketPath(), testing::Not(testing::HasSubstr("//")));
+  EXPECT_THAT(DefaultStateDirectory(), testing::EndsWith("/mlxcommd"));
+}
+
+#if defined(__linux__)
+TEST(MachineTest, CountsTheCoresItMayUse) {
+  cpu_set_t before;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  EXPECT_EQ(CoreCount(), static_cast<std::uint32_t>(CPU_COUNT(&before)));
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++core) {
+    if (CPU_ISSET(core, &before)) CPU_SET(core, &one);
+  }
+  ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(CoreCount(), 1u);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
+}
+
+#if !defined(__SANITIZE_THREAD__)  // It keeps private memory of its own for shared pages.
+// Why: the status shows what the daemon itself takes, and clients' arenas are theirs.
+TEST(MachineTest, CountsPrivateMemoryOnly) {
+  const std::uint64_t before = OwnMemoryBytes();
+  absl::StatusOr<SharedSegment> shared = SharedSegment::Create("test", 64 * kMiB);
+  ASSERT_TRUE(shared.ok()) << shared.status();
+  std::memset(shared->data(), 1, shared->bytes());
+  EXPECT_LT(OwnMemoryBytes(), before + 32 * kMiB);
+  const auto own = std::make_unique<std::byte[]>(64 * kMiB);
+  std::memset(own.get(), 1, 64 * kMiB);
+  EXPECT_EQ(own[kMiB], std::byte{1});
+  EXPECT_GT(OwnMemoryBytes(), before + 60 * kMiB);
+}
+#endif
+#endif
+
+}  // namespace
+}  // namespace mlxcomm::platform

@@ -1,0 +1,80 @@
+// Segments that two processes share by a descriptor.
+#include "daemon/platform/shared_memory.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+
+namespace mlxcomm::platform {
+namespace {
+
+TEST(SharedMemoryTest, GivesWholePagesOfZeros) {
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  for (const std::uint64_t bytes : {std::uint64_t{1}, page - 1, page, page + 1}) {
+    const absl::StatusOr<SharedSegment> segment = SharedSegment::Create("test", bytes);
+    ASSERT_TRUE(segment.ok()) << segment.status();
+    EXPECT_EQ(segment->bytes(), bytes > page ? 2 * page : page);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(segment->data()) % page, 0u);
+    for (std::uint64_t i = 0; i < segment->bytes(); ++i) {
+      ASSERT_EQ(segment->data()[i], std::byte{0});
+    }
+  }
+}
+
+TEST(SharedMemoryTest, SharesItsPagesThroughTheDescriptor) {
+  const absl::StatusOr<SharedSegment> segment = SharedSegment::Create("test", 1 << 16);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  void* const other = ::mmap(nullptr, segment->bytes(), PROT_READ | PROT_WRITE, MAP_SHARED,
+                             segment->descriptor(), 0);
+  ASSERT_NE(other, MAP_FAILED);
+  std::memcpy(segment->data() + 5000, "seen", 5);
+  EXPECT_STREQ(static_cast<const char*>(other) + 5000, "seen");
+  ::munmap(other, segment->bytes());
+}
+
+// Why: whoever could make it shorter could make the other side fault.
+TEST(SharedMemoryTest, NeverChangesItsSize) {
+  const absl::StatusOr<SharedSegment> segment = SharedSegment::Create("test", 1 << 16);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  for (const off_t bytes : {0, 4096, 1 << 20}) {
+    EXPECT_NE(::ftruncate(segment->descriptor(), bytes), 0) << bytes;
+  }
+  segment->data()[(1 << 16) - 1] = std::byte{1};
+}
+
+TEST(SharedMemoryTest, CostsNothingUntilItIsTouched) {
+  const absl::StatusOr<SharedSegment> segment =
+      SharedSegment::Create("test", std::uint64_t{64} << 30);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  segment->data()[std::uint64_t{63} << 30] = std::byte{1};
+  struct stat facts {};
+  ASSERT_EQ(::fstat(segment->descriptor(), &facts), 0);
+  EXPECT_LT(facts.st_blocks, (std::int64_t{4} << 20) / 512);
+}
+
+TEST(SharedMemoryTest, RefusesSizesThatCannotBe) {
+  EXPECT_EQ(SharedSegment::Create("test", 0).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  for (const std::uint64_t bytes : {~std::uint64_t{0}, std::uint64_t{1} << 63}) {
+    EXPECT_EQ(SharedSegment::Create("test", bytes).status().code(),
+              absl::StatusCode::kResourceExhausted);
+  }
+}
+
+TEST(SharedMemoryTest, MovesItsMapping) {
+  absl::StatusOr<SharedSegment> first = SharedSegment::Create("first", 4096);
+  absl::StatusOr<SharedSegment> second = SharedSegment::Create("second", 4096);
+  ASSERT_TRUE(first.ok() && second.ok());
+  first->data()[0] = std::byte{7};
+  *second = *std::move(first);
+  EXPECT_EQ(second->data()[0], std::byte{7});
+  const SharedSegment third(*std::move(second));
+  EXPECT_EQ(third.data()[0], std::byte{7});
+}
+
+}  // namespace
+}  // namespace mlxcomm::platform

@@ -1,0 +1,145 @@
+// Work handed to other threads and back, at every pace.
+#include "daemon/workers.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace mlxcomm {
+namespace {
+
+// What one worker can have: done and not taken, in its hand, and to do.
+constexpr std::size_t kHeldByAWorker = 1024 + 1 + 1024;
+
+// Sums of two rows of numbers, each a piece of work.
+class Sums {
+ public:
+  Sums(std::size_t pieces, std::size_t elements)
+      : elements_(elements), a_(pieces * elements), b_(a_.size()), out_(a_.size()) {
+    std::iota(a_.begin(), a_.end(), 0);
+    std::iota(b_.begin(), b_.end(), 1000);
+    for (std::size_t i = 0; i < pieces; ++i) {
+      collective::LocalWork work;
+      work.type = DataType::kInt32;
+      work.op = ReduceOperator::kSum;
+      work.elements = elements;
+      work.input_count = 2;
+      work.output_count = 1;
+      work.inputs[0] = reinterpret_cast<const std::byte*>(&a_[i * elements]);
+      work.inputs[1] = reinterpret_cast<const std::byte*>(&b_[i * elements]);
+      work.outputs[0] = reinterpret_cast<std::byte*>(&out_[i * elements]);
+      work_.push_back(work);
+    }
+  }
+  const collective::LocalWork* operator[](std::size_t i) const { return &work_[i]; }
+  bool IsDone(std::size_t piece) const {
+    for (std::size_t i = piece * elements_; i < (piece + 1) * elements_; ++i) {
+      if (out_[i] != a_[i] + b_[i]) return false;
+    }
+    return true;
+  }
+
+ private:
+  std::size_t elements_;
+  std::vector<std::int32_t> a_;
+  std::vector<std::int32_t> b_;
+  std::vector<std::int32_t> out_;
+  std::vector<collective::LocalWork> work_;
+};
+
+TEST(WorkersTest, DoEachPieceOnceAndSaySo) {
+  constexpr std::size_t kPieces = 500;
+  const Sums sums(kPieces, 1000);
+  platform::Wakeup bell;
+  Workers workers(3, bell);
+  std::vector<std::uint64_t> done;
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    while (!workers.Submit(sums[i], i)) workers.Poll(done);
+  }
+  while (done.size() < kPieces) workers.Poll(done);
+  EXPECT_EQ(workers.Poll(done), 0u);
+  std::sort(done.begin(), done.end());
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    ASSERT_EQ(done[i], i);
+    ASSERT_TRUE(sums.IsDone(i)) << i;
+  }
+}
+
+// Why: an engine that has announced its sleep must be woken by each result, however the
+// two threads meet.
+// How: one piece at a time, so that both sides go through looking, announcing and sleeping.
+TEST(WorkersTest, WakeAnEngineThatSleeps) {
+  const Sums sums(1, 16);
+  platform::Wakeup bell;
+  Workers workers(1, bell);
+  std::vector<std::uint64_t> done;
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    ASSERT_TRUE(workers.Submit(sums[0], i));
+    while (workers.Poll(done) == 0) {
+      if (!workers.PrepareToSleep()) continue;
+      pollfd waited{bell.descriptor(), POLLIN, 0};
+      ASSERT_EQ(::poll(&waited, 1, 60'000), 1) << "nobody rang for piece " << i;
+      bell.Drain();
+      workers.WakeUp();
+    }
+    ASSERT_EQ(done.back(), i);
+    if (i % 3 == 0) std::this_thread::yield();  // Now and then the worker sleeps first.
+  }
+}
+
+TEST(WorkersTest, RefuseWhatDoesNotFitAndLoseNothing) {
+  const Sums sums(1, 4);
+  platform::Wakeup bell;
+  Workers workers(1, bell);
+  std::uint64_t given = 0;
+  while (given < kHeldByAWorker) {
+    if (workers.Submit(sums[0], given)) ++given;
+  }
+  EXPECT_FALSE(workers.Submit(sums[0], given));
+  std::vector<std::uint64_t> done;
+  while (done.size() < given) workers.Poll(done);
+  for (std::uint64_t i = 0; i < given; ++i) ASSERT_EQ(done[i], i);
+}
+
+// Why: when the engine has ended nobody takes results any more; the daemon must end too.
+// How: a worker that has all it can hold.
+TEST(WorkersTest, EndThoughNobodyTakesTheirResults) {
+  const Sums sums(1, 4);
+  platform::Wakeup bell;
+  Workers workers(1, bell);
+  std::uint64_t given = 0;
+  while (given < kHeldByAWorker) {
+    if (workers.Submit(sums[0], given)) ++given;
+  }
+}
+
+TEST(WorkersTest, EndWhileTheySleepAndWithoutAnyWork) {
+  platform::Wakeup bell;
+  for (int i = 0; i < 100; ++i) const Workers workers(2, bell);
+}
+
+TEST(WorkersTest, AreNoneWhereNoneAreWanted) {
+  const Sums sums(1, 4);
+  platform::Wakeup bell;
+  Workers workers(0, bell);
+  EXPECT_FALSE(workers.Submit(sums[0], 1));
+  EXPECT_TRUE(workers.PrepareToSleep());
+  Workers::Do(*sums[0]);
+  EXPECT_TRUE(sums.IsDone(0));
+}
+
+TEST(WorkersTest, AreWorthwhileAboveTheEagerSizeOnly) {
+  collective::LocalWork work;
+  work.type = DataType::kFloat16;
+  work.elements = collective::kEagerBytes / 2;
+  EXPECT_FALSE(Workers::IsWorthwhile(work));
+  ++work.elements;
+  EXPECT_TRUE(Workers::IsWorthwhile(work));
+}
+
+}  // namespace
+}  // namespace mlxcomm

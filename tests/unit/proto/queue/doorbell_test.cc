@@ -1,0 +1,60 @@
+// The bell between a local process and the daemon, and what ringing without end costs.
+#include "proto/queue/doorbell.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+
+namespace mlxcomm::queue {
+namespace {
+
+constexpr std::uint64_t kMinuteNs = 60'000'000'000;
+
+class DoorbellTest : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(MakeDoorbellPair(ends)); }
+  void TearDown() override {
+    for (const int end : ends) {
+      if (end >= 0) ::close(end);
+    }
+  }
+  void CloseOther() {
+    ::close(ends[1]);
+    ends[1] = -1;
+  }
+  int ends[2] = {-1, -1};
+};
+
+TEST_F(DoorbellTest, IsSilentUntilItIsRungAndAfterItWasHeard) {
+  EXPECT_EQ(DrainDoorbell(ends[0]), DoorbellState::kSilent);
+  EXPECT_EQ(WaitForDoorbell(ends[0], 0), DoorbellState::kSilent);
+  for (int i = 0; i < 3; ++i) RingDoorbell(ends[1]);
+  EXPECT_EQ(WaitForDoorbell(ends[0], kMinuteNs), DoorbellState::kRung);
+  EXPECT_EQ(DrainDoorbell(ends[0]), DoorbellState::kSilent);
+}
+
+TEST_F(DoorbellTest, TellsThatTheOtherSideHasGone) {
+  RingDoorbell(ends[1]);
+  CloseOther();
+  EXPECT_EQ(DrainDoorbell(ends[0]), DoorbellState::kRung);
+  EXPECT_EQ(WaitForDoorbell(ends[0], kMinuteNs), DoorbellState::kOtherSideGone);
+  RingDoorbell(ends[0]);  // To nobody: no signal, no wait.
+}
+
+// Why: whoever writes faster than we read would hold us in the reading.
+TEST_F(DoorbellTest, ReadsABoundedPartOfAFlood) {
+  const std::string flood(1 << 16, 'x');
+  while (::send(ends[1], flood.data(), flood.size(), MSG_DONTWAIT) > 0) {
+  }
+  EXPECT_EQ(DrainDoorbell(ends[0]), DoorbellState::kRung);
+  char byte;
+  EXPECT_EQ(::recv(ends[0], &byte, 1, MSG_DONTWAIT | MSG_PEEK), 1) << "the rest is still there";
+  while (DrainDoorbell(ends[0]) == DoorbellState::kRung) {
+  }
+  EXPECT_EQ(DrainDoorbell(ends[0]), DoorbellState::kSilent);
+}
+
+}  // namespace
+}  // namespace mlxcomm::queue
