@@ -28,7 +28,7 @@ void CombineReceived(const fabric::PostedReceive& receive, std::uint64_t offset,
   const auto op = static_cast<ReduceOperator>(receive.place_arguments & 0xff);
   const std::byte* const inputs[] = {receive.operand + offset, staged};
   std::byte* const output = receive.destination + offset;
-  reduce::Combine(type, op, inputs, 2, &output, 1, bytes / DataTypeBytes(type),
+  reduce::Combine({type, op}, inputs, 2, &output, 1, bytes / DataTypeBytes(type),
                   reduce::Stores::kOrdinary);
 }
 

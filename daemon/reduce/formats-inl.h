@@ -1,10 +1,10 @@
-// How elements are loaded, stored and combined, once for each SIMD target
-// (included again and again by hwy/foreach_target.h, hence no #pragma once).
+// How the elements of a type are loaded into lanes and stored from them, once for each
+// SIMD target (included again and again by hwy/foreach_target.h, hence no #pragma once).
 //
-// A Format has a Tag (the lanes in which it is combined), Load, Store, and the same
-// for one element (Scalar); an Operator has Apply for both.
+// A Format has Stored (an element in memory), Vector (the lanes in which elements are
+// combined), Count (elements in a Vector), Load and Store; where kStreams is true, Stream.
 //
-// Owner: kernels.cc. Thread: any. Memory: none.
+// Owner: the kernels. Thread: any. Memory: none.
 #if defined(MLXCOMM_REDUCE_FORMATS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MLXCOMM_REDUCE_FORMATS_INL_H_
 #undef MLXCOMM_REDUCE_FORMATS_INL_H_
@@ -12,9 +12,9 @@
 #define MLXCOMM_REDUCE_FORMATS_INL_H_
 #endif
 
+#include <cstddef>
 #include <cstdint>
 
-#include "daemon/reduce/half.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,93 +22,137 @@ namespace mlxcomm::reduce {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Combined in the type they are stored in.
 template <typename Element>
 struct PlainFormat {
   using Stored = Element;
-  using Scalar = Element;
   using Tag = hn::ScalableTag<Element>;
+  using Vector = hn::Vec<Tag>;
   static constexpr bool kStreams = true;
-  static HWY_INLINE hn::Vec<Tag> Load(Tag d, const Stored* from) { return hn::LoadU(d, from); }
-  static HWY_INLINE void Store(Tag d, hn::Vec<Tag> v, Stored* to) { hn::StoreU(v, d, to); }
-  static HWY_INLINE void Stream(Tag d, hn::Vec<Tag> v, Stored* to) { hn::Stream(v, d, to); }
-  static Scalar FromStored(Stored value) { return value; }
-  static Stored ToStored(Scalar value) { return value; }
+  static constexpr std::size_t kCountMax = hn::MaxLanes(Tag());
+  static HWY_INLINE std::size_t Count() { return hn::Lanes(Tag()); }
+  static HWY_INLINE Vector Load(const Stored* from) { return hn::LoadU(Tag(), from); }
+  static HWY_INLINE void Store(Vector v, Stored* to) { hn::StoreU(v, Tag(), to); }
+  static HWY_INLINE void Stream(Vector v, Stored* to) { hn::Stream(v, Tag(), to); }
 };
-using Float32Format = PlainFormat<float>;
-using Int32Format = PlainFormat<std::int32_t>;
 
+// A byte other than 0 counts as true, as in the language, and leaves as 1.
+struct BoolFormat : PlainFormat<std::uint8_t> {
+  static HWY_INLINE Vector Load(const Stored* from) {
+    return hn::Min(hn::LoadU(Tag(), from), hn::Set(Tag(), 1));
+  }
+};
+
+struct Complex64 {
+  float real;
+  float imaginary;
+};
+
+// Real and imaginary parts in vectors of their own: only a product needs that.
+struct Complex64Format {
+  using Stored = Complex64;
+  using Tag = hn::ScalableTag<float>;
+  struct Vector {
+    hn::Vec<Tag> real;
+    hn::Vec<Tag> imaginary;
+  };
+  static constexpr bool kStreams = false;
+  static constexpr std::size_t kCountMax = hn::MaxLanes(Tag());
+  static HWY_INLINE std::size_t Count() { return hn::Lanes(Tag()); }
+  static HWY_INLINE Vector Load(const Stored* from) {
+    Vector v{hn::Zero(Tag()), hn::Zero(Tag())};
+    hn::LoadInterleaved2(Tag(), reinterpret_cast<const float*>(from), v.real, v.imaginary);
+    return v;
+  }
+  static HWY_INLINE void Store(Vector v, Stored* to) {
+    hn::StoreInterleaved2(v.real, v.imaginary, Tag(), reinterpret_cast<float*>(to));
+  }
+};
+
+// 16 bits in memory, combined in float32. The vectors do what half.h does.
 struct HalfFormat {
   using Stored = std::uint16_t;
-  using Scalar = float;
   using Tag = hn::ScalableTag<float>;
+  using Vector = hn::Vec<Tag>;
   using HalfTag = hn::Rebind<std::uint16_t, Tag>;
   using WordTag = hn::Rebind<std::uint32_t, Tag>;
+  using Words = hn::Vec<WordTag>;
   static constexpr bool kStreams = false;
+  static constexpr std::size_t kCountMax = hn::MaxLanes(Tag());
+  static HWY_INLINE std::size_t Count() { return hn::Lanes(Tag()); }
+
+  static HWY_INLINE Words Word(std::uint32_t value) { return hn::Set(WordTag(), value); }
+  static HWY_INLINE Words LoadWords(const Stored* from) {
+    return hn::PromoteTo(WordTag(), hn::LoadU(HalfTag(), from));
+  }
+  // Every word is below 2^16: as signed numbers they demote without saturating.
+  static HWY_INLINE void StoreWords(Words words, Stored* to) {
+    const hn::Rebind<std::int32_t, Tag> signed_words;
+    const hn::Rebind<std::int16_t, Tag> signed_halves;
+    const auto centered = hn::BitCast(signed_words, hn::Sub(words, Word(0x8000)));
+    const auto low = hn::BitCast(HalfTag(), hn::DemoteTo(signed_halves, centered));
+    hn::StoreU(hn::Xor(low, hn::Set(HalfTag(), 0x8000)), HalfTag(), to);
+  }
 };
 
 struct Bfloat16Format : HalfFormat {
-  static HWY_INLINE hn::Vec<Tag> Load(Tag d, const Stored* from) {
-    const auto words = hn::PromoteTo(WordTag(), hn::LoadU(HalfTag(), from));
-    return hn::BitCast(d, hn::ShiftLeft<16>(words));
+  static HWY_INLINE Vector Load(const Stored* from) {
+    return hn::BitCast(Tag(), hn::ShiftLeft<16>(LoadWords(from)));
   }
-  static HWY_INLINE void Store(Tag, hn::Vec<Tag> v, Stored* to) {
-    const WordTag words;
-    const auto bits = hn::BitCast(words, v);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1));
-    const auto rounded = hn::ShiftRight<16>(bits + hn::Set(words, 0x7fff) + odd);
-    const auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(words, 0x40));
-    const auto is_nan = hn::RebindMask(words, hn::IsNaN(v));
-    // Every word is below 2^16: as signed numbers they demote without saturating.
-    const auto result = hn::IfThenElse(is_nan, quiet, rounded);
-    const hn::Rebind<std::int32_t, Tag> signed_words;
-    const auto centered = hn::BitCast(signed_words, result) - hn::Set(signed_words, 0x8000);
-    const hn::Rebind<std::int16_t, Tag> halves;
-    const auto low = hn::DemoteTo(halves, centered);
-    hn::StoreU(hn::Xor(hn::BitCast(HalfTag(), low), hn::Set(HalfTag(), 0x8000)), HalfTag(), to);
+  static HWY_INLINE void Store(Vector v, Stored* to) {
+    const auto bits = hn::BitCast(WordTag(), v);
+    const auto high = hn::ShiftRight<16>(bits);
+    const auto half = hn::Add(Word(0x7fff), hn::And(high, Word(1)));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(bits, half));
+    const auto is_nan = hn::RebindMask(WordTag(), hn::IsNaN(v));
+    StoreWords(hn::IfThenElse(is_nan, hn::Or(high, Word(0x40)), rounded), to);
   }
-  static Scalar FromStored(Stored value) { return FloatFromBfloat16(value); }
-  static Stored ToStored(Scalar value) { return Bfloat16FromFloat(value); }
 };
 
 struct Float16Format : HalfFormat {
 // Where the machine converts by itself, it rounds to nearest even and keeps
 // subnormals; Highway's emulation elsewhere does not promise that.
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || \
-    HWY_TARGET == HWY_NEON
-  static HWY_INLINE hn::Vec<Tag> Load(Tag d, const Stored* from) {
+#if HWY_ARCH_ARM_A64 || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
+  static HWY_INLINE Vector Load(const Stored* from) {
     const hn::Rebind<hwy::float16_t, Tag> halves;
-    return hn::PromoteTo(d, hn::BitCast(halves, hn::LoadU(HalfTag(), from)));
+    return hn::PromoteTo(Tag(), hn::BitCast(halves, hn::LoadU(HalfTag(), from)));
   }
-  static HWY_INLINE void Store(Tag, hn::Vec<Tag> v, Stored* to) {
+  static HWY_INLINE void Store(Vector v, Stored* to) {
     const hn::Rebind<hwy::float16_t, Tag> halves;
     hn::StoreU(hn::BitCast(HalfTag(), hn::DemoteTo(halves, v)), HalfTag(), to);
   }
 #else
-  static HWY_INLINE hn::Vec<Tag> Load(Tag d, const Stored* from) {
-    HWY_ALIGN float lanes[hn::MaxLanes(Tag())];
-    for (std::size_t i = 0; i < hn::Lanes(d); ++i) lanes[i] = FloatFromFloat16(from[i]);
-    return hn::Load(d, lanes);
+  static HWY_INLINE Vector Load(const Stored* from) {
+    const auto words = LoadWords(from);
+    const auto magnitude = hn::And(words, Word(0x7fff));
+    // As a float32 it is 2^112 times too small, subnormals included.
+    const auto scaled = hn::Mul(hn::BitCast(Tag(), hn::ShiftLeft<13>(magnitude)),
+                                hn::Set(Tag(), 0x1p112f));
+    const auto infinite = hn::IfThenElseZero(hn::Gt(magnitude, Word(0x7bff)), Word(0x7f800000));
+    const auto quiet = hn::IfThenElseZero(hn::Gt(magnitude, Word(0x7c00)), Word(0x400000));
+    const auto sign = hn::ShiftLeft<16>(hn::And(words, Word(0x8000)));
+    const auto bits = hn::Or(hn::BitCast(WordTag(), scaled), hn::Or(infinite, quiet));
+    return hn::BitCast(Tag(), hn::Or(bits, sign));
   }
-  static HWY_INLINE void Store(Tag d, hn::Vec<Tag> v, Stored* to) {
-    HWY_ALIGN float lanes[hn::MaxLanes(Tag())];
-    hn::Store(v, d, lanes);
-    for (std::size_t i = 0; i < hn::Lanes(d); ++i) to[i] = Float16FromFloat(lanes[i]);
+  static HWY_INLINE void Store(Vector v, Stored* to) {
+    const auto bits = hn::BitCast(WordTag(), v);
+    const auto magnitude = hn::And(bits, Word(0x7fffffff));
+    const auto shifted = hn::ShiftRight<13>(magnitude);
+    // Normal: rounded in place, the exponent rebiased. Subnormal: adding 0.5 leaves
+    // round(value / 2^-24) in the lowest bits.
+    const auto half = hn::Add(Word(0xfff), hn::And(shifted, Word(1)));
+    const auto rebiased = hn::Sub(hn::Add(magnitude, half), Word(0x38000000));
+    const auto added = hn::Add(hn::BitCast(Tag(), magnitude), hn::Set(Tag(), 0.5f));
+    const auto subnormal = hn::Sub(hn::BitCast(WordTag(), added), Word(0x3f000000));
+    const auto nan = hn::Or(Word(0x7e00), hn::And(shifted, Word(0x3ff)));
+    auto result = hn::IfThenElse(hn::Lt(magnitude, Word(0x38800000)), subnormal,
+                                 hn::ShiftRight<13>(rebiased));
+    result = hn::IfThenElse(hn::Gt(magnitude, Word(0x477fefff)), Word(0x7c00), result);
+    result = hn::IfThenElse(hn::Gt(magnitude, Word(0x7f800000)), nan, result);
+    const auto sign = hn::And(hn::ShiftRight<16>(bits), Word(0x8000));
+    StoreWords(hn::Or(sign, result), to);
   }
 #endif
-  static Scalar FromStored(Stored value) { return FloatFromFloat16(value); }
-  static Stored ToStored(Scalar value) { return Float16FromFloat(value); }
-};
-
-struct SumOperator {
-  template <typename V>
-  static HWY_INLINE V Apply(V a, V b) {
-    return hn::Add(a, b);
-  }
-  static float ApplyScalar(float a, float b) { return a + b; }
-  static std::int32_t ApplyScalar(std::int32_t a, std::int32_t b) {
-    return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) +
-                                     static_cast<std::uint32_t>(b));
-  }
 };
 
 }  // namespace HWY_NAMESPACE

@@ -1,164 +1,183 @@
-// Kernels against plain loops, bit by bit.
+// Every type with every operator against plain loops, bit by bit.
 #include "daemon/reduce/kernels.h"
 
 #include <gtest/gtest.h>
 
-#include <bit>
-#include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <limits>
 #include <random>
+#include <string>
+#include <tuple>
 #include <vector>
 
-#include "daemon/reduce/half.h"
+#include "tests/unit/daemon/reduce/buffers.h"
+#include "tests/unit/daemon/reduce/oracle.h"
 
 namespace mlxcomm::reduce {
 namespace {
 
-struct Case {
-  DataType type;
+using oracle::Bits;
+
+// Integers: any bits. Floating point: numbers of ordinary size, and now and then
+// one of those with a rule of its own.
+Bits RandomElement(DataType type, std::mt19937_64& random) {
+  if (type == DataType::kComplex64) {
+    const Bits real = RandomElement(DataType::kFloat32, random);
+    return real | RandomElement(DataType::kFloat32, random) << 32;
+  }
+  if (type == DataType::kBool) return random() % 4 == 0 ? random() & 0xff : random() % 2;
+  if (!oracle::IsFloating(type)) {
+    return random() >> (64 - 8 * DataTypeBytes(type));
+  }
+  const double specials[] = {0.0, -0.0, HUGE_VAL, -HUGE_VAL, std::nan(""), 0x1p-24, -0x1p-130,
+                             65504.0};
+  if (random() % 256 == 0) return oracle::Nearest(type, specials[random() % std::size(specials)]);
+  return oracle::Nearest(type, std::uniform_real_distribution<double>(-2, 2)(random));
+}
+
+struct Shape {
   std::size_t inputs;
   std::size_t outputs;
+  std::size_t elements;
+  std::size_t shift;
+  Stores stores;
 };
 
-class CombineTest : public testing::TestWithParam<Case> {};
-
-// An independent statement of what one element becomes.
-std::uint32_t Expected(DataType type, const std::vector<std::uint32_t>& elements) {
-  if (type == DataType::kInt32) {
-    std::uint32_t sum = 0;
-    for (const std::uint32_t element : elements) sum += element;
-    return sum;
+using Case = std::tuple<DataType, ReduceOperator>;
+class CombineTest : public testing::TestWithParam<Case> {
+ protected:
+  // One call with random numbers; every element of every output is compared.
+  void Check(const Reduction& reduction, const Shape& shape) {
+    std::vector<Buffer> in, out;
+    std::vector<const std::byte*> inputs;
+    std::vector<std::byte*> outputs;
+    for (std::size_t k = 0; k < shape.inputs; ++k) {
+      in.emplace_back(reduction.type, shape.elements, shape.shift);
+      for (std::size_t i = 0; i < shape.elements; ++i) {
+        in[k].set(i, RandomElement(reduction.type, random_));
+      }
+      inputs.push_back(in[k].data());
+    }
+    for (std::size_t k = 0; k < shape.outputs; ++k) {
+      out.emplace_back(reduction.type, shape.elements, shape.shift);
+      outputs.push_back(out[k].data());
+    }
+    Combine(reduction, inputs.data(), shape.inputs, outputs.data(), shape.outputs, shape.elements,
+            shape.stores);
+    std::vector<Bits> row(shape.inputs);
+    for (std::size_t i = 0; i < shape.elements; ++i) {
+      for (std::size_t k = 0; k < shape.inputs; ++k) row[k] = in[k].at(i);
+      const Bits expected = oracle::Expected(reduction, row);
+      for (const Buffer& buffer : out) {
+        ASSERT_TRUE(oracle::Agree(reduction.type, buffer.at(i), expected))
+            << std::hex << buffer.at(i) << " instead of " << expected << std::dec << ", element "
+            << i << " of " << shape.elements << ", inputs " << shape.inputs << ", divisor "
+            << reduction.divisor;
+      }
+    }
   }
-  const auto to_float = [type](std::uint32_t bits) {
-    if (type == DataType::kFloat32) return std::bit_cast<float>(bits);
-    const auto half = static_cast<std::uint16_t>(bits);
-    return type == DataType::kFloat16 ? FloatFromFloat16(half) : FloatFromBfloat16(half);
-  };
-  float sum = to_float(elements[0]);
-  for (std::size_t k = 1; k < elements.size(); ++k) sum += to_float(elements[k]);
-  if (type == DataType::kFloat32) return std::bit_cast<std::uint32_t>(sum);
-  return type == DataType::kFloat16 ? Float16FromFloat(sum) : Bfloat16FromFloat(sum);
-}
 
-std::uint32_t ElementAt(const std::vector<std::byte>& buffer, std::size_t bytes, std::size_t i) {
-  std::uint32_t value = 0;
-  std::memcpy(&value, buffer.data() + i * bytes, bytes);
-  return value;
-}
+  std::mt19937_64 random_{7};
+};
 
-// Why: SIMD bodies, tails and streaming stores are different code; a rank whose
+// Why: whole vectors, their rest and streaming stores are different code; a rank whose
 // buffer is cut elsewhere would differ from the others in the last bits.
-// How: random numbers of ordinary size for every length around the vector sizes,
-// aligned and off by one element, both kinds of stores.
-TEST_P(CombineTest, EqualsPlainLoopForEveryLengthAndAlignment) {
-  const Case& c = GetParam();
-  const std::size_t bytes = DataTypeBytes(c.type);
-  std::mt19937 random(7);
-  std::uniform_real_distribution<float> numbers(-100, 100);
-  for (const std::size_t elements : {0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 127, 1025}) {
-    for (const std::size_t shift : {0, 1}) {
-      for (const Stores stores : {Stores::kOrdinary, Stores::kNonTemporal}) {
-        std::vector<std::vector<std::byte>> in(c.inputs), out(c.outputs);
-        std::vector<const std::byte*> inputs;
-        std::vector<std::byte*> outputs;
-        for (auto& buffer : in) {
-          buffer.resize((elements + shift) * bytes);
-          for (std::size_t i = 0; i < elements + shift; ++i) {
-            const float number = numbers(random);
-            std::uint32_t bits = std::bit_cast<std::uint32_t>(number);
-            if (c.type == DataType::kFloat16) bits = Float16FromFloat(number);
-            if (c.type == DataType::kBfloat16) bits = Bfloat16FromFloat(number);
-            std::memcpy(buffer.data() + i * bytes, &bits, bytes);
-          }
-          inputs.push_back(buffer.data() + shift * bytes);
-        }
-        for (auto& buffer : out) {
-          buffer.resize((elements + shift) * bytes);
-          outputs.push_back(buffer.data() + shift * bytes);
-        }
-        Combine(c.type, ReduceOperator::kSum, inputs.data(), c.inputs, outputs.data(), c.outputs,
-                elements, stores);
-        for (std::size_t i = 0; i < elements; ++i) {
-          std::vector<std::uint32_t> row;
-          for (const auto& buffer : in) row.push_back(ElementAt(buffer, bytes, i + shift));
-          for (const auto& buffer : out) {
-            ASSERT_EQ(ElementAt(buffer, bytes, i + shift),
-                      c.inputs == 1 ? row[0] : Expected(c.type, row))
-                << DataTypeName(c.type) << " element " << i << " of " << elements;
+// How: lengths around the vector sizes, aligned and off by one element, both kinds of
+// stores, on every instruction set this machine has.
+TEST_P(CombineTest, EqualsPlainLoopForEveryShape) {
+  const auto [type, op] = GetParam();
+  OnEveryTarget([&, type = type, op = op] {
+    for (const std::size_t inputs : {1, 2, 3, 7, 64}) {
+      for (const std::size_t elements : {0, 1, 3, 17, 63, 131}) {
+        for (const std::size_t shift : {0, 1}) {
+          for (const Stores stores : {Stores::kOrdinary, Stores::kNonTemporal}) {
+            const Shape shape{inputs, 1 + inputs % 3, elements, shift, stores};
+            Check({type, op}, shape);
+            if (op == ReduceOperator::kMean) {
+              Check({type, op, static_cast<std::uint32_t>(inputs)}, shape);
+              Check({type, op, 4096}, shape);
+            }
+            if (HasFatalFailure()) return;
           }
         }
       }
     }
+  });
+}
+
+// Why: ranks that compute the same element at different places of their buffers must
+// agree, in NaN's payload too.
+// How: one column of elements, repeated; every place has to give the same bits.
+TEST_P(CombineTest, GivesTheSameBitsAtEveryPlace) {
+  const auto [type, op] = GetParam();
+  OnEveryTarget([&, type = type, op = op] {
+    for (int round = 0; round < 50; ++round) {
+      std::vector<Bits> column;
+      for (int k = 0; k < 5; ++k) column.push_back(RandomElement(type, random_));
+      const auto result = Combined({type, op}, std::vector<std::vector<Bits>>(131, column));
+      for (const Bits bits : result) ASSERT_EQ(bits, result[0]);
+    }
+  });
+}
+
+TEST_P(CombineTest, WritesOverAnInputWhenInPlace) {
+  const auto [type, op] = GetParam();
+  std::vector<Bits> column = {RandomElement(type, random_), RandomElement(type, random_)};
+  Buffer a(type, 77, 0), b(type, 77, 0);
+  for (std::size_t i = 0; i < 77; ++i) {
+    a.set(i, column[0]);
+    b.set(i, column[1]);
+  }
+  const std::byte* inputs[] = {a.data(), b.data()};
+  std::byte* output = b.data();
+  Combine({type, op}, inputs, 2, &output, 1, 77, Stores::kOrdinary);
+  for (std::size_t i = 0; i < 77; ++i) {
+    ASSERT_TRUE(oracle::Agree(type, b.at(i), oracle::Expected({type, op}, column)));
+    ASSERT_EQ(a.at(i), column[0]);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, CombineTest,
-    testing::Values(Case{DataType::kFloat32, 1, 1}, Case{DataType::kFloat32, 2, 1},
-                    Case{DataType::kFloat32, 2, 2}, Case{DataType::kFloat32, 5, 3},
-                    Case{DataType::kFloat16, 1, 2}, Case{DataType::kFloat16, 2, 1},
-                    Case{DataType::kFloat16, 4, 4}, Case{DataType::kBfloat16, 2, 2},
-                    Case{DataType::kBfloat16, 3, 1}, Case{DataType::kInt32, 2, 1},
-                    Case{DataType::kInt32, 3, 3}));
-
-TEST(CombineTest, WritesOverAnInputWhenInPlace) {
-  std::vector<float> a(1000, 1), b(1000, 2);
-  const std::byte* inputs[] = {reinterpret_cast<std::byte*>(a.data()),
-                               reinterpret_cast<std::byte*>(b.data())};
-  std::byte* outputs[] = {reinterpret_cast<std::byte*>(a.data())};
-  Combine(DataType::kFloat32, ReduceOperator::kSum, inputs, 2, outputs, 1, a.size(),
-          Stores::kOrdinary);
-  for (const float value : a) ASSERT_EQ(value, 3);
-}
-
-// Why: a kernel that converts on its own must round like the scalar code.
-// How: every 16-bit pattern plus a neighbour, through vectors of that pattern.
-TEST(CombineTest, ConvertsEveryHalfAsScalarCodeDoes) {
-  for (const DataType type : {DataType::kFloat16, DataType::kBfloat16}) {
-    std::vector<std::uint16_t> all(65536), other(65536), sum(65536);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      all[i] = static_cast<std::uint16_t>(i);
-      other[i] = static_cast<std::uint16_t>((i * 40503 + 12345) & 0xffff);
-    }
-    const std::byte* inputs[] = {reinterpret_cast<std::byte*>(all.data()),
-                                 reinterpret_cast<std::byte*>(other.data())};
-    std::byte* outputs[] = {reinterpret_cast<std::byte*>(sum.data())};
-    Combine(type, ReduceOperator::kSum, inputs, 2, outputs, 1, all.size(), Stores::kOrdinary);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const std::uint32_t expected = Expected(type, {all[i], other[i]});
-      const bool nan = type == DataType::kFloat16
-                           ? std::isnan(FloatFromFloat16(static_cast<std::uint16_t>(expected)))
-                           : std::isnan(FloatFromBfloat16(static_cast<std::uint16_t>(expected)));
-      if (nan) {  // Which NaN comes out of NaN + NaN is the machine's choice.
-        ASSERT_TRUE(std::isnan(type == DataType::kFloat16 ? FloatFromFloat16(sum[i])
-                                                          : FloatFromBfloat16(sum[i])));
-      } else {
-        ASSERT_EQ(sum[i], expected) << DataTypeName(type) << " " << all[i] << " + " << other[i];
-      }
+std::vector<Case> CasesWithAMeaning() {
+  std::vector<Case> cases;
+  for (const DataType type : oracle::kTypes) {
+    for (const ReduceOperator op : oracle::kOperators) {
+      if (HasMeaning(type, op)) cases.emplace_back(type, op);
     }
   }
+  return cases;
 }
 
-TEST(HalfTest, RoundsToNearestEvenAndKeepsSpecials) {
-  EXPECT_EQ(Float16FromFloat(1.0f), 0x3c00);
-  EXPECT_EQ(Float16FromFloat(65504.0f), 0x7bff);
-  EXPECT_EQ(Float16FromFloat(65519.9f), 0x7bff);
-  EXPECT_EQ(Float16FromFloat(65520.0f), 0x7c00);
-  EXPECT_EQ(Float16FromFloat(-std::numeric_limits<float>::infinity()), 0xfc00);
-  EXPECT_EQ(Float16FromFloat(0x1p-24f), 0x0001);
-  EXPECT_EQ(Float16FromFloat(0x1p-25f), 0x0000);       // A tie: to even.
-  EXPECT_EQ(Float16FromFloat(1.0f + 0x1p-11f), 0x3c00);  // A tie: to even.
-  EXPECT_TRUE(std::isnan(FloatFromFloat16(Float16FromFloat(std::nanf("")))));
-  EXPECT_EQ(Bfloat16FromFloat(1.0f + 0x1p-8f), 0x3f80);  // A tie: to even.
-  EXPECT_EQ(Bfloat16FromFloat(std::numeric_limits<float>::max()), 0x7f80);
-  EXPECT_TRUE(std::isnan(FloatFromBfloat16(Bfloat16FromFloat(std::nanf("")))));
-  for (std::uint32_t half = 0; half < 65536; ++half) {
-    const float value = FloatFromFloat16(static_cast<std::uint16_t>(half));
-    if (std::isnan(value)) continue;
-    ASSERT_EQ(Float16FromFloat(value), half);
+INSTANTIATE_TEST_SUITE_P(EveryTypeAndOperator, CombineTest,
+                         testing::ValuesIn(CasesWithAMeaning()), [](const auto& info) {
+                           return std::string(DataTypeName(std::get<0>(info.param))) + "_" +
+                                  ReduceOperatorName(std::get<1>(info.param));
+                         });
+
+// Why: broadcast, gather and the others move elements without knowing what they mean.
+TEST(CopyTest, KeepsEveryBitOfEveryType) {
+  std::mt19937_64 random(11);
+  for (const DataType type : oracle::kTypes) {
+    for (const ReduceOperator op : {ReduceOperator::kNone, ReduceOperator::kSum}) {
+      std::vector<std::vector<Bits>> columns;
+      for (int i = 0; i < 100; ++i) columns.push_back({random() >> (64 - 8 * DataTypeBytes(type))});
+      const auto result = Combined({type, op}, columns);
+      for (std::size_t i = 0; i < columns.size(); ++i) ASSERT_EQ(result[i], columns[i][0]);
+    }
   }
+}
+
+// Why: what has no meaning is refused where a request comes in; a kernel that did
+// something else instead would turn such a slip into wrong numbers.
+TEST(RefusalDeathTest, AbortsForWhatHasNoMeaning) {
+  const auto combine = [](const Reduction& reduction) {
+    return Combined(reduction, {{0, 0}, {0, 0}});
+  };
+  EXPECT_DEATH(combine({DataType::kFloat32, ReduceOperator::kNone}), "");
+  EXPECT_DEATH(combine({DataType::kFloat32, ReduceOperator::kAnd}), "");
+  EXPECT_DEATH(combine({DataType::kInt32, ReduceOperator::kMean, 2}), "");
+  EXPECT_DEATH(combine({DataType::kComplex64, ReduceOperator::kMax}), "");
+  EXPECT_DEATH(combine({DataType::kFloat32, ReduceOperator::kSum, 2}), "");
+  EXPECT_DEATH(combine({DataType::kFloat32, ReduceOperator::kMean, 0}), "");
 }
 
 }  // namespace

@@ -1,0 +1,122 @@
+// What is done with two vectors of lanes, once for each SIMD target.
+//
+// An Operator has Apply; kDivides says that the combined value is divided at the end.
+//
+// Owner: the kernels. Thread: any. Memory: none.
+#if defined(MLXCOMM_REDUCE_OPERATORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef MLXCOMM_REDUCE_OPERATORS_INL_H_
+#undef MLXCOMM_REDUCE_OPERATORS_INL_H_
+#else
+#define MLXCOMM_REDUCE_OPERATORS_INL_H_
+#endif
+
+#include <cstdint>
+#include <type_traits>
+
+#include "daemon/reduce/formats-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace mlxcomm::reduce {
+namespace HWY_NAMESPACE {
+
+template <typename V>
+inline constexpr bool kIsFloating = std::is_floating_point_v<hn::TFromV<V>>;
+
+struct PlainOperator {
+  static constexpr bool kDivides = false;
+};
+
+// Of integers: of unsigned lanes, which wrap; the bits are those of signed ones.
+struct SumOperator : PlainOperator {
+  template <typename V>
+  static HWY_INLINE V Apply(V a, V b) {
+    return hn::Add(a, b);
+  }
+};
+
+struct MeanOperator : SumOperator {
+  static constexpr bool kDivides = true;
+};
+
+struct ProductOperator : PlainOperator {
+  template <typename V>
+  static HWY_INLINE V Apply(V a, V b) {
+    constexpr bool is_alone = HWY_TARGET == HWY_SCALAR;  // One lane, whatever its size.
+    if constexpr (sizeof(hn::TFromV<V>) == 1 && !is_alone) {
+      return OfBytes(a, b);
+    } else {
+      return hn::Mul(a, b);
+    }
+  }
+
+  // Bytes have no multiplication of their own: even and odd ones in 16-bit lanes.
+  template <typename V>
+  static HWY_INLINE V OfBytes(V a, V b) {
+    const hn::DFromV<V> bytes;
+    const hn::RepartitionToWide<hn::DFromV<V>> pairs;
+    const auto a_pairs = hn::BitCast(pairs, a);
+    const auto b_pairs = hn::BitCast(pairs, b);
+    const auto even = hn::And(hn::Mul(a_pairs, b_pairs), hn::Set(pairs, 0xff));
+    const auto odd = hn::Mul(hn::ShiftRight<8>(a_pairs), hn::ShiftRight<8>(b_pairs));
+    return hn::BitCast(bytes, hn::Or(even, hn::ShiftLeft<8>(odd)));
+  }
+};
+
+// Each multiplication and addition is rounded for itself (the kernels are compiled
+// without contraction), so that every target gives the same bits.
+struct ComplexProductOperator : PlainOperator {
+  using V = Complex64Format::Vector;
+  static HWY_INLINE V Apply(V a, V b) {
+    return {hn::Sub(hn::Mul(a.real, b.real), hn::Mul(a.imaginary, b.imaginary)),
+            hn::Add(hn::Mul(a.real, b.imaginary), hn::Mul(a.imaginary, b.real))};
+  }
+};
+
+// IEEE 754-2019's minimum and maximum: NaN if either is, the first where both are;
+// -0 is less than +0. Highway's own leave both to the machine.
+struct MinOperator : PlainOperator {
+  template <typename V>
+  static HWY_INLINE V Apply(V a, V b) {
+    if constexpr (kIsFloating<V>) {
+      const V unequal = hn::IfThenElse(hn::Lt(a, b), a, b);  // b where there is a NaN.
+      const V ordered = hn::IfThenElse(hn::Eq(a, b), hn::Or(a, b), unequal);
+      return hn::IfThenElse(hn::IsNaN(a), a, ordered);
+    } else {
+      return hn::Min(a, b);
+    }
+  }
+};
+
+struct MaxOperator : PlainOperator {
+  template <typename V>
+  static HWY_INLINE V Apply(V a, V b) {
+    if constexpr (kIsFloating<V>) {
+      const V unequal = hn::IfThenElse(hn::Gt(a, b), a, b);  // b where there is a NaN.
+      const V ordered = hn::IfThenElse(hn::Eq(a, b), hn::And(a, b), unequal);
+      return hn::IfThenElse(hn::IsNaN(a), a, ordered);
+    } else {
+      return hn::Max(a, b);
+    }
+  }
+};
+
+struct AndOperator : PlainOperator {
+  template <typename V>
+  static HWY_INLINE V Apply(V a, V b) {
+    return hn::And(a, b);
+  }
+};
+
+struct OrOperator : PlainOperator {
+  template <typename V>
+  static HWY_INLINE V Apply(V a, V b) {
+    return hn::Or(a, b);
+  }
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace mlxcomm::reduce
+HWY_AFTER_NAMESPACE();
+
+#endif  // MLXCOMM_REDUCE_OPERATORS_INL_H_

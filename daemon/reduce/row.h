@@ -1,0 +1,30 @@
+// One row of work: what Combine was given, as the families of kernels take it.
+//
+//   Combine ──▶ CombineIntegers        integers and bool
+//          '──▶ CombineFloats          floating point and complex
+//
+// Owner: kernels.cc. Thread: any. Memory: the caller's buffers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "daemon/reduce/kernels.h"
+
+namespace mlxcomm::reduce {
+
+struct Row {
+  const std::byte* const* inputs;
+  std::size_t input_count;
+  std::byte* const* outputs;
+  std::size_t output_count;
+  std::size_t elements;
+  std::uint32_t divisor;
+  bool streams;  // Stores go past the caches.
+};
+
+// Both want an operator that has a meaning for the type, other than kNone.
+void CombineIntegers(DataType type, ReduceOperator op, const Row& row);
+void CombineFloats(DataType type, ReduceOperator op, const Row& row);
+
+}  // namespace mlxcomm::reduce

@@ -1,0 +1,75 @@
+// Rows of elements for the kernels, and the instruction sets to try them on.
+//
+// Owner: the tests. Thread: one. Memory: a vector for each buffer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "daemon/reduce/targets.h"
+#include "hwy/highway.h"
+#include "tests/unit/daemon/reduce/oracle.h"
+
+namespace mlxcomm::reduce {
+
+// One buffer; its first element lies `shift` elements into vector-aligned memory.
+class Buffer {
+ public:
+  Buffer(DataType type, std::size_t elements, std::size_t shift)
+      : bytes_(DataTypeBytes(type)), memory_((elements + shift) * bytes_ + kAlignment) {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
+    first_ = (kAlignment - address % kAlignment) % kAlignment + shift * bytes_;
+  }
+  Buffer(const Buffer&) = delete;  // A copy would be aligned otherwise.
+  Buffer(Buffer&&) = default;
+  std::byte* data() { return memory_.data() + first_; }
+  oracle::Bits at(std::size_t i) const {
+    oracle::Bits bits = 0;
+    std::memcpy(&bits, memory_.data() + first_ + i * bytes_, bytes_);
+    return bits;
+  }
+  void set(std::size_t i, oracle::Bits bits) { std::memcpy(data() + i * bytes_, &bits, bytes_); }
+
+ private:
+  static constexpr std::size_t kAlignment = 256;
+  std::size_t bytes_;
+  std::vector<std::byte> memory_;
+  std::size_t first_;
+};
+
+// Combines columns[i], the inputs' elements at place i; gives the output's elements.
+inline std::vector<oracle::Bits> Combined(const Reduction& reduction,
+                                          const std::vector<std::vector<oracle::Bits>>& columns) {
+  std::vector<Buffer> in;
+  std::vector<const std::byte*> inputs;
+  for (std::size_t k = 0; k < columns[0].size(); ++k) {
+    Buffer& buffer = in.emplace_back(reduction.type, columns.size(), 0);
+    for (std::size_t i = 0; i < columns.size(); ++i) buffer.set(i, columns[i][k]);
+    inputs.push_back(buffer.data());
+  }
+  Buffer out(reduction.type, columns.size(), 0);
+  std::byte* output = out.data();
+  Combine(reduction, inputs.data(), inputs.size(), &output, 1, columns.size(), Stores::kOrdinary);
+  std::vector<oracle::Bits> result;
+  for (std::size_t i = 0; i < columns.size(); ++i) result.push_back(out.at(i));
+  return result;
+}
+
+// Runs `check` on every instruction set that the kernels have and this machine can.
+template <typename Check>
+void OnEveryTarget(const Check& check) {
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    check();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+}  // namespace mlxcomm::reduce
