@@ -21,14 +21,24 @@ collective::PeerFrame FrameOf(const wire::FrameHeader& header) {
           (header.flags & wire::kSolicited) != 0};
 }
 
+// A reduction in the 32 bits that a posted receive has for it. Ranks are far below 2^16.
+std::uint32_t Pack(const reduce::Reduction& reduction) {
+  return reduction.divisor << 16 | static_cast<std::uint32_t>(reduction.type) << 8 |
+         static_cast<std::uint32_t>(reduction.op);
+}
+
+reduce::Reduction Unpack(std::uint32_t packed) {
+  return {static_cast<DataType>(packed >> 8 & 0xff), static_cast<ReduceOperator>(packed & 0xff),
+          packed >> 16};
+}
+
 // On a rail's thread: operand op received, while both are in the cache.
 void CombineReceived(const fabric::PostedReceive& receive, std::uint64_t offset,
                      const std::byte* staged, std::uint32_t bytes) {
-  const auto type = static_cast<DataType>(receive.place_arguments >> 8);
-  const auto op = static_cast<ReduceOperator>(receive.place_arguments & 0xff);
+  const reduce::Reduction reduction = Unpack(receive.place_arguments);
   const std::byte* const inputs[] = {receive.operand + offset, staged};
   std::byte* const output = receive.destination + offset;
-  reduce::Combine({type, op}, inputs, 2, &output, 1, bytes / DataTypeBytes(type),
+  reduce::Combine(reduction, inputs, 2, &output, 1, bytes / DataTypeBytes(reduction.type),
                   reduce::Stores::kOrdinary);
 }
 
@@ -109,8 +119,7 @@ void Engine::PostReceive(const collective::Action& action) {
   if (action.operand != nullptr) {
     receive.place = &CombineReceived;
     receive.operand = action.operand;
-    receive.place_arguments =
-        static_cast<std::uint32_t>(action.type) << 8 | static_cast<std::uint32_t>(action.op);
+    receive.place_arguments = Pack({action.type, action.op, action.divisor});
   }
   const absl::Status posted = fabric_->PostReceive(action.node, receive);
   if (posted.ok()) return;

@@ -34,8 +34,8 @@ bool Workers::IsWorthwhile(const collective::LocalWork& work) {
 
 void Workers::Do(const collective::LocalWork& work) {
   if (work.elements == 0) return;
-  reduce::Combine({work.type, work.op}, work.inputs.data(), work.input_count, work.outputs.data(),
-                  work.output_count, work.elements,
+  reduce::Combine({work.type, work.op, work.divisor}, work.inputs.data(), work.input_count,
+                  work.outputs.data(), work.output_count, work.elements,
                   work.beyond_cache ? reduce::Stores::kNonTemporal : reduce::Stores::kOrdinary);
 }
 

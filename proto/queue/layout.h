@@ -34,7 +34,7 @@ inline constexpr std::size_t kMessageBytesMax = 472;
 struct alignas(kSlotAlignment) SubmissionEntry {
   std::uint64_t ticket;          // The client's name for it; comes back in the completion.
   std::uint64_t group;           // From AttachReply, SplitReply or ShrinkReply.
-  std::uint64_t input_offset;    // Bytes from the arena's start. Unused: 0 with count 0.
+  std::uint64_t input_offset;    // Bytes from the arena's start; 0 where unused.
   std::uint64_t output_offset;   // As input_offset.
   std::uint64_t count;           // Elements. all_gather_v, all_to_all_v: where in the arena
                                  // their table of counts (uint64) begins, in bytes.

@@ -231,7 +231,7 @@ class SimulatedCluster {
       return;
     }
     const std::byte* inputs[] = {posted.operand + frame.frame.offset, frame.payload.data()};
-    reduce::Combine({posted.type, posted.op}, inputs, 2, &to, 1,
+    reduce::Combine({posted.type, posted.op, posted.divisor}, inputs, 2, &to, 1,
                     frame.payload.size() / DataTypeBytes(posted.type), reduce::Stores::kOrdinary);
   }
 
@@ -251,8 +251,9 @@ class SimulatedCluster {
         case Action::Kind::kLocalWork: {
           const LocalWork& work = *action.work;
           if (work.elements > 0) {
-            reduce::Combine({work.type, work.op}, work.inputs.data(), work.input_count,
-                            work.outputs.data(), work.output_count, work.elements,
+            reduce::Combine({work.type, work.op, work.divisor}, work.inputs.data(),
+                            work.input_count, work.outputs.data(), work.output_count,
+                            work.elements,
                             reduce::Stores::kOrdinary);
           }
           node.work.push_back(action.cookie);

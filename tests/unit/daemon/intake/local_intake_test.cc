@@ -75,7 +75,7 @@ TEST_F(IntakeTest, CarriesASubmissionAndItsCompletion) {
   EXPECT_EQ(intake->Poll(), 0u);
   const Submission& submission = diary.taken.at(0).submission;
   EXPECT_EQ(submission.entry.ticket, 9u);
-  EXPECT_EQ(submission.input_bytes, 4096u);
+  EXPECT_EQ(submission.output_bytes_available, submission.input_bytes_available - 4096);
   EXPECT_EQ(std::memcmp(submission.input, &three, sizeof three), 0);
   submission.output[0] = std::byte{42};
   EXPECT_EQ(client->arena()[4096], std::byte{42});
@@ -98,7 +98,7 @@ TEST_F(IntakeTest, AnswersWhatIsWrongAndServesOn) {
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
   queue::SubmissionEntry entry = Sum(1);
-  entry.input_offset = client->answer().arena_bytes;
+  entry.input_offset = client->answer().arena_bytes + 4;
   ASSERT_TRUE(client->Submit(entry));
   EXPECT_EQ(intake->Poll(), 1u);
   EXPECT_TRUE(diary.taken.empty());

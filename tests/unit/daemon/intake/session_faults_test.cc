@@ -193,7 +193,7 @@ TEST_F(SessionFaultsTest, EndsOnlyTheSessionThatWritesGarbage) {
     if (s.input != nullptr && s.output != nullptr) {
       ASSERT_LE(std::abs(s.output - s.input), arena_bytes);
     }
-    ASSERT_LE(s.input_bytes, static_cast<std::uint64_t>(arena_bytes));
+    ASSERT_LE(s.input_bytes_available, static_cast<std::uint64_t>(arena_bytes));
     ASSERT_LE(s.output_bytes_available, static_cast<std::uint64_t>(arena_bytes));
     if (s.output_bytes_available > 0) s.output[s.output_bytes_available - 1] = std::byte{1};
   };
