@@ -1,9 +1,13 @@
 // What a plan would cost: the figures of a group's links, and the estimate by which
 // every node chooses the same plan.
 //
-// The usual model of a message of n bytes: latency + n / bandwidth (Hockney, 1994).
-// The figures are measured once and frozen into the group when it forms, so the
-// choice never depends on who asks or when.
+// The usual model of a message of n bytes: latency + n / bandwidth (Hockney, 1994),
+// and for each message the time that a node's engine takes to send it (the overhead
+// of LogP, Culler et al., 1993). The figures are measured once and frozen into the
+// group when it forms, so the choice never depends on who asks or when. Everything is
+// counted in whole nanoseconds: no rounding that differs between machines.
+//
+// What ranks of one node do among themselves is the same for every plan and left out.
 //
 // Owner: Group holds the figures. Thread: any. Memory: plain values.
 #pragma once
@@ -24,5 +28,18 @@ struct LinkCosts {
 
   friend bool operator==(const LinkCosts&, const LinkCosts&) = default;
 };
+
+// What of an operation its cost depends on; a barrier is an all_reduce of nothing.
+struct Traffic {
+  OperationKind kind = OperationKind::kAllReduce;
+  std::uint32_t nodes = 2;  // >= 2
+  std::uint32_t ranks = 2;
+  // all_reduce, reduce, broadcast, all_to_all: of a rank's count; otherwise the
+  // blocks of all ranks together.
+  std::uint64_t bytes = 0;
+};
+
+// For a kind that has the plan (plans/plans.h).
+std::uint64_t EstimatedNs(const Traffic& traffic, PlanKind plan, const LinkCosts& costs);
 
 }  // namespace mlxcomm::collective

@@ -1,0 +1,44 @@
+// Proves that the plans of all nodes of one operation fit together, or says which
+// step of which node does not.
+//
+//   1. Every place lies in its buffer.
+//   2. Every send meets one receive of the same length, tag and check, and the reverse.
+//   3. No deadlock: no step waits for itself through edges, messages and grants, and
+//      eager messages cannot use up the credit that others wait for.
+//   4. No race: of two steps that touch the same bytes, one of them writing, one is over
+//      before the other begins, whatever the timing.
+//   5. Carried out in such an order, every byte of every output holds what the kind of
+//      operation says: each contribution once, finished once, the same on all ranks.
+//   6. Each link carries the bytes that the plan is stated to need (OptimalBytes).
+//
+// Data is followed as ranges and what they are made of (verify/), so the size of an
+// operation costs nothing but its number of chunks.
+//
+// Owner: none; tests, and whoever shows plans. Thread: any. Memory: grows with the
+// number of chunks of all steps.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/collective/verify/whole_operation.h"
+
+namespace mlxcomm::collective {
+
+struct PlanReport {
+  PlanKind between_nodes = PlanKind::kAutomatic;
+  std::uint16_t nodes = 0;
+  std::vector<std::uint64_t> link_bytes;  // [from * nodes + to]
+  std::uint64_t steps = 0;                // Of all nodes.
+  std::uint64_t messages = 0;
+  std::uint64_t scratch_bytes_max = 0;    // Of any node.
+};
+
+// `plans` by node, as MakePlans() has them.
+absl::StatusOr<PlanReport> VerifyPlans(const WholeOperation& operation,
+                                       std::span<const Plan> plans);
+
+}  // namespace mlxcomm::collective

@@ -1,0 +1,101 @@
+// Everybody to everybody, for operations that reduce: contributions meet in slots
+// of scratch memory, one for each node, and are combined in the order of nodes. So
+// each node that needs a value computes the same bits by itself.
+#include "daemon/collective/plans/plan_writer.h"
+#include "daemon/collective/plans/plans.h"
+
+namespace mlxcomm::collective {
+namespace {
+
+// The slots of one value.
+class Slots {
+ public:
+  Slots(PlanWriter& writer, std::uint64_t bytes)
+      : writer_(writer),
+        bytes_(bytes),
+        stride_((bytes + 63) / 64 * 64),
+        scratch_(writer.plan().AddScratch(stride_ * static_cast<std::uint64_t>(writer.nodes()))) {}
+
+  Place Of(int node) const {
+    return ScratchAt(scratch_ + stride_ * static_cast<std::uint64_t>(node));
+  }
+
+  // Puts the node's own contribution, at `offset` of the inputs, into its slot, and
+  // returns where it may be sent from.
+  PlanWriter::Value Contribute(std::uint64_t offset) {
+    const PlanWriter::Value value = writer_.Contribution(offset, Of(writer_.self()), bytes_);
+    before_.push_back(value.step != Step::kNone
+                          ? value.step
+                          : writer_.Copy(value.place, Of(writer_.self()), bytes_));
+    return value;
+  }
+  void Receive(int node, std::uint64_t tag) {
+    before_.push_back(writer_.Receive(node, tag, Of(node), bytes_));
+  }
+  void CombineAfter(std::int32_t step) { before_.push_back(step); }
+  void Combine(const Place& destination) {
+    writer_.CombineSlots(Of(0), stride_, destination, bytes_, before_);
+  }
+
+ private:
+  PlanWriter& writer_;
+  std::uint64_t bytes_;
+  std::uint64_t stride_;
+  std::uint64_t scratch_;
+  SmallTable<std::int32_t> before_;
+};
+
+}  // namespace
+
+void ExchangeAllReduce(const PlanRequest& request, Plan& plan) {
+  PlanWriter writer(request, plan);
+  Slots slots(writer, writer.bytes());
+  const PlanWriter::Value own = slots.Contribute(0);
+  for (int i = 1; i < writer.nodes(); ++i) {
+    const int node = (writer.self() + i) % writer.nodes();
+    const std::int32_t sent = writer.Send(node, 0, own.place, writer.bytes(), {own.step});
+    // The result may be put over the input, which is sent from where it is.
+    if (!writer.several_local()) slots.CombineAfter(sent);
+  }
+  for (int i = 1; i < writer.nodes(); ++i) slots.Receive((writer.self() + i) % writer.nodes(), 0);
+  slots.Combine(Everyones(OutputOf(0, 0)));
+}
+
+void ExchangeReduce(const PlanRequest& request, Plan& plan) {
+  PlanWriter writer(request, plan);
+  if (writer.AtRoot()) {
+    Slots slots(writer, writer.bytes());
+    slots.Contribute(0);
+    for (int node = 0; node < writer.nodes(); ++node) {
+      if (node != writer.self()) slots.Receive(node, 0);
+    }
+    return slots.Combine(OutputOf(writer.RootLocal(), 0));
+  }
+  const Place work = ScratchAt(writer.several_local() ? plan.AddScratch(writer.bytes()) : 0);
+  const PlanWriter::Value own = writer.Contribution(0, work, writer.bytes());
+  writer.Send(writer.RootNode(), 0, own.place, writer.bytes(), {own.step});
+}
+
+void ExchangeReduceScatter(const PlanRequest& request, Plan& plan) {
+  PlanWriter writer(request, plan);
+  const GroupLayout& layout = writer.layout();
+  for (int i = 1; i < writer.nodes(); ++i) {
+    const int node = (writer.self() + i) % writer.nodes();
+    for (const std::uint32_t rank : writer.RanksOn(node)) {
+      const Place work = ScratchAt(writer.several_local() ? plan.AddScratch(writer.bytes()) : 0);
+      const PlanWriter::Value own =
+          writer.Contribution(rank * writer.bytes(), work, writer.bytes());
+      writer.Send(node, rank, own.place, writer.bytes(), {own.step});
+    }
+  }
+  for (const std::uint32_t rank : layout.local_ranks()) {
+    Slots slots(writer, writer.bytes());
+    slots.Contribute(rank * writer.bytes());
+    for (int i = 1; i < writer.nodes(); ++i) {
+      slots.Receive((writer.self() + i) % writer.nodes(), rank);
+    }
+    slots.Combine(OutputOf(layout.LocalIndexOf(rank), 0));
+  }
+}
+
+}  // namespace mlxcomm::collective

@@ -1,0 +1,101 @@
+#include "daemon/collective/plans/plan_writer.h"
+
+#include "absl/base/macros.h"
+
+namespace mlxcomm::collective {
+
+PlanWriter::PlanWriter(const PlanRequest& request, Plan& plan)
+    : layout_(request.layout),
+      plan_(plan),
+      count_(request.signature.count),
+      element_bytes_(DataTypeBytes(request.signature.type)),
+      root_(request.signature.root) {
+  ABSL_HARDENING_ASSERT(layout_.self() < layout_.node_count());
+  ABSL_HARDENING_ASSERT(root_ < layout_.rank_count());
+}
+
+std::int32_t PlanWriter::Copy(const Place& source, const Place& destination, std::uint64_t bytes,
+                              Before before) {
+  Step step;
+  step.kind = StepKind::kLocal;
+  step.source = source;
+  step.destination = destination;
+  step.bytes = bytes;
+  return plan_.Add(step, before);
+}
+
+std::int32_t PlanWriter::Combine(std::uint64_t offset, const Place& destination,
+                                 std::uint64_t bytes, Before before) {
+  return Copy(Everyones(InputOf(0, offset)), destination, bytes, before);
+}
+
+std::int32_t PlanWriter::CombineSlots(const Place& first, std::uint64_t stride,
+                                      const Place& destination, std::uint64_t bytes,
+                                      std::span<const std::int32_t> before) {
+  Step step;
+  step.kind = StepKind::kLocal;
+  step.finishes = true;
+  step.source = first;
+  step.source_count = static_cast<std::uint32_t>(nodes());
+  step.source_stride = stride;
+  step.destination = destination;
+  step.bytes = bytes;
+  return plan_.Add(step, before);
+}
+
+PlanWriter::Value PlanWriter::Contribution(std::uint64_t offset, const Place& work,
+                                           std::uint64_t bytes, Before before) {
+  if (!several_local()) return {InputOf(0, offset), Step::kNone};
+  return {work, Combine(offset, work, bytes, before)};
+}
+
+std::int32_t PlanWriter::Send(int node, std::uint64_t tag, const Place& source,
+                              std::uint64_t bytes, Before before) {
+  return SendAfterAll(node, tag, source, bytes, {before.begin(), before.size()});
+}
+
+std::int32_t PlanWriter::SendAfterAll(int node, std::uint64_t tag, const Place& source,
+                                      std::uint64_t bytes, std::span<const std::int32_t> before) {
+  ABSL_HARDENING_ASSERT(node != self() && tag <= UINT16_MAX);
+  Step step;
+  step.kind = StepKind::kSend;
+  step.tag = static_cast<std::uint16_t>(tag);
+  step.node = static_cast<std::uint16_t>(node);
+  step.source = source;
+  step.bytes = bytes;
+  return plan_.Add(step, before);
+}
+
+std::int32_t PlanWriter::Receive(int node, std::uint64_t tag, const Place& destination,
+                                 std::uint64_t bytes, Before before) {
+  ABSL_HARDENING_ASSERT(node != self() && tag <= UINT16_MAX);
+  Step step;
+  step.kind = StepKind::kReceive;
+  step.tag = static_cast<std::uint16_t>(tag);
+  step.node = static_cast<std::uint16_t>(node);
+  step.destination = destination;
+  step.bytes = bytes;
+  return plan_.Add(step, before);
+}
+
+std::int32_t PlanWriter::ReduceReceived(int node, std::uint64_t tag, const Place& operand,
+                                        const Place& destination, std::uint64_t bytes,
+                                        Before before) {
+  const std::int32_t index = Receive(node, tag, destination, bytes, before);
+  Step& step = plan_.steps[static_cast<std::size_t>(index)];
+  step.kind = StepKind::kReduceReceived;
+  step.source = operand;
+  return index;
+}
+
+void PlanWriter::Deliver(std::uint64_t offset, std::uint64_t bytes, std::int32_t after) {
+  if (!several_local()) return;
+  Copy(OutputOf(0, offset), Everyones(OutputOf(0, offset)), bytes, {after});
+}
+
+std::int32_t PlanWriter::Finish(std::int32_t step) {
+  plan_.steps[static_cast<std::size_t>(step)].finishes = true;
+  return step;
+}
+
+}  // namespace mlxcomm::collective

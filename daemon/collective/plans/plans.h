@@ -1,0 +1,110 @@
+// The planners: for each kind of operation, the ways to carry it out between nodes.
+//
+//   kind             ring  exchange  halving_doubling  tree   several: the cost model's choice
+//   all_reduce        x     x (a)      x                x
+//   barrier           x     x (a)      x                x      an all_reduce of nothing
+//   reduce_scatter    x     x (a)      x (b)            -
+//   all_gather(_v)    x     x          x (b)            -
+//   broadcast         x     x          -                x
+//   reduce            x     x (a)      -                x
+//   all_to_all(_v)    -     x          -                -
+//   gather, scatter   -     x          -                x
+//   send, recv        direct: one message
+//
+//   (a) up to kLocalRanksMax nodes, for one step combines as many slots.
+//   (b) a power of two of nodes whose ranks lie together in order of rank.
+//
+// A forced plan that is not offered, and two_level, leave the choice to the cost
+// model. Every plan is two-level: the ranks of a node are combined and served in its
+// shared memory, and only one value of a node travels. On one node there is nothing
+// else, and no choice.
+//
+// Below: N nodes, n bytes (of a rank's count), B bytes (blocks of all ranks), B_i
+// those of the ranks on node i, a = latency, b = time for a byte on one link.
+// "Link" is a directed pair of nodes; optimal_bytes.h has the figures for each.
+//
+// Owner: none, pure functions. Thread: any. Memory: append to the plan.
+#pragma once
+
+#include "daemon/collective/plan.h"
+
+namespace mlxcomm::collective {
+
+// By the cost model, whatever is forced. kAutomatic: no choice, as on one node.
+PlanKind ChoosePlan(const PlanRequest& request);
+// Whether the table above has a planner for this kind and layout.
+bool OffersPlan(OperationKind kind, PlanKind plan, const GroupLayout& layout);
+
+// --- ring. Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of
+// workstations (2009). Three nodes and more use both ways round, half of the data each.
+
+// A reduce-scatter pass and an all-gather pass. 2(N-1) a + 2n (N-1)/N b, half of it
+// with two links. Each link carries 2n less the two blocks that its receiver has first.
+void RingAllReduce(const PlanRequest& request, Plan& plan);
+// (N-1) a + B (N-1)/N b. Each link: half of all blocks but those of its sender's ranks.
+void RingReduceScatter(const PlanRequest& request, Plan& plan);
+// N/2 a + B (N-1)/N b. Each block goes half-way round either way; where N is even the
+// node opposite gets a half from each side.
+void RingAllGather(const PlanRequest& request, Plan& plan);
+// A chain from the root, pipelined in chunks. (N-1) a + n b; n/2 on each link but
+// those to the root.
+void RingBroadcast(const PlanRequest& request, Plan& plan);
+// A chain to the root, which adds in the order of the chain. As the broadcast.
+void RingReduce(const PlanRequest& request, Plan& plan);
+
+// --- exchange: one message from everybody to whoever needs it. a, and all bytes through
+// the sender's links; the fewest steps there can be.
+
+// Every node combines all contributions, in the order of nodes. a + n (N-1) b; n on each link.
+void ExchangeAllReduce(const PlanRequest& request, Plan& plan);
+// n on each link to the root's node.
+void ExchangeReduce(const PlanRequest& request, Plan& plan);
+// On the link to node j: B_j.
+void ExchangeReduceScatter(const PlanRequest& request, Plan& plan);
+// On each link from node i: B_i.
+void ExchangeAllGather(const PlanRequest& request, Plan& plan);
+// n on each link from the root's node.
+void ExchangeBroadcast(const PlanRequest& request, Plan& plan);
+// On the link from i to j: what i's ranks have for j's. all_to_all_v sends a digest of
+// its counts ahead.
+void ExchangeAllToAll(const PlanRequest& request, Plan& plan);
+// On the link from node i to the root's: B_i.
+void ExchangeGather(const PlanRequest& request, Plan& plan);
+// On the link from the root's node to i: B_i.
+void ExchangeScatter(const PlanRequest& request, Plan& plan);
+
+// --- halving and doubling. Thakur, Rabenseifner, Gropp: Optimization of collective
+// communication operations in MPICH (2005). With P the largest power of two <= N:
+
+// 2 log2(P) a + 2n (P-1)/P b; N-P nodes fold into a neighbour, 2 a + 2n b more. In turn t
+// partners at distance 2^t exchange n / 2^(t+1), twice.
+void HalvingDoublingAllReduce(const PlanRequest& request, Plan& plan);
+// log2(N) a + B (N-1)/N b. On the link between nodes at distance d: the blocks of d nodes.
+void HalvingReduceScatter(const PlanRequest& request, Plan& plan);
+// As halving, the other way round.
+void DoublingAllGather(const PlanRequest& request, Plan& plan);
+// Whether the two above are offered.
+bool CanHalve(const GroupLayout& layout);
+
+// --- tree: binomial. log2(N) steps, for small data where links are slow to answer.
+
+// n on each link from a parent to its child.
+void TreeBroadcast(const PlanRequest& request, Plan& plan);
+// n on each link from a child to its parent.
+void TreeReduce(const PlanRequest& request, Plan& plan);
+// To the first node and back: n on each link between child and parent.
+void TreeAllReduce(const PlanRequest& request, Plan& plan);
+// On the link from a child: the blocks of its subtree.
+void TreeGather(const PlanRequest& request, Plan& plan);
+// On the link to a child: the blocks of its subtree.
+void TreeScatter(const PlanRequest& request, Plan& plan);
+
+// --- without a choice.
+
+// all_reduce, reduce and reduce_scatter on one node: one local step for each result.
+// The copying kinds need none: their exchange without other nodes is just that.
+void OneNodeReduction(const PlanRequest& request, Plan& plan);
+// n on the link from source to destination.
+void PointToPointPlan(const PlanRequest& request, Plan& plan);
+
+}  // namespace mlxcomm::collective

@@ -1,0 +1,76 @@
+#include "daemon/collective/plans/blocks.h"
+#include "daemon/collective/plans/circle.h"
+#include "daemon/collective/plans/plan_writer.h"
+#include "daemon/collective/plans/plans.h"
+
+namespace mlxcomm::collective {
+namespace {
+
+// One way: the blocks of each node go half-way round. Where the number of nodes is
+// even, the node opposite gets half of each block from either side.
+class OneWay {
+ public:
+  OneWay(PlanWriter& writer, const Blocks& blocks, int way)
+      : writer_(writer),
+        blocks_(blocks),
+        circle_{writer.nodes(), way},
+        place_(circle_.PlaceOf(writer.self())) {
+    arrived_.assign(writer.layout().rank_count(), Step::kNone);
+  }
+
+  void Fill() {
+    for (int hop = 1; hop * 2 <= circle_.nodes; ++hop) {
+      for (const std::uint32_t rank : RanksOn(place_ - hop + 1)) Send(rank, hop);
+      for (const std::uint32_t rank : RanksOn(place_ - hop)) Receive(rank, hop);
+    }
+  }
+
+ private:
+  const std::vector<std::uint32_t>& RanksOn(int place) const {
+    return writer_.RanksOn(circle_.NodeAt(place));
+  }
+  // What of the rank's block makes this hop on this way, in bytes.
+  Part Share(std::uint32_t rank, int hop) const {
+    const bool halved = hop * 2 == circle_.nodes && WaysAround(circle_.nodes) == 2;
+    if (!halved) return {0, blocks_.BytesOf(rank)};
+    const Part half = PartOf(blocks_.ElementsOf(rank), 2, static_cast<std::uint64_t>(circle_.way));
+    return {half.offset * blocks_.element_bytes(), half.count * blocks_.element_bytes()};
+  }
+
+  void Send(std::uint32_t rank, int hop) {
+    const Part share = Share(rank, hop);
+    const Place block = hop == 1 ? InputOf(writer_.layout().LocalIndexOf(rank), 0)
+                                 : OutputOf(0, blocks_.OffsetOf(rank));
+    writer_.Send(circle_.NodeAt(place_ + 1), rank, Behind(block, share.offset), share.count,
+                 {arrived_[rank]});
+  }
+
+  void Receive(std::uint32_t rank, int hop) {
+    const Part share = Share(rank, hop);
+    const std::uint64_t offset = blocks_.OffsetOf(rank) + share.offset;
+    arrived_[rank] =
+        writer_.Receive(circle_.NodeAt(place_ - 1), rank, OutputOf(0, offset), share.count);
+    writer_.Deliver(offset, share.count, arrived_[rank]);
+  }
+
+  PlanWriter& writer_;
+  const Blocks& blocks_;
+  Circle circle_;
+  int place_;
+  SmallTable<std::int32_t> arrived_;  // By rank: the step in which its block came.
+};
+
+}  // namespace
+
+void RingAllGather(const PlanRequest& request, Plan& plan) {
+  PlanWriter writer(request, plan);
+  const Blocks blocks(request);
+  for (const std::uint32_t rank : writer.layout().local_ranks()) {
+    const int local = writer.layout().LocalIndexOf(rank);
+    writer.Copy(InputOf(local, 0), Everyones(OutputOf(0, blocks.OffsetOf(rank))),
+                blocks.BytesOf(rank));
+  }
+  for (int way = 0; way < WaysAround(writer.nodes()); ++way) OneWay(writer, blocks, way).Fill();
+}
+
+}  // namespace mlxcomm::collective

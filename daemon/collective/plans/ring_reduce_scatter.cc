@@ -1,0 +1,84 @@
+#include <algorithm>
+
+#include "daemon/collective/plans/circle.h"
+#include "daemon/collective/plans/plan_writer.h"
+#include "daemon/collective/plans/plans.h"
+
+namespace mlxcomm::collective {
+namespace {
+
+// Blocks on their way are accumulated in scratch memory: a few slots, each large
+// enough for the blocks of one node's ranks, used in turn.
+constexpr int kSlots = 3;
+
+// One way round, for some elements of every block.
+class OneWay {
+ public:
+  OneWay(PlanWriter& writer, int way, const Part& elements)
+      : writer_(writer),
+        circle_{writer.nodes(), way},
+        place_(circle_.PlaceOf(writer.self())),
+        offset_(elements.offset * writer.element_bytes()),
+        bytes_(elements.count * writer.element_bytes()) {
+    for (int node = 0; node < circle_.nodes; ++node) {
+      blocks_max_ = std::max(blocks_max_, writer.RanksOn(node).size());
+    }
+    const std::uint64_t slots = static_cast<std::uint64_t>(std::min(kSlots, circle_.nodes));
+    scratch_ = writer.plan().AddScratch(slots * blocks_max_ * bytes_);
+    last_reader_.assign(slots * blocks_max_, Step::kNone);
+  }
+
+  // Turn t: the blocks of the ranks t+1 places back, until it is those of this
+  // node's own ranks. What comes has been added to by all nodes that it has passed.
+  void Fill() {
+    for (int turn = 0; turn < circle_.nodes; ++turn) {
+      const int node = circle_.NodeAt(place_ - 1 - turn);
+      std::size_t index = 0;
+      for (const std::uint32_t rank : writer_.RanksOn(node)) FillBlock(turn, rank, index++);
+    }
+  }
+
+ private:
+  void FillBlock(int turn, std::uint32_t rank, std::size_t index) {
+    const bool last = turn == circle_.nodes - 1;
+    const std::size_t slot = static_cast<std::size_t>(turn % kSlots) * blocks_max_ + index;
+    const Place work = ScratchAt(scratch_ + slot * bytes_);
+    std::int32_t& last_reader = last_reader_[slot];
+    PlanWriter::Value value =
+        writer_.Contribution(rank * writer_.bytes() + offset_, work, bytes_, {last_reader});
+    if (turn > 0) {
+      const Place to = last ? OutputOf(writer_.layout().LocalIndexOf(rank), offset_) : work;
+      value = {to, writer_.ReduceReceived(circle_.NodeAt(place_ - 1), rank, value.place, to, bytes_,
+                                          {value.step, last ? Step::kNone : last_reader})};
+    }
+    if (last) {
+      writer_.Finish(value.step);
+    } else {
+      last_reader =
+          writer_.Send(circle_.NodeAt(place_ + 1), rank, value.place, bytes_, {value.step});
+    }
+  }
+
+  PlanWriter& writer_;
+  Circle circle_;
+  int place_;
+  std::uint64_t offset_;  // In every block.
+  std::uint64_t bytes_;
+  std::size_t blocks_max_ = 0;
+  std::uint64_t scratch_ = 0;
+  SmallTable<std::int32_t> last_reader_;  // By slot and block.
+};
+
+}  // namespace
+
+void RingReduceScatter(const PlanRequest& request, Plan& plan) {
+  PlanWriter writer(request, plan);
+  const int ways = WaysAround(writer.nodes());
+  for (int way = 0; way < ways; ++way) {
+    OneWay(writer, way,
+           PartOf(writer.count(), static_cast<std::uint64_t>(ways), static_cast<std::uint64_t>(way)))
+        .Fill();
+  }
+}
+
+}  // namespace mlxcomm::collective

@@ -1,0 +1,186 @@
+#include "daemon/collective/verify/optimal_bytes.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace mlxcomm::collective {
+namespace {
+
+class OptimalLink {
+ public:
+  OptimalLink(const WholeOperation& operation, const GroupLayout& layout, int from, int to)
+      : operation_(operation),
+        layout_(layout),
+        nodes_(layout.node_count()),
+        from_(from),
+        to_(to),
+        root_(layout.node_of(operation.signature.root)),
+        kind_(operation.signature.kind),
+        count_(kind_ == OperationKind::kBarrier ? 0 : operation.signature.count) {}
+
+  std::uint64_t Ring() const {
+    std::uint64_t bytes = 0;
+    const int ways = nodes_ > 2 ? 2 : 1;
+    for (int way = 0; way < ways; ++way) {
+      const int next = way == 0 ? (from_ + 1) % nodes_ : (from_ + nodes_ - 1) % nodes_;
+      if (next == to_) bytes += RingOneWay(way, ways);
+    }
+    return bytes;
+  }
+
+  std::uint64_t Exchange() const {
+    switch (kind_) {
+      case OperationKind::kReduce: return to_ == root_ ? Bytes(count_) : 0;
+      case OperationKind::kBroadcast: return from_ == root_ ? Bytes(count_) : 0;
+      case OperationKind::kReduceScatter: return BlocksOf(to_);
+      case OperationKind::kAllGather:
+      case OperationKind::kAllGatherV: return BlocksOf(from_);
+      case OperationKind::kGather: return to_ == root_ ? BlocksOf(from_) : 0;
+      case OperationKind::kScatter: return from_ == root_ ? BlocksOf(to_) : 0;
+      case OperationKind::kAllToAll:
+        return Ranks(from_).size() * Ranks(to_).size() * Bytes(count_);
+      case OperationKind::kAllToAllV: return VaryingPairs();
+      default: return Bytes(count_);
+    }
+  }
+
+  std::uint64_t HalvingDoubling() const {
+    if (kind_ == OperationKind::kAllReduce || kind_ == OperationKind::kBarrier) {
+      return HalvingDoublingAllReduce();
+    }
+    const int distance = from_ ^ to_;
+    if (!std::has_single_bit(static_cast<unsigned>(distance))) return 0;
+    const int node = kind_ == OperationKind::kReduceScatter ? to_ : from_;
+    return BlocksOfRun(node & ~(distance - 1), distance);
+  }
+
+  std::uint64_t Tree() const {
+    const bool all = kind_ == OperationKind::kAllReduce || kind_ == OperationKind::kBarrier;
+    const int root = all ? 0 : root_;
+    const int from = (from_ - root + nodes_) % nodes_;
+    const int to = (to_ - root + nodes_) % nodes_;
+    const bool down = to != 0 && (to & (to - 1)) == from;
+    const bool up = from != 0 && (from & (from - 1)) == to;
+    switch (kind_) {
+      case OperationKind::kBroadcast: return down ? Bytes(count_) : 0;
+      case OperationKind::kReduce: return up ? Bytes(count_) : 0;
+      case OperationKind::kGather: return up ? BlocksOfSubtree(from) : 0;
+      case OperationKind::kScatter: return down ? BlocksOfSubtree(to) : 0;
+      default: return up || down ? Bytes(count_) : 0;
+    }
+  }
+
+  std::uint64_t PointToPoint() const {
+    const bool ends = layout_.node_of(operation_.ends.source_rank) == from_ &&
+                      layout_.node_of(operation_.ends.destination_rank) == to_;
+    return ends ? Bytes(count_) : 0;
+  }
+
+ private:
+  std::uint64_t Bytes(std::uint64_t count) const { return count * operation_.element_bytes(); }
+  const std::vector<std::uint32_t>& Ranks(int node) const {
+    return layout_.ranks_on(static_cast<std::uint16_t>((node + nodes_) % nodes_));
+  }
+  std::uint64_t Half(std::uint64_t count, int way) const {
+    return PartOf(count, 2, static_cast<std::uint64_t>(way)).count;
+  }
+  std::uint64_t BlockCount(std::uint32_t rank) const {
+    return kind_ == OperationKind::kAllGatherV ? operation_.counts.front()[rank] : count_;
+  }
+  std::uint64_t BlocksOf(int node) const {
+    std::uint64_t count = 0;
+    for (const std::uint32_t rank : Ranks(node)) count += BlockCount(rank);
+    return Bytes(count);
+  }
+  std::uint64_t BlocksOfRun(int first, int nodes) const {
+    std::uint64_t bytes = 0;
+    for (int i = 0; i < nodes; ++i) bytes += BlocksOf(first + i);
+    return bytes;
+  }
+  std::uint64_t BlocksOfSubtree(int place) const {
+    return BlocksOfRun(place + root_, std::min(place & -place, nodes_ - place));
+  }
+  std::uint64_t VaryingPairs() const {
+    std::uint64_t count = 0;
+    for (const std::uint32_t from : Ranks(from_)) {
+      for (const std::uint32_t to : Ranks(to_)) count += operation_.counts[from][to];
+    }
+    return Bytes(count);
+  }
+
+  std::uint64_t RingOneWay(int way, int ways) const {
+    const std::uint64_t part = ways == 2 ? Half(count_, way) : count_;
+    switch (kind_) {
+      case OperationKind::kBroadcast: return to_ == root_ ? 0 : Bytes(part);
+      case OperationKind::kReduce: return from_ == root_ ? 0 : Bytes(part);
+      case OperationKind::kReduceScatter:
+        return Bytes(part) * (operation_.size() - Ranks(from_).size());
+      case OperationKind::kAllGather:
+      case OperationKind::kAllGatherV: return RingAllGatherOneWay(way, ways);
+      default: {
+        // All blocks twice, but for the one that the receiver begins with in either pass.
+        const int place = way == 0 ? from_ : nodes_ - from_;
+        const auto block = [&](int ahead) {
+          return PartOf(part, static_cast<std::uint64_t>(nodes_),
+                        static_cast<std::uint64_t>((place + ahead) % nodes_)).count;
+        };
+        return Bytes(2 * part - block(1) - block(2));
+      }
+    }
+  }
+
+  std::uint64_t RingAllGatherOneWay(int way, int ways) const {
+    std::uint64_t bytes = 0;
+    const int step = way == 0 ? -1 : 1;
+    for (int back = 0; (back + 1) * 2 <= nodes_; ++back) {
+      const bool halved = ways == 2 && (back + 1) * 2 == nodes_;
+      for (const std::uint32_t rank : Ranks(from_ + step * back)) {
+        bytes += Bytes(halved ? Half(BlockCount(rank), way) : BlockCount(rank));
+      }
+    }
+    return bytes;
+  }
+
+  std::uint64_t HalvingDoublingAllReduce() const {
+    const int active = static_cast<int>(std::bit_floor(static_cast<unsigned>(nodes_)));
+    const int folded = 2 * (nodes_ - active);
+    const auto folds = [&](int node) { return node < folded && node % 2 == 0; };
+    if (folds(from_)) return to_ == from_ + 1 ? Bytes(count_) : 0;
+    if (folds(to_)) return from_ == to_ + 1 ? Bytes(count_) : 0;
+    const auto index = [&](int node) { return node < folded ? node / 2 : node - folded / 2; };
+    const int difference = index(from_) ^ index(to_);
+    if (!std::has_single_bit(static_cast<unsigned>(difference))) return 0;
+    // What is left to reduce when these two meet goes over the link between them: the
+    // half that the partner keeps on the way out, the other on the way back.
+    std::uint64_t left = count_;
+    for (int bit = 1; bit < difference; bit *= 2) {
+      left = PartOf(left, 2, (index(from_) & bit) != 0 ? 1 : 0).count;
+    }
+    return Bytes(left);
+  }
+
+  const WholeOperation& operation_;
+  const GroupLayout& layout_;
+  int nodes_;
+  int from_;
+  int to_;
+  int root_;
+  OperationKind kind_;
+  std::uint64_t count_;
+};
+
+}  // namespace
+
+std::uint64_t OptimalBytes(const WholeOperation& operation, const GroupLayout& layout,
+                           PlanKind plan, int from, int to) {
+  const OptimalLink link(operation, layout, from, to);
+  switch (plan) {
+    case PlanKind::kRing: return link.Ring();
+    case PlanKind::kExchange: return link.Exchange();
+    case PlanKind::kHalvingDoubling: return link.HalvingDoubling();
+    case PlanKind::kTree: return link.Tree();
+    default: return IsPointToPoint(operation.signature.kind) ? link.PointToPoint() : 0;
+  }
+}
+
+}  // namespace mlxcomm::collective

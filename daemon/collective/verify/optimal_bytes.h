@@ -1,0 +1,18 @@
+// How many bytes a plan may put on each link: the closed forms of plans/plans.h,
+// written once more without making a plan.
+//
+// Owner: none, a pure function. Thread: any. Memory: none.
+#pragma once
+
+#include <cstdint>
+
+#include "daemon/collective/verify/whole_operation.h"
+
+namespace mlxcomm::collective {
+
+// From one node to another, by the plan that was chosen between nodes (kAutomatic
+// where there was no choice). `layout` may be any node's.
+std::uint64_t OptimalBytes(const WholeOperation& operation, const GroupLayout& layout,
+                           PlanKind plan, int from, int to);
+
+}  // namespace mlxcomm::collective

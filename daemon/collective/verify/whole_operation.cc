@@ -1,0 +1,74 @@
+#include "daemon/collective/verify/whole_operation.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace mlxcomm::collective {
+
+GroupLayout WholeOperation::LayoutAt(std::uint16_t node) const {
+  const GroupLayout any(members, members.front().node);
+  return GroupLayout(members, any.node(node));
+}
+
+OperationShape WholeOperation::ShapeAt(std::uint32_t rank) const {
+  ShapeRequest request;
+  request.kind = signature.kind;
+  request.count = signature.count;
+  request.rank = rank;
+  request.size = size();
+  request.root = signature.root;
+  if (signature.kind == OperationKind::kAllGatherV) request.counts = counts.front();
+  if (signature.kind == OperationKind::kAllToAllV) request.counts = counts[rank];
+  OperationShape shape;
+  if (!ShapeOf(request, shape)) return {};
+  if (!IsPointToPoint(signature.kind)) return shape;
+  // Both ends of the operation at once.
+  shape.reads = rank == ends.source_rank;
+  shape.writes = rank == ends.destination_rank;
+  shape.input_elements = shape.reads ? signature.count : 0;
+  shape.output_elements = shape.writes ? signature.count : 0;
+  return shape;
+}
+
+std::uint64_t WholeOperation::InputBytes(std::uint32_t rank) const {
+  return ShapeAt(rank).input_elements * element_bytes();
+}
+
+std::uint64_t WholeOperation::OutputBytes(std::uint32_t rank) const {
+  return ShapeAt(rank).output_elements * element_bytes();
+}
+
+std::string WholeOperation::Describe(std::uint16_t node, std::size_t index,
+                                     const Step& step) const {
+  std::string text = absl::StrCat("node ", node, ": step ", index, " (");
+  switch (step.kind) {
+    case StepKind::kLocal: absl::StrAppend(&text, "local, ", step.bytes, " bytes)"); break;
+    case StepKind::kSend:
+      absl::StrAppend(&text, "send ", step.bytes, " bytes to node ", step.node, ", tag ", step.tag,
+                      ")");
+      break;
+    case StepKind::kReceive:
+    case StepKind::kReduceReceived:
+      absl::StrAppend(&text, step.kind == StepKind::kReceive ? "receive " : "reduce ", step.bytes,
+                      " bytes from node ", step.node, ", tag ", step.tag, ")");
+      break;
+  }
+  return text;
+}
+
+std::vector<Plan> MakePlans(const WholeOperation& operation) {
+  const GroupLayout any(operation.members, operation.members.front().node);
+  std::vector<Plan> plans(any.node_count());
+  for (std::uint16_t node = 0; node < any.node_count(); ++node) {
+    const GroupLayout layout(operation.members, any.node(node));
+    std::vector<std::span<const std::uint64_t>> counts;
+    if (operation.signature.kind == OperationKind::kAllGatherV) {
+      counts.push_back(operation.counts.front());
+    } else if (operation.signature.kind == OperationKind::kAllToAllV) {
+      for (const std::uint32_t rank : layout.local_ranks()) counts.push_back(operation.counts[rank]);
+    }
+    MakePlan({operation.signature, layout, operation.costs, operation.ends, counts}, plans[node]);
+  }
+  return plans;
+}
+
+}  // namespace mlxcomm::collective

@@ -1,0 +1,40 @@
+// One operation as all ranks of a group have called it, and the plans of all its
+// nodes: what no node has, and what proves that their plans fit together.
+//
+// Owner: whoever verifies plans. Thread: any. Memory: tables for every rank.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/collective/plan.h"
+#include "proto/types/operation_shape.h"
+
+namespace mlxcomm::collective {
+
+struct WholeOperation {
+  Signature signature;
+  std::vector<Member> members;  // In order of rank.
+  LinkCosts costs = {};
+  PointToPoint ends = {};       // send and recv only.
+  // all_gather_v: one table, size entries. all_to_all_v: one table for each rank.
+  std::vector<std::vector<std::uint64_t>> counts = {};
+  // Where a rank reads and writes, both are the same memory.
+  bool in_place = false;
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(members.size()); }
+  std::uint64_t element_bytes() const { return DataTypeBytes(signature.type); }
+  GroupLayout LayoutAt(std::uint16_t node) const;
+  // What the rank reads and writes.
+  OperationShape ShapeAt(std::uint32_t rank) const;
+  std::uint64_t InputBytes(std::uint32_t rank) const;
+  std::uint64_t OutputBytes(std::uint32_t rank) const;
+  // "node 1: step 7 (send 4096 bytes to node 2, tag 3)"
+  std::string Describe(std::uint16_t node, std::size_t index, const Step& step) const;
+};
+
+// By node, as each would make it.
+std::vector<Plan> MakePlans(const WholeOperation& operation);
+
+}  // namespace mlxcomm::collective

@@ -1,0 +1,81 @@
+// Why: a plan that is wrong for one layout or one length is a hang or a wrong number
+// in somebody's training, and no run of a few examples finds it.
+// How: every kind by every plan on every shape of group, for the lengths at which
+// something changes, proved by the verifier.
+#include <gmock/gmock.h>
+
+#include <set>
+#include <tuple>
+
+#include "daemon/collective/plans/plans.h"
+#include "tests/unit/daemon/collective/plans/operation_cases.h"
+
+namespace mlxcomm::collective {
+namespace {
+
+std::string Describe(const WholeOperation& operation, const GroupShape& shape) {
+  return operation.signature.Describe() + " on " + shape.name +
+         (operation.in_place ? ", in place" : "") + ", root " +
+         std::to_string(operation.signature.root);
+}
+
+// Nothing, one, two, fewer than ranks, odd, around the eager size, in chunks of which
+// the last is short.
+constexpr std::uint64_t kCounts[] = {0, 1, 2, 5, 1027, 4097, 3 * 256 * 1024 + 77};
+
+class AllPlansTest
+    : public testing::TestWithParam<std::tuple<OperationKind, PlanKind, GroupShape>> {};
+
+TEST_P(AllPlansTest, AreProved) {
+  const auto& [kind, plan, shape] = GetParam();
+  const auto size = static_cast<std::uint32_t>(shape.node_of_rank.size());
+  std::set<std::uint32_t> roots{0};
+  if (HasRoot(kind)) roots = {0, size / 2, size - 1};
+  const bool may_be_in_place = kind == OperationKind::kAllReduce ||
+                               kind == OperationKind::kReduce || kind == OperationKind::kBroadcast;
+  for (const std::uint64_t count : kCounts) {
+    if (kind == OperationKind::kBarrier && count > 0) break;
+    for (const std::uint32_t root : roots) {
+      for (const bool in_place : {false, true}) {
+        if (in_place && !may_be_in_place) continue;
+        WholeOperation operation = MakeOperation(shape, kind, plan, count, root);
+        operation.in_place = in_place;
+        const auto report = VerifyPlans(operation, MakePlans(operation));
+        ASSERT_TRUE(report.ok()) << Describe(operation, shape) << ": " << report.status();
+      }
+    }
+  }
+}
+
+std::string NameOf(const testing::TestParamInfo<AllPlansTest::ParamType>& info) {
+  const auto& [kind, plan, shape] = info.param;
+  return std::string(OperationKindName(kind)) + "_" + PlanKindName(plan) + "_" + shape.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(KindsPlansShapes, AllPlansTest,
+                         testing::Combine(testing::ValuesIn(kAllKinds),
+                                          testing::ValuesIn(kAllPlans),
+                                          testing::ValuesIn(AllShapes())),
+                         NameOf);
+
+// A forced plan is the one that is made wherever the table has it; otherwise, and for
+// two_level, what the cost model would choose.
+TEST(AllPlansTest, UseTheForcedPlanWhereItIsOffered) {
+  for (const GroupShape& shape : AllShapes()) {
+    for (const OperationKind kind : kAllKinds) {
+      for (const PlanKind forced : kAllPlans) {
+        const WholeOperation operation = MakeOperation(shape, kind, forced, 1000);
+        const GroupLayout layout = operation.LayoutAt(0);
+        const WholeOperation free = MakeOperation(shape, kind, PlanKind::kAutomatic, 1000);
+        const PlanKind expected = OffersPlan(kind, forced, layout)
+                                      ? forced
+                                      : MakePlans(free).front().between_nodes;
+        EXPECT_EQ(MakePlans(operation).front().between_nodes, expected)
+            << Describe(operation, shape);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mlxcomm::collective

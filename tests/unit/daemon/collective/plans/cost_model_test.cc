@@ -1,0 +1,94 @@
+#include "daemon/collective/cost_model.h"
+
+#include <gmock/gmock.h>
+
+#include "daemon/collective/plans/plans.h"
+#include "tests/unit/daemon/collective/plans/operation_cases.h"
+
+namespace mlxcomm::collective {
+namespace {
+
+constexpr std::uint64_t kMiB = 1024 * 1024;
+
+PlanKind Chosen(OperationKind kind, const GroupShape& shape, std::uint64_t count,
+                const LinkCosts& costs = {}) {
+  WholeOperation operation = MakeOperation(shape, kind, PlanKind::kAutomatic, count);
+  operation.costs = costs;
+  return MakePlans(operation).front().between_nodes;
+}
+
+// Why: small data is paid in round trips, large data in bytes on the links; a choice
+// that is wrong by one algorithm costs several times the time.
+TEST(CostModelTest, ChoosesFewStepsForSmallAndFewBytesForLargeData) {
+  for (const int nodes : {2, 3, 4, 5, 8}) {
+    const GroupShape shape = EvenShape(nodes, 1);
+    EXPECT_EQ(Chosen(OperationKind::kAllReduce, shape, 1), PlanKind::kExchange) << nodes;
+    EXPECT_EQ(Chosen(OperationKind::kBarrier, shape, 0), PlanKind::kExchange) << nodes;
+    EXPECT_EQ(Chosen(OperationKind::kAllReduce, shape, 64 * kMiB), PlanKind::kRing) << nodes;
+    EXPECT_EQ(Chosen(OperationKind::kReduceScatter, shape, 16 * kMiB), PlanKind::kRing) << nodes;
+  }
+  for (const int nodes : {4, 5, 8}) {
+    const GroupShape shape = EvenShape(nodes, 2);
+    EXPECT_EQ(Chosen(OperationKind::kBroadcast, shape, 64 * kMiB), PlanKind::kRing) << nodes;
+    EXPECT_EQ(Chosen(OperationKind::kReduce, shape, 64 * kMiB), PlanKind::kRing) << nodes;
+    EXPECT_EQ(Chosen(OperationKind::kAllGather, shape, 16 * kMiB), PlanKind::kRing) << nodes;
+  }
+}
+
+// Where links answer quickly, sending to many one after the other is what costs.
+TEST(CostModelTest, ChoosesATreeForSmallDataAmongManyOnQuickLinks) {
+  const LinkCosts quick{.latency_ns = 3'000, .bytes_per_second = 10'000'000'000,
+                        .links_per_node = 1};
+  EXPECT_EQ(Chosen(OperationKind::kBroadcast, EvenShape(64, 1), 1, quick), PlanKind::kTree);
+  EXPECT_EQ(Chosen(OperationKind::kBarrier, EvenShape(64, 1), 0, quick), PlanKind::kTree);
+}
+
+// Between the two, where latency counts and bytes do as well.
+TEST(CostModelTest, ChoosesHalvingAndDoublingInBetween) {
+  const LinkCosts switched{.latency_ns = 50'000, .bytes_per_second = 4'000'000'000,
+                           .links_per_node = 1};
+  EXPECT_EQ(Chosen(OperationKind::kAllReduce, EvenShape(16, 1), kMiB / 4, switched),
+            PlanKind::kHalvingDoubling);
+}
+
+// Why: nodes that choose differently wait for messages that nobody sends.
+// How: ask every node of groups of every shape; costs come from the group alone.
+TEST(CostModelTest, ChoosesAlikeOnAllNodes) {
+  const LinkCosts costs[] = {{}, {1'000, 25'000'000'000, 1}, {200'000, 100'000'000, 7}};
+  for (const GroupShape& shape : AllShapes()) {
+    for (const OperationKind kind : kAllKinds) {
+      for (const std::uint64_t count : {0u, 100u, 10'000u, 1'000'000u}) {
+        for (const LinkCosts& figures : costs) {
+          WholeOperation operation = MakeOperation(shape, kind, PlanKind::kAutomatic, count);
+          operation.costs = figures;
+          const std::vector<Plan> plans = MakePlans(operation);
+          for (const Plan& plan : plans) {
+            ASSERT_EQ(plan.between_nodes, plans.front().between_nodes) << shape.name;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Why: figures come from measurements, so from other hosts; a nonsensical one must not
+// divide by zero or wrap round into the cheapest plan.
+TEST(CostModelTest, SurvivesNonsensicalFigures) {
+  const LinkCosts nonsense[] = {{0, 0, 0},
+                                {UINT64_MAX, 1, UINT32_MAX},
+                                {UINT64_MAX, UINT64_MAX, 0},
+                                {0, UINT64_MAX, UINT32_MAX}};
+  for (const LinkCosts& costs : nonsense) {
+    for (const std::uint32_t nodes : {2u, 3u, 1024u}) {
+      Traffic small{OperationKind::kAllReduce, nodes, 4096, 0};
+      Traffic huge{OperationKind::kAllReduce, nodes, 4096, UINT64_MAX};
+      for (const PlanKind plan : {PlanKind::kRing, PlanKind::kExchange,
+                                  PlanKind::kHalvingDoubling, PlanKind::kTree}) {
+        EXPECT_LE(EstimatedNs(small, plan, costs), EstimatedNs(huge, plan, costs));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mlxcomm::collective
