@@ -150,7 +150,8 @@ class SimulatedCluster {
     CountedScratch scratch;
     Collectives core;
     std::deque<std::uint64_t> work;  // Cookies of local work still to be "done".
-    std::map<std::tuple<OperationKey, std::uint16_t>, Posted> posted;
+    // By sender, as a link has it: tags are unique between two nodes only.
+    std::map<std::tuple<NodeId, OperationKey, std::uint16_t>, Posted> posted;
     std::deque<std::pair<NodeId, OperationKey>> withdrawn;
   };
 
@@ -201,7 +202,7 @@ class SimulatedCluster {
         fine = node.core.OnCredit(sender, frame.frame.key.group, frame.frame.bytes);
         break;
       case Action::Kind::kSendData: {
-        const auto posted = node.posted.find({frame.frame.key, frame.frame.step});
+        const auto posted = node.posted.find({sender, frame.frame.key, frame.frame.step});
         if (posted != node.posted.end()) {
           Place(posted->second, frame);
           fine = node.core.OnData(sender, frame.frame, now_ns);
@@ -260,12 +261,13 @@ class SimulatedCluster {
           break;
         }
         case Action::Kind::kPostReceive:
-          node.posted[{action.key, action.step}] = {action.destination, action.operand,
+          node.posted[{action.node, action.key, action.step}] = {action.destination, action.operand,
                                                     action.type, action.op, action.divisor};
           break;
         case Action::Kind::kWithdraw:
           std::erase_if(node.posted, [&](const auto& entry) {
-            return std::get<0>(entry.first) == action.key;
+            return std::get<0>(entry.first) == action.node &&
+                   std::get<1>(entry.first) == action.key;
           });
           node.withdrawn.emplace_back(action.node, action.key);
           break;
