@@ -1,9 +1,15 @@
 // The one implementation of Fabric: listens, dials, and holds a Link for each node
 // that has ever proved the key.
 //
-// Who wins when two nodes dial each other at once: a dialer that learns that a rail
-// is there already gives up; an acceptor that is itself past the proof with the
-// same peer refuses if its own node id is the smaller one.
+// One connection of several. A dialer introduces itself only while it has no other
+// connection to that node; the acceptor keeps the rail that it has until then, for the
+// introduction says that it is dead on the other side. When two nodes dial each other at
+// once, the connection wins that the smaller node id has dialed: from its own
+// introduction on, that node refuses the other's.
+//
+//   dialer:   prove ─▶ (has a rail or dials it already? close) ─▶ introduce ─▶ rail
+//   acceptor: prove ─▶ (introduced itself, and is smaller? refuse) ─▶ read the
+//             introduction ─▶ (the same again) ─▶ old rail goes ─▶ introduce ─▶ rail
 //
 // Owner: Daemon, as Fabric. Thread: engine. Memory: one Link a node, one coroutine a
 // configured address, at most strangers_max unproved connections.
@@ -62,13 +68,18 @@ class TcpFabric final : public Fabric {
   asio::awaitable<void> Accept(Tcp::socket socket);
   asio::awaitable<void> DialLoop(Dialer& dialer);
   asio::awaitable<absl::Status> Dial(Dialer& dialer);
-  asio::awaitable<absl::Status> Join(Tcp::socket& socket, const Proved& proved);
+  asio::awaitable<absl::Status> Connect(Tcp::socket& socket, const std::string& address);
+  asio::awaitable<absl::Status> JoinAsDialer(Tcp::socket& socket, const Proved& proved);
+  asio::awaitable<absl::Status> JoinAsAcceptor(Tcp::socket& socket, const Proved& proved);
+  absl::Status AddRail(Tcp::socket& socket, const Proved& proved,
+                       const wire::Introduction& theirs, const Link::Standing& told);
+  wire::Introduction OwnIntroduction(const Link::Standing& standing) const;
+  bool PrefersOwnDial(const NodeId& peer) const;
   asio::awaitable<void> TickLoop();
   void WatchBell();
-  void WakeDialers();
+  void OnRailGone();
   Link& LinkTo(const NodeId& peer);
   Link* FindLink(const NodeId& peer) const;
-  bool IsProving(const NodeId& peer) const;
   void RefuseStranger(const std::string& from, const std::string& why);
 
   asio::io_context& io_;
@@ -78,7 +89,8 @@ class TcpFabric final : public Fabric {
   asio::posix::stream_descriptor bell_watch_;
   std::vector<std::unique_ptr<Tcp::acceptor>> acceptors_;
   std::vector<std::unique_ptr<Dialer>> dialers_;
-  std::vector<NodeId> proving_;  // Peers of our own dials past the proof.
+  std::vector<NodeId> joining_as_dialer_;    // From our introduction to the rail.
+  std::vector<NodeId> joining_as_acceptor_;
   absl::flat_hash_map<NodeId, std::unique_ptr<Link>> links_;
   std::vector<Link*> polled_;
   asio::steady_timer tick_;
