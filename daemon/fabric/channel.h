@@ -71,6 +71,7 @@ class Channel {
   const std::vector<std::uint64_t>& released() const { return released_; }
   std::uint64_t duplicates() const { return duplicates_; }
   std::size_t queued() const { return frames_.size(); }
+  bool all_handed() const { return handed_ == frames_.size(); }
 
  private:
   struct Outgoing {

@@ -168,7 +168,9 @@ bool Link::OnFrame(RailEvent& event) {
   if (header.sequence == 0) return true;
   switch (channel_.OnReceived(header.sequence)) {
     case Channel::Arrival::kViolation: return false;
-    case Channel::Arrival::kDuplicate: return true;
+    // After a resumption the peer begins with what is missing, so this is a peer that
+    // counts wrongly; but nothing of it may have been placed.
+    case Channel::Arrival::kDuplicate: return !event.placed;
     case Channel::Arrival::kNext: break;
   }
   ++unacknowledged_frames_;
@@ -245,6 +247,7 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const NodeIdentity& peer,
   }
   if (absl::Status status = rail->Start(/*resumed=*/goes_on); !status.ok()) return status;
   rail_ = std::move(rail);
+  ++rails_added_;
   last_snapshot_ = {};
   last_tick_ns_ = now_ns;
   if (goes_on) {
@@ -294,6 +297,21 @@ void Link::Lose(const absl::Status& why) {
   listener_.OnNodeLost(peer_.id, why);
 }
 
+bool Link::HandTheRest() {
+  RailEvent event;
+  while (rail_ != nullptr && rail_->Pop(event)) {
+    channel_.OnTransmitted(event.transmitted);
+    if (event.kind != RailEvent::Kind::kDown) continue;
+    rail_.reset();
+    state_ = State::kLost;
+    detail_ = "this daemon has stopped";
+  }
+  if (rail_ == nullptr) return true;
+  GiveWaiting();
+  Pump();
+  return waiting_.empty() && channel_.all_handed();
+}
+
 void Link::OnTime(std::uint64_t now_ns) {
   if (state_ != State::kGrace || now_ns < grace_end_ns_) return;
   Lose(absl::UnavailableError(absl::StrCat(
@@ -326,7 +344,7 @@ void Link::OnTick(std::uint64_t now_ns) {
 
 LinkSnapshot Link::Snapshot() const {
   LinkSnapshot snapshot;
-  snapshot.peer = peer_.name;
+  snapshot.peer = peer_.name.empty() ? peer_.id.ToString() : peer_.name;
   snapshot.peer_id = peer_.id;
   snapshot.state = state_ == State::kUp ? "up" : state_ == State::kGrace ? "grace" : "lost";
   snapshot.detail = detail_;

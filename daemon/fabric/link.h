@@ -59,6 +59,11 @@ class Link {
                        const wire::Introduction& theirs, const Standing& told,
                        std::uint64_t now_ns);
   void Lose(const absl::Status& why);
+  // Changes with each rail that is added.
+  std::uint64_t rails_added() const { return rails_added_; }
+  // For the orderly end: hands what is queued to the rail and drops what comes; nobody
+  // is told anything any more. True: there is nothing left to hand.
+  bool HandTheRest();
 
   absl::Status Send(const wire::FrameHeader& header, const std::byte* payload,
                     std::uint64_t cookie);
@@ -110,10 +115,11 @@ class Link {
   std::uint64_t peer_session_ = 0;
   Channel channel_;
   std::unique_ptr<Rail> rail_;
+  std::uint64_t rails_added_ = 0;
   absl::flat_hash_map<PostedKey, Posted> posted_;
-  GrowingRing<RailCommand> waiting_;         // In order, for a rail that is full.
+  GrowingRing<RailCommand> waiting_;           // In order, for a rail that is full.
   GrowingRing<OperationKey> being_withdrawn_;  // The rail will answer, in order.
-  std::vector<OperationKey> withdrawn_;      // No rail is left: answered in the next Poll.
+  std::vector<OperationKey> withdrawn_;        // No rail is left: answered in the next Poll.
   std::uint64_t unacknowledged_frames_ = 0;
   std::uint64_t unacknowledged_bytes_ = 0;
   std::uint64_t grace_end_ns_ = 0;

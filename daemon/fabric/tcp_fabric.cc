@@ -1,6 +1,7 @@
 #include "daemon/fabric/tcp_fabric.h"
 
 #include <fcntl.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,6 +18,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/fabric/printable_text.h"
 #include "daemon/fabric/tcp/tcp_rail.h"
 #include "daemon/platform/machine.h"
 
@@ -57,9 +59,15 @@ std::string Describe(const asio::ip::tcp::endpoint& endpoint) {
 // A connection that lasted less is dialed again after the back-off, not at once: a pair
 // that cannot agree must not keep two nodes busy.
 constexpr std::uint64_t kSteadyNs = 1'000'000'000;
+// How long the orderly end waits until the rails have taken what is queued.
+constexpr std::uint64_t kStopNs = 500'000'000;
 
 bool Contains(const std::vector<NodeId>& nodes, const NodeId& node) {
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+}
+absl::Status TooManyNodes(std::size_t most) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "this daemon has met ", most, " nodes, the most it remembers; restart it if they are gone"));
 }
 void Remove(std::vector<NodeId>& nodes, const NodeId& node) {
   nodes.erase(std::find(nodes.begin(), nodes.end(), node));
@@ -132,13 +140,19 @@ Link* TcpFabric::FindLink(const NodeId& peer) const {
   return found == links_.end() ? nullptr : found->second.get();
 }
 
-Link& TcpFabric::LinkTo(const NodeId& peer) {
+// Makes it if there is none; nullptr: there are too many.
+Link* TcpFabric::LinkTo(const NodeId& peer) {
+  if (Link* const link = FindLink(peer); link != nullptr) return link;
+  if (links_.size() >= kLinksMax) return nullptr;
   std::unique_ptr<Link>& link = links_[peer];
-  if (link == nullptr) {
-    link = std::make_unique<Link>(options_, peer, listener_);
-    polled_.push_back(link.get());
-  }
-  return *link;
+  link = std::make_unique<Link>(options_, peer, listener_);
+  polled_.push_back(link.get());
+  return link.get();
+}
+
+std::uint64_t TcpFabric::RailsAdded(const NodeId& peer) const {
+  const Link* const link = FindLink(peer);
+  return link == nullptr ? 0 : link->rails_added();
 }
 
 bool TcpFabric::PrefersOwnDial(const NodeId& peer) const {
@@ -193,9 +207,10 @@ asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
   } else if (PrefersOwnDial(proved->peer)) {
     verdict = wire::VerdictCode::kAlreadyLinked;
   }
+  const std::uint64_t rails_added = RailsAdded(proved->peer);
   absl::Status status = co_await SendVerdict(socket, options_, *proved, verdict);
   if (status.ok() && verdict == wire::VerdictCode::kAccepted && !stopped_) {
-    status = co_await JoinAsAcceptor(socket, *proved);
+    status = co_await JoinAsAcceptor(socket, *proved, rails_added);
   }
   if (!status.ok()) {
     spdlog::info("connection from {} came to nothing: {}", from, std::string(status.message()));
@@ -213,21 +228,25 @@ wire::Introduction TcpFabric::OwnIntroduction(const Link::Standing& standing) co
   return own;
 }
 
-asio::awaitable<absl::Status> TcpFabric::JoinAsAcceptor(Tcp::socket& socket,
-                                                        const Proved& proved) {
+// `rails_added`: from before the verdict. The peer decides after it that it has no rail, so
+// what says so is stale if one has come since then.
+asio::awaitable<absl::Status> TcpFabric::JoinAsAcceptor(Tcp::socket& socket, const Proved& proved,
+                                                        std::uint64_t rails_added) {
   const absl::StatusOr<wire::Introduction> theirs =
       co_await ReceiveIntroduction(socket, options_, proved);
   if (!theirs.ok()) co_return theirs.status();
   if (stopped_) co_return absl::AbortedError("stopping");
-  if (PrefersOwnDial(proved.peer) || Contains(joining_as_acceptor_, proved.peer)) {
+  if (PrefersOwnDial(proved.peer) || Contains(joining_as_acceptor_, proved.peer) ||
+      RailsAdded(proved.peer) != rails_added) {
     co_return absl::AbortedError("another connection is preferred");
   }
-  Link& link = LinkTo(proved.peer);
-  if (link.has_rail()) {
-    link.RemoveRail("replaced by a newer connection", DownCause::kCut, platform::MonotonicNow());
+  Link* const link = LinkTo(proved.peer);
+  if (link == nullptr) co_return TooManyNodes(kLinksMax);
+  if (link->has_rail()) {
+    link->RemoveRail("replaced by a newer connection", DownCause::kCut, platform::MonotonicNow());
     OnRailGone();
   }
-  const Link::Standing told = link.standing();
+  const Link::Standing told = link->standing();
   joining_as_acceptor_.push_back(proved.peer);
   absl::Status status =
       co_await SendIntroduction(socket, options_, proved, OwnIntroduction(told));
@@ -239,12 +258,13 @@ asio::awaitable<absl::Status> TcpFabric::JoinAsAcceptor(Tcp::socket& socket,
 
 asio::awaitable<absl::Status> TcpFabric::JoinAsDialer(Tcp::socket& socket,
                                                       const Proved& proved) {
-  Link& link = LinkTo(proved.peer);
-  if (link.has_rail() || Contains(joining_as_acceptor_, proved.peer) ||
+  Link* const link = LinkTo(proved.peer);
+  if (link == nullptr) co_return TooManyNodes(kLinksMax);
+  if (link->has_rail() || Contains(joining_as_acceptor_, proved.peer) ||
       Contains(joining_as_dialer_, proved.peer)) {
     co_return absl::AbortedError("linked already");
   }
-  const Link::Standing told = link.standing();
+  const Link::Standing told = link->standing();
   joining_as_dialer_.push_back(proved.peer);
   const absl::Status sent =
       co_await SendIntroduction(socket, options_, proved, OwnIntroduction(told));
@@ -270,11 +290,11 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, const Proved& proved,
   if (!rail.ok()) return rail.status();
   NodeIdentity peer;
   peer.id = proved.peer;
-  peer.name = std::string(TextOf(theirs.node_name));
-  peer.software_version = std::string(TextOf(theirs.software_version));
+  peer.name = MakePrintable(TextOf(theirs.node_name));
+  peer.software_version = MakePrintable(TextOf(theirs.software_version));
   peer.incarnation = theirs.incarnation;
-  return LinkTo(proved.peer)
-      .AddRail(*std::move(rail), peer, theirs, told, platform::MonotonicNow());
+  return FindLink(proved.peer)
+      ->AddRail(*std::move(rail), peer, theirs, told, platform::MonotonicNow());
 }
 
 asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
@@ -287,8 +307,10 @@ asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
   while (!stopped_) {
     if (linked()) {
       const std::uint64_t since = platform::MonotonicNow();
-      dialer.pause.expires_at(asio::steady_timer::time_point::max());  // Until its rail goes.
+      dialer.pause.expires_at(asio::steady_timer::time_point::max());
+      dialer.waits_for_rail_to_go = true;
       co_await dialer.pause.async_wait(kTuple);
+      dialer.waits_for_rail_to_go = false;
       if (platform::MonotonicNow() - since < kSteadyNs) {
         dialer.pause.expires_after(std::chrono::nanoseconds(delay_ns));
         delay_ns = std::min(2 * delay_ns, options_.reconnect_delay_max_ns);
@@ -422,10 +444,15 @@ std::size_t TcpFabric::Poll() {
   return count;
 }
 
-// The clock must know of the grace period, and who has the address dials again.
+// The clock must know of the grace period, and who has the address dials again. Other
+// dialers go on waiting: a link that flaps must not undo their back-off.
 void TcpFabric::OnRailGone() {
   tick_.cancel();
-  for (const auto& dialer : dialers_) dialer->pause.cancel();
+  for (const auto& dialer : dialers_) {
+    if (!dialer->waits_for_rail_to_go) continue;
+    const Link* const link = FindLink(dialer->peer);
+    if (link == nullptr || !link->has_rail()) dialer->pause.cancel();
+  }
 }
 
 bool TcpFabric::PrepareToSleep() {
@@ -479,13 +506,33 @@ void TcpFabric::Stop() {
   for (const auto& acceptor : acceptors_) acceptor->close(ignored);
   for (const auto& dialer : dialers_) dialer->pause.cancel();
   tick_.cancel();
+  SendTheRest();
   for (Link* const link : polled_) {
-    if (!link->has_rail()) continue;
-    link->FlushAcknowledgement();  // What has come need not be given up on the other side.
-    link->rail()->Finish();
+    if (link->has_rail()) link->rail()->Finish();
   }
   for (Link* const link : polled_) {
     if (link->has_rail()) link->rail()->Stop();
+  }
+}
+
+// What was said last, such as why this daemon ends, waits behind all else: time for the
+// rails to make room for it.
+void TcpFabric::SendTheRest() {
+  const std::uint64_t deadline = platform::MonotonicNow() + kStopNs;
+  for (Link* const link : polled_) link->FlushAcknowledgement();
+  for (;;) {
+    bool all_handed = true;
+    for (Link* const link : polled_) all_handed = link->HandTheRest() && all_handed;
+    const std::uint64_t now = platform::MonotonicNow();
+    if (all_handed || now >= deadline) return;
+    bool may_sleep = true;
+    for (Link* const link : polled_) {
+      if (link->has_rail()) may_sleep = link->rail()->PrepareToSleep() && may_sleep;
+    }
+    pollfd bell = {bell_.descriptor(), POLLIN, 0};
+    if (may_sleep) ::poll(&bell, 1, static_cast<int>((deadline - now) / 1'000'000 + 1));
+    bell_.Drain();
+    WakeUp();
   }
 }
 

@@ -9,10 +9,11 @@
 //
 //   dialer:   prove ─▶ (has a rail or dials it already? close) ─▶ introduce ─▶ rail
 //   acceptor: prove ─▶ (introduced itself, and is smaller? refuse) ─▶ read the
-//             introduction ─▶ (the same again) ─▶ old rail goes ─▶ introduce ─▶ rail
+//             introduction ─▶ (the same again, or a rail has come since the proof, of
+//             which it may not have known? refuse) ─▶ old rail goes ─▶ introduce ─▶ rail
 //
-// Owner: Daemon, as Fabric. Thread: engine. Memory: one Link a node, one coroutine a
-// configured address, at most strangers_max unproved connections.
+// Owner: Daemon, as Fabric. Thread: engine. Memory: one Link a node, at most kLinksMax;
+// one coroutine a configured address; at most strangers_max unproved connections.
 #pragma once
 
 #include <memory>
@@ -54,6 +55,7 @@ class TcpFabric final : public Fabric {
 
  private:
   using Tcp = asio::ip::tcp;
+  static constexpr std::size_t kLinksMax = 4096;
   // One configured address.
   struct Dialer {
     Dialer(asio::io_context& io, std::string to) : address(std::move(to)), pause(io) {}
@@ -61,6 +63,7 @@ class TcpFabric final : public Fabric {
     asio::steady_timer pause;
     NodeId peer;            // Once known.
     bool known = false;
+    bool waits_for_rail_to_go = false;
     std::string detail;     // Why it is not connected.
   };
 
@@ -70,7 +73,8 @@ class TcpFabric final : public Fabric {
   asio::awaitable<absl::Status> Dial(Dialer& dialer);
   asio::awaitable<absl::Status> Connect(Tcp::socket& socket, const std::string& address);
   asio::awaitable<absl::Status> JoinAsDialer(Tcp::socket& socket, const Proved& proved);
-  asio::awaitable<absl::Status> JoinAsAcceptor(Tcp::socket& socket, const Proved& proved);
+  asio::awaitable<absl::Status> JoinAsAcceptor(Tcp::socket& socket, const Proved& proved,
+                                               std::uint64_t rails_added);
   absl::Status AddRail(Tcp::socket& socket, const Proved& proved,
                        const wire::Introduction& theirs, const Link::Standing& told);
   wire::Introduction OwnIntroduction(const Link::Standing& standing) const;
@@ -78,7 +82,9 @@ class TcpFabric final : public Fabric {
   asio::awaitable<void> TickLoop();
   void WatchBell();
   void OnRailGone();
-  Link& LinkTo(const NodeId& peer);
+  Link* LinkTo(const NodeId& peer);
+  std::uint64_t RailsAdded(const NodeId& peer) const;
+  void SendTheRest();
   Link* FindLink(const NodeId& peer) const;
   void RefuseStranger(const std::string& from, const std::string& why);
 

@@ -26,7 +26,7 @@ constexpr int kNoSignal = 0;  // SO_NOSIGPIPE then.
 constexpr std::uint64_t kSpinNsFewCores = 5'000;
 constexpr std::uint64_t kSpinNsManyCores = 50'000;
 // How long an orderly end may take when the other side does not read.
-constexpr std::uint64_t kFinishNs = 250'000'000;
+constexpr std::uint64_t kFinishNs = 500'000'000;
 
 int MillisecondsUntil(std::uint64_t deadline_ns) {
   const std::uint64_t now = platform::MonotonicNow();
@@ -102,10 +102,14 @@ bool TcpRail::Give(const RailCommand& command) {
 
 bool TcpRail::Pop(RailEvent& event) {
   if (std::exchange(popped_slot_, false)) slots_freed_.fetch_add(1, std::memory_order_release);
+  if (std::exchange(popped_large_control_, false)) {
+    large_controls_freed_.fetch_add(1, std::memory_order_release);
+  }
   const bool popped = events_.Pop(event);
   if (popped) {
+    popped_large_control_ = event.control != nullptr;
     popped_slot_ = event.kind == RailEvent::Kind::kFrame && !event.payload.empty() &&
-                   event.control == nullptr;
+                   !popped_large_control_;
     return true;
   }
   // The other half is in Sleep: either we see that it waits, or it sees the room.
@@ -151,6 +155,8 @@ void TcpRail::Run() {
 
 void TcpRail::Sleep() {
   const bool has_room = HasRoomForEvent();
+  // Room has come since the last look: the socket will not call for what is read already.
+  if (has_room && read_first_ < read_end_) return;
   if (has_room) {
     if (!commands_.PrepareToSleep()) return;
   } else {
@@ -164,7 +170,7 @@ void TcpRail::Sleep() {
   }
   pollfd waited[2] = {{socket_.get(), 0, 0}, {bell_.descriptor(), POLLIN, 0}};
   if (MayRead()) waited[0].events |= POLLIN;
-  if (outgoing_count_ > 0 || echo_due_ || heartbeat_due_) waited[0].events |= POLLOUT;
+  if (WantsToWrite()) waited[0].events |= POLLOUT;
   // A socket that is not asked for anything still reports its end, again and again.
   if (waited[0].events == 0) waited[0].fd = -1;
   constexpr int kSafetyNetMs = 100;
@@ -182,7 +188,7 @@ void TcpRail::SendTheRest() {
   for (;;) {
     bool moved = TakeCommands();
     moved = Write() || moved;
-    if (down_) return;
+    if (!write_error_.empty()) return;
     if (!moved && outgoing_count_ == 0) break;
     if (!moved && ::poll(&waited, 1, MillisecondsUntil(deadline)) == 0) return;
     if (platform::MonotonicNow() >= deadline) return;
@@ -199,7 +205,9 @@ void TcpRail::SendTheRest() {
 bool TcpRail::TakeCommands() {
   bool any = false;
   RailCommand command;
-  while (outgoing_count_ + 1 < kRingSlots && events_.Room() > kEventsKept &&
+  // In the end nobody takes events any more, and what is still to be sent needs none.
+  const bool ends = finish_.load(std::memory_order_relaxed);
+  while (outgoing_count_ + 1 < kRingSlots && (ends || events_.Room() > kEventsKept) &&
          commands_.Pop(command)) {
     Obey(command);
     any = true;
@@ -230,6 +238,7 @@ void TcpRail::Forget(const OperationKey& key) {
   } else {
     knows_all_withdrawn_ = false;
   }
+  if (events_.Room() <= kEventsKept) return;  // Only in the end: see TakeCommands.
   RailEvent event;
   event.kind = RailEvent::Kind::kWithdrawn;
   event.key = key;
@@ -254,7 +263,12 @@ void TcpRail::GatherBatch(iovec* parts, std::size_t* part_count) {
   }
 }
 
+bool TcpRail::WantsToWrite() const {
+  return write_error_.empty() && (outgoing_count_ > 0 || echo_due_ || heartbeat_due_);
+}
+
 bool TcpRail::Write() {
+  if (!write_error_.empty()) return false;
   // Signs of life go between frames, never inside one.
   if (front_written_ == 0 && (echo_due_ || heartbeat_due_)) PutSignOfLife();
   if (outgoing_count_ == 0) return false;
@@ -267,7 +281,7 @@ bool TcpRail::Write() {
   const ssize_t written = ::sendmsg(socket_.get(), &message, kNoSignal | MSG_DONTWAIT);
   if (written < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS) return false;
-    GoDown(DownCause::kReset, std::strerror(errno));
+    write_error_ = std::strerror(errno);
     return false;
   }
   sent_bytes_.fetch_add(static_cast<std::uint64_t>(written), std::memory_order_relaxed);
@@ -316,7 +330,10 @@ void TcpRail::PutSignOfLife() {
 
 bool TcpRail::HasRoomForEvent() const {
   const std::uint64_t in_use = slots_used_ - slots_freed_.load(std::memory_order_acquire);
-  return in_use < kPayloadSlots && events_.Room() > kEventsKept;
+  const std::uint64_t large_controls =
+      large_controls_used_ - large_controls_freed_.load(std::memory_order_acquire);
+  return in_use < kPayloadSlots && large_controls < kLargeControlsMax &&
+         events_.Room() > kEventsKept;
 }
 
 // A frame that has begun has its place; another may begin only if there is one.
@@ -349,8 +366,10 @@ bool TcpRail::Read() {
       return moved;
     }
     if (got < 0) {
-      if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return moved;
-      GoDown(DownCause::kReset, std::strerror(errno));
+      if (errno == EINTR) return moved;
+      const bool all_read = errno == EAGAIN || errno == EWOULDBLOCK;
+      if (all_read && write_error_.empty()) return moved;
+      GoDown(DownCause::kReset, all_read ? write_error_ : std::strerror(errno));
       return moved;
     }
     moved = true;
@@ -472,6 +491,7 @@ bool TcpRail::FinishFrame() {
     }
   } else if (incoming_.payload_bytes > 0) {
     event.control = std::move(target_control_);
+    if (event.control != nullptr) ++large_controls_used_;
     event.payload = {payload, incoming_.payload_bytes};
     if (target_slot_) ++slots_used_;
   }

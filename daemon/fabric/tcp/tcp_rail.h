@@ -9,10 +9,12 @@
 // when the engine has taken some: TCP then holds the other side back. Two places of
 // the event ring are kept for a frame that has begun and for the end, so that what
 // was placed is always told, and the thread never waits in the middle of a frame.
+// When writing fails, what has come is read to its end before the rail goes down: it
+// may be the other side's last word.
 //
 // Owner: Link. Thread: its own; the rest of Rail's calls on the engine thread.
 // Memory: rings, slots and the staging buffer are fixed at creation; a control
-// message above the eager size is allocated, for it is rare.
+// message above the eager size is allocated, for it is rare, kLargeControlsMax at once.
 #pragma once
 
 #include <array>
@@ -62,6 +64,7 @@ class TcpRail final : public Rail {
   static constexpr std::size_t kRingSlots = 1024;
   static constexpr std::size_t kEventsKept = 2;  // For a frame that has begun, and for kDown.
   static constexpr std::size_t kPayloadSlots = 128;
+  static constexpr std::size_t kLargeControlsMax = 16;
   static constexpr std::size_t kReadAheadBytes = 64 * 1024;
   static constexpr std::size_t kBatchFrames = 16;
   static constexpr std::size_t kWithdrawnMax = 4096;
@@ -83,6 +86,7 @@ class TcpRail final : public Rail {
   void Obey(const RailCommand& command);
   void Forget(const OperationKey& key);
   bool Write();
+  bool WantsToWrite() const;
   void GatherBatch(struct iovec* parts, std::size_t* part_count);
   void OnWritten(std::size_t bytes);
   void TellTransmitted();
@@ -108,12 +112,14 @@ class TcpRail final : public Rail {
   std::atomic<bool> finish_{false};
   std::atomic<bool> waits_for_room_{false};
   std::atomic<std::uint64_t> slots_freed_{0};
+  std::atomic<std::uint64_t> large_controls_freed_{0};
   std::atomic<std::uint64_t> sent_bytes_{0};
   std::atomic<std::uint64_t> received_bytes_{0};
   std::atomic<std::uint64_t> last_received_ns_;
   std::atomic<std::uint64_t> round_trip_ns_{0};
   std::atomic<bool> up_{true};
   bool popped_slot_ = false;  // Engine: the event handed out last holds a slot.
+  bool popped_large_control_ = false;
 
   // The thread's own from Start on.
   std::vector<Channel::Frame> outgoing_;  // A ring of kRingSlots.
@@ -121,6 +127,7 @@ class TcpRail final : public Rail {
   std::size_t outgoing_count_ = 0;
   std::size_t front_written_ = 0;         // Bytes of the first frame.
   std::uint32_t transmitted_ = 0;         // Written, not yet told.
+  std::string write_error_;               // Nothing can be written any more.
   bool echo_due_ = false;
   bool heartbeat_due_ = false;
   wire::FrameHeader echo_;
@@ -140,6 +147,7 @@ class TcpRail final : public Rail {
   std::unique_ptr<std::vector<std::byte>> target_control_;
   std::unique_ptr<std::byte[]> slots_;
   std::uint64_t slots_used_ = 0;
+  std::uint64_t large_controls_used_ = 0;
   bool down_ = false;
   std::thread thread_;
 };

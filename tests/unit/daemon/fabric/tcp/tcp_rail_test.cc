@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "daemon/platform/machine.h"
@@ -217,6 +219,74 @@ TEST_F(TcpRailTest, TellsThatTheOtherSideHasClosed) {
   EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kReset);
 }
 
+// Why: a neighbour that ends says why and is gone; if we happen to write just then, the
+// failing write must not cost what it said.
+TEST_F(TcpRailTest, ReadsTheLastWordsThoughNothingCanBeWrittenAnyMore) {
+  for (std::uint64_t i = 1; i <= 100; ++i) {
+    SendFromFar(FrameBytes(Header(wire::FrameType::kGrant, i)));
+  }
+  far_.Reset();
+  RailCommand command;
+  command.frame.header = Header(wire::FrameType::kGrant, 1);
+  ASSERT_TRUE(rail_->Give(command));
+  Start();
+  for (std::uint64_t i = 1; i <= 100; ++i) {
+    ASSERT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, i);
+  }
+  EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kReset);
+}
+
+// Why: large control messages are allocated; a neighbour that sends nothing else must
+// not fill the memory of a daemon that is slow to take them.
+// How: what has been read is never more than the limit ahead of what was taken.
+TEST_F(TcpRailTest, HoldsFewLargeControlMessagesAtOnce) {
+  Start();
+  constexpr std::uint64_t kMessages = 100;
+  constexpr std::uint64_t kFrameBytes = wire::kControlBytesMax + sizeof(wire::FrameHeader);
+  std::thread far([this] {
+    for (std::uint64_t i = 1; i <= kMessages; ++i) {
+      SendFromFar(FrameBytes(Header(wire::FrameType::kControl, i, wire::kControlBytesMax)));
+    }
+  });
+  std::uint64_t most_ahead = 0;
+  for (std::uint64_t i = 1; i <= kMessages; ++i) {
+    for (int look = 0; look < 1000; ++look) {
+      const std::uint64_t taken = (i - 1) * kFrameBytes;
+      most_ahead = std::max(most_ahead, rail_->Snapshot().received_bytes - taken);
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, i);
+  }
+  far.join();
+  EXPECT_LE(most_ahead, 18 * kFrameBytes);
+}
+
+// Why: what was read ahead is not in the socket any more. If the rail fell asleep just
+// when room came, nothing would wake it for the rest.
+// How: more small messages than there are slots, and the engine comes to take them
+// about when the rail gives up looking.
+TEST_F(TcpRailTest, TakesWhatItHadReadAheadHoweverRoomComes) {
+  Start();
+  constexpr std::uint64_t kMessages = 140;
+  std::uint64_t sequence = 0;
+  for (int round = 0; round < 1000; ++round) {
+    std::vector<std::byte> bytes;
+    for (std::uint64_t i = 0; i < kMessages; ++i) {
+      const std::vector<std::byte> frame =
+          FrameBytes(Header(wire::FrameType::kEager, ++sequence, 1));
+      bytes.insert(bytes.end(), frame.begin(), frame.end());
+    }
+    const std::uint64_t all = rail_->Snapshot().received_bytes + bytes.size();
+    SendFromFar(bytes);
+    while (rail_->Snapshot().received_bytes < all) std::this_thread::yield();
+    const std::uint64_t until = platform::MonotonicNow() + 100 * (round % 1000);
+    while (platform::MonotonicNow() < until) continue;
+    for (std::uint64_t i = kMessages; i > 0; --i) {
+      ASSERT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, sequence - i + 1);
+    }
+  }
+}
+
 TEST_F(TcpRailTest, EchoesHeartbeats) {
   Start();
   SendFromFar(FrameBytes(Header(wire::FrameType::kHeartbeat, 0, 0, 4711)));
@@ -247,6 +317,29 @@ TEST_F(TcpRailTest, FinishSendsWhatWasGivenBeforeTheEnd) {
   rail_->Stop();
   Next(RailEvent::Kind::kDown);
   EXPECT_EQ(transmitted_, 4u);
+}
+
+// Why: while a daemon ends nobody takes events; that must not hold back what it says.
+TEST_F(TcpRailTest, FinishSendsThoughNobodyTakesEventsAnyMore) {
+  Start();
+  // The ring has 1024 places, two of which are kept.
+  for (std::size_t i = 1; i <= 1100; ++i) {
+    SendFromFar(FrameBytes(Header(wire::FrameType::kGrant, i)));
+  }
+  while (rail_->Snapshot().received_bytes < 1022 * sizeof(wire::FrameHeader)) {
+    std::this_thread::yield();
+  }
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    GiveWithdraw();
+    RailCommand command;
+    command.frame.header = Header(wire::FrameType::kGrant, i);
+    ASSERT_TRUE(rail_->Give(command));
+  }
+  rail_->Finish();
+  std::vector<wire::FrameHeader> got(4);
+  EXPECT_EQ(::recv(far_.get(), got.data(), 4 * sizeof got[0], MSG_WAITALL),
+            static_cast<ssize_t>(3 * sizeof got[0]));
+  EXPECT_EQ(got[2].sequence, 3u);
 }
 
 TEST_F(TcpRailTest, TellsOfEachNumberedFrameThatItHasWritten) {
