@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace mlxcomm::fabric {
 
 std::int32_t Channel::TakeSlot() {
@@ -18,7 +20,14 @@ std::int32_t Channel::TakeSlot() {
 absl::Status Channel::Send(const wire::FrameHeader& header, const std::byte* payload,
                            std::uint64_t cookie) {
   if (frames_.size() >= kFramesMax) {
-    return absl::ResourceExhaustedError("too many frames wait for the peer");
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the limit of ", kFramesMax, " frames wait for the peer already"));
+  }
+  const bool copied = header.type != wire::FrameType::kData && header.payload_bytes > 0;
+  if (copied && copied_bytes_ + header.payload_bytes > kCopiedBytesMax) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(copied_bytes_, " bytes wait for the peer already, of at most ",
+                     kCopiedBytesMax));
   }
   Outgoing& frame = frames_.emplace_back();
   frame.header = header;
@@ -26,7 +35,8 @@ absl::Status Channel::Send(const wire::FrameHeader& header, const std::byte* pay
   frame.header.sequence = next_sequence_++;
   frame.cookie = cookie;
   frame.payload = payload;
-  if (header.type == wire::FrameType::kData || header.payload_bytes == 0) return absl::OkStatus();
+  if (!copied) return absl::OkStatus();
+  copied_bytes_ += header.payload_bytes;
   if (header.payload_bytes <= wire::kEagerBytesMax) {
     frame.slot = TakeSlot();
     std::byte* const copy = slots_[static_cast<std::size_t>(frame.slot)].get();
@@ -61,6 +71,7 @@ void Channel::OnTransmitted(std::size_t frames) {
 }
 
 void Channel::Release(Outgoing& frame) {
+  if (IsCopied(frame)) copied_bytes_ -= frame.header.payload_bytes;
   if (frame.slot >= 0) free_slots_.push_back(std::exchange(frame.slot, -1));
   if (frame.header.type == wire::FrameType::kData) released_.push_back(frame.cookie);
 }
@@ -138,6 +149,7 @@ void Channel::Reset() {
   handed_ = 0;
   written_ = 0;
   handed_bytes_ = 0;
+  copied_bytes_ = 0;
   next_sequence_ = 1;
   next_expected_ = 1;
   released_.clear();

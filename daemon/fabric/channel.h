@@ -12,7 +12,7 @@
 //
 // Sans-I/O, no time. Owner: Link. Thread: engine. Memory: a ring of frames that
 // grows to the largest number ever queued, at most kFramesMax; eager payloads in
-// slots that are reused.
+// slots that are reused; copied payload of all kinds at most kCopiedBytesMax.
 #pragma once
 
 #include <cstddef>
@@ -34,6 +34,7 @@ inline OperationKey KeyOf(const wire::FrameHeader& header) {
 class Channel {
  public:
   static constexpr std::size_t kFramesMax = 65536;
+  static constexpr std::uint64_t kCopiedBytesMax = 256 * 1024 * 1024;
   // What a rail may hold unwritten: little enough to be cancelled soon.
   static constexpr std::size_t kHandedFramesMax = 64;
   static constexpr std::uint64_t kHandedBytesMax = 4 * 1024 * 1024;
@@ -44,7 +45,7 @@ class Channel {
   };
   enum class Arrival : std::uint8_t { kNext, kDuplicate, kViolation };
 
-  // Copies payload of all but kData. RESOURCE_EXHAUSTED: kFramesMax are queued.
+  // Copies payload of all but kData. RESOURCE_EXHAUSTED: too much is queued already.
   absl::Status Send(const wire::FrameHeader& header, const std::byte* payload,
                     std::uint64_t cookie);
   // The next frame for the rail, in order; false: none, or the rail holds enough.
@@ -67,8 +68,10 @@ class Channel {
   std::uint64_t received() const { return next_expected_ - 1; }
   // Cookies of payloads that will not be read again; the caller empties it.
   std::vector<std::uint64_t>& released() { return released_; }
+  const std::vector<std::uint64_t>& released() const { return released_; }
   std::uint64_t duplicates() const { return duplicates_; }
   std::size_t queued() const { return frames_.size(); }
+  bool all_handed() const { return handed_ == frames_.size(); }
 
  private:
   struct Outgoing {
@@ -79,6 +82,7 @@ class Channel {
     std::unique_ptr<std::vector<std::byte>> own;  // Control payload: rare.
     bool release_when_written = false;
   };
+  bool IsCopied(const Outgoing& frame) const { return frame.slot >= 0 || frame.own != nullptr; }
   void Release(Outgoing& frame);
   void ReplaceByCancelled(Outgoing& frame);
   std::int32_t TakeSlot();
@@ -87,6 +91,7 @@ class Channel {
   std::size_t handed_ = 0;       // Of frames_, from the front.
   std::size_t written_ = 0;      // Of those, from the front.
   std::uint64_t handed_bytes_ = 0;
+  std::uint64_t copied_bytes_ = 0;
   std::uint64_t next_sequence_ = 1;
   std::uint64_t next_expected_ = 1;
   std::uint64_t duplicates_ = 0;

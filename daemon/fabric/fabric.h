@@ -133,8 +133,8 @@ class Fabric {
   static absl::StatusOr<std::unique_ptr<Fabric>> Create(asio::io_context& io,
                                                         FabricOptions options,
                                                         FabricListener& listener);
-  // Joins rail threads. Only once the io_context runs no more, for its coroutines
-  // wait there.
+  // Stops, joins rail threads. The io_context may not run after it, for coroutines of
+  // the fabric wait there.
   virtual ~Fabric() = default;
 
   // True while the node is up or in grace.
@@ -171,8 +171,8 @@ class Fabric {
   // "127.0.0.1:40123" for each listening address, with the real port.
   virtual std::vector<std::string> listening() const = 0;
 
-  // Orderly end: neighbours learn of it by the end of the connection; no new
-  // connections. Idempotent.
+  // Orderly end: what is queued is sent, within a second, then neighbours learn of
+  // the end by the connection's; no new connections, no callbacks any more. Idempotent.
   virtual void Stop() = 0;
 };
 

@@ -1,7 +1,9 @@
 #include "daemon/fabric/handshake.h"
 
+#include <chrono>
 #include <cstddef>
 #include <span>
+#include <utility>
 
 #include <asio/experimental/as_tuple.hpp>
 #include <asio/experimental/awaitable_operators.hpp>
@@ -24,25 +26,33 @@ absl::Status Ended(const asio::error_code& error) {
   return absl::UnavailableError(absl::StrCat("the connection ended: ", error.message()));
 }
 
-template <typename Message>
-asio::awaitable<absl::Status> Receive(tcp::socket& socket, const FabricOptions& options,
-                                      Message& message) {
-  asio::steady_timer deadline(socket.get_executor(),
-                              std::chrono::nanoseconds(options.greeting_timeout_ns));
-  const auto first = co_await (
-      asio::async_read(socket, asio::buffer(&message, sizeof message), kTuple) ||
-      deadline.async_wait(kTuple));
+template <typename Operation>
+asio::awaitable<absl::Status> WithDeadline(tcp::socket& socket, const Proved& proved,
+                                           Operation operation) {
+  asio::steady_timer deadline(socket.get_executor(), proved.deadline);
+  const auto first = co_await (std::move(operation) || deadline.async_wait(kTuple));
   if (first.index() == 1) co_return absl::UnavailableError("no answer in time");
   const asio::error_code error = std::get<0>(std::get<0>(first));
   co_return error ? Ended(error) : absl::OkStatus();
 }
 
-// Small enough for any socket buffer, so it needs no deadline of its own.
 template <typename Message>
-asio::awaitable<absl::Status> Transmit(tcp::socket& socket, const Message& message) {
-  auto [error, bytes] =
-      co_await asio::async_write(socket, asio::buffer(&message, sizeof message), kTuple);
-  co_return error ? Ended(error) : absl::OkStatus();
+asio::awaitable<absl::Status> Receive(tcp::socket& socket, const Proved& proved,
+                                      Message& message) {
+  co_return co_await WithDeadline(
+      socket, proved, asio::async_read(socket, asio::buffer(&message, sizeof message), kTuple));
+}
+
+template <typename Message>
+asio::awaitable<absl::Status> Transmit(tcp::socket& socket, const Proved& proved,
+                                       const Message& message) {
+  co_return co_await WithDeadline(
+      socket, proved, asio::async_write(socket, asio::buffer(&message, sizeof message), kTuple));
+}
+
+asio::steady_timer::time_point DeadlineFromNow(const FabricOptions& options) {
+  return asio::steady_timer::clock_type::now() +
+         std::chrono::nanoseconds(options.greeting_timeout_ns);
 }
 
 template <typename Message>
@@ -54,6 +64,12 @@ wire::Mac ProofMac(const FabricOptions& options, const Proved& proved, Role send
                    const wire::Proof& proof) {
   return MakeMac(options.key, sender, proved.dialer, proved.acceptor,
                  BytesOf(proof, offsetof(wire::Proof, mac)));
+}
+
+wire::Mac IntroductionMac(const FabricOptions& options, const Proved& proved, Role sender,
+                          const wire::Introduction& introduction) {
+  return MakeMac(options.key, sender, proved.dialer, proved.acceptor,
+                 BytesOf(introduction, offsetof(wire::Introduction, mac)));
 }
 
 wire::Proof MakeProof(const FabricOptions& options, const Proved& proved) {
@@ -78,15 +94,16 @@ asio::awaitable<absl::StatusOr<Proved>> ProveAsDialer(tcp::socket& socket,
                                                       const FabricOptions& options) {
   Proved proved;
   proved.own_role = Role::kDialer;
+  proved.deadline = DeadlineFromNow(options);
   proved.dialer = MakeGreeting(options.cluster);
-  absl::Status status = co_await Transmit(socket, proved.dialer);
-  if (status.ok()) status = co_await Receive(socket, options, proved.acceptor);
+  absl::Status status = co_await Transmit(socket, proved, proved.dialer);
+  if (status.ok()) status = co_await Receive(socket, proved, proved.acceptor);
   if (!status.ok()) co_return status;
   if (const std::string_view wrong = CheckGreeting(proved.acceptor, options.cluster);
       !wrong.empty()) {
     co_return absl::PermissionDeniedError(std::string(wrong));
   }
-  status = co_await Transmit(socket, MakeProof(options, proved));
+  status = co_await Transmit(socket, proved, MakeProof(options, proved));
   if (!status.ok()) co_return status;
   co_return proved;
 }
@@ -95,7 +112,8 @@ asio::awaitable<absl::StatusOr<Proved>> CheckDialer(tcp::socket& socket,
                                                     const FabricOptions& options) {
   Proved proved;
   proved.own_role = Role::kAcceptor;
-  absl::Status status = co_await Receive(socket, options, proved.dialer);
+  proved.deadline = DeadlineFromNow(options);
+  absl::Status status = co_await Receive(socket, proved, proved.dialer);
   if (!status.ok()) co_return status;
   if (const std::string_view wrong = CheckGreeting(proved.dialer, options.cluster);
       !wrong.empty()) {
@@ -103,8 +121,8 @@ asio::awaitable<absl::StatusOr<Proved>> CheckDialer(tcp::socket& socket,
   }
   proved.acceptor = MakeGreeting(options.cluster);
   wire::Proof proof{};
-  status = co_await Transmit(socket, proved.acceptor);
-  if (status.ok()) status = co_await Receive(socket, options, proof);
+  status = co_await Transmit(socket, proved, proved.acceptor);
+  if (status.ok()) status = co_await Receive(socket, proved, proof);
   if (status.ok()) status = CheckProof(options, proved, proof);
   if (!status.ok()) co_return status;
   co_return proved;
@@ -112,8 +130,8 @@ asio::awaitable<absl::StatusOr<Proved>> CheckDialer(tcp::socket& socket,
 
 asio::awaitable<absl::Status> SendVerdict(tcp::socket& socket, const FabricOptions& options,
                                           const Proved& proved, wire::VerdictCode verdict) {
-  absl::Status status = co_await Transmit(socket, MakeProof(options, proved));
-  if (status.ok()) status = co_await Transmit(socket, wire::Verdict{verdict, 0});
+  absl::Status status = co_await Transmit(socket, proved, MakeProof(options, proved));
+  if (status.ok()) status = co_await Transmit(socket, proved, wire::Verdict{verdict, 0});
   co_return status;
 }
 
@@ -122,32 +140,31 @@ asio::awaitable<absl::StatusOr<wire::VerdictCode>> ReceiveVerdict(tcp::socket& s
                                                                   Proved& proved) {
   wire::Proof proof{};
   wire::Verdict verdict{};
-  absl::Status status = co_await Receive(socket, options, proof);
+  absl::Status status = co_await Receive(socket, proved, proof);
   if (!status.ok()) {
     co_return absl::UnavailableError(absl::StrCat(
         std::string(status.message()), " (does it hold the same key? look at its log)"));
   }
   status = CheckProof(options, proved, proof);
-  if (status.ok()) status = co_await Receive(socket, options, verdict);
+  if (status.ok()) status = co_await Receive(socket, proved, verdict);
   if (!status.ok()) co_return status;
   co_return verdict.code;
 }
 
-asio::awaitable<absl::StatusOr<wire::Introduction>> Introduce(tcp::socket& socket,
-                                                              const FabricOptions& options,
-                                                              const Proved& proved,
-                                                              wire::Introduction own) {
-  constexpr std::size_t kCovered = offsetof(wire::Introduction, mac);
-  own.mac = MakeMac(options.key, proved.own_role, proved.dialer, proved.acceptor,
-                    BytesOf(own, kCovered));
+asio::awaitable<absl::Status> SendIntroduction(tcp::socket& socket, const FabricOptions& options,
+                                               const Proved& proved, wire::Introduction own) {
+  own.mac = IntroductionMac(options, proved, proved.own_role, own);
+  co_return co_await Transmit(socket, proved, own);
+}
+
+asio::awaitable<absl::StatusOr<wire::Introduction>> ReceiveIntroduction(
+    tcp::socket& socket, const FabricOptions& options, const Proved& proved) {
   wire::Introduction theirs{};
-  absl::Status status = co_await Transmit(socket, own);
-  if (status.ok()) status = co_await Receive(socket, options, theirs);
+  const absl::Status status = co_await Receive(socket, proved, theirs);
   if (!status.ok()) co_return status;
   const Role sender = proved.own_role == Role::kDialer ? Role::kAcceptor : Role::kDialer;
-  const wire::Mac expected = MakeMac(options.key, sender, proved.dialer, proved.acceptor,
-                                     BytesOf(theirs, kCovered));
-  if (!EqualInConstantTime(theirs.mac, expected) || theirs.session == 0) {
+  if (!EqualInConstantTime(theirs.mac, IntroductionMac(options, proved, sender, theirs)) ||
+      theirs.session == 0) {
     co_return absl::PermissionDeniedError("its introduction is not proved");
   }
   co_return theirs;

@@ -1,8 +1,8 @@
 // What happens on a new connection before the first frame: the proof of the key,
 // the acceptor's verdict, the introductions (wire/hello.h).
 //
-// Owner: functions, coroutines on the engine's io_context. Each step has the
-// greeting's deadline. Thread: engine. Memory: fixed-size messages.
+// Owner: functions, coroutines on the engine's io_context. All of it has one deadline,
+// however slowly the other side dribbles. Thread: engine. Memory: fixed-size messages.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 
 #include <asio/awaitable.hpp>
 #include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -24,6 +25,7 @@ struct Proved {
   wire::Greeting dialer;
   wire::Greeting acceptor;
   NodeId peer;
+  asio::steady_timer::time_point deadline;
 };
 
 // PERMISSION_DENIED: a stranger. UNAVAILABLE: the connection ended or took too long.
@@ -39,10 +41,12 @@ asio::awaitable<absl::Status> SendVerdict(asio::ip::tcp::socket& socket,
 asio::awaitable<absl::StatusOr<wire::VerdictCode>> ReceiveVerdict(asio::ip::tcp::socket& socket,
                                                                   const FabricOptions& options,
                                                                   Proved& proved);
+// The dialer introduces itself first: by that it says that it has no other connection.
 // `own` lacks only its mac.
-asio::awaitable<absl::StatusOr<wire::Introduction>> Introduce(asio::ip::tcp::socket& socket,
-                                                              const FabricOptions& options,
-                                                              const Proved& proved,
-                                                              wire::Introduction own);
+asio::awaitable<absl::Status> SendIntroduction(asio::ip::tcp::socket& socket,
+                                               const FabricOptions& options, const Proved& proved,
+                                               wire::Introduction own);
+asio::awaitable<absl::StatusOr<wire::Introduction>> ReceiveIntroduction(
+    asio::ip::tcp::socket& socket, const FabricOptions& options, const Proved& proved);
 
 }  // namespace mlxcomm::fabric

@@ -35,15 +35,22 @@ absl::Status Link::Send(const wire::FrameHeader& header, const std::byte* payloa
 // Hands the rail as much as it may have.
 void Link::Pump() {
   if (rail_ == nullptr) return;
-  Channel::Frame frame;
-  while (channel_.NextToHand(frame)) {
+  RailCommand command;
+  while (channel_.NextToHand(command.frame)) {
     unacknowledged_frames_ = 0;
     unacknowledged_bytes_ = 0;
-    // The window is smaller than the rail's ring, so there is always a place.
-    if (!rail_->Transmit(frame)) {
-      spdlog::critical("rail to {}: command ring overflows its window", peer_.name);
-      std::abort();
-    }
+    Give(command);
+  }
+}
+
+// A grant must not overtake the receive that it is for, so all commands keep their order.
+void Link::Give(const RailCommand& command) {
+  if (!waiting_.empty() || !rail_->Give(command)) waiting_.emplace_back() = command;
+}
+
+void Link::GiveWaiting() {
+  while (rail_ != nullptr && !waiting_.empty() && rail_->Give(waiting_.front())) {
+    waiting_.pop_front();
   }
 }
 
@@ -51,18 +58,26 @@ absl::Status Link::PostReceive(const PostedReceive& receive) {
   if (!reachable()) {
     return absl::FailedPreconditionError(absl::StrCat("node ", peer_.name, " is not reachable"));
   }
-  if (rail_ != nullptr && !rail_->PostReceive(receive, receive.bytes)) {
+  if (waiting_.size() >= kWaitingMax) {
     return absl::ResourceExhaustedError("too many receives are being posted at once");
   }
-  posted_[{receive.key, receive.step}] = {receive, receive.bytes};
+  posted_[{receive.key, receive.step}] = {receive, {}};
+  if (rail_ == nullptr) return absl::OkStatus();
+  RailCommand command;
+  command.kind = RailCommand::Kind::kPostReceive;
+  command.receive = receive;
+  Give(command);
   return absl::OkStatus();
 }
 
 void Link::Withdraw(const OperationKey& key) {
   absl::erase_if(posted_, [&](const auto& entry) { return entry.first.first == key; });
-  // Full ring: the rail would still place data. Without it nothing does.
-  if (rail_ != nullptr && !rail_->Withdraw(key)) RemoveRail("its command ring is full", false, 0);
-  if (rail_ == nullptr) withdrawn_.push_back(key);
+  if (rail_ == nullptr) return withdrawn_.push_back(key);
+  being_withdrawn_.emplace_back() = key;
+  RailCommand command;
+  command.kind = RailCommand::Kind::kWithdraw;
+  command.key = key;
+  Give(command);
 }
 
 void Link::Cancel(const OperationKey& key) {
@@ -83,7 +98,11 @@ std::size_t Link::Poll(std::uint64_t now_ns) {
   while (rail_ != nullptr && count < kEventsPerTurn && rail_->Pop(event)) {
     ++count;
     if (event.kind == RailEvent::Kind::kDown) {
-      RemoveRail(event.reason, event.reset, now_ns);
+      if (event.cause == DownCause::kViolation) {
+        OnViolation(event.reason);
+      } else {
+        RemoveRail(event.reason, event.cause, now_ns);
+      }
       break;
     }
     Deliver(event);
@@ -98,6 +117,7 @@ std::size_t Link::Poll(std::uint64_t now_ns) {
     DeliverReleased();
     ++count;
   }
+  if (!waiting_.empty()) GiveWaiting();
   if (count > 0) Pump();
   if (unacknowledged_frames_ >= kAcknowledgeFrames || unacknowledged_bytes_ >= kAcknowledgeBytes) {
     FlushAcknowledgement();
@@ -107,36 +127,50 @@ std::size_t Link::Poll(std::uint64_t now_ns) {
 
 void Link::FlushAcknowledgement() {
   if (rail_ == nullptr || unacknowledged_frames_ == 0) return;
-  Channel::Frame frame;
-  frame.header.type = wire::FrameType::kAck;
-  frame.header.acknowledged = channel_.received();
-  if (!rail_->Transmit(frame)) return;  // Busy: the next frame carries it.
+  if (!waiting_.empty()) return;  // Busy: it goes out once they have gone.
+  RailCommand command;
+  command.frame.header.type = wire::FrameType::kAck;
+  command.frame.header.acknowledged = channel_.received();
+  Give(command);
   unacknowledged_frames_ = 0;
   unacknowledged_bytes_ = 0;
 }
 
 void Link::Deliver(RailEvent& event) {
+  // Before the frame: it may acknowledge what has just been written.
+  channel_.OnTransmitted(event.transmitted);
   switch (event.kind) {
-    case RailEvent::Kind::kTransmitted: channel_.OnTransmitted(event.frames); return;
-    case RailEvent::Kind::kWithdrawn: listener_.OnWithdrawn(peer_.id, event.key); return;
+    case RailEvent::Kind::kTransmitted:
     case RailEvent::Kind::kDown: return;
+    case RailEvent::Kind::kWithdrawn:
+      if (!being_withdrawn_.empty()) being_withdrawn_.pop_front();
+      return listener_.OnWithdrawn(peer_.id, event.key);
     case RailEvent::Kind::kFrame:
-      if (!OnFrame(event)) {
-        spdlog::error("node {} broke the protocol: frame {} with sequence {}", peer_.name,
-                      static_cast<int>(event.header.type), event.header.sequence);
-        Lose(absl::DataLossError("it broke the protocol; do both run the same version?"));
-      }
-      return;
+      if (OnFrame(event)) return;
+      return OnViolation(absl::StrCat("frame ", static_cast<int>(event.header.type),
+                                      " with sequence ", event.header.sequence,
+                                      ", acknowledging ", event.header.acknowledged));
   }
 }
 
+// Its state cannot be trusted any more: nothing goes on from there.
+void Link::OnViolation(const std::string& what) {
+  spdlog::error("node {} broke the protocol ({} times by now): {}", peer_.name, ++violations_,
+                what);
+  Lose(absl::DataLossError(
+      absl::StrCat("it broke the protocol (", what, "); do both run the same version?")));
+}
+
+// False: the peer breaks the protocol.
 bool Link::OnFrame(RailEvent& event) {
   const wire::FrameHeader& header = event.header;
   if (!channel_.OnAcknowledged(header.acknowledged)) return false;
   if (header.sequence == 0) return true;
   switch (channel_.OnReceived(header.sequence)) {
     case Channel::Arrival::kViolation: return false;
-    case Channel::Arrival::kDuplicate: return true;
+    // After a resumption the peer begins with what is missing, so this is a peer that
+    // counts wrongly; but nothing of it may have been placed.
+    case Channel::Arrival::kDuplicate: return !event.placed;
     case Channel::Arrival::kNext: break;
   }
   ++unacknowledged_frames_;
@@ -147,17 +181,19 @@ bool Link::OnFrame(RailEvent& event) {
     case wire::FrameType::kEager: listener_.OnEager(node, header, event.payload); return true;
     case wire::FrameType::kGrant: listener_.OnGrant(node, header); return true;
     case wire::FrameType::kCredit: listener_.OnCredit(node, header); return true;
-    case wire::FrameType::kData: {
-      const auto found = posted_.find({KeyOf(header), header.step});
-      if (!event.placed || found == posted_.end()) return true;  // Withdrawn meanwhile.
-      found->second.bytes_left -= std::min<std::uint64_t>(header.payload_bytes,
-                                                          found->second.bytes_left);
-      if (found->second.bytes_left == 0) posted_.erase(found);
-      listener_.OnDataReceived(node, header);
-      return true;
-    }
+    case wire::FrameType::kData: return OnData(event);
     default: return true;
   }
+}
+
+bool Link::OnData(const RailEvent& event) {
+  const auto found = posted_.find({KeyOf(event.header), event.header.step});
+  if (!event.placed || found == posted_.end()) return true;  // Withdrawn meanwhile.
+  Posted& posted = found->second;
+  if (!posted.received.Add(event.header.offset, event.header.payload_bytes)) return false;
+  if (posted.received.bytes() == posted.receive.bytes) posted_.erase(found);
+  listener_.OnDataReceived(peer_.id, event.header);
+  return true;
 }
 
 void Link::EnterGrace(const std::string& why, bool reset, std::uint64_t now_ns) {
@@ -168,55 +204,75 @@ void Link::EnterGrace(const std::string& why, bool reset, std::uint64_t now_ns) 
   spdlog::warn("link to {}: {}", peer_.name, detail_);
 }
 
-void Link::RemoveRail(const std::string& why, bool reset, std::uint64_t now_ns) {
+void Link::RemoveRail(const std::string& why, DownCause cause, std::uint64_t now_ns) {
   if (rail_ == nullptr) return;
   rail_->Stop();
   RailEvent event;
   while (rail_->Pop(event)) {
-    if (event.kind == RailEvent::Kind::kDown) continue;
     Deliver(event);
     if (rail_ == nullptr) return;  // Lost while delivering.
   }
   last_snapshot_ = rail_->Snapshot();
   rail_.reset();
   channel_.OnRailDown();
-  if (state_ == State::kUp) EnterGrace(why, reset, now_ns);
+  // Frames wait in the channel, receives in posted_; withdrawals have come true.
+  waiting_.clear();
+  for (; !being_withdrawn_.empty(); being_withdrawn_.pop_front()) {
+    withdrawn_.push_back(being_withdrawn_.front());
+  }
+  if (state_ == State::kUp) EnterGrace(why, cause == DownCause::kReset, now_ns);
 }
 
-void Link::AddRail(std::unique_ptr<Rail> rail, const NodeIdentity& peer,
-                   const wire::Introduction& theirs, std::uint64_t now_ns) {
+absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const NodeIdentity& peer,
+                           const wire::Introduction& theirs, const Standing& told,
+                           std::uint64_t now_ns) {
+  if (rail_ != nullptr || told != standing()) {
+    return absl::AbortedError("another connection was faster");
+  }
   const bool goes_on = reachable() && theirs.session == peer_session_ &&
-                       theirs.known_peer_session == session_ &&
-                       channel_.Resume(theirs.next_expected);
-  if (!goes_on && reachable()) {
+                       theirs.known_peer_session == session_;
+  if (goes_on && !channel_.Resume(theirs.next_expected)) {
+    // The peer believes that it goes on: it must see this connection end.
+    OnViolation("it names a frame that cannot be the next");
+    return absl::DataLossError("its channel cannot be resumed");
+  }
+  if (reachable() && !goes_on) {
     Lose(absl::UnavailableError(peer.incarnation == peer_.incarnation
                                     ? "it had given up on this node"
                                     : "its daemon was restarted"));
+    session_ = told.session;  // What the peer has been told holds.
   }
+  if (goes_on) {
+    for (const auto& [key, posted] : posted_) rail->Expect(posted.receive, posted.received);
+  }
+  if (absl::Status status = rail->Start(/*resumed=*/goes_on); !status.ok()) return status;
   rail_ = std::move(rail);
+  ++rails_added_;
+  last_snapshot_ = {};
   last_tick_ns_ = now_ns;
-  if (!goes_on) {
-    BeginAnew(peer, theirs.session);
-    listener_.OnNodeUp(peer_);
+  if (goes_on) {
+    GoOn();
   } else {
-    spdlog::info("link to {}: rail is back, going on", peer_.name);
-    state_ = State::kUp;
-    detail_.clear();
-    for (const auto& [key, posted] : posted_) {
-      if (rail_->PostReceive(posted.receive, posted.bytes_left)) continue;
-      return Lose(absl::ResourceExhaustedError("too many receives to post again"));
-    }
+    BeginAnew(peer, theirs);
   }
   Pump();
+  return absl::OkStatus();
 }
 
-void Link::BeginAnew(const NodeIdentity& peer, std::uint64_t peer_session) {
+void Link::GoOn() {
+  spdlog::info("link to {}: rail is back, going on", peer_.name);
+  state_ = State::kUp;
+  detail_.clear();
+}
+
+void Link::BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs) {
   peer_ = peer;
-  peer_session_ = peer_session;
+  peer_session_ = theirs.session;
   channel_.Reset();
   state_ = State::kUp;
   detail_.clear();
   spdlog::info("link to {} is up (node {})", peer_.name, peer_.id.ToString());
+  listener_.OnNodeUp(peer_);
 }
 
 void Link::Lose(const absl::Status& why) {
@@ -231,12 +287,29 @@ void Link::Lose(const absl::Status& why) {
   }
   channel_.Reset();
   posted_.clear();
+  waiting_.clear();
+  being_withdrawn_.clear();
   withdrawn_.clear();
   unacknowledged_frames_ = 0;
   unacknowledged_bytes_ = 0;
   session_ = RandomNumber();
   peer_session_ = 0;
   listener_.OnNodeLost(peer_.id, why);
+}
+
+bool Link::HandTheRest() {
+  RailEvent event;
+  while (rail_ != nullptr && rail_->Pop(event)) {
+    channel_.OnTransmitted(event.transmitted);
+    if (event.kind != RailEvent::Kind::kDown) continue;
+    rail_.reset();
+    state_ = State::kLost;
+    detail_ = "this daemon has stopped";
+  }
+  if (rail_ == nullptr) return true;
+  GiveWaiting();
+  Pump();
+  return waiting_.empty() && channel_.all_handed();
 }
 
 void Link::OnTime(std::uint64_t now_ns) {
@@ -262,14 +335,16 @@ void Link::OnTick(std::uint64_t now_ns) {
   const std::uint64_t heard = rail_->last_received_ns();
   if (now_ns > heard && now_ns - heard > options_.heartbeat_timeout_ns) {
     return RemoveRail(absl::StrCat("nothing heard for ", (now_ns - heard) / 1'000'000, " ms"),
-                      /*reset=*/false, now_ns);
+                      DownCause::kCut, now_ns);
   }
-  rail_->Heartbeat();
+  RailCommand command;
+  command.kind = RailCommand::Kind::kHeartbeat;
+  if (waiting_.empty()) Give(command);  // Otherwise there is enough to be heard.
 }
 
 LinkSnapshot Link::Snapshot() const {
   LinkSnapshot snapshot;
-  snapshot.peer = peer_.name;
+  snapshot.peer = peer_.name.empty() ? peer_.id.ToString() : peer_.name;
   snapshot.peer_id = peer_.id;
   snapshot.state = state_ == State::kUp ? "up" : state_ == State::kGrace ? "grace" : "lost";
   snapshot.detail = detail_;

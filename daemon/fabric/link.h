@@ -4,8 +4,13 @@
 //   kUp ──rail down──▶ kGrace ──rail back, same sessions──▶ kUp
 //                         └──deadline, refused, other session──▶ kLost ──rail──▶ kUp
 //
+// Sessions. Each side tells its own session and the other's as it knows it. The
+// channel goes on only if both pairs are the same; both sides see the same two pairs
+// and so decide alike. A session that is given up is never told again.
+//
 // Owner: TcpFabric. Thread: engine; time is an argument. Memory: one entry for each
-// posted receive, and the channel's.
+// posted receive, at most kWaitingMax commands that the rail has no place for yet,
+// and the channel's.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +23,9 @@
 #include "absl/status/status.h"
 #include "daemon/fabric/channel.h"
 #include "daemon/fabric/fabric.h"
+#include "daemon/fabric/growing_ring.h"
 #include "daemon/fabric/rail.h"
+#include "daemon/fabric/received_ranges.h"
 
 namespace mlxcomm::fabric {
 
@@ -36,15 +43,27 @@ class Link {
   Rail* rail() { return rail_.get(); }
 
   // For our introduction. Only without a rail: RemoveRail first.
-  std::uint64_t session() const { return session_; }
-  std::uint64_t known_peer_session() const { return peer_session_; }
-  std::uint64_t next_expected() const { return channel_.next_expected(); }
+  struct Standing {
+    std::uint64_t session = 0;
+    std::uint64_t known_peer_session = 0;
+    std::uint64_t next_expected = 0;
+    friend bool operator==(const Standing&, const Standing&) = default;
+  };
+  Standing standing() const { return {session_, peer_session_, channel_.next_expected()}; }
   // Stops the rail and takes in everything that it has delivered.
-  void RemoveRail(const std::string& why, bool reset, std::uint64_t now_ns);
-  // A rail whose introduction we have read. Goes on with the channel, or begins anew.
-  void AddRail(std::unique_ptr<Rail> rail, const NodeIdentity& peer,
-               const wire::Introduction& theirs, std::uint64_t now_ns);
+  void RemoveRail(const std::string& why, DownCause cause, std::uint64_t now_ns);
+  // A rail, not yet started, on which we have told `told` and read `theirs`. Goes on
+  // with the channel, or begins anew.
+  // ABORTED: the link has changed since it was told.
+  absl::Status AddRail(std::unique_ptr<Rail> rail, const NodeIdentity& peer,
+                       const wire::Introduction& theirs, const Standing& told,
+                       std::uint64_t now_ns);
   void Lose(const absl::Status& why);
+  // Changes with each rail that is added.
+  std::uint64_t rails_added() const { return rails_added_; }
+  // For the orderly end: hands what is queued to the rail and drops what comes; nobody
+  // is told anything any more. True: there is nothing left to hand.
+  bool HandTheRest();
 
   absl::Status Send(const wire::FrameHeader& header, const std::byte* payload,
                     std::uint64_t cookie);
@@ -55,6 +74,10 @@ class Link {
   std::size_t Poll(std::uint64_t now_ns);
   // Sends the acknowledgement that is due before the engine sleeps.
   void FlushAcknowledgement();
+  // Something waits for the next Poll that no rail will ring for.
+  bool HasWork() const {
+    return !withdrawn_.empty() || !channel_.released().empty() || waiting_.size() > 0;
+  }
   // Every heartbeat interval.
   void OnTick(std::uint64_t now_ns);
   // The grace period's end; kNever where none runs.
@@ -67,13 +90,20 @@ class Link {
   using PostedKey = std::pair<OperationKey, std::uint16_t>;
   struct Posted {
     PostedReceive receive;
-    std::uint64_t bytes_left = 0;
+    ReceivedRanges received;
   };
+  static constexpr std::size_t kWaitingMax = 65536;
+
   void Pump();
+  void Give(const RailCommand& command);
+  void GiveWaiting();
   void Deliver(RailEvent& event);
   bool OnFrame(RailEvent& event);
+  bool OnData(const RailEvent& event);
+  void OnViolation(const std::string& what);
   void DeliverReleased();
-  void BeginAnew(const NodeIdentity& peer, std::uint64_t peer_session);
+  void BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs);
+  void GoOn();
   void EnterGrace(const std::string& why, bool reset, std::uint64_t now_ns);
 
   const FabricOptions& options_;
@@ -85,13 +115,16 @@ class Link {
   std::uint64_t peer_session_ = 0;
   Channel channel_;
   std::unique_ptr<Rail> rail_;
+  std::uint64_t rails_added_ = 0;
   absl::flat_hash_map<PostedKey, Posted> posted_;
-  std::vector<OperationKey> withdrawn_;  // Without a rail: answered in the next Poll.
+  GrowingRing<RailCommand> waiting_;           // In order, for a rail that is full.
+  GrowingRing<OperationKey> being_withdrawn_;  // The rail will answer, in order.
+  std::vector<OperationKey> withdrawn_;        // No rail is left: answered in the next Poll.
   std::uint64_t unacknowledged_frames_ = 0;
   std::uint64_t unacknowledged_bytes_ = 0;
   std::uint64_t grace_end_ns_ = 0;
   bool grace_after_reset_ = false;
-  bool commands_pending_ = false;        // The rail's ring was full.
+  std::uint64_t violations_ = 0;
   RailSnapshot last_snapshot_;
   std::uint64_t last_tick_ns_ = 0;
   double sent_rate_ = 0;

@@ -5,10 +5,12 @@
 // "transmitted" means that the payload will not be read again by this rail and
 // acknowledges nothing, data goes where a posted receive says.
 //
+//   (created) ──Expect…──▶ Start ──Give / Pop──▶ down, by itself or by Stop
+//
 //   engine ──commands──▶ rail's thread ──events──▶ engine
 //
 // Owner: Link. Thread: the public calls on the engine thread; the rail's own thread
-// behind them. Memory: rings and slots are fixed at creation.
+// behind them, from Start to Stop. Memory: rings and slots are fixed at creation.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +23,30 @@
 #include "absl/status/status.h"
 #include "daemon/fabric/channel.h"
 #include "daemon/fabric/fabric.h"
+#include "daemon/fabric/received_ranges.h"
 
 namespace mlxcomm::fabric {
+
+struct RailCommand {
+  enum class Kind : std::uint8_t { kTransmit, kPostReceive, kWithdraw, kHeartbeat };
+  Kind kind = Kind::kTransmit;
+  Channel::Frame frame;   // kTransmit
+  PostedReceive receive;  // kPostReceive
+  OperationKey key;       // kWithdraw: kWithdrawn follows, in the order of the commands.
+};
+
+enum class DownCause : std::uint8_t {
+  kCut,        // Nobody knows why, or we wanted it.
+  kReset,      // The other side closed it.
+  kViolation,  // The other side broke the protocol: its state is not to be trusted.
+};
 
 struct RailEvent {
   enum class Kind : std::uint8_t { kFrame, kTransmitted, kWithdrawn, kDown };
   Kind kind = Kind::kFrame;
   bool placed = false;                // kFrame of kData: its receive was posted.
-  bool reset = false;                 // kDown: the other side closed it.
-  std::uint32_t frames = 0;           // kTransmitted: how many more.
+  DownCause cause = DownCause::kCut;  // kDown
+  std::uint32_t transmitted = 0;      // With every kind: numbered frames written since.
   wire::FrameHeader header;           // kFrame
   std::span<const std::byte> payload; // kFrame: valid until the next Pop.
   OperationKey key;                   // kWithdrawn
@@ -41,12 +58,15 @@ class Rail {
  public:
   virtual ~Rail() = default;  // Stops, joins.
 
+  // Before Start: a receive that goes on, and what of it has come. As many as there are.
+  virtual void Expect(const PostedReceive& receive, const ReceivedRanges& received) = 0;
+  // `resumed`: data may still come that an earlier rail was told to forget.
+  virtual absl::Status Start(bool resumed) = 0;
+
   // False: as full as it may be; try again after the next events.
-  virtual bool Transmit(const Channel::Frame& frame) = 0;
-  virtual bool PostReceive(const PostedReceive& receive, std::uint64_t bytes_left) = 0;
-  virtual bool Withdraw(const OperationKey& key) = 0;
-  // Asks the other side for a sign of life.
-  virtual void Heartbeat() = 0;
+  [[nodiscard]] virtual bool Give(const RailCommand& command) = 0;
+  // As Stop, but first sends what it was given, within a short time. Does not wait.
+  virtual void Finish() = 0;
   virtual void Stop() = 0;  // Returns once no memory is touched any more; kDown follows.
 
   virtual bool Pop(RailEvent& event) = 0;

@@ -28,9 +28,10 @@ class SpscRing {
     written_.store(written + 1, std::memory_order_release);
     return true;
   }
-  bool HasRoom() const {
-    return written_.load(std::memory_order_relaxed) - read_.load(std::memory_order_acquire) <
-           items_.size();
+  // Producer. Only grows until the next Push.
+  std::size_t Room() const {
+    return items_.size() - static_cast<std::size_t>(written_.load(std::memory_order_relaxed) -
+                                                    read_.load(std::memory_order_acquire));
   }
   // Producer, after Push: whether the consumer has to be woken.
   bool ConsumerSleeps() const {

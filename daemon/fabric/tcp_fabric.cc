@@ -1,6 +1,7 @@
 #include "daemon/fabric/tcp_fabric.h"
 
 #include <fcntl.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,6 +18,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/fabric/printable_text.h"
 #include "daemon/fabric/tcp/tcp_rail.h"
 #include "daemon/platform/machine.h"
 
@@ -52,6 +54,23 @@ std::string Describe(const asio::ip::tcp::endpoint& endpoint) {
   const std::string address = endpoint.address().to_string();
   return endpoint.address().is_v6() ? absl::StrCat("[", address, "]:", endpoint.port())
                                     : absl::StrCat(address, ":", endpoint.port());
+}
+
+// A connection that lasted less is dialed again after the back-off, not at once: a pair
+// that cannot agree must not keep two nodes busy.
+constexpr std::uint64_t kSteadyNs = 1'000'000'000;
+// How long the orderly end waits until the rails have taken what is queued.
+constexpr std::uint64_t kStopNs = 500'000'000;
+
+bool Contains(const std::vector<NodeId>& nodes, const NodeId& node) {
+  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+}
+absl::Status TooManyNodes(std::size_t most) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "this daemon has met ", most, " nodes, the most it remembers; restart it if they are gone"));
+}
+void Remove(std::vector<NodeId>& nodes, const NodeId& node) {
+  nodes.erase(std::find(nodes.begin(), nodes.end(), node));
 }
 
 }  // namespace
@@ -121,17 +140,23 @@ Link* TcpFabric::FindLink(const NodeId& peer) const {
   return found == links_.end() ? nullptr : found->second.get();
 }
 
-Link& TcpFabric::LinkTo(const NodeId& peer) {
+// Makes it if there is none; nullptr: there are too many.
+Link* TcpFabric::LinkTo(const NodeId& peer) {
+  if (Link* const link = FindLink(peer); link != nullptr) return link;
+  if (links_.size() >= kLinksMax) return nullptr;
   std::unique_ptr<Link>& link = links_[peer];
-  if (link == nullptr) {
-    link = std::make_unique<Link>(options_, peer, listener_);
-    polled_.push_back(link.get());
-  }
-  return *link;
+  link = std::make_unique<Link>(options_, peer, listener_);
+  polled_.push_back(link.get());
+  return link.get();
 }
 
-bool TcpFabric::IsProving(const NodeId& peer) const {
-  return std::find(proving_.begin(), proving_.end(), peer) != proving_.end();
+std::uint64_t TcpFabric::RailsAdded(const NodeId& peer) const {
+  const Link* const link = FindLink(peer);
+  return link == nullptr ? 0 : link->rails_added();
+}
+
+bool TcpFabric::PrefersOwnDial(const NodeId& peer) const {
+  return options_.self.id < peer && Contains(joining_as_dialer_, peer);
 }
 
 void TcpFabric::RefuseStranger(const std::string& from, const std::string& why) {
@@ -167,6 +192,7 @@ asio::awaitable<void> TcpFabric::AcceptLoop(Tcp::acceptor& acceptor) {
 asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
   asio::error_code ignored;
   const std::string from = Describe(socket.remote_endpoint(ignored));
+  socket.set_option(Tcp::no_delay(true), ignored);  // The hello, too, is small messages.
   ++strangers_;
   const absl::StatusOr<Proved> proved = co_await CheckDialer(socket, options_);
   --strangers_;
@@ -178,99 +204,155 @@ asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
   wire::VerdictCode verdict = wire::VerdictCode::kAccepted;
   if (proved->peer == options_.self.id) {
     verdict = wire::VerdictCode::kSelf;
-  } else if (IsProving(proved->peer) && options_.self.id < proved->peer) {
+  } else if (PrefersOwnDial(proved->peer)) {
     verdict = wire::VerdictCode::kAlreadyLinked;
   }
+  const std::uint64_t rails_added = RailsAdded(proved->peer);
   absl::Status status = co_await SendVerdict(socket, options_, *proved, verdict);
   if (status.ok() && verdict == wire::VerdictCode::kAccepted && !stopped_) {
-    status = co_await Join(socket, *proved);
+    status = co_await JoinAsAcceptor(socket, *proved, rails_added);
   }
   if (!status.ok()) {
     spdlog::info("connection from {} came to nothing: {}", from, std::string(status.message()));
   }
 }
 
-// Both have proved the key and agree on this connection.
-asio::awaitable<absl::Status> TcpFabric::Join(Tcp::socket& socket, const Proved& proved) {
-  Link& link = LinkTo(proved.peer);
-  // The peer has no use for an older rail any more, or it would not be here.
-  link.RemoveRail("replaced by a newer connection", /*reset=*/false, platform::MonotonicNow());
+wire::Introduction TcpFabric::OwnIntroduction(const Link::Standing& standing) const {
   wire::Introduction own{};
   own.incarnation = options_.self.incarnation;
-  own.session = link.session();
-  own.known_peer_session = link.known_peer_session();
-  own.next_expected = link.next_expected();
+  own.session = standing.session;
+  own.known_peer_session = standing.known_peer_session;
+  own.next_expected = standing.next_expected;
   PutText(options_.self.name, own.node_name);
   PutText(options_.self.software_version, own.software_version);
+  return own;
+}
+
+// `rails_added`: from before the verdict. The peer decides after it that it has no rail, so
+// what says so is stale if one has come since then.
+asio::awaitable<absl::Status> TcpFabric::JoinAsAcceptor(Tcp::socket& socket, const Proved& proved,
+                                                        std::uint64_t rails_added) {
   const absl::StatusOr<wire::Introduction> theirs =
-      co_await Introduce(socket, options_, proved, own);
+      co_await ReceiveIntroduction(socket, options_, proved);
   if (!theirs.ok()) co_return theirs.status();
-  if (stopped_ || link.has_rail()) co_return absl::AbortedError("another connection was faster");
+  if (stopped_) co_return absl::AbortedError("stopping");
+  if (PrefersOwnDial(proved.peer) || Contains(joining_as_acceptor_, proved.peer) ||
+      RailsAdded(proved.peer) != rails_added) {
+    co_return absl::AbortedError("another connection is preferred");
+  }
+  Link* const link = LinkTo(proved.peer);
+  if (link == nullptr) co_return TooManyNodes(kLinksMax);
+  if (link->has_rail()) {
+    link->RemoveRail("replaced by a newer connection", DownCause::kCut, platform::MonotonicNow());
+    OnRailGone();
+  }
+  const Link::Standing told = link->standing();
+  joining_as_acceptor_.push_back(proved.peer);
+  absl::Status status =
+      co_await SendIntroduction(socket, options_, proved, OwnIntroduction(told));
+  if (stopped_) co_return absl::AbortedError("stopping");
+  Remove(joining_as_acceptor_, proved.peer);
+  if (status.ok()) status = AddRail(socket, proved, *theirs, told);
+  co_return status;
+}
+
+asio::awaitable<absl::Status> TcpFabric::JoinAsDialer(Tcp::socket& socket,
+                                                      const Proved& proved) {
+  Link* const link = LinkTo(proved.peer);
+  if (link == nullptr) co_return TooManyNodes(kLinksMax);
+  if (link->has_rail() || Contains(joining_as_acceptor_, proved.peer) ||
+      Contains(joining_as_dialer_, proved.peer)) {
+    co_return absl::AbortedError("linked already");
+  }
+  const Link::Standing told = link->standing();
+  joining_as_dialer_.push_back(proved.peer);
+  const absl::Status sent =
+      co_await SendIntroduction(socket, options_, proved, OwnIntroduction(told));
+  absl::StatusOr<wire::Introduction> theirs = absl::UnavailableError(sent.message());
+  if (sent.ok()) theirs = co_await ReceiveIntroduction(socket, options_, proved);
+  if (stopped_) co_return absl::AbortedError("stopping");
+  Remove(joining_as_dialer_, proved.peer);
+  if (!theirs.ok()) co_return theirs.status();
+  co_return AddRail(socket, proved, *theirs, told);
+}
+
+absl::Status TcpFabric::AddRail(Tcp::socket& socket, const Proved& proved,
+                                const wire::Introduction& theirs, const Link::Standing& told) {
   asio::error_code error;
-  socket.set_option(Tcp::no_delay(true), error);
-  const std::string local = Describe(socket.local_endpoint(error));
-  const std::string remote = Describe(socket.remote_endpoint(error));
-  if (error) co_return absl::UnavailableError(error.message());
+  std::string local = Describe(socket.local_endpoint(error));
+  std::string remote = Describe(socket.remote_endpoint(error));
+  if (error) return absl::UnavailableError(error.message());
   platform::FileDescriptor descriptor(socket.release(error));
   ::fcntl(descriptor.get(), F_SETFL, O_NONBLOCK);
   ::fcntl(descriptor.get(), F_SETFD, FD_CLOEXEC);
+  absl::StatusOr<std::unique_ptr<TcpRail>> rail =
+      TcpRail::Create(std::move(descriptor), std::move(local), std::move(remote), bell_);
+  if (!rail.ok()) return rail.status();
   NodeIdentity peer;
   peer.id = proved.peer;
-  peer.name = std::string(TextOf(theirs->node_name));
-  peer.software_version = std::string(TextOf(theirs->software_version));
-  peer.incarnation = theirs->incarnation;
-  link.AddRail(std::make_unique<TcpRail>(std::move(descriptor), local, remote, bell_), peer,
-               *theirs, platform::MonotonicNow());
-  co_return absl::OkStatus();
+  peer.name = MakePrintable(TextOf(theirs.node_name));
+  peer.software_version = MakePrintable(TextOf(theirs.software_version));
+  peer.incarnation = theirs.incarnation;
+  return FindLink(proved.peer)
+      ->AddRail(*std::move(rail), peer, theirs, told, platform::MonotonicNow());
 }
 
 asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
   std::minstd_rand random(static_cast<std::uint32_t>(RandomNumber()));
   std::uint64_t delay_ns = options_.reconnect_delay_min_ns;
-  while (!stopped_) {
+  const auto linked = [&] {
     const Link* const link = dialer.known ? FindLink(dialer.peer) : nullptr;
-    if (link == nullptr || !link->has_rail()) {
-      const absl::Status status = co_await Dial(dialer);
-      if (stopped_) co_return;
-      if (status.ok()) {
-        dialer.detail.clear();
-        delay_ns = options_.reconnect_delay_min_ns;
+    return link != nullptr && link->has_rail();
+  };
+  while (!stopped_) {
+    if (linked()) {
+      const std::uint64_t since = platform::MonotonicNow();
+      dialer.pause.expires_at(asio::steady_timer::time_point::max());
+      dialer.waits_for_rail_to_go = true;
+      co_await dialer.pause.async_wait(kTuple);
+      dialer.waits_for_rail_to_go = false;
+      if (platform::MonotonicNow() - since < kSteadyNs) {
+        dialer.pause.expires_after(std::chrono::nanoseconds(delay_ns));
+        delay_ns = std::min(2 * delay_ns, options_.reconnect_delay_max_ns);
+        co_await dialer.pause.async_wait(kTuple);
       } else {
-        if (dialer.detail != status.message()) {
-          dialer.detail = std::string(status.message());
-          spdlog::info("{}: {}", dialer.address, dialer.detail);
-        }
-        Link* const known = dialer.known ? FindLink(dialer.peer) : nullptr;
-        // A refusal after a reset: nobody is there any more.
-        if (known != nullptr && known->lost_by_reset() && absl::IsNotFound(status)) {
-          known->Lose(absl::UnavailableError("its daemon has ended"));
-        }
+        delay_ns = options_.reconnect_delay_min_ns;
       }
-    } else {
-      delay_ns = options_.reconnect_delay_min_ns;
+      continue;
     }
-    const Link* const now_linked = dialer.known ? FindLink(dialer.peer) : nullptr;
-    if (now_linked != nullptr && now_linked->has_rail()) {
-      dialer.pause.expires_at(asio::steady_timer::time_point::max());  // Until its rail goes.
-    } else {
-      const std::uint64_t jitter = random() % (delay_ns / 4 + 1);
-      dialer.pause.expires_after(std::chrono::nanoseconds(delay_ns + jitter));
-      delay_ns = std::min(2 * delay_ns, options_.reconnect_delay_max_ns);
+    const absl::Status status = co_await Dial(dialer);
+    if (stopped_) co_return;
+    if (status.ok() || linked()) {
+      dialer.detail.clear();
+      continue;
     }
+    if (dialer.detail != status.message()) {
+      dialer.detail = std::string(status.message());
+      spdlog::info("{}: {}", dialer.address, dialer.detail);
+    }
+    Link* const known = dialer.known ? FindLink(dialer.peer) : nullptr;
+    // A refusal after a reset: nobody is there any more.
+    if (known != nullptr && known->lost_by_reset() && absl::IsNotFound(status)) {
+      known->Lose(absl::UnavailableError("its daemon has ended"));
+    }
+    dialer.pause.expires_after(std::chrono::nanoseconds(delay_ns + random() % (delay_ns / 4 + 1)));
+    delay_ns = std::min(2 * delay_ns, options_.reconnect_delay_max_ns);
     co_await dialer.pause.async_wait(kTuple);
   }
 }
 
 // NOT_FOUND: the connection was refused.
-asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
-  const HostAndPort to = *Split(dialer.address);
+asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, const std::string& address) {
+  const HostAndPort to = *Split(address);
+  asio::steady_timer deadline(io_, std::chrono::nanoseconds(options_.greeting_timeout_ns));
   Tcp::resolver resolver(io_);
-  auto [resolve_error, endpoints] = co_await resolver.async_resolve(to.host, to.port, kTuple);
+  const auto resolved = co_await (resolver.async_resolve(to.host, to.port, kTuple) ||
+                                  deadline.async_wait(kTuple));
+  if (resolved.index() == 1) co_return absl::UnavailableError("its name is not resolved in time");
+  const auto& [resolve_error, endpoints] = std::get<0>(resolved);
   if (resolve_error) {
     co_return absl::UnavailableError(absl::StrCat("no such host: ", resolve_error.message()));
   }
-  Tcp::socket socket(io_);
-  asio::steady_timer deadline(io_, std::chrono::nanoseconds(options_.greeting_timeout_ns));
   const auto first = co_await (asio::async_connect(socket, endpoints, kTuple) ||
                                deadline.async_wait(kTuple));
   if (first.index() == 1) co_return absl::UnavailableError("no answer to connect in time");
@@ -279,27 +361,34 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
     if (error == asio::error::connection_refused) co_return absl::NotFoundError(text);
     co_return absl::UnavailableError(text);
   }
+  asio::error_code ignored;
+  socket.set_option(Tcp::no_delay(true), ignored);
+  co_return absl::OkStatus();
+}
+
+// NOT_FOUND: the connection was refused.
+asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
+  Tcp::socket socket(io_);
+  const absl::Status connected = co_await Connect(socket, dialer.address);
+  if (!connected.ok()) co_return connected;
   absl::StatusOr<Proved> proved = co_await ProveAsDialer(socket, options_);
   if (!proved.ok()) co_return proved.status();
   const absl::StatusOr<wire::VerdictCode> verdict =
       co_await ReceiveVerdict(socket, options_, *proved);
   if (!verdict.ok()) co_return verdict.status();
+  if (stopped_) co_return absl::AbortedError("stopping");
+  if (proved->peer == options_.self.id) {
+    co_return absl::UnavailableError("this is this node itself, or one with the same node id");
+  }
   dialer.peer = proved->peer;
   dialer.known = true;
   switch (*verdict) {
-    case wire::VerdictCode::kSelf: co_return absl::UnavailableError("this is this node itself");
+    case wire::VerdictCode::kAccepted: break;
     case wire::VerdictCode::kStopping: co_return absl::UnavailableError("it is stopping");
     case wire::VerdictCode::kAlreadyLinked: co_return absl::AbortedError("linked already");
-    default: break;
+    default: co_return absl::UnavailableError("it refuses the connection");
   }
-  if (const Link* const link = FindLink(proved->peer); link != nullptr && link->has_rail()) {
-    co_return absl::OkStatus();  // The peer's own dial was faster.
-  }
-  proving_.push_back(proved->peer);
-  const NodeId peer = proved->peer;
-  const absl::Status status = co_await Join(socket, *proved);
-  proving_.erase(std::find(proving_.begin(), proving_.end(), peer));
-  co_return status;
+  co_return co_await JoinAsDialer(socket, *proved);
 }
 
 asio::awaitable<void> TcpFabric::TickLoop() {
@@ -310,7 +399,7 @@ asio::awaitable<void> TcpFabric::TickLoop() {
       const bool had_rail = polled_[i]->has_rail();
       polled_[i]->OnTick(now);
       polled_[i]->OnTime(now);
-      if (had_rail && !polled_[i]->has_rail()) WakeDialers();
+      if (had_rail && !polled_[i]->has_rail()) OnRailGone();
       next = std::min(next, polled_[i]->deadline_ns());
     }
     tick_.expires_after(std::chrono::nanoseconds(next > now ? next - now : 1));
@@ -350,22 +439,29 @@ std::size_t TcpFabric::Poll() {
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     const bool had_rail = polled_[i]->has_rail();
     count += polled_[i]->Poll(now);
-    if (!had_rail || polled_[i]->has_rail()) continue;
-    tick_.cancel();  // Lets the clock know of the grace period.
-    WakeDialers();
+    if (had_rail && !polled_[i]->has_rail()) OnRailGone();
   }
   return count;
 }
 
-// A rail has gone: dial again at once.
-void TcpFabric::WakeDialers() {
-  for (const auto& dialer : dialers_) dialer->pause.cancel();
+// The clock must know of the grace period, and who has the address dials again. Other
+// dialers go on waiting: a link that flaps must not undo their back-off.
+void TcpFabric::OnRailGone() {
+  tick_.cancel();
+  for (const auto& dialer : dialers_) {
+    if (!dialer->waits_for_rail_to_go) continue;
+    const Link* const link = FindLink(dialer->peer);
+    if (link == nullptr || !link->has_rail()) dialer->pause.cancel();
+  }
 }
 
 bool TcpFabric::PrepareToSleep() {
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     polled_[i]->FlushAcknowledgement();
-    if (!polled_[i]->has_rail() || polled_[i]->rail()->PrepareToSleep()) continue;
+    if (!polled_[i]->HasWork() &&
+        (!polled_[i]->has_rail() || polled_[i]->rail()->PrepareToSleep())) {
+      continue;
+    }
     for (std::size_t k = 0; k < i; ++k) {
       if (polled_[k]->has_rail()) polled_[k]->rail()->WakeUp();
     }
@@ -410,8 +506,33 @@ void TcpFabric::Stop() {
   for (const auto& acceptor : acceptors_) acceptor->close(ignored);
   for (const auto& dialer : dialers_) dialer->pause.cancel();
   tick_.cancel();
+  SendTheRest();
+  for (Link* const link : polled_) {
+    if (link->has_rail()) link->rail()->Finish();
+  }
   for (Link* const link : polled_) {
     if (link->has_rail()) link->rail()->Stop();
+  }
+}
+
+// What was said last, such as why this daemon ends, waits behind all else: time for the
+// rails to make room for it.
+void TcpFabric::SendTheRest() {
+  const std::uint64_t deadline = platform::MonotonicNow() + kStopNs;
+  for (Link* const link : polled_) link->FlushAcknowledgement();
+  for (;;) {
+    bool all_handed = true;
+    for (Link* const link : polled_) all_handed = link->HandTheRest() && all_handed;
+    const std::uint64_t now = platform::MonotonicNow();
+    if (all_handed || now >= deadline) return;
+    bool may_sleep = true;
+    for (Link* const link : polled_) {
+      if (link->has_rail()) may_sleep = link->rail()->PrepareToSleep() && may_sleep;
+    }
+    pollfd bell = {bell_.descriptor(), POLLIN, 0};
+    if (may_sleep) ::poll(&bell, 1, static_cast<int>((deadline - now) / 1'000'000 + 1));
+    bell_.Drain();
+    WakeUp();
   }
 }
 

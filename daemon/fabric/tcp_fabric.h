@@ -1,12 +1,19 @@
 // The one implementation of Fabric: listens, dials, and holds a Link for each node
 // that has ever proved the key.
 //
-// Who wins when two nodes dial each other at once: a dialer that learns that a rail
-// is there already gives up; an acceptor that is itself past the proof with the
-// same peer refuses if its own node id is the smaller one.
+// One connection of several. A dialer introduces itself only while it has no other
+// connection to that node; the acceptor keeps the rail that it has until then, for the
+// introduction says that it is dead on the other side. When two nodes dial each other at
+// once, the connection wins that the smaller node id has dialed: from its own
+// introduction on, that node refuses the other's.
 //
-// Owner: Daemon, as Fabric. Thread: engine. Memory: one Link a node, one coroutine a
-// configured address, at most strangers_max unproved connections.
+//   dialer:   prove ─▶ (has a rail or dials it already? close) ─▶ introduce ─▶ rail
+//   acceptor: prove ─▶ (introduced itself, and is smaller? refuse) ─▶ read the
+//             introduction ─▶ (the same again, or a rail has come since the proof, of
+//             which it may not have known? refuse) ─▶ old rail goes ─▶ introduce ─▶ rail
+//
+// Owner: Daemon, as Fabric. Thread: engine. Memory: one Link a node, at most kLinksMax;
+// one coroutine a configured address; at most strangers_max unproved connections.
 #pragma once
 
 #include <memory>
@@ -48,6 +55,7 @@ class TcpFabric final : public Fabric {
 
  private:
   using Tcp = asio::ip::tcp;
+  static constexpr std::size_t kLinksMax = 4096;
   // One configured address.
   struct Dialer {
     Dialer(asio::io_context& io, std::string to) : address(std::move(to)), pause(io) {}
@@ -55,6 +63,7 @@ class TcpFabric final : public Fabric {
     asio::steady_timer pause;
     NodeId peer;            // Once known.
     bool known = false;
+    bool waits_for_rail_to_go = false;
     std::string detail;     // Why it is not connected.
   };
 
@@ -62,13 +71,21 @@ class TcpFabric final : public Fabric {
   asio::awaitable<void> Accept(Tcp::socket socket);
   asio::awaitable<void> DialLoop(Dialer& dialer);
   asio::awaitable<absl::Status> Dial(Dialer& dialer);
-  asio::awaitable<absl::Status> Join(Tcp::socket& socket, const Proved& proved);
+  asio::awaitable<absl::Status> Connect(Tcp::socket& socket, const std::string& address);
+  asio::awaitable<absl::Status> JoinAsDialer(Tcp::socket& socket, const Proved& proved);
+  asio::awaitable<absl::Status> JoinAsAcceptor(Tcp::socket& socket, const Proved& proved,
+                                               std::uint64_t rails_added);
+  absl::Status AddRail(Tcp::socket& socket, const Proved& proved,
+                       const wire::Introduction& theirs, const Link::Standing& told);
+  wire::Introduction OwnIntroduction(const Link::Standing& standing) const;
+  bool PrefersOwnDial(const NodeId& peer) const;
   asio::awaitable<void> TickLoop();
   void WatchBell();
-  void WakeDialers();
-  Link& LinkTo(const NodeId& peer);
+  void OnRailGone();
+  Link* LinkTo(const NodeId& peer);
+  std::uint64_t RailsAdded(const NodeId& peer) const;
+  void SendTheRest();
   Link* FindLink(const NodeId& peer) const;
-  bool IsProving(const NodeId& peer) const;
   void RefuseStranger(const std::string& from, const std::string& why);
 
   asio::io_context& io_;
@@ -78,7 +95,8 @@ class TcpFabric final : public Fabric {
   asio::posix::stream_descriptor bell_watch_;
   std::vector<std::unique_ptr<Tcp::acceptor>> acceptors_;
   std::vector<std::unique_ptr<Dialer>> dialers_;
-  std::vector<NodeId> proving_;  // Peers of our own dials past the proof.
+  std::vector<NodeId> joining_as_dialer_;    // From our introduction to the rail.
+  std::vector<NodeId> joining_as_acceptor_;
   absl::flat_hash_map<NodeId, std::unique_ptr<Link>> links_;
   std::vector<Link*> polled_;
   asio::steady_timer tick_;

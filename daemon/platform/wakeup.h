@@ -4,6 +4,7 @@
 // sleeper. Memory: none; a bell that is rung twice is heard once.
 #pragma once
 
+#include "absl/status/statusor.h"
 #include "daemon/platform/file_descriptor.h"
 
 namespace mlxcomm::platform {
@@ -11,11 +12,17 @@ namespace mlxcomm::platform {
 class Wakeup {
  public:
   Wakeup();  // Aborts when the system has no descriptor left: only at start.
+  // RESOURCE_EXHAUSTED: no descriptor left.
+  static absl::StatusOr<Wakeup> Create();
+
   void Ring();
   void Drain();
   int descriptor() const { return reader_.get(); }
 
  private:
+  struct Empty {};
+  explicit Wakeup(Empty) {}
+
   FileDescriptor reader_;
   FileDescriptor writer_;  // Linux: unused, the reader is an eventfd.
 };

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "daemon/platform/machine.h"
@@ -17,31 +19,73 @@ namespace {
 #if defined(MSG_NOSIGNAL)
 constexpr int kNoSignal = MSG_NOSIGNAL;
 #else
-constexpr int kNoSignal = 0;
+constexpr int kNoSignal = 0;  // SO_NOSIGPIPE then.
 #endif
 // How long the thread looks again before it sleeps, after data has moved. Short
 // where cores are scarce: somebody else needs them to make the next data.
 constexpr std::uint64_t kSpinNsFewCores = 5'000;
 constexpr std::uint64_t kSpinNsManyCores = 50'000;
+// How long an orderly end may take when the other side does not read.
+constexpr std::uint64_t kFinishNs = 500'000'000;
+
+int MillisecondsUntil(std::uint64_t deadline_ns) {
+  const std::uint64_t now = platform::MonotonicNow();
+  return now >= deadline_ns ? 0 : static_cast<int>((deadline_ns - now) / 1'000'000 + 1);
+}
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<TcpRail>> TcpRail::Create(platform::FileDescriptor socket,
+                                                         std::string local_address,
+                                                         std::string remote_address,
+                                                         platform::Wakeup& engine_bell) {
+  absl::StatusOr<platform::Wakeup> bell = platform::Wakeup::Create();
+  if (!bell.ok()) return bell.status();
+#if defined(SO_NOSIGPIPE)
+  const int on = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
+#endif
+  return std::unique_ptr<TcpRail>(new TcpRail(std::move(socket), std::move(local_address),
+                                              std::move(remote_address), engine_bell,
+                                              *std::move(bell)));
+}
+
 TcpRail::TcpRail(platform::FileDescriptor socket, std::string local_address,
-                 std::string remote_address, platform::Wakeup& engine_bell)
+                 std::string remote_address, platform::Wakeup& engine_bell, platform::Wakeup bell)
     : socket_(std::move(socket)),
       local_address_(std::move(local_address)),
       remote_address_(std::move(remote_address)),
       engine_bell_(engine_bell),
+      bell_(std::move(bell)),
       last_received_ns_(platform::MonotonicNow()),
       outgoing_(kRingSlots),
       staging_(std::make_unique<std::byte[]>(wire::kChunkBytesMax)),
       read_ahead_(kReadAheadBytes),
       slots_(std::make_unique<std::byte[]>(kPayloadSlots * wire::kEagerBytesMax)) {
   posted_.reserve(kRingSlots);
-  thread_ = std::thread([this] { Run(); });
 }
 
 TcpRail::~TcpRail() { Stop(); }
+
+void TcpRail::Expect(const PostedReceive& receive, const ReceivedRanges& received) {
+  posted_[{receive.key, receive.step}] = {receive, received};
+}
+
+absl::Status TcpRail::Start(bool resumed) {
+  knows_all_withdrawn_ = !resumed;
+  try {
+    thread_ = std::thread([this] { Run(); });
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(std::string("no thread for the rail: ") + error.what());
+  }
+  return absl::OkStatus();
+}
+
+void TcpRail::Finish() {
+  finish_.store(true, std::memory_order_relaxed);
+  stop_.store(true, std::memory_order_release);
+  bell_.Ring();
+}
 
 void TcpRail::Stop() {
   stop_.store(true, std::memory_order_release);
@@ -50,50 +94,28 @@ void TcpRail::Stop() {
   up_.store(false, std::memory_order_relaxed);
 }
 
-bool TcpRail::Give(Command&& command) {
-  if (!commands_.Push(std::move(command))) return false;
+bool TcpRail::Give(const RailCommand& command) {
+  if (!commands_.Push(RailCommand(command))) return false;
   if (commands_.ConsumerSleeps()) bell_.Ring();
   return true;
 }
 
-bool TcpRail::Transmit(const Channel::Frame& frame) {
-  Command command;
-  command.kind = Command::Kind::kTransmit;
-  command.frame = frame;
-  return Give(std::move(command));
-}
-
-bool TcpRail::PostReceive(const PostedReceive& receive, std::uint64_t bytes_left) {
-  Command command;
-  command.kind = Command::Kind::kPost;
-  command.receive = receive;
-  command.bytes_left = bytes_left;
-  return Give(std::move(command));
-}
-
-bool TcpRail::Withdraw(const OperationKey& key) {
-  Command command;
-  command.kind = Command::Kind::kWithdraw;
-  command.key = key;
-  return Give(std::move(command));
-}
-
-void TcpRail::Heartbeat() {
-  Command command;
-  command.kind = Command::Kind::kHeartbeat;
-  (void)Give(std::move(command));  // A full ring is a sign of life, too.
-}
-
 bool TcpRail::Pop(RailEvent& event) {
   if (std::exchange(popped_slot_, false)) slots_freed_.fetch_add(1, std::memory_order_release);
+  if (std::exchange(popped_large_control_, false)) {
+    large_controls_freed_.fetch_add(1, std::memory_order_release);
+  }
   const bool popped = events_.Pop(event);
   if (popped) {
+    popped_large_control_ = event.control != nullptr;
     popped_slot_ = event.kind == RailEvent::Kind::kFrame && !event.payload.empty() &&
-                   event.control == nullptr;
-  } else if (waits_for_room_.load(std::memory_order_acquire)) {
-    bell_.Ring();
+                   !popped_large_control_;
+    return true;
   }
-  return popped;
+  // The other half is in Sleep: either we see that it waits, or it sees the room.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (waits_for_room_.load(std::memory_order_relaxed)) bell_.Ring();
+  return false;
 }
 
 RailSnapshot TcpRail::Snapshot() const {
@@ -111,72 +133,119 @@ RailSnapshot TcpRail::Snapshot() const {
 void TcpRail::Run() {
   const std::uint64_t spin_ns =
       platform::CoreCount() <= 4 ? kSpinNsFewCores : kSpinNsManyCores;
-  std::uint64_t last_moved_ns = 0;
+  std::uint64_t idle_since = 0;
   while (!stop_.load(std::memory_order_acquire) && !down_) {
     bool moved = TakeCommands();
     moved = Write() || moved;
     moved = !down_ && (Read() || moved);
     if (down_) break;
+    TellTransmitted();
     if (moved) {
-      last_moved_ns = 0;
+      idle_since = 0;
       continue;
     }
     const std::uint64_t now = platform::MonotonicNow();
-    if (last_moved_ns == 0) last_moved_ns = now;
-    if (now - last_moved_ns < spin_ns) continue;
+    if (idle_since == 0) idle_since = now;
+    if (now - idle_since < spin_ns) continue;
     Sleep();
   }
-  if (!down_) GoDown(/*reset=*/false, "stopped");
+  if (!down_ && finish_.load(std::memory_order_relaxed)) SendTheRest();
+  if (!down_) GoDown(DownCause::kCut, "stopped");
 }
 
 void TcpRail::Sleep() {
-  if (!commands_.PrepareToSleep()) return;
-  const bool room = HasRoomForEvent();
+  const bool has_room = HasRoomForEvent();
+  // Room has come since the last look: the socket will not call for what is read already.
+  if (has_room && read_first_ < read_end_) return;
+  if (has_room) {
+    if (!commands_.PrepareToSleep()) return;
+  } else {
+    // The engine's next empty Pop rings; commands wait until then as well.
+    waits_for_room_.store(true, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (HasRoomForEvent()) {
+      waits_for_room_.store(false, std::memory_order_relaxed);
+      return;
+    }
+  }
   pollfd waited[2] = {{socket_.get(), 0, 0}, {bell_.descriptor(), POLLIN, 0}};
-  if (room) waited[0].events |= POLLIN;
-  if (outgoing_count_ > 0 || echo_due_ || heartbeat_due_) waited[0].events |= POLLOUT;
-  // Without room the engine's bell ends the sleep; the limit is a safety net only.
-  ::poll(waited, 2, room ? -1 : 10);
-  commands_.WakeUp();
+  if (MayRead()) waited[0].events |= POLLIN;
+  if (WantsToWrite()) waited[0].events |= POLLOUT;
+  // A socket that is not asked for anything still reports its end, again and again.
+  if (waited[0].events == 0) waited[0].fd = -1;
+  constexpr int kSafetyNetMs = 100;
+  ::poll(waited, 2, has_room ? -1 : kSafetyNetMs);
+  if (has_room) commands_.WakeUp();
+  waits_for_room_.store(false, std::memory_order_relaxed);
   if ((waited[1].revents & POLLIN) != 0) bell_.Drain();
+}
+
+// An orderly end: what was given goes out, then the other side reads to the end and
+// closes. What it still sends is for nobody.
+void TcpRail::SendTheRest() {
+  const std::uint64_t deadline = platform::MonotonicNow() + kFinishNs;
+  pollfd waited = {socket_.get(), POLLOUT, 0};
+  for (;;) {
+    bool moved = TakeCommands();
+    moved = Write() || moved;
+    if (!write_error_.empty()) return;
+    if (!moved && outgoing_count_ == 0) break;
+    if (!moved && ::poll(&waited, 1, MillisecondsUntil(deadline)) == 0) return;
+    if (platform::MonotonicNow() >= deadline) return;
+  }
+  ::shutdown(socket_.get(), SHUT_WR);
+  waited.events = POLLIN;
+  while (::poll(&waited, 1, MillisecondsUntil(deadline)) > 0) {
+    const ssize_t got = ::recv(socket_.get(), read_ahead_.data(), read_ahead_.size(),
+                               MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return;
+  }
 }
 
 bool TcpRail::TakeCommands() {
   bool any = false;
-  Command command;
-  while (outgoing_count_ < kRingSlots && commands_.Pop(command)) {
+  RailCommand command;
+  // In the end nobody takes events any more, and what is still to be sent needs none.
+  const bool ends = finish_.load(std::memory_order_relaxed);
+  while (outgoing_count_ + 1 < kRingSlots && (ends || events_.Room() > kEventsKept) &&
+         commands_.Pop(command)) {
     Obey(command);
     any = true;
   }
   return any;
 }
 
-void TcpRail::Obey(Command& command) {
+void TcpRail::Obey(const RailCommand& command) {
   switch (command.kind) {
-    case Command::Kind::kTransmit:
+    case RailCommand::Kind::kTransmit:
       outgoing_[(outgoing_first_ + outgoing_count_++) % kRingSlots] = command.frame;
       return;
-    case Command::Kind::kPost:
-      posted_[{command.receive.key, command.receive.step}] = {command.receive, command.bytes_left};
-      return;
-    case Command::Kind::kHeartbeat: heartbeat_due_ = true; return;
-    case Command::Kind::kWithdraw: {
-      // A payload half read goes on into the staging buffer and is dropped.
-      if (target_posted_ && KeyOf(incoming_) == command.key) {
-        target_posted_ = false;
-        target_ = staging_.get();
-      }
-      absl::erase_if(posted_, [&](const auto& entry) { return entry.first.first == command.key; });
-      RailEvent event;
-      event.kind = RailEvent::Kind::kWithdrawn;
-      event.key = command.key;
-      return Emit(std::move(event));
-    }
+    case RailCommand::Kind::kPostReceive: return Expect(command.receive, {});
+    case RailCommand::Kind::kHeartbeat: heartbeat_due_ = true; return;
+    case RailCommand::Kind::kWithdraw: return Forget(command.key);
   }
 }
 
-std::size_t TcpRail::GatherBatch(iovec* parts, std::size_t* part_count) {
-  std::size_t frames = 0;
+void TcpRail::Forget(const OperationKey& key) {
+  // A payload half read goes on into the staging buffer and is dropped.
+  if (target_posted_ && KeyOf(incoming_) == key) {
+    target_posted_ = false;
+    target_ = staging_.get();
+  }
+  absl::erase_if(posted_, [&](const auto& entry) { return entry.first.first == key; });
+  if (withdrawn_.size() < kWithdrawnMax) {
+    withdrawn_.insert(key);
+  } else {
+    knows_all_withdrawn_ = false;
+  }
+  if (events_.Room() <= kEventsKept) return;  // Only in the end: see TakeCommands.
+  RailEvent event;
+  event.kind = RailEvent::Kind::kWithdrawn;
+  event.key = key;
+  Emit(std::move(event));
+}
+
+void TcpRail::GatherBatch(iovec* parts, std::size_t* part_count) {
   std::size_t skip = front_written_;
   const auto add = [&](const void* data, std::size_t bytes) {
     if (skip >= bytes) {
@@ -187,19 +256,21 @@ std::size_t TcpRail::GatherBatch(iovec* parts, std::size_t* part_count) {
                               bytes - skip};
     skip = 0;
   };
-  while (frames < std::min(outgoing_count_, kBatchFrames)) {
-    Channel::Frame& frame = outgoing_[(outgoing_first_ + frames++) % kRingSlots];
+  for (std::size_t i = 0; i < std::min(outgoing_count_, kBatchFrames); ++i) {
+    Channel::Frame& frame = outgoing_[(outgoing_first_ + i) % kRingSlots];
     add(&frame.header, sizeof frame.header);
     if (frame.header.payload_bytes > 0) add(frame.payload, frame.header.payload_bytes);
   }
-  return frames;
+}
+
+bool TcpRail::WantsToWrite() const {
+  return write_error_.empty() && (outgoing_count_ > 0 || echo_due_ || heartbeat_due_);
 }
 
 bool TcpRail::Write() {
+  if (!write_error_.empty()) return false;
   // Signs of life go between frames, never inside one.
-  if (front_written_ == 0 && (echo_due_ || heartbeat_due_) && outgoing_count_ < kRingSlots) {
-    AnswerHeartbeat();
-  }
+  if (front_written_ == 0 && (echo_due_ || heartbeat_due_)) PutSignOfLife();
   if (outgoing_count_ == 0) return false;
   iovec parts[2 * kBatchFrames];
   std::size_t part_count = 0;
@@ -210,7 +281,7 @@ bool TcpRail::Write() {
   const ssize_t written = ::sendmsg(socket_.get(), &message, kNoSignal | MSG_DONTWAIT);
   if (written < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS) return false;
-    GoDown(/*reset=*/true, std::strerror(errno));
+    write_error_ = std::strerror(errno);
     return false;
   }
   sent_bytes_.fetch_add(static_cast<std::uint64_t>(written), std::memory_order_relaxed);
@@ -219,49 +290,55 @@ bool TcpRail::Write() {
 }
 
 void TcpRail::OnWritten(std::size_t bytes) {
-  std::uint32_t numbered = 0;
   front_written_ += bytes;
   while (outgoing_count_ > 0) {
     const wire::FrameHeader& header = outgoing_[outgoing_first_].header;
     const std::size_t length = sizeof header + header.payload_bytes;
     if (front_written_ < length) break;
     front_written_ -= length;
-    if (header.sequence != 0) ++numbered;
+    if (header.sequence != 0) ++transmitted_;
     outgoing_first_ = (outgoing_first_ + 1) % kRingSlots;
     --outgoing_count_;
   }
-  if (numbered == 0) return;
+}
+
+// Every event carries it; this one is for when there is no other.
+void TcpRail::TellTransmitted() {
+  if (transmitted_ == 0 || events_.Room() <= kEventsKept) return;
   RailEvent event;
   event.kind = RailEvent::Kind::kTransmitted;
-  event.frames = numbered;
   Emit(std::move(event));
 }
 
-// Puts heartbeat and echo in front of what waits.
-void TcpRail::AnswerHeartbeat() {
+// Puts echo or heartbeat in front of what waits; TakeCommands leaves it a place.
+void TcpRail::PutSignOfLife() {
+  if (outgoing_count_ == kRingSlots) return;
   wire::FrameHeader header;
   if (echo_due_) {
-    header = echo_;
     header.type = wire::FrameType::kEcho;
+    header.offset = echo_.offset;
     echo_due_ = false;
   } else {
     header.type = wire::FrameType::kHeartbeat;
     header.offset = platform::MonotonicNow();
     heartbeat_due_ = false;
   }
-  header.magic = wire::kFrameMagic;
-  header.sequence = 0;
   outgoing_first_ = (outgoing_first_ + kRingSlots - 1) % kRingSlots;
   outgoing_[outgoing_first_] = {header, nullptr};
   ++outgoing_count_;
 }
 
-bool TcpRail::HasRoomForEvent() {
+bool TcpRail::HasRoomForEvent() const {
   const std::uint64_t in_use = slots_used_ - slots_freed_.load(std::memory_order_acquire);
-  // A few places are kept for kTransmitted, kWithdrawn and kDown.
-  const bool room = in_use < kPayloadSlots && events_.HasRoom();
-  waits_for_room_.store(!room, std::memory_order_release);
-  return room;
+  const std::uint64_t large_controls =
+      large_controls_used_ - large_controls_freed_.load(std::memory_order_acquire);
+  return in_use < kPayloadSlots && large_controls < kLargeControlsMax &&
+         events_.Room() > kEventsKept;
+}
+
+// A frame that has begun has its place; another may begin only if there is one.
+bool TcpRail::MayRead() const {
+  return target_ != nullptr || header_have_ > 0 || HasRoomForEvent();
 }
 
 // Reads ahead for headers and small payloads; large ones go straight to their place.
@@ -269,7 +346,8 @@ bool TcpRail::Read() {
   bool moved = false;
   for (int turn = 0; turn < 8 && !down_; ++turn) {
     if (TakeReadAhead()) moved = true;
-    if (down_ || !HasRoomForEvent()) return moved;
+    // What is left of the last read waits for room, and so do we.
+    if (down_ || read_first_ < read_end_ || !MayRead()) return moved;
     const bool in_payload = target_ != nullptr;
     const std::size_t wanted =
         in_payload ? incoming_.payload_bytes - payload_have_ : std::size_t{0};
@@ -284,12 +362,14 @@ bool TcpRail::Read() {
     message.msg_iovlen = static_cast<decltype(message.msg_iovlen)>(count);
     const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT);
     if (got == 0) {
-      GoDown(/*reset=*/true, "the other side closed the connection");
+      GoDown(DownCause::kReset, "the other side closed the connection");
       return moved;
     }
     if (got < 0) {
-      if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return moved;
-      GoDown(/*reset=*/true, std::strerror(errno));
+      if (errno == EINTR) return moved;
+      const bool all_read = errno == EAGAIN || errno == EWOULDBLOCK;
+      if (all_read && write_error_.empty()) return moved;
+      GoDown(DownCause::kReset, all_read ? write_error_ : std::strerror(errno));
       return moved;
     }
     moved = true;
@@ -304,7 +384,7 @@ bool TcpRail::Read() {
   return moved;
 }
 
-// Consumes what was read ahead: true if anything was.
+// Consumes what was read ahead, as far as there is room: true if anything was.
 bool TcpRail::TakeReadAhead() {
   bool any = false;
   while (read_first_ < read_end_ && !down_) {
@@ -331,44 +411,50 @@ bool TcpRail::TakeReadAhead() {
   return any;
 }
 
-// A header is complete.
+// A header is complete. False: the rail went down.
 bool TcpRail::BeginFrame() {
   if (!wire::IsWellFormed(incoming_)) {
-    GoDown(/*reset=*/false, "a frame that breaks the protocol");
+    GoDown(DownCause::kViolation, "a frame that breaks a bound");
     return false;
   }
   payload_have_ = 0;
   if (incoming_.payload_bytes == 0) return FinishFrame();
-  ChooseTarget();
-  return true;
+  return ChooseTarget();
 }
 
-void TcpRail::ChooseTarget() {
+bool TcpRail::ChooseTarget() {
   target_slot_ = false;
   target_posted_ = false;
   if (incoming_.type == wire::FrameType::kData) {
     const auto found = posted_.find({KeyOf(incoming_), incoming_.step});
-    target_ = staging_.get();
-    if (found == posted_.end()) return;  // Withdrawn: read and dropped.
+    if (found == posted_.end()) {
+      if (knows_all_withdrawn_ && !withdrawn_.contains(KeyOf(incoming_))) {
+        GoDown(DownCause::kCut, "data that nobody had asked for");
+        return false;
+      }
+      target_ = staging_.get();  // Read and dropped.
+      return true;
+    }
     const Posted& posted = found->second;
-    const bool inside = incoming_.offset <= posted.receive.bytes &&
-                        incoming_.payload_bytes <= posted.receive.bytes - incoming_.offset &&
-                        incoming_.payload_bytes <= posted.bytes_left;
-    if (!inside) {
-      GoDown(/*reset=*/false, "data outside of what was granted");
-      return;
+    if (incoming_.offset > posted.receive.bytes ||
+        incoming_.payload_bytes > posted.receive.bytes - incoming_.offset ||
+        !posted.received.Accepts(incoming_.offset, incoming_.payload_bytes)) {
+      GoDown(DownCause::kViolation, "data outside of what was granted, or twice");
+      return false;
     }
     target_posted_ = true;
-    if (posted.receive.place == nullptr) target_ = posted.receive.destination + incoming_.offset;
-    return;
+    target_ = posted.receive.place == nullptr ? posted.receive.destination + incoming_.offset
+                                              : staging_.get();
+    return true;
   }
   if (incoming_.payload_bytes > wire::kEagerBytesMax) {
     target_control_ = std::make_unique<std::vector<std::byte>>(incoming_.payload_bytes);
     target_ = target_control_->data();
-    return;
+    return true;
   }
   target_slot_ = true;
   target_ = slots_.get() + (slots_used_ % kPayloadSlots) * wire::kEagerBytesMax;
+  return true;
 }
 
 // Header and payload are complete. False: the rail went down.
@@ -400,39 +486,38 @@ bool TcpRail::FinishFrame() {
       if (posted.receive.place != nullptr) {
         posted.receive.place(posted.receive, incoming_.offset, payload, incoming_.payload_bytes);
       }
-      posted.bytes_left -= incoming_.payload_bytes;
-      if (posted.bytes_left == 0) posted_.erase(found);
+      posted.received.Add(incoming_.offset, incoming_.payload_bytes);
+      if (posted.received.bytes() == posted.receive.bytes) posted_.erase(found);
     }
   } else if (incoming_.payload_bytes > 0) {
     event.control = std::move(target_control_);
+    if (event.control != nullptr) ++large_controls_used_;
     event.payload = {payload, incoming_.payload_bytes};
     if (target_slot_) ++slots_used_;
   }
   Emit(std::move(event));
-  return !down_;
+  return true;
 }
 
-// The engine empties the ring in every turn; should it ever be full, this thread
-// has nothing better to do than to wait for it.
+// Whoever emits has made sure of the place (kEventsKept).
 void TcpRail::Emit(RailEvent&& event) {
-  while (!events_.Push(std::move(event))) {
-    if (stop_.load(std::memory_order_acquire)) return;
-    engine_bell_.Ring();
-    std::this_thread::yield();
-  }
+  event.transmitted = std::exchange(transmitted_, 0);
+  if (!events_.Push(std::move(event))) std::abort();
   if (events_.ConsumerSleeps()) engine_bell_.Ring();
 }
 
-void TcpRail::GoDown(bool reset, std::string reason) {
+void TcpRail::GoDown(DownCause cause, std::string reason) {
   if (std::exchange(down_, true)) return;
   up_.store(false, std::memory_order_relaxed);
-  // Not a polite end: what the kernel still holds must not arrive after this.
-  const linger at_once{1, 0};
-  ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  if (!finish_.load(std::memory_order_relaxed)) {
+    // Not a polite end: what the kernel still holds must not go on for minutes.
+    const linger at_once{1, 0};
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  }
   socket_.Reset();
   RailEvent event;
   event.kind = RailEvent::Kind::kDown;
-  event.reset = reset;
+  event.cause = cause;
   event.reason = std::move(reason);
   Emit(std::move(event));
 }

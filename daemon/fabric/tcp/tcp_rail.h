@@ -6,11 +6,15 @@
 //         now), woken by the socket or by the engine's bell
 //
 // The reader stops when the event ring or the payload slots are full, and goes on
-// when the engine has taken some: TCP then holds the other side back.
+// when the engine has taken some: TCP then holds the other side back. Two places of
+// the event ring are kept for a frame that has begun and for the end, so that what
+// was placed is always told, and the thread never waits in the middle of a frame.
+// When writing fails, what has come is read to its end before the rail goes down: it
+// may be the other side's last word.
 //
 // Owner: Link. Thread: its own; the rest of Rail's calls on the engine thread.
 // Memory: rings, slots and the staging buffer are fixed at creation; a control
-// message above the eager size is allocated, for it is rare.
+// message above the eager size is allocated, for it is rare, kLargeControlsMax at once.
 #pragma once
 
 #include <array>
@@ -19,27 +23,34 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
 #include "daemon/fabric/rail.h"
 #include "daemon/fabric/spsc_ring.h"
 #include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/wakeup.h"
+
+struct iovec;
 
 namespace mlxcomm::fabric {
 
 class TcpRail final : public Rail {
  public:
   // `socket` is connected and non-blocking. `engine_bell` wakes the engine.
-  TcpRail(platform::FileDescriptor socket, std::string local_address, std::string remote_address,
-          platform::Wakeup& engine_bell);
+  static absl::StatusOr<std::unique_ptr<TcpRail>> Create(platform::FileDescriptor socket,
+                                                         std::string local_address,
+                                                         std::string remote_address,
+                                                         platform::Wakeup& engine_bell);
   ~TcpRail() override;
 
-  bool Transmit(const Channel::Frame& frame) override;
-  bool PostReceive(const PostedReceive& receive, std::uint64_t bytes_left) override;
-  bool Withdraw(const OperationKey& key) override;
-  void Heartbeat() override;
+  void Expect(const PostedReceive& receive, const ReceivedRanges& received) override;
+  absl::Status Start(bool resumed) override;
+  bool Give(const RailCommand& command) override;
+  void Finish() override;
   void Stop() override;
   bool Pop(RailEvent& event) override;
   bool PrepareToSleep() override { return events_.PrepareToSleep(); }
@@ -51,69 +62,78 @@ class TcpRail final : public Rail {
 
  private:
   static constexpr std::size_t kRingSlots = 1024;
+  static constexpr std::size_t kEventsKept = 2;  // For a frame that has begun, and for kDown.
   static constexpr std::size_t kPayloadSlots = 128;
+  static constexpr std::size_t kLargeControlsMax = 16;
   static constexpr std::size_t kReadAheadBytes = 64 * 1024;
   static constexpr std::size_t kBatchFrames = 16;
+  static constexpr std::size_t kWithdrawnMax = 4096;
 
-  struct Command {
-    enum class Kind : std::uint8_t { kTransmit, kPost, kWithdraw, kHeartbeat };
-    Kind kind = Kind::kTransmit;
-    Channel::Frame frame;
-    PostedReceive receive;
-    std::uint64_t bytes_left = 0;
-    OperationKey key;
-  };
   struct Posted {
     PostedReceive receive;
-    std::uint64_t bytes_left = 0;
+    ReceivedRanges received;
   };
   using PostedKey = std::pair<OperationKey, std::uint16_t>;
 
-  bool Give(Command&& command);
+  TcpRail(platform::FileDescriptor socket, std::string local_address, std::string remote_address,
+          platform::Wakeup& engine_bell, platform::Wakeup bell);
+
   // The rail's thread from here on.
   void Run();
+  void Sleep();
+  void SendTheRest();
   bool TakeCommands();
-  void Obey(Command& command);
+  void Obey(const RailCommand& command);
+  void Forget(const OperationKey& key);
   bool Write();
-  std::size_t GatherBatch(struct iovec* parts, std::size_t* part_count);
+  bool WantsToWrite() const;
+  void GatherBatch(struct iovec* parts, std::size_t* part_count);
   void OnWritten(std::size_t bytes);
+  void TellTransmitted();
+  void PutSignOfLife();
+  bool MayRead() const;
+  bool HasRoomForEvent() const;
   bool Read();
   bool TakeReadAhead();
   bool BeginFrame();
-  void ChooseTarget();
+  bool ChooseTarget();
   bool FinishFrame();
-  void AnswerHeartbeat();
-  bool HasRoomForEvent();
   void Emit(RailEvent&& event);
-  void GoDown(bool reset, std::string reason);
-  void Sleep();
+  void GoDown(DownCause cause, std::string reason);
 
   platform::FileDescriptor socket_;
   std::string local_address_;
   std::string remote_address_;
   platform::Wakeup& engine_bell_;
   platform::Wakeup bell_;
-  SpscRing<Command> commands_{kRingSlots};
+  SpscRing<RailCommand> commands_{kRingSlots};
   SpscRing<RailEvent> events_{kRingSlots};
   std::atomic<bool> stop_{false};
+  std::atomic<bool> finish_{false};
   std::atomic<bool> waits_for_room_{false};
   std::atomic<std::uint64_t> slots_freed_{0};
+  std::atomic<std::uint64_t> large_controls_freed_{0};
   std::atomic<std::uint64_t> sent_bytes_{0};
   std::atomic<std::uint64_t> received_bytes_{0};
   std::atomic<std::uint64_t> last_received_ns_;
   std::atomic<std::uint64_t> round_trip_ns_{0};
   std::atomic<bool> up_{true};
   bool popped_slot_ = false;  // Engine: the event handed out last holds a slot.
+  bool popped_large_control_ = false;
 
-  // The thread's own.
+  // The thread's own from Start on.
   std::vector<Channel::Frame> outgoing_;  // A ring of kRingSlots.
   std::size_t outgoing_first_ = 0;
   std::size_t outgoing_count_ = 0;
   std::size_t front_written_ = 0;         // Bytes of the first frame.
+  std::uint32_t transmitted_ = 0;         // Written, not yet told.
+  std::string write_error_;               // Nothing can be written any more.
   bool echo_due_ = false;
   bool heartbeat_due_ = false;
   wire::FrameHeader echo_;
   absl::flat_hash_map<PostedKey, Posted> posted_;
+  absl::flat_hash_set<OperationKey> withdrawn_;
+  bool knows_all_withdrawn_ = true;       // Unknown data is the other side's fault.
   std::unique_ptr<std::byte[]> staging_;
   std::vector<std::byte> read_ahead_;
   std::size_t read_first_ = 0;
@@ -127,6 +147,7 @@ class TcpRail final : public Rail {
   std::unique_ptr<std::vector<std::byte>> target_control_;
   std::unique_ptr<std::byte[]> slots_;
   std::uint64_t slots_used_ = 0;
+  std::uint64_t large_controls_used_ = 0;
   bool down_ = false;
   std::thread thread_;
 };

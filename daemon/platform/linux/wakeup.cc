@@ -6,11 +6,23 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <utility>
 
 namespace mlxcomm::platform {
 
-Wakeup::Wakeup() : reader_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!reader_.valid()) std::abort();
+Wakeup::Wakeup() {
+  absl::StatusOr<Wakeup> created = Create();
+  if (!created.ok()) std::abort();
+  *this = *std::move(created);
+}
+
+absl::StatusOr<Wakeup> Wakeup::Create() {
+  Wakeup wakeup{Empty{}};
+  wakeup.reader_.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wakeup.reader_.valid()) {
+    return absl::ResourceExhaustedError("no descriptor is left; raise the limit of open files");
+  }
+  return wakeup;
 }
 
 void Wakeup::Ring() {

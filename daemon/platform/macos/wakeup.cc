@@ -5,18 +5,29 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <utility>
 
 namespace mlxcomm::platform {
 
 Wakeup::Wakeup() {
+  absl::StatusOr<Wakeup> created = Create();
+  if (!created.ok()) std::abort();
+  *this = *std::move(created);
+}
+
+absl::StatusOr<Wakeup> Wakeup::Create() {
   int ends[2];
-  if (::pipe(ends) != 0) std::abort();
+  if (::pipe(ends) != 0) {
+    return absl::ResourceExhaustedError("no descriptor is left; raise the limit of open files");
+  }
   for (const int end : ends) {
     ::fcntl(end, F_SETFD, FD_CLOEXEC);
     ::fcntl(end, F_SETFL, O_NONBLOCK);
   }
-  reader_.Reset(ends[0]);
-  writer_.Reset(ends[1]);
+  Wakeup wakeup{Empty{}};
+  wakeup.reader_.Reset(ends[0]);
+  wakeup.writer_.Reset(ends[1]);
+  return wakeup;
 }
 
 void Wakeup::Ring() {

@@ -5,16 +5,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <asio/co_spawn.hpp>
+#include <asio/connect.hpp>
 #include <asio/ip/tcp.hpp>
+#include <asio/read.hpp>
+#include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <numeric>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "daemon/fabric/authentication.h"
+#include "daemon/fabric/handshake.h"
 #include "daemon/platform/machine.h"
 
 namespace mlxcomm::fabric {
@@ -87,7 +94,10 @@ class FabricTest : public testing::Test {
       if (platform::MonotonicNow() > deadline) return false;
       io.restart();
       io.poll();
-      for (Node* const node : nodes) node->fabric->Poll();
+      for (Node* const node : nodes) {
+        if (&node->io != &io) node->io.restart(), node->io.poll();
+        node->fabric->Poll();
+      }
     }
     return true;
   }
@@ -284,16 +294,193 @@ TEST_F(FabricTest, OneLinkResultsWhenBothDial) {
   EXPECT_EQ(a.fabric->Snapshot().size(), 1u);
 }
 
-TEST(AuthenticationTest, MacCoversRoleGreetingsAndMessage) {
-  const std::vector<std::uint8_t> key(32, 1), message(10, 2);
-  const wire::Greeting one = MakeGreeting("c"), two = MakeGreeting("c");
-  const wire::Mac mac = MakeMac(key, Role::kDialer, one, two, message);
-  EXPECT_TRUE(EqualInConstantTime(mac, MakeMac(key, Role::kDialer, one, two, message)));
-  EXPECT_FALSE(EqualInConstantTime(mac, MakeMac(key, Role::kAcceptor, one, two, message)));
-  EXPECT_FALSE(EqualInConstantTime(mac, MakeMac(key, Role::kDialer, two, one, message)));
-  EXPECT_FALSE(EqualInConstantTime(mac, MakeMac(key, Role::kDialer, one, two, {})));
-  EXPECT_EQ(CheckGreeting(one, "c"), "");
-  EXPECT_NE(CheckGreeting(one, "d"), "");
+// Why: what a daemon says last (why it ends, that its ranks have left) stands behind all
+// that is queued, and only a few frames are in a rail's hands at a time.
+// How: far more than those few, then Stop at once; the other side runs beside it.
+TEST_F(FabricTest, StopSendsWhatIsQueued) {
+  asio::io_context other_io;
+  Node b(other_io, "b", 2);
+  Node a(io, "a", 1, {b.address()});
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
+  constexpr std::size_t kMessages = 300;
+  for (std::size_t i = 0; i < kMessages; ++i) ASSERT_TRUE(SendText(a, b, std::to_string(i)).ok());
+  std::thread stopping([&a] { a.fabric->Stop(); });
+  while (b.lost.empty()) {
+    other_io.restart();
+    other_io.poll();
+    b.fabric->Poll();
+  }
+  stopping.join();
+  ASSERT_EQ(b.control.size(), kMessages);
+  EXPECT_EQ(b.control.back(), std::to_string(kMessages - 1));
+}
+
+TEST_F(FabricTest, StopEndsThoughTheOtherSideTakesNothing) {
+  Node a(io, "a", 1);
+  Node b(io, "b", 2, {a.address()});
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(SendText(a, b, std::string(200'000, 'x')).ok());
+  a.fabric->Stop();
+}
+
+// A neighbour that holds the key and is led through the hello by the test, step by step.
+struct RawPeer {
+  explicit RawPeer(asio::io_context& context, std::uint8_t id = 9)
+      : io(context), socket(context), acceptor(context, {asio::ip::address_v4::loopback(), 0}) {
+    options.self.id.bytes[0] = id;
+    options.cluster = "test";
+    options.key.assign(wire::kClusterKeyBytes, 7);
+    options.greeting_timeout_ns = 60'000'000'000;
+  }
+  std::string address() const {
+    return "127.0.0.1:" + std::to_string(acceptor.local_endpoint().port());
+  }
+  void Spawn(asio::awaitable<void> coroutine) {
+    asio::co_spawn(io, std::move(coroutine), [](std::exception_ptr error) {
+      EXPECT_EQ(error, nullptr) << "the hello failed";
+    });
+  }
+  wire::Introduction OwnIntroduction(const std::string& name = "raw") const {
+    wire::Introduction own{};
+    own.incarnation = 1;
+    own.session = session;
+    own.next_expected = 1;
+    PutText(name, own.node_name);
+    return own;
+  }
+  asio::awaitable<void> DialUpToTheVerdict(std::string to) {
+    const auto port = static_cast<std::uint16_t>(std::stoi(to.substr(to.rfind(':') + 1)));
+    co_await socket.async_connect({asio::ip::address_v4::loopback(), port}, asio::use_awaitable);
+    absl::StatusOr<Proved> got = co_await ProveAsDialer(socket, options);
+    EXPECT_TRUE(got.ok()) << got.status();
+    proved = *got;
+    const auto verdict = co_await ReceiveVerdict(socket, options, proved);
+    EXPECT_TRUE(verdict.ok() && *verdict == wire::VerdictCode::kAccepted);
+    ++steps;
+  }
+  asio::awaitable<void> Introduce(wire::Introduction own) {
+    EXPECT_TRUE((co_await SendIntroduction(socket, options, proved, own)).ok());
+    introduced = (co_await ReceiveIntroduction(socket, options, proved)).ok();
+    ++steps;
+  }
+  asio::awaitable<void> Dial(std::string to, std::string name = "raw") {
+    co_await DialUpToTheVerdict(std::move(to));
+    co_await Introduce(OwnIntroduction(name));
+  }
+  // Takes the other side's dial, all of the hello, and keeps the connection.
+  asio::awaitable<void> Accept() {
+    accepted = std::make_unique<Tcp::socket>(co_await acceptor.async_accept(asio::use_awaitable));
+    const absl::StatusOr<Proved> got = co_await CheckDialer(*accepted, options);
+    EXPECT_TRUE(got.ok()) << got.status();
+    EXPECT_TRUE((co_await SendVerdict(*accepted, options, *got,
+                                      wire::VerdictCode::kAccepted)).ok());
+    EXPECT_TRUE((co_await ReceiveIntroduction(*accepted, options, *got)).ok());
+    EXPECT_TRUE((co_await SendIntroduction(*accepted, options, *got, OwnIntroduction())).ok());
+    ++steps;
+  }
+  void SendFrame(const wire::FrameHeader& header) {
+    asio::write(socket, asio::buffer(&header, sizeof header));
+  }
+
+  asio::io_context& io;
+  FabricOptions options;
+  Tcp::socket socket;
+  Tcp::acceptor acceptor;
+  std::unique_ptr<Tcp::socket> accepted;
+  Proved proved;
+  std::uint64_t session = 77;
+  int steps = 0;
+  bool introduced = false;
+};
+
+// Why: an introduction says "I have no rail to you". If the other connection between the
+// two became the rail while it was under way, it is stale, and following it would tear
+// down the good rail; both would dial again and again.
+// How: the peer dials and stops before its introduction; meanwhile the node's own dial
+// becomes the rail; then the stale introduction arrives.
+TEST_F(FabricTest, KeepsItsRailWhenAStaleIntroductionArrives) {
+  RawPeer peer(io);
+  Node a(io, "a", 1, {peer.address()});
+  peer.Spawn(peer.DialUpToTheVerdict(a.address()));
+  ASSERT_TRUE(RunUntil({&a}, [&] { return peer.steps == 1; }));
+  peer.Spawn(peer.Accept());
+  ASSERT_TRUE(RunUntil({&a}, [&] { return a.up.size() == 1; }));
+  peer.Spawn(peer.Introduce(peer.OwnIntroduction()));
+  ASSERT_TRUE(RunUntil({&a}, [&] { return peer.steps == 3; }));
+  EXPECT_FALSE(peer.introduced);
+  EXPECT_EQ(a.fabric->Snapshot().at(0).state, "up");
+  EXPECT_THAT(a.lost, testing::IsEmpty());
+}
+
+TEST_F(FabricTest, ReplacesItsRailWhenThePeerSaysThatItHasNone) {
+  Node a(io, "a", 1);
+  RawPeer peer(io);
+  peer.Spawn(peer.Dial(a.address()));
+  ASSERT_TRUE(RunUntil({&a}, [&] { return a.up.size() == 1 && peer.steps == 2; }));
+  RawPeer again(io);
+  again.session = 78;
+  again.Spawn(again.Dial(a.address()));
+  ASSERT_TRUE(RunUntil({&a}, [&] { return a.up.size() == 2 && again.steps == 2; }));
+  EXPECT_EQ(a.lost.size(), 1u);
+  EXPECT_EQ(a.fabric->Snapshot().size(), 1u);
+}
+
+TEST_F(FabricTest, ShowsNamesOfOthersOnlyAsTheyCanBePrinted) {
+  Node a(io, "a", 1);
+  RawPeer peer(io);
+  peer.Spawn(peer.Dial(a.address(), "evil\n\xff[31m"));
+  ASSERT_TRUE(RunUntil({&a}, [&] { return a.up.size() == 1; }));
+  EXPECT_EQ(a.up[0].name, "evil??[31m");
+  EXPECT_EQ(a.fabric->Snapshot().at(0).peer, "evil??[31m");
+}
+
+// Why: a peer that breaks the protocol is lost at once, with a reason, not after a wait.
+class FabricViolationTest : public FabricTest,
+                            public testing::WithParamInterface<wire::FrameHeader> {};
+
+wire::FrameHeader Frame(wire::FrameType type, std::uint64_t sequence, std::uint64_t acknowledged,
+                        std::uint32_t magic = wire::kFrameMagic) {
+  wire::FrameHeader header;
+  header.magic = magic;
+  header.type = type;
+  header.sequence = sequence;
+  header.acknowledged = acknowledged;
+  return header;
+}
+
+TEST_P(FabricViolationTest, LosesAPeerThatBreaksTheProtocol) {
+  Node a(io, "a", 1);
+  RawPeer peer(io);
+  peer.Spawn(peer.Dial(a.address()));
+  ASSERT_TRUE(RunUntil({&a}, [&] { return a.up.size() == 1 && peer.introduced; }));
+  peer.SendFrame(GetParam());
+  ASSERT_TRUE(RunUntil({&a}, [&] { return a.lost.size() == 1; }));
+  EXPECT_THAT(a.lost[0], testing::HasSubstr("broke the protocol"));
+  EXPECT_FALSE(a.fabric->IsReachable(peer.options.self.id));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    GapFutureAndGarbage, FabricViolationTest,
+    testing::Values(Frame(wire::FrameType::kGrant, /*sequence=*/2, 0),
+                    Frame(wire::FrameType::kAck, 0, /*acknowledged=*/1),
+                    Frame(wire::FrameType::kAck, 0, 0, /*magic=*/0)));
+
+// Why: whoever knows no key may neither hold a place for long nor take all of them.
+// How: strangers that say nothing; they are refused when their time is over, and a
+// neighbour that comes then gets in.
+TEST_F(FabricTest, RefusesSilentStrangersAndGoesOn) {
+  Node a(io, "a", 1, {}, 7, [](FabricOptions& options) {
+    options.strangers_max = 2;
+    options.greeting_timeout_ns = 50'000'000;
+  });
+  const auto port = static_cast<std::uint16_t>(std::stoi(a.address().substr(10)));
+  std::vector<Tcp::socket> strangers;
+  for (int i = 0; i < 5; ++i) {
+    strangers.emplace_back(io).connect({asio::ip::address_v4::loopback(), port});
+  }
+  ASSERT_TRUE(RunUntil({&a}, [&] { return a.fabric->strangers_refused() == 5; }));
+  Node b(io, "b", 2, {a.address()});
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1; }));
 }
 
 }  // namespace

@@ -1,0 +1,32 @@
+#include "daemon/fabric/printable_text.h"
+
+#include <gtest/gtest.h>
+
+namespace mlxcomm::fabric {
+namespace {
+
+TEST(PrintableTextTest, LeavesNamesAsTheyAre) {
+  EXPECT_EQ(MakePrintable(""), "");
+  EXPECT_EQ(MakePrintable("node-0.local"), "node-0.local");
+  EXPECT_EQ(MakePrintable("J\xc3\xbcrgens Mac \xe2\x80\x93 \xe6\x9d\xb1 \xf0\x9f\x8d\x8f"),
+            "J\xc3\xbcrgens Mac \xe2\x80\x93 \xe6\x9d\xb1 \xf0\x9f\x8d\x8f");
+}
+
+// Why: a name goes to the log and to terminals; a line end or an escape sequence in it
+// would forge lines or do worse.
+TEST(PrintableTextTest, ReplacesControlCharacters) {
+  EXPECT_EQ(MakePrintable("a\nb\x1b[2Jc\x7f"), "a?b?[2Jc?");
+  EXPECT_EQ(MakePrintable("\xc2\x9b"), "??");
+}
+
+// Why: one byte of it would make a whole status message unreadable to its receiver.
+TEST(PrintableTextTest, ReplacesWhatIsNotUtf8) {
+  EXPECT_EQ(MakePrintable("a\xff z"), "a? z");
+  EXPECT_EQ(MakePrintable("cut \xe2\x80"), "cut ??");
+  EXPECT_EQ(MakePrintable("overlong \xc0\xaf \xe0\x80\xaf"), "overlong ?? ???");
+  EXPECT_EQ(MakePrintable("surrogate \xed\xa0\x80"), "surrogate ???");
+  EXPECT_EQ(MakePrintable("beyond \xf4\x90\x80\x80"), "beyond ????");
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric

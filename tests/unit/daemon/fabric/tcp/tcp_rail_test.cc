@@ -1,0 +1,357 @@
+// One rail at one end of a socket, the test's own bytes at the other.
+#include "daemon/fabric/tcp/tcp_rail.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/platform/machine.h"
+
+namespace mlxcomm::fabric {
+namespace {
+
+class TcpRailTest : public testing::Test {
+ protected:
+  TcpRailTest() {
+    int ends[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    far_.Reset(ends[1]);
+    auto created = TcpRail::Create(platform::FileDescriptor(ends[0]), "here", "there", bell_);
+    EXPECT_TRUE(created.ok());
+    rail_ = *std::move(created);
+  }
+  void Start(bool resumed = false) { ASSERT_TRUE(rail_->Start(resumed).ok()); }
+
+  static wire::FrameHeader Header(wire::FrameType type, std::uint64_t sequence,
+                                  std::uint32_t payload_bytes = 0, std::uint64_t offset = 0) {
+    wire::FrameHeader header;
+    header.type = type;
+    header.sequence = sequence;
+    header.payload_bytes = payload_bytes;
+    header.offset = offset;
+    header.number = 5;
+    return header;
+  }
+  static std::vector<std::byte> FrameBytes(const wire::FrameHeader& header, int fill = 0) {
+    std::vector<std::byte> bytes(sizeof header + header.payload_bytes,
+                                 static_cast<std::byte>(fill));
+    std::memcpy(bytes.data(), &header, sizeof header);
+    return bytes;
+  }
+  void SendFromFar(const std::vector<std::byte>& bytes) {
+    for (std::size_t sent = 0; sent < bytes.size();) {
+      const ssize_t done =
+          ::send(far_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+      ASSERT_GT(done, 0);
+      sent += static_cast<std::size_t>(done);
+    }
+  }
+  // The next event of the kind; others are counted and skipped. A minute is "never".
+  RailEvent Next(RailEvent::Kind kind) {
+    const std::uint64_t deadline = platform::MonotonicNow() + 60'000'000'000;
+    RailEvent event;
+    while (platform::MonotonicNow() < deadline) {
+      if (!rail_->Pop(event)) continue;
+      transmitted_ += event.transmitted;
+      if (event.kind == kind) return event;
+      if (event.kind == RailEvent::Kind::kDown) break;
+    }
+    ADD_FAILURE() << "the event does not come; " << event.reason;
+    return {};
+  }
+  void GiveReceive(PostedReceive& receive, std::vector<std::byte>& target) {
+    receive.key.number = 5;
+    receive.bytes = target.size();
+    receive.destination = target.data();
+    rail_->Expect(receive, {});
+  }
+  void GiveWithdraw() {
+    RailCommand command;
+    command.kind = RailCommand::Kind::kWithdraw;
+    command.key.number = 5;
+    ASSERT_TRUE(rail_->Give(command));
+  }
+
+  platform::Wakeup bell_;
+  platform::FileDescriptor far_;
+  std::unique_ptr<TcpRail> rail_;
+  std::uint64_t transmitted_ = 0;
+};
+
+// Why: the rail reads ahead of the engine; with the ring full in the middle of what it
+// has read, not a byte may be skipped.
+// How: far more small frames than the ring holds, taken out one by one at times, so
+// that room comes and goes while the reader looks.
+TEST_F(TcpRailTest, LosesNoFrameWhenTheEngineIsSlow) {
+  Start();
+  constexpr std::uint64_t kFrames = 20'000;
+  std::thread far([this] {
+    std::vector<std::byte> bytes;
+    for (std::uint64_t i = 1; i <= kFrames; ++i) {
+      wire::FrameHeader header = Header(wire::FrameType::kEager, i, i % 3 == 0 ? 0 : 64);
+      const std::vector<std::byte> frame = FrameBytes(header, static_cast<int>(i % 100));
+      bytes.insert(bytes.end(), frame.begin(), frame.end());
+    }
+    SendFromFar(bytes);
+  });
+  for (std::uint64_t i = 1; i <= kFrames; ++i) {
+    const RailEvent event = Next(RailEvent::Kind::kFrame);
+    if (event.header.sequence != i) {
+      ADD_FAILURE() << "frame " << event.header.sequence << " instead of " << i;
+      far_.Reset();
+      break;
+    }
+    for (const std::byte byte : event.payload) {
+      ASSERT_EQ(byte, static_cast<std::byte>(i % 100));
+    }
+    if (i % 500 == 0) {
+      // Until it is full again.
+      const std::uint64_t before = rail_->Snapshot().received_bytes;
+      for (int look = 0; look < 100 && rail_->Snapshot().received_bytes == before; ++look) {
+        std::this_thread::yield();
+      }
+    }
+  }
+  far.join();
+}
+
+TEST_F(TcpRailTest, PlacesDataDirectlyAndByFunction) {
+  std::vector<std::byte> target(300'000);
+  PostedReceive receive;
+  GiveReceive(receive, target);
+  std::vector<std::byte> summed(1000, std::byte{1});
+  PostedReceive adding;
+  adding.step = 1;
+  adding.place = [](const PostedReceive& to, std::uint64_t offset, const std::byte* staged,
+                    std::uint32_t bytes) {
+    for (std::uint32_t i = 0; i < bytes; ++i) {
+      std::byte& sum = to.destination[offset + i];
+      sum = static_cast<std::byte>(std::to_integer<int>(sum) + std::to_integer<int>(staged[i]));
+    }
+  };
+  GiveReceive(adding, summed);
+  Start();
+  SendFromFar(FrameBytes(Header(wire::FrameType::kData, 1, 200'000), 7));
+  wire::FrameHeader second = Header(wire::FrameType::kData, 2, 1000);
+  second.step = 1;
+  SendFromFar(FrameBytes(second, 4));
+  SendFromFar(FrameBytes(Header(wire::FrameType::kData, 3, 100'000, 200'000), 9));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Next(RailEvent::Kind::kFrame).placed);
+  EXPECT_EQ(target[0], std::byte{7});
+  EXPECT_EQ(target[199'999], std::byte{7});
+  EXPECT_EQ(target[200'000], std::byte{9});
+  EXPECT_EQ(target.back(), std::byte{9});
+  EXPECT_THAT(summed, testing::Each(std::byte{5}));
+}
+
+TEST_F(TcpRailTest, GoesDownWhenDataComesTwice) {
+  std::vector<std::byte> target(1000);
+  PostedReceive receive;
+  GiveReceive(receive, target);
+  Start();
+  SendFromFar(FrameBytes(Header(wire::FrameType::kData, 1, 500), 1));
+  SendFromFar(FrameBytes(Header(wire::FrameType::kData, 2, 500, 499), 2));
+  Next(RailEvent::Kind::kFrame);
+  const RailEvent down = Next(RailEvent::Kind::kDown);
+  EXPECT_EQ(down.cause, DownCause::kViolation);
+  EXPECT_EQ(target[499], std::byte{1});
+  EXPECT_EQ(target[500], std::byte{0});
+}
+
+TEST_F(TcpRailTest, GoesDownWhenDataWouldLieOutside) {
+  std::vector<std::byte> target(1000);
+  PostedReceive receive;
+  GiveReceive(receive, target);
+  Start();
+  SendFromFar(FrameBytes(Header(wire::FrameType::kData, 1, 500, ~std::uint64_t{0} - 100), 1));
+  EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kViolation);
+}
+
+TEST_F(TcpRailTest, GoesDownWhenNobodyHadAskedForTheData) {
+  Start();
+  SendFromFar(FrameBytes(Header(wire::FrameType::kData, 1, 500), 1));
+  EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kCut);
+}
+
+TEST_F(TcpRailTest, DropsDataOfWhatWasWithdrawn) {
+  std::vector<std::byte> target(1000);
+  PostedReceive receive;
+  GiveReceive(receive, target);
+  Start();
+  // Half a frame is under way when the receive goes.
+  const std::vector<std::byte> frame = FrameBytes(Header(wire::FrameType::kData, 1, 1000), 3);
+  SendFromFar({frame.begin(), frame.begin() + 580});
+  GiveWithdraw();
+  EXPECT_EQ(Next(RailEvent::Kind::kWithdrawn).key.number, 5u);
+  std::fill(target.begin(), target.end(), std::byte{0xee});
+  SendFromFar({frame.begin() + 580, frame.end()});
+  SendFromFar(FrameBytes(Header(wire::FrameType::kData, 2, 1000), 4));
+  EXPECT_FALSE(Next(RailEvent::Kind::kFrame).placed);
+  EXPECT_FALSE(Next(RailEvent::Kind::kFrame).placed);
+  EXPECT_THAT(target, testing::Each(std::byte{0xee}));
+}
+
+// Why: an earlier rail was told to forget; this one cannot know of it.
+TEST_F(TcpRailTest, DropsUnknownDataWhenResumed) {
+  Start(/*resumed=*/true);
+  SendFromFar(FrameBytes(Header(wire::FrameType::kData, 1, 500), 1));
+  EXPECT_FALSE(Next(RailEvent::Kind::kFrame).placed);
+}
+
+TEST_F(TcpRailTest, GoesDownOnGarbageAndOnTheEnd) {
+  Start();
+  SendFromFar(std::vector<std::byte>(200, std::byte{0x5a}));
+  EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kViolation);
+}
+
+TEST_F(TcpRailTest, TellsThatTheOtherSideHasClosed) {
+  Start();
+  far_.Reset();
+  EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kReset);
+}
+
+// Why: a neighbour that ends says why and is gone; if we happen to write just then, the
+// failing write must not cost what it said.
+TEST_F(TcpRailTest, ReadsTheLastWordsThoughNothingCanBeWrittenAnyMore) {
+  for (std::uint64_t i = 1; i <= 100; ++i) {
+    SendFromFar(FrameBytes(Header(wire::FrameType::kGrant, i)));
+  }
+  far_.Reset();
+  RailCommand command;
+  command.frame.header = Header(wire::FrameType::kGrant, 1);
+  ASSERT_TRUE(rail_->Give(command));
+  Start();
+  for (std::uint64_t i = 1; i <= 100; ++i) {
+    ASSERT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, i);
+  }
+  EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kReset);
+}
+
+// Why: large control messages are allocated; a neighbour that sends nothing else must
+// not fill the memory of a daemon that is slow to take them.
+// How: what has been read is never more than the limit ahead of what was taken.
+TEST_F(TcpRailTest, HoldsFewLargeControlMessagesAtOnce) {
+  Start();
+  constexpr std::uint64_t kMessages = 100;
+  constexpr std::uint64_t kFrameBytes = wire::kControlBytesMax + sizeof(wire::FrameHeader);
+  std::thread far([this] {
+    for (std::uint64_t i = 1; i <= kMessages; ++i) {
+      SendFromFar(FrameBytes(Header(wire::FrameType::kControl, i, wire::kControlBytesMax)));
+    }
+  });
+  std::uint64_t most_ahead = 0;
+  for (std::uint64_t i = 1; i <= kMessages; ++i) {
+    for (int look = 0; look < 1000; ++look) {
+      const std::uint64_t taken = (i - 1) * kFrameBytes;
+      most_ahead = std::max(most_ahead, rail_->Snapshot().received_bytes - taken);
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, i);
+  }
+  far.join();
+  EXPECT_LE(most_ahead, 18 * kFrameBytes);
+}
+
+// Why: what was read ahead is not in the socket any more. If the rail fell asleep just
+// when room came, nothing would wake it for the rest.
+// How: more small messages than there are slots, and the engine comes to take them
+// about when the rail gives up looking.
+TEST_F(TcpRailTest, TakesWhatItHadReadAheadHoweverRoomComes) {
+  Start();
+  constexpr std::uint64_t kMessages = 140;
+  std::uint64_t sequence = 0;
+  for (int round = 0; round < 1000; ++round) {
+    std::vector<std::byte> bytes;
+    for (std::uint64_t i = 0; i < kMessages; ++i) {
+      const std::vector<std::byte> frame =
+          FrameBytes(Header(wire::FrameType::kEager, ++sequence, 1));
+      bytes.insert(bytes.end(), frame.begin(), frame.end());
+    }
+    const std::uint64_t all = rail_->Snapshot().received_bytes + bytes.size();
+    SendFromFar(bytes);
+    while (rail_->Snapshot().received_bytes < all) std::this_thread::yield();
+    const std::uint64_t until = platform::MonotonicNow() + 100 * (round % 1000);
+    while (platform::MonotonicNow() < until) continue;
+    for (std::uint64_t i = kMessages; i > 0; --i) {
+      ASSERT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, sequence - i + 1);
+    }
+  }
+}
+
+TEST_F(TcpRailTest, EchoesHeartbeats) {
+  Start();
+  SendFromFar(FrameBytes(Header(wire::FrameType::kHeartbeat, 0, 0, 4711)));
+  wire::FrameHeader echo;
+  ASSERT_EQ(::recv(far_.get(), &echo, sizeof echo, MSG_WAITALL), ssize_t{sizeof echo});
+  EXPECT_EQ(echo.type, wire::FrameType::kEcho);
+  EXPECT_EQ(echo.offset, 4711u);
+  EXPECT_TRUE(wire::IsWellFormed(echo));
+}
+
+// Why: when the daemon ends, what it said last (why it ends, what it has received) must
+// come to its neighbours.
+TEST_F(TcpRailTest, FinishSendsWhatWasGivenBeforeTheEnd) {
+  Start();
+  std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{8});
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    RailCommand command;
+    command.frame = {Header(wire::FrameType::kData, i, wire::kChunkBytesMax), payload.data()};
+    ASSERT_TRUE(rail_->Give(command));
+  }
+  rail_->Finish();
+  std::vector<std::byte> got(4 * (sizeof(wire::FrameHeader) + payload.size()));
+  ASSERT_EQ(::recv(far_.get(), got.data(), got.size(), MSG_WAITALL),
+            static_cast<ssize_t>(got.size()));
+  std::byte more;
+  EXPECT_EQ(::recv(far_.get(), &more, 1, 0), 0);
+  far_.Reset();
+  rail_->Stop();
+  Next(RailEvent::Kind::kDown);
+  EXPECT_EQ(transmitted_, 4u);
+}
+
+// Why: while a daemon ends nobody takes events; that must not hold back what it says.
+TEST_F(TcpRailTest, FinishSendsThoughNobodyTakesEventsAnyMore) {
+  Start();
+  // The ring has 1024 places, two of which are kept.
+  for (std::size_t i = 1; i <= 1100; ++i) {
+    SendFromFar(FrameBytes(Header(wire::FrameType::kGrant, i)));
+  }
+  while (rail_->Snapshot().received_bytes < 1022 * sizeof(wire::FrameHeader)) {
+    std::this_thread::yield();
+  }
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    GiveWithdraw();
+    RailCommand command;
+    command.frame.header = Header(wire::FrameType::kGrant, i);
+    ASSERT_TRUE(rail_->Give(command));
+  }
+  rail_->Finish();
+  std::vector<wire::FrameHeader> got(4);
+  EXPECT_EQ(::recv(far_.get(), got.data(), 4 * sizeof got[0], MSG_WAITALL),
+            static_cast<ssize_t>(3 * sizeof got[0]));
+  EXPECT_EQ(got[2].sequence, 3u);
+}
+
+TEST_F(TcpRailTest, TellsOfEachNumberedFrameThatItHasWritten) {
+  Start();
+  for (std::uint64_t i = 0; i <= 3; ++i) {
+    RailCommand command;
+    command.frame.header = Header(i == 0 ? wire::FrameType::kAck : wire::FrameType::kGrant, i);
+    ASSERT_TRUE(rail_->Give(command));
+  }
+  while (transmitted_ < 3) Next(RailEvent::Kind::kTransmitted);
+  EXPECT_EQ(transmitted_, 3u);
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,89 @@
+// Every bound of a frame's header is checked before anything is done with it.
+#include "proto/wire/frame.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+namespace mlxcomm::wire {
+namespace {
+
+FrameHeader Frame(FrameType type, std::uint64_t sequence, std::uint32_t payload_bytes) {
+  FrameHeader header;
+  header.type = type;
+  header.sequence = sequence;
+  header.payload_bytes = payload_bytes;
+  return header;
+}
+
+TEST(FrameTest, AcceptsEachTypeAtItsLimits) {
+  for (const FrameType type : {FrameType::kHeartbeat, FrameType::kEcho, FrameType::kAck}) {
+    EXPECT_TRUE(IsWellFormed(Frame(type, 0, 0)));
+  }
+  for (const FrameType type : {FrameType::kGrant, FrameType::kCredit, FrameType::kCancelled}) {
+    EXPECT_TRUE(IsWellFormed(Frame(type, 1, 0)));
+  }
+  EXPECT_TRUE(IsWellFormed(Frame(FrameType::kControl, 1, kControlBytesMax)));
+  EXPECT_TRUE(IsWellFormed(Frame(FrameType::kEager, 1, 0)));
+  EXPECT_TRUE(IsWellFormed(Frame(FrameType::kEager, 1, kEagerBytesMax)));
+  EXPECT_TRUE(IsWellFormed(Frame(FrameType::kData, 1, 1)));
+  EXPECT_TRUE(IsWellFormed(Frame(FrameType::kData, 1, kChunkBytesMax)));
+}
+
+TEST(FrameTest, RefusesPayloadBeyondTheTypesLimit) {
+  EXPECT_FALSE(IsWellFormed(Frame(FrameType::kControl, 1, kControlBytesMax + 1)));
+  EXPECT_FALSE(IsWellFormed(Frame(FrameType::kEager, 1, kEagerBytesMax + 1)));
+  EXPECT_FALSE(IsWellFormed(Frame(FrameType::kData, 1, 0)));
+  EXPECT_FALSE(IsWellFormed(Frame(FrameType::kData, 1, kChunkBytesMax + 1)));
+  for (const FrameType type : {FrameType::kHeartbeat, FrameType::kEcho, FrameType::kAck}) {
+    EXPECT_FALSE(IsWellFormed(Frame(type, 0, 1)));
+  }
+  for (const FrameType type : {FrameType::kGrant, FrameType::kCredit, FrameType::kCancelled}) {
+    EXPECT_FALSE(IsWellFormed(Frame(type, 1, 1)));
+  }
+}
+
+TEST(FrameTest, RefusesANumberWhereNoneBelongsAndNoneWhereOneDoes) {
+  EXPECT_FALSE(IsWellFormed(Frame(FrameType::kAck, 1, 0)));
+  EXPECT_FALSE(IsWellFormed(Frame(FrameType::kHeartbeat, 1, 0)));
+  EXPECT_FALSE(IsWellFormed(Frame(FrameType::kControl, 0, 8)));
+  EXPECT_FALSE(IsWellFormed(Frame(FrameType::kData, 0, 8)));
+  EXPECT_FALSE(IsWellFormed(Frame(FrameType::kGrant, 0, 0)));
+}
+
+TEST(FrameTest, RefusesUnknownTypesMagicAndReservedFields) {
+  EXPECT_FALSE(IsWellFormed(Frame(static_cast<FrameType>(0), 0, 0)));
+  EXPECT_FALSE(IsWellFormed(Frame(static_cast<FrameType>(10), 1, 0)));
+  EXPECT_FALSE(IsWellFormed(Frame(static_cast<FrameType>(255), 1, 0)));
+  FrameHeader header = Frame(FrameType::kAck, 0, 0);
+  header.magic ^= 1;
+  EXPECT_FALSE(IsWellFormed(header));
+  header = Frame(FrameType::kAck, 0, 0);
+  header.reserved = 1;
+  EXPECT_FALSE(IsWellFormed(header));
+  header = Frame(FrameType::kAck, 0, 0);
+  header.reserved2 = 1;
+  EXPECT_FALSE(IsWellFormed(header));
+  header = Frame(FrameType::kAck, 0, 0);
+  header.reserved3 = 1;
+  EXPECT_FALSE(IsWellFormed(header));
+}
+
+// Why: a header comes from another host; whatever its bytes, what passes is bounded.
+TEST(FrameTest, BoundsThePayloadOfWhateverPasses) {
+  std::mt19937_64 random(1);
+  int passed = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    FrameHeader header = Frame(static_cast<FrameType>(random() % 12), random() % 2,
+                               static_cast<std::uint32_t>(random() >> (32 + random() % 32)));
+    header.offset = random();
+    if (!IsWellFormed(header)) continue;
+    ++passed;
+    ASSERT_LE(header.payload_bytes, kChunkBytesMax);
+  }
+  EXPECT_GT(passed, 0);
+}
+
+}  // namespace
+}  // namespace mlxcomm::wire
