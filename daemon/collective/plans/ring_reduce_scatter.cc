@@ -7,8 +7,9 @@
 namespace mlxcomm::collective {
 namespace {
 
-// Blocks on their way are accumulated in scratch memory: a few slots, each large
-// enough for the blocks of one node's ranks, used in turn.
+// Blocks on their way are accumulated in scratch memory: slots, each large enough for
+// the blocks of one node's ranks, used in turn. Few suffice for large blocks. Eager
+// ones have one for every turn, so that none waits in the stash for a free slot.
 constexpr int kSlots = 3;
 
 // One way round, for some elements of every block.
@@ -23,7 +24,8 @@ class OneWay {
     for (int node = 0; node < circle_.nodes; ++node) {
       blocks_max_ = std::max(blocks_max_, writer.RanksOn(node).size());
     }
-    const std::uint64_t slots = static_cast<std::uint64_t>(std::min(kSlots, circle_.nodes));
+    slots_ = IsEager(bytes_) ? circle_.nodes : std::min(kSlots, circle_.nodes);
+    const auto slots = static_cast<std::uint64_t>(slots_);
     scratch_ = writer.plan().AddScratch(slots * blocks_max_ * bytes_);
     last_reader_.assign(slots * blocks_max_, Step::kNone);
   }
@@ -41,7 +43,7 @@ class OneWay {
  private:
   void FillBlock(int turn, std::uint32_t rank, std::size_t index) {
     const bool last = turn == circle_.nodes - 1;
-    const std::size_t slot = static_cast<std::size_t>(turn % kSlots) * blocks_max_ + index;
+    const std::size_t slot = static_cast<std::size_t>(turn % slots_) * blocks_max_ + index;
     const Place work = ScratchAt(scratch_ + slot * bytes_);
     std::int32_t& last_reader = last_reader_[slot];
     PlanWriter::Value value =
@@ -64,6 +66,7 @@ class OneWay {
   int place_;
   std::uint64_t offset_;  // In every block.
   std::uint64_t bytes_;
+  int slots_ = 1;
   std::size_t blocks_max_ = 0;
   std::uint64_t scratch_ = 0;
   SmallTable<std::int32_t> last_reader_;  // By slot and block.

@@ -58,6 +58,23 @@ INSTANTIATE_TEST_SUITE_P(KindsPlansShapes, AllPlansTest,
                                           testing::ValuesIn(AllShapes())),
                          NameOf);
 
+// Why: with more nodes than a step has sources exchange is no longer offered, credit
+// gets scarce, and rings and trees are deep.
+// How: few elements, for the number of steps is what matters here.
+TEST(AllPlansTest, AreProvedForLargeGroups) {
+  for (const GroupShape& shape : {EvenShape(65, 1), EvenShape(16, 4)}) {
+    for (const OperationKind kind : kAllKinds) {
+      for (const PlanKind plan : kAllPlans) {
+        const WholeOperation operation = MakeOperation(shape, kind, plan, 70, /*root=*/33);
+        const bool chosen = plan == PlanKind::kAutomatic;
+        if (!chosen && !OffersPlan(kind, plan, operation.LayoutAt(0))) continue;
+        const auto report = VerifyPlans(operation, MakePlans(operation));
+        ASSERT_TRUE(report.ok()) << Describe(operation, shape) << ": " << report.status();
+      }
+    }
+  }
+}
+
 // A forced plan is the one that is made wherever the table has it; otherwise, and for
 // two_level, what the cost model would choose.
 TEST(AllPlansTest, UseTheForcedPlanWhereItIsOffered) {
