@@ -68,6 +68,7 @@ void Engine::CarryOutOne(collective::Action& action) {
       return fabric_->Withdraw(action.node, action.key);
     case Kind::kCancel: return fabric_->Cancel(action.node, action.key);
     case Kind::kLocalWork: return DoLocalWork(action);
+    case Kind::kReturnScratch: return scratch_.Return(action.destination);
     case Kind::kComplete:
       return intake_->Complete(action.session, action.ticket, action.key.group, action.failure,
                                action.group_failed);

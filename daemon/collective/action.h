@@ -61,6 +61,7 @@ struct Action {
     kWithdraw,     // key, node. Answer: OnWithdrawn(node, key).
     kCancel,       // key, node. Answers: OnDataReleased for what is still out.
     kLocalWork,    // work, cookie. Answer: OnLocalWorkDone(cookie).
+    kReturnScratch,  // destination: what ScratchMemory gave. After the frames sent from it.
     kComplete,     // session, ticket, key.group, failure, group_failed.
     kReport,       // node, report: to the collective core there, OnReport.
     kDetached,     // node, key.group, rank, bytes = collectives called.

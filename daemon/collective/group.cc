@@ -312,7 +312,12 @@ void Group::FinishIfDone(Operation& operation) {
 
 void Group::Recycle(Operation& operation) {
   by_key_.erase(operation.key);
-  if (operation.execution.scratch() != nullptr) scratch_.Return(operation.execution.TakeScratch());
+  if (operation.execution.scratch() != nullptr) {
+    // Eager frames from there may still wait in the queue of actions, to be copied.
+    Action& action = actions_.emplace_back();
+    action.kind = Action::Kind::kReturnScratch;
+    action.destination = operation.execution.TakeScratch();
+  }
   for (const Operation::EarlyEager& eager : operation.early_eager) FreeStash(eager.stash);
   operation.Reset();
   free_operations_.push_back(&operation);

@@ -271,6 +271,7 @@ class SimulatedCluster {
           });
           node.withdrawn.emplace_back(action.node, action.key);
           break;
+        case Action::Kind::kReturnScratch: node.scratch.Return(action.destination); break;
         case Action::Kind::kCancel: break;  // Frames on the wire are still released.
         case Action::Kind::kComplete:
           completions[action.session].push_back(
