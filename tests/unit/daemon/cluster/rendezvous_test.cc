@@ -37,10 +37,13 @@ class Cluster {
       }
     }
     void OnWorldFormed(const std::string&, std::uint64_t group,
-                       const std::vector<FormedMember>& members) override {
+                       const std::vector<FormedMember>& members,
+                       const v1::LinkCosts& costs) override {
       formed.push_back(group);
+      last_costs = costs;
       last = members;
     }
+    v1::LinkCosts OwnCosts() override { return own_costs; }
     void OnAttachRefused(std::uint64_t session, const Failure& failure) override {
       refused[session] = failure;
     }
@@ -49,6 +52,8 @@ class Cluster {
     Rendezvous rendezvous;
     std::vector<std::uint64_t> formed;
     std::vector<FormedMember> last;
+    v1::LinkCosts own_costs;
+    v1::LinkCosts last_costs;
     std::map<std::uint64_t, Failure> refused;
   };
   struct Message {
