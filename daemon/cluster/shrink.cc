@@ -88,7 +88,8 @@ void Shrink::Ask(std::uint64_t session, std::uint64_t group, std::uint32_t rank,
                                  {FailureCode::kAlreadyExists, static_cast<std::int32_t>(rank),
                                   "this rank waits for the group to shrink already"});
   }
-  round->askers[rank] = {session, now_ns + std::min(timeout_ns, kNever - 1 - now_ns), timeout_ns};
+  round->askers[rank] = {session, now_ns + std::min(timeout_ns, kNever - 1 - now_ns), timeout_ns,
+                          now_ns};
   Tell(group, *round);
   Decide(group);
 }
@@ -212,9 +213,13 @@ void Shrink::NoteReady(const NodeId& node, const v1::ShrinkState& state) {
 }
 
 void Shrink::AnswerDoubt(const NodeId& node, const v1::ShrinkState& state) {
-  // Who is in doubt too has not been told that the group is ready.
   const auto doubtful = forming_.find(state.doubt());
-  if (doubtful != forming_.end() && doubtful->second.in_doubt) {
+  if (doubtful != forming_.end() && Contains(doubtful->second.nodes, node) &&
+      doubtful->second.former != self_) {
+    // Having said that it is not ready here, this node may not take a late word of the
+    // former that it is.
+    if (!doubtful->second.in_doubt) Doubt(doubtful->first, doubtful->second);
+    // Who is in doubt too has not been told that the group is ready.
     std::erase(doubtful->second.awaited, node);
   }
   if (state.answers_doubt()) return;
@@ -319,6 +324,15 @@ bool Shrink::OnFormed(const NodeId& node, const v1::ShrinkFormed& formed) {
   }
   const std::vector<std::uint32_t> ranks(formed.ranks().begin(), formed.ranks().end());
   if (!IsForItsSenderToForm(node, ranks, *round)) return false;
+  // Another former: those who asked it have found the earlier one lost, and nobody ready.
+  for (auto& [id, forming] : forming_) {
+    if (forming.group != formed.group() || forming.former == node || forming.in_doubt ||
+        forming.former == self_) {
+      continue;
+    }
+    forming.in_doubt = true;
+    round->askers.merge(forming.askers);
+  }
   const bool asked = std::any_of(ranks.begin(), ranks.end(), [&](std::uint32_t rank) {
     return round->askers.contains(rank);
   });
@@ -375,7 +389,7 @@ void Shrink::OnJoined(const NodeId& node, const v1::ShrinkJoined& joined) {
     port_.FailGroup(joined.new_group(),
                     {FailureCode::kRankLost, kNoRank,
                      absl::StrCat("a node did not take part in the shrunken group: ",
-                                  Utf8Prefix(joined.refusal(), kRefusalBytesMax),
+                                  std::string(Utf8Prefix(joined.refusal(), kRefusalBytesMax)),
                                   ". Shrink it again.")});
   }
   FinishIfJoined(joined.new_group());
@@ -392,7 +406,8 @@ void Shrink::OnReady(const NodeId& node, const v1::ShrinkReady& ready) {
   const auto found = forming_.find(ready.new_group());
   if (found == forming_.end()) return;
   const Forming& forming = found->second;
-  if (forming.former == node || (forming.in_doubt && Contains(forming.nodes, node))) {
+  if (forming.in_doubt ? forming.former != node && Contains(forming.nodes, node)
+                       : forming.former == node) {
     Settle(ready.new_group());
   }
 }
@@ -507,11 +522,14 @@ std::uint64_t Shrink::NextDeadline() const {
 }
 
 bool Shrink::Waiting(std::uint64_t group, std::vector<std::uint32_t>& waiting,
-                     std::vector<std::uint32_t>& awaited) const {
+                     std::vector<std::uint32_t>& awaited, std::uint64_t& since_ns) const {
   const auto found = rounds_.find(group);
   if (found == rounds_.end() || found->second.askers.empty()) return false;
   const Round& round = found->second;
-  for (const auto& [rank, asker] : round.askers) waiting.push_back(rank);
+  for (const auto& [rank, asker] : round.askers) {
+    waiting.push_back(rank);
+    since_ns = std::min(since_ns, asker.since_ns);
+  }
   for (std::uint32_t rank = 0; rank < round.words.size(); ++rank) {
     if (round.words[rank] == Word::kNothing) awaited.push_back(rank);
   }

@@ -48,7 +48,7 @@ class ShrinkPort {
   virtual void SendToNode(const NodeId& node, const v1::PeerMessage& message) = 0;
   virtual bool IsReachable(const NodeId& node) const = 0;
   // False: there is no such group here.
-  virtual bool Look(std::uint64_t group, GroupView& view) const = 0;
+  virtual bool Look(std::uint64_t group, GroupView& view) = 0;
   virtual std::uint64_t NewGroupId() = 0;
   // Makes `new_group` of these ranks of `group`. `sessions` by new rank: who asked here;
   // 0: elsewhere, or a local rank that asks no more. False: the id is taken, or there
@@ -96,7 +96,7 @@ class Shrink {
   std::uint64_t NextDeadline() const;
   // For status: who waits for whom. False: nobody here has asked.
   bool Waiting(std::uint64_t group, std::vector<std::uint32_t>& waiting,
-               std::vector<std::uint32_t>& awaited) const;
+               std::vector<std::uint32_t>& awaited, std::uint64_t& since_ns) const;
   std::size_t entry_count() const { return rounds_.size() + forming_.size() + ready_.size(); }
 
  private:
@@ -105,6 +105,7 @@ class Shrink {
     std::uint64_t session = 0;
     std::uint64_t deadline_ns = 0;
     std::uint64_t timeout_ns = 0;
+    std::uint64_t since_ns = 0;
   };
   using Askers = std::map<std::uint32_t, Asker>;  // By rank in the failed group.
   // What is known of a group that may shrink.
