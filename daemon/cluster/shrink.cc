@@ -278,6 +278,7 @@ bool Shrink::BeginForming(std::uint64_t group, std::uint64_t new_group, const No
   Forming forming;
   forming.group = group;
   forming.former = former;
+  forming.first_rank = ranks.front();
   std::vector<std::uint64_t> sessions;
   for (const std::uint32_t rank : ranks) {
     const NodeId& node = round.view.ranks[rank].node;
@@ -324,10 +325,11 @@ bool Shrink::OnFormed(const NodeId& node, const v1::ShrinkFormed& formed) {
   }
   const std::vector<std::uint32_t> ranks(formed.ranks().begin(), formed.ranks().end());
   if (!IsForItsSenderToForm(node, ranks, *round)) return false;
-  // Another former: those who asked it have found the earlier one lost, and nobody ready.
+  // A later former, for it takes more ranks for gone: those who asked it have found the
+  // earlier one lost, and nobody ready.
   for (auto& [id, forming] : forming_) {
-    if (forming.group != formed.group() || forming.former == node || forming.in_doubt ||
-        forming.former == self_) {
+    if (forming.group != formed.group() || forming.first_rank >= ranks.front() ||
+        forming.in_doubt || forming.former == self_) {
       continue;
     }
     forming.in_doubt = true;

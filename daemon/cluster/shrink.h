@@ -119,6 +119,7 @@ class Shrink {
   struct Forming {
     std::uint64_t group = 0;  // The failed one.
     NodeId former;
+    std::uint32_t first_rank = 0;  // The lowest that is left: the former's.
     std::vector<NodeId> nodes;    // All but this.
     // Former: nodes that have not joined. In doubt: that have not said what they know.
     std::vector<NodeId> awaited;
