@@ -110,6 +110,22 @@ TEST(RendezvousTest, FormsOneWorldOnAllNodesWhateverTheOrder) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
+// Why: nodes that plan with other figures choose other plans.
+TEST(RendezvousTest, GivesAllNodesTheWorstCostsOfAnyWithinBounds) {
+  Cluster cluster(3);
+  cluster.nodes[0]->own_costs.set_latency_ns(~std::uint64_t{0});
+  cluster.nodes[0]->own_costs.set_links_per_node(3);
+  cluster.nodes[1]->own_costs.set_latency_ns(4096);
+  cluster.nodes[1]->own_costs.set_links_per_node(2);
+  for (int i = 0; i < 3; ++i) cluster.Attach(i, 1, static_cast<std::uint32_t>(i), 3);
+  cluster.Run();
+  for (const auto& node : cluster.nodes) {
+    EXPECT_EQ(node->last_costs.latency_ns(), std::uint64_t{1} << 30);
+    EXPECT_EQ(node->last_costs.links_per_node(), 2u);
+    EXPECT_EQ(node->last_costs.bytes_per_second(), 0u);  // Nobody has measured it.
+  }
+}
+
 TEST(RendezvousTest, JobsOfOtherNamesDoNotMeet) {
   Cluster cluster(2);
   cluster.Attach(0, 1, 0, 2, "one");
