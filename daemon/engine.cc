@@ -29,7 +29,9 @@ Engine::Engine(asio::io_context& io, EngineOptions options)
       timer_(io),
       scratch_(options_.scratch_bytes_max),
       collectives_(options_.self.id, scratch_),
+      membership_(collectives_),
       rendezvous_(options_.self.id, options_.self.name, options_.self.incarnation, *this),
+      shrink_(options_.self.id, *this),
       now_ns_(platform::MonotonicNow()),
       started_ns_(now_ns_) {}
 
@@ -89,12 +91,14 @@ bool Engine::Turn() {
   if (NextDeadline() <= now_ns_) {
     collectives_.OnTime(now_ns_);
     rendezvous_.OnTime(now_ns_);
+    shrink_.OnTime(now_ns_);
     FinishLateStatus();
     CheckUsefulness();
     ++count;
   }
   CarryOut();
   if (!forming_.empty()) FinishForming();
+  if (membership_.AnyLeft()) RemoveGroupsLeft();
   if (!ended_sessions_.empty()) ReleaseEndedSessions();
   return count > 0;
 }
@@ -123,7 +127,8 @@ void Engine::Sleep() {
 }
 
 std::uint64_t Engine::NextDeadline() const {
-  std::uint64_t next = std::min(collectives_.NextDeadline(), rendezvous_.NextDeadline());
+  std::uint64_t next = std::min({collectives_.NextDeadline(), rendezvous_.NextDeadline(),
+                                 shrink_.NextDeadline()});
   for (const auto& [query, call] : status_calls_) next = std::min(next, call.deadline_ns);
   if (options_.ends_with_last_client && clients_seen_ == 0) {
     next = std::min(next, started_ns_ + options_.first_client_timeout_ns);
@@ -157,6 +162,7 @@ void Engine::AnswerOpenCalls() {
   io_.restart();
   io_.poll();
   RefuseAttaching({FailureCode::kDaemonStopping, kNoRank, "this daemon is stopping"});
+  RefuseShrinking({FailureCode::kDaemonStopping, kNoRank, "this daemon is stopping"});
   status_calls_.clear();  // An answer that is dropped says so to its caller.
 }
 
@@ -176,6 +182,7 @@ void Engine::FailEverything(const Failure& failure) {
     key.group = group;
     collectives_.Find(group)->Fail(failure, key, now_ns_);
   }
+  RefuseShrinking(failure);
   CarryOut();
 }
 
@@ -203,7 +210,8 @@ void Engine::OnSubmission(intake::SessionId session, const intake::Submission& s
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return;
   const queue::SubmissionEntry& entry = submission.entry;
-  if (found->second.group == 0 || found->second.group != entry.group) {
+  const std::uint32_t* const rank = membership_.RankOf(session, entry.group);
+  if (rank == nullptr) {
     return intake_->Complete(session, entry.ticket, entry.group,
                              {FailureCode::kInvalidArgument, kNoRank,
                               "group: this process has not joined it"},
@@ -212,7 +220,7 @@ void Engine::OnSubmission(intake::SessionId session, const intake::Submission& s
   collective::Call call;
   call.session = session;
   call.ticket = entry.ticket;
-  call.rank = found->second.rank;
+  call.rank = *rank;
   call.signature = {entry.kind, entry.data_type, entry.reduce_operator,
                     HasCounts(entry.kind) ? 0 : entry.count,
                     HasRoot(entry.kind) ? entry.peer_rank : 0, entry.plan, 0};
@@ -237,9 +245,8 @@ void Engine::OnSessionEnded(intake::SessionId session, const absl::Status& why) 
     spdlog::info("client {} has gone: {}", found->second.peer.pid, std::string(why.message()));
   }
   rendezvous_.Leave(session);
-  if (collective::Group* const group = collectives_.Find(found->second.group); group != nullptr) {
-    group->OnLocalRankGone(found->second.rank, std::string(why.message()), now_ns_);
-  }
+  OnGroupsLeft(session,
+               membership_.OnSessionEnded(session, std::string(why.message()), now_ns_));
   found->second.attaching.reset();
   sessions_.erase(found);
   ended_sessions_.push_back(session);
@@ -254,7 +261,6 @@ void Engine::ReleaseEndedSessions() {
     intake_->ReleaseMemory(session);
     return true;
   });
-  if (!collectives_.RemoveGroupsThatAreOver().empty()) CountGroups();
 }
 
 void Engine::CheckUsefulness() {
@@ -289,13 +295,12 @@ void Engine::Attach(const intake::SessionIdentity& who, std::uint64_t call,
     if (draining_) {
       return held->Fail({FailureCode::kDaemonStopping, kNoRank, "this daemon is stopping"});
     }
-    if (session.attaching != nullptr || session.group != 0) {
+    if (session.attaching != nullptr || membership_.HasPlaces(who.session)) {
       return held->Fail({FailureCode::kAlreadyExists, kNoRank,
                          "this process has joined a job already on this connection"});
     }
     session.attaching = std::move(held);
     session.attach_call = call;
-    session.rank = request.rank();
     session.program = std::string(
         Utf8Prefix(request.program(), cluster::Rendezvous::kJobBytesMax));
     const std::uint64_t timeout_ns = request.timeout_ms() != 0
@@ -317,34 +322,11 @@ void Engine::CancelAttach(intake::SessionId session, std::uint64_t call) {
     if (found->second.attach_call != call) return;  // That one has been answered.
     rendezvous_.Leave(session);
     // Its world may have formed, and be about to be told: others would wait for it there.
-    collective::Group* const group = collectives_.Find(std::exchange(found->second.group, 0));
-    if (group != nullptr) {
-      group->OnLocalRankGone(found->second.rank, "it gave up while the job was forming", now_ns_);
-    }
+    OnGroupsLeft(session, membership_.OnSessionEnded(
+                              session, "it gave up while the job was forming", now_ns_));
     found->second.attaching->Fail({FailureCode::kCancelled, kNoRank, "cancelled by the caller"});
     found->second.attaching.reset();
     CarryOut();
-    if (!collectives_.RemoveGroupsThatAreOver().empty()) CountGroups();
-  });
-}
-
-void Engine::Detach(intake::SessionId session, std::unique_ptr<control::DetachAnswer> answer) {
-  if (!BeginCall()) {
-    return answer->Fail({FailureCode::kResourceExhausted, kNoRank, "too many calls at once"});
-  }
-  asio::post(io_, [this, session, raw = answer.release()] {
-    calls_.fetch_sub(1);
-    std::unique_ptr<control::DetachAnswer> held(raw);
-    const auto found = sessions_.find(session);
-    if (found != sessions_.end()) {
-      rendezvous_.Leave(session);
-      collective::Group* const group = collectives_.Find(found->second.group);
-      if (group != nullptr) group->OnLocalRankDetached(found->second.rank, now_ns_);
-      found->second.group = 0;
-      CarryOut();
-      if (!collectives_.RemoveGroupsThatAreOver().empty()) CountGroups();
-    }
-    held->Succeed(v1::DetachReply());
   });
 }
 
@@ -352,113 +334,6 @@ void Engine::OnAttachRefused(std::uint64_t session, const Failure& failure) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end() || found->second.attaching == nullptr) return;
   std::exchange(found->second.attaching, nullptr)->Fail(failure);
-}
-
-void Engine::OnWorldFormed(const std::string& job, std::uint64_t group,
-                           const std::vector<cluster::FormedMember>& members) {
-  std::vector<collective::Member> layout;
-  Forming forming;
-  forming.reply.set_group(group);
-  forming.reply.set_timeout_default_ms(options_.operation_timeout_ns / 1'000'000);
-  forming.coordinator = members[0].node;
-  Failure unreachable;
-  for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
-    const cluster::FormedMember& member = members[rank];
-    layout.push_back({member.node, member.node_name, member.pid});
-    v1::Member& told = *forming.reply.add_members();
-    told.set_rank(rank);
-    told.set_node(member.node_name);
-    told.set_pid(member.pid);
-    if (member.node == options_.self.id) continue;
-    const auto known = std::find(forming.awaited.begin(), forming.awaited.end(), member.node);
-    if (known == forming.awaited.end()) forming.awaited.push_back(member.node);
-    if (fabric_->IsReachable(member.node)) continue;
-    unreachable = {FailureCode::kUnavailable, static_cast<std::int32_t>(rank),
-                   absl::StrCat("node ", options_.self.name, " has no link to node ",
-                                member.node_name, ", where rank ", rank,
-                                " is: connect the two (peers { connect } in the configuration)")};
-  }
-  if (forming.coordinator != options_.self.id) forming.awaited.clear();
-  if (!collectives_.AddGroup(group, job, std::move(layout))) {
-    const Failure failure{FailureCode::kResourceExhausted, kNoRank,
-                          "job " + job + " is beyond what this daemon serves (64 ranks a node)"};
-    for (const cluster::FormedMember& member : members) OnAttachRefused(member.session, failure);
-    return;
-  }
-  spdlog::info("job {} is formed: {} ranks, group {}", job, members.size(), group);
-  CountGroups();
-  collective::Group& formed = *collectives_.Find(group);
-  for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
-    if (members[rank].node != options_.self.id) continue;
-    const auto session = sessions_.find(members[rank].session);
-    if (session != sessions_.end() && session->second.attaching != nullptr) {
-      session->second.group = group;
-      session->second.rank = rank;
-      forming.sessions.push_back(session->first);
-    } else {
-      formed.OnLocalRankGone(rank, "its process went while the job was forming", now_ns_);
-    }
-  }
-  if (!unreachable.ok()) {
-    OperationKey key;
-    key.group = group;
-    formed.Fail(unreachable, key, now_ns_);
-  }
-  if (forming.coordinator != options_.self.id) {
-    SendWorldStep(forming.coordinator, group, /*ready=*/false);
-  } else {
-    forming.ready = forming.awaited.empty();
-  }
-  forming_[group] = std::move(forming);
-  FinishForming();
-}
-
-void Engine::SendWorldStep(const NodeId& node, std::uint64_t group, bool ready) {
-  v1::PeerMessage message;
-  if (ready) {
-    message.mutable_world_ready()->set_group(group);
-  } else {
-    message.mutable_world_joined()->set_group(group);
-  }
-  SendToNode(node, message);
-}
-
-void Engine::OnWorldJoined(const NodeId& node, std::uint64_t group) {
-  const auto found = forming_.find(group);
-  if (found == forming_.end() || found->second.coordinator != options_.self.id) return;
-  std::erase(found->second.awaited, node);
-  if (!found->second.awaited.empty()) return;
-  found->second.ready = true;
-  const collective::Group* const formed = collectives_.Find(group);
-  if (formed != nullptr) {
-    for (std::uint16_t i = 0; i < formed->layout().node_count(); ++i) {
-      if (i != formed->layout().self()) SendWorldStep(formed->layout().node(i), group, true);
-    }
-  }
-  FinishForming();
-}
-
-// Answers those whose world is ready, or has failed before it was.
-void Engine::FinishForming() {
-  std::erase_if(forming_, [this](const auto& entry) {
-    const Forming& forming = entry.second;
-    const collective::Group* const formed = collectives_.Find(entry.first);
-    const bool failed = formed == nullptr || formed->failed();
-    if (!forming.ready && !failed) return false;
-    for (const intake::SessionId id : forming.sessions) {
-      const auto session = sessions_.find(id);
-      if (session == sessions_.end() || session->second.attaching == nullptr) continue;
-      auto answer = std::exchange(session->second.attaching, nullptr);
-      if (!failed) {
-        answer->Succeed(forming.reply);
-      } else {
-        answer->Fail(formed != nullptr ? formed->failure()
-                                       : Failure{FailureCode::kRankLost, kNoRank,
-                                                 "a rank left while the job was forming"});
-      }
-    }
-    return true;
-  });
 }
 
 }  // namespace mlxcomm

@@ -2,8 +2,8 @@
 // what happens in one room to the others.
 //
 //   intake ─submissions─▶ collective ─actions─▶ fabric, workers, intake
-//   fabric ─frames──────▶ collective, rendezvous
-//   control ─calls──────▶ rendezvous, collective (posted to this thread)
+//   fabric ─frames──────▶ collective, rendezvous, shrink
+//   control ─calls──────▶ rendezvous, membership, shrink (posted to this thread)
 //
 //   turn: io_context, queues, rails, workers, time ─▶ actions until none is left
 //   idle: looks again for a short, bounded time, then sleeps in the io_context
@@ -27,7 +27,9 @@
 #include <asio/steady_timer.hpp>
 
 #include "daemon/cluster/rendezvous.h"
+#include "daemon/cluster/shrink.h"
 #include "daemon/collective/collectives.h"
+#include "daemon/collective/membership.h"
 #include "daemon/control/control_port.h"
 #include "daemon/control/control_server.h"
 #include "daemon/fabric/fabric.h"
@@ -52,6 +54,7 @@ struct EngineOptions {
 class Engine final : public intake::IntakeListener,
                      public fabric::FabricListener,
                      public cluster::RendezvousPort,
+                     public cluster::ShrinkPort,
                      public control::ControlPort {
  public:
   Engine(asio::io_context& io, EngineOptions options);
@@ -80,20 +83,35 @@ class Engine final : public intake::IntakeListener,
               std::unique_ptr<control::AttachAnswer> answer) override;
   void CancelAttach(intake::SessionId session, std::uint64_t call) override;
   void Detach(intake::SessionId session, std::unique_ptr<control::DetachAnswer> answer) override;
+  void Split(intake::SessionId session, const v1::SplitRequest& request,
+             std::unique_ptr<control::GroupAnswer> answer) override;
+  void Release(intake::SessionId session, std::uint64_t group,
+               std::unique_ptr<control::ReleaseAnswer> answer) override;
+  void Shrink(intake::SessionId session, std::uint64_t call, const v1::ShrinkRequest& request,
+              std::unique_ptr<control::GroupAnswer> answer) override;
+  void CancelShrink(intake::SessionId session, std::uint64_t call) override;
+  void Cancel(intake::SessionId session, const v1::CancelRequest& request,
+              std::unique_ptr<control::CancelAnswer> answer) override;
   void Status(std::unique_ptr<control::StatusAnswer> answer) override;
 
  private:
   static constexpr std::uint32_t kCallsMax = 1024;
+  using Waits = google::protobuf::RepeatedPtrField<v1::WaitStatus>;
+  static constexpr std::size_t kGroupsListedMax = 64;  // In status, besides the jobs' own.
   static constexpr std::uint64_t kStatusWaitNs = 300'000'000;
 
+  struct Shrinking {
+    std::uint64_t call = 0;
+    std::unique_ptr<control::GroupAnswer> answer;
+  };
   struct Session {
     intake::Peer peer;
     bool ended = false;
     std::unique_ptr<control::AttachAnswer> attaching;
     std::uint64_t attach_call = 0;  // Whose answer that is.
     std::string program;
-    std::uint64_t group = 0;  // 0: none yet.
-    std::uint32_t rank = 0;
+    // Who waits for what is left of a group, by that group.
+    std::map<std::uint64_t, Shrinking> shrinking;
   };
   // A world group that exists here, whose processes wait until it does everywhere:
   // else a fast node's frames could come before a slow one knows the group.
@@ -101,6 +119,7 @@ class Engine final : public intake::IntakeListener,
     v1::AttachReply reply;
     std::vector<intake::SessionId> sessions;
     NodeId coordinator;           // The node of rank 0.
+    std::vector<NodeId> nodes;    // All but this.
     std::vector<NodeId> awaited;  // Coordinator: nodes that have not joined yet.
     bool ready = false;
   };
@@ -128,12 +147,27 @@ class Engine final : public intake::IntakeListener,
   void OnDataReceived(const NodeId& node, const wire::FrameHeader& header) override;
   void OnDataReleased(const NodeId& node, std::uint64_t cookie) override;
   void OnWithdrawn(const NodeId& node, const OperationKey& key) override;
-  // RendezvousPort
+  // RendezvousPort, ShrinkPort
   void SendToNode(const NodeId& node, const v1::PeerMessage& message) override;
   void SendToAllNodes(const v1::PeerMessage& message) override;
   void OnWorldFormed(const std::string& job, std::uint64_t group,
-                     const std::vector<cluster::FormedMember>& members) override;
+                     const std::vector<cluster::FormedMember>& members,
+                     const v1::LinkCosts& costs) override;
+  v1::LinkCosts OwnCosts() override;
   void OnAttachRefused(std::uint64_t session, const Failure& failure) override;
+
+  bool IsReachable(const NodeId& node) const override { return fabric_->IsReachable(node); }
+  bool Look(std::uint64_t group, cluster::GroupView& view) override;
+  std::uint64_t NewGroupId() override { return rendezvous_.NewGroupId(); }
+  bool OnShrunk(std::uint64_t group, std::uint64_t new_group,
+                const std::vector<std::uint32_t>& ranks,
+                const std::vector<std::uint64_t>& sessions) override;
+  void OnShrinkReady(std::uint64_t session, std::uint64_t group,
+                     std::uint64_t new_group) override;
+  void OnShrinkRefused(std::uint64_t session, std::uint64_t group,
+                       const Failure& failure) override;
+  void GiveUpPlace(std::uint64_t session, std::uint64_t new_group) override;
+  void FailGroup(std::uint64_t new_group, const Failure& failure) override;
 
   // Turns.
   bool Turn();
@@ -156,6 +190,13 @@ class Engine final : public intake::IntakeListener,
   void FillOwnPart(v1::NodeStatus& node, v1::StatusReply* jobs_of) const;
   void AddLinks(v1::NodeStatus& node) const;
   void AddGroups(v1::StatusReply& reply) const;
+  void AddMainGroup(const collective::Group& group, const collective::GroupOrigin& origin,
+                    v1::JobStatus& job) const;
+  void AddGroup(const collective::Group& group, v1::GroupStatus& told) const;
+  void AddRank(const collective::Group& group, const collective::RankActivity& activity,
+               v1::RankStatus& rank, Waits& waits) const;
+  void AddShrinking(std::uint64_t group, Waits& waits) const;
+  void MergeJob(const v1::JobStatus& told, v1::JobStatus& job) const;
   void AddWaiting(v1::StatusReply& reply) const;
   v1::JobStatus& JobIn(v1::StatusReply& reply, const std::string& name) const;
   void OnStatusQuery(const NodeId& node, std::uint64_t query);
@@ -163,6 +204,18 @@ class Engine final : public intake::IntakeListener,
   void FinishStatus(std::uint64_t query);
   void FinishLateStatus();
   bool BeginCall();
+  // Runs `body` with the answer on the engine thread.
+  template <typename Answer, typename Body>
+  void Enter(std::unique_ptr<Answer> answer, Body body);
+  void OnGroupsLeft(intake::SessionId session, const std::vector<std::uint64_t>& groups);
+  void RemoveGroupsLeft();
+  void BeginShrink(intake::SessionId session, std::uint64_t call,
+                   const v1::ShrinkRequest& request,
+                   std::unique_ptr<control::GroupAnswer> answer);
+  void RefuseShrinking(const Failure& failure);
+  v1::GroupReply ReplyOf(std::uint64_t group, std::uint32_t rank);
+  std::vector<intake::SessionId> WaitingSessions(
+      const std::vector<cluster::FormedMember>& members) const;
   void RefuseAttaching(const Failure& failure);
   void FailEverything(const Failure& failure);
   void CountGroups();
@@ -182,7 +235,9 @@ class Engine final : public intake::IntakeListener,
   std::unique_ptr<Workers> workers_;
   ScratchPool scratch_;
   collective::Collectives collectives_;
+  collective::Membership membership_;
   cluster::Rendezvous rendezvous_;
+  cluster::Shrink shrink_;
   collective::ActionQueue carrying_;
   std::vector<std::uint64_t> done_work_;
   std::uint64_t now_ns_;

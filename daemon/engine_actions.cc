@@ -179,6 +179,7 @@ void Engine::OnFailureReport(const NodeId& node, const v1::FailureReport& messag
     report.calls.push_back({call.rank(), call.called(), call.call()});
   }
   collectives_.OnReport(node, report, now_ns_);
+  membership_.SpreadLoss(report.group, now_ns_);
 }
 
 void Engine::CountViolation(const NodeId& node, bool fine) {
@@ -216,6 +217,7 @@ void Engine::OnWithdrawn(const NodeId& node, const OperationKey& key) {
 void Engine::OnNodeUp(const fabric::NodeIdentity& node) {
   nodes_[node.id] = node;
   rendezvous_.OnNodeUp(node.id, node.name);
+  shrink_.OnNodeUp(node.id);
 }
 
 void Engine::OnNodeLost(const NodeId& node, const absl::Status& why) {
@@ -225,6 +227,8 @@ void Engine::OnNodeLost(const NodeId& node, const absl::Status& why) {
   collectives_.OnNodeLost(node, absl::StrCat("node ", rendezvous_.NodeName(node), ": ",
                                              std::string(why.message())),
                           now_ns_);
+  CarryOut();
+  shrink_.OnNodeLost(node);
 }
 
 void Engine::OnControl(const NodeId& node, std::span<const std::byte> bytes) {
@@ -257,6 +261,12 @@ void Engine::OnControl(const NodeId& node, std::span<const std::byte> bytes) {
     }
     case v1::PeerMessage::kStatusQuery: return OnStatusQuery(node, message.status_query().query());
     case v1::PeerMessage::kStatusAnswer: return OnStatusAnswer(node, message.status_answer());
+    case v1::PeerMessage::kShrinkState:
+      return CountViolation(node, shrink_.OnState(node, message.shrink_state()));
+    case v1::PeerMessage::kShrinkFormed:
+      return CountViolation(node, shrink_.OnFormed(node, message.shrink_formed()));
+    case v1::PeerMessage::kShrinkJoined: return shrink_.OnJoined(node, message.shrink_joined());
+    case v1::PeerMessage::kShrinkReady: return shrink_.OnReady(node, message.shrink_ready());
     case v1::PeerMessage::BODY_NOT_SET: return CountViolation(node, false);
   }
 }

@@ -1,6 +1,7 @@
 // The half of Engine that tells what it sees: its own part at once, the peers' parts
 // when they answer or kStatusWaitNs is over.
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include <asio/post.hpp>
@@ -94,39 +95,88 @@ v1::JobStatus& Engine::JobIn(v1::StatusReply& reply, const std::string& name) co
   return job;
 }
 
+// One job can have two main groups here: the one that failed, until it is closed, and
+// the one it has shrunk to, which stands for the job.
 void Engine::AddGroups(v1::StatusReply& reply) const {
+  std::map<std::string, std::uint32_t> shrinks;  // By job.
   collectives_.ForEach([&](const collective::Group& group) {
-    v1::JobStatus& job = JobIn(reply, group.name());
-    job.set_size(group.layout().rank_count());
-    job.set_state(group.failed() ? "failed" : "running");
-    if (group.failed()) job.set_detail(group.failure().message);
-    for (const collective::RankActivity& activity : group.Activity()) {
-      if (activity.gone) continue;
-      const collective::Member& member = group.layout().member(activity.rank);
-      v1::RankStatus& rank = *job.add_ranks();
-      rank.set_rank(activity.rank);
-      rank.set_node(member.node_name);
-      rank.set_pid(member.pid);
-      for (const auto& [id, session] : sessions_) {
-        if (session.group == group.id() && session.rank == activity.rank) {
-          rank.set_program(session.program);
-        }
-      }
-      rank.set_operations_done(activity.operations_done);
-      if (!activity.busy) continue;
-      const std::string operation =
-          absl::StrCat(activity.call, ", ", collective::DescribeKey(activity.key));
-      const std::uint64_t age_ms = (now_ns_ - activity.submitted_ns) / 1'000'000;
-      rank.set_operation(operation);
-      rank.set_operation_age_ms(age_ms);
-      if (activity.awaited.empty()) continue;
-      v1::WaitStatus& wait = *job.add_waits();
-      wait.add_waiting(activity.rank);
-      for (const std::uint32_t awaited : activity.awaited) wait.add_awaited(awaited);
-      wait.set_operation(operation);
-      wait.set_age_ms(age_ms);
+    const collective::GroupOrigin& origin = *membership_.OriginOf(group.id());
+    std::uint32_t& most = shrinks[origin.job];
+    if (origin.is_main) most = std::max(most, origin.shrinks);
+  });
+  std::size_t listed = 0;
+  collectives_.ForEach([&](const collective::Group& group) {
+    const collective::GroupOrigin& origin = *membership_.OriginOf(group.id());
+    v1::JobStatus& job = JobIn(reply, origin.job);
+    if (origin.is_main && origin.shrinks == shrinks.at(origin.job)) {
+      AddMainGroup(group, origin, job);
+    } else if (listed++ < kGroupsListedMax) {
+      AddGroup(group, *job.add_groups());
+    } else {
+      job.set_groups_left_out(job.groups_left_out() + 1);
     }
   });
+}
+
+void Engine::AddMainGroup(const collective::Group& group, const collective::GroupOrigin& origin,
+                          v1::JobStatus& job) const {
+  job.set_size(group.layout().rank_count());
+  job.set_size_at_start(origin.size_at_start);
+  job.set_shrinks(origin.shrinks);
+  job.set_state(group.failed() ? "failed" : "running");
+  if (group.failed()) job.set_detail(group.failure().message);
+  for (const collective::RankActivity& activity : group.Activity()) {
+    if (!activity.gone) AddRank(group, activity, *job.add_ranks(), *job.mutable_waits());
+  }
+  AddShrinking(group.id(), *job.mutable_waits());
+}
+
+void Engine::AddGroup(const collective::Group& group, v1::GroupStatus& told) const {
+  told.set_id(group.id());
+  told.set_name(group.name());
+  told.set_size(group.layout().rank_count());
+  told.set_state(group.failed() ? "failed" : "running");
+  if (group.failed()) told.set_detail(group.failure().message);
+  for (const collective::RankActivity& activity : group.Activity()) {
+    if (!activity.busy || activity.gone) continue;
+    AddRank(group, activity, *told.add_ranks(), *told.mutable_waits());
+  }
+  AddShrinking(group.id(), *told.mutable_waits());
+}
+
+void Engine::AddRank(const collective::Group& group, const collective::RankActivity& activity,
+                     v1::RankStatus& rank, Waits& waits) const {
+  const collective::Member& member = group.layout().member(activity.rank);
+  rank.set_rank(activity.rank);
+  rank.set_node(member.node_name);
+  rank.set_pid(member.pid);
+  const auto session = sessions_.find(membership_.HolderOf(group.id(), activity.rank));
+  if (session != sessions_.end()) rank.set_program(session->second.program);
+  rank.set_operations_done(activity.operations_done);
+  if (!activity.busy) return;
+  const std::string operation =
+      absl::StrCat(activity.call, ", ", collective::DescribeKey(activity.key));
+  const std::uint64_t age_ms = (now_ns_ - activity.submitted_ns) / 1'000'000;
+  rank.set_operation(operation);
+  rank.set_operation_age_ms(age_ms);
+  if (activity.awaited.empty()) return;
+  v1::WaitStatus& wait = *waits.Add();
+  wait.add_waiting(activity.rank);
+  for (const std::uint32_t awaited : activity.awaited) wait.add_awaited(awaited);
+  wait.set_operation(operation);
+  wait.set_age_ms(age_ms);
+}
+
+void Engine::AddShrinking(std::uint64_t group, Waits& waits) const {
+  std::vector<std::uint32_t> waiting;
+  std::vector<std::uint32_t> awaited;
+  std::uint64_t since_ns = now_ns_;
+  if (!shrink_.Waiting(group, waiting, awaited, since_ns) || awaited.empty()) return;
+  v1::WaitStatus& wait = *waits.Add();
+  wait.mutable_waiting()->Add(waiting.begin(), waiting.end());
+  wait.mutable_awaited()->Add(awaited.begin(), awaited.end());
+  wait.set_operation("shrink");
+  wait.set_age_ms((now_ns_ - since_ns) / 1'000'000);
 }
 
 void Engine::AddWaiting(v1::StatusReply& reply) const {
@@ -161,6 +211,14 @@ void Engine::OnStatusQuery(const NodeId& node, std::uint64_t query) {
   for (const v1::JobStatus& job : own.jobs()) {
     if (job.state() != "forming") *answer.add_jobs() = job;
   }
+  // A part that is too large to send would look like a node that does not answer.
+  if (message.ByteSizeLong() > wire::kControlBytesMax) {
+    for (v1::JobStatus& job : *answer.mutable_jobs()) {
+      job.set_groups_left_out(job.groups_left_out() +
+                              static_cast<std::uint32_t>(job.groups_size()));
+      job.clear_groups();
+    }
+  }
   SendToNode(node, message);
 }
 
@@ -174,17 +232,46 @@ void Engine::OnStatusAnswer(const NodeId& node, const v1::StatusAnswer& answer) 
   for (v1::NodeStatus& other : *call.reply.mutable_nodes()) {
     if (other.id() == id) other = answer.node();
   }
-  for (const v1::JobStatus& told : answer.jobs()) {
-    v1::JobStatus& job = JobIn(call.reply, told.name());
-    job.set_size(told.size());
-    if (job.state().empty() || told.state() == "failed") {
-      job.set_state(told.state());
-      job.set_detail(told.detail());
-    }
-    job.mutable_ranks()->MergeFrom(told.ranks());
-    job.mutable_waits()->MergeFrom(told.waits());
-  }
+  for (const v1::JobStatus& told : answer.jobs()) MergeJob(told, JobIn(call.reply, told.name()));
   if (call.awaited.empty()) FinishStatus(answer.query());
+}
+
+// What another node's ranks do in the same job.
+void Engine::MergeJob(const v1::JobStatus& told, v1::JobStatus& job) const {
+  for (const v1::GroupStatus& group : told.groups()) {
+    auto& groups = *job.mutable_groups();
+    const auto same = std::find_if(groups.begin(), groups.end(),
+                                   [&](const auto& other) { return other.id() == group.id(); });
+    if (same == groups.end()) {
+      *groups.Add() = group;
+      continue;
+    }
+    if (group.state() == "failed" && same->state() != "failed") {
+      same->set_state(group.state());
+      same->set_detail(group.detail());
+    }
+    same->mutable_ranks()->MergeFrom(group.ranks());
+    same->mutable_waits()->MergeFrom(group.waits());
+  }
+  job.set_groups_left_out(std::max(job.groups_left_out(), told.groups_left_out()));
+  if (told.state().empty()) return;  // None of the job's ranks is there, only its groups'.
+  const bool has_main = !job.state().empty() && job.state() != "forming";
+  if (has_main && told.shrinks() < job.shrinks()) return;  // It has not shrunk there yet.
+  if (has_main && told.shrinks() > job.shrinks()) {
+    job.clear_state();
+    job.clear_detail();
+    job.clear_ranks();
+    job.clear_waits();
+  }
+  job.set_size(told.size());
+  job.set_size_at_start(told.size_at_start());
+  job.set_shrinks(told.shrinks());
+  if (job.state().empty() || told.state() == "failed") {
+    job.set_state(told.state());
+    job.set_detail(told.detail());
+  }
+  job.mutable_ranks()->MergeFrom(told.ranks());
+  job.mutable_waits()->MergeFrom(told.waits());
 }
 
 void Engine::FinishLateStatus() {
@@ -209,6 +296,15 @@ void Engine::FinishStatus(std::uint64_t query) {
     auto& ranks = *job.mutable_ranks();
     std::sort(ranks.begin(), ranks.end(),
               [](const auto& a, const auto& b) { return a.rank() < b.rank(); });
+    auto& groups = *job.mutable_groups();
+    std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.name(), a.id()) < std::pair(b.name(), b.id());
+    });
+    for (v1::GroupStatus& group : groups) {
+      auto& members = *group.mutable_ranks();
+      std::sort(members.begin(), members.end(),
+                [](const auto& a, const auto& b) { return a.rank() < b.rank(); });
+    }
   }
   call.answer->Succeed(call.reply);
 }

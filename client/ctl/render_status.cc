@@ -72,13 +72,10 @@ void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std:
   }
 }
 
-void RenderJob(const v1::JobStatus& job, const Painter& paint, std::string& out) {
-  out += "  " + paint.Bold(job.name()) + "  " + paint.State(job.state()) + "  " +
-         std::to_string(job.ranks_size()) + " of " + Plural(job.size(), "rank");
-  if (!job.detail().empty()) out += "  " + Shown(job.detail());
-  out += "\n";
-  for (const v1::RankStatus& rank : job.ranks()) {
-    out += "    rank " + std::to_string(rank.rank()) + "  " + Shown(rank.node()) + ", pid " +
+template <typename Group>
+void RenderRanks(const Group& group, const std::string& indent, std::string& out) {
+  for (const v1::RankStatus& rank : group.ranks()) {
+    out += indent + "rank " + std::to_string(rank.rank()) + "  " + Shown(rank.node()) + ", pid " +
            std::to_string(rank.pid());
     if (!rank.program().empty()) out += " (" + Shown(rank.program()) + ")";
     out += "  " + Plural(rank.operations_done(), "operation") + " done";
@@ -89,7 +86,7 @@ void RenderJob(const v1::JobStatus& job, const Painter& paint, std::string& out)
   }
   // Those who wait for the same in the same operation are one line.
   std::vector<v1::WaitStatus> waits;
-  for (const v1::WaitStatus& wait : job.waits()) {
+  for (const v1::WaitStatus& wait : group.waits()) {
     const auto same = std::find_if(waits.begin(), waits.end(), [&](const v1::WaitStatus& other) {
       return other.operation() == wait.operation() &&
              std::equal(other.awaited().begin(), other.awaited().end(), wait.awaited().begin(),
@@ -103,7 +100,7 @@ void RenderJob(const v1::JobStatus& job, const Painter& paint, std::string& out)
     }
   }
   for (const v1::WaitStatus& wait : waits) {
-    out += "    " + RanksOf(wait.waiting()) + (wait.waiting_size() == 1 ? " waits" : " wait") +
+    out += indent + RanksOf(wait.waiting()) + (wait.waiting_size() == 1 ? " waits" : " wait") +
            " for " + RanksOf(wait.awaited()) + " in " + Shown(wait.operation()) + " for " +
            HumanTime(wait.age_ms()) + "\n";
   }
@@ -125,6 +122,27 @@ std::string LongAwaited(const v1::JobStatus& job) {
     }
   }
   return {};
+}
+
+void RenderJob(const v1::JobStatus& job, const Painter& paint, std::string& out) {
+  out += "  " + paint.Bold(job.name()) + "  " + paint.State(job.state()) + "  " +
+         std::to_string(job.ranks_size()) + " of " + Plural(job.size(), "rank");
+  if (job.shrinks() > 0) {
+    out += ", shrunk from " + std::to_string(job.size_at_start());
+  }
+  if (!job.detail().empty()) out += "  " + Shown(job.detail());
+  out += "\n";
+  RenderRanks(job, "    ", out);
+  for (const v1::GroupStatus& group : job.groups()) {
+    out += "    group " + paint.Bold(Shown(group.name())) + "  " +
+           paint.State(Shown(group.state())) + "  " + Plural(group.size(), "rank");
+    if (!group.detail().empty()) out += "  " + Shown(group.detail());
+    out += "\n";
+    RenderRanks(group, "      ", out);
+  }
+  if (job.groups_left_out() > 0) {
+    out += "    and " + Plural(job.groups_left_out(), "group") + " more\n";
+  }
 }
 
 std::string Health(const v1::StatusReply& status, const Painter& paint) {

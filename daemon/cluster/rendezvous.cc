@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/cluster/link_costs.h"
 #include "proto/types/utf8.h"
 
 namespace mlxcomm::cluster {
@@ -70,6 +71,7 @@ void Rendezvous::Attach(std::uint64_t session, const Claim& claim, std::uint64_t
   waiting.claim = claim;
   waiting.node = self_;
   waiting.attempt = next_attempt_++;
+  waiting.costs = BoundedCosts(port_.OwnCosts());
   waiting.session = session;
   waiting.timeout_ns = timeout_ns;
   waiting.deadline_ns = now_ns + std::min(timeout_ns, kNever - 1 - now_ns);
@@ -86,6 +88,7 @@ void Rendezvous::Announce(const Waiting& waiting, const NodeId* only_to) {
   announced.set_pid(waiting.claim.pid);
   announced.set_program(waiting.claim.program);
   announced.set_attempt(waiting.attempt);
+  *announced.mutable_costs() = waiting.costs;
   if (only_to != nullptr) {
     port_.SendToNode(*only_to, message);
   } else {
@@ -165,7 +168,8 @@ void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& an
   // A claim between two other nodes is theirs to sort out; the first one is kept.
   if (job.contains(claim.rank)) return;
   ++waiting_remotely_;
-  job[claim.rank] = {claim, node, announced.attempt(), 0, kNever, 0};
+  job[claim.rank] = {claim, node, announced.attempt(), 0, kNever, 0,
+                     BoundedCosts(announced.costs())};
   FormIfComplete(claim.job);
 }
 
@@ -189,13 +193,15 @@ void Rendezvous::FormIfComplete(const std::string& name) {
   for (const auto& [rank, waiting] : job) {
     if (waiting.claim.size != first.claim.size) return;  // Its own node is being told.
   }
-  const std::uint64_t group = (incarnation_ & ~std::uint64_t{0xffffffff}) | ++groups_formed_;
+  const std::uint64_t group = NewGroupId();
   v1::PeerMessage message;
   v1::WorldFormed& formed = *message.mutable_world_formed();
   formed.set_job(name);
   formed.set_group(group);
   std::vector<FormedMember> members;
+  v1::LinkCosts costs;
   for (const auto& [rank, waiting] : job) {
+    TakeWorse(waiting.costs, costs);
     v1::WorldMember& member = *formed.add_members();
     member.set_node_id(waiting.node.bytes.data(), waiting.node.bytes.size());
     member.set_node_name(NodeName(waiting.node));
@@ -206,8 +212,13 @@ void Rendezvous::FormIfComplete(const std::string& name) {
     if (waiting.node != self_) --waiting_remotely_;
   }
   jobs_.erase(found);
+  *formed.mutable_costs() = costs;
   port_.SendToAllNodes(message);
-  port_.OnWorldFormed(name, group, members);
+  port_.OnWorldFormed(name, group, members, costs);
+}
+
+std::uint64_t Rendezvous::NewGroupId() {
+  return (incarnation_ & ~std::uint64_t{0xffffffff}) | ++groups_formed_;
 }
 
 void Rendezvous::OnWorldFormedElsewhere(const NodeId& node, const v1::WorldFormed& formed) {
@@ -248,7 +259,9 @@ void Rendezvous::OnWorldFormedElsewhere(const NodeId& node, const v1::WorldForme
     if (member.node == self_ && member.session == 0) continue;  // A newer attempt waits on.
     Forget(formed.job(), rank);
   }
-  if (any_local) port_.OnWorldFormed(formed.job(), formed.group(), members);
+  if (any_local) {
+    port_.OnWorldFormed(formed.job(), formed.group(), members, BoundedCosts(formed.costs()));
+  }
 }
 
 void Rendezvous::OnWorldRefused(const NodeId&, const v1::WorldRefused& refused) {

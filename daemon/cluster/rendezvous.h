@@ -38,7 +38,10 @@ class RendezvousPort {
   virtual void SendToAllNodes(const v1::PeerMessage& message) = 0;
   // In order of rank. At least one member is local.
   virtual void OnWorldFormed(const std::string& job, std::uint64_t group,
-                             const std::vector<FormedMember>& members) = 0;
+                             const std::vector<FormedMember>& members,
+                             const v1::LinkCosts& costs) = 0;
+  // What this node's links cost, as measured now.
+  virtual v1::LinkCosts OwnCosts() = 0;
   virtual void OnAttachRefused(std::uint64_t session, const Failure& failure) = 0;
 };
 
@@ -63,6 +66,7 @@ class Rendezvous {
     std::uint64_t session = 0;      // Local ones.
     std::uint64_t deadline_ns = 0;  // Local ones.
     std::uint64_t timeout_ns = 0;
+    v1::LinkCosts costs;            // Of its node.
   };
 
   // `incarnation` makes group ids unique among daemons.
@@ -87,6 +91,8 @@ class Rendezvous {
   // For status: everybody who waits, here and elsewhere, by job and rank.
   std::vector<Waiting> AllWaiting() const;
   std::string NodeName(const NodeId& node) const;
+  // Unlike any other of any daemon.
+  std::uint64_t NewGroupId();
 
  private:
   using Job = std::map<std::uint32_t, Waiting>;  // By rank.

@@ -27,6 +27,13 @@ std::vector<std::uint64_t> Collectives::RemoveGroupsThatAreOver() {
   return removed;
 }
 
+bool Collectives::RemoveIfOver(std::uint64_t group) {
+  const auto found = groups_.find(group);
+  if (found == groups_.end() || !found->second->over()) return false;
+  groups_.erase(found);
+  return true;
+}
+
 Group* Collectives::Find(std::uint64_t group) {
   const auto found = groups_.find(group);
   return found == groups_.end() ? nullptr : found->second.get();

@@ -34,6 +34,8 @@ class Collectives {
                               std::vector<Member> members, const LinkCosts& costs = {});
   // Forgets groups that are over; returns their ids.
   std::vector<std::uint64_t> RemoveGroupsThatAreOver();
+  // Forgets this one, if it is over.
+  bool RemoveIfOver(std::uint64_t group);
   Group* Find(std::uint64_t group);
   template <typename Visitor>
   void ForEach(Visitor visitor) const {

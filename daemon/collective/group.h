@@ -98,6 +98,8 @@ class Group final : private ExecutionHost {
 
   // All local ranks have gone and nothing touches their buffers.
   bool over() const { return local_ranks_left_ == 0 && by_key_.empty(); }
+  // It takes no part any more: its process ended, or it left. Of ranks elsewhere: it left.
+  bool RankIsGone(std::uint32_t rank) const;
   bool UsesSession(SessionId session) const;
   std::vector<RankActivity> Activity() const;
 

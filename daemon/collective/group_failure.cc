@@ -141,6 +141,11 @@ void Group::OnRemoteRankDetached(std::uint32_t rank, std::uint64_t collectives,
   if (!failed()) FailOperationsOfLeftRanks(now_ns);
 }
 
+bool Group::RankIsGone(std::uint32_t rank) const {
+  const int local = layout_.LocalIndexOf(rank);
+  return local >= 0 ? local_[static_cast<std::size_t>(local)].gone : remote_[rank].left;
+}
+
 void Group::FailOperationsOfLeftRanks(std::uint64_t now_ns) {
   for (const auto& [key, operation] : by_key_) {
     if (FailIfRankHasLeft(*operation, now_ns)) return;

@@ -27,6 +27,9 @@ class Answer {
 };
 using AttachAnswer = Answer<v1::AttachReply>;
 using DetachAnswer = Answer<v1::DetachReply>;
+using GroupAnswer = Answer<v1::GroupReply>;
+using ReleaseAnswer = Answer<v1::ReleaseReply>;
+using CancelAnswer = Answer<v1::CancelReply>;
 using StatusAnswer = Answer<v1::StatusReply>;
 
 class ControlPort {
@@ -40,6 +43,16 @@ class ControlPort {
   // The caller of that Attach has gone or given up.
   virtual void CancelAttach(intake::SessionId session, std::uint64_t call) = 0;
   virtual void Detach(intake::SessionId session, std::unique_ptr<DetachAnswer> answer) = 0;
+  virtual void Split(intake::SessionId session, const v1::SplitRequest& request,
+                     std::unique_ptr<GroupAnswer> answer) = 0;
+  virtual void Release(intake::SessionId session, std::uint64_t group,
+                       std::unique_ptr<ReleaseAnswer> answer) = 0;
+  // `call` as for Attach.
+  virtual void Shrink(intake::SessionId session, std::uint64_t call,
+                      const v1::ShrinkRequest& request, std::unique_ptr<GroupAnswer> answer) = 0;
+  virtual void CancelShrink(intake::SessionId session, std::uint64_t call) = 0;
+  virtual void Cancel(intake::SessionId session, const v1::CancelRequest& request,
+                      std::unique_ptr<CancelAnswer> answer) = 0;
   virtual void Status(std::unique_ptr<StatusAnswer> answer) = 0;
 };
 

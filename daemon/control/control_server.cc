@@ -57,16 +57,20 @@ class Call : public grpc::ServerUnaryReactor {
   void OnDone() override { delete this; }
 };
 
-class AttachCall final : public Call {
+// A call that its caller may give up, which `cancel` then tells the engine.
+class LongCall final : public Call {
  public:
-  AttachCall(ControlPort& port, intake::SessionId session, std::uint64_t number)
-      : port_(port), session_(session), number_(number) {}
-  void OnCancel() override { port_.CancelAttach(session_, number_); }
+  using CancelMethod = void (ControlPort::*)(intake::SessionId, std::uint64_t);
+  LongCall(ControlPort& port, intake::SessionId session, std::uint64_t number,
+           CancelMethod cancel)
+      : port_(port), session_(session), number_(number), cancel_(cancel) {}
+  void OnCancel() override { (port_.*cancel_)(session_, number_); }
 
  private:
   ControlPort& port_;
   intake::SessionId session_;
   std::uint64_t number_;
+  CancelMethod cancel_;
 };
 
 template <typename Reply>
@@ -115,8 +119,8 @@ class ControlService final : public v1::Control::CallbackService {
                                    v1::AttachReply* reply) override {
     const auto who = Identify(intake_, *context);
     if (!who || who->peer.role != queue::ProcessRole::kClient) return RefuseStranger();
-    const std::uint64_t number = attaches_.fetch_add(1) + 1;
-    auto* const call = new AttachCall(port_, who->session, number);
+    const std::uint64_t number = long_calls_.fetch_add(1) + 1;
+    auto* const call = new LongCall(port_, who->session, number, &ControlPort::CancelAttach);
     port_.Attach(*who, number, *request,
                  std::make_unique<CallAnswer<v1::AttachReply>>(call, reply));
     return call;
@@ -124,17 +128,61 @@ class ControlService final : public v1::Control::CallbackService {
 
   grpc::ServerUnaryReactor* Detach(grpc::CallbackServerContext* context, const v1::DetachRequest*,
                                    v1::DetachReply* reply) override {
+    return Serve(context, reply, [this](intake::SessionId session, auto answer) {
+      port_.Detach(session, std::move(answer));
+    });
+  }
+
+  grpc::ServerUnaryReactor* Split(grpc::CallbackServerContext* context,
+                                  const v1::SplitRequest* request,
+                                  v1::GroupReply* reply) override {
+    return Serve(context, reply, [this, request](intake::SessionId session, auto answer) {
+      port_.Split(session, *request, std::move(answer));
+    });
+  }
+
+  grpc::ServerUnaryReactor* Release(grpc::CallbackServerContext* context,
+                                    const v1::ReleaseRequest* request,
+                                    v1::ReleaseReply* reply) override {
+    return Serve(context, reply, [this, request](intake::SessionId session, auto answer) {
+      port_.Release(session, request->group(), std::move(answer));
+    });
+  }
+
+  grpc::ServerUnaryReactor* Shrink(grpc::CallbackServerContext* context,
+                                   const v1::ShrinkRequest* request,
+                                   v1::GroupReply* reply) override {
     const auto who = Identify(intake_, *context);
     if (!who || who->peer.role != queue::ProcessRole::kClient) return RefuseStranger();
-    auto* const call = new Call;
-    port_.Detach(who->session, std::make_unique<CallAnswer<v1::DetachReply>>(call, reply));
+    const std::uint64_t number = long_calls_.fetch_add(1) + 1;
+    auto* const call = new LongCall(port_, who->session, number, &ControlPort::CancelShrink);
+    port_.Shrink(who->session, number, *request,
+                 std::make_unique<CallAnswer<v1::GroupReply>>(call, reply));
     return call;
   }
 
+  grpc::ServerUnaryReactor* Cancel(grpc::CallbackServerContext* context,
+                                   const v1::CancelRequest* request,
+                                   v1::CancelReply* reply) override {
+    return Serve(context, reply, [this, request](intake::SessionId session, auto answer) {
+      port_.Cancel(session, *request, std::move(answer));
+    });
+  }
+
  private:
+  // A call of a training process that the engine answers at once.
+  template <typename Reply, typename Body>
+  grpc::ServerUnaryReactor* Serve(grpc::CallbackServerContext* context, Reply* reply, Body body) {
+    const auto who = Identify(intake_, *context);
+    if (!who || who->peer.role != queue::ProcessRole::kClient) return RefuseStranger();
+    auto* const call = new Call;
+    body(who->session, std::make_unique<CallAnswer<Reply>>(call, reply));
+    return call;
+  }
+
   ControlPort& port_;
   const intake::Intake& intake_;
-  std::atomic<std::uint64_t> attaches_{0};
+  std::atomic<std::uint64_t> long_calls_{0};
 };
 
 class DiagnosticsService final : public v1::Diagnostics::CallbackService {

@@ -37,6 +37,26 @@ TEST(RenderStatusTest, ReadsLikeASummary) {
             "health: all is well\n");
 }
 
+TEST(RenderStatusTest, ShowsGroupsBelowTheirJobAndThatItShrank) {
+  v1::StatusReply status;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(cluster: "c"
+         jobs { name: "train" size: 3 state: "running" shrinks: 1 size_at_start: 4
+                groups { name: "train/rows" size: 2 state: "running"
+                         ranks { rank: 1 node: "a" pid: 8 operations_done: 1
+                                 operation: "barrier, operation 2" operation_age_ms: 10 }
+                         waits { waiting: 1 awaited: 0 operation: "shrink" age_ms: 10 } }
+                groups_left_out: 2 })",
+      &status));
+  EXPECT_NE(RenderStatus(status, /*colours=*/false)
+                .find("  train  running  0 of 3 ranks, shrunk from 4\n"
+                      "    group train/rows  running  2 ranks\n"
+                      "      rank 1  a, pid 8  1 operation done, in barrier, operation 2 for 10 ms\n"
+                      "      rank 1 waits for rank 0 in shrink for 10 ms\n"
+                      "    and 2 groups more\n"),
+            std::string::npos);
+}
+
 TEST(RenderStatusTest, HealthNamesWhatIsWrongAndWhatToDo) {
   v1::StatusReply status;
   v1::NodeStatus& node = *status.add_nodes();

@@ -37,10 +37,13 @@ class Cluster {
       }
     }
     void OnWorldFormed(const std::string&, std::uint64_t group,
-                       const std::vector<FormedMember>& members) override {
+                       const std::vector<FormedMember>& members,
+                       const v1::LinkCosts& costs) override {
       formed.push_back(group);
+      last_costs = costs;
       last = members;
     }
+    v1::LinkCosts OwnCosts() override { return own_costs; }
     void OnAttachRefused(std::uint64_t session, const Failure& failure) override {
       refused[session] = failure;
     }
@@ -49,6 +52,8 @@ class Cluster {
     Rendezvous rendezvous;
     std::vector<std::uint64_t> formed;
     std::vector<FormedMember> last;
+    v1::LinkCosts own_costs;
+    v1::LinkCosts last_costs;
     std::map<std::uint64_t, Failure> refused;
   };
   struct Message {
@@ -103,6 +108,22 @@ TEST(RendezvousTest, FormsOneWorldOnAllNodesWhateverTheOrder) {
       EXPECT_EQ(node->last[1].node, Id(2));
     }
   } while (std::next_permutation(order.begin(), order.end()));
+}
+
+// Why: nodes that plan with other figures choose other plans.
+TEST(RendezvousTest, GivesAllNodesTheWorstCostsOfAnyWithinBounds) {
+  Cluster cluster(3);
+  cluster.nodes[0]->own_costs.set_latency_ns(~std::uint64_t{0});
+  cluster.nodes[0]->own_costs.set_links_per_node(3);
+  cluster.nodes[1]->own_costs.set_latency_ns(4096);
+  cluster.nodes[1]->own_costs.set_links_per_node(2);
+  for (int i = 0; i < 3; ++i) cluster.Attach(i, 1, static_cast<std::uint32_t>(i), 3);
+  cluster.Run();
+  for (const auto& node : cluster.nodes) {
+    EXPECT_EQ(node->last_costs.latency_ns(), std::uint64_t{1} << 30);
+    EXPECT_EQ(node->last_costs.links_per_node(), 2u);
+    EXPECT_EQ(node->last_costs.bytes_per_second(), 0u);  // Nobody has measured it.
+  }
 }
 
 TEST(RendezvousTest, JobsOfOtherNamesDoNotMeet) {

@@ -87,6 +87,38 @@ class ScriptedEngine final : public ControlPort {
   void Detach(intake::SessionId, std::unique_ptr<DetachAnswer> answer) override {
     answer->Succeed({});
   }
+  void Split(intake::SessionId session, const v1::SplitRequest& request,
+             std::unique_ptr<GroupAnswer> answer) override {
+    v1::GroupReply reply;
+    reply.set_group(session + request.parent());
+    reply.set_name(request.name());
+    answer->Succeed(reply);
+  }
+  void Release(intake::SessionId, std::uint64_t group,
+               std::unique_ptr<ReleaseAnswer> answer) override {
+    if (group == 7) return answer->Succeed({});
+    answer->Fail({FailureCode::kInvalidArgument, kNoRank, "not one of its groups"});
+  }
+  void Shrink(intake::SessionId, std::uint64_t call, const v1::ShrinkRequest&,
+              std::unique_ptr<GroupAnswer> answer) override {
+    const std::lock_guard lock(mutex_);
+    calls_.push_back(call);
+    kept_shrink_ = std::move(answer);
+    changed_.notify_all();
+  }
+  void CancelShrink(intake::SessionId session, std::uint64_t call) override {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = session;
+    cancelled_call_ = call;
+    if (auto kept = std::move(kept_shrink_); kept != nullptr) {
+      kept->Fail({FailureCode::kCancelled, kNoRank, "cancelled by the caller"});
+    }
+    changed_.notify_all();
+  }
+  void Cancel(intake::SessionId, const v1::CancelRequest&,
+              std::unique_ptr<CancelAnswer> answer) override {
+    answer->Succeed({});
+  }
   void Status(std::unique_ptr<StatusAnswer> answer) override {
     v1::StatusReply reply;
     reply.set_node("here");
@@ -95,7 +127,7 @@ class ScriptedEngine final : public ControlPort {
 
   void WaitUntilKept() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return kept_ != nullptr; });
+    changed_.wait(lock, [this] { return kept_ != nullptr || kept_shrink_ != nullptr; });
   }
   intake::SessionId WaitForCancel() {
     std::unique_lock lock(mutex_);
@@ -122,6 +154,7 @@ class ScriptedEngine final : public ControlPort {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::unique_ptr<AttachAnswer> kept_;
+  std::unique_ptr<GroupAnswer> kept_shrink_;
   intake::SessionId attached_ = 0;
   std::vector<std::uint64_t> calls_;
   intake::SessionId cancelled_ = 0;
@@ -247,6 +280,47 @@ TEST_F(ControlServerTest, WithdrawsTheRankWhenItsCallerGivesUp) {
   ASSERT_EQ(calls.size(), 2u);
   EXPECT_NE(calls[0], calls[1]);
   EXPECT_EQ(engine_.cancelled_call(), calls[1]);
+}
+
+TEST_F(ControlServerTest, CarriesTheCallsOnGroupsAndServesNobodyElse) {
+  const auto stub = v1::Control::NewStub(channel_);
+  v1::SplitRequest split;
+  split.set_parent(1000);
+  split.set_name("rows");
+  v1::GroupReply group;
+  grpc::ClientContext first;
+  Identify(first, kClientToken);
+  EXPECT_TRUE(stub->Split(&first, split, &group).ok());
+  EXPECT_EQ(group.group(), 1007u);
+  EXPECT_EQ(group.name(), "rows");
+  v1::ReleaseRequest release;
+  release.set_group(8);
+  v1::ReleaseReply released;
+  grpc::ClientContext second;
+  Identify(second, kClientToken);
+  EXPECT_EQ(stub->Release(&second, release, &released).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  v1::CancelReply cancelled;
+  grpc::ClientContext third;
+  Identify(third, "no session's token");
+  EXPECT_EQ(stub->Cancel(&third, {}, &cancelled).error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
+}
+
+TEST_F(ControlServerTest, WithdrawsAShrinkWhenItsCallerGivesUp) {
+  grpc::ClientContext context;
+  Identify(context, kClientToken);
+  grpc::Status status;
+  v1::GroupReply group;
+  std::thread caller([&] {
+    status = v1::Control::NewStub(channel_)->Shrink(&context, {}, &group);
+  });
+  engine_.WaitUntilKept();
+  context.TryCancel();
+  EXPECT_EQ(engine_.WaitForCancel(), 7u);
+  caller.join();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_EQ(engine_.cancelled_call(), engine_.calls()[0]);
 }
 
 TEST_F(ControlServerTest, RefusesARequestBeyondItsSize) {

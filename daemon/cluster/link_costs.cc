@@ -1,0 +1,65 @@
+#include "daemon/cluster/link_costs.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <set>
+#include <string>
+
+namespace mlxcomm::cluster {
+namespace {
+
+constexpr std::uint64_t kLatencyNsMin = std::uint64_t{1} << 10;
+constexpr std::uint64_t kLatencyNsMax = std::uint64_t{1} << 30;
+constexpr std::uint64_t kBytesPerSecondMin = 1'000'000;
+constexpr std::uint64_t kBytesPerSecondMax = 1'000'000'000'000;
+constexpr std::uint32_t kLinksPerNodeMax = 64;
+
+template <typename Number>
+Number Within(Number value, Number least, Number most) {
+  return value == 0 ? 0 : std::clamp(value, least, most);
+}
+
+// 0: that one was not measured.
+template <typename Number>
+Number Worse(Number a, Number b, bool larger_is_worse) {
+  if (a == 0 || b == 0) return std::max(a, b);
+  return larger_is_worse ? std::max(a, b) : std::min(a, b);
+}
+
+}  // namespace
+
+v1::LinkCosts MeasureCosts(std::span<const fabric::LinkSnapshot> links) {
+  std::uint64_t round_trip_ns = 0;
+  std::set<std::string> interfaces;
+  for (const fabric::LinkSnapshot& link : links) {
+    for (const fabric::RailSnapshot& rail : link.rails) {
+      if (!rail.up) continue;
+      round_trip_ns = std::max(round_trip_ns, rail.round_trip_ns);
+      interfaces.insert(rail.local_address.substr(0, rail.local_address.rfind(':')));
+    }
+  }
+  v1::LinkCosts costs;
+  if (round_trip_ns > 0) {
+    costs.set_latency_ns(std::bit_ceil(std::min(round_trip_ns / 2, kLatencyNsMax)));
+  }
+  costs.set_links_per_node(static_cast<std::uint32_t>(interfaces.size()));
+  return BoundedCosts(costs);
+}
+
+v1::LinkCosts BoundedCosts(const v1::LinkCosts& told) {
+  v1::LinkCosts costs;
+  costs.set_latency_ns(Within(told.latency_ns(), kLatencyNsMin, kLatencyNsMax));
+  costs.set_bytes_per_second(
+      Within(told.bytes_per_second(), kBytesPerSecondMin, kBytesPerSecondMax));
+  costs.set_links_per_node(Within(told.links_per_node(), 1u, kLinksPerNodeMax));
+  return costs;
+}
+
+void TakeWorse(const v1::LinkCosts& other, v1::LinkCosts& worst) {
+  worst.set_latency_ns(Worse(other.latency_ns(), worst.latency_ns(), true));
+  worst.set_bytes_per_second(Worse(other.bytes_per_second(), worst.bytes_per_second(), false));
+  worst.set_links_per_node(Worse(other.links_per_node(), worst.links_per_node(), false));
+}
+
+}  // namespace mlxcomm::cluster

@@ -1,0 +1,28 @@
+// What the links of a job's nodes cost: measured by each daemon, told with each rank
+// that it announces, and the worst of them given to all with the world group, so that
+// all nodes choose the same plans.
+//
+// Figures are coarse, so that two runs of a job on the same cables choose alike: a
+// latency is rounded up to a power of two.
+//
+// Owner: functions. Thread: any. Memory: none.
+#pragma once
+
+#include <span>
+
+#include "daemon/fabric/fabric.h"
+#include "mlxcomm/v1/peer.pb.h"
+
+namespace mlxcomm::cluster {
+
+// From heartbeats: half the round trip of the slowest rail that is up, and how many
+// interfaces lead to other nodes. A figure that nobody has measured is 0.
+v1::LinkCosts MeasureCosts(std::span<const fabric::LinkSnapshot> links);
+
+// Within what a sound daemon can have measured; 0 stays 0.
+v1::LinkCosts BoundedCosts(const v1::LinkCosts& told);
+
+// `worst` becomes the worse of both, figure by figure.
+void TakeWorse(const v1::LinkCosts& other, v1::LinkCosts& worst);
+
+}  // namespace mlxcomm::cluster

@@ -1,0 +1,135 @@
+// Who on this node holds which rank of which group, and how groups come and go.
+//
+// A group is made by the first rank here that asks for it; the other local ranks
+// have a place in it from then on, whether they have asked yet or not. So a process
+// that ends between the first rank's call and its own fails the group like any other.
+//
+//   (invited) ──Split──▶ joined ──Release, LeaveAll──▶ left
+//       │                   └─────OnSessionEnded─────▶ gone: the group fails
+//       ├──the parent is released, Split is refused──▶ left
+//       └──OnSessionEnded──▶ gone
+//
+// A group whose local places are all left or gone is removed as soon as nothing
+// touches its buffers any more.
+//
+// Owner: Engine. Thread: engine; time is an argument. Memory: an entry a group and
+// one a place, at most kGroupsMax and kPlacesMax for a session.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/collective/collectives.h"
+#include "proto/types/failure.h"
+
+namespace mlxcomm::collective {
+
+enum class GroupKind : std::uint8_t { kWorld, kSplit, kShrunk };
+
+// Where a group comes from.
+struct GroupOrigin {
+  GroupKind kind = GroupKind::kWorld;
+  std::string job;
+  std::uint64_t parent = 0;                 // Split or shrunk from.
+  std::vector<std::uint32_t> parent_ranks;  // By rank: its rank in the parent.
+  // The world group, or what it has shrunk to.
+  bool is_main = true;
+  std::uint32_t shrinks = 0;                // Between the world group and this one.
+  std::uint32_t size_at_start = 0;          // Of the job.
+};
+
+struct SplitCall {
+  std::uint64_t group = 0;   // The new one's id, the same on all nodes.
+  std::uint64_t parent = 0;
+  std::uint64_t number = 0;
+  std::vector<std::uint32_t> ranks;
+  std::string name;
+};
+
+class Membership {
+ public:
+  static constexpr std::size_t kGroupsMax = 4096;
+  static constexpr std::size_t kPlacesMax = 1024;
+  static constexpr std::size_t kNameBytesMax = 100;      // Of one part.
+  static constexpr std::size_t kFullNameBytesMax = 300;  // "train/rows/left"
+
+  explicit Membership(Collectives& collectives) : collectives_(collectives) {}
+
+  // A world group. `sessions` by rank; 0: elsewhere, or a local process that has gone.
+  // False: as Collectives::AddGroup.
+  [[nodiscard]] bool AddWorld(std::uint64_t group, const std::string& job,
+                              std::vector<Member> members, const std::vector<SessionId>& sessions,
+                              const LinkCosts& costs, std::uint64_t now_ns);
+  // What is left of `parent`: those of its ranks. Sessions by new rank.
+  [[nodiscard]] bool AddShrunk(std::uint64_t group, std::uint64_t parent,
+                               const std::vector<std::uint32_t>& ranks,
+                               const std::vector<SessionId>& sessions, std::uint64_t now_ns);
+  // The session's rank joins the group, which is made if it is the first to ask here.
+  [[nodiscard]] Failure Split(SessionId session, const SplitCall& call, std::uint64_t now_ns);
+
+  // Leaves one group in order; returns all that it left: with it, those split from it
+  // that the session had not asked for yet. Empty: not one of its groups.
+  std::vector<std::uint64_t> Release(SessionId session, std::uint64_t group,
+                                     std::uint64_t now_ns);
+  std::vector<std::uint64_t> LeaveAll(SessionId session, std::uint64_t now_ns);
+  std::vector<std::uint64_t> OnSessionEnded(SessionId session, const std::string& why,
+                                            std::uint64_t now_ns);
+  // It gives up a place that it will never use.
+  void GiveUp(SessionId session, std::uint64_t group, const std::string& why,
+              std::uint64_t now_ns);
+  // A peer has reported a failure of the group. A rank that it names as lost is lost in
+  // all groups split from it, also where its own daemon never heard of them.
+  void SpreadLoss(std::uint64_t group, std::uint64_t now_ns);
+
+  // Forgets groups that everybody here has left; returns their ids.
+  std::vector<std::uint64_t> RemoveLeft();
+  bool AnyLeft() const { return !left_.empty(); }
+
+  // The session's rank in a group that it has joined; nullptr: none.
+  const std::uint32_t* RankOf(SessionId session, std::uint64_t group) const;
+  bool HasPlaces(SessionId session) const { return sessions_.contains(session); }
+  // 0: elsewhere, gone or left.
+  SessionId HolderOf(std::uint64_t group, std::uint32_t rank) const;
+  const GroupOrigin* OriginOf(std::uint64_t group) const;
+  std::size_t group_count() const { return groups_.size(); }
+
+ private:
+  struct Place {
+    std::uint32_t rank = 0;
+    bool joined = false;
+  };
+  using Places = std::map<std::uint64_t, Place>;  // By group.
+  struct Entry {
+    GroupOrigin origin;
+    std::vector<SessionId> holders;  // By local rank; 0: gone or left.
+    std::size_t places = 0;          // That are held.
+  };
+  struct Departure {
+    bool in_order = true;
+    std::string why;
+  };
+
+  [[nodiscard]] bool Add(std::uint64_t group, const std::string& name, GroupOrigin origin,
+                         std::vector<Member> members, const LinkCosts& costs);
+  void Seat(std::uint64_t group, std::uint32_t rank, SessionId session, bool joined,
+            const std::string& why_not, std::uint64_t now_ns);
+  Failure CheckSplit(SessionId session, const SplitCall& call) const;
+  Failure CheckRanks(const SplitCall& call, std::uint32_t own_rank, std::uint32_t size) const;
+  Failure JoinExisting(SessionId session, const SplitCall& call);
+  Failure Make(SessionId session, const SplitCall& call, std::uint64_t now_ns);
+  void Leave(SessionId session, std::uint64_t group, const Departure& departure,
+             std::uint64_t now_ns);
+  std::vector<std::uint64_t> LeaveEverything(SessionId session, const Departure& departure,
+                                             std::uint64_t now_ns);
+
+  Collectives& collectives_;
+  absl::flat_hash_map<SessionId, Places> sessions_;
+  std::map<std::uint64_t, Entry> groups_;
+  std::vector<std::uint64_t> left_;  // No place is held any more.
+};
+
+
+}  // namespace mlxcomm::collective
