@@ -60,7 +60,12 @@ TEST(FrameTest, RefusesUnknownTypesMagicAndReservedFields) {
   header.magic ^= 1;
   EXPECT_FALSE(IsWellFormed(header));
   header = Frame(FrameType::kAck, 0, 0);
-  header.reserved = 1;
+  header.flags = kSolicited;
+  EXPECT_FALSE(IsWellFormed(header));
+  header = Frame(FrameType::kEager, 1, 8);
+  header.flags = kSolicited;
+  EXPECT_TRUE(IsWellFormed(header));
+  header.flags = kSolicited << 1;
   EXPECT_FALSE(IsWellFormed(header));
   header = Frame(FrameType::kAck, 0, 0);
   header.reserved2 = 1;
