@@ -402,12 +402,19 @@ Connection::Outcome Connection::Cancel(std::uint64_t group, std::uint64_t ticket
   Outcome outcome;
   std::unique_lock lock(wait_mutex_);
   if (Find(group, ticket) == nullptr) return NotInFlight(ticket);
-  if (TakeOutcome(ticket, outcome)) return outcome;
+  // DEADLINE_EXCEEDED says that the ticket is still to be waited for.
+  const auto ended = [&] {
+    if (outcome.failure.code == FailureCode::kDeadlineExceeded) {
+      pending_[ticket] = Pending{.group = group, .outcome = outcome};
+    }
+    return outcome;
+  };
+  if (TakeOutcome(ticket, outcome)) return ended();
   lock.unlock();
   attach_->cancel(attachment_, group, ticket, std::min(timeout_ns, kCancelPatienceNs));
   lock.lock();
   switch (Await(lock, group, ticket, until_ns, false, outcome)) {
-    case Awaited::kEnded: return outcome;
+    case Awaited::kEnded: return ended();
     case Awaited::kInterrupted:
     case Awaited::kTimeout: break;
     case Awaited::kUnknown:
