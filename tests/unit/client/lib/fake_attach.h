@@ -26,17 +26,17 @@ struct FakeAttach {
   struct Answer {
     int code = MLXCOMM_OK;
     int rank = -1;
-    std::string message;
+    std::string message = {};
     std::uint64_t group = 0;
     std::uint32_t own_rank = 0;
-    std::string name;
+    std::string name = {};
     std::uint32_t members = 0;
   };
   struct SplitCall {
     std::uint64_t parent = 0;
     std::uint64_t number = 0;
     std::vector<std::uint32_t> ranks;
-    std::string name;
+    std::string name = {};
     std::uint64_t timeout_ns = 0;
   };
   struct CancelCall {
