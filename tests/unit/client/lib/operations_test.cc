@@ -10,6 +10,7 @@
 #include <functional>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/lib/mlxcomm.h"
@@ -40,13 +41,14 @@ struct Operation {
   bool in_place = false;
 };
 
+constexpr auto f32 = MLXCOMM_FLOAT32;
+using Group = mlxcomm_group*;
+using Ticket = std::uint64_t*;
+using Error = mlxcomm_error*;
+
 // The C functions with everything but group and buffers filled in.
-const std::vector<Operation>& Operations() {
-  constexpr auto f32 = MLXCOMM_FLOAT32;
-  using Group = mlxcomm_group*;
-  using Ticket = std::uint64_t*;
-  using Error = mlxcomm_error*;
-  static const std::vector<Operation> all = {
+std::vector<Operation> ToAllOrOne() {
+  return {
       {OperationKind::kAllReduce,
        [](Group g, Buffers b, Ticket t, Error e) {
          return mlxcomm_all_reduce(g, b.input, b.output, 6, f32, MLXCOMM_MAX, 0, t, e);
@@ -67,6 +69,11 @@ const std::vector<Operation>& Operations() {
          return mlxcomm_broadcast(g, b.input, b.output, 6, f32, 1, 0, t, e);
        },
        6, 6, true, true},
+  };
+}
+
+std::vector<Operation> FromEachToEach() {
+  return {
       {OperationKind::kAllGather,
        [](Group g, Buffers b, Ticket t, Error e) {
          return mlxcomm_all_gather(g, b.input, b.output, 6, f32, 0, t, e);
@@ -111,6 +118,11 @@ const std::vector<Operation>& Operations() {
       {OperationKind::kBarrier,
        [](Group g, Buffers, Ticket t, Error e) { return mlxcomm_barrier(g, 0, t, e); }, 0, 0},
   };
+}
+
+std::vector<Operation> Operations() {
+  std::vector<Operation> all = ToAllOrOne();
+  for (Operation& operation : FromEachToEach()) all.push_back(std::move(operation));
   return all;
 }
 
@@ -120,6 +132,21 @@ class OperationsTest : public SessionTest {
     arena_start();
     input = Allocate(18 * sizeof(float));
     output = Allocate(18 * sizeof(float));
+  }
+  struct Wrong {
+    std::function<mlxcomm_code()> call;
+    const char* says;
+  };
+  // Nothing has changed by it, neither here nor in the daemon.
+  void ExpectRefused(const std::vector<Wrong>& calls) {
+    for (const Wrong& wrong : calls) {
+      EXPECT_EQ(wrong.call(), MLXCOMM_INVALID_ARGUMENT) << wrong.says;
+      EXPECT_THAT(error.message, HasSubstr(wrong.says));
+    }
+    EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_OK);
+    const std::uint64_t next = Barrier();
+    EXPECT_EQ(daemon.Take().ticket, next) << "something was submitted before";
+    daemon.Complete(next);
   }
   float* input = nullptr;
   float* output = nullptr;
@@ -232,21 +259,14 @@ TEST_F(OperationsTest, ForcesAPlanOnLaterCalls) {
 
 // Why: a wrong argument must change nothing, neither here nor on the other ranks.
 TEST_F(OperationsTest, RefusesArgumentsAndSaysWhichAndWhatWasExpected) {
-  constexpr auto f32 = MLXCOMM_FLOAT32;
   const auto bad_type = static_cast<mlxcomm_data_type>(15);
   const auto bad_op = static_cast<mlxcomm_operator>(0);
-  float outside[18] = {};
-  auto* const crooked = reinterpret_cast<float*>(reinterpret_cast<std::byte*>(input) + 2);
   std::uint64_t* const t = &ticket;
   mlxcomm_error* const e = &error;
   mlxcomm_group* const g = group;
   float* const in = input;
   float* const out = output;
-  struct Case {
-    std::function<mlxcomm_code()> call;
-    const char* says;
-  };
-  const std::vector<Case> cases = {
+  ExpectRefused({
       {[&] { return mlxcomm_barrier(nullptr, 0, t, e); }, "group: expected a pointer"},
       {[&] { return mlxcomm_barrier(g, 0, nullptr, e); }, "ticket: expected a pointer"},
       {[&] { return mlxcomm_all_gather(g, in, out, 1, bad_type, 0, t, e); }, "type 15"},
@@ -257,30 +277,45 @@ TEST_F(OperationsTest, RefusesArgumentsAndSaysWhichAndWhatWasExpected) {
        "op mean: has no meaning for int8"},
       {[&] { return mlxcomm_reduce_scatter(g, in, out, 1, MLXCOMM_COMPLEX64, MLXCOMM_MAX, 0, t, e); },
        "op max: has no meaning for complex64"},
-      {[&] { return mlxcomm_broadcast(g, in, out, 1, f32, 3, 0, t, e); }, "root 3: expected a rank below 3"},
-      {[&] { return mlxcomm_send(g, in, 1, f32, 1, 0, 0, t, e); }, "destination 1: expected another rank"},
-      {[&] { return mlxcomm_recv(g, out, 1, f32, 3, 0, 0, t, e); }, "source 3: expected another rank"},
-      {[&] { return mlxcomm_all_gather_v(g, in, out, nullptr, f32, 0, t, e); }, "counts: expected a table of 3"},
+      {[&] { return mlxcomm_broadcast(g, in, out, 1, f32, 3, 0, t, e); },
+       "root 3: expected a rank below 3"},
+      {[&] { return mlxcomm_send(g, in, 1, f32, 1, 0, 0, t, e); },
+       "destination 1: expected another rank"},
+      {[&] { return mlxcomm_recv(g, out, 1, f32, 3, 0, 0, t, e); },
+       "source 3: expected another rank"},
+      {[&] { return mlxcomm_all_gather_v(g, in, out, nullptr, f32, 0, t, e); },
+       "counts: expected a table of 3"},
       {[&] { return mlxcomm_all_to_all_v(g, in, out, kSent.data(), nullptr, f32, 0, t, e); },
        "send_counts and receive_counts"},
       {[&] { return mlxcomm_all_to_all_v(g, in, out, kSent.data(), kCounts.data(), f32, 0, t, e); },
        "send_counts[1] is 4, receive_counts of the same is 0"},
-      {[&] { return mlxcomm_all_gather(g, nullptr, out, 1, f32, 0, t, e); }, "input: expected 1 elements, got NULL"},
-      {[&] { return mlxcomm_all_to_all(g, in, outside, 1, f32, 0, t, e); }, "output: expected memory of this"},
-      {[&] { return mlxcomm_send(g, crooked, 1, f32, 2, 0, 0, t, e); }, "input: expected alignment"},
-      {[&] { return mlxcomm_scatter(g, in, out, std::uint64_t{1} << 40, f32, 1, 0, t, e); }, "more than the arena"},
-      {[&] { return mlxcomm_all_to_all(g, in, out, UINT64_MAX / 2, f32, 0, t, e); }, "count: expected up to"},
-      {[&] { return mlxcomm_gather(g, in, in, 2, f32, 1, 0, t, e); }, "overlaps the input, which gather does not"},
-      {[&] { return mlxcomm_all_reduce(g, in, in + 1, 4, f32, MLXCOMM_SUM, 0, t, e); }, "expected the same place"},
-  };
-  for (const Case& wrong : cases) {
-    EXPECT_EQ(wrong.call(), MLXCOMM_INVALID_ARGUMENT) << wrong.says;
-    EXPECT_THAT(error.message, HasSubstr(wrong.says));
-  }
-  EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_OK);
-  const std::uint64_t next = Barrier();
-  EXPECT_EQ(daemon.Take().ticket, next) << "something was submitted before";
-  daemon.Complete(next);
+  });
+}
+
+TEST_F(OperationsTest, RefusesBuffersAndSaysWhichAndWhatWasExpected) {
+  float outside[18] = {};
+  auto* const crooked = reinterpret_cast<float*>(reinterpret_cast<std::byte*>(input) + 2);
+  std::uint64_t* const t = &ticket;
+  mlxcomm_error* const e = &error;
+  mlxcomm_group* const g = group;
+  float* const in = input;
+  float* const out = output;
+  ExpectRefused({
+      {[&] { return mlxcomm_all_gather(g, nullptr, out, 1, f32, 0, t, e); },
+       "input: expected 1 elements, got NULL"},
+      {[&] { return mlxcomm_all_to_all(g, in, outside, 1, f32, 0, t, e); },
+       "output: expected memory of this"},
+      {[&] { return mlxcomm_send(g, crooked, 1, f32, 2, 0, 0, t, e); },
+       "input: expected alignment"},
+      {[&] { return mlxcomm_scatter(g, in, out, std::uint64_t{1} << 40, f32, 1, 0, t, e); },
+       "more than the arena"},
+      {[&] { return mlxcomm_all_to_all(g, in, out, UINT64_MAX / 2, f32, 0, t, e); },
+       "count: expected up to"},
+      {[&] { return mlxcomm_gather(g, in, in, 2, f32, 1, 0, t, e); },
+       "overlaps the input, which gather does not"},
+      {[&] { return mlxcomm_all_reduce(g, in, in + 1, 4, f32, MLXCOMM_SUM, 0, t, e); },
+       "expected the same place"},
+  });
 }
 
 TEST_F(OperationsTest, AllowsInPlaceWhereTheHeaderSaysSoAndNowhereElse) {
@@ -319,7 +354,6 @@ TEST_F(AloneTest, CopiesTheInputWhateverTheKind) {
   const std::uint64_t counts[] = {6};
   std::uint64_t ticket = 0;
   mlxcomm_error* const e = &error;
-  constexpr auto f32 = MLXCOMM_FLOAT32;
   const std::vector<std::function<mlxcomm_code()>> calls = {
       [&] { return mlxcomm_all_reduce(group, input, output, 6, f32, MLXCOMM_MEAN, 0, &ticket, e); },
       [&] { return mlxcomm_reduce(group, input, output, 6, f32, MLXCOMM_PROD, 0, 0, &ticket, e); },
