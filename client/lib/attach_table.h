@@ -2,8 +2,12 @@
  * libmlxcomm_attach has it, and is loaded when a process first connects, so that
  * nobody who only links or imports mlxcomm pays for gRPC.
  *
+ * Calls that block ask `interrupt` about every 50 ms, and end ten seconds after their
+ * deadline if the daemon keeps none. They return a mlxcomm_code; what a failure says is
+ * for users, and names nothing of gRPC.
+ *
  * Owner: the module, static. Thread: any. Memory: an Attachment is made by open and
- * ended by close.
+ * ended by close; strings are the caller's, on both sides.
  */
 #ifndef MLXCOMM_ATTACH_TABLE_H_
 #define MLXCOMM_ATTACH_TABLE_H_
@@ -20,24 +24,49 @@ struct mlxcomm_interrupt {
   void* context;
 };
 
-struct mlxcomm_attached {
+/* A group as the daemon has it. */
+struct mlxcomm_group_told {
   uint64_t group;
-  uint64_t timeout_default_ns;
+  uint32_t rank;               /* attach: not told */
+  uint64_t timeout_default_ns; /* attach alone */
+  const char* name;            /* attach: not told */
+  size_t members;
+};
+/* Called before a call that makes a group returns MLXCOMM_OK: once `group`, then
+ * `member` for each rank, in order. */
+struct mlxcomm_group_listener {
+  void* context;
+  void (*group)(void* context, const struct mlxcomm_group_told* told);
+  void (*member)(void* context, const char* node, uint64_t pid);
 };
 
 struct mlxcomm_attach_table {
   /* Takes the connection; `token` are the hello's bytes. */
   struct mlxcomm_attachment* (*open)(int connection, const uint8_t* token, size_t token_bytes);
-  /* Joins a job; blocks. Returns a mlxcomm_code. */
+  /* Joins a job; blocks. timeout_ns 0: the daemon's default. */
   int (*attach)(struct mlxcomm_attachment*, const char* job, uint32_t rank, uint32_t size,
                 uint64_t timeout_ns, const char* program, struct mlxcomm_interrupt interrupt,
-                struct mlxcomm_attached* attached, struct mlxcomm_error* error);
-  /* Leaves in order; waits a second at most. */
+                struct mlxcomm_group_listener listener, struct mlxcomm_error* error);
+  /* Makes the group of these ranks of `parent`; answered at once. */
+  int (*split)(struct mlxcomm_attachment*, uint64_t parent, uint64_t number,
+               const uint32_t* ranks, size_t rank_count, const char* name, uint64_t timeout_ns,
+               struct mlxcomm_interrupt interrupt, struct mlxcomm_group_listener listener,
+               struct mlxcomm_error* error);
+  /* Makes the group of those who are left; blocks. timeout_ns as for attach. */
+  int (*shrink)(struct mlxcomm_attachment*, uint64_t group, uint64_t timeout_ns,
+                struct mlxcomm_interrupt interrupt, struct mlxcomm_group_listener listener,
+                struct mlxcomm_error* error);
+  /* Asks for the end of an operation; waits for the daemon's answer for patience_ns at
+   * most. The operation's end comes as its completion. */
+  void (*cancel)(struct mlxcomm_attachment*, uint64_t group, uint64_t ticket,
+                 uint64_t patience_ns);
+  /* Leave one group, or all, in order; wait a second at most. */
+  void (*release)(struct mlxcomm_attachment*, uint64_t group);
   void (*detach)(struct mlxcomm_attachment*);
   void (*close)(struct mlxcomm_attachment*);
 };
 
-/* The module's one symbol. */
-#define MLXCOMM_ATTACH_TABLE_SYMBOL "mlxcomm_attach_table_v1"
+/* The module's one symbol; its number changes with the table. */
+#define MLXCOMM_ATTACH_TABLE_SYMBOL "mlxcomm_attach_table_v2"
 
 #endif /* MLXCOMM_ATTACH_TABLE_H_ */

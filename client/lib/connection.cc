@@ -1,70 +1,27 @@
 #include "client/lib/connection.h"
 
-#include <dlfcn.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <future>
 #include <thread>
-#include <vector>
 
-#include "client/lib/private_daemon.h"
 #include "proto/queue/doorbell.h"
 
 namespace mlxcomm::client {
 namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
-constexpr std::uint64_t kConnectTimeoutNs = 10'000 * kMs;
 // How often a sleeper looks up to ask whether it was interrupted.
 constexpr std::uint64_t kLookUpNs = 50 * kMs;
 // Beyond an operation's own deadline, which the daemon keeps.
 constexpr std::uint64_t kAnswerMarginNs = 10'000 * kMs;
-// Longer ones mean for ever, and would overflow.
-constexpr std::uint64_t kConnectTimeoutMostNs = 86'400'000 * kMs;
-
-#if defined(__APPLE__)
-constexpr char kModuleName[] = "libmlxcomm_attach.dylib";
-#else
-constexpr char kModuleName[] = "libmlxcomm_attach.so";
-#endif
-
-struct LoadedModule {
-  const mlxcomm_attach_table* table = nullptr;
-  std::string error;
-};
-
-// The process that loaded gRPC, whose threads a forked child does not have: calls of
-// the child would wait for them for ever.
-std::atomic<int> g_loaded_by{0};
-
-bool LoadedBeforeFork() {
-  int nobody = 0;
-  return !g_loaded_by.compare_exchange_strong(nobody, ::getpid()) && nobody != ::getpid();
-}
-
-// Stays loaded: gRPC's threads do not survive an unload.
-LoadedModule LoadModule() {
-  static const LoadedModule loaded = [] {
-    LoadedModule module;
-    const std::string folder = LibraryFolder();
-    const std::string path = folder.empty() ? kModuleName : folder + "/" + kModuleName;
-    void* const handle = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
-    if (handle != nullptr) {
-      module.table = static_cast<const mlxcomm_attach_table*>(
-          ::dlsym(handle, MLXCOMM_ATTACH_TABLE_SYMBOL));
-    }
-    if (module.table == nullptr) module.error = ::dlerror();
-    return module;
-  }();
-  return loaded;
-}
+// How long who gives up an operation waits for the daemon to have heard of it.
+constexpr std::uint64_t kCancelPatienceNs = 100 * kMs;
+constexpr std::uint64_t kCancelTimeoutNs = 10'000 * kMs;
 
 std::string ProgramName() {
 #if defined(__APPLE__)
@@ -84,119 +41,6 @@ std::uint64_t NowNs() {
                                         .count());
 }
 
-Connection::Connection(mlxcomm_interrupt interrupt)
-    : creator_pid_(::getpid()),
-      interrupt_(interrupt),
-      spin_ns_(std::thread::hardware_concurrency() <= 4 ? 10'000 : 50'000) {}
-
-Failure Connection::Open(const mlxcomm_connect_options& options,
-                         std::unique_ptr<Connection>& out) {
-  if (LoadedBeforeFork()) {
-    return {FailureCode::kInvalidArgument, kNoRank,
-            "this process was forked from one that had connected, and gRPC does not survive "
-            "that: start it by exec instead (Python: multiprocessing's \"spawn\")"};
-  }
-  // gRPC is loaded while the daemon answers the hello.
-  std::future<LoadedModule> module = std::async(std::launch::async, LoadModule);
-  std::unique_ptr<Connection> connection(
-      new Connection({options.interrupted, options.interrupted_context}));
-  queue::Dialed dialed;
-  Failure failure = connection->Reach(options, dialed);
-  const LoadedModule loaded = module.get();
-  if (failure.ok()) failure = connection->Map(dialed);
-  if (failure.ok() && loaded.table == nullptr) {
-    failure = {FailureCode::kInternal, kNoRank,
-               "cannot load gRPC for the client library: " + loaded.error +
-                   ". Install mlxcomm again"};
-  }
-  if (!failure.ok()) {
-    if (dialed.connection >= 0) ::close(dialed.connection);
-    return failure;
-  }
-  connection->attach_ = loaded.table;
-  connection->attachment_ = loaded.table->open(dialed.connection, dialed.hello.token.data(),
-                                               dialed.hello.token.size());
-  out = std::move(connection);
-  return {};
-}
-
-// A service's socket may be named by several; a private daemon is only for those who
-// named none.
-Failure Connection::Reach(const mlxcomm_connect_options& options, queue::Dialed& dialed) {
-  const std::uint64_t timeout_ns = std::min(
-      options.timeout_ns == 0 ? kConnectTimeoutNs : options.timeout_ns, kConnectTimeoutMostNs);
-  const std::uint64_t deadline_ns = NowNs() + timeout_ns;
-  const auto left_ns = [&] { return deadline_ns - std::min(deadline_ns, NowNs()); };
-  const auto interrupted = [this] { return Interrupted(); };
-  const auto dial = [&](const std::string& path) {
-    return queue::Dial(path, queue::ProcessRole::kClient, options.arena_bytes, left_ns(), dialed,
-                       interrupted);
-  };
-  const std::string named = options.socket_path == nullptr ? "" : options.socket_path;
-  const std::vector<std::string> candidates = queue::SocketCandidates(named);
-  Failure failure;
-  for (const std::string& candidate : candidates) {
-    failure = dial(candidate);
-    if (failure.code != FailureCode::kUnavailable) return failure;
-  }
-  const bool one_was_named = candidates.size() == 1;
-  if (one_was_named || options.start_private_daemon == 0) {
-    failure.message += ". Start it (mlxcommd --config FILE)";
-    if (one_was_named) {
-      failure.message += named.empty() ? ", or unset MLXCOMM_SOCKET to get a private one"
-                                       : ", or name no socket to get a private one";
-    }
-    return failure;
-  }
-  // One that is ending with its last client may still take a connection: try again.
-  const std::string path = queue::PrivateSocketPath();
-  for (;;) {
-    failure = StartPrivateDaemon(path, left_ns(), interrupted);
-    if (!failure.ok()) return failure;
-    failure = dial(path);
-    if (failure.code != FailureCode::kUnavailable || left_ns() == 0) return failure;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-}
-
-Failure Connection::Map(queue::Dialed& dialed) {
-  arena_bytes_ = dialed.hello.arena_bytes;
-  void* const arena = ::mmap(nullptr, arena_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED,
-                             dialed.descriptors[0], 0);
-  int error = arena == MAP_FAILED ? errno : 0;
-  void* const queue = ::mmap(nullptr, queue::kQueueSegmentBytes, PROT_READ | PROT_WRITE,
-                             MAP_SHARED, dialed.descriptors[1], 0);
-  if (error == 0 && queue == MAP_FAILED) error = errno;
-  doorbell_ = dialed.descriptors[2];
-  ::close(dialed.descriptors[0]);
-  ::close(dialed.descriptors[1]);
-  if (arena != MAP_FAILED) arena_ = static_cast<std::byte*>(arena);
-  if (queue != MAP_FAILED) queue_ = static_cast<std::byte*>(queue);
-  if (arena_ == nullptr || queue_ == nullptr) {
-    return {FailureCode::kResourceExhausted, kNoRank,
-            "cannot map an arena of " + std::to_string(arena_bytes_) + " bytes: " +
-                std::strerror(error) +
-                ". Ask for a smaller one (arena_bytes), or raise the limit of address space "
-                "(ulimit -v)"};
-  }
-  auto* const header = reinterpret_cast<queue::QueueHeader*>(queue_);
-  if (header->magic != queue::kQueueMagic || header->version != queue::kQueueVersion) {
-    return {FailureCode::kUnavailable, kNoRank,
-            "the daemon's queue has another layout: install the same release of both"};
-  }
-  submissions_.emplace(
-      &header->submissions,
-      reinterpret_cast<queue::SubmissionEntry*>(queue_ + queue::kSubmissionsOffset),
-      queue::kSubmissionSlots);
-  completions_.emplace(
-      &header->completions,
-      reinterpret_cast<const queue::CompletionEntry*>(queue_ + queue::kCompletionsOffset),
-      queue::kCompletionSlots);
-  allocator_ = std::make_unique<ArenaAllocator>(
-      arena_, arena_bytes_, static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)));
-  return {};
-}
-
 Connection::~Connection() {
   // In a forked child gRPC is the parent's; the rest is ours as well.
   if (usable() && attachment_ != nullptr) attach_->close(attachment_);
@@ -213,41 +57,107 @@ bool Connection::Contains(const void* data, std::uint64_t bytes) const {
   return bytes <= arena_bytes_ - static_cast<std::uint64_t>(first - arena_);
 }
 
-Failure Connection::Join(const char* job, std::uint32_t rank, std::uint32_t size,
-                         std::uint64_t timeout_ns, mlxcomm_attached& attached) {
-  mlxcomm_error error{};
-  const int code = attach_->attach(attachment_, job, rank, size, timeout_ns,
-                                   ProgramName().c_str(), interrupt_, &attached, &error);
+namespace {
+
+mlxcomm_group_listener ListenFor(GroupFacts& facts) {
+  mlxcomm_group_listener listener{};
+  listener.context = &facts;
+  listener.group = [](void* context, const mlxcomm_group_told* told) {
+    auto& heard = *static_cast<GroupFacts*>(context);
+    heard.id = told->group;
+    heard.rank = told->rank;
+    heard.timeout_default_ns = told->timeout_default_ns;
+    heard.name = told->name;
+    heard.members.reserve(told->members);
+  };
+  listener.member = [](void* context, const char* node, std::uint64_t pid) {
+    static_cast<GroupFacts*>(context)->members.push_back({node, pid});
+  };
+  return listener;
+}
+
+Failure FailureOf(int code, const mlxcomm_error& error) {
   if (code == MLXCOMM_OK) return {};
   return {static_cast<FailureCode>(code), error.rank, error.message};
 }
 
+Failure OtherThanAsked(const char* what) {
+  return {FailureCode::kInternal, kNoRank,
+          std::string("the daemon made another group than was asked for (") + what +
+              "): install the same release of both"};
+}
+
+}  // namespace
+
+Failure Connection::Join(const char* job, std::uint32_t rank, std::uint32_t size,
+                         std::uint64_t timeout_ns, GroupFacts& facts) {
+  mlxcomm_error error{};
+  const int code = attach_->attach(attachment_, job, rank, size, timeout_ns,
+                                   ProgramName().c_str(), interrupt_, ListenFor(facts), &error);
+  if (code == MLXCOMM_OK && facts.members.size() != size) {
+    Leave();
+    return OtherThanAsked("its size");
+  }
+  return FailureOf(code, error);
+}
+
+Failure Connection::Split(const SplitCall& call, std::uint64_t timeout_ns, GroupFacts& facts) {
+  mlxcomm_error error{};
+  const int code =
+      attach_->split(attachment_, call.parent, call.number, call.ranks.data(), call.ranks.size(),
+                     call.name, timeout_ns, interrupt_, ListenFor(facts), &error);
+  if (code != MLXCOMM_OK) return FailureOf(code, error);
+  if (facts.members.size() == call.ranks.size() && facts.rank == call.own_index) return {};
+  Release(facts.id);
+  return OtherThanAsked("its ranks");
+}
+
+Failure Connection::Shrink(std::uint64_t group, std::uint64_t timeout_ns, GroupFacts& facts) {
+  mlxcomm_error error{};
+  const int code = attach_->shrink(attachment_, group, timeout_ns, interrupt_, ListenFor(facts),
+                                   &error);
+  if (code != MLXCOMM_OK) return FailureOf(code, error);
+  if (facts.rank < facts.members.size()) return {};
+  Release(facts.id);
+  return OtherThanAsked("its ranks");
+}
+
+void Connection::Release(std::uint64_t group) { attach_->release(attachment_, group); }
+
 void Connection::Leave() { attach_->detach(attachment_); }
+
+Failure Connection::Lost() const {
+  const std::lock_guard lock(wait_mutex_);
+  return lost_;
+}
 
 bool Connection::Interrupted() const {
   return interrupt_.interrupted != nullptr && interrupt_.interrupted(interrupt_.context) != 0;
 }
 
 // With no bytes there is nothing to hold: offset 0 may be anybody's.
-Failure Connection::PinRanges(const queue::SubmissionEntry& entry, Extent extent,
+Failure Connection::PinRanges(const queue::SubmissionEntry& entry, Extent extent, bool has_table,
                               Pending& pending) {
-  const auto refused = [](const char* name) {
-    return Failure{FailureCode::kInvalidArgument, kNoRank,
-                   std::string(name) + ": expected memory of one buffer that has not been freed "
-                                       "(mlxcomm_buffer_allocate)"};
-  };
   pending.input_offset = entry.input_offset;
   pending.output_offset = entry.output_offset;
+  const char* refused = nullptr;
   if (extent.input_bytes > 0) {
-    if (!allocator_->Pin(entry.input_offset, extent.input_bytes)) return refused("input");
-    pending.reads = true;
+    pending.reads = allocator_->Pin(entry.input_offset, extent.input_bytes);
+    if (!pending.reads) refused = "input";
   }
-  if (extent.output_bytes > 0) {
-    if (!allocator_->Pin(entry.output_offset, extent.output_bytes)) {
-      UnpinRanges(pending);
-      return refused("output");
-    }
-    pending.writes = true;
+  if (refused == nullptr && extent.output_bytes > 0) {
+    pending.writes = allocator_->Pin(entry.output_offset, extent.output_bytes);
+    if (!pending.writes) refused = "output";
+  }
+  if (refused != nullptr) {
+    UnpinRanges(pending);
+    return {FailureCode::kInvalidArgument, kNoRank,
+            std::string(refused) + ": expected memory of one buffer that has not been freed "
+                                   "(mlxcomm_buffer_allocate)"};
+  }
+  if (has_table) {
+    pending.table_offset = entry.count;
+    pending.has_table = allocator_->Pin(entry.count, sizeof(std::uint64_t));
   }
   return {};
 }
@@ -255,10 +165,29 @@ Failure Connection::PinRanges(const queue::SubmissionEntry& entry, Extent extent
 void Connection::UnpinRanges(const Pending& pending) {
   if (pending.reads) allocator_->Unpin(pending.input_offset);
   if (pending.writes) allocator_->Unpin(pending.output_offset);
+  if (pending.has_table) allocator_->Unpin(pending.table_offset);
 }
 
-Failure Connection::Submit(queue::SubmissionEntry& entry, Extent extent, std::uint64_t timeout_ns,
+Failure Connection::Submit(queue::SubmissionEntry& entry, Extent extent,
+                           std::span<const std::uint64_t> counts, std::uint64_t timeout_ns,
                            std::uint64_t& ticket) {
+  if (counts.empty()) return SubmitEntry(entry, extent, false, timeout_ns, ticket);
+  const auto table = allocator_->Allocate(counts.size_bytes());
+  if (!table.has_value()) {
+    return {FailureCode::kResourceExhausted, kNoRank,
+            "the arena of " + std::to_string(allocator_->total_bytes()) +
+                " bytes has no room for a table of " + std::to_string(counts.size()) +
+                " counts: free buffers, or connect with a larger arena (arena_bytes)"};
+  }
+  std::memcpy(arena_ + *table, counts.data(), counts.size_bytes());
+  entry.count = *table;
+  Failure failure = SubmitEntry(entry, extent, true, timeout_ns, ticket);
+  allocator_->Free(*table);  // At once, or when the operation has ended.
+  return failure;
+}
+
+Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Extent extent, bool has_table,
+                                std::uint64_t timeout_ns, std::uint64_t& ticket) {
   const std::lock_guard order(submit_mutex_);
   {
     const std::lock_guard lock(wait_mutex_);
@@ -271,7 +200,11 @@ Failure Connection::Submit(queue::SubmissionEntry& entry, Extent extent, std::ui
     }
     // Pinned before anybody can settle it.
     Pending pending;
-    if (Failure failure = PinRanges(entry, extent, pending); !failure.ok()) return failure;
+    if (Failure failure = PinRanges(entry, extent, has_table, pending); !failure.ok()) {
+      return failure;
+    }
+    pending.group = entry.group;
+    pending.kind = entry.kind;
     pending.deadline_ns = NowNs() + timeout_ns + kAnswerMarginNs;
     ticket = next_ticket_++;
     pending_[ticket] = std::move(pending);
@@ -285,6 +218,16 @@ Failure Connection::Submit(queue::SubmissionEntry& entry, Extent extent, std::ui
     return lost_;
   }
   if (submissions_->ConsumerSleeps()) queue::RingDoorbell(doorbell_);
+  return {};
+}
+
+Failure Connection::CopyAlone(const queue::SubmissionEntry& entry, Extent extent) {
+  Pending held;
+  if (Failure failure = PinRanges(entry, extent, false, held); !failure.ok()) return failure;
+  if (held.reads && held.writes) {
+    std::memmove(arena_ + entry.output_offset, arena_ + entry.input_offset, extent.output_bytes);
+  }
+  UnpinRanges(held);
   return {};
 }
 
@@ -350,24 +293,36 @@ void Connection::ReadOrSleep(std::unique_lock<std::mutex>& lock, std::uint64_t u
   settled_.notify_all();
 }
 
-Connection::Outcome Connection::Wait(std::uint64_t ticket) {
+// Of what is waited for no more, only the end is awaited.
+Connection::Pending* Connection::Find(std::uint64_t group, std::uint64_t ticket) {
+  const auto found = pending_.find(ticket);
+  if (found == pending_.end() || found->second.abandoned || found->second.group != group) {
+    return nullptr;
+  }
+  return &found->second;
+}
+
+bool Connection::TakeOutcome(std::uint64_t ticket, Outcome& outcome) {
+  const auto found = pending_.find(ticket);
+  if (!found->second.outcome.has_value() && !reader_present_) TakeCompletions();
+  if (!found->second.outcome.has_value()) return false;
+  outcome = *std::move(found->second.outcome);
+  pending_.erase(found);
+  return true;
+}
+
+Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::uint64_t group,
+                                      std::uint64_t ticket, std::uint64_t until_ns,
+                                      bool interruptible, Outcome& outcome) {
   const std::uint64_t spin_end = NowNs() + spin_ns_;
-  std::unique_lock lock(wait_mutex_);
   for (;;) {
-    const auto found = pending_.find(ticket);
-    if (found == pending_.end() || found->second.abandoned) {
-      return {{FailureCode::kInvalidArgument, kNoRank,
-               "ticket " + std::to_string(ticket) + ": not in flight; each is waited for once"},
-              false};
-    }
-    if (!found->second.outcome.has_value() && !reader_present_) TakeCompletions();
-    if (found->second.outcome.has_value()) {
-      Outcome outcome = *std::move(found->second.outcome);
-      pending_.erase(found);
-      return outcome;
-    }
+    const Pending* const pending = Find(group, ticket);
+    if (pending == nullptr) return Awaited::kUnknown;
+    const std::uint64_t deadline_ns = pending->deadline_ns;
+    if (TakeOutcome(ticket, outcome)) return Awaited::kEnded;
     const std::uint64_t now = NowNs();
-    if (now >= found->second.deadline_ns) {
+    if (now >= until_ns) return Awaited::kTimeout;
+    if (now >= deadline_ns) {
       LoseDaemon("it does not answer");
       continue;
     }
@@ -377,18 +332,102 @@ Connection::Outcome Connection::Wait(std::uint64_t ticket) {
       lock.lock();
       continue;
     }
-    const std::uint64_t deadline_ns = found->second.deadline_ns;
-    ReadOrSleep(lock, deadline_ns);
+    ReadOrSleep(lock, std::min(deadline_ns, until_ns));
+    if (!interruptible) continue;
     lock.unlock();
     const bool interrupted = Interrupted();
     lock.lock();
-    const auto again = pending_.find(ticket);
-    if (!interrupted || again == pending_.end() || again->second.outcome.has_value()) continue;
-    // The operation goes on; its buffers are held until it has ended.
-    again->second.abandoned = true;
-    return {{FailureCode::kCancelled, kNoRank, "interrupted while waiting for an operation"},
-            true};
+    const Pending* const again = Find(group, ticket);
+    if (interrupted && again != nullptr && !again->outcome.has_value()) {
+      return Awaited::kInterrupted;
+    }
   }
+}
+
+namespace {
+
+Connection::Outcome NotInFlight(std::uint64_t ticket) {
+  return {{FailureCode::kInvalidArgument, kNoRank,
+           "ticket " + std::to_string(ticket) +
+               ": no operation of this group is in flight under it; each is waited for once"},
+          false};
+}
+
+}  // namespace
+
+Connection::Outcome Connection::Wait(std::uint64_t group, std::uint64_t ticket) {
+  Outcome outcome;
+  std::unique_lock lock(wait_mutex_);
+  switch (Await(lock, group, ticket, UINT64_MAX, true, outcome)) {
+    case Awaited::kEnded: return outcome;
+    case Awaited::kInterrupted: break;
+    case Awaited::kTimeout:
+    case Awaited::kUnknown: return NotInFlight(ticket);
+  }
+  // Its buffers are held until it has ended.
+  Pending& pending = *Find(group, ticket);
+  pending.abandoned = true;
+  const char* const kind = OperationKindName(pending.kind);
+  lock.unlock();
+  attach_->cancel(attachment_, group, ticket, kCancelPatienceNs);
+  return {{FailureCode::kCancelled, kNoRank,
+           std::string("interrupted while waiting for ") + kind +
+               ", which was given up: the group has failed on all its ranks"},
+          true};
+}
+
+std::optional<Connection::Outcome> Connection::Test(std::uint64_t group, std::uint64_t ticket) {
+  const std::lock_guard lock(wait_mutex_);
+  const Pending* const pending = Find(group, ticket);
+  if (pending == nullptr) return NotInFlight(ticket);
+  const std::uint64_t deadline_ns = pending->deadline_ns;
+  Outcome outcome;
+  if (TakeOutcome(ticket, outcome)) return outcome;
+  if (NowNs() >= deadline_ns) {
+    LoseDaemon("it does not answer");
+  } else if (!reader_present_ &&
+             queue::DrainDoorbell(doorbell_) == queue::DoorbellState::kOtherSideGone) {
+    TakeCompletions();  // What it said last.
+    LoseDaemon("it has ended");
+  }
+  if (TakeOutcome(ticket, outcome)) return outcome;
+  return std::nullopt;
+}
+
+Connection::Outcome Connection::Cancel(std::uint64_t group, std::uint64_t ticket,
+                                       std::uint64_t timeout_ns) {
+  if (timeout_ns == 0) timeout_ns = kCancelTimeoutNs;
+  const std::uint64_t now = NowNs();
+  const std::uint64_t until_ns = now + std::min(timeout_ns, UINT64_MAX - now - 1);
+  Outcome outcome;
+  std::unique_lock lock(wait_mutex_);
+  if (Find(group, ticket) == nullptr) return NotInFlight(ticket);
+  // DEADLINE_EXCEEDED says that the ticket is still to be waited for.
+  const auto ended = [&] {
+    if (outcome.failure.code == FailureCode::kDeadlineExceeded) {
+      pending_[ticket] = Pending{.group = group, .outcome = outcome};
+    }
+    return outcome;
+  };
+  if (TakeOutcome(ticket, outcome)) return ended();
+  lock.unlock();
+  attach_->cancel(attachment_, group, ticket, std::min(timeout_ns, kCancelPatienceNs));
+  lock.lock();
+  switch (Await(lock, group, ticket, until_ns, false, outcome)) {
+    case Awaited::kEnded: return ended();
+    case Awaited::kInterrupted:
+    case Awaited::kTimeout: break;
+    case Awaited::kUnknown:
+      return {{FailureCode::kCancelled, kNoRank,
+               "ticket " + std::to_string(ticket) +
+                   " has ended: another thread that waited for it was told how"},
+              false};
+  }
+  return {{FailureCode::kDeadlineExceeded, kNoRank,
+           "the daemon may still use the operation's buffers after " +
+               std::to_string(timeout_ns / kMs) +
+               " ms: wait for the ticket, or cancel it once more"},
+          false};
 }
 
 }  // namespace mlxcomm::client

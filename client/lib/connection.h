@@ -22,8 +22,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "client/lib/arena_allocator.h"
 #include "client/lib/attach_table.h"
@@ -33,6 +35,20 @@
 #include "proto/types/failure.h"
 
 namespace mlxcomm::client {
+
+struct Member {
+  std::string node;
+  std::uint64_t pid = 0;
+};
+
+// A group as the daemon told of it.
+struct GroupFacts {
+  std::uint64_t id = 0;
+  std::uint32_t rank = 0;
+  std::uint64_t timeout_default_ns = 0;
+  std::string name;
+  std::vector<Member> members;  // In order of rank.
+};
 
 class Connection {
  public:
@@ -50,9 +66,23 @@ class Connection {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - arena_);
   }
 
+  // Calls to the daemon. A timeout of 0 is the daemon's default.
   Failure Join(const char* job, std::uint32_t rank, std::uint32_t size, std::uint64_t timeout_ns,
-               mlxcomm_attached& attached);
+               GroupFacts& facts);
+  struct SplitCall {
+    std::uint64_t parent = 0;
+    std::uint64_t number = 0;
+    std::span<const std::uint32_t> ranks;
+    const char* name = "";
+    std::uint32_t own_index = 0;  // Of this process in `ranks`.
+  };
+  Failure Split(const SplitCall& call, std::uint64_t timeout_ns, GroupFacts& facts);
+  Failure Shrink(std::uint64_t group, std::uint64_t timeout_ns, GroupFacts& facts);
+  void Release(std::uint64_t group);
   void Leave();
+
+  // Why nothing works any more, if so.
+  Failure Lost() const;
 
   struct Outcome {
     Failure failure;
@@ -63,22 +93,34 @@ class Connection {
     std::uint64_t input_bytes = 0;
     std::uint64_t output_bytes = 0;
   };
-  // Fills in the ticket, here and in the entry. RESOURCE_EXHAUSTED: too many in flight. INVALID_ARGUMENT: not
-  // memory of one buffer.
-  Failure Submit(queue::SubmissionEntry& entry, Extent extent, std::uint64_t timeout_ns,
+  // Fills in the ticket, here and in the entry; with a table of counts also where it lies.
+  // RESOURCE_EXHAUSTED: too many in flight, or no room for the table. INVALID_ARGUMENT:
+  // not memory of one buffer.
+  Failure Submit(queue::SubmissionEntry& entry, Extent extent,
+                 std::span<const std::uint64_t> counts, std::uint64_t timeout_ns,
                  std::uint64_t& ticket);
-  Outcome Wait(std::uint64_t ticket);
+  // What a group of one rank asks for: its output is its input.
+  Failure CopyAlone(const queue::SubmissionEntry& entry, Extent extent);
+
+  // Each uses the ticket up, unless nothing has ended: nullopt, DEADLINE_EXCEEDED of Cancel.
+  Outcome Wait(std::uint64_t group, std::uint64_t ticket);
+  std::optional<Outcome> Test(std::uint64_t group, std::uint64_t ticket);
+  Outcome Cancel(std::uint64_t group, std::uint64_t ticket, std::uint64_t timeout_ns);
 
   // False in a forked child: nothing of the parent's may be touched there.
   bool usable() const;
 
  private:
   struct Pending {
+    std::uint64_t group = 0;
+    OperationKind kind = OperationKind::kBarrier;
     std::uint64_t input_offset = 0;
     std::uint64_t output_offset = 0;
+    std::uint64_t table_offset = 0;
     std::uint64_t deadline_ns = 0;  // A daemon that answers nothing by then is lost.
     bool reads = false;             // Its input is pinned.
     bool writes = false;            // Its output is pinned.
+    bool has_table = false;         // Its table of counts is pinned.
     bool abandoned = false;         // Nobody waits any more.
     std::optional<Outcome> outcome;
   };
@@ -86,11 +128,19 @@ class Connection {
   explicit Connection(mlxcomm_interrupt interrupt);
   Failure Reach(const mlxcomm_connect_options& options, queue::Dialed& dialed);
   Failure Map(queue::Dialed& dialed);
+  Failure SubmitEntry(queue::SubmissionEntry& entry, Extent extent, bool has_table,
+                      std::uint64_t timeout_ns, std::uint64_t& ticket);
+  enum class Awaited : std::uint8_t { kEnded, kTimeout, kInterrupted, kUnknown };
+  Awaited Await(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket,
+                std::uint64_t until_ns, bool interruptible, Outcome& outcome);
   // With wait_mutex_ held.
+  Pending* Find(std::uint64_t group, std::uint64_t ticket);
+  bool TakeOutcome(std::uint64_t ticket, Outcome& outcome);
   void TakeCompletions();
   void Settle(const queue::CompletionEntry& entry);
   void LoseDaemon(const std::string& why);
-  Failure PinRanges(const queue::SubmissionEntry& entry, Extent extent, Pending& pending);
+  Failure PinRanges(const queue::SubmissionEntry& entry, Extent extent, bool has_table,
+                    Pending& pending);
   void UnpinRanges(const Pending& pending);
   void ReadOrSleep(std::unique_lock<std::mutex>& lock, std::uint64_t until_ns);
   bool Interrupted() const;
@@ -108,7 +158,7 @@ class Connection {
 
   std::mutex submit_mutex_;
   std::optional<queue::SubmissionProducer> submissions_;
-  std::mutex wait_mutex_;
+  mutable std::mutex wait_mutex_;
   std::condition_variable settled_;
   std::optional<queue::CompletionConsumer> completions_;
   std::unordered_map<std::uint64_t, Pending> pending_;

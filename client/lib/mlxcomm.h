@@ -133,14 +133,16 @@ MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char
 /* Leaves the group in an orderly way, without waiting for other ranks: those that still
  * need this one in it get RANK_LOST. No thread may be in a call on the group. Waits a
  * second at most, for a daemon that does not answer. Closing the world group leaves the
- * job; groups split off it must be closed before. */
+ * job, and groups of it that are open still have failed with CANCELLED. */
 MLXCOMM_API void mlxcomm_group_close(mlxcomm_group* group);
 
 /* A new group of all ranks that name the same color >= 0, in order of key, then of
  * rank in `group`. Every rank of `group` must call it, in the same order as its
  * operations; with MLXCOMM_NO_GROUP as color a rank takes no part and gets NULL. The
- * new group inherits timeout and plan. `name` (up to 100 bytes, may be NULL) is shown
- * by status. */
+ * new group inherits timeout and plan. `name` (1 to 100 bytes of UTF-8; NULL: the color)
+ * is shown by status, after the group's. timeout_ns is for the whole. When a rank cannot
+ * make its part, all ranks of that part are told which, and have nothing; other parts
+ * and `group` are none the worse. */
 #define MLXCOMM_NO_GROUP (-1)
 MLXCOMM_API mlxcomm_code mlxcomm_split(mlxcomm_group* group, int32_t color, int32_t key,
                                        const char* name, uint64_t timeout_ns,
@@ -148,7 +150,8 @@ MLXCOMM_API mlxcomm_code mlxcomm_split(mlxcomm_group* group, int32_t color, int3
 /* A new group of those ranks that are left of a group that has failed, in the old
  * order. Every rank that is left must call it; returns when all have, or when those
  * that have not are gone. DEADLINE_EXCEEDED names who did not call. Close the failed
- * group afterwards. FAILED groups only: INVALID_ARGUMENT for one that works. */
+ * group afterwards; what is left of the world stands for the job, and closing that leaves
+ * it. FAILED groups only: INVALID_ARGUMENT for one that works. */
 MLXCOMM_API mlxcomm_code mlxcomm_shrink(mlxcomm_group* group, uint64_t timeout_ns,
                                         mlxcomm_group** rest, mlxcomm_error* error);
 
@@ -181,9 +184,9 @@ MLXCOMM_API int mlxcomm_in_arena(const mlxcomm_connection* connection, const voi
                                  uint64_t bytes);
 
 /* Operations. Input and output must each lie in one buffer of the arena (else
- * INVALID_ARGUMENT) and are `count` elements unless said otherwise; 0 is allowed. They do not overlap, except
- * where "in place" is said: there output may equal input. timeout_ns 0: the group's
- * default. Each call returns a ticket at once; the buffers belong to the operation
+ * INVALID_ARGUMENT) and are `count` elements unless said otherwise; 0 is allowed. They do
+ * not overlap, except where "in place" is said: there output may equal input. In a group
+ * of one rank the output is the input. timeout_ns 0: the group's default. Each call returns a ticket at once; the buffers belong to the operation
  * until mlxcomm_wait has returned (or mlxcomm_test has said so). RESOURCE_EXHAUSTED:
  * more than 1023 in flight. Calls of all ranks of a group must come in the same order;
  * several threads may call, on several groups without any order between them.
@@ -246,14 +249,15 @@ MLXCOMM_API mlxcomm_code mlxcomm_all_to_all(mlxcomm_group* group, const void* in
                                             uint64_t timeout_ns, uint64_t* ticket,
                                             mlxcomm_error* error);
 /* send_counts[r] elements to rank r, receive_counts[r] from rank r, both packed in order
- * of rank; what one rank sends another must expect (else MISMATCH). The tables have size
- * entries and are read before the call returns. */
+ * of rank; what one rank sends another must expect (else MISMATCH; for what a rank sends
+ * itself INVALID_ARGUMENT). The tables have size entries and are read before the call
+ * returns. */
 MLXCOMM_API mlxcomm_code mlxcomm_all_to_all_v(mlxcomm_group* group, const void* input,
                                               void* output, const uint64_t* send_counts,
                                               const uint64_t* receive_counts,
                                               mlxcomm_data_type type, uint64_t timeout_ns,
                                               uint64_t* ticket, mlxcomm_error* error);
-/* The n-th send to a rank with a tag meets the n-th receive there from this rank
+/* To and from another rank of the group. The n-th send to a rank with a tag meets the n-th receive there from this rank
  * with that tag; type and count must agree. */
 MLXCOMM_API mlxcomm_code mlxcomm_send(mlxcomm_group* group, const void* input, uint64_t count,
                                       mlxcomm_data_type type, uint32_t destination, uint32_t tag,
@@ -265,16 +269,20 @@ MLXCOMM_API mlxcomm_code mlxcomm_barrier(mlxcomm_group* group, uint64_t timeout_
                                          uint64_t* ticket, mlxcomm_error* error);
 
 /* Waits for the operation's end and returns how it ended. Each ticket is waited
- * for once. Never waits longer than the operation's deadline and a little. */
+ * for once. Never waits longer than the operation's deadline and ten seconds, after which
+ * a daemon that said nothing is DAEMON_LOST. Interrupted, it returns CANCELLED within
+ * 200 ms: the operation is given up as by mlxcomm_cancel, and its buffers must not be used
+ * any more (once freed, they are reused when nothing touches them). */
 MLXCOMM_API mlxcomm_code mlxcomm_wait(mlxcomm_group* group, uint64_t ticket, mlxcomm_error* error);
 /* Does not wait: *done is 1 once the operation has ended; then this returns how, and the
- * ticket is used up. */
+ * ticket is used up. Also 1 with INVALID_ARGUMENT, for a ticket that is not in flight. */
 MLXCOMM_API mlxcomm_code mlxcomm_test(mlxcomm_group* group, uint64_t ticket, int* done,
                                       mlxcomm_error* error);
 /* Gives up the operation, which fails its group with CANCELLED on all ranks (a collective
  * that some ranks have done and others not leaves no other way), and waits until nothing
- * touches its buffers, for at most timeout_ns (0: 10 s). The ticket is used up, unless
- * this returns DEADLINE_EXCEEDED. MLXCOMM_OK: it had ended well before. */
+ * touches its buffers, for at most timeout_ns (0: 10 s), interrupted or not. The ticket is
+ * used up, unless this returns DEADLINE_EXCEEDED. MLXCOMM_OK: it had ended well before.
+ * A thread that waits for the ticket meanwhile may be told its end in place of this one. */
 MLXCOMM_API mlxcomm_code mlxcomm_cancel(mlxcomm_group* group, uint64_t ticket,
                                         uint64_t timeout_ns, mlxcomm_error* error);
 

@@ -1,12 +1,20 @@
 // mlxcomm.hpp: a C++20 face of mlxcomm.h. Header-only; errors are exceptions.
 //
+//
+//   group.AllReduce(in, out, count, MLXCOMM_FLOAT32);              // Blocks.
+//   Ticket ticket = group.AllReduceAsync(in, out, count, ...);     // Begins.
+//   ... work that leaves both buffers alone ...
+//   ticket.Wait();
+//
 // Owner: Connection, Group, Buffer and Ticket own their C handles and move, never
-// copy. A Group and Buffers must go before their Connection. Thread: as mlxcomm.h.
-// Memory: none of its own; Buffers are ranges of the arena.
+// copy. Tickets must go before their Group, Groups and Buffers before their Connection.
+// Thread: as mlxcomm.h; one Ticket, one thread. Memory: none of its own; Buffers are
+// ranges of the arena, and belong to an operation until its Ticket has ended.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -83,8 +91,63 @@ class Buffer {
   void* data_ = nullptr;
 };
 
+// One operation that was begun. Until it has ended, its buffers belong to it: read and
+// write nothing there. A Ticket that goes before it was waited for waits (until the
+// operation's deadline at most) and drops how it ended: a failure of the group is told by
+// the next call on it. Waiting is what is safe: the buffers may go next. Whoever cannot
+// wait cancels.
+class Ticket {
+ public:
+  Ticket(Ticket&& other) noexcept
+      : group_(std::exchange(other.group_, nullptr)), number_(other.number_) {}
+  Ticket& operator=(Ticket&& other) noexcept {
+    std::swap(group_, other.group_);
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Ticket() {
+    if (group_ != nullptr) mlxcomm_wait(group_, number_, nullptr);
+  }
+  // Throws how it ended, if not well; the second time nothing.
+  void Wait() {
+    if (group_ == nullptr) return;
+    mlxcomm_error error;
+    Check(mlxcomm_wait(std::exchange(group_, nullptr), number_, &error), error);
+  }
+  // Does not wait; true once it has ended. Throws as Wait.
+  bool Test() {
+    if (group_ == nullptr) return true;
+    mlxcomm_error error;
+    int done = 0;
+    const mlxcomm_code code = mlxcomm_test(group_, number_, &done, &error);
+    if (done != 0) group_ = nullptr;
+    Check(code, error);
+    return done != 0;
+  }
+  // Gives it up, which fails the group on all ranks, and waits until nothing touches its
+  // buffers. True: given up; false: it had ended well before. Throws another failure;
+  // after DEADLINE_EXCEEDED the ticket is still to be waited for.
+  bool Cancel(std::uint64_t timeout_ns = 0) {
+    if (group_ == nullptr) return false;
+    mlxcomm_error error;
+    const mlxcomm_code code = mlxcomm_cancel(group_, number_, timeout_ns, &error);
+    if (code != MLXCOMM_DEADLINE_EXCEEDED) group_ = nullptr;
+    if (code == MLXCOMM_CANCELLED) return true;
+    Check(code, error);
+    return false;
+  }
+
+ private:
+  friend class Group;
+  Ticket(mlxcomm_group* group, std::uint64_t number) : group_(group), number_(number) {}
+
+  mlxcomm_group* group_;  // NULL: used up.
+  std::uint64_t number_;
+};
+
 class Group {
  public:
+  // Joins a job.
   Group(Connection& connection, const std::string& job, std::uint32_t rank, std::uint32_t size,
         std::uint64_t timeout_ns = 0) {
     mlxcomm_error error;
@@ -99,56 +162,167 @@ class Group {
   ~Group() {
     if (handle_ != nullptr) mlxcomm_group_close(handle_);
   }
+
   mlxcomm_group* get() const { return handle_; }
   std::uint32_t rank() const { return mlxcomm_rank(handle_); }
   std::uint32_t size() const { return mlxcomm_size(handle_); }
-
-  // Blocking forms; see mlxcomm.h for shapes.
-  void AllReduce(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
-                 std::uint64_t timeout_ns = 0) {
+  std::string name() const { return mlxcomm_group_name(handle_); }
+  struct Member {
+    std::string node;
+    std::uint64_t pid = 0;
+  };
+  Member member(std::uint32_t rank) const {
+    const char* const node = mlxcomm_member_node(handle_, rank);
+    return {node == nullptr ? "" : node, mlxcomm_member_pid(handle_, rank)};
+  }
+  // Throws the latched failure, if there is one.
+  void CheckWorks() const {
     mlxcomm_error error;
-    std::uint64_t ticket = 0;
-    Check(mlxcomm_all_reduce(handle_, input, output, count, type, MLXCOMM_SUM, timeout_ns, &ticket,
-                             &error),
+    Check(mlxcomm_group_failure(handle_, &error), error);
+  }
+  void SetTimeout(std::uint64_t timeout_ns) { mlxcomm_group_set_timeout(handle_, timeout_ns); }
+  void SetPlan(mlxcomm_plan plan) {
+    mlxcomm_error error;
+    Check(mlxcomm_group_set_plan(handle_, plan, &error), error);
+  }
+
+  // Nothing for a rank whose color is MLXCOMM_NO_GROUP. An empty name: the color.
+  std::optional<Group> Split(std::int32_t color, std::int32_t key = 0,
+                             const std::string& name = {}, std::uint64_t timeout_ns = 0) {
+    mlxcomm_error error;
+    mlxcomm_group* part = nullptr;
+    Check(mlxcomm_split(handle_, color, key, name.empty() ? nullptr : name.c_str(), timeout_ns,
+                        &part, &error),
           error);
-    Wait(ticket);
+    return part == nullptr ? std::nullopt : std::optional<Group>(Group(part));
+  }
+  Group Shrink(std::uint64_t timeout_ns = 0) {
+    mlxcomm_error error;
+    mlxcomm_group* rest = nullptr;
+    Check(mlxcomm_shrink(handle_, timeout_ns, &rest, &error), error);
+    return Group(rest);
+  }
+
+  // The operations; for shapes, and what may be in place, see mlxcomm.h.
+  Ticket AllReduceAsync(const void* input, void* output, std::uint64_t count,
+                        mlxcomm_data_type type, mlxcomm_operator op = MLXCOMM_SUM,
+                        std::uint64_t timeout_ns = 0) {
+    return Begin(mlxcomm_all_reduce, input, output, count, type, op, timeout_ns);
+  }
+  void AllReduce(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
+                 mlxcomm_operator op = MLXCOMM_SUM, std::uint64_t timeout_ns = 0) {
+    AllReduceAsync(input, output, count, type, op, timeout_ns).Wait();
+  }
+  Ticket ReduceAsync(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
+                     std::uint32_t root, mlxcomm_operator op = MLXCOMM_SUM,
+                     std::uint64_t timeout_ns = 0) {
+    return Begin(mlxcomm_reduce, input, output, count, type, op, root, timeout_ns);
+  }
+  void Reduce(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
+              std::uint32_t root, mlxcomm_operator op = MLXCOMM_SUM, std::uint64_t timeout_ns = 0) {
+    ReduceAsync(input, output, count, type, root, op, timeout_ns).Wait();
+  }
+  Ticket ReduceScatterAsync(const void* input, void* output, std::uint64_t count,
+                            mlxcomm_data_type type, mlxcomm_operator op = MLXCOMM_SUM,
+                            std::uint64_t timeout_ns = 0) {
+    return Begin(mlxcomm_reduce_scatter, input, output, count, type, op, timeout_ns);
+  }
+  void ReduceScatter(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
+                     mlxcomm_operator op = MLXCOMM_SUM, std::uint64_t timeout_ns = 0) {
+    ReduceScatterAsync(input, output, count, type, op, timeout_ns).Wait();
+  }
+  Ticket BroadcastAsync(const void* input, void* output, std::uint64_t count,
+                        mlxcomm_data_type type, std::uint32_t root, std::uint64_t timeout_ns = 0) {
+    return Begin(mlxcomm_broadcast, input, output, count, type, root, timeout_ns);
+  }
+  void Broadcast(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
+                 std::uint32_t root, std::uint64_t timeout_ns = 0) {
+    BroadcastAsync(input, output, count, type, root, timeout_ns).Wait();
+  }
+  Ticket AllGatherAsync(const void* input, void* output, std::uint64_t count,
+                        mlxcomm_data_type type, std::uint64_t timeout_ns = 0) {
+    return Begin(mlxcomm_all_gather, input, output, count, type, timeout_ns);
   }
   void AllGather(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
                  std::uint64_t timeout_ns = 0) {
-    mlxcomm_error error;
-    std::uint64_t ticket = 0;
-    Check(mlxcomm_all_gather(handle_, input, output, count, type, timeout_ns, &ticket, &error),
-          error);
-    Wait(ticket);
+    AllGatherAsync(input, output, count, type, timeout_ns).Wait();
+  }
+  Ticket AllGatherVAsync(const void* input, void* output, const std::uint64_t* counts,
+                         mlxcomm_data_type type, std::uint64_t timeout_ns = 0) {
+    return Begin(mlxcomm_all_gather_v, input, output, counts, type, timeout_ns);
+  }
+  void AllGatherV(const void* input, void* output, const std::uint64_t* counts,
+                  mlxcomm_data_type type, std::uint64_t timeout_ns = 0) {
+    AllGatherVAsync(input, output, counts, type, timeout_ns).Wait();
+  }
+  Ticket GatherAsync(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
+                     std::uint32_t root, std::uint64_t timeout_ns = 0) {
+    return Begin(mlxcomm_gather, input, output, count, type, root, timeout_ns);
+  }
+  void Gather(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
+              std::uint32_t root, std::uint64_t timeout_ns = 0) {
+    GatherAsync(input, output, count, type, root, timeout_ns).Wait();
+  }
+  Ticket ScatterAsync(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
+                      std::uint32_t root, std::uint64_t timeout_ns = 0) {
+    return Begin(mlxcomm_scatter, input, output, count, type, root, timeout_ns);
+  }
+  void Scatter(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
+               std::uint32_t root, std::uint64_t timeout_ns = 0) {
+    ScatterAsync(input, output, count, type, root, timeout_ns).Wait();
+  }
+  Ticket AllToAllAsync(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
+                       std::uint64_t timeout_ns = 0) {
+    return Begin(mlxcomm_all_to_all, input, output, count, type, timeout_ns);
+  }
+  void AllToAll(const void* input, void* output, std::uint64_t count, mlxcomm_data_type type,
+                std::uint64_t timeout_ns = 0) {
+    AllToAllAsync(input, output, count, type, timeout_ns).Wait();
+  }
+  Ticket AllToAllVAsync(const void* input, void* output, const std::uint64_t* send_counts,
+                        const std::uint64_t* receive_counts, mlxcomm_data_type type,
+                        std::uint64_t timeout_ns = 0) {
+    return Begin(mlxcomm_all_to_all_v, input, output, send_counts, receive_counts, type,
+                 timeout_ns);
+  }
+  void AllToAllV(const void* input, void* output, const std::uint64_t* send_counts,
+                 const std::uint64_t* receive_counts, mlxcomm_data_type type,
+                 std::uint64_t timeout_ns = 0) {
+    AllToAllVAsync(input, output, send_counts, receive_counts, type, timeout_ns).Wait();
+  }
+  Ticket SendAsync(const void* input, std::uint64_t count, mlxcomm_data_type type,
+                   std::uint32_t destination, std::uint32_t tag = 0, std::uint64_t timeout_ns = 0) {
+    return Begin(mlxcomm_send, input, count, type, destination, tag, timeout_ns);
   }
   void Send(const void* input, std::uint64_t count, mlxcomm_data_type type,
             std::uint32_t destination, std::uint32_t tag = 0, std::uint64_t timeout_ns = 0) {
-    mlxcomm_error error;
-    std::uint64_t ticket = 0;
-    Check(mlxcomm_send(handle_, input, count, type, destination, tag, timeout_ns, &ticket, &error),
-          error);
-    Wait(ticket);
+    SendAsync(input, count, type, destination, tag, timeout_ns).Wait();
+  }
+  Ticket ReceiveAsync(void* output, std::uint64_t count, mlxcomm_data_type type,
+                      std::uint32_t source, std::uint32_t tag = 0, std::uint64_t timeout_ns = 0) {
+    return Begin(mlxcomm_recv, output, count, type, source, tag, timeout_ns);
   }
   void Receive(void* output, std::uint64_t count, mlxcomm_data_type type, std::uint32_t source,
                std::uint32_t tag = 0, std::uint64_t timeout_ns = 0) {
-    mlxcomm_error error;
-    std::uint64_t ticket = 0;
-    Check(mlxcomm_recv(handle_, output, count, type, source, tag, timeout_ns, &ticket, &error),
-          error);
-    Wait(ticket);
+    ReceiveAsync(output, count, type, source, tag, timeout_ns).Wait();
+  }
+  Ticket BarrierAsync(std::uint64_t timeout_ns = 0) {
+    return Begin(mlxcomm_barrier, timeout_ns);
   }
   void Barrier(std::uint64_t timeout_ns = 0) {
-    mlxcomm_error error;
-    std::uint64_t ticket = 0;
-    Check(mlxcomm_barrier(handle_, timeout_ns, &ticket, &error), error);
-    Wait(ticket);
-  }
-  void Wait(std::uint64_t ticket) {
-    mlxcomm_error error;
-    Check(mlxcomm_wait(handle_, ticket, &error), error);
+    BarrierAsync(timeout_ns).Wait();
   }
 
  private:
+  explicit Group(mlxcomm_group* handle) : handle_(handle) {}
+  template <typename Call, typename... Arguments>
+  Ticket Begin(Call call, Arguments... arguments) {
+    mlxcomm_error error;
+    std::uint64_t ticket = 0;
+    Check(call(handle_, arguments..., &ticket, &error), error);
+    return {handle_, ticket};
+  }
+
   mlxcomm_group* handle_ = nullptr;
 };
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "client/lib/mlxcomm.h"
-#include "tests/unit/client/lib/fake_daemon.h"
+#include "tests/unit/client/lib/session_fixture.h"
 
 namespace mlxcomm::client {
 namespace {
@@ -22,57 +22,10 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-mlxcomm_code Connect(const FakeDaemon& daemon, mlxcomm_connection*& connection,
-                     mlxcomm_error& error, std::atomic<bool>* interrupt = nullptr) {
-  const std::string path = daemon.socket_path();
-  mlxcomm_connect_options options;
-  mlxcomm_connect_options_init(&options);
-  options.socket_path = path.c_str();
-  options.interrupted_context = interrupt;
-  if (interrupt != nullptr) {
-    options.interrupted = [](void* flag) {
-      return static_cast<std::atomic<bool>*>(flag)->load() ? 1 : 0;
-    };
-  }
-  return mlxcomm_connect(&options, &connection, &error);
-}
-
 // Rank 0 of 2, joined.
-class ConnectionTest : public testing::Test {
+class ConnectionTest : public SessionTest {
  protected:
-  ConnectionTest() {
-    daemon.Welcome();
-    EXPECT_EQ(Connect(daemon, connection, error, &interrupt), MLXCOMM_OK) << error.message;
-    daemon.Connected();
-    EXPECT_EQ(mlxcomm_join(connection, "job", 0, 2, 0, &group, &error), MLXCOMM_OK)
-        << error.message;
-  }
-  ~ConnectionTest() override {
-    mlxcomm_group_close(group);
-    mlxcomm_disconnect(connection);
-  }
-  float* Allocate(std::uint64_t bytes) {
-    void* buffer = nullptr;
-    EXPECT_EQ(mlxcomm_buffer_allocate(connection, bytes, &buffer, &error), MLXCOMM_OK)
-        << error.message;
-    return static_cast<float*>(buffer);
-  }
-  mlxcomm_code Reduce(float* buffer, std::uint64_t count, std::uint64_t& ticket) {
-    return mlxcomm_all_reduce(group, buffer, buffer, count, MLXCOMM_FLOAT32, MLXCOMM_SUM, 0,
-                              &ticket, &error);
-  }
-  std::uint64_t Barrier() {
-    std::uint64_t ticket = 0;
-    EXPECT_EQ(mlxcomm_barrier(group, 0, &ticket, &error), MLXCOMM_OK) << error.message;
-    return ticket;
-  }
-  mlxcomm_code Wait(std::uint64_t ticket) { return mlxcomm_wait(group, ticket, &error); }
-
-  FakeDaemon daemon;
-  std::atomic<bool> interrupt{false};
-  mlxcomm_connection* connection = nullptr;
-  mlxcomm_group* group = nullptr;
-  mlxcomm_error error{};
+  ConnectionTest() : SessionTest(0, 2) {}
 };
 
 // --- the hello ------------------------------------------------------------------------

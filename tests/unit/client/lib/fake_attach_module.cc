@@ -1,5 +1,6 @@
 // Stands for libmlxcomm_attach: joining without gRPC. The name of the job says how it
-// ends: "refused" is, every other one is group 7 with a deadline of a minute.
+// ends: "refused" is, every other one is group 7 with a deadline of a minute. The rest is
+// the test's to say (fake_attach.h).
 #include <unistd.h>
 
 #include <cstdio>
@@ -7,10 +8,18 @@
 
 #include "client/lib/attach_table.h"
 #include "client/lib/mlxcomm.h"
+#include "tests/unit/client/lib/fake_attach.h"
 
 struct mlxcomm_attachment {
   int connection;
 };
+
+using mlxcomm::client::FakeAttach;
+
+extern "C" __attribute__((visibility("default"))) FakeAttach* fake_attach() {
+  static FakeAttach fake;
+  return &fake;
+}
 
 namespace {
 
@@ -18,19 +27,63 @@ mlxcomm_attachment* Open(int connection, const std::uint8_t*, std::size_t) {
   return new mlxcomm_attachment{connection};
 }
 
-int Attach(mlxcomm_attachment*, const char* job, std::uint32_t, std::uint32_t, std::uint64_t,
-           const char*, mlxcomm_interrupt, mlxcomm_attached* attached, mlxcomm_error* error) {
+void TellMembers(mlxcomm_group_listener listener, std::size_t count) {
+  for (std::size_t rank = 0; rank < count; ++rank) {
+    listener.member(listener.context, ("node-" + std::to_string(rank)).c_str(), 100 + rank);
+  }
+}
+
+int Attach(mlxcomm_attachment*, const char* job, std::uint32_t rank, std::uint32_t size,
+           std::uint64_t, const char*, mlxcomm_interrupt, mlxcomm_group_listener listener,
+           mlxcomm_error* error) {
   if (std::string(job) == "refused") {
     error->rank = 1;
     std::snprintf(error->message, sizeof error->message, "rank 1 is taken");
     return MLXCOMM_ALREADY_EXISTS;
   }
-  attached->group = 7;
-  attached->timeout_default_ns = 60'000'000'000;
+  const mlxcomm_group_told told{7, rank, 60'000'000'000, job, size};
+  listener.group(listener.context, &told);
+  TellMembers(listener, size);
   return MLXCOMM_OK;
 }
 
-void Detach(mlxcomm_attachment*) {}
+int Give(const FakeAttach::Answer& answer, mlxcomm_group_listener listener,
+         mlxcomm_error* error) {
+  if (answer.code != MLXCOMM_OK) {
+    error->rank = answer.rank;
+    std::snprintf(error->message, sizeof error->message, "%s", answer.message.c_str());
+    return answer.code;
+  }
+  const mlxcomm_group_told told{answer.group, answer.own_rank, 0, answer.name.c_str(),
+                                answer.members};
+  listener.group(listener.context, &told);
+  TellMembers(listener, answer.members);
+  return MLXCOMM_OK;
+}
+
+int Split(mlxcomm_attachment*, std::uint64_t parent, std::uint64_t number,
+          const std::uint32_t* ranks, std::size_t rank_count, const char* name,
+          std::uint64_t timeout_ns, mlxcomm_interrupt, mlxcomm_group_listener listener,
+          mlxcomm_error* error) {
+  const FakeAttach::SplitCall call{parent, number, {ranks, ranks + rank_count}, name, timeout_ns};
+  return Give(fake_attach()->split(call), listener, error);
+}
+
+int Shrink(mlxcomm_attachment*, std::uint64_t group, std::uint64_t timeout_ns, mlxcomm_interrupt,
+           mlxcomm_group_listener listener, mlxcomm_error* error) {
+  return Give(fake_attach()->shrink(group, timeout_ns), listener, error);
+}
+
+void Cancel(mlxcomm_attachment*, std::uint64_t group, std::uint64_t ticket, std::uint64_t) {
+  fake_attach()->Note("cancel " + std::to_string(group));
+  if (fake_attach()->cancel) fake_attach()->cancel({group, ticket});
+}
+
+void Release(mlxcomm_attachment*, std::uint64_t group) {
+  fake_attach()->Note("release " + std::to_string(group));
+}
+
+void Detach(mlxcomm_attachment*) { fake_attach()->Note("detach"); }
 
 void Close(mlxcomm_attachment* attachment) {
   ::close(attachment->connection);
@@ -40,5 +93,6 @@ void Close(mlxcomm_attachment* attachment) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const mlxcomm_attach_table
-    mlxcomm_attach_table_v1;
-const mlxcomm_attach_table mlxcomm_attach_table_v1 = {Open, Attach, Detach, Close};
+    mlxcomm_attach_table_v2;
+const mlxcomm_attach_table mlxcomm_attach_table_v2 = {Open,   Attach,  Split,  Shrink,
+                                                      Cancel, Release, Detach, Close};

@@ -50,6 +50,8 @@ class FakeDaemon {
     queue_file_ = MakeSegment(queue::kQueueSegmentBytes);
     memory_ = static_cast<std::byte*>(::mmap(nullptr, queue::kQueueSegmentBytes,
                                              PROT_READ | PROT_WRITE, MAP_SHARED, queue_file_, 0));
+    arena_ = static_cast<std::byte*>(
+        ::mmap(nullptr, kArenaBytes, PROT_READ | PROT_WRITE, MAP_SHARED, arena_file_, 0));
     header_ = new (memory_) queue::QueueHeader{};
     header_->magic = queue::kQueueMagic;
     header_->version = queue::kQueueVersion;
@@ -69,6 +71,7 @@ class FakeDaemon {
       if (file >= 0) ::close(file);
     }
     ::munmap(memory_, queue::kQueueSegmentBytes);
+    ::munmap(arena_, kArenaBytes);
     ::unlink(socket_path().c_str());
     ::rmdir(folder_.c_str());
   }
@@ -134,6 +137,11 @@ class FakeDaemon {
     Demand(completions_->Push(entry) == queue::RingResult::kDone);
     if (completions_->ConsumerSleeps()) queue::RingDoorbell(doorbell_[0]);
   }
+  // The client's buffers, as the daemon sees them.
+  template <typename T>
+  T* At(std::uint64_t offset) {
+    return reinterpret_cast<T*>(arena_ + offset);
+  }
   bool client_sleeps() const { return header_->completions.consumer_sleeps.load() != 0; }
   queue::QueueHeader& header() { return *header_; }
   void Die() { ::close(std::exchange(doorbell_[0], -1)); }
@@ -156,6 +164,7 @@ class FakeDaemon {
   int queue_file_ = -1;
   int doorbell_[2] = {-1, -1};
   std::byte* memory_ = nullptr;
+  std::byte* arena_ = nullptr;
   queue::QueueHeader* header_ = nullptr;
   std::optional<queue::SubmissionConsumer> submissions_;
   std::optional<queue::CompletionProducer> completions_;

@@ -1,0 +1,52 @@
+#include "client/lib/answer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/types/utf8.h"
+
+namespace mlxcomm::client {
+namespace {
+
+// Messages hold names that others chose. mlxcomm.h promises UTF-8, and Python would
+// raise another error in place of one that is none.
+void CopyText(std::string_view text, char* out, std::size_t capacity) {
+  std::size_t used = 0;
+  while (!text.empty() && used + 1 < capacity) {
+    const std::string_view sound = Utf8Prefix(text, capacity - 1 - used);
+    used += sound.copy(out + used, sound.size());
+    text.remove_prefix(sound.size());
+    const bool next_is_sound = !Utf8Prefix(text, 4).empty();
+    if (text.empty() || next_is_sound || used + 1 == capacity) break;  // No room, or done.
+    out[used++] = '?';
+    text.remove_prefix(1);
+  }
+  out[used] = '\0';
+}
+
+}  // namespace
+
+mlxcomm_code Tell(const Failure& failure, mlxcomm_error* error) {
+  const auto code = static_cast<mlxcomm_code>(failure.code);
+  if (error != nullptr) {
+    error->code = code;
+    error->rank = failure.rank;
+    CopyText(failure.message, error->message, sizeof error->message);
+  }
+  return code;
+}
+
+Failure Invalid(std::string message) {
+  return {FailureCode::kInvalidArgument, kNoRank, std::move(message)};
+}
+
+Failure CheckName(const char* argument, std::string_view name, std::size_t bytes_max) {
+  const bool plain = std::none_of(name.begin(), name.end(), [](char letter) {
+    return (letter >= 0 && letter < 0x20) || letter == 0x7f;
+  });
+  if (plain && !name.empty() && Utf8Prefix(name, bytes_max) == name) return {};
+  return Invalid(std::string(argument) + ": expected 1 to " + std::to_string(bytes_max) +
+                 " bytes of UTF-8 without control characters");
+}
+
+}  // namespace mlxcomm::client

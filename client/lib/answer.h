@@ -1,0 +1,22 @@
+// How a call of the C interface ends: its code, and what it tells the user.
+//
+// Owner: functions. Thread: any. Memory: the user's mlxcomm_error, which may be NULL.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "client/lib/mlxcomm.h"
+#include "proto/types/failure.h"
+
+namespace mlxcomm::client {
+
+mlxcomm_code Tell(const Failure& failure, mlxcomm_error* error);
+
+// INVALID_ARGUMENT, of nobody's rank.
+Failure Invalid(std::string message);
+
+// Names that others are shown: UTF-8 without control characters, 1 to bytes_max bytes.
+Failure CheckName(const char* argument, std::string_view name, std::size_t bytes_max);
+
+}  // namespace mlxcomm::client

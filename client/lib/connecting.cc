@@ -1,0 +1,180 @@
+// How a Connection comes to be: the daemon that is reached, its memory mapped, and the
+// module with gRPC loaded meanwhile.
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/lib/connection.h"
+#include "client/lib/private_daemon.h"
+
+namespace mlxcomm::client {
+namespace {
+
+constexpr std::uint64_t kConnectTimeoutNs = 10'000'000'000;
+// Longer ones mean for ever, and would overflow.
+constexpr std::uint64_t kConnectTimeoutMostNs = 86'400'000'000'000;
+
+#if defined(__APPLE__)
+constexpr char kModuleName[] = "libmlxcomm_attach.dylib";
+#else
+constexpr char kModuleName[] = "libmlxcomm_attach.so";
+#endif
+
+struct LoadedModule {
+  const mlxcomm_attach_table* table = nullptr;
+  std::string error;
+};
+
+// The process that loaded gRPC, whose threads a forked child does not have: calls of
+// the child would wait for them for ever.
+std::atomic<int> g_loaded_by{0};
+
+bool LoadedBeforeFork() {
+  int nobody = 0;
+  return !g_loaded_by.compare_exchange_strong(nobody, ::getpid()) && nobody != ::getpid();
+}
+
+// Stays loaded: gRPC's threads do not survive an unload.
+LoadedModule LoadModule() {
+  static const LoadedModule loaded = [] {
+    LoadedModule module;
+    const std::string folder = LibraryFolder();
+    const std::string path = folder.empty() ? kModuleName : folder + "/" + kModuleName;
+    void* const handle = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
+    if (handle != nullptr) {
+      module.table = static_cast<const mlxcomm_attach_table*>(
+          ::dlsym(handle, MLXCOMM_ATTACH_TABLE_SYMBOL));
+    }
+    if (module.table == nullptr) module.error = ::dlerror();
+    return module;
+  }();
+  return loaded;
+}
+
+}  // namespace
+
+Connection::Connection(mlxcomm_interrupt interrupt)
+    : creator_pid_(::getpid()),
+      interrupt_(interrupt),
+      spin_ns_(std::thread::hardware_concurrency() <= 4 ? 10'000 : 50'000) {}
+
+Failure Connection::Open(const mlxcomm_connect_options& options,
+                         std::unique_ptr<Connection>& out) {
+  if (LoadedBeforeFork()) {
+    return {FailureCode::kInvalidArgument, kNoRank,
+            "this process was forked from one that had connected, and gRPC does not survive "
+            "that: start it by exec instead (Python: multiprocessing's \"spawn\")"};
+  }
+  // gRPC is loaded while the daemon answers the hello.
+  std::future<LoadedModule> module = std::async(std::launch::async, LoadModule);
+  std::unique_ptr<Connection> connection(
+      new Connection({options.interrupted, options.interrupted_context}));
+  queue::Dialed dialed;
+  Failure failure = connection->Reach(options, dialed);
+  const LoadedModule loaded = module.get();
+  if (failure.ok()) failure = connection->Map(dialed);
+  if (failure.ok() && loaded.table == nullptr) {
+    failure = {FailureCode::kInternal, kNoRank,
+               "cannot load gRPC for the client library: " + loaded.error +
+                   ". Install mlxcomm again"};
+  }
+  if (!failure.ok()) {
+    if (dialed.connection >= 0) ::close(dialed.connection);
+    return failure;
+  }
+  connection->attach_ = loaded.table;
+  connection->attachment_ = loaded.table->open(dialed.connection, dialed.hello.token.data(),
+                                               dialed.hello.token.size());
+  out = std::move(connection);
+  return {};
+}
+
+// A service's socket may be named by several; a private daemon is only for those who
+// named none.
+Failure Connection::Reach(const mlxcomm_connect_options& options, queue::Dialed& dialed) {
+  const std::uint64_t timeout_ns = std::min(
+      options.timeout_ns == 0 ? kConnectTimeoutNs : options.timeout_ns, kConnectTimeoutMostNs);
+  const std::uint64_t deadline_ns = NowNs() + timeout_ns;
+  const auto left_ns = [&] { return deadline_ns - std::min(deadline_ns, NowNs()); };
+  const auto interrupted = [this] { return Interrupted(); };
+  const auto dial = [&](const std::string& path) {
+    return queue::Dial(path, queue::ProcessRole::kClient, options.arena_bytes, left_ns(), dialed,
+                       interrupted);
+  };
+  const std::string named = options.socket_path == nullptr ? "" : options.socket_path;
+  const std::vector<std::string> candidates = queue::SocketCandidates(named);
+  Failure failure;
+  for (const std::string& candidate : candidates) {
+    failure = dial(candidate);
+    if (failure.code != FailureCode::kUnavailable) return failure;
+  }
+  const bool one_was_named = candidates.size() == 1;
+  if (one_was_named || options.start_private_daemon == 0) {
+    failure.message += ". Start it (mlxcommd --config FILE)";
+    if (one_was_named) {
+      failure.message += named.empty() ? ", or unset MLXCOMM_SOCKET to get a private one"
+                                       : ", or name no socket to get a private one";
+    }
+    return failure;
+  }
+  // One that is ending with its last client may still take a connection: try again.
+  const std::string path = queue::PrivateSocketPath();
+  for (;;) {
+    failure = StartPrivateDaemon(path, left_ns(), interrupted);
+    if (!failure.ok()) return failure;
+    failure = dial(path);
+    if (failure.code != FailureCode::kUnavailable || left_ns() == 0) return failure;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+Failure Connection::Map(queue::Dialed& dialed) {
+  arena_bytes_ = dialed.hello.arena_bytes;
+  void* const arena = ::mmap(nullptr, arena_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED,
+                             dialed.descriptors[0], 0);
+  int error = arena == MAP_FAILED ? errno : 0;
+  void* const queue = ::mmap(nullptr, queue::kQueueSegmentBytes, PROT_READ | PROT_WRITE,
+                             MAP_SHARED, dialed.descriptors[1], 0);
+  if (error == 0 && queue == MAP_FAILED) error = errno;
+  doorbell_ = dialed.descriptors[2];
+  ::close(dialed.descriptors[0]);
+  ::close(dialed.descriptors[1]);
+  if (arena != MAP_FAILED) arena_ = static_cast<std::byte*>(arena);
+  if (queue != MAP_FAILED) queue_ = static_cast<std::byte*>(queue);
+  if (arena_ == nullptr || queue_ == nullptr) {
+    return {FailureCode::kResourceExhausted, kNoRank,
+            "cannot map an arena of " + std::to_string(arena_bytes_) + " bytes: " +
+                std::strerror(error) +
+                ". Ask for a smaller one (arena_bytes), or raise the limit of address space "
+                "(ulimit -v)"};
+  }
+  auto* const header = reinterpret_cast<queue::QueueHeader*>(queue_);
+  if (header->magic != queue::kQueueMagic || header->version != queue::kQueueVersion) {
+    return {FailureCode::kUnavailable, kNoRank,
+            "the daemon's queue has another layout: install the same release of both"};
+  }
+  submissions_.emplace(
+      &header->submissions,
+      reinterpret_cast<queue::SubmissionEntry*>(queue_ + queue::kSubmissionsOffset),
+      queue::kSubmissionSlots);
+  completions_.emplace(
+      &header->completions,
+      reinterpret_cast<const queue::CompletionEntry*>(queue_ + queue::kCompletionsOffset),
+      queue::kCompletionSlots);
+  allocator_ = std::make_unique<ArenaAllocator>(
+      arena_, arena_bytes_, static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)));
+  return {};
+}
+
+}  // namespace mlxcomm::client

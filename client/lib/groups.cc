@@ -1,0 +1,183 @@
+// The C interface where groups come and go: joining a job, splitting, shrinking, closing.
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "client/lib/answer.h"
+#include "client/lib/group_split.h"
+#include "client/lib/handles.h"
+#include "client/lib/mlxcomm.h"
+
+using mlxcomm::Failure;
+using mlxcomm::FailureCode;
+using mlxcomm::kNoRank;
+using mlxcomm::client::CheckName;
+using mlxcomm::client::CheckUsable;
+using mlxcomm::client::GroupFacts;
+using mlxcomm::client::Invalid;
+using mlxcomm::client::Latched;
+using mlxcomm::client::Tell;
+
+namespace {
+
+constexpr std::size_t kJobBytesMax = 200;
+constexpr std::size_t kPartNameBytesMax = 100;
+
+mlxcomm_group* Open(std::unique_ptr<mlxcomm_group> group) {
+  const std::lock_guard lock(group->connection->mutex);
+  group->connection->groups.push_back(group.get());
+  return group.release();
+}
+
+// A job of one rank: nobody else has to know of it.
+GroupFacts AloneHere(const char* job) {
+  utsname system{};
+  const char* const node = ::uname(&system) == 0 ? system.nodename : "localhost";
+  GroupFacts facts;
+  facts.name = job;
+  facts.members = {{node, static_cast<std::uint64_t>(::getpid())}};
+  return facts;
+}
+
+Failure CheckJoin(const char* job, std::uint32_t rank, std::uint32_t size,
+                  mlxcomm_group** world) {
+  if (job == nullptr || world == nullptr) {
+    return Invalid("job and world: expected a pointer, got NULL");
+  }
+  if (size == 0 || rank >= size) {
+    return Invalid("rank " + std::to_string(rank) + ": expected below size " +
+                   std::to_string(size) + ", which is at least 1");
+  }
+  return CheckName("job", job, kJobBytesMax);
+}
+
+bool HasLeft(mlxcomm_group& group) {
+  const std::lock_guard lock(group.connection->mutex);
+  return group.left;
+}
+
+// What is to be done in the daemon for a group that is being closed.
+enum class Leaving { kNothing, kRelease, kJob };
+
+Leaving Forget(mlxcomm_group* group, bool& was_world) {
+  const std::lock_guard lock(group->connection->mutex);
+  std::vector<mlxcomm_group*>& open = group->connection->groups;
+  std::erase(open, group);
+  was_world = group->is_world;
+  if (group->is_world) {
+    for (mlxcomm_group* const other : open) {
+      if (!other->with_daemon) continue;
+      other->left = true;
+      mlxcomm::client::Latch(*other, {FailureCode::kCancelled, kNoRank,
+                                      "this process has left the job (its world group was "
+                                      "closed), and group " +
+                                          other->facts.name + " with it"});
+    }
+  }
+  if (!group->with_daemon || group->left) return Leaving::kNothing;
+  if (Latched(*group).code == FailureCode::kDaemonLost) return Leaving::kNothing;
+  return group->is_world ? Leaving::kJob : Leaving::kRelease;
+}
+
+}  // namespace
+
+extern "C" {
+
+MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char* job,
+                                      uint32_t rank, uint32_t size, uint64_t timeout_ns,
+                                      mlxcomm_group** world, mlxcomm_error* error) {
+  if (Failure failure = CheckUsable(connection); !failure.ok()) return Tell(failure, error);
+  if (Failure failure = CheckJoin(job, rank, size, world); !failure.ok()) {
+    return Tell(failure, error);
+  }
+  if (connection->joined.exchange(true)) {
+    return Tell(Invalid("this connection has joined a job already: use another one"), error);
+  }
+  auto group = std::make_unique<mlxcomm_group>();
+  group->connection = connection;
+  group->with_daemon = size > 1;
+  group->is_world = true;
+  if (size == 1) {
+    group->facts = AloneHere(job);
+  } else {
+    const Failure failure = connection->session->Join(job, rank, size, timeout_ns, group->facts);
+    if (!failure.ok()) {
+      connection->joined = false;
+      return Tell(failure, error);
+    }
+  }
+  *world = Open(std::move(group));
+  return Tell({}, error);
+}
+
+MLXCOMM_API mlxcomm_code mlxcomm_split(mlxcomm_group* group, int32_t color, int32_t key,
+                                       const char* name, uint64_t timeout_ns,
+                                       mlxcomm_group** part, mlxcomm_error* error) {
+  if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
+  if (part == nullptr) return Tell(Invalid("part: expected a pointer, got NULL"), error);
+  if (color < MLXCOMM_NO_GROUP) {
+    return Tell(Invalid("color " + std::to_string(color) +
+                        ": expected 0 or more, or MLXCOMM_NO_GROUP"),
+                error);
+  }
+  const std::string shown = name != nullptr ? name : std::to_string(color);
+  if (Failure failure = CheckName("name", shown, kPartNameBytesMax); !failure.ok()) {
+    return Tell(failure, error);
+  }
+  *part = nullptr;
+  std::unique_ptr<mlxcomm_group> made;
+  const Failure failure =
+      mlxcomm::client::SplitGroup(*group, {color, key, shown, timeout_ns}, made);
+  if (made != nullptr) *part = Open(std::move(made));
+  return Tell(failure, error);
+}
+
+MLXCOMM_API mlxcomm_code mlxcomm_shrink(mlxcomm_group* group, uint64_t timeout_ns,
+                                        mlxcomm_group** rest, mlxcomm_error* error) {
+  if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
+  if (rest == nullptr) return Tell(Invalid("rest: expected a pointer, got NULL"), error);
+  *rest = nullptr;
+  if (group->alone()) {
+    return Tell(Invalid("group " + group->facts.name +
+                        ": has not failed, and has one rank; expected a group that has failed"),
+                error);
+  }
+  const Failure latched = Latched(*group);
+  if (latched.code == FailureCode::kDaemonLost || HasLeft(*group)) return Tell(latched, error);
+  if (timeout_ns == 0) timeout_ns = group->timeout_ns.load();
+  GroupFacts facts;
+  const Failure failure =
+      group->connection->session->Shrink(group->facts.id, timeout_ns, facts);
+  if (!failure.ok()) return Tell(failure, error);
+  auto made = mlxcomm::client::MakeGroup(*group, std::move(facts), /*with_daemon=*/true);
+  {
+    // What is left of the world stands for the job: closing the old one does not leave it.
+    const std::lock_guard lock(group->connection->mutex);
+    made->is_world = std::exchange(group->is_world, false);
+  }
+  *rest = Open(std::move(made));
+  return Tell({}, error);
+}
+
+MLXCOMM_API void mlxcomm_group_close(mlxcomm_group* group) {
+  if (group == nullptr) return;
+  if (!group->connection->session->usable()) {  // A forked child; locks may be held for ever.
+    delete group;
+    return;
+  }
+  bool was_world = false;
+  switch (Forget(group, was_world)) {
+    case Leaving::kNothing: break;
+    case Leaving::kRelease: group->connection->session->Release(group->facts.id); break;
+    case Leaving::kJob: group->connection->session->Leave(); break;
+  }
+  if (was_world) group->connection->joined = false;
+  delete group;
+}
+
+}  // extern "C"

@@ -1,0 +1,63 @@
+// What the handles of the C interface are: a connection with the groups that are open
+// on it, and a group with its latched failure, its deadline and its plan.
+//
+//   connection ──▶ session (Connection)         The world group's end is the job's: then
+//        '──▶ groups: world, parts, rests       the others still open are latched CANCELLED.
+//
+// Owner: the user, from the call that made it to the one that closes it. Thread: any;
+// order of locks: connection, group, then those of Connection. Memory: a group's facts
+// never change after it was made.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "client/lib/connection.h"
+#include "client/lib/mlxcomm.h"
+#include "proto/types/failure.h"
+#include "proto/types/operation.h"
+
+struct mlxcomm_connection {
+  std::unique_ptr<mlxcomm::client::Connection> session;
+  std::atomic<bool> joined = false;
+  std::mutex mutex;
+  std::vector<mlxcomm_group*> groups;  // Open.
+};
+
+struct mlxcomm_group {
+  mlxcomm_connection* connection = nullptr;
+  mlxcomm::client::GroupFacts facts;
+  bool with_daemon = false;  // The daemon knows it; a group of one rank may be ours alone.
+  std::atomic<std::uint64_t> timeout_ns = 0;  // 0: the daemon's default.
+  std::atomic<mlxcomm::PlanKind> plan = mlxcomm::PlanKind::kAutomatic;
+
+  // Guarded by the connection's mutex.
+  bool is_world = false;
+  bool left = false;  // With the job: the daemon has been told.
+
+  std::mutex split_mutex;    // Orders splits, so that their numbers are those of the others.
+  std::uint64_t splits = 0;  // Of this group, begun.
+
+  mutable std::mutex mutex;
+  mlxcomm::Failure failure;             // Latched.
+  std::uint64_t local_tickets_end = 0;  // Groups of one rank: those below were given out.
+
+  std::uint32_t rank() const { return facts.rank; }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(facts.members.size()); }
+  bool alone() const { return facts.members.size() == 1; }
+};
+
+namespace mlxcomm::client {
+
+// The first failure stays.
+void Latch(mlxcomm_group& group, const Failure& failure);
+Failure Latched(const mlxcomm_group& group);
+
+// Why calls on it are refused before they are looked at; `group` may be NULL.
+Failure CheckUsable(const mlxcomm_group* group);
+Failure CheckUsable(const mlxcomm_connection* connection);
+
+}  // namespace mlxcomm::client

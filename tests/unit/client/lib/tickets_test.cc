@@ -1,0 +1,186 @@
+// What can be done with an operation under way: test it, cancel it, be interrupted while
+// waiting for it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <string>
+#include <thread>
+
+#include "client/lib/mlxcomm.h"
+#include "tests/unit/client/lib/session_fixture.h"
+
+namespace mlxcomm::client {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// Rank 0 of 2.
+class TicketsTest : public SessionTest {
+ protected:
+  TicketsTest() : SessionTest(0, 2) {}
+  mlxcomm_code Test(std::uint64_t ticket) { return mlxcomm_test(group, ticket, &done, &error); }
+  // The daemon fails an operation as soon as it is told to.
+  void CancelAtOnce() {
+    attach.cancel = [this](const FakeAttach::CancelCall& call) {
+      EXPECT_EQ(call.group, kWorld);
+      daemon.Complete(call.ticket, MLXCOMM_CANCELLED, "rank 0 cancelled it", 0, true);
+    };
+  }
+  int done = -1;
+};
+
+// --- test --------------------------------------------------------------------------------
+
+TEST_F(TicketsTest, TestSaysWhetherAnOperationHasEndedAndThenHow) {
+  const std::uint64_t ticket = Barrier();
+  EXPECT_EQ(Test(ticket), MLXCOMM_OK);
+  EXPECT_EQ(done, 0);
+  daemon.Complete(ticket, MLXCOMM_RANK_LOST, "rank 1 is gone", 1, true);
+  EXPECT_EQ(Test(ticket), MLXCOMM_RANK_LOST);
+  EXPECT_EQ(done, 1);
+  EXPECT_STREQ(error.message, "rank 1 is gone");
+  EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_RANK_LOST);
+  EXPECT_EQ(Test(ticket), MLXCOMM_INVALID_ARGUMENT) << "it is used up";
+  EXPECT_EQ(done, 1) << "or a loop until it is done would never end";
+}
+
+// Why: a program that only ever tests does not sleep on the doorbell.
+TEST_F(TicketsTest, TestFindsADeadDaemon) {
+  const std::uint64_t well = Barrier();
+  const std::uint64_t open = Barrier();
+  daemon.Complete(well);
+  daemon.Die();
+  EXPECT_EQ(Test(open), MLXCOMM_DAEMON_LOST);
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(Test(well), MLXCOMM_OK) << "what had ended before has ended well";
+  EXPECT_EQ(done, 1);
+}
+
+TEST_F(TicketsTest, TestLeavesTheRingToTheThreadThatWaits) {
+  const std::uint64_t waited = Barrier();
+  const std::uint64_t tested = Barrier();
+  std::thread waiter([&] {
+    mlxcomm_error own{};
+    EXPECT_EQ(mlxcomm_wait(group, waited, &own), MLXCOMM_OK) << own.message;
+  });
+  while (!daemon.client_sleeps()) std::this_thread::yield();
+  EXPECT_EQ(Test(tested), MLXCOMM_OK);
+  EXPECT_EQ(done, 0);
+  daemon.Complete(tested);
+  daemon.Complete(waited);
+  waiter.join();
+  EXPECT_EQ(Test(tested), MLXCOMM_OK) << error.message;
+  EXPECT_EQ(done, 1);
+}
+
+// --- cancel ------------------------------------------------------------------------------
+
+TEST_F(TicketsTest, CancelFailsTheGroupAndGivesTheBuffersBack) {
+  float* const buffer = Allocate(FakeDaemon::kArenaBytes);
+  std::uint64_t ticket = 0;
+  ASSERT_EQ(Reduce(buffer, 16, ticket), MLXCOMM_OK) << error.message;
+  CancelAtOnce();
+  EXPECT_EQ(mlxcomm_cancel(group, ticket, 0, &error), MLXCOMM_CANCELLED);
+  EXPECT_STREQ(error.message, "rank 0 cancelled it");
+  EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_CANCELLED);
+  EXPECT_EQ(Wait(ticket), MLXCOMM_INVALID_ARGUMENT);
+  mlxcomm_buffer_free(connection, buffer);
+  Allocate(FakeDaemon::kArenaBytes);
+}
+
+TEST_F(TicketsTest, CancelComesTooLateForWhatHasEnded) {
+  const std::uint64_t ticket = Barrier();
+  daemon.Complete(ticket);
+  EXPECT_EQ(mlxcomm_cancel(group, ticket, 0, &error), MLXCOMM_OK) << error.message;
+  EXPECT_THAT(attach.Log(), IsEmpty());
+  EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_OK);
+  EXPECT_EQ(mlxcomm_cancel(group, ticket, 0, &error), MLXCOMM_INVALID_ARGUMENT);
+}
+
+// Why: the caller owns the ticket still, and may not touch the buffers yet.
+TEST_F(TicketsTest, CancelKeepsTheTicketWhenTheDaemonDoesNotLetGoInTime) {
+  const std::uint64_t ticket = Barrier();
+  EXPECT_EQ(mlxcomm_cancel(group, ticket, 1'000'000, &error), MLXCOMM_DEADLINE_EXCEEDED);
+  EXPECT_THAT(error.message, HasSubstr("may still use"));
+  EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_OK) << "only the daemon fails a group";
+  daemon.Complete(ticket, MLXCOMM_CANCELLED, "rank 0 cancelled it", 0, true);
+  EXPECT_EQ(Wait(ticket), MLXCOMM_CANCELLED);
+  EXPECT_THAT(attach.Log(), ElementsAre("cancel 7"));
+}
+
+// Why: DEADLINE_EXCEEDED says that the ticket is kept, and an operation may end so itself.
+TEST_F(TicketsTest, CancelKeepsTheTicketOfWhatHadEndedAtItsDeadline) {
+  const std::uint64_t ticket = Barrier();
+  daemon.Complete(ticket, MLXCOMM_DEADLINE_EXCEEDED, "rank 1 did not come", 1, true);
+  EXPECT_EQ(mlxcomm_cancel(group, ticket, 0, &error), MLXCOMM_DEADLINE_EXCEEDED);
+  EXPECT_EQ(Wait(ticket), MLXCOMM_DEADLINE_EXCEEDED);
+  EXPECT_STREQ(error.message, "rank 1 did not come");
+  EXPECT_EQ(Wait(ticket), MLXCOMM_INVALID_ARGUMENT);
+}
+
+TEST_F(TicketsTest, CancelEndsTheWaitOfAnotherThread) {
+  const std::uint64_t ticket = Barrier();
+  auto waiter = std::async(std::launch::async, [&] {
+    mlxcomm_error own{};
+    return mlxcomm_wait(group, ticket, &own);
+  });
+  while (!daemon.client_sleeps()) std::this_thread::yield();
+  CancelAtOnce();
+  EXPECT_EQ(mlxcomm_cancel(group, ticket, 0, &error), MLXCOMM_CANCELLED) << error.message;
+  // One of the two is told by the daemon, the other that it is over.
+  const mlxcomm_code told = waiter.get();
+  EXPECT_TRUE(told == MLXCOMM_CANCELLED || told == MLXCOMM_INVALID_ARGUMENT) << told;
+}
+
+TEST_F(TicketsTest, CancelHearsOfADeadDaemon) {
+  const std::uint64_t ticket = Barrier();
+  attach.cancel = [this](const FakeAttach::CancelCall&) { daemon.Die(); };
+  EXPECT_EQ(mlxcomm_cancel(group, ticket, 0, &error), MLXCOMM_DAEMON_LOST);
+}
+
+// --- interrupted -------------------------------------------------------------------------
+
+// Why: Ctrl-C must bring the user back in 200 ms, and the other ranks must not wait for a
+// process that has given up.
+TEST_F(TicketsTest, AnInterruptedWaitCancelsTheOperationForAll) {
+  float* const buffer = Allocate(FakeDaemon::kArenaBytes);
+  std::uint64_t ticket = 0;
+  ASSERT_EQ(Reduce(buffer, 16, ticket), MLXCOMM_OK) << error.message;
+  std::vector<FakeAttach::CancelCall> calls;
+  attach.cancel = [&](const FakeAttach::CancelCall& call) { calls.push_back(call); };
+  interrupt = true;
+  EXPECT_EQ(Wait(ticket), MLXCOMM_CANCELLED);
+  EXPECT_THAT(error.message, HasSubstr("interrupted while waiting for all_reduce"));
+  interrupt = false;
+  EXPECT_THAT(calls, ElementsAre(FakeAttach::CancelCall{kWorld, ticket}));
+  EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_CANCELLED);
+  EXPECT_EQ(Wait(ticket), MLXCOMM_INVALID_ARGUMENT) << "it is used up";
+}
+
+TEST_F(TicketsTest, WhatWasGivenUpIsLetGoWhenTheDaemonSaysSo) {
+  float* const buffer = Allocate(FakeDaemon::kArenaBytes / 2);
+  std::uint64_t given_up = 0;
+  ASSERT_EQ(Reduce(buffer, 16, given_up), MLXCOMM_OK) << error.message;
+  const std::uint64_t other = Barrier();
+  interrupt = true;
+  EXPECT_EQ(Wait(given_up), MLXCOMM_CANCELLED);
+  interrupt = false;
+  mlxcomm_buffer_free(connection, buffer);
+  void* all = nullptr;
+  EXPECT_EQ(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &all, &error),
+            MLXCOMM_RESOURCE_EXHAUSTED);
+  daemon.Complete(given_up, MLXCOMM_CANCELLED, "given up", 0, true);
+  daemon.Complete(other, MLXCOMM_CANCELLED, "given up", 0, true);
+  EXPECT_EQ(Wait(other), MLXCOMM_CANCELLED);
+  EXPECT_EQ(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &all, &error),
+            MLXCOMM_OK)
+      << error.message;
+}
+
+}  // namespace
+}  // namespace mlxcomm::client
