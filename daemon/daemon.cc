@@ -73,6 +73,9 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   engine_options.cluster = config.cluster();
   engine_options.operation_timeout_ns = config.clients().operation_timeout_ms() * kMs;
   engine_options.rendezvous_timeout_ns = config.clients().rendezvous_timeout_ms() * kMs;
+  engine_options.scratch_bytes_max = config.scratch_bytes_max();
+  engine_options.link_latency_ns = std::uint64_t{config.peers().link_latency_us()} * 1000;
+  engine_options.link_bytes_per_second = config.peers().link_bytes_per_second();
   engine_options.workers = std::clamp(platform::CoreCount() / 2, 2u, 4u);
   engine_options.ends_with_last_client = options.is_private;
   daemon->engine_ = std::make_unique<Engine>(daemon->io_, std::move(engine_options));

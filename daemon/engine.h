@@ -44,7 +44,10 @@ struct EngineOptions {
   std::string cluster;
   std::uint64_t operation_timeout_ns = 300'000'000'000;
   std::uint64_t rendezvous_timeout_ns = 300'000'000'000;
-  std::uint64_t scratch_bytes_max = 0;  // For operations' partial results.
+  std::uint64_t scratch_bytes_max = 0;  // For operations' partial results; 0: a quarter of memory.
+  // What the cost model is told instead of what is measured; 0: measured.
+  std::uint64_t link_latency_ns = 0;
+  std::uint64_t link_bytes_per_second = 0;
   std::uint32_t workers = 1;
   // Private daemons end with their last client, or when nobody came in time.
   bool ends_with_last_client = false;

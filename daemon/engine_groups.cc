@@ -254,7 +254,14 @@ void Engine::FailGroup(std::uint64_t new_group, const Failure& failure) {
   if (group != nullptr) group->Fail(failure, key, now_ns_);
 }
 
-v1::LinkCosts Engine::OwnCosts() { return cluster::MeasureCosts(fabric_->Snapshot()); }
+v1::LinkCosts Engine::OwnCosts() {
+  v1::LinkCosts costs = cluster::MeasureCosts(fabric_->Snapshot());
+  if (options_.link_latency_ns != 0) costs.set_latency_ns(options_.link_latency_ns);
+  if (options_.link_bytes_per_second != 0) {
+    costs.set_bytes_per_second(options_.link_bytes_per_second);
+  }
+  return costs;
+}
 
 // By rank: the local process that waits for its world; 0: elsewhere, or gone meanwhile.
 std::vector<intake::SessionId> Engine::WaitingSessions(

@@ -162,6 +162,11 @@ void CheckPeers(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tr
   bounds.Check(peers, tree, "reconnect_delay_min_ms", peers.reconnect_delay_min_ms(), 1, 60'000);
   bounds.Check(peers, tree, "reconnect_delay_max_ms", peers.reconnect_delay_max_ms(),
                peers.reconnect_delay_min_ms(), 600'000);
+  bounds.Check(peers, tree, "link_latency_us", peers.link_latency_us(), 0, 1'000'000);
+  if (peers.link_bytes_per_second() != 0) {
+    bounds.Check(peers, tree, "link_bytes_per_second", peers.link_bytes_per_second(), 1'000'000,
+                 1'000'000'000'000);
+  }
   CheckAddresses(peers, tree, bounds);
   if ((peers.listen_size() > 0 || peers.connect_size() > 0) && peers.key_file().empty()) {
     bounds.Report(peers, tree, peers.listen_size() > 0 ? "listen" : "connect",
@@ -183,6 +188,8 @@ void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree
                                config.socket_path().size()));
   }
   bounds.Check(config, &tree, "drain_timeout_ms", config.drain_timeout_ms(), 0, 3'600'000);
+  bounds.Check(config, &tree, "scratch_bytes_max", config.scratch_bytes_max(), 0,
+               std::uint64_t{1} << 46);
   CheckPeers(config.peers(), subtree("peers"), bounds);
   const v1::ClientConfig& clients = config.clients();
   const auto* const client_tree = subtree("clients");

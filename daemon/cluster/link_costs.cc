@@ -35,13 +35,14 @@ v1::LinkCosts MeasureCosts(std::span<const fabric::LinkSnapshot> links) {
   for (const fabric::LinkSnapshot& link : links) {
     for (const fabric::RailSnapshot& rail : link.rails) {
       if (!rail.up) continue;
-      round_trip_ns = std::max(round_trip_ns, rail.round_trip_ns);
+      round_trip_ns = std::max(round_trip_ns, rail.round_trip_ns_min);
       interfaces.insert(rail.local_address.substr(0, rail.local_address.rfind(':')));
     }
   }
   v1::LinkCosts costs;
   if (round_trip_ns > 0) {
-    costs.set_latency_ns(std::bit_ceil(std::min(round_trip_ns / 2, kLatencyNsMax)));
+    const int log2 = std::countr_zero(std::bit_ceil(std::min(round_trip_ns / 2, kLatencyNsMax)));
+    costs.set_latency_ns(std::uint64_t{1} << (log2 + log2 % 2));
   }
   costs.set_links_per_node(static_cast<std::uint32_t>(interfaces.size()));
   return BoundedCosts(costs);

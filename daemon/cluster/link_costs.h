@@ -3,7 +3,8 @@
 // all nodes choose the same plans.
 //
 // Figures are coarse, so that two runs of a job on the same cables choose alike: a
-// latency is rounded up to a power of two.
+// latency is the shortest seen, rounded up to a power of four. Who must have the same
+// plans for ever, whatever is measured, gives the figures in the configuration.
 //
 // Owner: functions. Thread: any. Memory: none.
 #pragma once
@@ -15,8 +16,9 @@
 
 namespace mlxcomm::cluster {
 
-// From heartbeats: half the round trip of the slowest rail that is up, and how many
-// interfaces lead to other nodes. A figure that nobody has measured is 0.
+// From heartbeats: half the round trip of the slowest rail that is up, each at its
+// best, and how many interfaces lead to other nodes. A figure that nobody has measured
+// is 0.
 v1::LinkCosts MeasureCosts(std::span<const fabric::LinkSnapshot> links);
 
 // Within what a sound daemon can have measured; 0 stays 0.

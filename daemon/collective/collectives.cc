@@ -14,7 +14,7 @@ bool Collectives::AddGroup(std::uint64_t group, const std::string& name,
   const std::size_t local = layout.local_ranks().size();
   if (local == 0 || local > kLocalRanksMax || layout.node_count() > kNodesMax) return false;
   groups_.emplace(group, std::make_unique<Group>(group, name, std::move(layout), costs,
-                                                 in_flight_, scratch_, actions_));
+                                                 in_flight_, scratch_, actions_, alarm_));
   return true;
 }
 
@@ -133,13 +133,10 @@ void Collectives::OnWithdrawn(const NodeId& node, const OperationKey& key, std::
 }
 
 void Collectives::OnTime(std::uint64_t now_ns) {
+  if (now_ns < alarm_) return;
   for (const auto& [id, group] : groups_) group->OnTime(now_ns);
-}
-
-std::uint64_t Collectives::NextDeadline() const {
-  std::uint64_t next = kNever;
-  for (const auto& [id, group] : groups_) next = std::min(next, group->NextDeadline());
-  return next;
+  alarm_ = kNever;
+  for (const auto& [id, group] : groups_) alarm_ = std::min(alarm_, group->NextDeadline());
 }
 
 bool Collectives::UsesSession(SessionId session) const {

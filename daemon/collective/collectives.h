@@ -63,7 +63,9 @@ class Collectives {
   void OnWithdrawn(const NodeId& node, const OperationKey& key, std::uint64_t now_ns);
 
   void OnTime(std::uint64_t now_ns);
-  std::uint64_t NextDeadline() const;  // kNever: none.
+  // kNever: none. May be earlier than the true one, never later: it is found anew by
+  // OnTime alone, for this is asked every turn.
+  std::uint64_t NextDeadline() const { return alarm_; }
   bool UsesSession(SessionId session) const;
 
  private:
@@ -78,6 +80,7 @@ class Collectives {
   ScratchMemory& scratch_;
   InFlight in_flight_;
   ActionQueue actions_;
+  std::uint64_t alarm_ = kNever;
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<Group>> groups_;
 };
 

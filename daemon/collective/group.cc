@@ -10,7 +10,8 @@
 namespace mlxcomm::collective {
 
 Group::Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkCosts& costs,
-             InFlight& in_flight, ScratchMemory& scratch, ActionQueue& actions)
+             InFlight& in_flight, ScratchMemory& scratch, ActionQueue& actions,
+             std::uint64_t& alarm)
     : id_(id),
       name_(std::move(name)),
       layout_(std::move(layout)),
@@ -18,6 +19,7 @@ Group::Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkC
       in_flight_(in_flight),
       scratch_(scratch),
       actions_(actions),
+      alarm_(alarm),
       stash_(layout_.node_count()),
       inquest_(layout_, name_),
       local_(layout_.local_ranks().size()),
@@ -197,6 +199,7 @@ void Group::Submit(const Call& call, std::uint64_t now_ns) {
   }
   local.submitted_ns = now_ns;
   local.deadline_ns = now_ns + std::min(call.timeout_ns, kNever - 1 - now_ns);
+  alarm_ = std::min(alarm_, local.deadline_ns);
   --operation.calls_awaited;
   if (inquest_.open()) return;  // Ends with the others when the inquest closes.
 

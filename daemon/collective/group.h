@@ -57,7 +57,7 @@ struct RankActivity {
 class Group final : private ExecutionHost {
  public:
   Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkCosts& costs,
-        InFlight& in_flight, ScratchMemory& scratch, ActionQueue& actions);
+        InFlight& in_flight, ScratchMemory& scratch, ActionQueue& actions, std::uint64_t& alarm);
   ~Group() override;
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -162,6 +162,7 @@ class Group final : private ExecutionHost {
   InFlight& in_flight_;
   ScratchMemory& scratch_;
   ActionQueue& actions_;
+  std::uint64_t& alarm_;  // All groups' next deadline, or earlier: ours may come before it.
   EagerStash stash_;
   Inquest inquest_;
   std::vector<LocalRank> local_;

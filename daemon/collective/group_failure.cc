@@ -11,6 +11,7 @@ namespace mlxcomm::collective {
 void Group::Fail(const Failure& cause, const OperationKey& operation, std::uint64_t now_ns) {
   if (failed()) return;  // The first failure wins.
   inquest_.Open(cause, operation, CallsOf(operation), now_ns);
+  alarm_ = std::min(alarm_, inquest_.deadline_ns());
   // An answer repeats the cause: it may overtake the report that it answers.
   SendReports(cause, operation);
   // Nothing more is sent or placed for this group from here on.

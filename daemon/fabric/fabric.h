@@ -115,7 +115,8 @@ struct RailSnapshot {
   std::uint64_t received_bytes = 0;
   double sent_bytes_per_second = 0;
   double received_bytes_per_second = 0;
-  std::uint64_t round_trip_ns = 0;
+  std::uint64_t round_trip_ns = 0;      // Of the last heartbeat.
+  std::uint64_t round_trip_ns_min = 0;  // The shortest so far; 0: none yet.
 };
 
 struct LinkSnapshot {

@@ -127,6 +127,7 @@ RailSnapshot TcpRail::Snapshot() const {
   snapshot.sent_bytes = sent_bytes_.load(std::memory_order_relaxed);
   snapshot.received_bytes = received_bytes_.load(std::memory_order_relaxed);
   snapshot.round_trip_ns = round_trip_ns_.load(std::memory_order_relaxed);
+  snapshot.round_trip_ns_min = round_trip_ns_min_.load(std::memory_order_relaxed);
   return snapshot;
 }
 
@@ -469,7 +470,12 @@ bool TcpRail::FinishFrame() {
     case wire::FrameType::kEcho: {
       const std::uint64_t now = platform::MonotonicNow();
       if (incoming_.offset <= now) {
-        round_trip_ns_.store(now - incoming_.offset, std::memory_order_relaxed);
+        const std::uint64_t took = now - incoming_.offset;
+        const std::uint64_t least = round_trip_ns_min_.load(std::memory_order_relaxed);
+        round_trip_ns_.store(took, std::memory_order_relaxed);
+        if (least == 0 || took < least) {
+          round_trip_ns_min_.store(took, std::memory_order_relaxed);
+        }
       }
       return true;
     }

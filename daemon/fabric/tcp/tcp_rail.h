@@ -117,6 +117,7 @@ class TcpRail final : public Rail {
   std::atomic<std::uint64_t> received_bytes_{0};
   std::atomic<std::uint64_t> last_received_ns_;
   std::atomic<std::uint64_t> round_trip_ns_{0};
+  std::atomic<std::uint64_t> round_trip_ns_min_{0};
   std::atomic<bool> up_{true};
   bool popped_slot_ = false;  // Engine: the event handed out last holds a slot.
   bool popped_large_control_ = false;
