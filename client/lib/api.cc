@@ -128,7 +128,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_buffer_allocate(mlxcomm_connection* connection,
   if (Failure failure = CheckUsable(connection); !failure.ok()) return Tell(failure, error);
   if (buffer == nullptr) return Tell(Invalid("buffer: expected a pointer, got NULL"), error);
   mlxcomm::client::ArenaAllocator& arena = connection->session->arena();
-  const auto offset = arena.Allocate(bytes);
+  const auto offset = connection->session->Allocate(bytes);
   if (!offset.has_value()) {
     return Tell({FailureCode::kResourceExhausted, kNoRank,
                  "the arena of " + std::to_string(arena.total_bytes()) + " bytes has no " +

@@ -168,11 +168,21 @@ void Connection::UnpinRanges(const Pending& pending) {
   if (pending.has_table) allocator_->Unpin(pending.table_offset);
 }
 
+std::optional<std::uint64_t> Connection::Allocate(std::uint64_t bytes) {
+  std::optional<std::uint64_t> range = allocator_->Allocate(bytes);
+  if (range.has_value()) return range;
+  {
+    const std::lock_guard lock(wait_mutex_);
+    if (!reader_present_) TakeCompletions();  // Else the reader does.
+  }
+  return allocator_->Allocate(bytes);
+}
+
 Failure Connection::Submit(queue::SubmissionEntry& entry, Extent extent,
                            std::span<const std::uint64_t> counts, std::uint64_t timeout_ns,
                            std::uint64_t& ticket) {
   if (counts.empty()) return SubmitEntry(entry, extent, false, timeout_ns, ticket);
-  const auto table = allocator_->Allocate(counts.size_bytes());
+  const auto table = Allocate(counts.size_bytes());
   if (!table.has_value()) {
     return {FailureCode::kResourceExhausted, kNoRank,
             "the arena of " + std::to_string(allocator_->total_bytes()) +

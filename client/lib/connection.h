@@ -60,6 +60,9 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   ArenaAllocator& arena() { return *allocator_; }
+  // As the allocator's; looks first whether operations that nobody waits for any more have
+  // ended, where there is no room.
+  std::optional<std::uint64_t> Allocate(std::uint64_t bytes);
   std::byte* arena_data() const { return arena_; }
   bool Contains(const void* data, std::uint64_t bytes) const;
   std::uint64_t OffsetOf(const void* data) const {

@@ -33,7 +33,7 @@ class Exchange {
 
   Failure Reserve() {
     const std::uint64_t bytes = (group_.size() + std::uint64_t{1}) * sizeof(Place);
-    range_ = arena().Allocate(bytes);
+    range_ = group_.connection->session->Allocate(bytes);
     if (range_.has_value()) return {};
     return {FailureCode::kResourceExhausted, kNoRank,
             "the arena of " + std::to_string(arena().total_bytes()) + " bytes has no " +
