@@ -18,12 +18,19 @@ import time
 
 import pytest
 
-PATIENCE = 60  # Seconds after which something is declared stuck; never a measurement.
+PATIENCE = 300  # Seconds after which something is declared stuck; never a measurement.
 
 
 def find_program(name):
     beside = os.path.join(os.path.dirname(sys.executable), name)
     return beside if os.path.exists(beside) else shutil.which(name)
+
+
+def find_test_program(folder, name):
+    """A program that the build made of this tree's tests; tests/run says where it builds."""
+    build = os.environ.get("MLXCOMM_BUILD")
+    assert build, "set MLXCOMM_BUILD to a build folder with MLXCOMM_TESTS=ON (tests/run does)"
+    return os.path.join(build, "tests", folder, name)
 
 
 def free_port():

@@ -1,0 +1,101 @@
+"""Every operation, groups and failures from C++, on real daemons, against an oracle."""
+
+import pathlib
+
+import pytest
+
+from conftest import Process, find_test_program, wait_until
+
+RANK = "operations_rank"
+# (daemons, ranks): 1x2, 1x4, 2x1, 2x2, 3x1
+LAYOUTS = [(1, 2), (1, 4), (2, 2), (2, 4), (3, 3)]
+
+
+def start(cluster, task, nodes, ranks):
+    program = find_test_program("operations", RANK)
+    per_node = -(-ranks // nodes)
+    processes = []
+    for rank in range(ranks):
+        processes.append(Process([program, task, str(rank), str(ranks), "job"],
+                                 {"MLXCOMM_SOCKET": cluster.socket(rank // per_node)}))
+        cluster.ranks.append(processes[-1])
+    return processes
+
+
+def run(cluster, task, nodes, ranks):
+    processes = start(cluster, task, nodes, ranks)
+    for process in processes:
+        assert process.finish() == 0, (process.lines, [p.lines for p in processes])
+        assert process.lines[-1] == "fine"
+    return processes
+
+
+def nothing_is_left(cluster, nodes):
+    """Every group is gone everywhere, and with it what it had."""
+    def empty():
+        return all(not cluster.status(node)["jobs"] for node in range(nodes))
+
+    wait_until(empty, "no job is left")
+
+
+@pytest.mark.parametrize("nodes, ranks", LAYOUTS)
+def test_every_operation_type_and_plan_agrees_with_an_oracle(cluster, nodes, ranks):
+    run(cluster(nodes), "every", nodes, ranks)
+
+
+@pytest.mark.parametrize("nodes, ranks", LAYOUTS)
+def test_messages_between_any_two_ranks_with_tags_in_any_order(cluster, nodes, ranks):
+    run(cluster(nodes), "messages", nodes, ranks)
+
+
+@pytest.mark.parametrize("nodes, ranks", [(1, 4), (2, 4), (3, 3)])
+def test_groups_nested_and_at_work_at_the_same_time(cluster, nodes, ranks):
+    c = cluster(nodes)
+    run(c, "groups", nodes, ranks)
+    nothing_is_left(c, nodes)
+
+
+@pytest.mark.parametrize("nodes, ranks", [(1, 2), (2, 2)])
+def test_thousands_of_groups_leave_nothing(cluster, nodes, ranks):
+    """Why: a leak of a group is small; of thousands it is seen."""
+    c = cluster(nodes)
+    run(c, "cycles", nodes, ranks)  # Warm.
+    before = [c.status(node)["nodes"][0]["memory_bytes"] for node in range(nodes)]
+    run(c, "cycles", nodes, ranks)
+    nothing_is_left(c, nodes)
+    for node in range(nodes):
+        assert int(c.status(node)["nodes"][0]["memory_bytes"]) < int(before[node]) + (4 << 20)
+
+
+@pytest.mark.parametrize("nodes, ranks", [(1, 3), (3, 3), (2, 4)])
+def test_those_who_are_left_go_on_in_a_group_of_their_own(cluster, nodes, ranks):
+    processes = start(cluster(nodes), "shrink", nodes, ranks)
+    for process in processes[:-1]:
+        assert process.finish() == 0, (process.lines, [p.lines for p in processes])
+        assert process.lines[-1] == "fine"
+        assert f"of {ranks - 1}" in process.lines[-2]
+    assert processes[-1].finish() != 0
+
+
+@pytest.mark.parametrize("nodes, ranks", [(1, 2), (2, 2), (3, 3)])
+def test_a_cancel_is_told_to_all_with_the_name_of_who_gave_up(cluster, nodes, ranks):
+    for process in run(cluster(nodes), "cancel", nodes, ranks):
+        told = " ".join(process.lines)
+        assert "rank 0 (node-0, pid" in told and "given_up" in told, told
+
+
+@pytest.mark.parametrize("nodes, ranks", [(1, 2), (2, 2), (3, 3)])
+def test_counts_that_do_not_agree_are_a_mismatch_on_every_rank(cluster, nodes, ranks):
+    for process in run(cluster(nodes), "unequal", nodes, ranks):
+        assert "all_to_all_v int32 sending [1000" in " ".join(process.lines)
+
+
+def available_bytes():
+    with open("/proc/meminfo", encoding="ascii") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if "MemAvailable" in line)
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/meminfo").exists() or available_bytes() < 12 << 30,
+                    reason="needs 12 GiB of memory")
+def test_more_than_four_gigabytes_at_once(cluster):
+    run(cluster(2), "large", 2, 2)
