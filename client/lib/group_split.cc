@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -26,17 +25,21 @@ class Exchange {
   Exchange(mlxcomm_group& group, std::uint64_t timeout_ns)
       : group_(group), deadline_ns_(NowNs() + std::min(timeout_ns, std::uint64_t{1} << 62)) {}
   ~Exchange() {
-    if (range_.has_value()) arena().Free(*range_);  // At once, or when nobody uses it.
+    if (values_ != nullptr) {  // Given back at once, or when nobody uses it.
+      session().arena().Free(session().OffsetOf(values_));
+    }
   }
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
   Failure Reserve() {
     const std::uint64_t bytes = (group_.size() + std::uint64_t{1}) * sizeof(Place);
-    range_ = group_.connection->session->Allocate(bytes);
-    if (range_.has_value()) return {};
+    if (const auto offset = session().Allocate(bytes); offset.has_value()) {
+      values_ = session().arena_data() + *offset;
+      return {};
+    }
     return {FailureCode::kResourceExhausted, kNoRank,
-            "the arena of " + std::to_string(arena().total_bytes()) + " bytes has no " +
+            "the arena of " + std::to_string(session().arena().total_bytes()) + " bytes has no " +
                 std::to_string(bytes) +
                 " free for splitting a group: free buffers, or connect with a larger arena "
                 "(arena_bytes)"};
@@ -46,11 +49,10 @@ class Exchange {
     return std::max<std::uint64_t>(deadline_ns_ - std::min(deadline_ns_, NowNs()), 1);
   }
   Failure Begin(std::span<const std::int32_t> own, std::uint64_t& ticket) {
-    std::byte* const input = group_.connection->session->arena_data() + *range_;
-    std::memcpy(input, own.data(), own.size_bytes());
+    std::memcpy(values_, own.data(), own.size_bytes());
     return client::Begin(group_,
-                         {.kind = OperationKind::kAllGather, .input = input,
-                          .output = input + sizeof(Place), .count = own.size(),
+                         {.kind = OperationKind::kAllGather, .input = values_,
+                          .output = values_ + sizeof(Place), .count = own.size(),
                           .type = MLXCOMM_INT32, .timeout_ns = LeftNs()},
                          ticket);
   }
@@ -58,18 +60,16 @@ class Exchange {
   Failure Finish(std::uint64_t ticket, std::span<std::int32_t> values) {
     Failure failure = client::Finish(group_, ticket);
     if (!failure.ok()) return failure;
-    std::memcpy(values.data(),
-                group_.connection->session->arena_data() + *range_ + sizeof(Place),
-                values.size_bytes());
+    std::memcpy(values.data(), values_ + sizeof(Place), values.size_bytes());
     return {};
   }
 
  private:
-  ArenaAllocator& arena() { return group_.connection->session->arena(); }
+  Connection& session() { return *group_.connection->session; }
 
   mlxcomm_group& group_;
   std::uint64_t deadline_ns_;
-  std::optional<std::uint64_t> range_;
+  std::byte* values_ = nullptr;  // Own, then those of all.
 };
 
 std::vector<std::uint32_t> RanksOf(std::int32_t color, const std::vector<Place>& places) {

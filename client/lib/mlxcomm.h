@@ -186,10 +186,11 @@ MLXCOMM_API int mlxcomm_in_arena(const mlxcomm_connection* connection, const voi
 /* Operations. Input and output must each lie in one buffer of the arena (else
  * INVALID_ARGUMENT) and are `count` elements unless said otherwise; 0 is allowed. They do
  * not overlap, except where "in place" is said: there output may equal input. In a group
- * of one rank the output is the input. timeout_ns 0: the group's default. Each call returns a ticket at once; the buffers belong to the operation
- * until mlxcomm_wait has returned (or mlxcomm_test has said so). RESOURCE_EXHAUSTED:
- * more than 1023 in flight. Calls of all ranks of a group must come in the same order;
- * several threads may call, on several groups without any order between them.
+ * of one rank the output is the input. timeout_ns 0: the group's default. Each call
+ * returns a ticket at once; the buffers belong to the operation until mlxcomm_wait has
+ * returned (or mlxcomm_test has said so). RESOURCE_EXHAUSTED: more than 1023 in flight.
+ * Calls of all ranks of a group must come in the same order; several threads may call, on
+ * several groups without any order between them.
  *
  * Reductions. The order depends on the plan and the layout of ranks on nodes alone, so
  * results are bitwise equal on all ranks and from run to run. float16 and bfloat16 are
@@ -257,8 +258,8 @@ MLXCOMM_API mlxcomm_code mlxcomm_all_to_all_v(mlxcomm_group* group, const void* 
                                               const uint64_t* receive_counts,
                                               mlxcomm_data_type type, uint64_t timeout_ns,
                                               uint64_t* ticket, mlxcomm_error* error);
-/* To and from another rank of the group. The n-th send to a rank with a tag meets the n-th receive there from this rank
- * with that tag; type and count must agree. */
+/* To and from another rank of the group. The n-th send to a rank with a tag meets the
+ * n-th receive there from this rank with that tag; type and count must agree. */
 MLXCOMM_API mlxcomm_code mlxcomm_send(mlxcomm_group* group, const void* input, uint64_t count,
                                       mlxcomm_data_type type, uint32_t destination, uint32_t tag,
                                       uint64_t timeout_ns, uint64_t* ticket, mlxcomm_error* error);
