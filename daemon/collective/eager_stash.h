@@ -40,6 +40,7 @@ class EagerStash {
 
   // Sending side.
   bool TakeCredit(std::uint16_t node);
+  bool HasCredit(std::uint16_t node) const { return peers_[node].credits > 0; }
   // False: more than were ever out.
   [[nodiscard]] bool ReturnCredit(std::uint16_t node, std::uint64_t frames);
 
@@ -54,6 +55,7 @@ class EagerStash {
   bool Starved(std::uint16_t node) const;
   // One more frame may come without credit; false: as many as there may be.
   bool Solicit();
+  bool AsksForMost() const { return solicited_ >= kSolicitedMax; }
   // It has come, one way or the other.
   void Unsolicit() { --solicited_; }
   // Before Unsolicit. -1: nothing was solicited, or it is too long.

@@ -31,6 +31,7 @@ void Execution::Begin(const Setting& setting, const std::vector<Buffers>& buffer
   aborted_ = false;
   under_way_ = 0;
   withdrawals_.clear();
+  unsolicited_.clear();
   steps_open_ = plan_.steps.size();
   states_.assign(plan_.steps.size(), StepState{});
   for (std::size_t i = 0; i < states_.size(); ++i) {
@@ -121,8 +122,12 @@ void Execution::AdvanceSend(std::size_t index, std::uint32_t ready) {
   const Step& step = plan_.steps[index];
   StepState& state = states_[index];
   if (IsEager(step.bytes)) {
-    if (state.issued > 0) return;
-    if (!state.granted && !host_.TakeCredit(step.node, setting_.id)) return;
+    if (state.issued > 0 || (state.waits && !state.granted)) return;
+    if (!state.granted &&
+        !host_.TakeCredit(step.node, setting_.id, static_cast<std::uint32_t>(index))) {
+      state.waits = true;
+      return;
+    }
     state.issued = 1;
     Action& action = NewAction(Action::Kind::kSendEager, step);
     action.solicited = state.granted;
@@ -151,9 +156,13 @@ void Execution::AdvanceReceive(std::size_t index) {
   if (IsEager(step.bytes)) {
     if (state.issued > 0) return;
     if (state.stash >= 0) return IssueStashed(index);
-    if (!state.solicited && host_.Solicit(step.node)) {
+    if (state.solicited || state.waits) return;
+    if (host_.Solicit(step.node)) {
       state.solicited = true;
       NewAction(Action::Kind::kSendGrant, step);
+    } else {
+      state.waits = true;
+      unsolicited_.push_back(static_cast<std::uint32_t>(index));
     }
     return;
   }
@@ -297,10 +306,19 @@ bool Execution::HasSolicited(std::uint16_t node, std::uint16_t tag) const {
 }
 
 void Execution::SolicitFrom(std::uint16_t node) {
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    const Step& step = plan_.steps[i];
-    if (IsReceive(step) && step.node == node && IsEager(step.bytes)) Advance(i);
+  std::size_t kept = 0;
+  for (const std::uint32_t index : unsolicited_) {
+    StepState& state = states_[index];
+    const Step& step = plan_.steps[index];
+    if (state.issued > 0) continue;  // It has come.
+    if (step.node != node || !host_.Solicit(node)) {
+      unsolicited_[kept++] = index;
+      continue;
+    }
+    state.solicited = true;
+    NewAction(Action::Kind::kSendGrant, step);
   }
+  unsolicited_.resize(kept);
 }
 
 Execution::Fit Execution::OnData(std::uint16_t node, std::uint16_t tag, std::uint64_t offset,
@@ -341,11 +359,10 @@ void Execution::OnLocalWorkDone(std::uint32_t step, std::uint32_t chunk) {
   if (!aborted_) MarkDone(step, chunk);
 }
 
-void Execution::OnCredit(std::uint16_t node) {
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    const Step& step = plan_.steps[i];
-    if (step.kind == StepKind::kSend && step.node == node && IsEager(step.bytes)) Advance(i);
-  }
+void Execution::OnCredit(std::uint32_t step) {
+  if (step >= states_.size()) return;  // The step of an operation that was here before.
+  states_[step].waits = false;
+  Advance(step);
 }
 
 void Execution::Abort() {
@@ -394,6 +411,17 @@ int Execution::AwaitedNode() const {
     return plan_.steps[i].node;
   }
   return -1;
+}
+
+bool Execution::NeedsPeer() const {
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const Step& step = plan_.steps[i];
+    const StepState& state = states_[i];
+    if (IsReceive(step) && state.done < state.chunks && state.stash < 0) return true;
+    if (step.kind != StepKind::kSend) continue;
+    if (IsEager(step.bytes) ? state.issued == 0 : !state.granted) return true;
+  }
+  return false;
 }
 
 Action& Execution::NewAction(Action::Kind kind, const Step& step) {

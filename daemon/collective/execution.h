@@ -26,8 +26,8 @@ class ExecutionHost {
   virtual ~ExecutionHost() = default;
   virtual ActionQueue& actions() = 0;
   // One eager frame to `node` may be sent. False: the host calls
-  // Execution::OnCredit when there is credit again.
-  virtual bool TakeCredit(std::uint16_t node, std::uint32_t execution) = 0;
+  // Execution::OnCredit(step) when it is this step's turn.
+  virtual bool TakeCredit(std::uint16_t node, std::uint32_t execution, std::uint32_t step) = 0;
   // An eager frame from `node` could be used at once. True: it may come without
   // credit; the execution sends the grant.
   virtual bool Solicit(std::uint16_t node) = 0;
@@ -80,7 +80,7 @@ class Execution {
   void SolicitFrom(std::uint16_t node);
   void OnDataReleased(std::uint32_t step);
   void OnLocalWorkDone(std::uint32_t step, std::uint32_t chunk);
-  void OnCredit(std::uint16_t node);
+  void OnCredit(std::uint32_t step);
 
   // Stops: no further chunk starts; sends and receives are taken back.
   void Abort();
@@ -94,6 +94,8 @@ class Execution {
   bool aborted() const { return aborted_; }
   // The first node from which, or for whose grant, this execution waits; -1: none.
   int AwaitedNode() const;
+  // Some step waits for what only another node's rank can do: send, or ask for data.
+  bool NeedsPeer() const;
 
  private:
   struct StepState {
@@ -106,6 +108,7 @@ class Execution {
     bool granted = false;    // Sends: the receiver has asked for it.
     bool posted = false;
     bool solicited = false;  // Eager receives: asked for, not come yet.
+    bool waits = false;      // Eager sends: for credit. Eager receives: in unsolicited_.
   };
   struct TaggedStep {
     std::uint64_t name = 0;  // NameOf(node, tag, receive).
@@ -145,6 +148,7 @@ class Execution {
   std::byte* scratch_ = nullptr;
   std::vector<StepState> states_;
   std::vector<TaggedStep> tagged_;  // Sends and receives, sorted by name.
+  std::vector<std::uint32_t> unsolicited_;  // Eager receives that could use their frame now.
   // Successors of each step, packed: those of step i are
   // successors_[successor_begin_[i] .. successor_begin_[i + 1]).
   std::vector<std::uint32_t> successor_begin_;

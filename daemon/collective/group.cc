@@ -24,7 +24,8 @@ Group::Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkC
       inquest_(layout_, name_),
       local_(layout_.local_ranks().size()),
       remote_(layout_.rank_count()),
-      local_ranks_left_(local_.size()) {}
+      local_ranks_left_(local_.size()),
+      credit_queues_(layout_.node_count()) {}
 
 Group::~Group() {
   for (const auto& operation : operations_) {
@@ -33,10 +34,23 @@ Group::~Group() {
   }
 }
 
-bool Group::TakeCredit(std::uint16_t node, std::uint32_t execution) {
-  if (stash_.TakeCredit(node)) return true;
-  credit_waiters_.emplace_back(node, execution);
+bool Group::TakeCredit(std::uint16_t node, std::uint32_t execution, std::uint32_t step) {
+  CreditQueue& queue = credit_queues_[node];
+  const bool next = queue.serving || queue.served == queue.waiters.size();
+  if (next && stash_.TakeCredit(node)) return true;
+  queue.waiters.push_back({execution, step});
   return false;
+}
+
+void Group::Unsolicit() {
+  solicit_again_ = solicit_again_ || stash_.AsksForMost();
+  stash_.Unsolicit();
+}
+
+void Group::SolicitFrom(std::uint16_t node) {
+  for (const auto& [key, operation] : by_key_) {
+    if (operation->running) operation->execution.SolicitFrom(node);
+  }
 }
 
 void Group::FreeStash(std::int32_t slot) {
@@ -389,6 +403,7 @@ bool Group::OnEager(std::uint16_t node, const PeerFrame& frame,
   Operation* const operation = FindForPeer(frame, now_ns);
   if (operation == nullptr) return false;
   if (failed()) return true;
+  const bool starved_before = stash_.Starved(node);
   const std::int32_t slot = Stash(node, frame, payload, *operation);
   if (slot < 0) return false;
   if (!operation->running) {
@@ -400,10 +415,10 @@ bool Group::OnEager(std::uint16_t node, const PeerFrame& frame,
     if (Accept(*operation, fit, now_ns)) FinishIfDone(*operation);
     if (fit == Execution::Fit::kViolation) return false;
   }
-  if (!frame.solicited && !failed() && stash_.Starved(node)) {
-    for (const auto& [key, running] : by_key_) {
-      if (running->running) running->execution.SolicitFrom(node);
-    }
+  if (failed()) return true;
+  if (!starved_before && stash_.Starved(node)) SolicitFrom(node);
+  if (std::exchange(solicit_again_, false)) {
+    for (std::uint16_t other = 0; other < layout_.node_count(); ++other) SolicitFrom(other);
   }
   return true;
 }
@@ -428,18 +443,20 @@ bool Group::OnData(std::uint16_t node, const PeerFrame& frame, std::uint64_t now
 
 bool Group::OnCredit(std::uint16_t node, std::uint64_t frames) {
   if (!stash_.ReturnCredit(node, frames)) return false;
-  // Those who still find none put themselves on the list again.
-  std::vector<std::pair<std::uint16_t, std::uint32_t>> waiters;
-  waiters.swap(credit_waiters_);
-  for (const auto& [waited_for, id] : waiters) {
-    if (waited_for != node) {
-      credit_waiters_.emplace_back(waited_for, id);
-      continue;
-    }
-    Operation* const operation = in_flight_.Find(id).operation;
+  CreditQueue& queue = credit_queues_[node];
+  // One frame each; who has been served, granted or recycled meanwhile takes none.
+  while (queue.served < queue.waiters.size() && stash_.HasCredit(node)) {
+    const CreditWaiter waiter = queue.waiters[queue.served++];
+    Operation* const operation = in_flight_.Find(waiter.operation).operation;
     if (operation == nullptr || !operation->in_use || !operation->running) continue;
-    operation->execution.OnCredit(node);
+    queue.serving = true;
+    operation->execution.OnCredit(waiter.step);
+    queue.serving = false;
     FinishIfDone(*operation);
+  }
+  if (queue.served == queue.waiters.size()) {
+    queue.waiters.clear();
+    queue.served = 0;
   }
   return true;
 }

@@ -117,9 +117,9 @@ class Group final : private ExecutionHost {
 
   // ExecutionHost
   ActionQueue& actions() override { return actions_; }
-  bool TakeCredit(std::uint16_t node, std::uint32_t execution) override;
+  bool TakeCredit(std::uint16_t node, std::uint32_t execution, std::uint32_t step) override;
   bool Solicit(std::uint16_t node) override { return stash_.Starved(node) && stash_.Solicit(); }
-  void Unsolicit() override { stash_.Unsolicit(); }
+  void Unsolicit() override;
   void FreeStash(std::int32_t slot) override;
   const std::byte* StashData(std::int32_t slot) const override { return stash_.Data(slot); }
   LocalWork& NewWork(std::uint32_t execution, std::uint32_t step, std::uint32_t chunk,
@@ -144,6 +144,7 @@ class Group final : private ExecutionHost {
                      std::span<const std::byte> payload, Operation& operation);
   void FinishIfDone(Operation& operation);
   void Recycle(Operation& operation);
+  void SolicitFrom(std::uint16_t node);
   void Answer(const Call& call, const Failure& failure, bool group_failed);
   void EndOperations();
   bool NeedsRank(const Operation& operation, std::uint32_t rank) const;
@@ -164,6 +165,7 @@ class Group final : private ExecutionHost {
   ActionQueue& actions_;
   std::uint64_t& alarm_;  // All groups' next deadline, or earlier: ours may come before it.
   EagerStash stash_;
+  bool solicit_again_ = false;  // Some asked when as many were asked for as may be.
   Inquest inquest_;
   std::vector<LocalRank> local_;
   std::vector<RemoteRank> remote_;  // By rank; unused for local ones.
@@ -175,7 +177,17 @@ class Group final : private ExecutionHost {
   absl::flat_hash_map<Pair, std::uint64_t> receives_;
   std::vector<std::unique_ptr<Operation>> operations_;
   std::vector<Operation*> free_operations_;
-  std::vector<std::pair<std::uint16_t, std::uint32_t>> credit_waiters_;  // Node, operation id.
+  // Steps that wait for credit, first come first served; `served` of them have been.
+  struct CreditWaiter {
+    std::uint32_t operation;
+    std::uint32_t step;
+  };
+  struct CreditQueue {
+    std::vector<CreditWaiter> waiters;
+    std::size_t served = 0;
+    bool serving = false;
+  };
+  std::vector<CreditQueue> credit_queues_;  // By node.
   std::vector<Execution::Buffers> buffers_;           // For Start.
   std::vector<std::uint64_t> counts_;                 // Of the call that is being submitted.
   std::vector<std::span<const std::uint64_t>> tables_;  // For Start.

@@ -109,7 +109,7 @@ void Group::OnLocalRankGone(std::uint32_t rank, const std::string& why, std::uin
   if (oldest != nullptr) key = oldest->key;
   Fail({FailureCode::kRankLost, static_cast<std::int32_t>(rank),
         absl::StrCat(layout_.Describe(rank), " of group ", name_, " is lost: ", why, "; ", last,
-                     ". Start the job again.")},
+                     ". Start the job again, or go on with those who are left (shrink).")},
        key, now_ns);
   OnTime(now_ns);
 }
@@ -182,8 +182,9 @@ bool Group::NeedsRank(const Operation& operation, std::uint32_t rank) const {
   }
   if (!remote_[rank].left) return false;
   if (!key.point_to_point()) return key.number >= remote_[rank].collectives;
-  // All that a rank sent comes before the news that it left.
-  if (operation.running) return operation.execution.AwaitedNode() >= 0;
+  // All that a rank sent comes before the news that it left, and what it has asked for
+  // it has received.
+  if (operation.running) return operation.execution.NeedsPeer();
   return operation.early_eager.empty();
 }
 
@@ -203,7 +204,8 @@ void Group::OnNodeLost(std::uint16_t node, const std::string& why, std::uint64_t
     for (const auto& [other, operation] : by_key_) key = std::max(key, other);
     Fail({FailureCode::kRankLost, static_cast<std::int32_t>(*lost),
           absl::StrCat(layout_.Describe(*lost), " of group ", name_, " is lost: ", why,
-                       ". Look at that node's daemon and cable, then start the job again.")},
+                       ". Look at that node's daemon and cable, then start the job again, or go on "
+                       "with those who are left (shrink).")},
          key, now_ns);
   }
   OnTime(now_ns);

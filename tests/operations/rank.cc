@@ -299,7 +299,7 @@ void Large(Connection& connection, Group& world) {
   world.Receive(data, kBytes, MLXCOMM_UINT8, 0);
   for (const std::uint64_t mark : marks) {
     Expect(data[mark] == mark % 251 + 1, "byte " + std::to_string(mark));
-    if (mark > 0) Expect(data[mark - 1] == 0, "byte before " + std::to_string(mark));
+    if (mark % 2 == 1) Expect(data[mark - 1] == 0, "byte before " + std::to_string(mark));
   }
 }
 
@@ -310,6 +310,7 @@ void UnequalCounts(Connection& connection, Group& world) {
   if (world.rank() == world.size() - 1) receive[0] = 30'000;  // Rank 0 sends 1000.
   try {
     world.AllToAllV(in.data(), out.data(), send.data(), receive.data(), MLXCOMM_INT32);
+    world.Barrier();  // A rank whose own counts were met hears of it here.
     throw std::runtime_error("nobody noticed");
   } catch (const mlxcomm::Error& error) {
     std::printf("%s\n", error.what());

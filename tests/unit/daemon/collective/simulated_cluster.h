@@ -46,6 +46,26 @@ class SimulatedCluster {
     return used;
   }
 
+  // Counts, so that a test sees that everything comes back.
+  class CountedScratch final : public ScratchMemory {
+   public:
+    std::byte* Take(std::uint64_t bytes) override {
+      if (used_bytes() + bytes > limit) return nullptr;
+      auto memory = std::make_unique<std::byte[]>(bytes);
+      std::byte* const raw = memory.get();
+      taken.emplace(raw, std::pair(std::move(memory), bytes));
+      return raw;
+    }
+    void Return(std::byte* memory) override { taken.erase(memory); }
+    std::uint64_t used_bytes() const override {
+      std::uint64_t used = 0;
+      for (const auto& [raw, entry] : taken) used += entry.second;
+      return used;
+    }
+    std::uint64_t limit_bytes() const override { return limit; }
+    std::uint64_t limit = std::uint64_t{1} << 40;
+    std::map<std::byte*, std::pair<std::unique_ptr<std::byte[]>, std::uint64_t>> taken;
+  };
   static constexpr std::uint64_t kGroup = 7;
   int node_of(std::uint32_t rank) const { return members_[rank].node.bytes[0] - 1; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(members_.size()); }
@@ -123,26 +143,6 @@ class SimulatedCluster {
     DataType type;
     ReduceOperator op;
     std::uint32_t divisor;
-  };
-  // Counts, so that a test sees that everything comes back.
-  class CountedScratch final : public ScratchMemory {
-   public:
-    std::byte* Take(std::uint64_t bytes) override {
-      if (used_bytes() + bytes > limit) return nullptr;
-      auto memory = std::make_unique<std::byte[]>(bytes);
-      std::byte* const raw = memory.get();
-      taken.emplace(raw, std::pair(std::move(memory), bytes));
-      return raw;
-    }
-    void Return(std::byte* memory) override { taken.erase(memory); }
-    std::uint64_t used_bytes() const override {
-      std::uint64_t used = 0;
-      for (const auto& [raw, entry] : taken) used += entry.second;
-      return used;
-    }
-    std::uint64_t limit_bytes() const override { return limit; }
-    std::uint64_t limit = std::uint64_t{1} << 40;
-    std::map<std::byte*, std::pair<std::unique_ptr<std::byte[]>, std::uint64_t>> taken;
   };
   struct Node {
     explicit Node(const NodeId& node) : id(node), core(node, scratch) {}
