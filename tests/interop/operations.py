@@ -14,19 +14,30 @@ SHAPES = [(), (0,), (1,), (3,), (17, 5), (4096,), (4097,), (300, 1001)]
 
 def value(shape, of_rank):
     count = int(np.prod(shape))
-    return (np.arange(count, dtype=np.float32) % 50 + of_rank).reshape(shape)
+    return (np.arange(count, dtype=np.float32) % 20 + of_rank).reshape(shape)
 
 
-for dtype in (mx.float32, mx.float16, mx.bfloat16, mx.int32):
+for dtype in (mx.float32, mx.float16, mx.bfloat16, mx.float64, mx.int8, mx.int16, mx.int32,
+              mx.int64, mx.uint8, mx.uint16, mx.uint32, mx.uint64, mx.complex64):
     for shape in SHAPES:
-        mine = mx.array(value(shape, rank)).astype(dtype)
-        total = mx.distributed.all_sum(mine)
-        expected = sum(value(shape, r) for r in range(size))
-        assert total.dtype == dtype and total.shape == shape
-        assert np.array_equal(np.array(total.astype(mx.float32)), expected), (dtype, shape)
+        mine = mx.array(value(shape, rank)).astype(dtype, stream=mx.cpu)
+        everyone = [value(shape, r) for r in range(size)]
+        whole = {"all_sum": sum(everyone)}
+        if dtype != mx.complex64:
+            whole.update(all_max=everyone[-1], all_min=everyone[0])
         if shape:
-            gathered = np.array(mx.distributed.all_gather(mine).astype(mx.float32))
-            assert np.array_equal(gathered, np.concatenate([value(shape, r) for r in range(size)]))
+            whole["all_gather"] = np.concatenate(everyone)
+        if shape and shape[0] % size == 0:
+            rows = shape[0] // size
+            whole["sum_scatter"] = sum(everyone)[rank * rows:(rank + 1) * rows]
+        for name, expected in whole.items():
+            result = getattr(mx.distributed, name)(mine)
+            assert result.dtype == dtype and result.shape == expected.shape, (name, dtype, shape)
+            got = np.array(result.astype(mx.float32, stream=mx.cpu))
+            assert np.array_equal(got, expected), (name, dtype, shape)
+flags = mx.array([rank == 0, True, False])
+assert mx.distributed.all_sum(flags).tolist() == [True, True, False]
+assert mx.distributed.all_min(flags).tolist() == [size == 1, True, False]
 
 # A ring of messages: even ranks send first, so that nobody waits in a circle.
 right, left = (rank + 1) % size, (rank - 1) % size
@@ -62,9 +73,14 @@ mx.eval(mx.distributed.all_sum(held))
 assert mlxcomm.counters()["inputs_in_arena"] > before
 mlxcomm.barrier()
 
+# A group of MLX's own making: with a negative color a rank is alone.
+half = world.split(rank % 2, size - rank)
+assert mlxcomm.is_ours(half) and half.rank() == (size - 1 - rank) // 2
+assert mx.distributed.all_sum(mx.array(rank), group=half).item() == sum(range(rank % 2, size, 2))
+assert world.split(-1 if rank == 0 else 0).size() == max(1, 1 if rank == 0 else size - 1)
 try:
-    mx.eval(mx.distributed.all_sum(mx.ones(4).astype(mx.int8)))
-    raise SystemExit("int8 was taken")
+    mx.eval(mx.distributed.all_max(mx.ones(4).astype(mx.complex64)))
+    raise SystemExit("complex numbers were ordered")
 except (RuntimeError, ValueError) as error:
-    assert "int8" in str(error), error
+    assert "complex64" in str(error), error
 print("all agree")

@@ -3,7 +3,9 @@
     import mlxcomm
     mlxcomm.install()            # mx.distributed goes through the daemon from here on
 
-or, without a line changed, ``python -m mlxcomm script.py``.
+or, without a line changed, ``python -m mlxcomm script.py``. What mx.distributed lacks is
+here: `all_to_all`, `broadcast`, tags, deadlines, ... (mlxcomm/operations.py says how they
+behave), groups (`split`, `shrink`), and errors that name the rank at fault.
 """
 
 import mlx.core as _mx
@@ -23,7 +25,32 @@ from .errors import (
     ResourceExhaustedError,
     UnavailableError,
 )
-from .groups import barrier, check, counters, init, is_ours
+from .groups import (
+    barrier,
+    check,
+    counters,
+    init,
+    is_ours,
+    name,
+    set_timeout,
+    shrink,
+    split,
+)
+from .operations import (
+    all_gather,
+    all_gather_v,
+    all_reduce,
+    all_to_all,
+    all_to_all_v,
+    broadcast,
+    gather,
+    recv,
+    recv_like,
+    reduce,
+    reduce_scatter,
+    scatter,
+    send,
+)
 from .default_group import install, uninstall
 
 __version__ = _mlxcomm.version
@@ -49,11 +76,28 @@ __all__ = [
     "RankLostError",
     "ResourceExhaustedError",
     "UnavailableError",
+    "all_gather",
+    "all_gather_v",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_v",
     "barrier",
+    "broadcast",
     "check",
     "counters",
+    "gather",
     "init",
     "install",
     "is_ours",
+    "name",
+    "recv",
+    "recv_like",
+    "reduce",
+    "reduce_scatter",
+    "scatter",
+    "send",
+    "set_timeout",
+    "shrink",
+    "split",
     "uninstall",
 ]

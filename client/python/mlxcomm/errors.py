@@ -1,20 +1,28 @@
 """What can go wrong, as exceptions.
 
-Each has ``code`` (the name in mlxcomm.h without its prefix) and ``rank`` (the rank at
-fault, or None). All are RuntimeErrors, which is also what MLX raises from an evaluation:
-MLX passes on only the text of a failure, so ``mlxcomm.check(group)`` raises the
-structured one afterwards.
+All are RuntimeErrors, raised by mlxcomm's functions and by the evaluation (``mx.eval``,
+``.item()``) that met the failure. ``mlxcomm.check(group)`` raises the latched one again.
 """
 
 
 class Error(RuntimeError):
-    """Base of all; raised itself for internal errors."""
+    """Base of all; raised itself for internal errors.
+
+    Attributes:
+        code: the name in mlxcomm.h without its prefix.
+        rank: the rank at fault, in `group`; None where none can be named.
+        node, pid: where that rank runs; None where it is not known.
+        group: the group's name; None for a failure outside of one.
+    """
 
     code = "INTERNAL"
 
-    def __init__(self, message, rank=None):
+    def __init__(self, message, rank=None, node=None, pid=None, group=None):
         super().__init__(message)
         self.rank = rank
+        self.node = node
+        self.pid = pid
+        self.group = group
 
 
 def _error(name, code, doc):
@@ -55,8 +63,9 @@ _BY_CODE = {
 
 
 def make_error(failure):
-    """The exception for (number, code, rank, message) of the extension; None if it is ok."""
-    number, code, rank, message = failure
-    if number == 0:
+    """The exception for what the extension says of a failure; None for None."""
+    if failure is None:
         return None
-    return _BY_CODE.get(code, Error)(f"{code}: {message}", None if rank < 0 else rank)
+    _, code, rank, message, node, pid, group = failure
+    return _BY_CODE.get(code, Error)(
+        f"{code}: {message}", None if rank < 0 else rank, node or None, pid or None, group or None)

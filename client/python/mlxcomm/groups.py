@@ -1,7 +1,8 @@
-"""Joining a job, and what can be asked of its group."""
+"""Joining a job, its groups, and what can be asked of them."""
 
 import atexit
 import math
+import operator
 import os
 from typing import Dict, Optional
 
@@ -9,13 +10,37 @@ import mlx.core as mx
 
 from . import _mlxcomm
 from .environment import find_place
-from .errors import CancelledError, make_error
+from .errors import make_error
 
 # A process has one place in a job, so asking again gives the same group. The process is
 # part of the key, for a forked child must not use its parent's.
 _worlds: Dict[tuple, mx.distributed.Group] = {}
 # After these the daemon can be joined again, once it is back.
 _DAEMON_GONE = ("DAEMON_LOST", "DAEMON_STOPPING")
+_NO_GROUP = -1  # mlxcomm.h
+
+
+def nanoseconds(timeout: Optional[float]) -> int:
+    """0 for None, which stands for the default."""
+    if timeout is None:
+        return 0
+    if not 0 < timeout < math.inf:
+        raise ValueError(f"timeout: expected seconds, more than 0, got {timeout}")
+    return min(max(1, int(timeout * 1e9)), 2**63)
+
+
+def _raise(failure):
+    error = make_error(failure)
+    if error is not None:
+        raise error
+
+
+def _ours(name, group):
+    group = init() if group is None else group
+    if group.size() > 1 and not is_ours(group):
+        raise ValueError(f"{name}: expected a group of mlxcomm.init() or split off it, got one of "
+                         "MLX's own backends")
+    return group
 
 
 def init(
@@ -45,56 +70,115 @@ def init(
         mlxcomm.Error: the subclass says what went wrong, its text what to do.
     """
     place = find_place(job, rank, size)
-    if timeout is not None and not 0 < timeout < math.inf:
-        raise ValueError(f"timeout: expected seconds, more than 0, got {timeout}")
+    wait = nanoseconds(timeout)
     if arena_bytes is not None and arena_bytes <= 0:
         raise ValueError(f"arena_bytes: expected more than 0, got {arena_bytes}")
     key = (os.getpid(), place)
     if place.size == 1:
         return _worlds.setdefault(key, _mlxcomm.alone())
     world = _worlds.get(key)
-    if world is not None and _mlxcomm.failure(world)[1] not in _DAEMON_GONE:
-        return world
+    if world is not None:
+        failure = _mlxcomm.failure(world)
+        if failure is None or failure[1] not in _DAEMON_GONE:
+            return world
     _worlds.pop(key, None)
     world, failure = _mlxcomm.join(
-        place.job, place.rank, place.size, socket or "",
-        0 if timeout is None else min(max(1, int(timeout * 1e9)), 2**63), arena_bytes or 0)
-    if failure is not None:
-        error = make_error(failure)
-        if isinstance(error, CancelledError):
-            raise KeyboardInterrupt
-        raise error
+        place.job, place.rank, place.size, socket or "", wait, arena_bytes or 0)
+    _raise(failure)
     _worlds[key] = world
     return world
 
 
-def check(group: mx.distributed.Group) -> None:
-    """Raises the failure of the group, with its code and rank, if it has failed.
+def split(color: Optional[int], key: Optional[int] = None, name: Optional[str] = None, *,
+          group: Optional[mx.distributed.Group] = None,
+          timeout: Optional[float] = None) -> Optional[mx.distributed.Group]:
+    """A new group of all ranks of `group` that name the same color.
 
-    MLX raises a failed operation as a RuntimeError with the same text; this tells it as
-    the exception class that it is.
+    Every rank of `group` must call it, in the same order as its other operations; it returns
+    when all have. ``group.split(color, key)`` of MLX does the same. Groups can be split again.
+
+    Args:
+        color: 0 or more; None for a rank that takes no part.
+        key: ranks of the new group are in order of it, then of the old rank; by default the
+            old rank.
+        name: what `mlxcommctl status` and errors call it, behind its parent's name.
+        timeout: seconds until DEADLINE_EXCEEDED; by default the group's, which the new
+            group inherits.
+
+    Returns:
+        The group, or None for a rank that takes no part.
     """
-    error = make_error(_mlxcomm.failure(group))
-    if error is not None:
-        raise error
+    if color is not None and not 0 <= operator.index(color) < 2**31:
+        raise ValueError(f"color: expected 0 <= color < {2**31} or None, got {color}")
+    group = _ours("split", group)
+    key = group.rank() if key is None else operator.index(key)
+    if not -2**31 <= key < 2**31:
+        raise ValueError(f"key: expected {-2**31} <= key < {2**31}, got {key}")
+    if not is_ours(group):
+        return None if color is None else _mlxcomm.alone()
+    part, failure = _mlxcomm.split(
+        group, _NO_GROUP if color is None else operator.index(color), key, name or "",
+        nanoseconds(timeout))
+    _raise(failure)
+    return part
 
 
-def barrier(group: Optional[mx.distributed.Group] = None) -> None:
+def shrink(group: Optional[mx.distributed.Group] = None, *,
+           timeout: Optional[float] = None) -> mx.distributed.Group:
+    """After a failure: a new group of the ranks that are left, in the old order.
+
+    Every rank that is left must call it; it returns when all have, or when those that have
+    not are gone. For the world group, `init` and ``group=None`` mean the new one from then on.
+
+    Raises:
+        InvalidArgumentError: the group has not failed.
+        DeadlineExceededError: names who did not call.
+    """
+    group = _ours("shrink", group)
+    if not is_ours(group):
+        raise ValueError("shrink: a group of one rank has nobody to lose")
+    rest, failure = _mlxcomm.shrink(group, nanoseconds(timeout))
+    _raise(failure)
+    for key, world in _worlds.items():
+        if world is group:
+            _worlds[key] = rest
+    return rest
+
+
+def set_timeout(group: Optional[mx.distributed.Group], seconds: Optional[float]) -> None:
+    """The deadline of this rank's later operations on the group that name none.
+
+    None is the daemon's default (5 minutes). Groups split off afterwards inherit it: on the
+    world group it is set for the whole job.
+    """
+    group = _ours("set_timeout", group)
+    if is_ours(group):
+        _mlxcomm.set_timeout(group, nanoseconds(seconds))
+
+
+def name(group: Optional[mx.distributed.Group] = None) -> str:
+    """What `mlxcommctl status` calls the group: "train", "train/rows"."""
+    group = _ours("name", group)
+    return _mlxcomm.name(group) if is_ours(group) else "alone"
+
+
+def check(group: Optional[mx.distributed.Group] = None) -> None:
+    """Raises the group's failure again, if it has failed. A failed group stays failed."""
+    _raise(_mlxcomm.failure(init() if group is None else group))
+
+
+def barrier(group: Optional[mx.distributed.Group] = None, *,
+            timeout: Optional[float] = None) -> None:
     """Returns when every rank of the group has called it (at once, not lazily).
 
     Raises:
         ValueError: the group is one of MLX's own backends, of more than one rank.
         mlxcomm.Error: as `check` would.
     """
-    group = init() if group is None else group
-    if group.size() == 1:
-        return
-    if not is_ours(group):
-        raise ValueError("barrier: expected a group of mlxcomm.init(), got one of MLX's own; "
-                         "for that one, evaluate an all_sum")
-    error = make_error(_mlxcomm.barrier(group))
-    if error is not None:
-        raise error
+    group = _ours("barrier", group)
+    wait = nanoseconds(timeout)
+    if group.size() > 1:
+        _raise(_mlxcomm.barrier(group, wait))
 
 
 def is_ours(group: mx.distributed.Group) -> bool:

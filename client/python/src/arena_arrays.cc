@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "client/lib/mlxcomm.hpp"
+#include "client/python/src/operation_error.h"
 
 namespace mlxcomm::python {
 namespace {
@@ -38,7 +38,9 @@ std::byte* ArenaRange::data() const { return static_cast<std::byte*>(range_) + k
 ArenaRange ArenaRange::Allocate(const std::shared_ptr<Connected>& owner, std::uint64_t bytes) {
   mlxcomm_error error;
   void* range = nullptr;
-  Check(mlxcomm_buffer_allocate(owner->connection, bytes + kHeaderBytes, &range, &error), error);
+  CheckOperation(
+      mlxcomm_buffer_allocate(owner->connection, bytes + kHeaderBytes, &range, &error), error,
+      nullptr);
   return ArenaRange(owner, range);
 }
 

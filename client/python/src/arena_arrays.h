@@ -38,7 +38,7 @@ class ArenaRange {
   // MLX's view of the range; it holds the range until the last array has gone.
   static mlx::core::allocator::Data AsData(std::shared_ptr<ArenaRange> range, std::uint64_t bytes);
 
-  // Room for `bytes` of elements; throws mlxcomm::Error when the arena is full.
+  // Room for `bytes` of elements; throws OperationError when the arena is full.
   static ArenaRange Allocate(const std::shared_ptr<Connected>& owner, std::uint64_t bytes);
 
  private:

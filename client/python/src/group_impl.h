@@ -1,45 +1,21 @@
-// MLX's GroupImpl over a mlxcomm group: what mx.distributed calls.
+// MLX's GroupImpl over a mlxcomm group: what mx.distributed calls. The operations are those
+// of operation_task.h; MLX's own primitives bring shapes and gradients.
 //
-// Each collective is a task of MLX's CPU encoder: it copies the input into the arena
-// (or not, if it was born there), submits, and waits. Outputs are arena memory. A
-// failure is thrown from the task, so evaluation raises it, and from every later call
-// on the group at once.
-//
-// Owner: mx.distributed.Group and the tasks under way. Thread: MLX's stream threads.
+// Owner: mx.distributed.Group and the primitives of MLX. Thread: MLX's; split on the caller's.
 // Memory: the arena's.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "client/lib/mlxcomm.h"
-#include "client/python/src/arena_arrays.h"
+#include "client/python/src/joined_group.h"
 #include "mlx/array.h"
 #include "mlx/distributed/distributed_impl.h"
 
 namespace mlxcomm::python {
-
-// Since the module was loaded; for tests and the curious.
-struct Counters {
-  std::atomic<std::uint64_t> operations{0};
-  std::atomic<std::uint64_t> inputs_copied{0};
-  std::atomic<std::uint64_t> inputs_in_arena{0};
-};
-Counters& GetCounters();
-
-// The handle, closed in order when the last user lets go.
-struct JoinedGroup {
-  JoinedGroup(std::shared_ptr<Connected> on, mlxcomm_group* joined, std::string job_name)
-      : connected(std::move(on)), group(joined), job(std::move(job_name)) {}
-  ~JoinedGroup() { mlxcomm_group_close(group); }
-  JoinedGroup(const JoinedGroup&) = delete;
-  JoinedGroup& operator=(const JoinedGroup&) = delete;
-  std::shared_ptr<Connected> connected;
-  mlxcomm_group* group;
-  std::string job;
-};
 
 class DaemonGroup final : public mlx::core::distributed::detail::GroupImpl {
  public:
@@ -48,13 +24,21 @@ class DaemonGroup final : public mlx::core::distributed::detail::GroupImpl {
 
   explicit DaemonGroup(std::shared_ptr<JoinedGroup> joined) : joined_(std::move(joined)) {}
   mlxcomm_group* handle() const { return joined_->group; }
-  const std::string& job() const { return joined_->job; }
-  // Blocks.
-  mlxcomm_code Barrier(mlxcomm_error& error);
+  const std::shared_ptr<JoinedGroup>& joined() const { return joined_; }
+
+  // These block, without Python's lock if the caller let go of it.
+  mlxcomm_code Barrier(std::uint64_t timeout_ns, mlxcomm_error& error);
+  // `part` is null for a rank that takes no part.
+  mlxcomm_code Split(std::int32_t color, std::int32_t key, const char* name,
+                     std::uint64_t timeout_ns, std::shared_ptr<DaemonGroup>& part,
+                     mlxcomm_error& error);
+  mlxcomm_code Shrink(std::uint64_t timeout_ns, std::shared_ptr<DaemonGroup>& rest,
+                      mlxcomm_error& error);
 
   Stream communication_stream(mlx::core::StreamOrDevice s) override;
-  int rank() override { return static_cast<int>(mlxcomm_rank(joined_->group)); }
-  int size() override { return static_cast<int>(mlxcomm_size(joined_->group)); }
+  int rank() override { return static_cast<int>(joined_->rank()); }
+  int size() override { return static_cast<int>(joined_->size()); }
+  // MLX knows no group that a rank is not in: with a negative color it gets one of itself.
   std::shared_ptr<GroupImpl> split(int color, int key) override;
   void all_sum(const array& input, array& output, Stream stream) override;
   void all_gather(const array& input, array& output, Stream stream) override;

@@ -22,18 +22,23 @@ void OnInterrupt(int signal, siginfo_t* info, void* context) {
 }  // namespace
 
 void WatchInterrupts() {
-  static std::atomic<bool> watching{false};
+  static std::atomic_flag busy;
+  if (busy.test_and_set(std::memory_order_acquire)) return;  // Another thread sees to it.
   struct sigaction present {};
   ::sigaction(SIGINT, nullptr, &present);
-  const bool nothing_to_hand_on = (present.sa_flags & SA_SIGINFO) == 0 &&
-                                  (present.sa_handler == SIG_DFL || present.sa_handler == SIG_IGN);
-  if (nothing_to_hand_on || watching.exchange(true)) return;
-  g_previous = present;
-  struct sigaction action {};
-  action.sa_sigaction = OnInterrupt;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  sigemptyset(&action.sa_mask);
-  ::sigaction(SIGINT, &action, nullptr);
+  const bool has_information = (present.sa_flags & SA_SIGINFO) != 0;
+  const bool ours = has_information && present.sa_sigaction == OnInterrupt;
+  const bool nothing_to_hand_on = !has_information && (present.sa_handler == SIG_DFL ||
+                                                       present.sa_handler == SIG_IGN);
+  if (!ours && !nothing_to_hand_on) {
+    g_previous = present;
+    struct sigaction action {};
+    action.sa_sigaction = OnInterrupt;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigemptyset(&action.sa_mask);
+    ::sigaction(SIGINT, &action, nullptr);
+  }
+  busy.clear(std::memory_order_release);
 }
 
 int WasInterrupted(void*) { return g_interrupted.load(std::memory_order_relaxed) ? 1 : 0; }

@@ -1,21 +1,26 @@
-// The extension mlxcomm._mlxcomm: joining, failures as Python sees them, counters.
+// The extension mlxcomm._mlxcomm: joining, groups, failures as Python sees them, counters.
+// What can fail returns a failure (operation_error.h: AsTuple) as its last value, or None.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
 #include <memory>
 #include <string>
 
-#include "client/lib/mlxcomm.hpp"
 #include "client/python/src/group_impl.h"
 #include "client/python/src/interrupt.h"
+#include "client/python/src/operation_bindings.h"
+#include "client/python/src/operation_error.h"
+#include "client/python/src/operation_task.h"
 #include "mlx/distributed/distributed.h"
 #include "mlx/version.h"
 
 namespace nb = nanobind;
 using mlx::core::distributed::Group;
 using mlxcomm::python::AloneGroup;
+using mlxcomm::python::AsTuple;
 using mlxcomm::python::Connected;
 using mlxcomm::python::DaemonGroup;
+using mlxcomm::python::Describe;
 using mlxcomm::python::JoinedGroup;
 
 namespace {
@@ -24,14 +29,22 @@ DaemonGroup* OursOrNull(const Group& group) {
   return dynamic_cast<DaemonGroup*>(group.raw_group().get());
 }
 
-nb::tuple Describe(mlxcomm_code code, const mlxcomm_error& error) {
-  return nb::make_tuple(static_cast<int>(code), std::string(mlxcomm_code_name(code)), error.rank,
-                        std::string(code == MLXCOMM_OK ? "" : error.message));
+DaemonGroup& Ours(const Group& group) {
+  DaemonGroup* const ours = OursOrNull(group);
+  if (ours == nullptr) throw nb::value_error("expected a group of mlxcomm.init()");
+  return *ours;
 }
 
-// (group, None), or (None, failure): Python raises its own exception class.
+nb::object FailureOrNone(mlxcomm_code code, const mlxcomm_error& error,
+                         const mlxcomm_group* group) {
+  if (code == MLXCOMM_OK) return nb::none();
+  // After a Ctrl-C Python's own handler says what is raised.
+  if (code == MLXCOMM_CANCELLED && PyErr_CheckSignals() != 0) throw nb::python_error();
+  return AsTuple(Describe(code, error, group));
+}
+
 nb::tuple Join(const std::string& job, unsigned rank, unsigned size, const std::string& socket,
-               unsigned long long timeout_ns, unsigned long long arena_bytes) {
+               std::uint64_t timeout_ns, std::uint64_t arena_bytes) {
   mlxcomm::python::WatchInterrupts();
   mlxcomm::python::ForgetInterrupt();
   mlxcomm_connect_options options;
@@ -52,9 +65,66 @@ nb::tuple Join(const std::string& job, unsigned rank, unsigned size, const std::
       code = mlxcomm_join(connection, job.c_str(), rank, size, timeout_ns, &group, &error);
     }
   }
-  if (code != MLXCOMM_OK) return nb::make_tuple(nb::none(), Describe(code, error));
-  auto joined = std::make_shared<JoinedGroup>(connected, group, job);
+  if (code != MLXCOMM_OK) return nb::make_tuple(nb::none(), FailureOrNone(code, error, nullptr));
+  auto joined = std::make_shared<JoinedGroup>(connected, group);
   return nb::make_tuple(Group(std::make_shared<DaemonGroup>(joined)), nb::none());
+}
+
+// The new group (or None) and the failure (or None).
+template <typename Make>
+nb::tuple MakeGroup(const Group& group, Make make) {
+  DaemonGroup& ours = Ours(group);
+  mlxcomm_error error{};
+  std::shared_ptr<DaemonGroup> made;
+  mlxcomm_code code;
+  {
+    nb::gil_scoped_release unlocked;
+    code = make(ours, made, error);
+  }
+  nb::object failure = FailureOrNone(code, error, ours.handle());
+  if (made == nullptr) return nb::make_tuple(nb::none(), failure);
+  return nb::make_tuple(Group(made), failure);
+}
+
+void BindGroups(nb::module_& m) {
+  m.def("join", &Join);
+  m.def("alone", [] { return Group(std::make_shared<AloneGroup>()); });
+  m.def("is_ours", [](const Group& group) { return OursOrNull(group) != nullptr; });
+  m.def("name", [](const Group& group) {
+    return std::string(mlxcomm_group_name(Ours(group).handle()));
+  });
+  m.def("failure", [](const Group& group) {
+    DaemonGroup* const ours = OursOrNull(group);
+    if (ours == nullptr) return nb::object(nb::none());
+    mlxcomm_error error{};
+    const mlxcomm_code code = mlxcomm_group_failure(ours->handle(), &error);
+    return code == MLXCOMM_OK ? nb::object(nb::none())
+                              : nb::object(AsTuple(Describe(code, error, ours->handle())));
+  });
+  m.def("barrier", [](const Group& group, std::uint64_t timeout_ns) {
+    DaemonGroup& ours = Ours(group);
+    mlxcomm_error error{};
+    mlxcomm_code code;
+    {
+      nb::gil_scoped_release unlocked;
+      code = ours.Barrier(timeout_ns, error);
+    }
+    return FailureOrNone(code, error, ours.handle());
+  });
+  m.def("split", [](const Group& group, std::int32_t color, std::int32_t key,
+                    const std::string& name, std::uint64_t timeout_ns) {
+    return MakeGroup(group, [&](DaemonGroup& ours, auto& part, mlxcomm_error& error) {
+      return ours.Split(color, key, name.empty() ? nullptr : name.c_str(), timeout_ns, part, error);
+    });
+  });
+  m.def("shrink", [](const Group& group, std::uint64_t timeout_ns) {
+    return MakeGroup(group, [&](DaemonGroup& ours, auto& rest, mlxcomm_error& error) {
+      return ours.Shrink(timeout_ns, rest, error);
+    });
+  });
+  m.def("set_timeout", [](const Group& group, std::uint64_t timeout_ns) {
+    mlxcomm_group_set_timeout(Ours(group).handle(), timeout_ns);
+  });
 }
 
 }  // namespace
@@ -65,27 +135,9 @@ NB_MODULE(_mlxcomm, m) {
                         std::to_string(MLX_VERSION_MINOR) + "." +
                         std::to_string(MLX_VERSION_PATCH);
   m.attr("version") = mlxcomm_version();
-  m.def("join", &Join);
-  m.def("alone", [] { return Group(std::make_shared<AloneGroup>()); });
-  m.def("is_ours", [](const Group& group) { return OursOrNull(group) != nullptr; });
-  m.def("failure", [](const Group& group) {
-    mlxcomm_error error{};
-    DaemonGroup* const ours = OursOrNull(group);
-    const mlxcomm_code code =
-        ours == nullptr ? MLXCOMM_OK : mlxcomm_group_failure(ours->handle(), &error);
-    return Describe(code, error);
-  });
-  m.def("barrier", [](const Group& group) {
-    DaemonGroup* const ours = OursOrNull(group);
-    mlxcomm_error error{};
-    mlxcomm_code code = MLXCOMM_OK;
-    if (ours != nullptr) {
-      nb::gil_scoped_release unlocked;
-      code = ours->Barrier(error);
-    }
-    return Describe(code, error);
-  });
-  m.def("forget_interrupt", &mlxcomm::python::ForgetInterrupt);
+  mlxcomm::python::TranslateOperationErrors();
+  BindGroups(m);
+  mlxcomm::python::BindOperations(m);
   m.def("counters", [] {
     const auto& counters = mlxcomm::python::GetCounters();
     nb::dict out;

@@ -29,33 +29,36 @@ def test_header_was_read():
 
 @pytest.mark.parametrize("code", sorted(set(CODES) - {"OK"}))
 def test_each_code_of_the_header_is_an_exception(code):
-    error = errors.make_error((CODES[code], code, 3, "what happened"))
+    error = errors.make_error((CODES[code], code, 3, "what happened", "mac-b", 71, "train/rows"))
     assert isinstance(error, RuntimeError)
     assert error.code == code and error.rank == 3
+    assert (error.node, error.pid, error.group) == ("mac-b", 71, "train/rows")
     assert str(error) == f"{code}: what happened"
     if code != "INTERNAL":
         assert type(error) is not errors.Error and type(error).__doc__
 
 
-def test_success_is_none_and_no_rank_is_none():
-    assert errors.make_error((0, "OK", -1, "")) is None
-    assert errors.make_error((5, "DAEMON_LOST", -1, "gone")).rank is None
+def test_no_failure_is_none_and_what_is_not_known_is_none():
+    assert errors.make_error(None) is None
+    error = errors.make_error((5, "DAEMON_LOST", -1, "gone", "", 0, ""))
+    assert (error.rank, error.node, error.pid, error.group) == (None, None, None, None)
 
 
 def test_code_that_nobody_knows_is_an_internal_error():
-    error = errors.make_error((99, "FROM_THE_FUTURE", -1, "text"))
+    error = errors.make_error((99, "FROM_THE_FUTURE", -1, "text", "", 0, ""))
     assert type(error) is errors.Error and "FROM_THE_FUTURE" in str(error)
 
 
 def test_goes_through_pickle():
-    error = errors.make_error((4, "RANK_LOST", 2, "rank 2"))
+    error = errors.make_error((4, "RANK_LOST", 2, "rank 2", "mac-b", 71, "train"))
     again = pickle.loads(pickle.dumps(error))
-    assert type(again) is type(error) and again.rank == 2 and str(again) == str(error)
+    assert type(again) is type(error) and str(again) == str(error)
+    assert vars(again) == vars(error) and again.pid == 71
 
 
 # Why: an exception that cannot be named cannot be caught.
 def test_package_exports_each_of_them():
     exported = (PACKAGE / "__init__.py").read_text().split("__all__")[1]
     for code in set(CODES) - {"OK"}:
-        name = type(errors.make_error((CODES[code], code, -1, ""))).__name__
+        name = type(errors.make_error((CODES[code], code, -1, "", "", 0, ""))).__name__
         assert f'"{name}"' in exported, f"{name} is not in mlxcomm.__all__"

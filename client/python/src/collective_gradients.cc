@@ -1,0 +1,195 @@
+// Gradients of the operations, and their vectorization.
+//
+// all_reduce and all_gather follow MLX's convention (a loss that each rank computes from the
+// result counts once, not once a rank); the others are linear maps over all ranks, and
+// their gradient is the adjoint map, itself an operation that every rank must evaluate.
+//
+// An adjoint comes after its operation on every rank, even where its value does not need
+// that: else one rank would first do what another does second.
+#include <stdexcept>
+#include <string>
+
+#include "client/python/src/collective_primitive.h"
+#include "client/python/src/collectives.h"
+#include "mlx/ops.h"
+
+namespace mlxcomm::python {
+namespace {
+
+namespace mx = mlx::core;
+
+// Zeros for a rank that has a part in an adjoint and nothing to gain: known only after it.
+mx::array ZerosAfter(const mx::array& like, const mx::array& operation) {
+  return mx::where(mx::array(false), mx::sum(operation), mx::zeros_like(like));
+}
+
+mx::array DividedBy(const mx::array& value, std::uint32_t size) {
+  return mx::divide(value, mx::array(static_cast<float>(size), value.dtype()));
+}
+
+mx::array WhereEqual(const mx::array& x, const mx::array& result, const mx::array& cotangent) {
+  return mx::where(mx::equal(x, result), cotangent, mx::zeros_like(cotangent));
+}
+
+// This rank's rows of an all_gather's result.
+mx::array OwnRows(const mx::array& gathered, std::int64_t begin, const mx::array& like) {
+  mx::Shape starts(gathered.ndim(), 0);
+  mx::Shape stops = gathered.shape();
+  starts[0] = static_cast<int>(begin);
+  stops[0] = starts[0] + (like.ndim() == 0 ? 1 : like.shape(0));
+  return mx::reshape(mx::slice(gathered, starts, stops), like.shape());
+}
+
+mx::Shape Inserted(const mx::Shape& shape, std::size_t at, int length) {
+  mx::Shape wider(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(at));
+  wider.push_back(length);
+  for (std::size_t i = at; i < shape.size(); ++i) wider.push_back(shape[i]);
+  return wider;
+}
+
+[[noreturn]] void None(const char* what, const Operation& operation) {
+  std::string name = NameOf(operation.kind);
+  const bool reduces = operation.kind == Kind::kAllReduce || operation.kind == Kind::kReduce ||
+                       operation.kind == Kind::kReduceScatter;
+  if (reduces) name += std::string("(op=\"") + NameOf(operation.op) + "\")";
+  throw std::invalid_argument("[mlxcomm] " + name + " has no " + what);
+}
+
+}  // namespace
+
+mx::array CollectivePrimitive::VjpOfReduction(const array& primal, const array& cotangent,
+                                              const array& output) {
+  // Of the operation's linear part, from a result's place to every input's.
+  const auto spread = [this](const array& value, const array& before) {
+    const Call call = CallAfter(before);
+    if (operation_.kind == Kind::kReduce) return Broadcast(value, operation_.root, call);
+    if (operation_.kind == Kind::kReduceScatter) return AllGather(value, call);
+    return value;
+  };
+  switch (operation_.op) {
+    case MLXCOMM_SUM: return spread(cotangent, output);
+    case MLXCOMM_MEAN: return spread(DividedBy(cotangent, joined_->size()), output);
+    case MLXCOMM_MIN:
+    case MLXCOMM_MAX: {
+      const array result = spread(output, output);
+      return WhereEqual(primal, result, spread(cotangent, result));
+    }
+    default: None("gradient", operation_);
+  }
+}
+
+mx::array CollectivePrimitive::GradientOf(const array& x, const array& cotangent,
+                                          const array& output) {
+  const std::uint32_t root = operation_.root;
+  const std::uint32_t rank = joined_->rank();
+  const Call call = CallAfter(output);
+  switch (operation_.kind) {
+    case Kind::kAllReduce:
+    case Kind::kReduce:
+    case Kind::kReduceScatter: return VjpOfReduction(x, cotangent, output);
+    case Kind::kBroadcast: return Reduce(cotangent, root, MLXCOMM_SUM, call);
+    case Kind::kAllGather: {
+      const std::int64_t rows = x.ndim() == 0 ? 1 : x.shape(0);
+      return OwnRows(cotangent, rows * rank, x);
+    }
+    case Kind::kAllGatherV: {
+      std::uint64_t begin = 0;
+      for (std::uint32_t r = 0; r < rank; ++r) begin += operation_.send_rows[r];
+      return OwnRows(cotangent, static_cast<std::int64_t>(begin), x);
+    }
+    case Kind::kGather: return ScatterTo(x.shape(), cotangent, root, call);
+    case Kind::kScatter: {
+      const array gathered = Gather(cotangent, root, call);
+      return rank == root ? mx::reshape(gathered, x.shape()) : ZerosAfter(x, gathered);
+    }
+    case Kind::kAllToAll: return AllToAll(cotangent, call);
+    case Kind::kAllToAllV:
+      return AllToAllV(cotangent, operation_.receive_rows, operation_.send_rows, call);
+    case Kind::kSend:
+      return mx::add(cotangent, Receive(x.shape(), x.dtype(), root, operation_.tag, cotangent, call));
+    case Kind::kReceive:
+      return ZerosAfter(x, Send(cotangent, root, operation_.tag, call));
+  }
+  None("gradient", operation_);
+}
+
+std::vector<mx::array> CollectivePrimitive::vjp(const std::vector<array>& primals,
+                                                const std::vector<array>& cotangents,
+                                                const std::vector<int>& argnums,
+                                                const std::vector<array>& outputs) {
+  std::vector<array> gradients;
+  for (const int argument : argnums) {
+    gradients.push_back(argument == 0 ? GradientOf(primals[0], cotangents.at(0), outputs.at(0))
+                                      : mx::zeros_like(primals.at(1)));
+  }
+  return gradients;
+}
+
+mx::array CollectivePrimitive::ApplyTo(const array& x, const Call& call) {
+  switch (operation_.kind) {
+    case Kind::kAllReduce: return AllReduce(x, operation_.op, call);
+    case Kind::kReduce: return Reduce(x, operation_.root, operation_.op, call);
+    case Kind::kReduceScatter: return ReduceScatter(x, operation_.op, call);
+    case Kind::kBroadcast: return Broadcast(x, operation_.root, call);
+    case Kind::kAllGather: return AllGather(x, call);
+    case Kind::kAllGatherV: return AllGatherV(x, operation_.send_rows, call);
+    case Kind::kGather: return Gather(x, operation_.root, call);
+    case Kind::kScatter: return ScatterTo(operation_.shape, x, operation_.root, call);
+    case Kind::kAllToAll: return AllToAll(x, call);
+    case Kind::kAllToAllV:
+      return AllToAllV(x, operation_.send_rows, operation_.receive_rows, call);
+    case Kind::kSend: return Send(x, operation_.root, operation_.tag, call);
+    case Kind::kReceive:
+      return Receive(operation_.shape, type_, operation_.root, operation_.tag, x, call);
+  }
+  None("such form", operation_);
+}
+
+std::vector<mx::array> CollectivePrimitive::jvp(const std::vector<array>& primals,
+                                                const std::vector<array>& tangents,
+                                                const std::vector<int>& argnums) {
+  const bool linear = operation_.op == MLXCOMM_SUM || operation_.op == MLXCOMM_MEAN;
+  const bool point_to_point = operation_.kind == Kind::kSend || operation_.kind == Kind::kReceive;
+  // A tangent that is sent would be taken for the next message.
+  if (!linear || point_to_point) None("forward-mode derivative (jvp)", operation_);
+  // Where only what comes before changes, this rank's part of the tangent is zero.
+  const array tangent = argnums.at(0) == 0 ? tangents.at(0) : mx::zeros_like(primals[0]);
+  return {ApplyTo(tangent, CallAfter(std::nullopt))};
+}
+
+// Element by element, the whole batch is one operation: its axis in front on every rank, so
+// that ranks may map over different ones.
+mx::array CollectivePrimitive::VmappedOverFront(const array& x, const Call& call) {
+  if (operation_.kind != Kind::kReceive) return ApplyTo(x, call);
+  return Receive(Inserted(operation_.shape, 0, x.shape(0)), type_, operation_.root,
+                 operation_.tag, x, call);
+}
+
+// Where the leading axis has a meaning, the batch's comes behind it and makes rows wider.
+mx::array CollectivePrimitive::VmappedOverRows(const array& x, const Call& call) {
+  if (operation_.kind != Kind::kScatter) return ApplyTo(x, call);
+  return ScatterTo(Inserted(operation_.shape, operation_.shape.empty() ? 0 : 1, x.shape(1)), x,
+                   operation_.root, call);
+}
+
+std::pair<std::vector<mx::array>, std::vector<int>> CollectivePrimitive::vmap(
+    const std::vector<array>& inputs, const std::vector<int>& axes) {
+  const array& x = inputs.at(0);
+  const int axis = axes.at(0);
+  const Call call = CallAfter(inputs.size() > 1 ? std::optional(inputs[1]) : std::nullopt);
+  if (axis < 0) return {{ApplyTo(x, call)}, {-1}};  // Only what comes before is a batch.
+  switch (operation_.kind) {
+    case Kind::kAllReduce:
+    case Kind::kReduce:
+    case Kind::kBroadcast:
+    case Kind::kSend:
+    case Kind::kReceive: return {{VmappedOverFront(mx::moveaxis(x, axis, 0), call)}, {0}};
+    default: break;
+  }
+  // A batch of scalars is one row.
+  const array rows = x.ndim() == 1 ? mx::expand_dims(x, 0) : mx::moveaxis(x, axis, 1);
+  const bool to_scalar = operation_.kind == Kind::kScatter && operation_.shape.empty();
+  return {{VmappedOverRows(rows, call)}, {to_scalar ? 0 : 1}};
+}
+
+}  // namespace mlxcomm::python

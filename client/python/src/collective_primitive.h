@@ -1,0 +1,62 @@
+// An operation as a node of MLX's graph: nothing happens before it is evaluated. Its inputs
+// are what it reads, and perhaps one array more that only has to come before.
+//
+// Owner: the arrays that depend on it. Thread: built and transformed on the caller's,
+// evaluated by MLX. Memory: outputs lie in the arena.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "client/python/src/collectives.h"
+#include "client/python/src/joined_group.h"
+#include "client/python/src/operation.h"
+#include "mlx/primitives.h"
+
+namespace mlxcomm::python {
+
+class CollectivePrimitive final : public mlx::core::Primitive {
+ public:
+  using array = mlx::core::array;
+
+  CollectivePrimitive(mlx::core::Stream stream, std::shared_ptr<JoinedGroup> joined,
+                      Operation operation, mlx::core::Dtype type)
+      : Primitive(stream),
+        joined_(std::move(joined)),
+        operation_(std::move(operation)),
+        type_(type) {}
+
+  void eval_cpu(const std::vector<array>& inputs, std::vector<array>& outputs) override;
+  void eval_gpu(const std::vector<array>& inputs, std::vector<array>& outputs) override;
+  std::vector<array> jvp(const std::vector<array>& primals, const std::vector<array>& tangents,
+                         const std::vector<int>& argnums) override;
+  std::vector<array> vjp(const std::vector<array>& primals, const std::vector<array>& cotangents,
+                         const std::vector<int>& argnums,
+                         const std::vector<array>& outputs) override;
+  std::pair<std::vector<array>, std::vector<int>> vmap(const std::vector<array>& inputs,
+                                                       const std::vector<int>& axes) override;
+  std::vector<mlx::core::Shape> output_shapes(const std::vector<array>& inputs) override;
+  const char* name() const override { return NameOf(operation_.kind); }
+  // Never: mx.compile would make one operation of two equal ones, on the ranks where they are
+  // equal. The others would wait for the second.
+  bool is_equivalent(const Primitive&) const override { return false; }
+
+ private:
+  // Where this one is: for an operation that follows from it.
+  Call CallAfter(std::optional<array> before) {
+    return {joined_, stream(), operation_.timeout_ns, std::move(before)};
+  }
+  array VjpOfReduction(const array& primal, const array& cotangent, const array& output);
+  array GradientOf(const array& x, const array& cotangent, const array& output);
+  array ApplyTo(const array& x, const Call& call);
+  array VmappedOverFront(const array& x, const Call& call);
+  array VmappedOverRows(const array& x, const Call& call);
+
+  std::shared_ptr<JoinedGroup> joined_;
+  Operation operation_;
+  mlx::core::Dtype type_;  // Of the result.
+};
+
+}  // namespace mlxcomm::python

@@ -1,0 +1,64 @@
+// Builds the arrays that stand for operations: checks arguments and shapes at once, on the
+// rank that made the mistake, before any other rank waits for it.
+//
+// Mistakes are std::invalid_argument (Python: ValueError). A group of one rank has nothing
+// to communicate: the results are plain MLX.
+//
+// Owner: the caller. Thread: any. Memory: none before evaluation.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/python/src/joined_group.h"
+#include "client/python/src/operation.h"
+#include "mlx/array.h"
+#include "mlx/utils.h"
+
+namespace mlxcomm::python {
+
+// Where and how long: what all operations take beside their arrays.
+struct Call {
+  std::shared_ptr<JoinedGroup> group;  // Null: a group of one rank.
+  mlx::core::StreamOrDevice stream = {};
+  std::uint64_t timeout_ns = 0;
+  // Evaluated before the operation, and not read.
+  std::optional<mlx::core::array> after = std::nullopt;
+
+  std::uint32_t rank() const { return group == nullptr ? 0 : group->rank(); }
+  std::uint32_t size() const { return group == nullptr ? 1 : group->size(); }
+};
+
+mlxcomm_operator OperatorNamed(const std::string& name);
+
+// What this rank gets for an input of that shape.
+mlx::core::Shape ResultShape(const JoinedGroup& group, const Operation& operation,
+                             const mlx::core::Shape& input);
+
+mlx::core::array AllReduce(const mlx::core::array& x, mlxcomm_operator op, const Call& call);
+mlx::core::array Reduce(const mlx::core::array& x, std::uint32_t root, mlxcomm_operator op,
+                        const Call& call);
+mlx::core::array ReduceScatter(const mlx::core::array& x, mlxcomm_operator op, const Call& call);
+mlx::core::array Broadcast(const mlx::core::array& x, std::uint32_t root, const Call& call);
+mlx::core::array AllGather(const mlx::core::array& x, const Call& call);
+mlx::core::array AllGatherV(const mlx::core::array& x, const std::vector<std::uint64_t>& rows,
+                            const Call& call);
+mlx::core::array Gather(const mlx::core::array& x, std::uint32_t root, const Call& call);
+mlx::core::array Scatter(const mlx::core::array& x, std::uint32_t root, const Call& call);
+// The shape said: for a gradient, where x on other ranks than the root is a mere dependency.
+mlx::core::array ScatterTo(const mlx::core::Shape& shape, const mlx::core::array& x,
+                           std::uint32_t root, const Call& call);
+mlx::core::array AllToAll(const mlx::core::array& x, const Call& call);
+mlx::core::array AllToAllV(const mlx::core::array& x, const std::vector<std::uint64_t>& send_rows,
+                           const std::vector<std::uint64_t>& receive_rows, const Call& call);
+mlx::core::array Send(const mlx::core::array& x, std::uint32_t destination, std::uint32_t tag,
+                      const Call& call);
+// `after` is not read: the array comes after it, and gradients of it go back to the source.
+mlx::core::array Receive(const mlx::core::Shape& shape, mlx::core::Dtype type,
+                         std::uint32_t source, std::uint32_t tag,
+                         const std::optional<mlx::core::array>& after, const Call& call);
+
+}  // namespace mlxcomm::python

@@ -1,0 +1,33 @@
+// A group that this process is a rank of, closed in order when the last user lets go.
+//
+// Owner: mx.distributed.Group, primitives and the tasks under way, together. Thread: any.
+// Memory: the handle. A part of a group holds the whole: mlxcomm.h wants parts closed
+// before the world is.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "client/lib/mlxcomm.h"
+#include "client/python/src/arena_arrays.h"
+
+namespace mlxcomm::python {
+
+struct JoinedGroup {
+  JoinedGroup(std::shared_ptr<Connected> on, mlxcomm_group* joined,
+              std::shared_ptr<JoinedGroup> part_of = nullptr)
+      : connected(std::move(on)), parent(std::move(part_of)), group(joined) {}
+  ~JoinedGroup() { mlxcomm_group_close(group); }
+  JoinedGroup(const JoinedGroup&) = delete;
+  JoinedGroup& operator=(const JoinedGroup&) = delete;
+
+  std::uint32_t rank() const { return mlxcomm_rank(group); }
+  std::uint32_t size() const { return mlxcomm_size(group); }
+
+  std::shared_ptr<Connected> connected;
+  std::shared_ptr<JoinedGroup> parent;
+  mlxcomm_group* group;
+};
+
+}  // namespace mlxcomm::python

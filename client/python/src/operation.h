@@ -1,0 +1,71 @@
+// What one call communicates, as the primitive and MLX's GroupImpl both say it: kind,
+// operator, other rank, tables. Arrays are given when it is carried out, so an Operation is
+// known (and compared, and turned round for a gradient) before any array has memory.
+//
+// "Rows" are slices along the leading axis: tables of counts are kept in rows, so that they
+// stay true when vmap widens a row.
+//
+// Owner: a primitive or a task. Thread: any. Memory: plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client/lib/mlxcomm.h"
+#include "client/python/src/joined_group.h"
+#include "mlx/array.h"
+
+namespace mlxcomm::python {
+
+enum class Kind : std::uint8_t {
+  kAllReduce,
+  kReduce,
+  kReduceScatter,
+  kBroadcast,
+  kAllGather,
+  kAllGatherV,
+  kGather,
+  kScatter,
+  kAllToAll,
+  kAllToAllV,
+  kSend,
+  kReceive,
+};
+const char* NameOf(Kind kind);
+const char* NameOf(mlxcomm_operator op);
+
+struct Operation {
+  Kind kind = Kind::kAllReduce;
+  mlxcomm_operator op = MLXCOMM_SUM;
+  std::uint32_t root = 0;  // Of send the destination, of receive the source.
+  std::uint32_t tag = 0;
+  std::vector<std::uint64_t> send_rows = {};     // all_to_all_v; all_gather_v: of every rank.
+  std::vector<std::uint64_t> receive_rows = {};  // all_to_all_v.
+  mlx::core::Shape shape = {};                   // Of receive and scatter: what this rank gets.
+  std::uint64_t timeout_ns = 0;                  // 0: the group's.
+
+  // Whether this rank's input is read, and its output written, by the daemon.
+  bool Reads(std::uint32_t rank) const;
+  bool Writes(std::uint32_t rank) const;
+};
+
+// Throws std::invalid_argument where the operator has no meaning for the dtype.
+void CheckOperator(const char* name, mlx::core::Dtype type, mlxcomm_operator op);
+mlxcomm_data_type DataTypeOf(mlx::core::Dtype type);
+
+// An operation with the memory it works on.
+struct BoundOperation {
+  Operation operation;
+  mlxcomm_data_type type = MLXCOMM_FLOAT32;
+  std::uint64_t count = 0;         // As mlxcomm.h counts for the kind.
+  std::uint64_t row_elements = 1;  // Tables are multiplied by it.
+
+  // Arrays that are not read or not written may be null.
+  static BoundOperation Bind(const Operation& operation, std::uint32_t size,
+                             const mlx::core::array* input, const mlx::core::array* output);
+  mlxcomm_code Start(mlxcomm_group* group, const void* input, void* output, std::uint64_t* ticket,
+                     mlxcomm_error* error) const;
+};
+
+}  // namespace mlxcomm::python

@@ -1,0 +1,98 @@
+#include "client/python/src/operation_bindings.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "client/python/src/collectives.h"
+#include "client/python/src/group_impl.h"
+#include "mlx/distributed/distributed.h"
+
+namespace nb = nanobind;
+namespace mx = mlx::core;
+
+namespace mlxcomm::python {
+namespace {
+
+using mx::array;
+using mx::distributed::Group;
+using Counts = std::vector<std::uint64_t>;
+using Rank = std::uint32_t;
+
+Call CallOn(const Group& group, const mx::StreamOrDevice& stream, std::uint64_t timeout_ns) {
+  auto* const ours = dynamic_cast<DaemonGroup*>(group.raw_group().get());
+  if (ours == nullptr && group.size() > 1) {
+    throw std::invalid_argument(
+        "[mlxcomm] group: expected one of mlxcomm.init() or split off it, got one of MLX's own "
+        "backends");
+  }
+  return {ours == nullptr ? nullptr : ours->joined(), stream, timeout_ns, {}};
+}
+
+}  // namespace
+
+void BindOperations(nb::module_& m) {
+  // Each ends in (group, stream, timeout_ns).
+  using Stream = mx::StreamOrDevice;
+  using Wait = std::uint64_t;
+  m.def("all_reduce",
+        [](const array& x, const std::string& op, const Group& g, const Stream& s, Wait w) {
+          return AllReduce(x, OperatorNamed(op), CallOn(g, s, w));
+        }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def("reduce",
+        [](const array& x, Rank root, const std::string& op, const Group& g, const Stream& s,
+           Wait w) { return Reduce(x, root, OperatorNamed(op), CallOn(g, s, w)); },
+        nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def("reduce_scatter",
+        [](const array& x, const std::string& op, const Group& g, const Stream& s, Wait w) {
+          return ReduceScatter(x, OperatorNamed(op), CallOn(g, s, w));
+        }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def("broadcast",
+        [](const array& x, Rank root, const Group& g, const Stream& s, Wait w) {
+          return Broadcast(x, root, CallOn(g, s, w));
+        }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def("all_gather",
+        [](const array& x, const Group& g, const Stream& s, Wait w) {
+          return AllGather(x, CallOn(g, s, w));
+        }, nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def("all_gather_v",
+        [](const array& x, const Counts& rows, const Group& g, const Stream& s, Wait w) {
+          return AllGatherV(x, rows, CallOn(g, s, w));
+        }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def("gather",
+        [](const array& x, Rank root, const Group& g, const Stream& s, Wait w) {
+          return Gather(x, root, CallOn(g, s, w));
+        }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def("scatter",
+        [](const array& x, Rank root, const Group& g, const Stream& s, Wait w) {
+          return Scatter(x, root, CallOn(g, s, w));
+        }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def("all_to_all",
+        [](const array& x, const Group& g, const Stream& s, Wait w) {
+          return AllToAll(x, CallOn(g, s, w));
+        }, nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def("all_to_all_v",
+        [](const array& x, const Counts& send_rows, const Counts& receive_rows, const Group& g,
+           const Stream& s, Wait w) {
+          return AllToAllV(x, send_rows, receive_rows, CallOn(g, s, w));
+        }, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def("send",
+        [](const array& x, Rank destination, std::uint32_t tag, const Group& g, const Stream& s,
+           Wait w) { return Send(x, destination, tag, CallOn(g, s, w)); },
+        nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def("recv",
+        [](const std::vector<int>& shape, const mx::Dtype& type, Rank source, std::uint32_t tag,
+           const std::optional<array>& after, const Group& g, const Stream& s, Wait w) {
+          return Receive(mx::Shape(shape.begin(), shape.end()), type, source, tag, after,
+                         CallOn(g, s, w));
+        }, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(),
+        nb::arg().none(), nb::arg());
+}
+
+}  // namespace mlxcomm::python

@@ -1,0 +1,106 @@
+#include "client/python/src/operation_task.h"
+
+#include <cstring>
+#include <utility>
+
+#include "client/python/src/interrupt.h"
+#include "client/python/src/operation_error.h"
+#include "mlx/backend/cpu/encoder.h"
+
+namespace mlxcomm::python {
+namespace {
+
+namespace mx = mlx::core;
+
+// Scheduled and not yet done: while there is one, a Ctrl-C may be meant for it.
+std::atomic<std::uint64_t> g_under_way{0};
+
+struct UnderWay {
+  UnderWay() { g_under_way.fetch_add(1, std::memory_order_relaxed); }
+  ~UnderWay() { g_under_way.fetch_sub(1, std::memory_order_relaxed); }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+};
+
+// The output's memory in the arena. When that is full the evaluation raises
+// RESOURCE_EXHAUSTED with the figures. The task holds it too: an evaluation that raises
+// drops its arrays while tasks of theirs are under way.
+std::shared_ptr<ArenaRange> PlaceOutput(mx::array& output, const JoinedGroup& joined) {
+  auto range =
+      std::make_shared<ArenaRange>(ArenaRange::Allocate(joined.connected, output.nbytes()));
+  output.set_data(ArenaRange::AsData(range, output.nbytes()));
+  return range;
+}
+
+// The input as the daemon can read it, for the time of one operation.
+class ArenaInput {
+ public:
+  ArenaInput(const std::shared_ptr<Connected>& connected, const void* data, std::uint64_t bytes) {
+    if (bytes == 0) return;
+    if (mlxcomm_in_arena(connected->connection, data, bytes) != 0) {
+      GetCounters().inputs_in_arena.fetch_add(1, std::memory_order_relaxed);
+      data_ = data;
+      return;
+    }
+    GetCounters().inputs_copied.fetch_add(1, std::memory_order_relaxed);
+    copy_ = ArenaRange::Allocate(connected, bytes);
+    std::memcpy(copy_.data(), data, bytes);
+    data_ = copy_.data();
+  }
+  const void* data() const { return data_; }
+
+ private:
+  ArenaRange copy_;
+  const void* data_ = nullptr;
+};
+
+// Submits and waits, on MLX's stream thread.
+void Run(const JoinedGroup& joined, const BoundOperation& bound, const void* input,
+         std::uint64_t input_bytes, void* output) {
+  GetCounters().operations.fetch_add(1, std::memory_order_relaxed);
+  const ArenaInput arena_input(joined.connected, input, input_bytes);
+  mlxcomm_error error{};
+  std::uint64_t ticket = 0;
+  CheckOperation(bound.Start(joined.group, arena_input.data(), output, &ticket, &error), error,
+                 joined.group);
+  CheckOperation(mlxcomm_wait(joined.group, ticket, &error), error, joined.group);
+}
+
+}  // namespace
+
+Counters& GetCounters() {
+  static Counters counters;
+  return counters;
+}
+
+void BeginOperation() {
+  WatchInterrupts();
+  if (g_under_way.load(std::memory_order_relaxed) == 0) ForgetInterrupt();
+}
+
+void Schedule(const std::shared_ptr<JoinedGroup>& joined, const Operation& operation,
+              const mx::array* input, mx::array* output, mx::Stream stream) {
+  BeginOperation();
+  mlxcomm_error error{};
+  CheckOperation(mlxcomm_group_failure(joined->group, &error), error, joined->group);
+  const BoundOperation bound = BoundOperation::Bind(operation, joined->size(), input, output);
+  auto& encoder = mx::cpu::get_command_encoder(stream);
+  const void* in = nullptr;
+  std::uint64_t in_bytes = 0;
+  if (input != nullptr) {
+    encoder.add_temporary(*input);  // It may share the buffer that the output had.
+    encoder.set_input_array(*input);
+    in = input->data<void>();
+    in_bytes = input->nbytes();
+  }
+  std::shared_ptr<ArenaRange> out;
+  if (output != nullptr) {
+    out = PlaceOutput(*output, *joined);
+    encoder.set_output_array(*output);
+  }
+  encoder.dispatch([joined, bound, in, in_bytes, out, under_way = std::make_shared<UnderWay>()] {
+    Run(*joined, bound, in, in_bytes, out == nullptr ? nullptr : out->data());
+  });
+}
+
+}  // namespace mlxcomm::python

@@ -1,0 +1,34 @@
+// An operation as a task of MLX's CPU encoder: copies the input into the arena (or not, if
+// it was born there), submits, and waits. Outputs are arena memory. A failure is thrown from
+// the task, so evaluation raises it; a latched one before anything is scheduled.
+//
+// Owner: MLX's stream, until it has run. Thread: MLX's stream threads. Memory: the arena's.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "client/python/src/joined_group.h"
+#include "client/python/src/operation.h"
+#include "mlx/array.h"
+#include "mlx/stream.h"
+
+namespace mlxcomm::python {
+
+// Since the module was loaded; for tests and the curious.
+struct Counters {
+  std::atomic<std::uint64_t> operations{0};
+  std::atomic<std::uint64_t> inputs_copied{0};
+  std::atomic<std::uint64_t> inputs_in_arena{0};
+};
+Counters& GetCounters();
+
+// Before an operation of this thread: a Ctrl-C that Python has taken is not meant for it.
+void BeginOperation();
+// Gives the output memory of the arena and schedules the operation. `input` (row-contiguous)
+// and `output` are null where the operation does not read or write on this rank.
+void Schedule(const std::shared_ptr<JoinedGroup>& joined, const Operation& operation,
+              const mlx::core::array* input, mlx::core::array* output, mlx::core::Stream stream);
+
+}  // namespace mlxcomm::python

@@ -1,0 +1,202 @@
+"""mlxcomm's own functions through real daemons: values, gradients, transformations, mistakes,
+groups, and errors that name who is at fault."""
+
+import pathlib
+import signal
+import sys
+
+import pytest
+
+from conftest import Process, wait_until
+
+FOLDER = pathlib.Path(__file__).parent
+
+
+def run(c, ranks, text, nodes=1, **kwargs):
+    """Ranks that run the text; each must end well. Returns their lines."""
+    processes = [python(c, rank, ranks, text, node=rank % nodes, **kwargs)
+                 for rank in range(ranks)]
+    for process in processes:
+        assert process.finish() == 0, process.lines[-30:]
+    return [process.lines for process in processes]
+
+
+def python(c, rank, ranks, text, node=0, **kwargs):
+    prelude = ("import mlx.core as mx, mlxcomm\n"
+               "world = mlxcomm.init(); rank, size = world.rank(), world.size()\n")
+    process = Process([sys.executable, "-u", "-c", prelude + text],
+                      {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(ranks), "MLXCOMM_JOB": "job",
+                       "MLXCOMM_SOCKET": c.socket(node)}, **kwargs)
+    c.ranks.append(process)
+    return process
+
+
+@pytest.mark.parametrize("what", ["values", "gradients", "transforms", "mistakes"])
+@pytest.mark.parametrize("nodes, ranks", [(1, 2), (2, 3)])
+def test_functions_agree_with_numpy(cluster, nodes, ranks, what):
+    c = cluster(nodes)
+    processes = [c.rank(r, ranks, FOLDER / "functions.py", node=r % nodes, arguments=[what])
+                 for r in range(ranks)]
+    for process in processes:
+        assert process.finish() == 0, process.lines[-30:]
+        assert process.lines[-1] == "all agree"
+
+
+# Why: a program that is written for many ranks is tried with one.
+def test_one_rank_alone_needs_no_daemon():
+    process = Process([sys.executable, "-c", (
+        "import mlx.core as mx, mlxcomm\n"
+        "x = mx.arange(4.0)\n"
+        "for y in (mlxcomm.all_reduce(x, 'mean'), mlxcomm.reduce(x, 0, 'max'),\n"
+        "          mlxcomm.reduce_scatter(x), mlxcomm.broadcast(x, 0), mlxcomm.all_gather(x),\n"
+        "          mlxcomm.all_gather_v(x), mlxcomm.gather(x, 0), mlxcomm.scatter(x, 0),\n"
+        "          mlxcomm.all_to_all(x), mlxcomm.all_to_all_v(x, [4])):\n"
+        " assert y.tolist() == x.tolist()\n"
+        "mlxcomm.barrier(); mlxcomm.check(); mlxcomm.set_timeout(None, 3)\n"
+        "assert mlxcomm.split(0).size() == 1 and mlxcomm.split(None) is None\n"
+        "try: mlxcomm.send(x, 0)\n"
+        "except ValueError as error: print(error)\n")], {"MLXCOMM_SOCKET": "/nowhere/at/all.sock"})
+    assert process.finish() == 0, process.lines
+    assert "this rank" in process.lines[-1]
+
+
+# --- groups ---------------------------------------------------------------------------
+
+
+def test_groups_split_by_color_and_key_and_nest(cluster):
+    lines = run(cluster(2), 4, (
+        "rows = mlxcomm.split(rank // 2, name='rows')\n"
+        "backwards = mlxcomm.split(0, key=-rank)\n"
+        "assert backwards.rank() == size - 1 - rank and backwards.size() == size\n"
+        "assert mlxcomm.all_gather(mx.array(rank), group=backwards).tolist() == [3, 2, 1, 0]\n"
+        "assert mlxcomm.all_reduce(mx.array(rank), group=rows).item() == (1 if rank < 2 else 5)\n"
+        "alone = mlxcomm.split(rows.rank(), group=rows)\n"
+        "assert alone.size() == 1 and mx.distributed.all_sum(mx.array(7), group=alone).item() == 7\n"
+        "some = mlxcomm.split(None if rank == 1 else 3, name='some')\n"
+        "assert (some is None) == (rank == 1)\n"
+        "if some is not None:\n"
+        " inner = mlxcomm.split(0, name='inner', group=some)\n"
+        " assert mlxcomm.all_gather(mx.array(rank), group=inner).tolist() == [0, 2, 3]\n"
+        " assert mlxcomm.name(inner) == 'job/some/inner', mlxcomm.name(inner)\n"
+        "stock = world.split(rank % 2)\n"
+        "assert mlxcomm.is_ours(stock)\n"
+        "assert mx.distributed.all_sum(mx.array(rank), group=stock).item() == (2 if rank % 2 == 0 else 4)\n"
+        "nobody = world.split(-1 if rank == 3 else 0, rank)\n"
+        "assert nobody.size() == (1 if rank == 3 else 3)\n"
+        "assert stock.split(0, stock.size() - stock.rank()).rank() == 1 - stock.rank()\n"
+        "print(mlxcomm.name(rows))\n"), nodes=2)
+    assert [line[-1] for line in lines] == ["job/rows"] * 4
+
+
+def test_job_goes_on_with_those_who_are_left(cluster):
+    c = cluster(2)
+    text = (
+        "if rank == 1:\n"
+        " print('ready'); import time; time.sleep(3600)\n"
+        "try: mx.eval(mlxcomm.all_reduce(mx.ones(3)))\n"
+        "except mlxcomm.RankLostError as error: print('lost', error.rank)\n"
+        "rest = mlxcomm.shrink(world)\n"
+        "assert mlxcomm.init() is rest and rest.size() == 2, rest.size()\n"
+        "print('left', rest.rank(), mlxcomm.all_gather(mx.array(rank)).tolist())\n")
+    processes = [python(c, rank, 3, text, node=rank % 2) for rank in range(3)]
+    processes[1].wait_for("ready")
+    processes[1].signal(signal.SIGKILL)
+    for new_rank, process in enumerate([processes[0], processes[2]]):
+        assert process.finish() == 0, process.lines
+        assert process.lines == ["lost 1", f"left {new_rank} [0, 2]"]
+
+
+def test_a_part_ends_with_the_last_user_of_it(cluster):
+    c = cluster(1)
+    run(c, 2, ("for _ in range(300):\n"
+               " part = mlxcomm.split(0, name='part')\n"
+               " assert mlxcomm.all_reduce(mx.ones(2), group=part).tolist() == [2, 2]\n"
+               "del part\n"
+               "mlxcomm.barrier()\n"))
+
+
+# --- errors ---------------------------------------------------------------------------
+
+
+# Why: MLX hands on only the text of what an evaluation threw.
+@pytest.mark.parametrize("call", [
+    "mx.eval(mlxcomm.all_reduce(mx.ones(rank + 1)))",
+    "mx.eval(mx.distributed.all_sum(mx.ones(rank + 1), group=world))",
+    "mlxcomm.all_reduce(mx.ones(rank + 1)).tolist()",
+    "mlxcomm.barrier() if rank else mx.eval(mlxcomm.all_reduce(mx.ones(1)))",
+])
+def test_evaluation_raises_the_failure_as_its_class(cluster, call):
+    lines = run(cluster(1), 2, (
+        f"try: {call}\n"
+        "except mlxcomm.MismatchError as error:\n"
+        " assert error.code == 'MISMATCH' and error.rank in (0, 1) and error.pid, vars(error)\n"
+        " print(error.node, error.group)\n"
+        "try: mx.eval(mlxcomm.all_reduce(mx.ones(1)))\n"
+        "except mlxcomm.MismatchError as error: print('latched', error.node)\n"
+        "try: mlxcomm.check()\n"
+        "except mlxcomm.MismatchError as error: print('checked', error.node)\n"))
+    assert lines == [["node-0 job", "latched node-0", "checked node-0"]] * 2
+
+
+def test_lost_rank_is_named_with_its_node_and_process(cluster):
+    c = cluster(2)
+    text = ("if rank == 1:\n"
+            " import os, time; print('pid', os.getpid()); time.sleep(3600)\n"
+            "try: mx.eval(mlxcomm.all_reduce(mx.ones(3)))\n"
+            "except mlxcomm.RankLostError as error: print(error.rank, error.node, error.pid)\n")
+    first, second = (python(c, rank, 2, text, node=rank) for rank in (0, 1))
+    pid = second.wait_for("pid").split()[1]
+    second.signal(signal.SIGKILL)
+    assert first.finish() == 0, first.lines
+    assert first.lines == [f"1 node-1 {pid}"]
+
+
+@pytest.mark.parametrize("deadline", [
+    "mx.eval(mlxcomm.all_reduce(mx.ones(3), timeout=0.2))",
+    "mlxcomm.set_timeout(world, 0.2); mx.eval(mx.distributed.all_sum(mx.ones(3), group=world))",
+    "mlxcomm.set_timeout(None, 0.2); mlxcomm.barrier()",
+    "mlxcomm.barrier(timeout=0.2)",
+    "mlxcomm.split(0, timeout=0.2)",
+])
+def test_deadline_names_who_did_not_come(cluster, deadline):
+    c = cluster(1)
+    text = ("if rank == 0:\n"
+            f" try: {deadline}\n"
+            " except mlxcomm.DeadlineExceededError as error: print('late', error.rank)\n"
+            "else:\n"
+            " input()\n")
+    processes = [python(c, rank, 2, text.replace(" try: ", " try:\n  ").replace("; ", "\n  "),
+                        stdin=-1) for rank in (0, 1)]
+    assert processes[0].finish() == 0, processes[0].lines
+    assert processes[0].lines == ["late 1"]
+    processes[1].child.stdin.write("\n")
+    processes[1].child.stdin.flush()
+    assert processes[1].finish() == 0, processes[1].lines
+
+
+# Why: the program's own handler replaces ours; a Ctrl-C must still be seen.
+@pytest.mark.parametrize("handler", ["", "import signal\nsignal.signal(signal.SIGINT, "
+                                         "signal.default_int_handler)\n"])
+@pytest.mark.parametrize("call", [
+    "mx.eval(mlxcomm.all_reduce(mx.ones(3)))",
+    "mx.eval(mx.distributed.all_sum(mx.ones(3), group=world))",
+    "mlxcomm.barrier()",
+    "mlxcomm.split(0)",
+    "world.split(0)",
+])
+def test_ctrl_c_is_a_keyboard_interrupt(cluster, call, handler):
+    c = cluster(1)
+    text = (f"{handler}print('begins')\n"
+            f"try: {call}\n"
+            "except KeyboardInterrupt: print('interrupted')\n"
+            "try: mlxcomm.check()\n"
+            "except mlxcomm.CancelledError as error: print('cancelled', error.code)\n")
+    waiting = python(c, 0, 2, text)
+    python(c, 1, 2, "import time; time.sleep(3600)\n")
+    waiting.wait_for("begins")
+    wait_until(lambda: any(r["operation"] for job in c.status()["jobs"] for r in job["ranks"]),
+               "the operation is in flight")
+    waiting.signal(signal.SIGINT)
+    waiting.wait_for("interrupted")
+    waiting.wait_for("cancelled CANCELLED")
+    assert waiting.finish() == 0, waiting.lines
