@@ -96,6 +96,7 @@ class Engine final : public intake::IntakeListener,
   void Cancel(intake::SessionId session, const v1::CancelRequest& request,
               std::unique_ptr<control::CancelAnswer> answer) override;
   void Status(std::unique_ptr<control::StatusAnswer> answer) override;
+  void MeasureLinks(std::unique_ptr<control::CostsAnswer> answer) override;
 
  private:
   static constexpr std::uint32_t kCallsMax = 1024;

@@ -23,6 +23,17 @@ void Engine::Status(std::unique_ptr<control::StatusAnswer> answer) {
   });
 }
 
+void Engine::MeasureLinks(std::unique_ptr<control::CostsAnswer> answer) {
+  if (!BeginCall()) {
+    return answer->Fail({FailureCode::kResourceExhausted, kNoRank, "too many calls at once"});
+  }
+  asio::post(io_, [this, raw = answer.release()] {
+    calls_.fetch_sub(1);
+    const std::unique_ptr<control::CostsAnswer> held(raw);
+    held->Succeed(OwnCosts());
+  });
+}
+
 void Engine::BeginStatus(std::unique_ptr<control::StatusAnswer> answer) {
   const std::uint64_t query = next_query_++;
   StatusCall& call = status_calls_[query];

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <functional>
 
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
@@ -12,22 +13,47 @@
 #include "proto/queue/dial.h"
 
 namespace mlxcomm::ctl {
+namespace {
 
-Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply) {
-  constexpr std::uint64_t kTimeoutNs = 5'000'000'000;
-  queue::Dialed dialed;
+constexpr std::uint64_t kTimeoutNs = 5'000'000'000;
+
+Failure DialDaemon(const std::string& socket_path, queue::Dialed& dialed) {
   Failure failure;
   std::string absent;
   for (const std::string& candidate : queue::SocketCandidates(socket_path)) {
     failure = queue::Dial(candidate, queue::ProcessRole::kTool, 0, kTimeoutNs, dialed);
-    if (failure.code != FailureCode::kUnavailable) break;
+    if (failure.code != FailureCode::kUnavailable) return failure;
     absent += (absent.empty() ? "" : "; ") + failure.message;
   }
-  if (failure.code == FailureCode::kUnavailable) {
-    failure.message = absent + ". Start it (mlxcommd --config FILE), or name its socket (--socket, "
-                       "MLXCOMM_SOCKET)";
+  failure.message = absent + ". Start it (mlxcommd --config FILE), or name its socket (--socket, "
+                             "MLXCOMM_SOCKET)";
+  return failure;
+}
+
+Failure FailureOf(const grpc::Status& status) {
+  const std::string& message = status.error_message();
+  switch (status.error_code()) {
+    case grpc::StatusCode::OK: return {};
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return {FailureCode::kInvalidArgument, kNoRank, message};
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return {FailureCode::kUnavailable, kNoRank, "mlxcommd does not answer: " + message};
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return {FailureCode::kInternal, kNoRank,
+              "this mlxcommd does not know the call: it is older than mlxcommctl; install the same"};
+    default: return {FailureCode::kInternal, kNoRank, "mlxcommd refuses: " + message};
   }
-  if (!failure.ok()) return failure;
+}
+
+// A proof takes its time on a machine that trains.
+constexpr std::uint64_t kPlanTimeoutNs = 30'000'000'000;
+
+using Invoke = std::function<grpc::Status(v1::Diagnostics::Stub&, grpc::ClientContext&)>;
+
+Failure Call(const std::string& socket_path, std::uint64_t timeout_ns, const Invoke& invoke) {
+  queue::Dialed dialed;
+  if (Failure failure = DialDaemon(socket_path, dialed); !failure.ok()) return failure;
   ::fcntl(dialed.connection, F_SETFL, O_NONBLOCK);
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -37,15 +63,25 @@ Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply) {
   context.AddMetadata(queue::kTokenMetadataKey,
                       std::string(dialed.hello.token.begin(), dialed.hello.token.end()));
   context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::microseconds(kTimeoutNs / 1000));
-  const grpc::Status status = stub->Status(&context, v1::StatusRequest(), &reply);
+                       std::chrono::microseconds(timeout_ns / 1000));
+  const grpc::Status status = invoke(*stub, context);
   ::close(dialed.descriptors[0]);
-  if (status.ok()) return {};
-  const bool silent = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
-                      status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-  return {silent ? FailureCode::kUnavailable : FailureCode::kInternal, kNoRank,
-          "mlxcommd " + std::string(silent ? "does not answer: " : "refuses: ") +
-              status.error_message()};
+  return FailureOf(status);
+}
+
+}  // namespace
+
+Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply) {
+  return Call(socket_path, kTimeoutNs, [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+    return stub.Status(&context, v1::StatusRequest(), &reply);
+  });
+}
+
+Failure FetchPlan(const std::string& socket_path, const v1::PlanRequest& request,
+                  v1::PlanReply& reply) {
+  return Call(socket_path, kPlanTimeoutNs, [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+    return stub.Plan(&context, request, &reply);
+  });
 }
 
 }  // namespace mlxcomm::ctl

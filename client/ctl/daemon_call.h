@@ -12,5 +12,8 @@ namespace mlxcomm::ctl {
 
 // `socket_path` empty: as every client looks for it (queue::SocketCandidates).
 Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply);
+// INVALID_ARGUMENT: the daemon says which figure is beyond which limit.
+Failure FetchPlan(const std::string& socket_path, const v1::PlanRequest& request,
+                  v1::PlanReply& reply);
 
 }  // namespace mlxcomm::ctl

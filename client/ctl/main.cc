@@ -1,7 +1,60 @@
 // mlxcommctl: shows and steers the daemon. One file a verb.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
 #include <CLI/CLI.hpp>
 
+#include "client/ctl/quantities.h"
 #include "client/ctl/verbs.h"
+
+namespace {
+
+using mlxcomm::ctl::PlanOptions;
+
+// A figure with a unit, into `value`; `form` tells how it is written.
+template <typename Value>
+CLI::Option* AddQuantity(CLI::App& app, const std::string& name, Value& value,
+                         std::optional<std::uint64_t> (*parse)(std::string_view),
+                         const std::string& form, const std::string& what) {
+  const auto take = [&value, parse, name, form](const std::string& text) {
+    const std::optional<std::uint64_t> parsed = parse(text);
+    if (!parsed) throw CLI::ValidationError(name, "\"" + text + "\" is not of the form " + form);
+    value = *parsed;
+  };
+  return app.add_option_function<std::string>(name, take, what + ", as " + form);
+}
+
+CLI::App* AddPlan(CLI::App& app, PlanOptions& options) {
+  using namespace mlxcomm::ctl;
+  CLI::App* const plan =
+      app.add_subcommand("plan", "How an operation would be carried out, with cost and proof");
+  plan->add_option("--op", options.operation, "all_reduce, all_gather, broadcast, ...")->required();
+  plan->add_option("--nodes", options.nodes, "How many nodes")->required();
+  plan->add_option("--ranks-per-node", options.ranks_per_node, "How many ranks on each (1)");
+  AddQuantity(*plan, "--bytes", options.bytes, ParseBytes, "64M or 1.5G",
+              "What each rank passes: all of it, or its block");
+  plan->add_option("--dtype", options.data_type, "Type of the elements (float32)");
+  plan->add_option("--operator", options.reduce_operator, "How a reduction combines (sum)");
+  plan->add_option("--root", options.root, "Rank of the root, where there is one (0)");
+  plan->add_option("--plan", options.plan, "ring, exchange, halving_doubling, tree (the cheapest)");
+  AddQuantity(*plan, "--latency", options.latency_ns, ParseDuration, "30us",
+              "Of a link, one way (as this node has it)");
+  AddQuantity(*plan, "--bandwidth", options.bytes_per_second, ParseRate, "4.5G",
+              "Of a link, bytes a second each way (as this node has it)");
+  plan->add_option("--links", options.links_per_node,
+                   "Links that a node fills at once (as this node has it)");
+  plan->add_flag("--steps", options.steps, "Every step of every node");
+  CLI::Option* const json =
+      plan->add_flag("--json", options.json, "For programs (PlanReply of diagnostics.proto)");
+  plan->add_flag("--dot", options.dot, "A picture for Graphviz; with --steps one of the steps")
+      ->excludes(json);
+  plan->add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  return plan;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace mlxcomm::ctl;
@@ -18,6 +71,9 @@ int main(int argc, char** argv) {
   status->add_option("--socket", status_options.socket_path, "The daemon's Unix socket");
   status->add_flag("--json", status_options.json, "For programs (StatusReply of diagnostics.proto)");
 
+  PlanOptions plan_options;
+  const CLI::App* const plan = AddPlan(app, plan_options);
+
   LaunchOptions launch_options;
   CLI::App* const launch = app.add_subcommand("launch", "Start the ranks of a job on this machine");
   launch->add_option("-n,--ranks", launch_options.ranks, "How many ranks")
@@ -33,5 +89,6 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
-  return status->parsed() ? RunStatus(status_options) : RunLaunch(launch_options);
+  if (status->parsed()) return RunStatus(status_options);
+  return plan->parsed() ? RunPlan(plan_options) : RunLaunch(launch_options);
 }

@@ -5,9 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include <google/protobuf/util/json_util.h>
-
 #include "client/ctl/daemon_call.h"
+#include "client/ctl/json_text.h"
 #include "client/ctl/render_status.h"
 #include "client/ctl/verbs.h"
 
@@ -22,18 +21,8 @@ int RunStatus(const StatusOptions& options) {
   }
   std::string text;
   if (options.json) {
-    google::protobuf::util::JsonPrintOptions format;
-    format.add_whitespace = true;
-#if GOOGLE_PROTOBUF_VERSION >= 5026000  // Its name changed with protobuf 26.
-    format.always_print_fields_with_no_presence = true;
-#else
-    format.always_print_primitive_fields = true;
-#endif
-    format.preserve_proto_field_names = true;
-    const auto made = google::protobuf::util::MessageToJsonString(status, &text, format);
-    if (!made.ok()) {
-      std::fprintf(stderr, "mlxcommctl: no JSON of the daemon's answer: %s\n",
-                   made.ToString().c_str());
+    if (const Failure made = ToJson(status, text); !made.ok()) {
+      std::fprintf(stderr, "mlxcommctl: %s\n", made.message.c_str());
       return kExitFailed;
     }
   } else {

@@ -5,6 +5,8 @@
 // Owner: main. Thread: main. Memory: plain values.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,25 @@ struct StatusOptions {
   bool json = false;
 };
 int RunStatus(const StatusOptions& options);
+
+struct PlanOptions {
+  std::string socket_path;
+  std::string operation;
+  std::string data_type;        // Empty, as all below: the daemon's default.
+  std::string reduce_operator;
+  std::string plan;
+  std::optional<std::uint64_t> bytes;
+  std::uint32_t nodes = 0;
+  std::uint32_t ranks_per_node = 1;
+  std::uint32_t root = 0;
+  std::uint64_t latency_ns = 0;  // 0, as below: as the daemon has it.
+  std::uint64_t bytes_per_second = 0;
+  std::uint32_t links_per_node = 0;
+  bool steps = false;
+  bool json = false;
+  bool dot = false;
+};
+int RunPlan(const PlanOptions& options);
 
 struct LaunchOptions {
   std::string socket_path;

@@ -67,6 +67,11 @@ class Estimate {
       case OperationKind::kReduce:
         return Start(bytes_, others) + ToAll(bytes_) + Combine((nodes_ + 1) * bytes_);
       case OperationKind::kBroadcast: return Start(bytes_, others) + ToAll(bytes_);
+      case OperationKind::kAllToAll: {
+        // A message for each pair of ranks.
+        const std::uint64_t pairs = ranks_per_node_ * ranks_per_node_;
+        return Start(bytes_, others * pairs) + ToAll(bytes_ * pairs);
+      }
       default: return Start(share, others * ranks_per_node_) + ToAll(share);
     }
   }

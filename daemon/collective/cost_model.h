@@ -34,8 +34,8 @@ struct Traffic {
   OperationKind kind = OperationKind::kAllReduce;
   std::uint32_t nodes = 2;  // >= 2
   std::uint32_t ranks = 2;
-  // all_reduce, reduce, broadcast, all_to_all: of a rank's count; otherwise the
-  // blocks of all ranks together.
+  // all_reduce, reduce, broadcast, all_to_all: of a rank's count (in the last: for each
+  // other rank); otherwise the blocks of all ranks together.
   std::uint64_t bytes = 0;
 };
 

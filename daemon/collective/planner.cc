@@ -60,6 +60,8 @@ const Planner* Find(OperationKind kind, PlanKind plan, const GroupLayout& layout
   return nullptr;
 }
 
+}  // namespace
+
 Traffic TrafficOf(const PlanRequest& request) {
   const Signature& signature = request.signature;
   Traffic traffic;
@@ -83,8 +85,6 @@ Traffic TrafficOf(const PlanRequest& request) {
   }
   return traffic;
 }
-
-}  // namespace
 
 bool OffersPlan(OperationKind kind, PlanKind plan, const GroupLayout& layout) {
   return layout.node_count() > 1 && Find(kind, plan, layout) != nullptr;

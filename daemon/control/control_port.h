@@ -31,6 +31,7 @@ using GroupAnswer = Answer<v1::GroupReply>;
 using ReleaseAnswer = Answer<v1::ReleaseReply>;
 using CancelAnswer = Answer<v1::CancelReply>;
 using StatusAnswer = Answer<v1::StatusReply>;
+using CostsAnswer = Answer<v1::LinkCosts>;
 
 class ControlPort {
  public:
@@ -54,6 +55,8 @@ class ControlPort {
   virtual void Cancel(intake::SessionId session, const v1::CancelRequest& request,
                       std::unique_ptr<CancelAnswer> answer) = 0;
   virtual void Status(std::unique_ptr<StatusAnswer> answer) = 0;
+  // What this node's links cost, as jobs that form now are told.
+  virtual void MeasureLinks(std::unique_ptr<CostsAnswer> answer) = 0;
 };
 
 }  // namespace mlxcomm::control

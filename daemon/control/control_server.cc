@@ -1,8 +1,10 @@
 #include "daemon/control/control_server.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <future>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -13,6 +15,7 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_posix.h>
 
+#include "daemon/control/plan_reply.h"
 #include "mlxcomm/v1/control.grpc.pb.h"
 #include "mlxcomm/v1/diagnostics.grpc.pb.h"
 #include "proto/queue/hello.h"
@@ -185,6 +188,30 @@ class ControlService final : public v1::Control::CallbackService {
   std::atomic<std::uint64_t> long_calls_{0};
 };
 
+struct ToldCosts {
+  Failure failure;
+  v1::LinkCosts costs;
+};
+
+// The engine's word for a thread that waits for it, and may have given up meanwhile.
+class PromisedCosts final : public CostsAnswer {
+ public:
+  explicit PromisedCosts(std::promise<ToldCosts> promise) : promise_(std::move(promise)) {}
+  ~PromisedCosts() override {
+    if (!told_) Fail({FailureCode::kDaemonStopping, kNoRank, "the daemon is stopping"});
+  }
+  void Succeed(const v1::LinkCosts& costs) override { Tell({{}, costs}); }
+  void Fail(const Failure& failure) override { Tell({failure, {}}); }
+
+ private:
+  void Tell(ToldCosts told) {
+    told_ = true;
+    promise_.set_value(std::move(told));
+  }
+  std::promise<ToldCosts> promise_;
+  bool told_ = false;
+};
+
 class DiagnosticsService final : public v1::Diagnostics::CallbackService {
  public:
   DiagnosticsService(ControlPort& port, const intake::Intake& intake)
@@ -198,9 +225,54 @@ class DiagnosticsService final : public v1::Diagnostics::CallbackService {
     return call;
   }
 
+  // Computed here, not by the engine, which has payload to move; one at a time, so that
+  // asking costs one core at the most and leaves gRPC its other threads.
+  grpc::ServerUnaryReactor* Plan(grpc::CallbackServerContext* context,
+                                 const v1::PlanRequest* request, v1::PlanReply* reply) override {
+    if (!Identify(intake_, *context)) return RefuseStranger();
+    auto* const call = new Call;
+    if (planning_.exchange(true)) {
+      call->Finish(Refuse({FailureCode::kResourceExhausted, kNoRank,
+                           "another plan is being made: ask again"}));
+      return call;
+    }
+    const Failure failure = MakePlans(*request, context->deadline(), *reply);
+    planning_ = false;
+    call->Finish(failure.ok() ? grpc::Status::OK : Refuse(failure));
+    return call;
+  }
+
  private:
+  Failure MakePlans(const v1::PlanRequest& request,
+                    std::chrono::system_clock::time_point deadline, v1::PlanReply& reply) {
+    v1::LinkCosts own;
+    if (NeedsOwnCosts(request)) {
+      const ToldCosts told = OwnCosts(deadline);
+      if (!told.failure.ok()) return told.failure;
+      own = told.costs;
+    }
+    const absl::Status status = WritePlanReply(request, own, reply);
+    if (status.ok()) return {};
+    return {absl::IsInvalidArgument(status) ? FailureCode::kInvalidArgument
+                                            : FailureCode::kInternal,
+            kNoRank, std::string(status.message())};
+  }
+  ToldCosts OwnCosts(std::chrono::system_clock::time_point deadline) {
+    constexpr auto kPatience = std::chrono::seconds(10);  // Or the caller's, who has left then.
+    std::promise<ToldCosts> promise;
+    std::future<ToldCosts> told = promise.get_future();
+    port_.MeasureLinks(std::make_unique<PromisedCosts>(std::move(promise)));
+    const auto until = std::min(deadline, std::chrono::system_clock::now() + kPatience);
+    if (told.wait_until(until) == std::future_status::ready) return told.get();
+    return {{FailureCode::kUnavailable, kNoRank,
+             "the daemon's engine did not tell in time what its links cost: give latency, "
+             "bandwidth and links yourself, or ask again"},
+            {}};
+  }
+
   ControlPort& port_;
   const intake::Intake& intake_;
+  std::atomic<bool> planning_{false};
 };
 
 class GrpcControlServer final : public ControlServer {

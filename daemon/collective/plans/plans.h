@@ -32,6 +32,8 @@ namespace mlxcomm::collective {
 
 // By the cost model, whatever is forced. kAutomatic: no choice, as on one node.
 PlanKind ChoosePlan(const PlanRequest& request);
+// What the cost model is told of the request.
+Traffic TrafficOf(const PlanRequest& request);
 // Whether the table above has a planner for this kind and layout.
 bool OffersPlan(OperationKind kind, PlanKind plan, const GroupLayout& layout);
 

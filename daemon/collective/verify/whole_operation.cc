@@ -1,8 +1,17 @@
 #include "daemon/collective/verify/whole_operation.h"
 
+#include <span>
+
 #include "absl/strings/str_cat.h"
 
 namespace mlxcomm::collective {
+
+void WholeOperation::SetCount(std::uint64_t count) {
+  const std::uint64_t length = CountsLength(signature.kind, size());
+  signature.count = length == 0 ? count : 0;
+  const std::size_t tables = signature.kind == OperationKind::kAllToAllV ? size() : 1;
+  counts.assign(length == 0 ? 0 : tables, std::vector<std::uint64_t>(length, count));
+}
 
 GroupLayout WholeOperation::LayoutAt(std::uint16_t node) const {
   const GroupLayout any(members, members.front().node);
@@ -55,18 +64,23 @@ std::string WholeOperation::Describe(std::uint16_t node, std::size_t index,
   return text;
 }
 
+Plan MakePlanOf(const WholeOperation& operation, std::uint16_t node) {
+  const GroupLayout layout = operation.LayoutAt(node);
+  std::vector<std::span<const std::uint64_t>> counts;
+  if (operation.signature.kind == OperationKind::kAllGatherV) {
+    counts.push_back(operation.counts.front());
+  } else if (operation.signature.kind == OperationKind::kAllToAllV) {
+    for (const std::uint32_t rank : layout.local_ranks()) counts.push_back(operation.counts[rank]);
+  }
+  Plan plan;
+  MakePlan({operation.signature, layout, operation.costs, operation.ends, counts}, plan);
+  return plan;
+}
+
 std::vector<Plan> MakePlans(const WholeOperation& operation) {
-  const GroupLayout any(operation.members, operation.members.front().node);
-  std::vector<Plan> plans(any.node_count());
-  for (std::uint16_t node = 0; node < any.node_count(); ++node) {
-    const GroupLayout layout(operation.members, any.node(node));
-    std::vector<std::span<const std::uint64_t>> counts;
-    if (operation.signature.kind == OperationKind::kAllGatherV) {
-      counts.push_back(operation.counts.front());
-    } else if (operation.signature.kind == OperationKind::kAllToAllV) {
-      for (const std::uint32_t rank : layout.local_ranks()) counts.push_back(operation.counts[rank]);
-    }
-    MakePlan({operation.signature, layout, operation.costs, operation.ends, counts}, plans[node]);
+  std::vector<Plan> plans(operation.LayoutAt(0).node_count());
+  for (std::uint16_t node = 0; node < plans.size(); ++node) {
+    plans[node] = MakePlanOf(operation, node);
   }
   return plans;
 }

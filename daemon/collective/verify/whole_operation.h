@@ -25,6 +25,8 @@ struct WholeOperation {
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(members.size()); }
   std::uint64_t element_bytes() const { return DataTypeBytes(signature.type); }
+  // The same for all ranks; where there are tables of counts, in each of their entries.
+  void SetCount(std::uint64_t count);
   GroupLayout LayoutAt(std::uint16_t node) const;
   // What the rank reads and writes.
   OperationShape ShapeAt(std::uint32_t rank) const;
@@ -34,7 +36,9 @@ struct WholeOperation {
   std::string Describe(std::uint16_t node, std::size_t index, const Step& step) const;
 };
 
-// By node, as each would make it.
+// As that node would make it.
+Plan MakePlanOf(const WholeOperation& operation, std::uint16_t node);
+// By node.
 std::vector<Plan> MakePlans(const WholeOperation& operation);
 
 }  // namespace mlxcomm::collective

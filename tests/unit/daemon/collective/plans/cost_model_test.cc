@@ -71,6 +71,19 @@ TEST(CostModelTest, ChoosesAlikeOnAllNodes) {
   }
 }
 
+// Why: an all_to_all has one plan, so its estimate decides nothing, but people read it.
+// How: ranks of a node have blocks for each rank of another, so four times as many on
+// twice the ranks.
+TEST(CostModelTest, CountsTheBlocksOfEachPairOfRanks) {
+  const LinkCosts costs{.latency_ns = 0, .bytes_per_second = 1'000'000'000, .links_per_node = 3};
+  const auto estimate = [&](std::uint32_t ranks) {
+    return EstimatedNs({OperationKind::kAllToAll, 4, ranks, 100 * kMiB}, PlanKind::kExchange, costs);
+  };
+  // Three links at once, each with a block of 100 MiB; each message takes a turn besides.
+  EXPECT_NEAR(static_cast<double>(estimate(4)), 100.0 * kMiB, 10'000);
+  EXPECT_NEAR(static_cast<double>(estimate(8)), 400.0 * kMiB, 40'000);
+}
+
 // Why: figures come from measurements, so from other hosts; a nonsensical one must not
 // divide by zero or wrap round into the cheapest plan.
 TEST(CostModelTest, SurvivesNonsensicalFigures) {

@@ -1,0 +1,306 @@
+#include "daemon/control/plan_reply.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/collective/plan_verifier.h"
+#include "daemon/collective/plans/plans.h"
+#include "daemon/collective/verify/optimal_bytes.h"
+
+namespace mlxcomm::control {
+namespace {
+
+using collective::GroupLayout;
+using collective::Plan;
+using collective::Step;
+using collective::StepKind;
+using collective::WholeOperation;
+
+std::uint64_t StepCount(const std::vector<Plan>& plans) {
+  std::uint64_t steps = 0;
+  for (const Plan& plan : plans) steps += plan.steps.size();
+  return steps;
+}
+
+std::uint64_t ChunkCountOf(const std::vector<Plan>& plans) {
+  std::uint64_t chunks = 0;
+  for (const Plan& plan : plans) {
+    for (const Step& step : plan.steps) chunks += collective::ChunkCount(step.bytes);
+  }
+  return chunks;
+}
+
+// Node by node, so that what is too much is noticed before all of it is made.
+absl::StatusOr<std::vector<Plan>> MakeBoundedPlans(const WholeOperation& operation) {
+  std::vector<Plan> plans;
+  std::uint64_t steps = 0;
+  const std::uint16_t nodes = operation.LayoutAt(0).node_count();
+  for (std::uint16_t node = 0; node < nodes; ++node) {
+    plans.push_back(collective::MakePlanOf(operation, node));
+    steps += plans.back().steps.size();
+    if (steps <= kPlanStepsMax) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(operation.signature.Describe(), " of ", operation.size(), " ranks on ", nodes,
+                     " nodes takes more than ", kPlanStepsMax,
+                     " steps, which is the most that is planned: ask for fewer nodes or ranks"));
+  }
+  return plans;
+}
+
+// Whether one is the other with other lengths: what is proved of one holds for both.
+bool SameSteps(const Plan& a, const Plan& b) {
+  if (a.steps.size() != b.steps.size() || a.after != b.after) return false;
+  for (std::size_t i = 0; i < a.steps.size(); ++i) {
+    const Step& one = a.steps[i];
+    const Step& other = b.steps[i];
+    if (one.kind != other.kind || one.node != other.node || one.tag != other.tag ||
+        one.finishes != other.finishes || one.source_count != other.source_count ||
+        one.after_begin != other.after_begin || one.after_count != other.after_count ||
+        collective::IsEager(one.bytes) != collective::IsEager(other.bytes)) {
+      return false;
+    }
+    for (const std::int32_t before : a.AfterOf(one)) {  // Chunk by chunk, or as a whole.
+      const auto index = static_cast<std::size_t>(before);
+      if ((a.steps[index].bytes == one.bytes) != (b.steps[index].bytes == other.bytes)) return false;
+    }
+  }
+  return true;
+}
+
+class ReplyWriter {
+ public:
+  ReplyWriter(const v1::PlanRequest& request, const WholeOperation& operation,
+             const std::vector<Plan>& plans, v1::PlanReply& reply)
+      : request_(request),
+        operation_(operation),
+        plans_(plans),
+        layout_(operation.LayoutAt(0)),
+        reply_(reply) {}
+
+  void Write() {
+    WriteChoice();
+    WriteEstimates();
+    WriteLinks();
+    WriteProof();
+    if (request_.with_steps()) WriteSteps();
+  }
+
+ private:
+  PlanKind chosen() const { return plans_.front().between_nodes; }
+
+  void WriteChoice() {
+    // The count of a table is in the request alone.
+    collective::Signature shown = operation_.signature;
+    shown.plan = PlanKind::kAutomatic;
+    reply_.set_operation(shown.Describe());
+    reply_.set_bytes(request_.bytes());
+    reply_.set_nodes(request_.nodes());
+    reply_.set_ranks_per_node(request_.ranks_per_node());
+    reply_.set_two_level(request_.nodes() > 1 && request_.ranks_per_node() > 1);
+    reply_.set_forced(operation_.signature.plan == chosen() && request_.nodes() > 1);
+    if (request_.nodes() > 1) reply_.set_plan(PlanKindName(chosen()));
+    reply_.set_steps(StepCount(plans_));
+    std::uint64_t scratch = 0;
+    for (const Plan& plan : plans_) scratch = std::max(scratch, plan.scratch_bytes);
+    reply_.set_scratch_bytes_max(scratch);
+  }
+
+  void WriteEstimates() {
+    if (request_.nodes() == 1) return;
+    std::vector<std::span<const std::uint64_t>> counts(operation_.counts.begin(),
+                                                       operation_.counts.end());
+    collective::Traffic traffic = collective::TrafficOf(
+        {operation_.signature, layout_, operation_.costs, operation_.ends, counts});
+    if (operation_.signature.kind == OperationKind::kAllToAllV) {
+      // No node knows the others' counts; here they are all alike.
+      traffic.kind = OperationKind::kAllToAll;
+      traffic.bytes = request_.bytes();
+    }
+    std::vector<std::pair<std::uint64_t, PlanKind>> estimates;
+    // Of two that cost the same the planner takes the first in this order.
+    for (const PlanKind plan : {PlanKind::kExchange, PlanKind::kTree, PlanKind::kRing,
+                                PlanKind::kHalvingDoubling}) {
+      if (!collective::OffersPlan(operation_.signature.kind, plan, layout_)) continue;
+      estimates.emplace_back(collective::EstimatedNs(traffic, plan, operation_.costs), plan);
+    }
+    std::stable_sort(estimates.begin(), estimates.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [ns, plan] : estimates) {
+      v1::PlanEstimate& estimate = *reply_.add_estimates();
+      estimate.set_plan(PlanKindName(plan));
+      estimate.set_predicted_ns(ns);
+      if (plan == chosen()) reply_.set_predicted_ns(ns);
+    }
+    WriteBusBandwidth();
+  }
+
+  void WriteBusBandwidth() {
+    if (reply_.predicted_ns() == 0) return;
+    const auto ranks = static_cast<double>(operation_.size());
+    double bytes = static_cast<double>(request_.bytes());
+    switch (operation_.signature.kind) {
+      case OperationKind::kAllReduce: bytes *= 2 * (ranks - 1) / ranks; break;
+      case OperationKind::kBroadcast:
+      case OperationKind::kReduce:
+      case OperationKind::kBarrier: break;
+      default: bytes *= ranks - 1; break;  // Each has a block for, or of, all: ranks x bytes.
+    }
+    const double seconds = static_cast<double>(reply_.predicted_ns()) / 1e9;
+    reply_.set_bus_bytes_per_second(static_cast<std::uint64_t>(bytes / seconds));
+  }
+
+  void WriteLinks() {
+    struct Load {
+      std::uint64_t bytes = 0;
+      std::uint64_t messages = 0;
+    };
+    std::map<std::pair<std::uint32_t, std::uint32_t>, Load> loads;
+    for (std::uint32_t node = 0; node < plans_.size(); ++node) {
+      for (const Step& step : plans_[node].steps) {
+        if (step.kind != StepKind::kSend) continue;
+        Load& load = loads[{node, step.node}];
+        load.bytes += step.bytes;
+        ++load.messages;
+        reply_.set_messages(reply_.messages() + 1);
+      }
+    }
+    for (const auto& [ends, load] : loads) {
+      v1::PlanLink& link = *reply_.add_links();
+      link.set_from(ends.first);
+      link.set_to(ends.second);
+      link.set_bytes(load.bytes);
+      link.set_messages(load.messages);
+      link.set_optimal_bytes(collective::OptimalBytes(operation_, layout_, chosen(),
+                                                      static_cast<int>(ends.first),
+                                                      static_cast<int>(ends.second)));
+    }
+  }
+
+  void Verdict(const WholeOperation& operation, const std::vector<Plan>& plans,
+               std::uint64_t bytes) {
+    const auto report = collective::VerifyPlans(operation, plans);
+    reply_.set_verified(report.ok());
+    reply_.set_verified_bytes(bytes);
+    reply_.set_verdict(report.ok()
+                           ? "each contribution exactly once, no deadlock, no race, each link "
+                             "carries its optimum"
+                           : std::string(report.status().message()));
+  }
+
+  // How parts are cut depends on the count's remainder alone: less data with the same
+  // one has the same steps.
+  std::uint64_t LessThan(std::uint64_t count) const {
+    const std::uint64_t period = std::uint64_t{128} * request_.nodes();
+    return count / 2 / period * period + operation_count() % period;
+  }
+  std::uint64_t operation_count() const { return request_.bytes() / operation_.element_bytes(); }
+
+  void WriteProof() {
+    WholeOperation less = operation_;
+    less.signature.plan = chosen();
+    std::vector<Plan> plans = plans_;
+    std::uint64_t count = operation_count();
+    while (ChunkCountOf(plans) > kPlanChunksMax && LessThan(count) < count) {
+      count = LessThan(count);
+      less.SetCount(count);
+      plans = collective::MakePlans(less);
+    }
+    const std::uint64_t bytes = count * operation_.element_bytes();
+    Verdict(less, plans, bytes);
+    if (!reply_.verified() || bytes == request_.bytes()) return;
+    for (std::size_t node = 0; node < plans.size(); ++node) {
+      if (SameSteps(plans_[node], plans[node])) continue;
+      reply_.set_verified(false);
+      reply_.set_verdict(absl::StrCat("not proved: more than ", kPlanChunksMax,
+                                      " chunks, and less data has other steps"));
+    }
+    for (const v1::PlanLink& link : reply_.links()) {
+      if (link.bytes() == link.optimal_bytes()) continue;
+      reply_.set_verified(false);
+      reply_.set_verdict(absl::StrCat("link from node ", link.from(), " to node ", link.to(),
+                                      " carries ", link.bytes(), " bytes, optimum ",
+                                      link.optimal_bytes()));
+    }
+  }
+
+  void WritePlace(std::uint32_t node, const collective::Place& place, v1::PlanPlace& told) const {
+    using Side = collective::Place::Side;
+    told.set_buffer(place.side == Side::kInput    ? "input"
+                    : place.side == Side::kOutput ? "output"
+                                                  : "scratch");
+    told.set_offset(place.offset);
+    if (place.side == Side::kScratch) return;
+    const auto& ranks = layout_.ranks_on(static_cast<std::uint16_t>(node));
+    if (place.local_rank == collective::Place::kEveryLocalRank) {
+      told.set_every_rank(true);
+    } else {
+      told.set_rank(ranks[static_cast<std::size_t>(place.local_rank)]);
+    }
+  }
+
+  void WriteStep(std::uint32_t node, const Plan& plan, const Step& step, v1::PlanStep& told) const {
+    static constexpr const char* kNames[] = {"local", "send", "receive", "reduce"};
+    told.set_kind(kNames[static_cast<std::size_t>(step.kind)]);
+    told.set_node(step.kind == StepKind::kLocal ? node : step.node);
+    told.set_tag(step.tag);
+    told.set_bytes(step.bytes);
+    told.set_finishes(step.finishes);
+    for (const std::int32_t before : plan.AfterOf(step)) {
+      told.add_after(static_cast<std::uint32_t>(before));
+    }
+    if (step.kind != StepKind::kReceive) WritePlace(node, step.source, *told.mutable_source());
+    if (step.kind != StepKind::kSend) {
+      WritePlace(node, step.destination, *told.mutable_destination());
+    }
+    if (step.kind != StepKind::kLocal) return;
+    told.set_source_count(step.source_count);
+    told.set_source_stride(step.source_stride);
+  }
+
+  void WriteSteps() {
+    std::uint64_t listed = 0;
+    for (std::uint32_t node = 0; node < plans_.size(); ++node) {
+      const Plan& plan = plans_[node];
+      if (listed + plan.steps.size() > kPlanStepsListedMax) break;
+      listed += plan.steps.size();
+      v1::PlanNode& told = *reply_.add_node_plans();
+      told.set_node(node);
+      for (const std::uint32_t rank : layout_.ranks_on(static_cast<std::uint16_t>(node))) {
+        told.add_ranks(rank);
+      }
+      for (const Step& step : plan.steps) WriteStep(node, plan, step, *told.add_steps());
+    }
+    reply_.set_steps_left_out(reply_.steps() - listed);
+  }
+
+  const v1::PlanRequest& request_;
+  const WholeOperation& operation_;
+  const std::vector<Plan>& plans_;
+  GroupLayout layout_;
+  v1::PlanReply& reply_;
+};
+
+}  // namespace
+
+absl::Status WritePlanReply(const v1::PlanRequest& request, const v1::LinkCosts& own,
+                            v1::PlanReply& reply) {
+  const PlanCosts costs = ChooseCosts(request.costs(), own);
+  const absl::StatusOr<WholeOperation> operation = ReadPlanRequest(request, costs.costs);
+  if (!operation.ok()) return operation.status();
+  const absl::StatusOr<std::vector<Plan>> plans = MakeBoundedPlans(*operation);
+  if (!plans.ok()) return plans.status();
+  reply.mutable_costs()->set_latency_ns(costs.costs.latency_ns);
+  reply.mutable_costs()->set_bytes_per_second(costs.costs.bytes_per_second);
+  reply.mutable_costs()->set_links_per_node(costs.costs.links_per_node);
+  reply.set_latency_source(costs.latency_source);
+  reply.set_bytes_per_second_source(costs.bytes_per_second_source);
+  reply.set_links_per_node_source(costs.links_per_node_source);
+  ReplyWriter(request, *operation, *plans, reply).Write();
+  return absl::OkStatus();
+}
+
+}  // namespace mlxcomm::control

@@ -1,0 +1,40 @@
+// The question of a Plan call as an operation of a whole group, or why it is refused.
+//
+// Making and proving plans costs time and memory that grow with the group and with the
+// data, and anybody who may use the daemon may ask: so every figure has a limit, and a
+// refusal names it.
+//
+// Owner: none, pure functions. Thread: gRPC's. Memory: members of kPlanRanksMax ranks.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "daemon/collective/verify/whole_operation.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
+
+namespace mlxcomm::control {
+
+inline constexpr std::uint32_t kPlanNodesMax = 32;
+inline constexpr std::uint32_t kPlanRanksPerNodeMax = 64;
+inline constexpr std::uint32_t kPlanRanksMax = 256;
+inline constexpr std::uint64_t kPlanBytesMax = std::uint64_t{1} << 40;  // As the cost model.
+
+// The links' figures, and where each comes from: "given", "this node", "default".
+struct PlanCosts {
+  collective::LinkCosts costs;
+  const char* latency_source = "default";
+  const char* bytes_per_second_source = "default";
+  const char* links_per_node_source = "default";
+};
+
+// False: the request has all figures itself.
+bool NeedsOwnCosts(const v1::PlanRequest& request);
+// What is given, else what this node has (0: not measured), else the default.
+PlanCosts ChooseCosts(const v1::LinkCosts& given, const v1::LinkCosts& own);
+
+// INVALID_ARGUMENT otherwise. Every rank of a node lies beside the others.
+absl::StatusOr<collective::WholeOperation> ReadPlanRequest(const v1::PlanRequest& request,
+                                                           const collective::LinkCosts& costs);
+
+}  // namespace mlxcomm::control
