@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -157,17 +158,34 @@ class SimulatedCluster {
 
   bool IsGone(int node) const { return std::find(gone_.begin(), gone_.end(), node) != gone_.end(); }
 
+  // (from, to); to == from: local work. Each that has something is there once.
+  using Wire = std::pair<int, int>;
+
+  bool HasSomething(const Wire& wire) {
+    if (wire.first != wire.second) return !wires_[wire].empty() && !IsGone(wire.second);
+    const Node& node = *nodes_[static_cast<std::size_t>(wire.first)];
+    return !node.work.empty() || !node.withdrawn.empty();
+  }
+  void Note(const Wire& wire) {
+    if (noted_.insert(wire).second) busy_.push_back(wire);
+  }
+  // A random one of those that have something; false: none has.
+  bool Pick(Wire& wire) {
+    while (!busy_.empty()) {
+      const std::size_t index = random_() % busy_.size();
+      wire = busy_[index];
+      if (HasSomething(wire)) return true;
+      noted_.erase(wire);
+      busy_[index] = busy_.back();
+      busy_.pop_back();
+    }
+    return false;
+  }
+
   bool RunOne() {
-    std::vector<std::pair<int, int>> choices;  // (from, to); to == from: local work.
-    for (auto& [wire, frames] : wires_) {
-      if (!frames.empty() && !IsGone(wire.second)) choices.push_back(wire);
-    }
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      const int node = static_cast<int>(i);
-      if (!nodes_[i]->work.empty() || !nodes_[i]->withdrawn.empty()) choices.push_back({node, node});
-    }
-    if (choices.empty()) return false;
-    const auto [from, to] = choices[random_() % choices.size()];
+    Wire picked;
+    if (!Pick(picked)) return false;
+    const auto [from, to] = picked;
     Node& node = *nodes_[static_cast<std::size_t>(to)];
     if (from != to) {
       Frame frame = std::move(wires_[{from, to}].front());
@@ -258,6 +276,7 @@ class SimulatedCluster {
                             reduce::Stores::kOrdinary);
           }
           node.work.push_back(action.cookie);
+          Note({self, self});
           break;
         }
         case Action::Kind::kPostReceive:
@@ -270,6 +289,7 @@ class SimulatedCluster {
                    std::get<1>(entry.first) == action.key;
           });
           node.withdrawn.emplace_back(action.node, action.key);
+          Note({self, self});
           break;
         case Action::Kind::kReturnScratch: node.scratch.Return(action.destination); break;
         case Action::Kind::kCancel: break;  // Frames on the wire are still released.
@@ -284,7 +304,9 @@ class SimulatedCluster {
           if (action.source != nullptr) {
             frame.payload.assign(action.source, action.source + action.bytes);
           }
-          if (!IsGone(to)) wires_[{self, to}].push_back(std::move(frame));
+          if (IsGone(to)) break;
+          wires_[{self, to}].push_back(std::move(frame));
+          Note({self, to});
       }
     }
     if (!node.core.actions().empty()) Execute(self);
@@ -295,6 +317,8 @@ class SimulatedCluster {
   std::vector<Member> members_;
   std::map<std::pair<int, int>, std::deque<Frame>> wires_;
   std::vector<int> gone_;
+  std::vector<Wire> busy_;
+  std::set<Wire> noted_;
 };
 
 }  // namespace mlxcomm::collective
