@@ -61,7 +61,7 @@ TcpRail::TcpRail(platform::FileDescriptor socket, std::string local_address,
       outgoing_(kRingSlots),
       staging_(std::make_unique<std::byte[]>(wire::kChunkBytesMax)),
       read_ahead_(kReadAheadBytes),
-      slots_(std::make_unique<std::byte[]>(kPayloadSlots * wire::kEagerBytesMax)) {
+      slots_(std::make_unique<std::byte[]>(kPayloadSlots * wire::kSlotBytesMax)) {
   posted_.reserve(kRingSlots);
 }
 
@@ -448,13 +448,13 @@ bool TcpRail::ChooseTarget() {
                                               : staging_.get();
     return true;
   }
-  if (incoming_.payload_bytes > wire::kEagerBytesMax) {
+  if (incoming_.payload_bytes > wire::kSlotBytesMax) {
     target_control_ = std::make_unique<std::vector<std::byte>>(incoming_.payload_bytes);
     target_ = target_control_->data();
     return true;
   }
   target_slot_ = true;
-  target_ = slots_.get() + (slots_used_ % kPayloadSlots) * wire::kEagerBytesMax;
+  target_ = slots_.get() + (slots_used_ % kPayloadSlots) * wire::kSlotBytesMax;
   return true;
 }
 
