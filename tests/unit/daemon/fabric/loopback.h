@@ -112,11 +112,13 @@ class FabricTest : public testing::Test {
   }
   // In chunks, from one to the other's posted receive.
   void SendChunks(Node& from, Node& to, const std::vector<std::byte>& source,
-                  std::vector<std::byte>& target, std::uint64_t chunk = 256 * 1024) {
+                  std::vector<std::byte>& target, std::uint64_t chunk = 256 * 1024,
+                  const std::function<void(PostedReceive&)>& change = [](PostedReceive&) {}) {
     PostedReceive receive;
     receive.key.number = 5;
     receive.bytes = source.size();
     receive.destination = target.data();
+    change(receive);
     ASSERT_TRUE(to.fabric->PostReceive(from.options.self.id, receive).ok());
     for (std::uint64_t offset = 0; offset < source.size(); offset += chunk) {
       wire::FrameHeader header;
@@ -132,10 +134,12 @@ class FabricTest : public testing::Test {
   bool idle = false;  // Turns are those of an engine that would sleep.
 };
 
-// A cable between two fabrics that a test can cut: forwards bytes both ways.
+// A cable between two fabrics that a test can cut: forwards bytes both ways. While it is
+// out, whoever dials hears nothing.
 class Cable {
  public:
-  Cable(asio::io_context& io, const std::string& to) : io_(io), acceptor_(io, {Tcp::v4(), 0}) {
+  Cable(asio::io_context& io, const std::string& to, bool in = true)
+      : io_(io), acceptor_(io, {asio::ip::address_v4::loopback(), 0}), in_(in) {
     port_ = static_cast<std::uint16_t>(std::stoi(to.substr(to.rfind(':') + 1)));
     Accept();
   }
@@ -143,6 +147,11 @@ class Cable {
     return "127.0.0.1:" + std::to_string(acceptor_.local_endpoint().port());
   }
   std::uint64_t carried = 0;
+  void PlugIn() { in_ = true; }
+  void PullOut() {
+    in_ = false;
+    Cut();
+  }
   void Cut() {
     for (auto& [near, far] : pairs_) {
       asio::error_code ignored;
@@ -158,6 +167,10 @@ class Cable {
     acceptor_.async_accept(*near, [this, near](const asio::error_code& error) {
       if (error) return;
       auto far = std::make_shared<Tcp::socket>(io_);
+      if (!in_) {
+        pairs_.emplace_back(near, far);
+        return Accept();
+      }
       asio::error_code failed;
       far->connect({asio::ip::address_v4::loopback(), port_}, failed);
       pairs_.emplace_back(near, far);
@@ -185,6 +198,7 @@ class Cable {
   asio::io_context& io_;
   Tcp::acceptor acceptor_;
   std::uint16_t port_ = 0;
+  bool in_;
   std::vector<std::pair<Socket, Socket>> pairs_;
 };
 
