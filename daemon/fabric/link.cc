@@ -166,6 +166,8 @@ void Link::OnViolation(const std::string& what) {
 bool Link::OnFrame(RailEvent& event) {
   const wire::FrameHeader& header = event.header;
   if (!channel_.OnAcknowledged(header.acknowledged)) return false;
+  // Before the frame: what it says may have been said because those were received.
+  DeliverReleased();
   if (header.sequence == 0) return true;
   switch (channel_.OnReceived(header.sequence)) {
     case Channel::Arrival::kViolation: return false;
