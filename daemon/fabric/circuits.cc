@@ -66,6 +66,14 @@ std::string Circuits::Through(const std::vector<NodeId>& way) const {
   return text;
 }
 
+// The first of them say what is wrong; a flood of them must not fill the log.
+void Circuits::CountViolation(const NodeId& neighbour, const char* what) {
+  constexpr std::uint64_t kLogged = 16;
+  if (++violations_ > kLogged) return;
+  spdlog::error("node {} sent {}{}", port_.NameOf(neighbour), what,
+                violations_ == kLogged ? "; further ones are only counted" : "");
+}
+
 bool Circuits::MayCross(const NodeId& neighbour) const {
   std::size_t crossing = 0;
   for (const auto& [id, circuit] : circuits_) {
@@ -120,9 +128,7 @@ void Circuits::OnFrame(const NodeId& neighbour, const wire::FrameHeader& header,
   std::size_t from = 0;
   if (circuit.place != Place::kDestination && circuit.sides[1].node == neighbour) from = 1;
   if (circuit.sides[from].node != neighbour) {
-    ++violations_;
-    return spdlog::error("node {} sent a frame of a circuit that it has no part in",
-                         port_.NameOf(neighbour));
+    return CountViolation(neighbour, "a frame of a circuit that it has no part in");
   }
   if (header.type == wire::FrameType::kCircuitClosed) {
     const auto text = std::string_view(reinterpret_cast<const char*>(payload.data()),
@@ -132,8 +138,8 @@ void Circuits::OnFrame(const NodeId& neighbour, const wire::FrameHeader& header,
     if (circuit.place == Place::kBetween) {
       SendClosed(circuit.sides[1 - from].node, header.group, end, why);
     }
-    return End(header.group, end == wire::CircuitEnd::kReset ? DownCause::kReset : DownCause::kCut,
-               why, now_ns);
+    const bool reset = end == wire::CircuitEnd::kReset;
+    return End(header.group, reset ? DownCause::kReset : DownCause::kCut, why, now_ns);
   }
   switch (circuit.place) {
     case Place::kBetween: return Forward(header.group, 1 - from, header, payload);
@@ -153,8 +159,7 @@ void Circuits::OnOpen(const NodeId& neighbour, const wire::FrameHeader& header,
   const auto self = std::find(way.begin(), way.end(), self_);
   const std::uint64_t id = header.group;
   if (self == way.begin() || self == way.end() || *(self - 1) != neighbour || id == 0) {
-    ++violations_;
-    spdlog::error("node {} asks for a circuit on a way that cannot be", port_.NameOf(neighbour));
+    CountViolation(neighbour, "an opening of a circuit on a way that cannot be");
     return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "a way that cannot be");
   }
   if (circuits_.contains(id)) {
@@ -203,7 +208,8 @@ void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const 
   circuit.destination = self_;
   circuit.through = Through(back);
   const absl::Status added = AddRail(id, *link, opener, told, now_ns);
-  if (!added.ok()) spdlog::info("circuit came to nothing: {}", std::string(added.message()));
+  // A rail that it does not take has closed the circuit.
+  if (!added.ok()) spdlog::info("way to {}: {}", port_.NameOf(peer), std::string(added.message()));
 }
 
 void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::byte> payload,
@@ -218,9 +224,7 @@ void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::by
   Link* const link = port_.LinkTo(peer);
   absl::Status added = absl::AbortedError("a connection to it is being made");
   if (!port_.IsJoining(peer)) added = AddRail(header.group, *link, theirs, told, now_ns);
-  if (added.ok()) return;
-  spdlog::info("circuit came to nothing: {}", std::string(added.message()));
-  CloseCircuit(header.group, wire::CircuitEnd::kCut, "the two are linked otherwise");
+  if (!added.ok()) CloseCircuit(header.group, wire::CircuitEnd::kCut, std::string(added.message()));
 }
 
 // A rail that the link does not take closes the circuit as it goes.
@@ -332,11 +336,8 @@ void Circuits::End(std::uint64_t id, DownCause cause, const std::string& why,
     circuit.rail->OnClosed(cause, absl::StrCat("the way through ", circuit.through,
                                                " has ended: ", why));
     port_.LinkTo(circuit.OtherEnd())->Poll(now_ns);
-  } else {
-    spdlog::info("no way to {} through {}: {}", port_.NameOf(circuit.destination),
-                 circuit.through, why);
   }
-  port_.OnCircuitEnded(circuit.OtherEnd());
+  port_.OnCircuitEnded(circuit.OtherEnd(), why);
 }
 
 void Circuits::OnTime(std::uint64_t now_ns) {
@@ -344,7 +345,7 @@ void Circuits::OnTime(std::uint64_t now_ns) {
   for (const auto& [id, circuit] : circuits_) {
     if (circuit.deadline_ns <= now_ns) late.push_back(id);
   }
-  for (const std::uint64_t id : late) CloseCircuit(id, wire::CircuitEnd::kCut, "not in time");
+  for (const std::uint64_t id : late) CloseCircuit(id, wire::CircuitEnd::kCut, "no answer in time");
 }
 
 std::uint64_t Circuits::deadline_ns() const {
@@ -369,7 +370,7 @@ void Circuits::CloseCircuit(std::uint64_t id, wire::CircuitEnd end, const std::s
   circuits_.erase(found);
   const std::size_t out = circuit.place == Place::kDestination ? 0 : 1;
   SendClosed(circuit.sides[out].node, id, end, why);
-  port_.OnCircuitEnded(circuit.OtherEnd());
+  port_.OnCircuitEnded(circuit.OtherEnd(), why);
 }
 
 void Circuits::SendClosed(const NodeId& neighbour, std::uint64_t id, wire::CircuitEnd end,

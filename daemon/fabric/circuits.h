@@ -47,7 +47,7 @@ class CircuitsPort {
   virtual wire::Introduction OwnIntroduction(const Link::Standing& standing) const = 0;
   virtual std::string NameOf(const NodeId& node) const = 0;
   // A circuit to it, or what should have become one, has ended.
-  virtual void OnCircuitEnded(const NodeId& node) = 0;
+  virtual void OnCircuitEnded(const NodeId& node, const std::string& why) = 0;
 };
 
 class Circuits final : public CircuitPort {
@@ -118,6 +118,7 @@ class Circuits final : public CircuitPort {
   void EndBroken(std::uint64_t circuit, const std::string& why);
   void End(std::uint64_t circuit, DownCause cause, const std::string& why, std::uint64_t now_ns);
   std::string Through(const std::vector<NodeId>& way) const;
+  void CountViolation(const NodeId& neighbour, const char* what);
 
   NodeId self_;
   CircuitsPort& port_;

@@ -88,11 +88,15 @@ void Router::OnAdvertisement(const NodeId& neighbour, std::span<const std::byte>
   }
 }
 
-void Router::OnCircuitEnded(const NodeId& node) {
+void Router::OnCircuitEnded(const NodeId& node, const std::string& why) {
   const auto found = attempts_.find(node);
   if (found != attempts_.end()) {
     Attempt& attempt = found->second;
     attempt.opening_or_open = false;
+    if (attempt.detail != why) {
+      attempt.detail = why;
+      spdlog::info("way to {}: {}", table_.NameOf(node), why);
+    }
     const std::uint64_t now = platform::MonotonicNow();
     if (now - attempt.opened_ns >= kSteadyNs) {
       attempt.pause_ns = options_.reconnect_delay_min_ns;

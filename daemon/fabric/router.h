@@ -75,6 +75,7 @@ class Router final : public RoutingListener, private CircuitsPort {
     std::uint64_t pause_ns = 0;
     std::uint64_t opened_ns = 0;
     bool opening_or_open = false;
+    std::string detail;  // Why the last one ended.
   };
 
   // CircuitsPort
@@ -86,7 +87,7 @@ class Router final : public RoutingListener, private CircuitsPort {
     return port_.OwnIntroduction(standing);
   }
   std::string NameOf(const NodeId& node) const override { return table_.NameOf(node); }
-  void OnCircuitEnded(const NodeId& node) override;
+  void OnCircuitEnded(const NodeId& node, const std::string& why) override;
 
   void OnAdvertisement(const NodeId& neighbour, std::span<const std::byte> payload);
   void NeighboursChanged();

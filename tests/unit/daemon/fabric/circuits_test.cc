@@ -74,7 +74,7 @@ struct Node5 : CircuitsPort {
   std::string NameOf(const NodeId& node) const override {
     return "n" + std::to_string(node.bytes[0]);
   }
-  void OnCircuitEnded(const NodeId& node) override { ended.push_back(node); }
+  void OnCircuitEnded(const NodeId& node, const std::string&) override { ended.push_back(node); }
 
   void Opens(int neighbour, std::uint64_t circuit, const std::vector<int>& way,
              std::uint32_t count_told = 0) {
