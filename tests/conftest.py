@@ -1,8 +1,8 @@
 """Real daemons and real ranks for the tests of this folder.
 
-A Cluster is N mlxcommd processes joined over loopback, each pair by one link. Ranks are
-processes that say on standard output what they did; tests wait for such lines with a
-deadline, never for time to pass.
+A Cluster is N mlxcommd processes joined over loopback, each pair by one link unless the
+test says which. Ranks are processes that say on standard output what they did; tests wait
+for such lines with a deadline, never for time to pass.
 """
 
 import json
@@ -100,9 +100,12 @@ class Process:
 
 
 class Cluster:
-    def __init__(self, folder, count, client_settings="", peer_settings="", top_settings=""):
+    def __init__(self, folder, count, client_settings="", peer_settings="", top_settings="",
+                 links=None):
+        """links: pairs (who dials, who is dialed); all pairs unless given."""
         self.folder = folder
         self.count = count
+        self.links = links or [(a, b) for a in range(count) for b in range(a)]
         self.ports = [free_port() for _ in range(count)]
         self.key = folder / "key"
         if not self.key.exists():
@@ -119,7 +122,8 @@ class Cluster:
         client_settings, peer_settings, top_settings = self.settings
         peers = ""
         if self.count > 1:
-            connect = " ".join(f'connect: "127.0.0.1:{port}"' for port in self.ports[:node])
+            connect = " ".join(f'connect: "127.0.0.1:{self.ports[dialed]}"'
+                               for dialer, dialed in self.links if dialer == node)
             peers = (f'peers {{ key_file: "{self.key}" listen: "127.0.0.1:{self.ports[node]}" '
                      f"{connect} {peer_settings} }}")
         path = self.folder / f"{node}.textproto"

@@ -10,7 +10,7 @@ namespace mlxcomm::fabric {
 std::int32_t Channel::TakeSlot() {
   if (free_slots_.empty()) {
     free_slots_.push_back(static_cast<std::int32_t>(slots_.size()));
-    slots_.push_back(std::make_unique<std::byte[]>(wire::kEagerBytesMax));
+    slots_.push_back(std::make_unique<std::byte[]>(wire::kSlotBytesMax));
   }
   const std::int32_t slot = free_slots_.back();
   free_slots_.pop_back();
@@ -37,7 +37,7 @@ absl::Status Channel::Send(const wire::FrameHeader& header, const std::byte* pay
   frame.payload = payload;
   if (!copied) return absl::OkStatus();
   copied_bytes_ += header.payload_bytes;
-  if (header.payload_bytes <= wire::kEagerBytesMax) {
+  if (header.payload_bytes <= wire::kSlotBytesMax) {
     frame.slot = TakeSlot();
     std::byte* const copy = slots_[static_cast<std::size_t>(frame.slot)].get();
     std::memcpy(copy, payload, header.payload_bytes);

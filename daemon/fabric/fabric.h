@@ -1,17 +1,18 @@
-// The fabric: everything between this daemon and its neighbours.
+// The fabric: everything between this daemon and the other nodes.
 //
-//   Fabric ── Link (one a neighbour) ── Channel (numbers, acks, sends again; sans-I/O)
-//                    └── Rail (one TCP connection and its thread)
+//   Fabric ── Link (one a node) ── Channel (numbers, acks, sends again; sans-I/O)
+//     │              └── Rail: one TCP connection and its thread, to a neighbour;
+//     └── Router             or a circuit through neighbours, to a node further away
 //
 // The fabric keeps links up (dials with back-off, accepts, proves the key, beats
 // hearts), moves frames, and tells its listener what has arrived. It knows
 // nothing of collectives: data goes where a posted receive says.
 //
-// A neighbour is *up* from the first accepted connection until it is *lost*:
+// A node is *up* from the first accepted connection, or circuit, until it is *lost*:
 // after a rail is gone for the grace period, at once when its daemon comes back
 // as another incarnation or refuses connections after a reset. In between, rails
-// may go and come; the channel sends again what was not acknowledged, and nobody
-// above notices more than a pause.
+// may go and come, of either kind; the channel sends again what was not acknowledged,
+// and nobody above notices more than a pause.
 //
 //   (unknown) ──proved, new session──▶ up ◀──rail back──┐
 //                                      │ └──rail gone──▶ grace
@@ -20,7 +21,7 @@
 //
 // Owner: Daemon. Thread: all calls and all callbacks on the engine thread, which
 // runs the io_context. Rail threads are the fabric's own and touch only memory
-// of posted receives and of frames being sent.
+// of posted receives and of frames being sent. Circuits have no thread but the engine's.
 // Memory: frames are copied up to wire::kEagerBytesMax (control: kControlBytesMax)
 // and referenced above; nothing is allocated for a frame once queues are warm.
 #pragma once
@@ -50,7 +51,7 @@ struct NodeIdentity {
   std::uint64_t incarnation = 0;
 };
 
-// A receive for kData frames of one step of one operation from one neighbour.
+// A receive for kData frames of one step of one operation from one node.
 // Chunks may arrive in any order and each is placed exactly once.
 struct PostedReceive {
   OperationKey key;
@@ -58,7 +59,8 @@ struct PostedReceive {
   std::uint64_t bytes = 0;           // The step's range; > 0.
   std::byte* destination = nullptr;  // Valid until OnWithdrawn or the last OnDataReceived.
   // nullptr: the payload is read straight to the destination. Otherwise the
-  // payload is staged by the rail and given to `place` on the rail's thread.
+  // payload is staged by the rail and given to `place` on the rail's thread; on the
+  // engine's where the node is reached through others.
   void (*place)(const PostedReceive& receive, std::uint64_t offset, const std::byte* staged,
                 std::uint32_t bytes) = nullptr;
   const std::byte* operand = nullptr;  // For `place`.
@@ -149,7 +151,7 @@ class Fabric {
   virtual absl::Status Send(const NodeId& node, const wire::FrameHeader& header,
                             const std::byte* payload, std::uint64_t cookie) = 0;
 
-  // Must come before the grant that lets the neighbour send. The receive is
+  // Must come before the grant that lets the node send. The receive is
   // forgotten by itself once all of its bytes have been placed.
   virtual absl::Status PostReceive(const NodeId& node, const PostedReceive& receive) = 0;
   // Forgets all receives of the operation; OnWithdrawn follows, always later.

@@ -17,8 +17,9 @@ constexpr std::uint64_t kAcknowledgeBytes = 1024 * 1024;
 
 }  // namespace
 
-Link::Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener)
-    : options_(options), listener_(listener), session_(RandomNumber()) {
+Link::Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener,
+           RoutingListener* routing)
+    : options_(options), listener_(listener), routing_(routing), session_(RandomNumber()) {
   peer_.id = peer;
 }
 
@@ -165,6 +166,8 @@ void Link::OnViolation(const std::string& what) {
 bool Link::OnFrame(RailEvent& event) {
   const wire::FrameHeader& header = event.header;
   if (!channel_.OnAcknowledged(header.acknowledged)) return false;
+  // Before the frame: what it says may have been said because those were received.
+  DeliverReleased();
   if (header.sequence == 0) return true;
   switch (channel_.OnReceived(header.sequence)) {
     case Channel::Arrival::kViolation: return false;
@@ -182,6 +185,15 @@ bool Link::OnFrame(RailEvent& event) {
     case wire::FrameType::kGrant: listener_.OnGrant(node, header); return true;
     case wire::FrameType::kCredit: listener_.OnCredit(node, header); return true;
     case wire::FrameType::kData: return OnData(event);
+    case wire::FrameType::kTopology:
+    case wire::FrameType::kCircuitOpen:
+    case wire::FrameType::kCircuitOpened:
+    case wire::FrameType::kCircuitFrame:
+    case wire::FrameType::kCircuitCredit:
+    case wire::FrameType::kCircuitClosed:
+      // From a node that is no neighbour (any more) they are left over from when it was.
+      if (routing_ != nullptr && is_neighbour()) routing_->OnRouting(node, header, event.payload);
+      return true;
     default: return true;
   }
 }
@@ -199,6 +211,7 @@ bool Link::OnData(const RailEvent& event) {
 void Link::EnterGrace(const std::string& why, bool reset, std::uint64_t now_ns) {
   state_ = State::kGrace;
   grace_after_reset_ = reset;
+  grace_why_ = why;
   grace_end_ns_ = now_ns + (reset ? options_.reset_grace_ns : options_.grace_period_ns);
   detail_ = absl::StrCat("rail down: ", why, "; waiting for it to come back");
   spdlog::warn("link to {}: {}", peer_.name, detail_);
@@ -247,7 +260,7 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const NodeIdentity& peer,
   }
   if (absl::Status status = rail->Start(/*resumed=*/goes_on); !status.ok()) return status;
   rail_ = std::move(rail);
-  ++rails_added_;
+  if (rail_->is_direct()) ++connections_added_;
   last_snapshot_ = {};
   last_tick_ns_ = now_ns;
   if (goes_on) {
@@ -318,7 +331,7 @@ void Link::OnTime(std::uint64_t now_ns) {
       grace_after_reset_ ? "its daemon closed the connection and did not come back within "
                          : "no connection to it for ",
       (grace_after_reset_ ? options_.reset_grace_ns : options_.grace_period_ns) / 1'000'000,
-      " ms")));
+      " ms (", grace_why_, ")")));
 }
 
 void Link::OnTick(std::uint64_t now_ns) {
@@ -352,6 +365,9 @@ LinkSnapshot Link::Snapshot() const {
     snapshot.rails.push_back(rail_->Snapshot());
     snapshot.rails.back().sent_bytes_per_second = sent_rate_;
     snapshot.rails.back().received_bytes_per_second = received_rate_;
+    if (!rail_->is_direct()) {
+      snapshot.detail = absl::StrCat("reached ", snapshot.rails.back().local_address);
+    }
   }
   return snapshot;
 }

@@ -1,5 +1,7 @@
-// All that this daemon has with one neighbour: the channel, the rail (one here),
-// the receives that are posted, and what state they are in.
+// All that this daemon has with one node: the channel, the rail (one here), the receives
+// that are posted, and what state they are in. The rail may be a connection, then the
+// node is a neighbour, or a circuit through others; one may take over from the other
+// as a connection may from the one before it.
 //
 //   kUp ──rail down──▶ kGrace ──rail back, same sessions──▶ kUp
 //                         └──deadline, refused, other session──▶ kLost ──rail──▶ kUp
@@ -29,17 +31,29 @@
 
 namespace mlxcomm::fabric {
 
+// What neighbours tell each other about the ways to third nodes (wire/route.h).
+class RoutingListener {
+ public:
+  virtual ~RoutingListener() = default;
+  // Payload is valid only during the call.
+  virtual void OnRouting(const NodeId& neighbour, const wire::FrameHeader& header,
+                         std::span<const std::byte> payload) = 0;
+};
+
 class Link {
  public:
   enum class State : std::uint8_t { kLost, kUp, kGrace };
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
-  Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener);
+  // `routing` may be null: then what neighbours tell of ways is dropped.
+  Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener,
+       RoutingListener* routing = nullptr);
 
   State state() const { return state_; }
   bool reachable() const { return state_ != State::kLost; }
   const NodeIdentity& peer() const { return peer_; }
   bool has_rail() const { return rail_ != nullptr; }
+  bool is_neighbour() const { return rail_ != nullptr && rail_->is_direct(); }
   Rail* rail() { return rail_.get(); }
 
   // For our introduction. Only without a rail: RemoveRail first.
@@ -59,8 +73,8 @@ class Link {
                        const wire::Introduction& theirs, const Standing& told,
                        std::uint64_t now_ns);
   void Lose(const absl::Status& why);
-  // Changes with each rail that is added.
-  std::uint64_t rails_added() const { return rails_added_; }
+  // Changes with each rail that is added and is a connection.
+  std::uint64_t connections_added() const { return connections_added_; }
   // For the orderly end: hands what is queued to the rail and drops what comes; nobody
   // is told anything any more. True: there is nothing left to hand.
   bool HandTheRest();
@@ -84,6 +98,7 @@ class Link {
   std::uint64_t deadline_ns() const { return state_ == State::kGrace ? grace_end_ns_ : kNever; }
   void OnTime(std::uint64_t now_ns);
   bool lost_by_reset() const { return state_ == State::kGrace && grace_after_reset_; }
+  const std::string& detail() const { return detail_; }
   LinkSnapshot Snapshot() const;
 
  private:
@@ -108,6 +123,7 @@ class Link {
 
   const FabricOptions& options_;
   FabricListener& listener_;
+  RoutingListener* routing_;
   NodeIdentity peer_;
   State state_ = State::kLost;
   std::string detail_ = "not connected yet";
@@ -115,7 +131,7 @@ class Link {
   std::uint64_t peer_session_ = 0;
   Channel channel_;
   std::unique_ptr<Rail> rail_;
-  std::uint64_t rails_added_ = 0;
+  std::uint64_t connections_added_ = 0;
   absl::flat_hash_map<PostedKey, Posted> posted_;
   GrowingRing<RailCommand> waiting_;           // In order, for a rail that is full.
   GrowingRing<OperationKey> being_withdrawn_;  // The rail will answer, in order.
@@ -124,6 +140,7 @@ class Link {
   std::uint64_t unacknowledged_bytes_ = 0;
   std::uint64_t grace_end_ns_ = 0;
   bool grace_after_reset_ = false;
+  std::string grace_why_;
   std::uint64_t violations_ = 0;
   RailSnapshot last_snapshot_;
   std::uint64_t last_tick_ns_ = 0;

@@ -1,5 +1,6 @@
-// A rail: one transport connection to a neighbour. It moves frames in order until
-// it says that it is down; what was under way then is unknown.
+// A rail: one transport connection to a neighbour, or a circuit to a node further away.
+// It moves frames in order until it says that it is down; what was under way then is
+// unknown.
 //
 // The contract is kept to what an RDMA queue pair can do as well: bounded posts,
 // "transmitted" means that the payload will not be read again by this rail and
@@ -9,7 +10,7 @@
 //
 //   engine ──commands──▶ rail's thread ──events──▶ engine
 //
-// Owner: Link. Thread: the public calls on the engine thread; the rail's own thread
+// Owner: Link. Thread: the public calls on the engine thread; a connection's own thread
 // behind them, from Start to Stop. Memory: rings and slots are fixed at creation.
 #pragma once
 
@@ -73,6 +74,8 @@ class Rail {
   virtual bool PrepareToSleep() = 0;
   virtual void WakeUp() = 0;
 
+  // False: it goes through other nodes.
+  virtual bool is_direct() const { return true; }
   virtual std::uint64_t last_received_ns() const = 0;
   virtual RailSnapshot Snapshot() const = 0;
 };

@@ -88,7 +88,12 @@ absl::StatusOr<std::unique_ptr<Fabric>> Fabric::Create(asio::io_context& io, Fab
 }
 
 TcpFabric::TcpFabric(asio::io_context& io, FabricOptions options, FabricListener& listener)
-    : io_(io), options_(std::move(options)), listener_(listener), bell_watch_(io), tick_(io) {}
+    : io_(io),
+      options_(std::move(options)),
+      listener_(listener),
+      bell_watch_(io),
+      router_(options_, *this),
+      tick_(io) {}
 
 TcpFabric::~TcpFabric() {
   Stop();
@@ -145,14 +150,34 @@ Link* TcpFabric::LinkTo(const NodeId& peer) {
   if (Link* const link = FindLink(peer); link != nullptr) return link;
   if (links_.size() >= kLinksMax) return nullptr;
   std::unique_ptr<Link>& link = links_[peer];
-  link = std::make_unique<Link>(options_, peer, listener_);
+  link = std::make_unique<Link>(options_, peer, listener_, &router_);
   polled_.push_back(link.get());
+  observed_.push_back(0);
   return link.get();
 }
 
-std::uint64_t TcpFabric::RailsAdded(const NodeId& peer) const {
+std::uint64_t TcpFabric::ConnectionsAdded(const NodeId& peer) const {
   const Link* const link = FindLink(peer);
-  return link == nullptr ? 0 : link->rails_added();
+  return link == nullptr ? 0 : link->connections_added();
+}
+
+bool TcpFabric::IsJoining(const NodeId& peer) const {
+  return Contains(joining_as_acceptor_, peer) || Contains(joining_as_dialer_, peer);
+}
+
+// Tells the router of connections that have come and gone since the last call.
+void TcpFabric::ObserveNeighbours() {
+  for (std::size_t i = 0; i < polled_.size(); ++i) {
+    Link& link = *polled_[i];
+    const std::uint64_t now = link.is_neighbour() ? link.connections_added() : 0;
+    if (now == observed_[i]) continue;
+    const bool reset = link.state() == Link::State::kLost || link.lost_by_reset();
+    const NodeId node = link.peer().id;
+    if (std::exchange(observed_[i], now) != 0) {
+      router_.OnNeighbourGone(node, reset, link.detail());
+    }
+    if (now != 0) router_.OnNeighbourUp(node);
+  }
 }
 
 bool TcpFabric::PrefersOwnDial(const NodeId& peer) const {
@@ -207,10 +232,10 @@ asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
   } else if (PrefersOwnDial(proved->peer)) {
     verdict = wire::VerdictCode::kAlreadyLinked;
   }
-  const std::uint64_t rails_added = RailsAdded(proved->peer);
+  const std::uint64_t connections_added = ConnectionsAdded(proved->peer);
   absl::Status status = co_await SendVerdict(socket, options_, *proved, verdict);
   if (status.ok() && verdict == wire::VerdictCode::kAccepted && !stopped_) {
-    status = co_await JoinAsAcceptor(socket, *proved, rails_added);
+    status = co_await JoinAsAcceptor(socket, *proved, connections_added);
   }
   if (!status.ok()) {
     spdlog::info("connection from {} came to nothing: {}", from, std::string(status.message()));
@@ -228,16 +253,16 @@ wire::Introduction TcpFabric::OwnIntroduction(const Link::Standing& standing) co
   return own;
 }
 
-// `rails_added`: from before the verdict. The peer decides after it that it has no rail, so
+// `connections_added`: from before the verdict. The peer decides after it that it has no rail, so
 // what says so is stale if one has come since then.
 asio::awaitable<absl::Status> TcpFabric::JoinAsAcceptor(Tcp::socket& socket, const Proved& proved,
-                                                        std::uint64_t rails_added) {
+                                                        std::uint64_t connections_added) {
   const absl::StatusOr<wire::Introduction> theirs =
       co_await ReceiveIntroduction(socket, options_, proved);
   if (!theirs.ok()) co_return theirs.status();
   if (stopped_) co_return absl::AbortedError("stopping");
   if (PrefersOwnDial(proved.peer) || Contains(joining_as_acceptor_, proved.peer) ||
-      RailsAdded(proved.peer) != rails_added) {
+      ConnectionsAdded(proved.peer) != connections_added) {
     co_return absl::AbortedError("another connection is preferred");
   }
   Link* const link = LinkTo(proved.peer);
@@ -260,10 +285,10 @@ asio::awaitable<absl::Status> TcpFabric::JoinAsDialer(Tcp::socket& socket,
                                                       const Proved& proved) {
   Link* const link = LinkTo(proved.peer);
   if (link == nullptr) co_return TooManyNodes(kLinksMax);
-  if (link->has_rail() || Contains(joining_as_acceptor_, proved.peer) ||
-      Contains(joining_as_dialer_, proved.peer)) {
+  if (link->is_neighbour() || IsJoining(proved.peer)) {
     co_return absl::AbortedError("linked already");
   }
+  link->RemoveRail("replaced by a connection", DownCause::kCut, platform::MonotonicNow());
   const Link::Standing told = link->standing();
   joining_as_dialer_.push_back(proved.peer);
   const absl::Status sent =
@@ -293,8 +318,10 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, const Proved& proved,
   peer.name = MakePrintable(TextOf(theirs.node_name));
   peer.software_version = MakePrintable(TextOf(theirs.software_version));
   peer.incarnation = theirs.incarnation;
-  return FindLink(proved.peer)
-      ->AddRail(*std::move(rail), peer, theirs, told, platform::MonotonicNow());
+  const absl::Status added = FindLink(proved.peer)->AddRail(*std::move(rail), peer, theirs, told,
+                                                            platform::MonotonicNow());
+  ObserveNeighbours();
+  return added;
 }
 
 asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
@@ -302,7 +329,7 @@ asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
   std::uint64_t delay_ns = options_.reconnect_delay_min_ns;
   const auto linked = [&] {
     const Link* const link = dialer.known ? FindLink(dialer.peer) : nullptr;
-    return link != nullptr && link->has_rail();
+    return link != nullptr && link->is_neighbour();
   };
   while (!stopped_) {
     if (linked()) {
@@ -402,6 +429,8 @@ asio::awaitable<void> TcpFabric::TickLoop() {
       if (had_rail && !polled_[i]->has_rail()) OnRailGone();
       next = std::min(next, polled_[i]->deadline_ns());
     }
+    router_.Turn(now);  // So that its deadline is not over.
+    next = std::min(next, router_.deadline_ns());
     tick_.expires_after(std::chrono::nanoseconds(next > now ? next - now : 1));
     co_await tick_.async_wait(kTuple);
   }
@@ -441,6 +470,8 @@ std::size_t TcpFabric::Poll() {
     count += polled_[i]->Poll(now);
     if (had_rail && !polled_[i]->has_rail()) OnRailGone();
   }
+  ObserveNeighbours();
+  router_.Turn(now);
   return count;
 }
 
@@ -451,7 +482,7 @@ void TcpFabric::OnRailGone() {
   for (const auto& dialer : dialers_) {
     if (!dialer->waits_for_rail_to_go) continue;
     const Link* const link = FindLink(dialer->peer);
-    if (link == nullptr || !link->has_rail()) dialer->pause.cancel();
+    if (link == nullptr || !link->is_neighbour()) dialer->pause.cancel();
   }
 }
 
@@ -507,8 +538,11 @@ void TcpFabric::Stop() {
   for (const auto& dialer : dialers_) dialer->pause.cancel();
   tick_.cancel();
   SendTheRest();
-  for (Link* const link : polled_) {
-    if (link->has_rail()) link->rail()->Finish();
+  // Circuits first: their last word goes over the connections.
+  for (const bool over_connection : {false, true}) {
+    for (Link* const link : polled_) {
+      if (link->has_rail() && link->is_neighbour() == over_connection) link->rail()->Finish();
+    }
   }
   for (Link* const link : polled_) {
     if (link->has_rail()) link->rail()->Stop();
@@ -522,7 +556,12 @@ void TcpFabric::SendTheRest() {
   for (Link* const link : polled_) link->FlushAcknowledgement();
   for (;;) {
     bool all_handed = true;
-    for (Link* const link : polled_) all_handed = link->HandTheRest() && all_handed;
+    for (const bool over_connection : {false, true}) {
+      for (Link* const link : polled_) {
+        if (link->has_rail() && link->is_neighbour() != over_connection) continue;
+        all_handed = link->HandTheRest() && all_handed;
+      }
+    }
     const std::uint64_t now = platform::MonotonicNow();
     if (all_handed || now >= deadline) return;
     bool may_sleep = true;

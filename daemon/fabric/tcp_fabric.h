@@ -1,11 +1,12 @@
 // The one implementation of Fabric: listens, dials, and holds a Link for each node
-// that has ever proved the key.
+// that has ever proved the key, or was reached through others (router.h).
 //
 // One connection of several. A dialer introduces itself only while it has no other
 // connection to that node; the acceptor keeps the rail that it has until then, for the
 // introduction says that it is dead on the other side. When two nodes dial each other at
 // once, the connection wins that the smaller node id has dialed: from its own
-// introduction on, that node refuses the other's.
+// introduction on, that node refuses the other's. A circuit is no connection: a dialer
+// gives it up before it introduces itself, an acceptor when it has read the introduction.
 //
 //   dialer:   prove ─▶ (has a rail or dials it already? close) ─▶ introduce ─▶ rail
 //   acceptor: prove ─▶ (introduced itself, and is smaller? refuse) ─▶ read the
@@ -29,11 +30,12 @@
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/handshake.h"
 #include "daemon/fabric/link.h"
+#include "daemon/fabric/router.h"
 #include "daemon/platform/wakeup.h"
 
 namespace mlxcomm::fabric {
 
-class TcpFabric final : public Fabric {
+class TcpFabric final : public Fabric, private RouterPort {
  public:
   TcpFabric(asio::io_context& io, FabricOptions options, FabricListener& listener);
   ~TcpFabric() override;
@@ -74,18 +76,22 @@ class TcpFabric final : public Fabric {
   asio::awaitable<absl::Status> Connect(Tcp::socket& socket, const std::string& address);
   asio::awaitable<absl::Status> JoinAsDialer(Tcp::socket& socket, const Proved& proved);
   asio::awaitable<absl::Status> JoinAsAcceptor(Tcp::socket& socket, const Proved& proved,
-                                               std::uint64_t rails_added);
+                                               std::uint64_t connections_added);
   absl::Status AddRail(Tcp::socket& socket, const Proved& proved,
                        const wire::Introduction& theirs, const Link::Standing& told);
-  wire::Introduction OwnIntroduction(const Link::Standing& standing) const;
   bool PrefersOwnDial(const NodeId& peer) const;
   asio::awaitable<void> TickLoop();
   void WatchBell();
   void OnRailGone();
-  Link* LinkTo(const NodeId& peer);
-  std::uint64_t RailsAdded(const NodeId& peer) const;
+  void ObserveNeighbours();
+  std::uint64_t ConnectionsAdded(const NodeId& peer) const;
   void SendTheRest();
-  Link* FindLink(const NodeId& peer) const;
+  // RouterPort
+  Link* LinkTo(const NodeId& peer) override;
+  Link* FindLink(const NodeId& peer) const override;
+  bool IsJoining(const NodeId& peer) const override;
+  wire::Introduction OwnIntroduction(const Link::Standing& standing) const override;
+  void OnDeadlineChanged() override { tick_.cancel(); }
   void RefuseStranger(const std::string& from, const std::string& why);
 
   asio::io_context& io_;
@@ -97,8 +103,11 @@ class TcpFabric final : public Fabric {
   std::vector<std::unique_ptr<Dialer>> dialers_;
   std::vector<NodeId> joining_as_dialer_;    // From our introduction to the rail.
   std::vector<NodeId> joining_as_acceptor_;
+  Router router_;  // The links' rails may be its circuits, so it goes after them.
   absl::flat_hash_map<NodeId, std::unique_ptr<Link>> links_;
   std::vector<Link*> polled_;
+  // For each of them, which connection the router knows of; 0: none.
+  std::vector<std::uint64_t> observed_;
   asio::steady_timer tick_;
   std::uint32_t strangers_ = 0;
   std::uint64_t strangers_refused_ = 0;

@@ -1,6 +1,34 @@
 #include "proto/wire/frame.h"
 
+#include "proto/wire/route.h"
+
 namespace mlxcomm::wire {
+namespace {
+
+bool IsBetween(std::uint32_t bytes, std::size_t least, std::size_t most) {
+  return bytes >= least && bytes <= most;
+}
+
+bool IsWellFormedRouting(const FrameHeader& header) {
+  if (header.sequence == 0) return false;
+  const std::uint32_t bytes = header.payload_bytes;
+  switch (header.type) {
+    case FrameType::kTopology:
+      return IsBetween(bytes, sizeof(Advertisement),
+                       sizeof(Advertisement) + kNeighboursMax * sizeof(NodeIdBytes));
+    case FrameType::kCircuitOpen:
+      return IsBetween(bytes, sizeof(CircuitOpening),
+                       sizeof(CircuitOpening) + kRouteNodesMax * sizeof(NodeIdBytes));
+    case FrameType::kCircuitOpened: return bytes == sizeof(Introduction);
+    case FrameType::kCircuitFrame: return IsBetween(bytes, sizeof(FrameHeader), kSlotBytesMax);
+    case FrameType::kCircuitCredit: return bytes == 0;
+    case FrameType::kCircuitClosed:
+      return bytes <= kCircuitTextBytesMax && header.step <= 1;
+    default: return false;
+  }
+}
+
+}  // namespace
 
 bool IsWellFormed(const FrameHeader& header) {
   if (header.magic != kFrameMagic) return false;
@@ -24,6 +52,12 @@ bool IsWellFormed(const FrameHeader& header) {
     case FrameType::kCredit:
     case FrameType::kCancelled:
       return header.sequence != 0 && header.payload_bytes == 0;
+    case FrameType::kTopology:
+    case FrameType::kCircuitOpen:
+    case FrameType::kCircuitOpened:
+    case FrameType::kCircuitFrame:
+    case FrameType::kCircuitCredit:
+    case FrameType::kCircuitClosed: return IsWellFormedRouting(header);
   }
   return false;
 }

@@ -21,6 +21,15 @@
 //   kCredit     yes       0                 offset = eager frames of `group` that were consumed
 //   kCancelled  yes       0                 stands in for a data frame whose operation failed
 //
+// Between neighbours only, for nodes that are none (route.h); `group` names the circuit:
+//   kTopology       yes   Advertisement     flooded: who is whose neighbour
+//   kCircuitOpen    yes   CircuitOpening    makes a circuit along the way it names
+//   kCircuitOpened  yes   Introduction      the destination has taken it
+//   kCircuitFrame   yes   header, a piece   a frame from end to end; offset = where in the
+//                                           frame's payload the piece begins
+//   kCircuitCredit  yes   0                 number frames of offset bytes were taken
+//   kCircuitClosed  yes   text              the circuit has ended; step = CircuitEnd
+//
 // Owner: none, plain values. Thread: any. Memory: none.
 #pragma once
 
@@ -52,6 +61,18 @@ enum class FrameType : std::uint8_t {
   kGrant = 7,
   kCredit = 8,
   kCancelled = 9,
+  kTopology = 10,
+  kCircuitOpen = 11,
+  kCircuitOpened = 12,
+  kCircuitFrame = 13,
+  kCircuitCredit = 14,
+  kCircuitClosed = 15,
+};
+
+// Why a circuit has ended.
+enum class CircuitEnd : std::uint16_t {
+  kCut = 0,    // The way broke, or an end gave it up: the other end may well be there.
+  kReset = 1,  // The other end itself has gone.
 };
 
 struct FrameHeader {
@@ -74,6 +95,9 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == 80);
 static_assert(std::is_trivially_copyable_v<FrameHeader>);
+
+// The largest payload that rails and channels keep in slots: a piece on a circuit.
+inline constexpr std::uint32_t kSlotBytesMax = kEagerBytesMax + sizeof(FrameHeader);
 
 // True when every field is within its bound for its type; says nothing about
 // whether anybody asked for the frame.

@@ -24,7 +24,7 @@
 namespace mlxcomm::wire {
 
 inline constexpr std::uint64_t kGreetingMagic = 0x6d6c78636f6d6d70;  // "mlxcommp"
-inline constexpr std::uint32_t kWireVersion = 1;
+inline constexpr std::uint32_t kWireVersion = 2;
 inline constexpr std::size_t kNameBytesMax = 64;
 inline constexpr std::size_t kClusterKeyBytes = 32;
 

@@ -61,18 +61,18 @@ TcpRail::TcpRail(platform::FileDescriptor socket, std::string local_address,
       outgoing_(kRingSlots),
       staging_(std::make_unique<std::byte[]>(wire::kChunkBytesMax)),
       read_ahead_(kReadAheadBytes),
-      slots_(std::make_unique<std::byte[]>(kPayloadSlots * wire::kEagerBytesMax)) {
-  posted_.reserve(kRingSlots);
+      slots_(std::make_unique<std::byte[]>(kPayloadSlots * wire::kSlotBytesMax)) {
+  posted_.Reserve(kRingSlots);
 }
 
 TcpRail::~TcpRail() { Stop(); }
 
 void TcpRail::Expect(const PostedReceive& receive, const ReceivedRanges& received) {
-  posted_[{receive.key, receive.step}] = {receive, received};
+  posted_.Expect(receive, received);
 }
 
 absl::Status TcpRail::Start(bool resumed) {
-  knows_all_withdrawn_ = !resumed;
+  if (resumed) posted_.DoNotKnowAllWithdrawn();
   try {
     thread_ = std::thread([this] { Run(); });
   } catch (const std::system_error& error) {
@@ -233,12 +233,7 @@ void TcpRail::Forget(const OperationKey& key) {
     target_posted_ = false;
     target_ = staging_.get();
   }
-  absl::erase_if(posted_, [&](const auto& entry) { return entry.first.first == key; });
-  if (withdrawn_.size() < kWithdrawnMax) {
-    withdrawn_.insert(key);
-  } else {
-    knows_all_withdrawn_ = false;
-  }
+  posted_.Forget(key);
   if (events_.Room() <= kEventsKept) return;  // Only in the end: see TakeCommands.
   RailEvent event;
   event.kind = RailEvent::Kind::kWithdrawn;
@@ -427,34 +422,29 @@ bool TcpRail::ChooseTarget() {
   target_slot_ = false;
   target_posted_ = false;
   if (incoming_.type == wire::FrameType::kData) {
-    const auto found = posted_.find({KeyOf(incoming_), incoming_.step});
-    if (found == posted_.end()) {
-      if (knows_all_withdrawn_ && !withdrawn_.contains(KeyOf(incoming_))) {
+    switch (posted_.PlaceOf(incoming_, &target_)) {
+      case PostedReceives::Place::kDirect: break;
+      case PostedReceives::Place::kStaged: target_ = staging_.get(); break;
+      case PostedReceives::Place::kDropped:
+        target_ = staging_.get();  // Read and dropped.
+        return true;
+      case PostedReceives::Place::kUnasked:
         GoDown(DownCause::kCut, "data that nobody had asked for");
         return false;
-      }
-      target_ = staging_.get();  // Read and dropped.
-      return true;
-    }
-    const Posted& posted = found->second;
-    if (incoming_.offset > posted.receive.bytes ||
-        incoming_.payload_bytes > posted.receive.bytes - incoming_.offset ||
-        !posted.received.Accepts(incoming_.offset, incoming_.payload_bytes)) {
-      GoDown(DownCause::kViolation, "data outside of what was granted, or twice");
-      return false;
+      case PostedReceives::Place::kOutside:
+        GoDown(DownCause::kViolation, "data outside of what was granted, or twice");
+        return false;
     }
     target_posted_ = true;
-    target_ = posted.receive.place == nullptr ? posted.receive.destination + incoming_.offset
-                                              : staging_.get();
     return true;
   }
-  if (incoming_.payload_bytes > wire::kEagerBytesMax) {
+  if (incoming_.payload_bytes > wire::kSlotBytesMax) {
     target_control_ = std::make_unique<std::vector<std::byte>>(incoming_.payload_bytes);
     target_ = target_control_->data();
     return true;
   }
   target_slot_ = true;
-  target_ = slots_.get() + (slots_used_ % kPayloadSlots) * wire::kEagerBytesMax;
+  target_ = slots_.get() + (slots_used_ % kPayloadSlots) * wire::kSlotBytesMax;
   return true;
 }
 
@@ -486,15 +476,7 @@ bool TcpRail::FinishFrame() {
   event.header = incoming_;
   if (incoming_.type == wire::FrameType::kData) {
     event.placed = std::exchange(target_posted_, false);
-    if (event.placed) {
-      const auto found = posted_.find({KeyOf(incoming_), incoming_.step});
-      Posted& posted = found->second;
-      if (posted.receive.place != nullptr) {
-        posted.receive.place(posted.receive, incoming_.offset, payload, incoming_.payload_bytes);
-      }
-      posted.received.Add(incoming_.offset, incoming_.payload_bytes);
-      if (posted.received.bytes() == posted.receive.bytes) posted_.erase(found);
-    }
+    if (event.placed) posted_.Complete(incoming_, payload);
   } else if (incoming_.payload_bytes > 0) {
     event.control = std::move(target_control_);
     if (event.control != nullptr) ++large_controls_used_;

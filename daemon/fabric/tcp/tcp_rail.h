@@ -26,9 +26,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "daemon/fabric/posted_receives.h"
 #include "daemon/fabric/rail.h"
 #include "daemon/fabric/spsc_ring.h"
 #include "daemon/platform/file_descriptor.h"
@@ -67,13 +66,6 @@ class TcpRail final : public Rail {
   static constexpr std::size_t kLargeControlsMax = 16;
   static constexpr std::size_t kReadAheadBytes = 64 * 1024;
   static constexpr std::size_t kBatchFrames = 16;
-  static constexpr std::size_t kWithdrawnMax = 4096;
-
-  struct Posted {
-    PostedReceive receive;
-    ReceivedRanges received;
-  };
-  using PostedKey = std::pair<OperationKey, std::uint16_t>;
 
   TcpRail(platform::FileDescriptor socket, std::string local_address, std::string remote_address,
           platform::Wakeup& engine_bell, platform::Wakeup bell);
@@ -132,9 +124,7 @@ class TcpRail final : public Rail {
   bool echo_due_ = false;
   bool heartbeat_due_ = false;
   wire::FrameHeader echo_;
-  absl::flat_hash_map<PostedKey, Posted> posted_;
-  absl::flat_hash_set<OperationKey> withdrawn_;
-  bool knows_all_withdrawn_ = true;       // Unknown data is the other side's fault.
+  PostedReceives posted_;
   std::unique_ptr<std::byte[]> staging_;
   std::vector<std::byte> read_ahead_;
   std::size_t read_first_ = 0;

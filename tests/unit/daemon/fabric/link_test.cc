@@ -76,7 +76,7 @@ class PaperRail final : public Rail {
 
 // One side: a link, and what its listener was told.
 struct Side : FabricListener {
-  Side() : link(options, NodeId{}, *this) {}
+  explicit Side(RoutingListener* routing = nullptr) : link(options, NodeId{}, *this, routing) {}
 
   void OnNodeUp(const NodeIdentity&) override { ++ups; }
   void OnNodeLost(const NodeId&, const absl::Status& why) override {
@@ -84,6 +84,7 @@ struct Side : FabricListener {
   }
   void OnControl(const NodeId&, std::span<const std::byte> message) override {
     control.emplace_back(reinterpret_cast<const char*>(message.data()), message.size());
+    released_before_control = released.size();
   }
   void OnEager(const NodeId&, const wire::FrameHeader&, std::span<const std::byte>) override {}
   void OnGrant(const NodeId&, const wire::FrameHeader& header) override {
@@ -163,6 +164,7 @@ struct Side : FabricListener {
   int ups = 0;
   std::vector<std::string> lost;
   std::vector<std::string> control;
+  std::size_t released_before_control = 0;
   std::vector<std::uint64_t> grants;
   std::vector<std::uint64_t> released;
   std::vector<std::uint64_t> withdrawn;
@@ -233,6 +235,53 @@ TEST(LinkTest, GoesOnWhereItWasWhenTheRailIsBack) {
   EXPECT_EQ(side.data_bytes, 100u);
   EXPECT_EQ(side.ups, 1);
   EXPECT_THAT(side.lost, IsEmpty());
+}
+
+// Why: a rank that has received all may leave at once, and its daemon's word of that also
+// carries the acknowledgement. Told the other way round, the sender would hear that the
+// receiver has left before it had what it was sent.
+TEST(LinkTest, TellsWhatWasReceivedBeforeWhatWasSaidAfterwards) {
+  Side side;
+  ASSERT_TRUE(side.Join(NewPeer()).ok());
+  wire::FrameHeader header;
+  header.type = wire::FrameType::kData;
+  header.payload_bytes = 8;
+  const std::byte payload[8] = {};
+  ASSERT_TRUE(side.link.Send(header, payload, /*cookie=*/4).ok());
+  RailEvent event;
+  event.transmitted = 1;
+  event.header.type = wire::FrameType::kControl;
+  event.header.sequence = 1;
+  event.header.acknowledged = 1;
+  side.paper->events.push_back(std::move(event));
+  side.link.Poll(0);
+  ASSERT_EQ(side.control.size(), 1u);
+  EXPECT_EQ(side.released_before_control, 1u);
+  EXPECT_THAT(side.released, ElementsAre(4));
+}
+
+// Why: what neighbours tell of ways is for the router, and only neighbours may tell.
+TEST(LinkTest, HandsRoutingFramesToTheRouterAlone) {
+  struct Heard : RoutingListener {
+    void OnRouting(const NodeId&, const wire::FrameHeader& header,
+                   std::span<const std::byte>) override {
+      circuits.push_back(header.group);
+    }
+    std::vector<std::uint64_t> circuits;
+  } heard;
+  Side side(&heard);
+  ASSERT_TRUE(side.Join(NewPeer()).ok());
+  RailEvent event;
+  event.header.type = wire::FrameType::kCircuitCredit;
+  event.header.sequence = 1;
+  event.header.group = 9;
+  side.paper->events.push_back(std::move(event));
+  side.link.Poll(0);
+  EXPECT_THAT(heard.circuits, ElementsAre(9));
+  Side without;
+  ASSERT_TRUE(without.Join(NewPeer()).ok());
+  without.Deliver(wire::FrameType::kCircuitCredit, 1);
+  EXPECT_THAT(without.lost, IsEmpty());
 }
 
 TEST(LinkTest, AnswersWithdrawalsThatARailTookWithIt) {

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <random>
 
+#include "proto/wire/route.h"
+
 namespace mlxcomm::wire {
 namespace {
 
@@ -44,6 +46,29 @@ TEST(FrameTest, RefusesPayloadBeyondTheTypesLimit) {
   }
 }
 
+// What neighbours tell about ways to others: each has a payload of its own bounds.
+TEST(FrameTest, BoundsRoutingFrames) {
+  const auto takes = [](FrameType type, std::size_t least, std::size_t most) {
+    const auto fits = [type](std::size_t bytes) {
+      return IsWellFormed(Frame(type, 1, static_cast<std::uint32_t>(bytes)));
+    };
+    EXPECT_TRUE(fits(least) && fits(most) && !fits(most + 1)) << static_cast<int>(type);
+    EXPECT_TRUE(least == 0 || !fits(least - 1)) << static_cast<int>(type);
+    EXPECT_FALSE(IsWellFormed(Frame(type, 0, static_cast<std::uint32_t>(least))));
+  };
+  takes(FrameType::kTopology, sizeof(Advertisement),
+        sizeof(Advertisement) + kNeighboursMax * sizeof(NodeIdBytes));
+  takes(FrameType::kCircuitOpen, sizeof(CircuitOpening),
+        sizeof(CircuitOpening) + kRouteNodesMax * sizeof(NodeIdBytes));
+  takes(FrameType::kCircuitOpened, sizeof(Introduction), sizeof(Introduction));
+  takes(FrameType::kCircuitFrame, sizeof(FrameHeader), kEagerBytesMax + sizeof(FrameHeader));
+  takes(FrameType::kCircuitCredit, 0, 0);
+  takes(FrameType::kCircuitClosed, 0, kCircuitTextBytesMax);
+  FrameHeader closed = Frame(FrameType::kCircuitClosed, 1, 0);
+  closed.step = 2;
+  EXPECT_FALSE(IsWellFormed(closed));
+}
+
 TEST(FrameTest, RefusesANumberWhereNoneBelongsAndNoneWhereOneDoes) {
   EXPECT_FALSE(IsWellFormed(Frame(FrameType::kAck, 1, 0)));
   EXPECT_FALSE(IsWellFormed(Frame(FrameType::kHeartbeat, 1, 0)));
@@ -54,7 +79,7 @@ TEST(FrameTest, RefusesANumberWhereNoneBelongsAndNoneWhereOneDoes) {
 
 TEST(FrameTest, RefusesUnknownTypesMagicAndReservedFields) {
   EXPECT_FALSE(IsWellFormed(Frame(static_cast<FrameType>(0), 0, 0)));
-  EXPECT_FALSE(IsWellFormed(Frame(static_cast<FrameType>(10), 1, 0)));
+  EXPECT_FALSE(IsWellFormed(Frame(static_cast<FrameType>(16), 1, 0)));
   EXPECT_FALSE(IsWellFormed(Frame(static_cast<FrameType>(255), 1, 0)));
   FrameHeader header = Frame(FrameType::kAck, 0, 0);
   header.magic ^= 1;
@@ -80,7 +105,7 @@ TEST(FrameTest, BoundsThePayloadOfWhateverPasses) {
   std::mt19937_64 random(1);
   int passed = 0;
   for (int i = 0; i < 200'000; ++i) {
-    FrameHeader header = Frame(static_cast<FrameType>(random() % 12), random() % 2,
+    FrameHeader header = Frame(static_cast<FrameType>(random() % 18), random() % 2,
                                static_cast<std::uint32_t>(random() >> (32 + random() % 32)));
     header.offset = random();
     if (!IsWellFormed(header)) continue;

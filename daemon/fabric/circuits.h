@@ -1,0 +1,129 @@
+// Circuits: ways through other nodes, each a chain of neighbours that pass frames on.
+//
+//   opener ──CircuitOpen (names the way)──▶ between ──▶ … ──▶ destination
+//          ◀──CircuitOpened────────────────         ◀── …    makes a rail, and so does
+//          ◀══CircuitFrame, CircuitCredit═▶         ◀══▶     the opener, for their links
+//          ◀──CircuitClosed (who, why)──── wherever the way breaks, to both sides
+//
+// A circuit stays on the way that it was opened on. Each hop is a neighbours' channel,
+// which delivers in order until the connection is gone, and then the circuit is closed
+// at once on both sides of the gap; so frames on a circuit are never reordered, and
+// never lost without both ends hearing of it. What was under way is sent again by the
+// ends' own channel on the next circuit (link.h), even in the middle of an operation.
+//
+// A forwarder trusts neither end. The way must be a list of different nodes with this
+// one behind the neighbour it came from; frames are taken only from the two neighbours
+// of the circuit; whoever has more under way than the window allows loses the circuit.
+// So what circuits can make a node hold is circuits times window, whatever the others do.
+//
+// Owner: Router. Thread: engine, time is an argument. Memory: kCircuitsMax entries,
+// kCircuitsPerNeighbourMax over one neighbour.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/fabric/circuit_rail.h"
+#include "daemon/fabric/link.h"
+#include "proto/types/node_id.h"
+
+namespace mlxcomm::fabric {
+
+// What circuits need of the fabric: TcpFabric.
+class CircuitsPort {
+ public:
+  virtual ~CircuitsPort() = default;
+  // Copied to the channel of a neighbour. False: it is none (any more), or takes no more.
+  virtual bool SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
+                               const std::byte* payload) = 0;
+  // Makes it if there is none; nullptr: there are too many.
+  virtual Link* LinkTo(const NodeId& node) = 0;
+  // A connection to it is being made, and will be its rail.
+  virtual bool IsJoining(const NodeId& node) const = 0;
+  virtual wire::Introduction OwnIntroduction(const Link::Standing& standing) const = 0;
+  virtual std::string NameOf(const NodeId& node) const = 0;
+  // A circuit to it, or what should have become one, has ended.
+  virtual void OnCircuitEnded(const NodeId& node, const std::string& why) = 0;
+};
+
+class Circuits final : public CircuitPort {
+ public:
+  static constexpr std::size_t kCircuitsMax = 2048;
+  static constexpr std::size_t kCircuitsPerNeighbourMax = 256;
+
+  Circuits(const NodeId& self, CircuitsPort& port) : self_(self), port_(port) {}
+
+  // Asks for a circuit along the way, self first. False: it cannot even be asked for.
+  bool Open(const std::vector<NodeId>& way, std::uint64_t deadline_ns);
+  bool IsOpening(const NodeId& destination) const;
+  // The circuit frames of a neighbour.
+  void OnFrame(const NodeId& neighbour, const wire::FrameHeader& header,
+               std::span<const std::byte> payload, std::uint64_t now_ns);
+  // Its connection is gone, or another one has come. `reset`: it has probably ended itself.
+  void OnNeighbourGone(const NodeId& neighbour, bool reset, const std::string& why,
+                       std::uint64_t now_ns);
+  // Gives up what was asked for too long ago.
+  void OnTime(std::uint64_t now_ns);
+  std::uint64_t deadline_ns() const;
+
+  std::size_t size() const { return circuits_.size(); }
+  std::size_t forwarded() const;
+  std::uint64_t violations() const { return violations_; }
+
+  // CircuitPort
+  bool SendOnCircuit(std::uint64_t circuit, const wire::FrameHeader& outer,
+                     const std::byte* payload) override;
+  void CloseCircuit(std::uint64_t circuit, wire::CircuitEnd end, const std::string& why) override;
+
+ private:
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  enum class Place : std::uint8_t { kOpening, kOpener, kBetween, kDestination };
+  // Towards a neighbour; the end itself has one side only.
+  struct Side {
+    NodeId node;
+    std::uint64_t frames = 0;  // Between: sent that way, not yet taken by that end.
+    std::uint64_t bytes = 0;
+  };
+  struct Circuit {
+    Place place = Place::kBetween;
+    std::array<Side, 2> sides;       // [0] towards the opener, [1] the destination.
+    NodeId opener;
+    NodeId destination;
+    CircuitRail* rail = nullptr;     // The ends; the link owns it.
+    Link::Standing told;             // kOpening
+    std::uint64_t deadline_ns = kNever;  // kOpening
+    std::string through;
+    const NodeId& OtherEnd() const { return place == Place::kDestination ? opener : destination; }
+  };
+
+  void OnOpen(const NodeId& neighbour, const wire::FrameHeader& header,
+              std::span<const std::byte> payload, std::uint64_t now_ns);
+  bool MayCross(const NodeId& neighbour) const;
+  void Accept(std::uint64_t circuit, const wire::Introduction& opener, const NodeId& neighbour,
+              const std::vector<NodeId>& way, std::uint64_t now_ns);
+  void OnOpened(const wire::FrameHeader& header, std::span<const std::byte> payload,
+                std::uint64_t now_ns);
+  absl::Status AddRail(std::uint64_t circuit, Link& link, const wire::Introduction& theirs,
+                       const Link::Standing& told, std::uint64_t now_ns);
+  void Forward(std::uint64_t circuit, std::size_t to, const wire::FrameHeader& header,
+               std::span<const std::byte> payload);
+  void Arrive(Circuit& circuit, const wire::FrameHeader& header,
+              std::span<const std::byte> payload, std::uint64_t now_ns);
+  void SendClosed(const NodeId& neighbour, std::uint64_t circuit, wire::CircuitEnd end,
+                  const std::string& why);
+  void EndBroken(std::uint64_t circuit, const std::string& why);
+  void End(std::uint64_t circuit, DownCause cause, const std::string& why, std::uint64_t now_ns);
+  std::string Through(const std::vector<NodeId>& way) const;
+  void CountViolation(const NodeId& neighbour, const char* what);
+
+  NodeId self_;
+  CircuitsPort& port_;
+  absl::flat_hash_map<std::uint64_t, Circuit> circuits_;
+  std::uint64_t violations_ = 0;
+};
+
+}  // namespace mlxcomm::fabric

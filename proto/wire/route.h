@@ -1,0 +1,55 @@
+// What nodes tell each other so that frames reach those who are not neighbours:
+// payloads of kTopology and of the circuit frames (frame.h).
+//
+//   kTopology       Advertisement, then neighbour_count node ids: who the origin's
+//                   neighbours are. Flooded: a node passes on what is new to it.
+//   kCircuitOpen    CircuitOpening, then node_count node ids: the way, from the opener
+//                   to the destination. Each node on it remembers who is before it and
+//                   who behind it, and passes it on.
+//   kCircuitOpened  Introduction of the destination, back to the opener.
+//   kCircuitFrame   FrameHeader of the frame that is carried, then a piece of its payload.
+//   kCircuitClosed  text, for people: why. From either end, or from the node where the
+//                   way broke; whoever gets it forgets the circuit and passes it on.
+//
+// Introductions on a circuit carry no HMAC: every node of the way has proved the key to
+// its neighbours, and whoever holds the key could make one.
+//
+// Owner: none, plain values. Thread: any. Memory: none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "proto/wire/frame.h"
+#include "proto/wire/hello.h"
+
+namespace mlxcomm::wire {
+
+inline constexpr std::uint32_t kNeighboursMax = 64;       // That one node tells of.
+inline constexpr std::uint32_t kRouteNodesMax = 33;       // Both ends included.
+inline constexpr std::uint64_t kAdvertisementMax = std::uint64_t{1} << 62;
+inline constexpr std::uint32_t kCircuitTextBytesMax = 512;
+// What may be under way on a circuit, each way, until the other end has taken it. A
+// forwarder closes a circuit that has more.
+inline constexpr std::uint32_t kCircuitFramesMax = 128;
+inline constexpr std::uint32_t kCircuitBytesMax = 512 * 1024;
+
+struct Advertisement {
+  NodeIdBytes origin;
+  std::uint64_t incarnation;      // Of the origin's daemon.
+  std::uint64_t number;           // Greater is newer; 1 to kAdvertisementMax.
+  std::uint32_t neighbour_count;  // At most kNeighboursMax.
+  std::uint32_t reserved;         // Zero.
+  char node_name[kNameBytesMax];  // NUL-padded.
+};
+static_assert(sizeof(Advertisement) == 104 && std::is_trivially_copyable_v<Advertisement>);
+
+struct CircuitOpening {
+  Introduction introduction;  // Of the opener; its mac is zero.
+  std::uint32_t node_count;   // 3 to kRouteNodesMax.
+  std::uint32_t reserved;     // Zero.
+};
+static_assert(sizeof(CircuitOpening) == 168 && std::is_trivially_copyable_v<CircuitOpening>);
+
+}  // namespace mlxcomm::wire

@@ -1,0 +1,99 @@
+"""Jobs over nodes that are not all linked to each other: chains and rings of real
+daemons, where frames go through those in between, and daemons in between that die."""
+
+import pathlib
+
+from conftest import SIGKILL, wait_until
+
+RANK = pathlib.Path(__file__).with_name("rank.py")
+CHECKS = pathlib.Path(__file__).with_name("rank_that_checks.py")
+CHAIN = [(1, 0), (2, 1)]
+RING = [(1, 0), (2, 1), (3, 2), (3, 0)]
+
+
+def way(c, node, to):
+    """How `node` reaches the other, as it says itself: "reached through node-1"."""
+    status = c.status(node)
+    links = status["nodes"][0]["links"] if status else []
+    return next((link["detail"] for link in links if link["peer"] == f"node-{to}"), None)
+
+
+def ranks_on(c, nodes, script, **kwargs):
+    return [c.rank(rank, len(nodes), script, node=node, **kwargs)
+            for rank, node in enumerate(nodes)]
+
+
+def test_status_says_through_whom_a_node_is_reached(cluster):
+    c = cluster(3, links=CHAIN)
+    assert way(c, 0, 2) == "reached through node-1"
+    assert way(c, 2, 0) == "reached through node-1"
+    assert not way(c, 0, 1)
+    status = c.status(0)
+    assert [node["name"] for node in status["nodes"]] == ["node-0", "node-1", "node-2"]
+    assert all(node["answered"] for node in status["nodes"]), status
+
+
+def test_jobs_run_over_a_chain(cluster):
+    c = cluster(3, links=CHAIN)
+    everywhere = ranks_on(c, [0, 1, 2], CHECKS, job="everywhere")
+    assert [rank.finish() for rank in everywhere] == [0, 0, 0], [r.lines for r in everywhere]
+    # The node in between has no part in this one but to pass frames on.
+    ends = ranks_on(c, [0, 2], CHECKS, job="ends")
+    assert [rank.finish() for rank in ends] == [0, 0], [rank.lines for rank in ends]
+
+
+def test_death_in_between_is_told_to_the_job_that_it_had_a_rank_of(cluster):
+    c = cluster(3, links=CHAIN, peer_settings="grace_period_ms: 300")
+    ranks = ranks_on(c, [0, 1, 2], RANK, arguments=["loop"])
+    for rank in ranks:
+        rank.wait_for("looping")
+    c.daemons[1].signal(SIGKILL)
+    for rank in (ranks[0], ranks[2]):
+        line = rank.wait_for("raised")
+        assert "RANK_LOST" in line and "node-1" in line, line
+        assert rank.finish() == 3
+
+
+def test_death_in_between_is_told_to_a_job_around_it(cluster):
+    c = cluster(3, links=CHAIN, peer_settings="grace_period_ms: 300")
+    ranks = ranks_on(c, [0, 2], RANK, arguments=["loop"])
+    for rank in ranks:
+        rank.wait_for("looping")
+    c.daemons[1].signal(SIGKILL)
+    for rank, other in zip(ranks, (2, 0)):
+        line = rank.wait_for("raised")
+        assert "RANK_LOST" in line and f"node-{other}" in line, line
+        assert "the way through node-1 has ended" in line, line
+        assert rank.finish() == 3
+
+
+def test_job_goes_on_when_the_daemon_in_between_comes_back(cluster, tmp_path):
+    c = cluster(3, links=CHAIN, peer_settings="grace_period_ms: 60000")
+    stop = tmp_path / "stop"
+    ranks = ranks_on(c, [0, 2], CHECKS, arguments=[stop])
+    for rank in ranks:
+        rank.wait_for("looping")
+    c.daemons[1].signal(SIGKILL)
+    wait_until(lambda: "waiting for it to come back" in (way(c, 0, 2) or ""), "the way is gone")
+    c.daemons[1].end()
+    c.start_daemon(1)
+    wait_until(lambda: way(c, 0, 2) == "reached through node-1", "it is back")
+    stop.touch()
+    assert [rank.finish() for rank in ranks] == [0, 0], [rank.lines for rank in ranks]
+
+
+def test_job_over_a_ring_outlives_a_node_that_it_only_went_through(cluster, tmp_path):
+    c = cluster(4, links=RING)
+    everywhere = ranks_on(c, [0, 1, 2, 3], CHECKS, job="everywhere")
+    assert [rank.finish() for rank in everywhere] == [0] * 4, [r.lines for r in everywhere]
+    stop = tmp_path / "stop"
+    ranks = ranks_on(c, [0, 2], CHECKS, job="opposite", arguments=[stop])
+    for rank in ranks:
+        rank.wait_for("looping")
+    first = way(c, 0, 2)
+    assert first in ("reached through node-1", "reached through node-3")
+    through, other = (1, 3) if first.endswith("1") else (3, 1)
+    c.daemons[through].signal(SIGKILL)
+    wait_until(lambda: way(c, 0, 2) == f"reached through node-{other}", "they go the other way")
+    stop.touch()
+    assert [rank.finish() for rank in ranks] == [0, 0], [rank.lines for rank in ranks]
