@@ -297,9 +297,10 @@ void Engine::OnWorldFormed(const std::string& job, std::uint64_t group,
     if (known == forming.nodes.end()) forming.nodes.push_back(member.node);
     if (fabric_->IsReachable(member.node)) continue;
     unreachable = {FailureCode::kUnavailable, static_cast<std::int32_t>(rank),
-                   absl::StrCat("node ", options_.self.name, " has no link to node ",
+                   absl::StrCat("node ", options_.self.name, " has no way to node ",
                                 member.node_name, ", where rank ", rank,
-                                " is: connect the two (peers { connect } in the configuration)")};
+                                " is: connect the two, directly or through other nodes (peers { "
+                                "connect } in the configuration)")};
   }
   if (forming.coordinator == options_.self.id) forming.awaited = forming.nodes;
   const std::vector<intake::SessionId> sessions = WaitingSessions(members);
