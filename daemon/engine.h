@@ -224,6 +224,8 @@ class Engine final : public intake::IntakeListener,
   void FailEverything(const Failure& failure);
   void CountGroups();
   void OnWorldJoined(const NodeId& node, std::uint64_t group);
+  void RefuseWorld(std::uint64_t group, const std::vector<cluster::FormedMember>& members,
+                   const Failure& failure);
   void FinishForming();
   void SendWorldStep(const NodeId& node, std::uint64_t group, bool ready);
 

@@ -102,13 +102,13 @@ void Engine::SendFrame(const collective::Action& action, wire::FrameType type) {
   const absl::Status sent = fabric_->Send(action.node, header, action.source, action.cookie);
   if (sent.ok()) return;
   // The node is lost, and the group hears of that by itself; nothing refers to the
-  // payload.
-  if (type == wire::FrameType::kData) collectives_.OnDataReleased(action.cookie, now_ns_);
+  // payload. It fails first, so that what was not sent is not taken for received.
   if (collective::Group* const group = collectives_.Find(action.key.group); group != nullptr) {
     group->Fail({FailureCode::kUnavailable, kNoRank,
                  absl::StrCat("cannot send: ", std::string(sent.message()))},
                 action.key, now_ns_);
   }
+  if (type == wire::FrameType::kData) collectives_.OnDataReleased(action.cookie, now_ns_);
 }
 
 void Engine::PostReceive(const collective::Action& action) {

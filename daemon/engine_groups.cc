@@ -309,8 +309,7 @@ void Engine::OnWorldFormed(const std::string& job, std::uint64_t group,
                           absl::StrCat("job ", job, " is beyond what this daemon serves (",
                                        collective::kLocalRanksMax, " ranks a node, ",
                                        collective::Membership::kGroupsMax, " groups)")};
-    for (const cluster::FormedMember& member : members) OnAttachRefused(member.session, failure);
-    return;
+    return RefuseWorld(group, members, failure);
   }
   spdlog::info("job {} is formed: {} ranks, group {}", job, members.size(), group);
   CountGroups();
@@ -329,6 +328,29 @@ void Engine::OnWorldFormed(const std::string& job, std::uint64_t group,
   }
   forming_[group] = std::move(forming);
   FinishForming();
+}
+
+// This node cannot make the group: its own processes are told, and the other nodes, for
+// whom it would never be ready.
+void Engine::RefuseWorld(std::uint64_t group, const std::vector<cluster::FormedMember>& members,
+                         const Failure& failure) {
+  v1::PeerMessage message;
+  v1::FailureReport& told = *message.mutable_failure_report();
+  told.set_group(group);
+  told.set_code(static_cast<std::uint32_t>(failure.code));
+  told.set_rank(failure.rank);
+  told.set_message(absl::StrCat("node ", options_.self.name, ": ", failure.message));
+  std::vector<NodeId> nodes;
+  for (const cluster::FormedMember& member : members) {
+    // Sessions are numbered by each node.
+    if (member.node == options_.self.id) {
+      if (member.session != 0) rendezvous_.Leave(member.session);
+      OnAttachRefused(member.session, failure);
+    } else if (std::find(nodes.begin(), nodes.end(), member.node) == nodes.end()) {
+      nodes.push_back(member.node);
+      SendToNode(member.node, message);
+    }
+  }
 }
 
 void Engine::SendWorldStep(const NodeId& node, std::uint64_t group, bool ready) {

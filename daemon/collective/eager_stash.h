@@ -49,6 +49,7 @@ class EagerStash {
   const std::byte* Data(std::int32_t slot) const { return slots_[Index(slot)].data.get(); }
   // Returns how many credits to give back to the slot's node now (0: none yet).
   std::uint32_t Free(std::int32_t slot);
+  std::size_t held() const { return slots_.size() - free_.size(); }
   std::uint16_t NodeOf(std::int32_t slot) const { return slots_[Index(slot)].node; }
 
   // The node may have no credit left.

@@ -339,6 +339,7 @@ Execution::Fit Execution::OnData(std::uint16_t node, std::uint16_t tag, std::uin
 }
 
 void Execution::OnDataReleased(std::uint32_t step) {
+  if (step >= states_.size()) return;
   StepState& state = states_[step];
   // Frames to a lost node were written off at once.
   if (state.under_way == 0) return;
@@ -360,7 +361,9 @@ void Execution::OnLocalWorkDone(std::uint32_t step, std::uint32_t chunk) {
 }
 
 void Execution::OnCredit(std::uint32_t step) {
-  if (step >= states_.size()) return;  // The step of an operation that was here before.
+  // It may be the turn of an operation that was here before.
+  if (step >= states_.size() || plan_.steps[step].kind != StepKind::kSend) return;
+  if (!states_[step].waits) return;
   states_[step].waits = false;
   Advance(step);
 }
@@ -400,6 +403,13 @@ void Execution::OnNodeLost(std::uint16_t node) {
     if (plan_.steps[i].kind != StepKind::kSend || plan_.steps[i].node != node) continue;
     under_way_ -= states_[i].under_way;
     states_[i].under_way = 0;
+  }
+}
+
+void Execution::OnReceiverLeft(std::uint16_t node) {
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    if (plan_.steps[i].kind != StepKind::kSend || plan_.steps[i].node != node) continue;
+    while (states_[i].under_way > 0) OnDataReleased(static_cast<std::uint32_t>(i));
   }
 }
 

@@ -87,6 +87,9 @@ class Execution {
   void OnWithdrawn(std::uint16_t node);
   // The fabric has let go of everything that concerned the node.
   void OnNodeLost(std::uint16_t node);
+  // So it has, and the node's ranks had left with all that they wanted: what they did not
+  // acknowledge has reached them.
+  void OnReceiverLeft(std::uint16_t node);
 
   bool finished() const { return !aborted_ && steps_open_ == 0; }
   // Nothing outside touches the buffers any more.

@@ -183,6 +183,8 @@ Operation& Group::FindOrAdd(const OperationKey& key) {
   Operation& operation = *free_operations_.back();
   free_operations_.pop_back();
   operation.in_use = true;
+  operation.early = true;
+  ++early_operations_;
   operation.key = key;
   operation.calls.resize(local_.size());
   if (key.point_to_point()) {
@@ -203,6 +205,7 @@ void Group::Submit(const Call& call, std::uint64_t now_ns) {
   }
   const OperationKey key = NextKey(call);
   Operation& operation = FindOrAdd(key);
+  if (std::exchange(operation.early, false)) --early_operations_;
   Operation::LocalCall& local =
       operation.calls[static_cast<std::size_t>(layout_.LocalIndexOf(call.rank))];
   local.called = true;
@@ -329,6 +332,7 @@ void Group::FinishIfDone(Operation& operation) {
 
 void Group::Recycle(Operation& operation) {
   by_key_.erase(operation.key);
+  if (operation.early) --early_operations_;
   if (operation.execution.scratch() != nullptr) {
     // Eager frames from there may still wait in the queue of actions, to be copied.
     Action& action = actions_.emplace_back();
@@ -368,14 +372,22 @@ bool Group::NodeTakesPart(std::uint16_t node, const OperationKey& key) const {
 
 Operation* Group::FindForPeer(const PeerFrame& frame, std::uint64_t now_ns) {
   const auto found = by_key_.find(frame.key);
-  if (found == by_key_.end() && (IsOver(frame.key) || by_key_.size() >= kEarlyMax)) return nullptr;
-  Operation& operation = FindOrAdd(frame.key);
-  if (operation.has_signature && operation.signature.Digest() != frame.digest) {
-    Fail({FailureCode::kMismatch, kNoRank, {}}, frame.key, now_ns);
-  } else if (operation.remote_digest != 0 && operation.remote_digest != frame.digest) {
-    Fail({FailureCode::kMismatch, kNoRank, {}}, frame.key, now_ns);
+  if (found == by_key_.end() && IsOver(frame.key)) return nullptr;
+  if (found == by_key_.end() && early_operations_ >= kEarlyMax) {
+    // Let go, it would never be asked for again: the operation would hang.
+    Fail({FailureCode::kResourceExhausted, kNoRank,
+          absl::StrCat("other nodes' ranks are ahead of those here by ", early_operations_,
+                       " operations of group ", name_, ", which is the limit, with ",
+                       DescribeKey(frame.key), ": wait for some before making more")},
+         frame.key, now_ns);
+    return nullptr;
   }
+  Operation& operation = FindOrAdd(frame.key);
+  const bool differs =
+      (operation.has_signature && operation.signature.Digest() != frame.digest) ||
+      (operation.remote_digest != 0 && operation.remote_digest != frame.digest);
   operation.remote_digest = frame.digest;
+  if (differs) Fail({FailureCode::kMismatch, kNoRank, {}}, frame.key, now_ns);
   return &operation;
 }
 
@@ -383,9 +395,9 @@ bool Group::OnGrant(std::uint16_t node, const PeerFrame& frame, std::uint64_t no
   if (!NodeTakesPart(node, frame.key)) return false;
   if (failed()) return true;  // Whatever still comes for a failed group is let go.
   Operation* const operation = FindForPeer(frame, now_ns);
+  if (failed()) return true;
   // A frame that was solicited may have been on its way by credit.
   if (operation == nullptr) return IsOver(frame.key);
-  if (failed()) return true;
   if (operation->running) {
     const Execution::Fit fit = operation->execution.OnGrant(node, frame.step);
     if (Accept(*operation, fit, now_ns)) FinishIfDone(*operation);
@@ -401,8 +413,8 @@ bool Group::OnEager(std::uint16_t node, const PeerFrame& frame,
   if (!NodeTakesPart(node, frame.key) || node == layout_.self()) return false;
   if (failed()) return true;
   Operation* const operation = FindForPeer(frame, now_ns);
-  if (operation == nullptr) return false;
   if (failed()) return true;
+  if (operation == nullptr) return false;
   const bool starved_before = stash_.Starved(node);
   const std::int32_t slot = Stash(node, frame, payload, *operation);
   if (slot < 0) return false;

@@ -96,10 +96,12 @@ class Group final : private ExecutionHost {
   void OnTime(std::uint64_t now_ns);
   std::uint64_t NextDeadline() const;  // kNever: none.
 
-  // All local ranks have gone and nothing touches their buffers.
-  bool over() const { return local_ranks_left_ == 0 && by_key_.empty(); }
+  // All local ranks have gone and nothing touches their buffers. Frames that came for
+  // what nobody called will not be asked for any more.
+  bool over() const { return local_ranks_left_ == 0 && by_key_.size() == early_operations_; }
   // It takes no part any more: its process ended, or it left. Of ranks elsewhere: it left.
   bool RankIsGone(std::uint32_t rank) const;
+  std::size_t stashed_frames() const { return stash_.held(); }
   bool UsesSession(SessionId session) const;
   std::vector<RankActivity> Activity() const;
 
@@ -132,7 +134,7 @@ class Group final : private ExecutionHost {
   bool SendsWhatIsExpected(const Operation& operation) const;
   OperationKey NextKey(const Call& call);
   Operation& FindOrAdd(const OperationKey& key);
-  // nullptr with *known = false: too many, or over long ago.
+  // nullptr: over long ago, or the group has failed, for there are too many.
   Operation* FindForPeer(const PeerFrame& frame, std::uint64_t now_ns);
   bool IsOver(const OperationKey& key) const;
   bool NodeTakesPart(std::uint16_t node, const OperationKey& key) const;
@@ -150,6 +152,7 @@ class Group final : private ExecutionHost {
   bool NeedsRank(const Operation& operation, std::uint32_t rank) const;
   bool FailIfRankHasLeft(const Operation& operation, std::uint64_t now_ns);
   void FailOperationsOfLeftRanks(std::uint64_t now_ns);
+  void FinishSendsTo(std::uint16_t node);
   std::string LastCallOf(std::uint32_t rank) const;
   std::vector<RankCall> CallsOf(const OperationKey& key) const;
   std::vector<std::uint32_t> AwaitedRanks(const Operation& operation) const;
@@ -165,6 +168,7 @@ class Group final : private ExecutionHost {
   ActionQueue& actions_;
   std::uint64_t& alarm_;  // All groups' next deadline, or earlier: ours may come before it.
   EagerStash stash_;
+  std::size_t early_operations_ = 0;  // Of by_key_: those that nobody here has called.
   bool solicit_again_ = false;  // Some asked when as many were asked for as may be.
   Inquest inquest_;
   std::vector<LocalRank> local_;

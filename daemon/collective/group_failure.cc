@@ -41,6 +41,10 @@ void Group::OnReport(std::uint16_t node, const FailureReport& report, std::uint6
   if (!failed()) {
     if (report.cause.ok()) return;  // A report must say what has failed.
     OperationKey key = report.operation;
+    if (key.point_to_point() && (key.source_rank >= layout_.rank_count() ||
+                                 key.destination_rank >= layout_.rank_count())) {
+      key = {};  // The peer's fault; that the group has failed is true all the same.
+    }
     key.group = id_;
     Fail(report.cause, key, now_ns);
   }
@@ -188,17 +192,31 @@ bool Group::NeedsRank(const Operation& operation, std::uint32_t rank) const {
   return operation.early_eager.empty();
 }
 
+// Nobody is left there who could acknowledge them.
+void Group::FinishSendsTo(std::uint16_t node) {
+  std::vector<Operation*> running;  // Finishing one takes it out of by_key_.
+  for (const auto& [key, operation] : by_key_) {
+    if (operation->running) running.push_back(operation);
+  }
+  std::sort(running.begin(), running.end(),
+            [](const Operation* a, const Operation* b) { return a->key < b->key; });
+  for (Operation* const operation : running) {
+    operation->execution.OnReceiverLeft(node);
+    FinishIfDone(*operation);
+  }
+}
+
 void Group::OnNodeLost(std::uint16_t node, const std::string& why, std::uint64_t now_ns) {
+  // Ranks that had left in order are not missed.
+  const auto& ranks = layout_.ranks_on(node);
+  const auto lost = std::find_if(ranks.begin(), ranks.end(),
+                                 [this](std::uint32_t rank) { return !remote_[rank].left; });
+  if (lost == ranks.end() && !failed()) return FinishSendsTo(node);
   for (const auto& [key, operation] : by_key_) {
     if (operation->running) operation->execution.OnNodeLost(node);
   }
   inquest_.OnNodeLost(node);
   if (!failed()) {
-    // Ranks that had left in order are not missed.
-    const auto& ranks = layout_.ranks_on(node);
-    const auto lost = std::find_if(ranks.begin(), ranks.end(),
-                                   [this](std::uint32_t rank) { return !remote_[rank].left; });
-    if (lost == ranks.end()) return;
     OperationKey key;
     key.group = id_;
     for (const auto& [other, operation] : by_key_) key = std::max(key, other);

@@ -64,6 +64,7 @@ struct Operation {
 
   std::uint32_t id = 0;  // Its place in the owner's table; the execution's name.
   bool in_use = false;
+  bool early = false;  // Nobody here has called it yet.
   OperationKey key;
   bool has_signature = false;
   Signature signature;             // Of the first local call.
@@ -77,6 +78,7 @@ struct Operation {
 
   void Reset() {
     in_use = false;
+    early = false;
     has_signature = false;
     remote_digest = 0;
     for (LocalCall& local : calls) local.called = false;  // Tables keep their capacity.

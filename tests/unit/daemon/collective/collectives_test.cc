@@ -279,6 +279,110 @@ TEST(CollectivesTest, SendEndsWellWhenItsReceiverLeavesBeforeTheAcknowledgement)
   EXPECT_TRUE(core.actions()[0].failure.ok()) << core.actions()[0].failure.message;
 }
 
+// One core alone, its peer on the other node played by hand: rank 0 here, rank 1 there.
+class OneCoreTest : public testing::Test {
+ protected:
+  OneCoreTest() : core(Id(1), scratch) {
+    EXPECT_TRUE(core.AddGroup(7, "test", {{Id(1), "node-0", 1}, {peer, "node-1", 2}}));
+  }
+  static NodeId Id(std::uint8_t first) {
+    NodeId id;
+    id.bytes[0] = first;
+    return id;
+  }
+  void Submit(OperationKind kind, std::uint32_t tag) {
+    Call call = Plain(kind, data.data(), data.data(), data.size());
+    call.session = 1;
+    call.peer_rank = 1;
+    call.tag = tag;
+    call.timeout_ns = 1'000'000'000;
+    call.input_bytes_available = data.size() * 4;
+    core.Submit(7, call, 1);
+  }
+  PeerFrame Frame(std::uint32_t source, std::uint32_t destination, std::uint32_t tag) const {
+    PeerFrame frame;
+    frame.key = {7, 0, source, destination, tag};
+    frame.digest = Signature{OperationKind::kSend, DataType::kInt32, ReduceOperator::kNone,
+                             data.size()}.Digest();
+    return frame;
+  }
+  std::size_t Count(Action::Kind kind) {
+    return static_cast<std::size_t>(
+        std::count_if(core.actions().begin(), core.actions().end(),
+                      [kind](const Action& action) { return action.kind == kind; }));
+  }
+  const NodeId peer = Id(2);
+  SimulatedCluster::CountedScratch scratch;
+  Collectives core;
+  std::vector<std::int32_t> data = std::vector<std::int32_t>(1);
+};
+
+// Why: the daemon of ranks that have all they wanted may end with them, before it has
+// acknowledged; nobody would come to release those frames, and the send would hang.
+TEST_F(OneCoreTest, SendEndsWellWhenTheDaemonOfAReceiverThatLeftIsLost) {
+  data.resize(50'000);
+  Submit(OperationKind::kSend, 0);
+  ASSERT_TRUE(core.OnGrant(peer, Frame(0, 1, 0), 2));
+  ASSERT_EQ(Count(Action::Kind::kSendData), 1u);
+  core.OnDetached(peer, 7, 1, 0, 3);
+  core.OnNodeLost(peer, "it has ended", 4);
+  ASSERT_EQ(Count(Action::Kind::kComplete), 1u);
+  EXPECT_TRUE(core.actions().back().failure.ok()) << core.actions().back().failure.message;
+}
+
+// Why: a step that was solicited while it waited for credit leaves its turn behind; the
+// next operation in the same place must not take it, or it asks for one frame twice.
+TEST_F(OneCoreTest, TurnForCreditOfAnEndedOperationMovesNoOther) {
+  for (std::uint32_t tag = 0; tag <= kEagerCredits; ++tag) Submit(OperationKind::kSend, tag);
+  ASSERT_EQ(Count(Action::Kind::kSendEager), kEagerCredits);
+  ASSERT_TRUE(core.OnGrant(peer, Frame(0, 1, kEagerCredits), 2));
+  ASSERT_EQ(Count(Action::Kind::kComplete), kEagerCredits + 1);
+  Submit(OperationKind::kReceive, 0);
+  ASSERT_TRUE(core.OnCredit(peer, 7, kEagerCredits));
+  const std::vector<std::byte> payload(4);
+  for (std::uint32_t tag = 1; tag <= kEagerCredits; ++tag) {
+    PeerFrame frame = Frame(1, 0, tag);
+    frame.bytes = payload.size();
+    ASSERT_TRUE(core.OnEager(peer, frame, payload, 3));
+  }
+  EXPECT_EQ(Count(Action::Kind::kSendGrant), 1u);
+}
+
+// Why: a message that nobody received must not keep the group for ever.
+TEST_F(OneCoreTest, GroupIsOverAlthoughAMessageWasNeverReceived) {
+  const std::vector<std::byte> payload(4);
+  PeerFrame frame = Frame(1, 0, 3);
+  frame.bytes = payload.size();
+  ASSERT_TRUE(core.OnEager(peer, frame, payload, 1));
+  EXPECT_FALSE(core.RemoveIfOver(7));
+  core.OnDetached(peer, 7, 1, 0, 2);
+  core.Find(7)->OnLocalRankDetached(0, 3);
+  EXPECT_TRUE(core.RemoveIfOver(7));
+}
+
+// Why: the name of an operation in a report is a peer's word, and is looked up here.
+TEST_F(OneCoreTest, ReportAboutRanksThatDoNotExistFailsTheGroupAndNothingElse) {
+  FailureReport report;
+  report.group = 7;
+  report.cause = {FailureCode::kRankLost, 1, "gone"};
+  report.operation = {7, 0, /*source_rank=*/0xfffffff0, /*destination_rank=*/0, 0};
+  core.OnReport(peer, report, 2);
+  EXPECT_EQ(core.Find(7)->failure().message, "gone");
+}
+
+// Why: a frame that is let go is never sent again, so its operation would hang without a
+// word; more than the limit must say so. Calls made here do not count.
+TEST_F(OneCoreTest, PeerFarAheadFailsTheGroupAndSaysSo) {
+  std::uint32_t tag = 0;
+  for (; tag < 5000; ++tag) Submit(OperationKind::kReceive, tag);
+  for (; !core.Find(7)->failed() && tag < 20'000; ++tag) {
+    ASSERT_TRUE(core.OnGrant(peer, Frame(0, 1, tag), 2)) << tag;
+  }
+  EXPECT_EQ(tag, 5000 + 4096 + 1);
+  EXPECT_EQ(core.Find(7)->failure().code, FailureCode::kResourceExhausted);
+  EXPECT_EQ(Count(Action::Kind::kComplete), 5000u);
+}
+
 class FailureTest : public testing::TestWithParam<Layout> {
  protected:
   FailureTest() : cluster(GetParam().nodes, GetParam().ranks_per_node, 21) {

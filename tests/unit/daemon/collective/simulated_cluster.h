@@ -94,28 +94,60 @@ class SimulatedCluster {
   }
 
   void Advance(std::uint64_t ns) {
+    Tick(ns);
+    Run();
+  }
+  // Nothing else moves meanwhile.
+  void Tick(std::uint64_t ns) {
     now_ns += ns;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       nodes_[i]->core.OnTime(now_ns);
       Carry(static_cast<int>(i));
     }
-    Run();
   }
 
   void LoseNode(int lost) {
+    gone_.push_back(lost);
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (static_cast<int>(i) == lost) continue;
       wires_[{lost, static_cast<int>(i)}].clear();
       wires_[{static_cast<int>(i), lost}].clear();
-      nodes_[i]->posted.clear();
+      std::erase_if(nodes_[i]->posted, [&](const auto& entry) {
+        return std::get<0>(entry.first) == IdOf(lost);
+      });
       nodes_[i]->core.OnNodeLost(nodes_[static_cast<std::size_t>(lost)]->id, "its daemon died",
                                  now_ns);
       Carry(static_cast<int>(i));
     }
-    gone_.push_back(lost);
   }
   // After a call into core(node) made by the test itself.
   void Carry(int node) { Execute(node); }
+
+  bool IsGone(int node) const { return std::find(gone_.begin(), gone_.end(), node) != gone_.end(); }
+  CountedScratch& scratch(int node) { return nodes_[static_cast<std::size_t>(node)]->scratch; }
+  // One of the things that can happen next; false: there is none.
+  bool RunOne() {
+    Wire picked;
+    if (!Pick(picked)) return false;
+    const auto [from, to] = picked;
+    Node& node = *nodes_[static_cast<std::size_t>(to)];
+    if (from != to) {
+      Frame frame = std::move(wires_[{from, to}].front());
+      wires_[{from, to}].pop_front();
+      Deliver(from, to, frame);
+    } else if (!node.withdrawn.empty()) {
+      const auto [peer, key] = node.withdrawn.front();
+      node.withdrawn.pop_front();
+      node.core.OnWithdrawn(peer, key, now_ns);
+    } else {
+      const std::size_t pick = random_() % node.work.size();  // Workers finish in any order.
+      const std::uint64_t cookie = node.work[pick];
+      node.work.erase(node.work.begin() + static_cast<std::ptrdiff_t>(pick));
+      node.core.OnLocalWorkDone(cookie, now_ns);
+    }
+    Execute(to);
+    return true;
+  }
 
  private:
   static NodeId IdOf(int node) {
@@ -156,8 +188,6 @@ class SimulatedCluster {
     std::deque<std::pair<NodeId, OperationKey>> withdrawn;
   };
 
-  bool IsGone(int node) const { return std::find(gone_.begin(), gone_.end(), node) != gone_.end(); }
-
   // (from, to); to == from: local work. Each that has something is there once.
   using Wire = std::pair<int, int>;
 
@@ -180,29 +210,6 @@ class SimulatedCluster {
       busy_.pop_back();
     }
     return false;
-  }
-
-  bool RunOne() {
-    Wire picked;
-    if (!Pick(picked)) return false;
-    const auto [from, to] = picked;
-    Node& node = *nodes_[static_cast<std::size_t>(to)];
-    if (from != to) {
-      Frame frame = std::move(wires_[{from, to}].front());
-      wires_[{from, to}].pop_front();
-      Deliver(from, to, frame);
-    } else if (!node.withdrawn.empty()) {
-      const auto [peer, key] = node.withdrawn.front();
-      node.withdrawn.pop_front();
-      node.core.OnWithdrawn(peer, key, now_ns);
-    } else {
-      const std::size_t pick = random_() % node.work.size();  // Workers finish in any order.
-      const std::uint64_t cookie = node.work[pick];
-      node.work.erase(node.work.begin() + static_cast<std::ptrdiff_t>(pick));
-      node.core.OnLocalWorkDone(cookie, now_ns);
-    }
-    Execute(to);
-    return true;
   }
 
   void Deliver(int from, int to, const Frame& frame) {
@@ -304,7 +311,7 @@ class SimulatedCluster {
           if (action.source != nullptr) {
             frame.payload.assign(action.source, action.source + action.bytes);
           }
-          if (IsGone(to)) break;
+          if (IsGone(to) || IsGone(self)) break;
           wires_[{self, to}].push_back(std::move(frame));
           Note({self, to});
       }
