@@ -167,7 +167,11 @@ def name(group: Optional[mx.distributed.Group] = None) -> str:
 
 
 def check(group: Optional[mx.distributed.Group] = None) -> None:
-    """Raises the group's failure again, if it has failed. A failed group stays failed."""
+    """Raises the group's failure again, if an operation of this rank has met one.
+
+    A failed group stays failed. Asks nobody: of what happened elsewhere since this rank's last
+    operation, the next one tells.
+    """
     _raise(_mlxcomm.failure(init() if group is None else group))
 
 
