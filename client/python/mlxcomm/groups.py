@@ -16,8 +16,9 @@ from .errors import make_error
 # A process has one place in a job, so asking again gives the same group. The process is
 # part of the key, for a forked child must not use its parent's.
 _worlds: Dict[tuple, mx.distributed.Group] = {}
-# Threads that ask at once join once. A lock for each place: a process may be several ranks.
-_joining: Dict[tuple, threading.Lock] = {}
+# Threads that ask at once join once. A lock for each place, as a process may be several ranks;
+# it may be taken twice, as a signal handler may ask while its thread joins.
+_joining: dict = {}
 # After these the daemon can be joined again, once it is back.
 _DAEMON_GONE = ("DAEMON_LOST", "DAEMON_STOPPING")
 _NO_GROUP = -1  # mlxcomm.h
@@ -79,7 +80,7 @@ def init(
     key = (os.getpid(), place)
     if place.size == 1:
         return _worlds.setdefault(key, _mlxcomm.alone())
-    with _joining.setdefault(key, threading.Lock()):
+    with _joining.setdefault(key, threading.RLock()):
         world = _worlds.get(key)
         if world is not None:
             failure = _mlxcomm.failure(world)
