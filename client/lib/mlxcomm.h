@@ -163,7 +163,8 @@ MLXCOMM_API const char* mlxcomm_group_name(const mlxcomm_group* group);
  * process. NULL and 0 for a rank that does not exist. */
 MLXCOMM_API const char* mlxcomm_member_node(const mlxcomm_group* group, uint32_t rank);
 MLXCOMM_API uint64_t mlxcomm_member_pid(const mlxcomm_group* group, uint32_t rank);
-/* The latched failure: MLXCOMM_OK while the group works. */
+/* The latched failure. MLXCOMM_OK until a call of this process on the group has met one:
+ * it asks nobody, so what happened elsewhere since is not known here. */
 MLXCOMM_API mlxcomm_code mlxcomm_group_failure(const mlxcomm_group* group, mlxcomm_error* error);
 /* The deadline of this rank's later calls on the group that name none. 0: the daemon's
  * default (5 minutes). Groups split off afterwards inherit it, so that setting it on

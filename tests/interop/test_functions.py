@@ -53,6 +53,7 @@ def test_one_rank_alone_needs_no_daemon():
         "          mlxcomm.all_to_all(x), mlxcomm.all_to_all_v(x, [4])):\n"
         " assert y.tolist() == x.tolist()\n"
         "mlxcomm.barrier(); mlxcomm.check(); mlxcomm.set_timeout(None, 3)\n"
+        "mlxcomm.barrier(timeout=1e300)  # More than nanoseconds can say: for ever.\n"
         "assert mlxcomm.split(0).size() == 1 and mlxcomm.split(None) is None\n"
         "try: mlxcomm.send(x, 0)\n"
         "except ValueError as error: print(error)\n")], {"MLXCOMM_SOCKET": "/nowhere/at/all.sock"})
@@ -200,3 +201,30 @@ def test_ctrl_c_is_a_keyboard_interrupt(cluster, call, handler):
     waiting.wait_for("interrupted")
     waiting.wait_for("cancelled CANCELLED")
     assert waiting.finish() == 0, waiting.lines
+
+
+# Why: with group=None the first operation joins, and threads begin at the same time; each but one
+# would be told that its rank is taken, by its own process.
+def test_threads_that_begin_at_once_join_once(cluster):
+    c = cluster(1)
+    text = (
+        "import threading, mlx.core as mx, mlxcomm\n"
+        "worlds, errors, gate = [], [], threading.Barrier(4)\n"
+        "def begin():\n"
+        " gate.wait()\n"
+        " try: worlds.append(mlxcomm.init())\n"
+        " except mlxcomm.Error as error: errors.append(str(error))\n"
+        "threads = [threading.Thread(target=begin) for _ in range(4)]\n"
+        "for t in threads: t.start()\n"
+        "for t in threads: t.join()\n"
+        "assert not errors, errors\n"
+        "assert len(worlds) == 4 and all(w is worlds[0] for w in worlds)\n"
+        "print(mlxcomm.all_reduce(mx.ones(2)).tolist())\n")
+    processes = [
+        Process([sys.executable, "-u", "-c", text],
+                {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
+                 "MLXCOMM_SOCKET": c.socket(0)}) for rank in range(2)]
+    c.ranks.extend(processes)
+    for process in processes:
+        assert process.finish() == 0, process.lines
+        assert process.lines == ["[2.0, 2.0]"]

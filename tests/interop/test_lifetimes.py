@@ -4,6 +4,7 @@ arenas, of daemons. Nobody waits for what will not come, and what is left works.
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -13,11 +14,11 @@ from conftest import Process, wait_until
 RANK = pathlib.Path(__file__).parents[1] / "faults" / "rank.py"
 
 
-def python(cluster, rank, text, *arguments):
+def python(cluster, rank, text, *arguments, **kwargs):
     process = Process(
         [sys.executable, "-u", "-c", text, *map(str, arguments)],
         {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
-         "MLXCOMM_SOCKET": cluster.socket(0)})
+         "MLXCOMM_SOCKET": cluster.socket(0)}, **kwargs)
     cluster.ranks.append(process)
     return process
 
@@ -49,6 +50,37 @@ def test_ctrl_c_of_before_does_not_cancel_a_barrier(cluster):
     (c.folder / "go").touch()
     first.wait_for("together")
     assert [first.finish(), second.finish()] == [0, 0]
+
+
+# Why: a thread that began an operation right after the Ctrl-C took it away from the barrier that
+# the main thread waited in, which then waited for its deadline.
+def test_ctrl_c_reaches_a_barrier_though_another_thread_begins_an_operation(cluster):
+    c = cluster(1)
+    text = (
+        "import os, signal, sys, threading, mlx.core as mx, mlxcomm\n"
+        "w = mlxcomm.init()\n"
+        "part = mlxcomm.split(0)\n"
+        "def other():\n"
+        " sys.stdin.readline()\n"
+        " os.kill(os.getpid(), signal.SIGINT)\n"
+        " try: mx.eval(mlxcomm.all_reduce(mx.ones(2), group=part))\n"
+        " except mlxcomm.Error as error: print(error.code)\n"
+        "thread = threading.Thread(target=other)\n"
+        "thread.start()\n"
+        "try: mlxcomm.barrier(w)\n"
+        "except KeyboardInterrupt: print('interrupted')\n"
+        "thread.join()\n")
+    waiting = python(c, 0, text, stdin=subprocess.PIPE)
+    absent = python(c, 1, "import mlxcomm, sys\nw = mlxcomm.init()\np = mlxcomm.split(0)\n"
+                          "print('here')\nsys.stdin.read()\n", stdin=subprocess.PIPE)
+    absent.wait_for("here")
+    wait_until(lambda: "barrier" in str(c.status()["jobs"]), "rank 0 waits in its barrier")
+    waiting.child.stdin.write("\n")
+    waiting.child.stdin.flush()
+    assert waiting.finish() == 0, waiting.lines
+    assert sorted(waiting.lines) == ["CANCELLED", "interrupted"]
+    absent.child.stdin.close()
+    assert absent.finish() == 0, absent.lines
 
 
 # Why: an operation that nobody answers ends at its deadline of five minutes; a process that

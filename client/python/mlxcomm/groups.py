@@ -4,6 +4,7 @@ import atexit
 import math
 import operator
 import os
+import threading
 from typing import Dict, Optional
 
 import mlx.core as mx
@@ -15,6 +16,9 @@ from .errors import make_error
 # A process has one place in a job, so asking again gives the same group. The process is
 # part of the key, for a forked child must not use its parent's.
 _worlds: Dict[tuple, mx.distributed.Group] = {}
+# Threads that ask at once join once. A lock for each place, as a process may be several ranks;
+# it may be taken twice, as a signal handler may ask while its thread joins.
+_joining: dict = {}
 # After these the daemon can be joined again, once it is back.
 _DAEMON_GONE = ("DAEMON_LOST", "DAEMON_STOPPING")
 _NO_GROUP = -1  # mlxcomm.h
@@ -26,7 +30,7 @@ def nanoseconds(timeout: Optional[float]) -> int:
         return 0
     if not 0 < timeout < math.inf:
         raise ValueError(f"timeout: expected seconds, more than 0, got {timeout}")
-    return min(max(1, int(timeout * 1e9)), 2**63)
+    return max(1, int(min(timeout * 1e9, 2.0**63)))  # A product may be infinite.
 
 
 def _raise(failure):
@@ -76,17 +80,18 @@ def init(
     key = (os.getpid(), place)
     if place.size == 1:
         return _worlds.setdefault(key, _mlxcomm.alone())
-    world = _worlds.get(key)
-    if world is not None:
-        failure = _mlxcomm.failure(world)
-        if failure is None or failure[1] not in _DAEMON_GONE:
-            return world
-    _worlds.pop(key, None)
-    world, failure = _mlxcomm.join(
-        place.job, place.rank, place.size, socket or "", wait, arena_bytes or 0)
-    _raise(failure)
-    _worlds[key] = world
-    return world
+    with _joining.setdefault(key, threading.RLock()):
+        world = _worlds.get(key)
+        if world is not None:
+            failure = _mlxcomm.failure(world)
+            if failure is None or failure[1] not in _DAEMON_GONE:
+                return world
+        _worlds.pop(key, None)
+        world, failure = _mlxcomm.join(
+            place.job, place.rank, place.size, socket or "", wait, arena_bytes or 0)
+        _raise(failure)
+        _worlds[key] = world
+        return world
 
 
 def split(color: Optional[int], key: Optional[int] = None, name: Optional[str] = None, *,
@@ -163,7 +168,11 @@ def name(group: Optional[mx.distributed.Group] = None) -> str:
 
 
 def check(group: Optional[mx.distributed.Group] = None) -> None:
-    """Raises the group's failure again, if it has failed. A failed group stays failed."""
+    """Raises the group's failure again, if an operation of this rank has met one.
+
+    A failed group stays failed. Asks nobody: of what happened elsewhere since this rank's last
+    operation, the next one tells.
+    """
     _raise(_mlxcomm.failure(init() if group is None else group))
 
 

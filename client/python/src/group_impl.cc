@@ -34,7 +34,7 @@ mx::Stream DaemonGroup::communication_stream(mx::StreamOrDevice s) {
 }
 
 mlxcomm_code DaemonGroup::Barrier(std::uint64_t timeout_ns, mlxcomm_error& error) {
-  BeginOperation();
+  const UnderWay under_way;
   std::uint64_t ticket = 0;
   const mlxcomm_code code = mlxcomm_barrier(handle(), timeout_ns, &ticket, &error);
   return code == MLXCOMM_OK ? mlxcomm_wait(handle(), ticket, &error) : code;
@@ -43,7 +43,7 @@ mlxcomm_code DaemonGroup::Barrier(std::uint64_t timeout_ns, mlxcomm_error& error
 mlxcomm_code DaemonGroup::Split(std::int32_t color, std::int32_t key, const char* name,
                                 std::uint64_t timeout_ns, std::shared_ptr<DaemonGroup>& part,
                                 mlxcomm_error& error) {
-  BeginOperation();
+  const UnderWay under_way;
   mlxcomm_group* made = nullptr;
   const mlxcomm_code code = mlxcomm_split(handle(), color, key, name, timeout_ns, &made, &error);
   if (code != MLXCOMM_OK || made == nullptr) return code;
@@ -54,7 +54,7 @@ mlxcomm_code DaemonGroup::Split(std::int32_t color, std::int32_t key, const char
 
 mlxcomm_code DaemonGroup::Shrink(std::uint64_t timeout_ns, std::shared_ptr<DaemonGroup>& rest,
                                  mlxcomm_error& error) {
-  BeginOperation();
+  const UnderWay under_way;
   mlxcomm_group* made = nullptr;
   const mlxcomm_code code = mlxcomm_shrink(handle(), timeout_ns, &made, &error);
   if (code != MLXCOMM_OK) return code;

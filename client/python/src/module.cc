@@ -45,8 +45,7 @@ nb::object FailureOrNone(mlxcomm_code code, const mlxcomm_error& error,
 
 nb::tuple Join(const std::string& job, unsigned rank, unsigned size, const std::string& socket,
                std::uint64_t timeout_ns, std::uint64_t arena_bytes) {
-  mlxcomm::python::WatchInterrupts();
-  mlxcomm::python::ForgetInterrupt();
+  const mlxcomm::python::UnderWay under_way;
   mlxcomm_connect_options options;
   mlxcomm_connect_options_init(&options);
   if (!socket.empty()) options.socket_path = socket.c_str();

@@ -12,15 +12,7 @@ namespace {
 
 namespace mx = mlx::core;
 
-// Scheduled and not yet done: while there is one, a Ctrl-C may be meant for it.
 std::atomic<std::uint64_t> g_under_way{0};
-
-struct UnderWay {
-  UnderWay() { g_under_way.fetch_add(1, std::memory_order_relaxed); }
-  ~UnderWay() { g_under_way.fetch_sub(1, std::memory_order_relaxed); }
-  UnderWay(const UnderWay&) = delete;
-  UnderWay& operator=(const UnderWay&) = delete;
-};
 
 // The output's memory in the arena. When that is full the evaluation raises
 // RESOURCE_EXHAUSTED with the figures. The task holds it too: an evaluation that raises
@@ -73,14 +65,16 @@ Counters& GetCounters() {
   return counters;
 }
 
-void BeginOperation() {
+UnderWay::UnderWay() {
   WatchInterrupts();
-  if (g_under_way.load(std::memory_order_relaxed) == 0) ForgetInterrupt();
+  if (g_under_way.fetch_add(1, std::memory_order_relaxed) == 0) ForgetInterrupt();
 }
+
+UnderWay::~UnderWay() { g_under_way.fetch_sub(1, std::memory_order_relaxed); }
 
 void Schedule(const std::shared_ptr<JoinedGroup>& joined, const Operation& operation,
               const mx::array* input, mx::array* output, mx::Stream stream) {
-  BeginOperation();
+  auto under_way = std::make_shared<UnderWay>();
   mlxcomm_error error{};
   CheckOperation(mlxcomm_group_failure(joined->group, &error), error, joined->group);
   const BoundOperation bound = BoundOperation::Bind(operation, joined->size(), input, output);
@@ -98,7 +92,7 @@ void Schedule(const std::shared_ptr<JoinedGroup>& joined, const Operation& opera
     out = PlaceOutput(*output, *joined);
     encoder.set_output_array(*output);
   }
-  encoder.dispatch([joined, bound, in, in_bytes, out, under_way = std::make_shared<UnderWay>()] {
+  encoder.dispatch([joined, bound, in, in_bytes, out, under_way = std::move(under_way)] {
     Run(*joined, bound, in, in_bytes, out == nullptr ? nullptr : out->data());
   });
 }
