@@ -130,6 +130,7 @@ std::uint64_t Engine::NextDeadline() const {
   std::uint64_t next = std::min({collectives_.NextDeadline(), rendezvous_.NextDeadline(),
                                  shrink_.NextDeadline()});
   for (const auto& [query, call] : status_calls_) next = std::min(next, call.deadline_ns);
+  for (const auto& [group, forming] : forming_) next = std::min(next, forming.deadline_ns);
   if (options_.ends_with_last_client && clients_seen_ == 0) {
     next = std::min(next, started_ns_ + options_.first_client_timeout_ns);
   }

@@ -125,6 +125,7 @@ class Engine final : public intake::IntakeListener,
     NodeId coordinator;           // The node of rank 0.
     std::vector<NodeId> nodes;    // All but this.
     std::vector<NodeId> awaited;  // Coordinator: nodes that have not joined yet.
+    std::uint64_t deadline_ns = 0;
     bool ready = false;
   };
   // A status call that waits for the peers' own parts.

@@ -284,6 +284,7 @@ void Engine::OnWorldFormed(const std::string& job, std::uint64_t group,
   forming.reply.set_group(group);
   forming.reply.set_timeout_default_ms(options_.operation_timeout_ns / 1'000'000);
   forming.coordinator = members[0].node;
+  forming.deadline_ns = now_ns_ + options_.rendezvous_timeout_ns;
   Failure unreachable;
   for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
     const cluster::FormedMember& member = members[rank];
@@ -375,6 +376,18 @@ void Engine::OnWorldJoined(const NodeId& node, std::uint64_t group) {
 
 // Answers those whose world is ready, or has failed before it was.
 void Engine::FinishForming() {
+  // A node that is there but never joins must not keep the others waiting.
+  for (const auto& [id, forming] : forming_) {
+    collective::Group* const formed = collectives_.Find(id);
+    if (forming.ready || now_ns_ < forming.deadline_ns || formed == nullptr) continue;
+    OperationKey key;
+    key.group = id;
+    formed->Fail({FailureCode::kUnavailable, kNoRank,
+                  absl::StrCat("not every node has joined group ", formed->name(), " within ",
+                               options_.rendezvous_timeout_ns / 1'000'000'000,
+                               " s: look at the daemons of its nodes (mlxcommctl status)")},
+                 key, now_ns_);
+  }
   std::erase_if(forming_, [this](const auto& entry) {
     const Forming& forming = entry.second;
     const collective::Group* const formed = collectives_.Find(entry.first);
