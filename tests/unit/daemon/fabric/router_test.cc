@@ -129,6 +129,7 @@ TEST_F(RouterTest, ReducesEachByteOnceThoughTheWayChanges) {
 // transfer, and back when it is plugged in again; nobody above hears of it.
 TEST_F(RouterTest, NeighboursGoRoundAPulledCableAndBack) {
   const auto patient = [](FabricOptions& options) { options.reset_grace_ns = 60'000'000'000; };
+  idle = true;
   Node a(io, "a", 1, {}, 7, patient);
   Cable cable(io, a.address());
   Node b(io, "b", 2, {cable.address()}, 7, patient);
@@ -146,7 +147,6 @@ TEST_F(RouterTest, NeighboursGoRoundAPulledCableAndBack) {
     return LinkOf(a, b).detail == "reached through c" && b.data_bytes > 4'000'000;
   }));
   cable.PlugIn();
-  idle = true;
   ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] {
     return b.data_bytes == source.size() && a.released[9] == 64 && !LinkOf(a, b).rails.empty() &&
            LinkOf(a, b).rails[0].transport == "tcp";
