@@ -42,7 +42,8 @@ class ArrivalOrder {
   // more than it may.
   [[nodiscard]] bool Keep(const wire::FrameHeader& header, std::span<const std::byte> payload,
                           std::unique_ptr<std::vector<std::byte>> control);
-  // A kept frame whose turn it is; valid until the next call. nullptr: none.
+  // After kNext, until there is none: a kept frame whose turn it is. Valid until the next
+  // call. nullptr: none.
   const wire::FrameHeader* NextDue(std::span<const std::byte>& payload);
 
   // All up to here have come.
@@ -54,11 +55,14 @@ class ArrivalOrder {
   bool Describe(std::uint32_t block, wire::Arrived& arrived) const;
   std::uint64_t duplicates() const { return duplicates_; }
   std::uint64_t kept_bytes() const { return kept_bytes_; }
-  void Reset();
+  void Reset();  // Begins anew at sequence 1; no rail may be there.
 
  private:
   bool BitOf(std::uint64_t sequence) const {
     return (bits_[sequence % wire::kWindow / 64] >> (sequence % 64) & 1) != 0;
+  }
+  void FlipBit(std::uint64_t sequence) {
+    bits_[sequence % wire::kWindow / 64] ^= std::uint64_t{1} << (sequence % 64);
   }
   void Free(Kept& kept);
 

@@ -82,7 +82,8 @@ class Channel {
   // At the beginning of a turn, and at its end: frames handed since the last call get this
   // time. Queues again what has waited too long for an acknowledgement.
   void OnNow(std::uint64_t now_ns);
-  std::uint64_t deadline_ns() const { return deadline_ns_; }
+  // When OnNow and NextToHand have to be called although nothing happens; kNever: not.
+  std::uint64_t deadline_ns() const;
 
   void Cancel(const OperationKey& key);
   // Begins anew at sequence 1, without rails: everything queued is forgotten.
@@ -112,7 +113,10 @@ class Channel {
     std::uint8_t readers = 0;                     // Rails that may be reading the payload.
     bool acknowledged = false;
     bool cancelled = false;                       // Replaced once nobody reads it.
+    bool released = false;                        // Its payload.
   };
+  // What the other side has to keep if something is missing before it.
+  static std::uint64_t EarlyBytes(const Outgoing& frame);
   Outgoing* Find(std::uint64_t sequence);
   Outgoing* NextOutgoing();
   bool ChooseRail(const Outgoing& frame, bool reliable_only, std::size_t& rail);
@@ -137,7 +141,7 @@ class Channel {
   std::uint64_t resent_ = 0;
   std::uint64_t now_ns_ = 0;
   std::uint64_t waits_until_ns_ = kNever;  // For the best rail.
-  std::uint64_t deadline_ns_ = kNever;
+  std::uint64_t probe_ns_ = kNever;        // Of unreliable rails.
   std::vector<std::uint64_t> released_;
   std::vector<std::unique_ptr<std::byte[]>> slots_;
   std::vector<std::int32_t> free_slots_;

@@ -64,6 +64,7 @@ class Link {
  public:
   enum class State : std::uint8_t { kLost, kUp, kGrace };
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  static constexpr std::size_t kRailsMax = Channel::kRailsMax;
 
   // `routing` may be null: then what neighbours tell of ways is dropped.
   Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener,
@@ -75,7 +76,7 @@ class Link {
   bool has_rail() const { return rail_count_ > 0; }
   bool is_neighbour() const { return direct_rails() > 0; }
   std::size_t direct_rails() const;
-  bool HasRailOver(const RailPath& path) const;
+  bool HasRailOver(const RailPath& path) const { return PlaceOf(path) != kNoRail; }
 
   // For our introduction.
   struct Standing {
@@ -115,14 +116,15 @@ class Link {
   void Cancel(const OperationKey& key);
 
   std::size_t Poll(std::uint64_t now_ns);
-  // Sends the acknowledgement that is due, then announces the sleep to all rails. False:
-  // something has come, or waits for the next Poll; nothing is announced then.
+  // Announces the sleep to all rails. False: something has come; nothing is announced then.
   bool PrepareToSleep();
   void WakeUp();
   // Sends the acknowledgement that is due.
   void FlushAcknowledgement();
   // Something waits for the next Poll that no rail will ring for.
-  bool HasWork() const { return !withdrawn_.empty() || !channel_.released().empty() || HasWaiting(); }
+  bool HasWork() const {
+    return !withdrawn_.empty() || !channel_.released().empty() || HasWaiting();
+  }
   // Every heartbeat interval.
   void OnTick(std::uint64_t now_ns);
   // The grace period's end, or when frames have to be looked after; kNever: neither. May
@@ -138,7 +140,6 @@ class Link {
   std::size_t posted_receives() const { return posted_.size(); }
 
  private:
-  static constexpr std::size_t kRailsMax = Channel::kRailsMax;
   static constexpr std::size_t kWaitingMax = 65536;
   static constexpr std::size_t kNoRail = kRailsMax;
   using PostedKey = std::pair<OperationKey, std::uint16_t>;
@@ -167,32 +168,36 @@ class Link {
 
   // link.cc: the way of frames.
   void Pump();
-  void HandControl(std::size_t at, const RailCommand& command);
   void Give(std::size_t at, const RailCommand& command);
   void GiveWaiting();
   bool HasWaiting() const { return waiting_count_ > 0; }
-  bool GiveAcknowledgement(std::size_t at);
+  void GiveAcknowledgement(std::size_t at);
+  std::size_t PollRail(std::size_t at, std::uint64_t now_ns);
   void Deliver(std::size_t at, RailEvent& event);
-  bool OnFrame(std::size_t at, RailEvent& event);
+  void TakeAbandoned(const RailEvent& event);
+  bool OnFrame(RailEvent& event);
   bool OnAcknowledgement(const wire::FrameHeader& header);
   bool OnNumbered(RailEvent& event);
+  bool OnData(const RailEvent& event);
   void Tell(const wire::FrameHeader& header, std::span<const std::byte> payload);
   void TellWhatIsDue();
-  bool OnData(const RailEvent& event);
-  void Complete(absl::flat_hash_map<PostedKey, Posted>::iterator found);
   void OnViolation(const std::string& what);
   void DeliverReleased();
   void Answered(std::size_t at);
-  void AnswerWithdrawals();
   ReceiveBudget* TakeBudget();
+  void GiveBackBudget(Posted& posted);
 
   // link_state.cc: rails come and go.
-  std::size_t FreePlace() const;
-  bool IsDirect(std::size_t at) const { return rails_[at].rail->is_direct(); }
+  std::size_t PlaceOf(const RailPath& path) const;
+  absl::Status MayAdd(const Rail& rail, const RailPath& path, const Standing& told) const;
+  void TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& path,
+                std::uint64_t now_ns);
+  void DropOlderCircuits(std::size_t newest, std::uint64_t now_ns);
   void RemoveRailAt(std::size_t at, const std::string& why, DownCause cause,
                     std::uint64_t now_ns);
   void DropRail(std::size_t at);
   void BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs);
+  void ForgetChannel();
   void EnterGrace(const std::string& why, bool reset, std::uint64_t now_ns);
   void TickRail(std::size_t at, std::uint64_t now_ns);
 

@@ -62,13 +62,17 @@ class RailFlight {
   std::uint64_t first() const { return first_; }
   std::uint64_t end() const { return first_ + entries_.size(); }
   bool IsWritten(std::uint64_t ordinal) const { return ordinal < written_; }
-  const Entry& At(std::uint64_t ordinal) { return entries_[static_cast<std::size_t>(ordinal - first_)]; }
+  const Entry& At(std::uint64_t ordinal) { return EntryAt(ordinal); }
+  bool has_untimed() const { return timed_ < end(); }
 
   // The oldest that is neither acknowledged nor given up; end(): none.
   std::uint64_t Oldest();
+  // Since when that has been waiting; now if nothing is.
+  std::uint64_t OldestSinceNs(std::uint64_t now_ns);
   // How long from now until `bytes` more would have arrived.
   std::uint64_t ArrivalNs(std::uint64_t bytes, double rate_unmeasured, std::uint64_t now_ns);
-  // As full as it may be. `alone`: there is no other rail to take measure against.
+  // As full as it may be. `alone`: there is no other rail, so nothing is gained by having
+  // little under way on this one.
   bool IsFull(bool alone) const;
   std::uint64_t bytes_under_way() const { return under_way_bytes_; }
   const RailMeter& meter() const { return meter_; }
@@ -84,8 +88,14 @@ class RailFlight {
   static constexpr std::uint64_t kProbeNsMin = 10'000'000;
   static constexpr std::uint64_t kProbeNsUnmeasured = 100'000'000;
 
+  // What may be under way on one of several rails, at its rate.
+  static constexpr double kQueueSeconds = 0.25;
+
+  Entry& EntryAt(std::uint64_t ordinal) {
+    return entries_[static_cast<std::size_t>(ordinal - first_)];
+  }
   void Done(Entry& entry);
-  void PopFront();
+  void PopDone();
 
   bool open_ = false;
   bool reliable_ = true;

@@ -16,24 +16,31 @@ namespace mlxcomm::fabric {
 
 class RailMeter {
  public:
-  // A frame was handed; `ahead`: what was under way before it.
-  void OnHanded(std::uint64_t ahead_bytes, std::uint64_t bytes, std::uint64_t now_ns);
-  // A frame was acknowledged; the others' bytes as they were when it was handed.
-  void OnDelivered(std::uint64_t bytes, std::uint64_t ahead_bytes, std::uint64_t left_bytes,
-                   std::uint64_t handed_ns, std::uint64_t now_ns);
+  // A frame that was acknowledged.
+  struct Delivery {
+    std::uint64_t bytes = 0;
+    std::uint64_t ahead_bytes = 0;  // Under way when it was handed.
+    std::uint64_t left_bytes = 0;   // Under way still.
+    std::uint64_t handed_ns = 0;
+  };
+  // `ahead_bytes`: what was under way before it.
+  void OnHanded(std::uint64_t ahead_bytes);
+  void OnDelivered(const Delivery& delivery, std::uint64_t now_ns);
 
   bool measured() const { return rate_ > 0; }
   double bytes_per_second() const { return rate_; }  // 0: not yet known.
   double bytes_per_second_best() const { return best_; }
-  std::uint64_t latency_ns() const { return latency_now_ < latency_before_ ? latency_now_ : latency_before_; }
+  std::uint64_t latency_ns() const;  // 0: not yet known.
   std::uint64_t round_trip_ns() const { return round_trip_ns_; }  // Smoothed, with queueing.
 
  private:
   static constexpr std::uint64_t kSpanNs = 5'000'000;
+  static constexpr std::uint64_t kSpanNsMin = 1'000'000;  // Where the rail falls idle.
   static constexpr std::uint64_t kLatencyEpochNs = 5'000'000'000;
   static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
 
-  void EndSpan(std::uint64_t now_ns);
+  void TakeSpan(std::uint64_t now_ns, bool busy);
+  void MeasureLatency(const Delivery& delivery, std::uint64_t now_ns);
 
   double rate_ = 0;
   double best_ = 0;
