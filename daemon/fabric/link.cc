@@ -5,7 +5,6 @@
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/fabric/authentication.h"
 
 namespace mlxcomm::fabric {
 namespace {
@@ -19,7 +18,7 @@ constexpr std::uint64_t kAcknowledgeBytes = 1024 * 1024;
 
 Link::Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener,
            RoutingListener* routing)
-    : options_(options), listener_(listener), routing_(routing), session_(RandomNumber()) {
+    : options_(options), listener_(listener), routing_(routing), session_(options.random()) {
   peer_.id = peer;
 }
 
@@ -93,6 +92,7 @@ void Link::DeliverReleased() {
 }
 
 std::size_t Link::Poll(std::uint64_t now_ns) {
+  now_ns_ = now_ns;
   std::size_t count = 0;
   RailEvent event;
   constexpr std::size_t kEventsPerTurn = 256;
@@ -102,7 +102,7 @@ std::size_t Link::Poll(std::uint64_t now_ns) {
       if (event.cause == DownCause::kViolation) {
         OnViolation(event.reason);
       } else {
-        RemoveRail(event.reason, event.cause, now_ns);
+        RemoveIt(event.reason, event.cause, now_ns);
       }
       break;
     }
@@ -191,8 +191,7 @@ bool Link::OnFrame(RailEvent& event) {
     case wire::FrameType::kCircuitFrame:
     case wire::FrameType::kCircuitCredit:
     case wire::FrameType::kCircuitClosed:
-      // From a node that is no neighbour (any more) they are left over from when it was.
-      if (routing_ != nullptr && is_neighbour()) routing_->OnRouting(node, header, event.payload);
+      if (routing_ != nullptr) routing_->OnRouting(node, header, event.payload, now_ns_);
       return true;
     default: return true;
   }
@@ -217,7 +216,18 @@ void Link::EnterGrace(const std::string& why, bool reset, std::uint64_t now_ns) 
   spdlog::warn("link to {}: {}", peer_.name, detail_);
 }
 
-void Link::RemoveRail(const std::string& why, DownCause cause, std::uint64_t now_ns) {
+void Link::RemoveRail(const RailPath& path, const std::string& why, DownCause cause,
+                      std::uint64_t now_ns) {
+  if (HasRailOver(path)) RemoveIt(why, cause, now_ns);
+}
+
+void Link::OnInterfaceDown(const std::string& interface, std::uint64_t now_ns) {
+  if (rail_ == nullptr || path_.local != interface) return;
+  RemoveIt(absl::StrCat("interface ", interface, " has lost its carrier"), DownCause::kCut, now_ns);
+}
+
+void Link::RemoveIt(const std::string& why, DownCause cause, std::uint64_t now_ns) {
+  now_ns_ = now_ns;
   if (rail_ == nullptr) return;
   rail_->Stop();
   RailEvent event;
@@ -236,12 +246,15 @@ void Link::RemoveRail(const std::string& why, DownCause cause, std::uint64_t now
   if (state_ == State::kUp) EnterGrace(why, cause == DownCause::kReset, now_ns);
 }
 
-absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const NodeIdentity& peer,
+absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
+                           const NodeIdentity& peer,
                            const wire::Introduction& theirs, const Standing& told,
                            std::uint64_t now_ns) {
-  if (rail_ != nullptr || told != standing()) {
+  if (told.session != session_ || told.known_peer_session != peer_session_ ||
+      (is_neighbour() && theirs.session == peer_session_)) {
     return absl::AbortedError("another connection was faster");
   }
+  if (rail_ != nullptr) RemoveIt("replaced", DownCause::kCut, now_ns);
   const bool goes_on = reachable() && theirs.session == peer_session_ &&
                        theirs.known_peer_session == session_;
   if (goes_on && !channel_.Resume(theirs.next_expected)) {
@@ -260,7 +273,7 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const NodeIdentity& peer,
   }
   if (absl::Status status = rail->Start(/*resumed=*/goes_on); !status.ok()) return status;
   rail_ = std::move(rail);
-  if (rail_->is_direct()) ++connections_added_;
+  path_ = path;
   last_snapshot_ = {};
   last_tick_ns_ = now_ns;
   if (goes_on) {
@@ -305,7 +318,7 @@ void Link::Lose(const absl::Status& why) {
   withdrawn_.clear();
   unacknowledged_frames_ = 0;
   unacknowledged_bytes_ = 0;
-  session_ = RandomNumber();
+  session_ = options_.random();
   peer_session_ = 0;
   listener_.OnNodeLost(peer_.id, why);
 }
@@ -347,7 +360,7 @@ void Link::OnTick(std::uint64_t now_ns) {
   last_tick_ns_ = now_ns;
   const std::uint64_t heard = rail_->last_received_ns();
   if (now_ns > heard && now_ns - heard > options_.heartbeat_timeout_ns) {
-    return RemoveRail(absl::StrCat("nothing heard for ", (now_ns - heard) / 1'000'000, " ms"),
+    return RemoveIt(absl::StrCat("nothing heard for ", (now_ns - heard) / 1'000'000, " ms"),
                       DownCause::kCut, now_ns);
   }
   RailCommand command;

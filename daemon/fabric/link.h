@@ -27,6 +27,7 @@
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/growing_ring.h"
 #include "daemon/fabric/rail.h"
+#include "daemon/fabric/rail_path.h"
 #include "daemon/fabric/received_ranges.h"
 
 namespace mlxcomm::fabric {
@@ -37,13 +38,14 @@ class RoutingListener {
   virtual ~RoutingListener() = default;
   // Payload is valid only during the call.
   virtual void OnRouting(const NodeId& neighbour, const wire::FrameHeader& header,
-                         std::span<const std::byte> payload) = 0;
+                         std::span<const std::byte> payload, std::uint64_t now_ns) = 0;
 };
 
 class Link {
  public:
   enum class State : std::uint8_t { kLost, kUp, kGrace };
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  static constexpr std::size_t kRailsMax = 8;
 
   // `routing` may be null: then what neighbours tell of ways is dropped.
   Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener,
@@ -54,7 +56,8 @@ class Link {
   const NodeIdentity& peer() const { return peer_; }
   bool has_rail() const { return rail_ != nullptr; }
   bool is_neighbour() const { return rail_ != nullptr && rail_->is_direct(); }
-  Rail* rail() { return rail_.get(); }
+  std::size_t direct_rails() const { return is_neighbour() ? 1 : 0; }
+  bool HasRailOver(const RailPath& path) const { return rail_ != nullptr && path_ == path; }
 
   // For our introduction. Only without a rail: RemoveRail first.
   struct Standing {
@@ -65,19 +68,29 @@ class Link {
   };
   Standing standing() const { return {session_, peer_session_, channel_.next_expected()}; }
   // Stops the rail and takes in everything that it has delivered.
-  void RemoveRail(const std::string& why, DownCause cause, std::uint64_t now_ns);
+  void RemoveRail(const RailPath& path, const std::string& why, DownCause cause,
+                  std::uint64_t now_ns);
+  void OnInterfaceDown(const std::string& interface, std::uint64_t now_ns);
   // A rail, not yet started, on which we have told `told` and read `theirs`. Goes on
   // with the channel, or begins anew.
   // ABORTED: the link has changed since it was told.
-  absl::Status AddRail(std::unique_ptr<Rail> rail, const NodeIdentity& peer,
+  absl::Status AddRail(std::unique_ptr<Rail> rail, const RailPath& path, const NodeIdentity& peer,
                        const wire::Introduction& theirs, const Standing& told,
                        std::uint64_t now_ns);
   void Lose(const absl::Status& why);
-  // Changes with each rail that is added and is a connection.
-  std::uint64_t connections_added() const { return connections_added_; }
   // For the orderly end: hands what is queued to the rail and drops what comes; nobody
   // is told anything any more. True: there is nothing left to hand.
   bool HandTheRest();
+  void Finish(bool direct) {
+    if (rail_ != nullptr && is_neighbour() == direct) rail_->Finish();
+  }
+  void StopRails() {
+    if (rail_ != nullptr) rail_->Stop();
+  }
+  bool PrepareToSleep() { return rail_ == nullptr || rail_->PrepareToSleep(); }
+  void WakeUp() {
+    if (rail_ != nullptr) rail_->WakeUp();
+  }
 
   absl::Status Send(const wire::FrameHeader& header, const std::byte* payload,
                     std::uint64_t cookie);
@@ -109,6 +122,7 @@ class Link {
   };
   static constexpr std::size_t kWaitingMax = 65536;
 
+  void RemoveIt(const std::string& why, DownCause cause, std::uint64_t now_ns);
   void Pump();
   void Give(const RailCommand& command);
   void GiveWaiting();
@@ -131,7 +145,8 @@ class Link {
   std::uint64_t peer_session_ = 0;
   Channel channel_;
   std::unique_ptr<Rail> rail_;
-  std::uint64_t connections_added_ = 0;
+  RailPath path_;
+  std::uint64_t now_ns_ = 0;
   absl::flat_hash_map<PostedKey, Posted> posted_;
   GrowingRing<RailCommand> waiting_;           // In order, for a rail that is full.
   GrowingRing<OperationKey> being_withdrawn_;  // The rail will answer, in order.
