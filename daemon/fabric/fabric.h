@@ -108,11 +108,9 @@ struct FabricOptions {
   std::uint64_t reconnect_delay_max_ns = 2'000'000'000;
   std::uint32_t strangers_max = 32;    // Connections that have not proved the key, at once.
   std::uint64_t greeting_timeout_ns = 2'000'000'000;
-  // What may wait for one node, and what of it is copied; what may wait here for frames
-  // of one node that are missing before it. The same on all nodes.
+  // What may wait for one node, and how much of it may be copied.
   std::uint32_t queued_frames_max = 65536;
   std::uint64_t copied_bytes_max = 256 * 1024 * 1024;
-  std::uint64_t stashed_bytes_max = 64 * 1024 * 1024;
   RandomSource random = RandomNumber;
   PlantedBug planted_bug = PlantedBug::kNone;  // For tests of the tests.
 };
@@ -123,6 +121,7 @@ struct RailSnapshot {
   std::string remote_address;
   std::string local_interface;   // As in RailPath; empty for a route.
   std::string remote_interface;
+  std::string detail;  // For people: why it is not up.
   bool up = false;
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_bytes = 0;

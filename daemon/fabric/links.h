@@ -36,6 +36,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -94,9 +95,10 @@ class Links final : private RouterPort {
     Link::Standing told;
     wire::Introduction own{};  // Lacks only its mac.
   };
-  // Which rail there is over the path; 0: none.
+  // Which rail there is over the path, 0: none; and how many have come so far.
   struct RailMark {
     std::uint64_t rail = 0;
+    std::uint64_t rails_added = 0;
   };
   bool HasRailOver(const NodeId& peer, const RailPath& path) const;
   // Acceptor, once the peer is proved: kAccepted, kSelf, kAlreadyLinked.
@@ -121,21 +123,29 @@ class Links final : private RouterPort {
   void OnGone(const NodeId& node, const std::string& why);
 
   // For the orderly end. Nothing is delivered any more. True: all is handed to the rails.
+  void FlushAcknowledgements();
+  bool PrepareRailsToSleep();
   bool HandTheRest();
   // Rails send what they were given, circuits before what carries them; then they stop.
-  void Finish();
+  void FinishRails();
   void StopRails();
 
   const Router& router() const { return router_; }
 
  private:
+  // Of a neighbour, ours and its own; 0: it is none.
+  struct Sessions {
+    std::uint64_t own = 0;
+    std::uint64_t peer = 0;
+    friend bool operator==(const Sessions&, const Sessions&) = default;
+  };
   struct Peer {
     std::unique_ptr<Link> link;
-    // Numbers of the direct rails that were added, by path; those that are gone go
-    // when the next is added.
+    // Numbers of the direct rails that were added, by path; those that have gone are
+    // forgotten when the next is added.
     std::vector<std::pair<RailPath, std::uint64_t>> rails;
-    // What the router knows of: the session with a neighbour; 0: it is none.
-    std::uint64_t observed_session = 0;
+    std::uint64_t rails_added = 0;
+    Sessions observed;  // What the router knows of.
   };
   struct UnderWay {
     std::uint64_t number = 0;
@@ -146,11 +156,12 @@ class Links final : private RouterPort {
   };
 
   Peer* PeerOf(const NodeId& node) const;
-  bool Excluded(const NodeId& peer, const RailPath& path, bool anew, bool own_dials_only) const;
+  bool Excluded(const NodeId& peer, const RailPath& path, bool anew, bool as_dialer) const;
+  bool PrefersOwnDial(const NodeId& peer, const RailPath& path, bool anew) const;
   Join Begin(Link& link, const RailPath& path, bool as_dialer, bool anew);
-  void EndJoin(const Join& join);
   void ObserveNeighbours(std::uint64_t now_ns);
   void NoticeGone(const Link& link, std::size_t direct_before);
+  static absl::Status TooManyNodes();
   // RouterPort
   Link* LinkTo(const NodeId& node) override;
   Link* FindLink(const NodeId& node) const override;
@@ -166,7 +177,6 @@ class Links final : private RouterPort {
   std::vector<Peer*> in_order_;  // Of their making: what is done to all is done in it.
   std::vector<UnderWay> joins_;
   std::uint64_t next_join_ = 1;
-  std::uint64_t next_rail_ = 1;
   std::uint64_t next_tick_ns_ = 0;
 };
 
