@@ -48,7 +48,7 @@ bool ArrivalOrder::Describe(std::uint32_t block, wire::Arrived& arrived) const {
 
 bool ArrivalOrder::Keep(const wire::FrameHeader& header, std::span<const std::byte> payload,
                         std::unique_ptr<std::vector<std::byte>> control) {
-  if (kept_bytes_ + payload.size() > bytes_max_) return false;
+  if (kept_bytes_ + payload.size() > wire::kEarlyBytesMax) return false;
   if (kept_.empty()) kept_.resize(wire::kWindow);
   Kept& kept = kept_[header.sequence % wire::kWindow];
   kept.header = header;

@@ -8,8 +8,8 @@
 //   OnArrived ──next──▶ up, then NextDue until nothing is due
 //             ──early─▶ Keep
 //
-// Sans-I/O, no time. Owner: Link. Thread: engine. Memory: at most `bytes_max` and a window
-// of frames, in slots that are reused; none before the first frame comes early.
+// Sans-I/O, no time. Owner: Link. Thread: engine. Memory: at most that and a window of
+// frames, in slots that are reused; none before the first frame comes early.
 #pragma once
 
 #include <array>
@@ -34,8 +34,7 @@ class ArrivalOrder {
     bool used = false;
   };
 
-  ArrivalOrder(ArrivalClaims& claims, std::uint64_t bytes_max)
-      : claims_(claims), bytes_max_(bytes_max) {}
+  explicit ArrivalOrder(ArrivalClaims& claims) : claims_(claims) {}
 
   Arrival OnArrived(std::uint64_t sequence);
   // For kEarly. `control` may own the payload, else it is copied. False: the peer sends
@@ -67,7 +66,6 @@ class ArrivalOrder {
   void Free(Kept& kept);
 
   ArrivalClaims& claims_;
-  const std::uint64_t bytes_max_;
   std::uint64_t received_ = 0;
   std::uint64_t told_ = 0;    // Up to here all have gone up.
   std::uint64_t beyond_ = 0;  // How many have come beyond received_.

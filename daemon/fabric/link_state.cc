@@ -15,7 +15,7 @@ Link::Link(const FabricOptions& options, const NodeId& peer, FabricListener& lis
       routing_(routing),
       session_(options.random()),
       channel_({options.queued_frames_max, options.copied_bytes_max}),
-      arrivals_(claims_, std::max<std::uint64_t>(options.stashed_bytes_max, wire::kEarlyBytesMax)) {
+      arrivals_(claims_) {
   peer_.id = peer;
 }
 
