@@ -172,6 +172,7 @@ std::size_t Link::PollRail(std::size_t at, std::uint64_t now_ns) {
 
 std::size_t Link::Poll(std::uint64_t now_ns) {
   now_ns_ = now_ns;
+  const bool due = now_ns >= channel_.deadline_ns();
   channel_.OnNow(now_ns);
   std::size_t count = 0;
   for (std::size_t at = 0; at < kRailsMax; ++at) count += PollRail(at, now_ns);
@@ -187,7 +188,7 @@ std::size_t Link::Poll(std::uint64_t now_ns) {
   }
   const bool held_back = HasWaiting();
   if (held_back) GiveWaiting();
-  if (count > 0 || held_back || now_ns >= channel_.deadline_ns()) Pump();
+  if (count > 0 || held_back || due) Pump();
   if (acknowledge_now_ || unacknowledged_frames_ >= kAcknowledgeFrames ||
       unacknowledged_bytes_ >= kAcknowledgeBytes) {
     FlushAcknowledgement();

@@ -11,6 +11,7 @@ void RailMeter::OnHanded(std::uint64_t ahead_bytes) {
 
 void RailMeter::OnDelivered(const Delivery& delivery, std::uint64_t now_ns) {
   MeasureLatency(delivery, now_ns);
+  RaiseByOne(delivery, now_ns);
   if (!span_open_) {
     span_open_ = true;
     span_busy_ = true;
@@ -19,8 +20,7 @@ void RailMeter::OnDelivered(const Delivery& delivery, std::uint64_t now_ns) {
   }
   // What is acknowledged at the span's begin has arrived before it.
   if (now_ns > span_begin_ns_) span_bytes_ += delivery.bytes;
-  const double held = rate_ * static_cast<double>(latency_ns()) / 1e9;
-  if (static_cast<double>(delivery.left_bytes + delivery.bytes) < held) span_busy_ = false;
+  if (!WasBusy(delivery, now_ns)) span_busy_ = false;
   if (delivery.left_bytes == 0) {
     if (now_ns - span_begin_ns_ >= kSpanNsMin) TakeSpan(now_ns, /*busy=*/false);
     span_open_ = false;
@@ -30,6 +30,24 @@ void RailMeter::OnDelivered(const Delivery& delivery, std::uint64_t now_ns) {
     span_begin_ns_ = now_ns;
     span_bytes_ = 0;
   }
+}
+
+// A rail that is thought to be slow gets one frame at a time, and no span is ever long
+// enough; but what one frame took, all of it, is at most too little.
+void RailMeter::RaiseByOne(const Delivery& delivery, std::uint64_t now_ns) {
+  if (delivery.ahead_bytes > 0 || rate_ == 0 || now_ns <= delivery.handed_ns) return;
+  const double rate = static_cast<double>(delivery.bytes) * 1e9 /
+                      static_cast<double>(now_ns - delivery.handed_ns);
+  if (rate > rate_) rate_ += (rate - rate_) / 2;
+  best_ = std::max(best_, rate_);
+}
+
+// Enough was under way to fill it, as far as we know its rate; or, if it has become slower
+// than that, the frame has found others before it and had to wait.
+bool RailMeter::WasBusy(const Delivery& delivery, std::uint64_t now_ns) const {
+  const double held = rate_ * static_cast<double>(latency_ns()) / 1e9;
+  return static_cast<double>(delivery.left_bytes + delivery.bytes) >= held ||
+         (delivery.ahead_bytes > 0 && now_ns - delivery.handed_ns > 2 * latency_ns());
 }
 
 void RailMeter::TakeSpan(std::uint64_t now_ns, bool busy) {

@@ -4,7 +4,7 @@
 // The rate is that of the last spans of time in which it was busy without a break: bytes
 // acknowledged over time, some milliseconds each, so that acknowledgements that come in
 // bunches do not look like speed. Where the rail was not busy all of a span, what it
-// carried says only that it can do at least that. So a rail that gets slower is known to
+// carried says only that it can do at least that; so does a single frame. So a rail that gets slower is known to
 // within some spans, one that gets faster as well, and one that is idle keeps its rate.
 //
 // Sans-I/O. Owner: RailFlight. Thread: engine. Memory: fixed.
@@ -39,6 +39,8 @@ class RailMeter {
   static constexpr std::uint64_t kLatencyEpochNs = 5'000'000'000;
   static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
 
+  void RaiseByOne(const Delivery& delivery, std::uint64_t now_ns);
+  bool WasBusy(const Delivery& delivery, std::uint64_t now_ns) const;
   void TakeSpan(std::uint64_t now_ns, bool busy);
   void MeasureLatency(const Delivery& delivery, std::uint64_t now_ns);
 

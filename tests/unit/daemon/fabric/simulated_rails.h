@@ -42,6 +42,26 @@ struct Cable {
   bool reliable = true;
   bool direct = true;
   std::mt19937* random = nullptr;
+
+  static Cable Of(double bytes_per_second, std::uint64_t latency_ns) {
+    Cable cable;
+    for (Lane& lane : cable.lanes) {
+      lane.bytes_per_second = bytes_per_second;
+      lane.latency_ns = latency_ns;
+    }
+    return cable;
+  }
+  static Cable Lossy(double loss) {
+    Cable cable;
+    cable.reliable = false;
+    for (Lane& lane : cable.lanes) lane.loss = loss;
+    return cable;
+  }
+  static Cable Circuit() {
+    Cable cable;
+    cable.direct = false;
+    return cable;
+  }
 };
 
 class SimulatedRail final : public Rail {
