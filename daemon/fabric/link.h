@@ -81,7 +81,7 @@ class Link {
   // For the orderly end: hands what is queued to the rail and drops what comes; nobody
   // is told anything any more. True: there is nothing left to hand.
   bool HandTheRest();
-  void Finish(bool direct) {
+  void FinishRails(bool direct) {
     if (rail_ != nullptr && is_neighbour() == direct) rail_->Finish();
   }
   void StopRails() {

@@ -306,7 +306,7 @@ bool Links::PrepareRailsToSleep() {
 
 void Links::FinishRails() {
   for (const bool direct : {false, true}) {
-    for (Peer* const peer : in_order_) peer->link->Finish(direct);
+    for (Peer* const peer : in_order_) peer->link->FinishRails(direct);
   }
 }
 
