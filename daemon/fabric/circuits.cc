@@ -256,7 +256,8 @@ absl::Status Circuits::AddRail(std::uint64_t id, Link& link, const wire::Introdu
   peer.name = MakePrintable(TextOf(theirs.node_name));
   peer.software_version = MakePrintable(TextOf(theirs.software_version));
   peer.incarnation = theirs.incarnation;
-  auto rail = std::make_unique<CircuitRail>(*this, id, circuit.through, peer.name);
+  auto rail = std::make_unique<CircuitRail>(*this, id, circuit.through, peer.name,
+                                            now_ns);
   circuit.rail = rail.get();
   spdlog::info("way to {} through {}", peer.name, circuit.through);
   return link.AddRail(std::move(rail), RailPath::OfCircuit(id), peer, theirs, told, now_ns);
@@ -309,9 +310,9 @@ void Circuits::Arrive(Circuit& circuit, const wire::FrameHeader& header,
   }
   Link* const link = port_.LinkTo(circuit.OtherEnd());
   if (header.type == wire::FrameType::kCircuitFrame) {
-    circuit.rail->OnPiece(header, payload);
+    circuit.rail->OnPiece(header, payload, now_ns);
   } else if (header.type == wire::FrameType::kCircuitCredit) {
-    circuit.rail->OnCredit(header.number, header.offset);
+    circuit.rail->OnCredit(header.number, header.offset, now_ns);
   } else {
     ++violations_;
     return;

@@ -37,6 +37,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/fabric/planted_bug.h"
 #include "daemon/fabric/random_number.h"
 #include "proto/types/node_id.h"
 #include "proto/types/operation_key.h"
@@ -111,6 +112,7 @@ struct FabricOptions {
   std::uint32_t queued_frames_max = 65536;
   std::uint64_t copied_bytes_max = 256 * 1024 * 1024;
   RandomSource random = RandomNumber;
+  PlantedBug planted_bug = PlantedBug::kNone;  // For tests of the tests.
 };
 
 struct RailSnapshot {
