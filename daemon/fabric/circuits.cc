@@ -206,7 +206,7 @@ void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const 
   if (link == nullptr || link->is_neighbour() || port_.IsJoining(peer) || !(peer < self_)) {
     return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "the two are linked otherwise");
   }
-  const Link::Standing told = link->standing();
+  const Link::Standing told = link->AnswerTo(opener);
   const wire::Introduction own = port_.OwnIntroduction(told);
   if (!port_.SendToNeighbour(neighbour,
                              Header(wire::FrameType::kCircuitOpened, id, sizeof own),
