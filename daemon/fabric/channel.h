@@ -55,6 +55,7 @@ class Channel {
     const std::byte* payload = nullptr;
   };
 
+  Channel() = default;
   explicit Channel(const Limits& limits) : limits_(limits) {}
 
   // Copies payload of all but kData. RESOURCE_EXHAUSTED: too much is queued already.

@@ -185,8 +185,9 @@ std::size_t Link::Poll(std::uint64_t now_ns) {
     DeliverReleased();
     ++count;
   }
-  if (HasWaiting()) GiveWaiting();
-  if (count > 0 || now_ns >= channel_.deadline_ns()) Pump();
+  const bool held_back = HasWaiting();
+  if (held_back) GiveWaiting();
+  if (count > 0 || held_back || now_ns >= channel_.deadline_ns()) Pump();
   if (acknowledge_now_ || unacknowledged_frames_ >= kAcknowledgeFrames ||
       unacknowledged_bytes_ >= kAcknowledgeBytes) {
     FlushAcknowledgement();
