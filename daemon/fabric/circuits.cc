@@ -206,7 +206,7 @@ void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const 
   if (link == nullptr || link->is_neighbour() || port_.IsJoining(peer) || !(peer < self_)) {
     return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "the two are linked otherwise");
   }
-  const Link::Standing told = link->standing();
+  const Link::Standing told = link->AnswerTo(opener);
   const wire::Introduction own = port_.OwnIntroduction(told);
   if (!port_.SendToNeighbour(neighbour,
                              Header(wire::FrameType::kCircuitOpened, id, sizeof own),
@@ -246,7 +246,8 @@ void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::by
   port_.OnCircuitOpened(peer, way_nodes, now_ns);
 }
 
-// A rail that the link does not take closes the circuit as it goes.
+// A rail that the link does not take closes its circuit as it goes, and so does an older
+// circuit's, whose place it takes.
 absl::Status Circuits::AddRail(std::uint64_t id, Link& link, const wire::Introduction& theirs,
                                const Link::Standing& told, std::uint64_t now_ns) {
   Circuit& circuit = circuits_.at(id);
@@ -259,25 +260,7 @@ absl::Status Circuits::AddRail(std::uint64_t id, Link& link, const wire::Introdu
                                             now_ns);
   circuit.rail = rail.get();
   spdlog::info("way to {} through {}", peer.name, circuit.through);
-  const absl::Status added =
-      link.AddRail(std::move(rail), RailPath::OfCircuit(id), peer, theirs, told, now_ns);
-  if (added.ok()) RemoveOthers(link, id, now_ns);
-  return added;
-}
-
-// As a rail goes, it closes its circuit.
-void Circuits::RemoveOthers(Link& link, std::uint64_t but, std::uint64_t now_ns) {
-  std::vector<std::uint64_t> others;
-  for (const auto& [id, circuit] : circuits_) {
-    if (id != but && circuit.rail != nullptr && circuit.OtherEnd() == link.peer().id) {
-      others.push_back(id);
-    }
-  }
-  std::sort(others.begin(), others.end());
-  for (const std::uint64_t id : others) {
-    link.RemoveRail(RailPath::OfCircuit(id), "another way takes its place", DownCause::kCut,
-                    now_ns);
-  }
+  return link.AddRail(std::move(rail), RailPath::OfCircuit(id), peer, theirs, told, now_ns);
 }
 
 // What is under way is counted where it passes, and what has been taken as well.

@@ -133,7 +133,6 @@ class Circuits final : public CircuitPort {
               const std::vector<NodeId>& way, std::uint64_t now_ns);
   void OnOpened(const wire::FrameHeader& header, std::span<const std::byte> payload,
                 std::uint64_t now_ns);
-  void RemoveOthers(Link& link, std::uint64_t but, std::uint64_t now_ns);
   std::vector<std::uint64_t> Sorted() const;
   absl::Status AddRail(std::uint64_t circuit, Link& link, const wire::Introduction& theirs,
                        const Link::Standing& told, std::uint64_t now_ns);

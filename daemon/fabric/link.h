@@ -15,6 +15,11 @@
 // and so decide alike. A session that is given up is never told again. How far the channel
 // has come is no part of that: it is acknowledged on whichever rail.
 //
+// A connection may end when one side has read the other's introduction and the other has
+// not: then one is up and the other knows of nothing. On the next one the latter names no
+// session, or is named its own by one that it does not know. Nothing has come to it in that
+// session, so the former goes on and the latter begins: nobody is lost by it.
+//
 // Receives are shared by the rails. Each is posted to all of them before a frame goes out
 // on any, so that the data which a grant calls for finds it wherever it comes. Numbers and
 // bytes are claimed before they are placed (arrival_claims.h, receive_budget.h).
@@ -88,6 +93,14 @@ class Link {
     }
   };
   Standing standing() const { return {session_, peer_session_, arrivals_.received() + 1}; }
+  // For our introduction after theirs: whoever names our session, though it was never
+  // agreed on, is known by the session that it tells.
+  Standing AnswerTo(const wire::Introduction& theirs) const;
+  // The channel goes on with whoever introduces itself so.
+  bool GoesOnWith(const wire::Introduction& theirs) const {
+    return reachable() && theirs.session == peer_session_ &&
+           (theirs.known_peer_session == session_ || theirs.known_peer_session == 0);
+  }
   // Stops the rail and takes in everything that it has delivered. Nothing if there is none.
   void RemoveRail(const RailPath& path, const std::string& why, DownCause cause,
                   std::uint64_t now_ns);
@@ -189,7 +202,9 @@ class Link {
 
   // link_state.cc: rails come and go.
   std::size_t PlaceOf(const RailPath& path) const;
-  absl::Status MayAdd(const Rail& rail, const RailPath& path, const Standing& told) const;
+  bool Holds(const Standing& told, const wire::Introduction& theirs) const;
+  absl::Status MayAdd(const Rail& rail, const RailPath& path, const wire::Introduction& theirs,
+                      const Standing& told) const;
   void TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& path,
                 std::uint64_t now_ns);
   void DropOlderCircuits(std::size_t newest, std::uint64_t now_ns);

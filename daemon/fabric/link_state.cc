@@ -93,14 +93,34 @@ void Link::RemoveRailAt(std::size_t at, const std::string& why, DownCause cause,
   Pump();
 }
 
-absl::Status Link::MayAdd(const Rail& rail, const RailPath& path, const Standing& told) const {
-  if (told != standing()) {
+Link::Standing Link::AnswerTo(const wire::Introduction& theirs) const {
+  Standing answer = standing();
+  if (!reachable() && theirs.known_peer_session == session_) {
+    answer.known_peer_session = theirs.session;
+  }
+  return answer;
+}
+
+// What was told of the sessions is still so, or came true meanwhile on another rail.
+bool Link::Holds(const Standing& told, const wire::Introduction& theirs) const {
+  if (told.session != session_) return false;
+  const bool both_name_each_other =
+      theirs.known_peer_session == session_ &&
+      (!reachable() || theirs.session == peer_session_);
+  return told.known_peer_session == peer_session_ ||
+         (told.known_peer_session == theirs.session && both_name_each_other) ||
+         (told.known_peer_session == 0 && both_name_each_other);
+}
+
+absl::Status Link::MayAdd(const Rail& rail, const RailPath& path, const wire::Introduction& theirs,
+                          const Standing& told) const {
+  if (!Holds(told, theirs)) {
     return absl::AbortedError("the sessions have changed since they were told");
   }
   if (PlaceOf(path) != kNoRail || (is_neighbour() && !rail.is_direct())) {
     return absl::AbortedError("another connection was faster");
   }
-  if (rail_count_ == kRailsMax) {
+  if (rail_count_ == kRailsMax && GoesOnWith(theirs)) {
     return absl::ResourceExhaustedError(
         absl::StrCat("there are ", kRailsMax, " rails to it already, the most there may be"));
   }
@@ -111,9 +131,8 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
                            const NodeIdentity& peer, const wire::Introduction& theirs,
                            const Standing& told, std::uint64_t now_ns) {
   now_ns_ = now_ns;
-  if (absl::Status status = MayAdd(*rail, path, told); !status.ok()) return status;
-  const bool goes_on = reachable() && theirs.session == peer_session_ &&
-                       theirs.known_peer_session == session_;
+  if (absl::Status status = MayAdd(*rail, path, theirs, told); !status.ok()) return status;
+  const bool goes_on = GoesOnWith(theirs);
   if (goes_on && (theirs.next_expected == 0 ||
                   !channel_.OnAcknowledged(theirs.next_expected - 1))) {
     // The peer believes that it goes on: it must see this connection end.

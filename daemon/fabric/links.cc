@@ -190,12 +190,13 @@ Links::RailMark Links::MarkOf(const NodeId& peer, const RailPath& path) const {
   return mark;
 }
 
-Links::Join Links::Begin(Link& link, const RailPath& path, bool as_dialer, bool anew) {
+Links::Join Links::Begin(const Link& link, const RailPath& path, const Link::Standing& told,
+                         bool as_dialer, bool anew) {
   Join join;
   join.number = next_join_++;
   join.peer = link.peer().id;
   join.path = path;
-  join.told = link.standing();
+  join.told = told;
   join.own = OwnIntroduction(join.told);
   joins_.push_back({join.number, join.peer, path, as_dialer, anew});
   return join;
@@ -217,7 +218,7 @@ absl::StatusOr<Links::Join> Links::BeginAsDialer(const NodeId& peer, const RailP
   if (Excluded(peer, path, anew, true) || Excluded(peer, path, anew, false)) {
     return absl::AbortedError("another connection to it is being made");
   }
-  return Begin(*link, path, /*as_dialer=*/true, anew);
+  return Begin(*link, path, link->standing(), /*as_dialer=*/true, anew);
 }
 
 // What `theirs` says was written after the verdict, so it is stale if something has
@@ -227,9 +228,7 @@ absl::StatusOr<Links::Join> Links::BeginAsAcceptor(const NodeId& peer, const Rai
                                                    std::uint64_t now_ns) {
   Link* const link = LinkTo(peer);
   if (link == nullptr) return TooManyNodes();
-  const Link::Standing standing = link->standing();
-  const bool anew = !link->reachable() || theirs.session != standing.known_peer_session ||
-                    theirs.known_peer_session != standing.session;
+  const bool anew = !link->GoesOnWith(theirs);
   const RailMark now = MarkOf(peer, path);
   const bool stale = (now.rail != 0 && now.rail != mark.rail) ||
                      (anew && now.rails_added != mark.rails_added);
@@ -243,7 +242,7 @@ absl::StatusOr<Links::Join> Links::BeginAsAcceptor(const NodeId& peer, const Rai
     return absl::ResourceExhaustedError(
         absl::StrCat("the link has ", Link::kRailsMax, " rails already, the most there may be"));
   }
-  return Begin(*link, path, /*as_dialer=*/false, anew);
+  return Begin(*link, path, link->AnswerTo(theirs), /*as_dialer=*/false, anew);
 }
 
 absl::Status Links::Finish(const Join& join, std::unique_ptr<Rail> rail,

@@ -158,7 +158,8 @@ class Links final : private RouterPort {
   Peer* PeerOf(const NodeId& node) const;
   bool Excluded(const NodeId& peer, const RailPath& path, bool anew, bool as_dialer) const;
   bool PrefersOwnDial(const NodeId& peer, const RailPath& path, bool anew) const;
-  Join Begin(Link& link, const RailPath& path, bool as_dialer, bool anew);
+  Join Begin(const Link& link, const RailPath& path, const Link::Standing& told, bool as_dialer,
+             bool anew);
   void ObserveNeighbours(std::uint64_t now_ns);
   void NoticeGone(const Link& link, std::size_t direct_before);
   static absl::Status TooManyNodes();
