@@ -4,8 +4,9 @@
 // The rate is that of the last spans of time in which it was busy without a break: bytes
 // acknowledged over time, some milliseconds each, so that acknowledgements that come in
 // bunches do not look like speed. Where the rail was not busy all of a span, what it
-// carried says only that it can do at least that; so does a single frame. So a rail that gets slower is known to
-// within some spans, one that gets faster as well, and one that is idle keeps its rate.
+// carried says only that it can do at least that; so does a single frame. So a rail that
+// gets slower is known to within some spans, one that gets faster as well, and one that
+// is idle keeps its rate.
 //
 // Sans-I/O. Owner: RailFlight. Thread: engine. Memory: fixed.
 #pragma once

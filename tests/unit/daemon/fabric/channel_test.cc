@@ -307,131 +307,149 @@ TEST_F(ChannelTest, GoesAnotherWayWhenTheBestRailStandsStill) {
   EXPECT_LT(now - before, 100 * kMs);
 }
 
+// A channel over three rails that are cut, lose and delay at random, and the receiving half
+// at their other end.
+class ChannelStory {
+ public:
+  explicit ChannelStory(std::uint32_t seed) : random_(seed) { rails_[2].reliable = false; }
+
+  bool AllHasCome() const { return arrived_.size() == kFrames && sender_.queued() == 0; }
+  void Turn() {
+    const std::size_t at = random_() % 3;
+    switch (random_() % 12) {
+      case 0:
+      case 1: Send(); break;
+      case 2:
+      case 3: Hand(); break;
+      case 4:
+      case 5: Write(at); break;
+      case 6:
+      case 7:
+      case 8:
+        if (rails_[at].written.empty()) break;
+        Take(rails_[at].written.front());
+        rails_[at].written.pop_front();
+        break;
+      case 9: Acknowledge(); break;
+      case 10:
+        now_ += random_() % (100 * kMs);
+        sender_.OnNow(now_);
+        break;
+      case 11: CutOrMend(at); break;
+    }
+    for (const std::uint64_t cookie : sender_.released()) ++released_[cookie];
+    sender_.released().clear();
+  }
+  void ExpectAllWell() {
+    for (std::uint64_t i = 1; i <= kFrames; ++i) {
+      EXPECT_EQ(arrived_[i], 1) << i;
+      EXPECT_EQ(released_[i], 1) << i;
+    }
+    EXPECT_EQ(grants_, grants_sent_);
+    EXPECT_EQ(sender_.copied_bytes(), 0u);
+    EXPECT_EQ(receiver_.kept_bytes(), 0u);
+  }
+
+ private:
+  static constexpr std::uint64_t kFrames = 300;
+  struct Wire {
+    bool up = false;
+    bool reliable = true;
+    std::deque<wire::FrameHeader> handed;  // Not yet written.
+    std::deque<wire::FrameHeader> written;
+  };
+
+  void Send() {
+    if (sent_ == kFrames) return;
+    ++sent_;
+    const bool data = random_() % 2 == 0;
+    const wire::FrameHeader header =
+        data ? Data(0, 1000) : Header(wire::FrameType::kGrant, ++grants_sent_, 0);
+    ASSERT_TRUE(sender_.Send(header, payload_.data(), sent_).ok());
+    if (!data) ++released_[sent_];  // Nothing to release.
+  }
+  void Hand() {
+    Channel::Frame frame;
+    std::size_t to = 0;
+    while (sender_.NextToHand(frame, to, false)) rails_[to].handed.push_back(frame.header);
+  }
+  void Write(std::size_t at) {
+    Wire& rail = rails_[at];
+    if (rail.handed.empty()) return;
+    if (rail.reliable || random_() % 4 != 0) rail.written.push_back(rail.handed.front());
+    rail.handed.pop_front();
+    sender_.OnTransmitted(at, 1);
+  }
+  void Take(const wire::FrameHeader& header) {
+    const ArrivalOrder::Arrival arrival = receiver_.OnArrived(header.sequence);
+    ASSERT_NE(arrival, ArrivalOrder::Arrival::kViolation);
+    if (arrival == ArrivalOrder::Arrival::kDuplicate) return;
+    if (header.type == wire::FrameType::kData || arrival == ArrivalOrder::Arrival::kNext) {
+      Tell(header);
+    } else {
+      ASSERT_TRUE(receiver_.Keep(header, {}, nullptr));
+    }
+    std::span<const std::byte> kept;
+    while (arrival == ArrivalOrder::Arrival::kNext) {
+      const wire::FrameHeader* const due = receiver_.NextDue(kept);
+      if (due == nullptr) return;
+      Tell(*due);
+    }
+  }
+  void Tell(const wire::FrameHeader& header) {
+    ++arrived_[header.sequence];
+    if (header.type != wire::FrameType::kGrant) return;
+    ASSERT_EQ(header.number, ++grants_);
+  }
+  void Acknowledge() {
+    ASSERT_TRUE(sender_.OnAcknowledged(receiver_.received()));
+    for (std::uint64_t s = 0; s < wire::kWindow && receiver_.has_gaps(); ++s) {
+      const std::uint64_t sequence = receiver_.received() + 1 + s;
+      if (!receiver_.HasCome(sequence)) continue;
+      ASSERT_TRUE(sender_.OnArrived(sequence));
+    }
+    sender_.FindLost();
+  }
+  void CutOrMend(std::size_t at) {
+    Wire& rail = rails_[at];
+    if (!rail.up) {
+      rail.up = true;
+      sender_.OnRailUp(at, rail.reliable);
+    } else if (random_() % 4 == 0) {
+      rail.up = false;
+      rail.handed.clear();
+      rail.written.clear();
+      sender_.OnRailDown(at);
+    }
+  }
+
+  std::mt19937 random_;
+  Wire rails_[3];
+  Channel sender_;
+  ArrivalClaims claims_;
+  ArrivalOrder receiver_{claims_};
+  std::map<std::uint64_t, int> arrived_;
+  std::map<std::uint64_t, int> released_;
+  std::uint64_t grants_ = 0;
+  std::uint64_t grants_sent_ = 0;
+  std::uint64_t sent_ = 0;
+  std::uint64_t now_ = 1;
+  const std::vector<std::byte> payload_ = std::vector<std::byte>(1000);
+};
+
 // Why: rails die at any moment, with frames queued, handed, written, delivered and
-// acknowledged in every mixture, and unreliable ones lose single frames.
-// How: a channel over three rails that are cut, lose and delay at random, and the
-// receiving half at their other end. All must go up once, what is no data in order, and
-// every payload be released once.
+// acknowledged in every mixture, and unreliable ones lose single frames. All must go up
+// once, what is no data in order, and every payload be released once.
 TEST(ChannelStoryTest, DeliversOnceOverRailsThatDieAndLose) {
   for (std::uint32_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    std::mt19937 random(seed);
-    struct Wire {
-      bool up = false;
-      bool reliable = true;
-      std::deque<wire::FrameHeader> handed;  // Not yet written.
-      std::deque<wire::FrameHeader> written;
-    };
-    Wire rails[3];
-    for (int i = 0; i < 3; ++i) rails[i].reliable = i != 2;
-    Channel sender;
-    ArrivalClaims claims;
-    ArrivalOrder receiver(claims);
-    std::map<std::uint64_t, int> arrived;
-    std::map<std::uint64_t, int> released;
-    std::uint64_t grants = 0;
-    std::uint64_t sent = 0;
-    std::uint64_t now = 1;
-    const std::byte payload[1000] = {};
-    constexpr std::uint64_t kFrames = 300;
-    const auto tell = [&](const wire::FrameHeader& header) {
-      ++arrived[header.sequence];
-      if (header.type == wire::FrameType::kGrant) {
-        ASSERT_EQ(header.number, ++grants);
-      }
-    };
-    const auto take = [&](const wire::FrameHeader& header) {
-      const ArrivalOrder::Arrival arrival = receiver.OnArrived(header.sequence);
-      ASSERT_NE(arrival, ArrivalOrder::Arrival::kViolation);
-      if (arrival == ArrivalOrder::Arrival::kDuplicate) return;
-      if (header.type == wire::FrameType::kData || arrival == ArrivalOrder::Arrival::kNext) {
-        tell(header);
-      } else {
-        ASSERT_TRUE(receiver.Keep(header, {}, nullptr));
-      }
-      std::span<const std::byte> kept;
-      while (arrival == ArrivalOrder::Arrival::kNext) {
-        const wire::FrameHeader* const due = receiver.NextDue(kept);
-        if (due == nullptr) break;
-        tell(*due);
-      }
-    };
-    std::uint64_t grants_sent = 0;
-    for (int turn = 0; arrived.size() < kFrames || sender.queued() > 0; ++turn) {
+    ChannelStory story(seed);
+    for (int turn = 0; !story.AllHasCome(); ++turn) {
       ASSERT_LT(turn, 200'000);
-      const std::size_t at = random() % 3;
-      Wire& rail = rails[at];
-      switch (random() % 12) {
-        case 0:
-        case 1: {
-          if (sent == kFrames) break;
-          ++sent;
-          const bool data = random() % 2 == 0;
-          const wire::FrameHeader header =
-              data ? Data(0, 1000) : Header(wire::FrameType::kGrant, ++grants_sent, 0);
-          ASSERT_TRUE(sender.Send(header, payload, sent).ok());
-          if (!data) ++released[sent];  // Nothing to release.
-          break;
-        }
-        case 2:
-        case 3: {
-          Channel::Frame frame;
-          std::size_t to = 0;
-          while (sender.NextToHand(frame, to, false)) rails[to].handed.push_back(frame.header);
-          break;
-        }
-        case 4:
-        case 5:
-          if (rail.handed.empty()) break;
-          if (rail.reliable || random() % 4 != 0) rail.written.push_back(rail.handed.front());
-          rail.handed.pop_front();
-          sender.OnTransmitted(at, 1);
-          break;
-        case 6:
-        case 7:
-        case 8:
-          if (rail.written.empty()) break;
-          take(rail.written.front());
-          rail.written.pop_front();
-          break;
-        case 9: {
-          ASSERT_TRUE(sender.OnAcknowledged(receiver.received()));
-          for (std::uint64_t s = 0; s < wire::kWindow && receiver.has_gaps(); ++s) {
-            const std::uint64_t sequence = receiver.received() + 1 + s;
-            if (receiver.HasCome(sequence)) {
-              ASSERT_TRUE(sender.OnArrived(sequence));
-            }
-          }
-          sender.FindLost();
-          break;
-        }
-        case 10:
-          now += random() % (100 * kMs);
-          sender.OnNow(now);
-          break;
-        case 11:
-          if (!rail.up) {
-            rail.up = true;
-            sender.OnRailUp(at, rail.reliable);
-          } else if (random() % 4 == 0) {
-            rail.up = false;
-            rail.handed.clear();
-            rail.written.clear();
-            sender.OnRailDown(at);
-          }
-          break;
-      }
-      for (const std::uint64_t cookie : sender.released()) ++released[cookie];
-      sender.released().clear();
-      if (HasFatalFailure()) return;
+      story.Turn();
+      if (testing::Test::HasFatalFailure()) return;
     }
-    for (std::uint64_t i = 1; i <= kFrames; ++i) {
-      ASSERT_EQ(arrived[i], 1) << i;
-      ASSERT_EQ(released[i], 1) << i;
-    }
-    EXPECT_EQ(grants, grants_sent);
-    EXPECT_EQ(sender.copied_bytes(), 0u);
-    EXPECT_EQ(receiver.kept_bytes(), 0u);
+    story.ExpectAllWell();
   }
 }
 

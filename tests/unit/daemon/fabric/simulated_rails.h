@@ -1,5 +1,7 @@
 // Rails that exist only in virtual time, two ends each, and the two sides of a link that
 // they join: each rail has a rate and a latency, may lose single frames, and may be cut.
+//
+// Owner: the test. Thread: one. Memory: what is on the cables.
 #pragma once
 
 #include <gtest/gtest.h>
