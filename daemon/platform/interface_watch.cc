@@ -37,11 +37,17 @@ absl::StatusOr<InterfaceWatch> InterfaceWatch::Create() {
 }
 
 std::vector<InterfaceChange> InterfaceWatch::Read() {
-  DrainInterfaceEvents(events_);  // First, so that nothing is missed that comes after.
+  // First, so that nothing is missed that comes after.
+  const std::vector<std::string> ready = DrainInterfaceEvents(events_);
   absl::StatusOr<std::vector<NetworkInterface>> now = ListInterfaces();
   if (!now.ok()) return {};  // With the next event; until then silence tells.
   std::vector<InterfaceChange> changes = Compare(seen_, *now);
   seen_ = *std::move(now);
+  for (const NetworkInterface& one : seen_) {
+    const InterfaceChange up{one.name, InterfaceChange::Kind::kUp};
+    if (!one.running || std::count(ready.begin(), ready.end(), one.name) == 0) continue;
+    if (std::count(changes.begin(), changes.end(), up) == 0) changes.push_back(up);
+  }
   return changes;
 }
 

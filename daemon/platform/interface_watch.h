@@ -23,7 +23,7 @@ namespace mlxcomm::platform {
 struct InterfaceChange {
   enum class Kind : std::uint8_t {
     kDown,  // No carrier, switched off, or gone.
-    kUp,    // Running; it was not, or it has other addresses than before.
+    kUp,    // Running; it was not, or it has other addresses, or one that may be used now.
   };
   std::string name;
   Kind kind = Kind::kDown;
@@ -52,9 +52,11 @@ class InterfaceWatch {
   std::vector<NetworkInterface> seen_;
 };
 
-// The system's half: a descriptor on which it tells of interfaces; forgets what it told.
+// The system's half: a descriptor on which it tells of interfaces; forgets what it told,
+// but the names of those whose address may be used from now on: IPv6 addresses are listed a
+// second or so before.
 absl::StatusOr<FileDescriptor> OpenInterfaceEvents();
-void DrainInterfaceEvents(const FileDescriptor& events);
+std::vector<std::string> DrainInterfaceEvents(const FileDescriptor& events);
 // Of an interface that is up and "running": there is something at the cable's other end.
 bool HasCarrier(const std::string& interface);
 

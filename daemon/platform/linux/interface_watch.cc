@@ -2,6 +2,7 @@
 
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -26,12 +27,23 @@ absl::StatusOr<FileDescriptor> OpenInterfaceEvents() {
 }
 
 // An overflow (ENOBUFS) is an event as well: read on until there is nothing.
-void DrainInterfaceEvents(const FileDescriptor& events) {
-  char ignored[8192];
+std::vector<std::string> DrainInterfaceEvents(const FileDescriptor& events) {
+  std::vector<std::string> ready;
+  alignas(nlmsghdr) char buffer[8192];
   for (;;) {
-    const ssize_t got = ::recv(events.get(), ignored, sizeof ignored, MSG_DONTWAIT);
+    const ssize_t got = ::recv(events.get(), buffer, sizeof buffer, MSG_DONTWAIT);
     if (got < 0 && (errno == ENOBUFS || errno == EINTR)) continue;
-    if (got <= 0) return;
+    if (got <= 0) return ready;
+    auto left = static_cast<std::uint32_t>(got);
+    for (auto* message = reinterpret_cast<const nlmsghdr*>(buffer); NLMSG_OK(message, left);
+         message = NLMSG_NEXT(message, left)) {
+      if (message->nlmsg_type != RTM_NEWADDR) continue;
+      if (message->nlmsg_len < NLMSG_LENGTH(sizeof(ifaddrmsg))) continue;
+      const auto* const address = static_cast<const ifaddrmsg*>(NLMSG_DATA(message));
+      char name[IF_NAMESIZE] = {};
+      if ((address->ifa_flags & IFA_F_TENTATIVE) != 0) continue;
+      if (::if_indextoname(address->ifa_index, name) != nullptr) ready.emplace_back(name);
+    }
   }
 }
 

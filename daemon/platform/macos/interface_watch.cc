@@ -52,12 +52,13 @@ absl::StatusOr<FileDescriptor> OpenInterfaceEvents() {
   return events;
 }
 
-void DrainInterfaceEvents(const FileDescriptor& events) {
+// Nothing tells here when an address may be used: whoever dials tries again soon.
+std::vector<std::string> DrainInterfaceEvents(const FileDescriptor& events) {
   char ignored[8192];
   for (;;) {
     const ssize_t got = ::recv(events.get(), ignored, sizeof ignored, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return;
+    if (got <= 0) return {};
   }
 }
 
