@@ -451,13 +451,13 @@ bool TcpRail::ChooseTarget() {
 
 // The grant may have gone out on another rail, and the receive wait among our commands.
 PostedReceives::Place TcpRail::PlaceOfData() {
-  stalled_ = false;
-  PostedReceives::Place place = posted_.Begin(incoming_, &target_);
-  if (place != PostedReceives::Place::kUnknown || commands_.IsEmpty()) return place;
-  TakeCommands();
-  place = posted_.Begin(incoming_, &target_);
-  stalled_ = place == PostedReceives::Place::kUnknown && !commands_.IsEmpty();
-  return place;
+  if (!stalled_) {
+    const PostedReceives::Place place = posted_.Begin(incoming_, &target_);
+    if (place != PostedReceives::Place::kUnknown) return place;
+    TakeCommands();
+  }
+  stalled_ = !commands_.IsEmpty();
+  return stalled_ ? PostedReceives::Place::kUnknown : posted_.Begin(incoming_, &target_);
 }
 
 // Header and payload are complete. False: the rail went down.
