@@ -132,7 +132,9 @@ void Engine::PostReceive(const collective::Action& action) {
 }
 
 void Engine::DoLocalWork(const collective::Action& action) {
-  if (Workers::IsWorthwhile(*action.work) && workers_->Submit(action.work, action.cookie)) return;
+  if (Workers::IsWorthwhile(*action.work) && workers_->Submit(action.work, action.cookie, RecordedName(action.key))) {
+    return;
+  }
   Workers::Do(*action.work);
   collectives_.OnLocalWorkDone(action.cookie, now_ns_);
 }

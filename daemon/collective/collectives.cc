@@ -14,7 +14,8 @@ bool Collectives::AddGroup(std::uint64_t group, const std::string& name,
   const std::size_t local = layout.local_ranks().size();
   if (local == 0 || local > kLocalRanksMax || layout.node_count() > kNodesMax) return false;
   groups_.emplace(group, std::make_unique<Group>(group, name, std::move(layout), costs,
-                                                 in_flight_, scratch_, actions_, alarm_));
+                                                 in_flight_, scratch_, actions_, alarm_,
+                                                 observer_));
   return true;
 }
 

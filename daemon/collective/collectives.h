@@ -24,7 +24,9 @@ namespace mlxcomm::collective {
 
 class Collectives {
  public:
-  Collectives(const NodeId& self, ScratchMemory& scratch) : self_(self), scratch_(scratch) {}
+  // `observer` may be nullptr.
+  Collectives(const NodeId& self, ScratchMemory& scratch, OperationObserver* observer = nullptr)
+      : self_(self), scratch_(scratch), observer_(observer) {}
 
   ActionQueue& actions() { return actions_; }
 
@@ -78,6 +80,7 @@ class Collectives {
 
   NodeId self_;
   ScratchMemory& scratch_;
+  OperationObserver* observer_;
   InFlight in_flight_;
   ActionQueue actions_;
   std::uint64_t alarm_ = kNever;
