@@ -64,6 +64,9 @@ class Collectives {
   void OnLocalWorkDone(std::uint64_t cookie, std::uint64_t now_ns);
   void OnWithdrawn(const NodeId& node, const OperationKey& key, std::uint64_t now_ns);
 
+  // The operation that a kLocalWork action is part of, until its answer.
+  const OperationKey& KeyOfWork(std::uint64_t cookie);
+
   void OnTime(std::uint64_t now_ns);
   // kNever: none. May be earlier than the true one, never later: it is found anew by
   // OnTime alone, for this is asked every turn.
