@@ -79,6 +79,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   engine_options.workers = std::clamp(platform::CoreCount() / 2, 2u, 4u);
   engine_options.ends_with_last_client = options.is_private;
   daemon->recorder_ = std::make_unique<telemetry::FlightRecorder>(self->name);
+  daemon->rail_recorder_ = std::make_unique<RailRecorder>(*daemon->recorder_);
+  fabric_options->rail_observers = daemon->rail_recorder_.get();
   daemon->engine_ =
       std::make_unique<Engine>(daemon->io_, std::move(engine_options), *daemon->recorder_);
   daemon->engine_->set_on_useless(

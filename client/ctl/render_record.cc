@@ -138,7 +138,7 @@ std::string RenderRecord(const v1::FlightRecordReply& record) {
     text += " of " + std::to_string(shown + record.operations_left_out()) + " recorded";
   }
   text += "\n";
-  std::vector<Row> rows = {{"called", "group", "operation", "bytes", "state", "total", "ranks",
+  std::vector<Row> rows = {{"ago", "group", "operation", "bytes", "state", "total", "ranks",
                             "peers", "data", "end", "last"}};
   std::string details;
   for (const v1::RecordedOperation& operation : record.operations()) {

@@ -37,6 +37,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/fabric/rail_observer.h"
 #include "proto/types/node_id.h"
 #include "proto/types/operation_key.h"
 #include "proto/wire/frame.h"
@@ -106,6 +107,7 @@ struct FabricOptions {
   std::uint64_t reconnect_delay_max_ns = 2'000'000'000;
   std::uint32_t strangers_max = 32;    // Connections that have not proved the key, at once.
   std::uint64_t greeting_timeout_ns = 2'000'000'000;
+  RailObserverMaker* rail_observers = nullptr;  // nullptr: nobody looks.
 };
 
 struct RailSnapshot {

@@ -310,9 +310,13 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, const Proved& proved,
   platform::FileDescriptor descriptor(socket.release(error));
   ::fcntl(descriptor.get(), F_SETFL, O_NONBLOCK);
   ::fcntl(descriptor.get(), F_SETFD, FD_CLOEXEC);
+  const std::string name = absl::StrCat("tcp ", local, " - ", remote);
   absl::StatusOr<std::unique_ptr<TcpRail>> rail =
       TcpRail::Create(std::move(descriptor), std::move(local), std::move(remote), bell_);
   if (!rail.ok()) return rail.status();
+  if (options_.rail_observers != nullptr) {
+    (*rail)->Observe(options_.rail_observers->ObserverFor(name));
+  }
   NodeIdentity peer;
   peer.id = proved.peer;
   peer.name = MakePrintable(TextOf(theirs.node_name));

@@ -182,7 +182,7 @@ class ScriptedEngine final : public ControlPort {
 
 class ControlServerTest : public testing::Test {
  protected:
-  ControlServerTest() : server_(ControlServer::Create(engine_, intake_)) {
+  ControlServerTest() : server_(ControlServer::Create(engine_, intake_, recorder_)) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     for (const int end : ends) ::fcntl(end, F_SETFL, O_NONBLOCK);
@@ -231,6 +231,7 @@ class ControlServerTest : public testing::Test {
 
   KnownSessions intake_;
   ScriptedEngine engine_;
+  telemetry::FlightRecorder recorder_{"node"};
   std::unique_ptr<ControlServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   v1::AttachReply attached_;
