@@ -24,7 +24,8 @@ namespace mlxcomm::collective {
 
 class Collectives {
  public:
-  Collectives(const NodeId& self, ScratchMemory& scratch) : self_(self), scratch_(scratch) {}
+  Collectives(const NodeId& self, ScratchMemory& scratch, const CreditOptions& credit = {})
+      : self_(self), scratch_(scratch), credit_(credit) {}
 
   ActionQueue& actions() { return actions_; }
 
@@ -73,11 +74,14 @@ class Collectives {
     Group* group = nullptr;
     std::uint16_t node = 0;
   };
+  // What is done to all is done in the order of their ids, so that a run repeats exactly.
+  std::vector<Group*> InOrder() const;
   // Empty group: unknown group. A sender outside the group gives node_count().
   Sender FindSender(const NodeId& from, std::uint64_t group);
 
   NodeId self_;
   ScratchMemory& scratch_;
+  CreditOptions credit_;
   InFlight in_flight_;
   ActionQueue actions_;
   std::uint64_t alarm_ = kNever;
