@@ -30,7 +30,7 @@ Engine::Engine(asio::io_context& io, EngineOptions options, telemetry::FlightRec
       recorder_(recorder),
       scratch_(options_.scratch_bytes_max),
       operation_recorder_(recorder, now_ns_),
-      collectives_(options_.self.id, scratch_, &operation_recorder_),
+      collectives_(options_.self.id, scratch_, {}, &operation_recorder_),
       membership_(collectives_),
       rendezvous_(options_.self.id, options_.self.name, options_.self.incarnation, *this),
       shrink_(options_.self.id, *this),

@@ -25,8 +25,9 @@ namespace mlxcomm::collective {
 class Collectives {
  public:
   // `observer` may be nullptr.
-  Collectives(const NodeId& self, ScratchMemory& scratch, OperationObserver* observer = nullptr)
-      : self_(self), scratch_(scratch), observer_(observer) {}
+  Collectives(const NodeId& self, ScratchMemory& scratch, const CreditOptions& credit = {},
+              OperationObserver* observer = nullptr)
+      : self_(self), scratch_(scratch), credit_(credit), observer_(observer) {}
 
   ActionQueue& actions() { return actions_; }
 
@@ -76,11 +77,14 @@ class Collectives {
     Group* group = nullptr;
     std::uint16_t node = 0;
   };
+  // What is done to all is done in the order of their ids, so that a run repeats exactly.
+  std::vector<Group*> InOrder() const;
   // Empty group: unknown group. A sender outside the group gives node_count().
   Sender FindSender(const NodeId& from, std::uint64_t group);
 
   NodeId self_;
   ScratchMemory& scratch_;
+  CreditOptions credit_;
   OperationObserver* observer_;
   InFlight in_flight_;
   ActionQueue actions_;

@@ -10,8 +10,8 @@
 namespace mlxcomm::collective {
 
 Group::Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkCosts& costs,
-             InFlight& in_flight, ScratchMemory& scratch, ActionQueue& actions,
-             std::uint64_t& alarm, OperationObserver* observer)
+             InFlight& in_flight, ScratchMemory& scratch, const CreditOptions& credit,
+             ActionQueue& actions, std::uint64_t& alarm, OperationObserver* observer)
     : id_(id),
       name_(std::move(name)),
       layout_(std::move(layout)),
@@ -21,7 +21,7 @@ Group::Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkC
       actions_(actions),
       observer_(observer),
       alarm_(alarm),
-      stash_(layout_.node_count()),
+      stash_(layout_.node_count(), credit),
       inquest_(layout_, name_),
       local_(layout_.local_ranks().size()),
       remote_(layout_.rank_count()),
@@ -48,8 +48,22 @@ void Group::Unsolicit() {
   stash_.Unsolicit();
 }
 
+std::vector<Operation*> Group::InOrder() const {
+  std::vector<Operation*> operations;
+  PutInOrder(operations);
+  return operations;
+}
+
+void Group::PutInOrder(std::vector<Operation*>& operations) const {
+  operations.clear();
+  for (const auto& [key, operation] : by_key_) operations.push_back(operation);
+  std::sort(operations.begin(), operations.end(),
+            [](const Operation* a, const Operation* b) { return a->key < b->key; });
+}
+
 void Group::SolicitFrom(std::uint16_t node) {
-  for (const auto& [key, operation] : by_key_) {
+  PutInOrder(soliciting_);
+  for (Operation* const operation : soliciting_) {
     if (operation->running) operation->execution.SolicitFrom(node);
   }
 }

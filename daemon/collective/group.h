@@ -58,8 +58,8 @@ struct RankActivity {
 class Group final : private ExecutionHost {
  public:
   Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkCosts& costs,
-        InFlight& in_flight, ScratchMemory& scratch, ActionQueue& actions, std::uint64_t& alarm,
-        OperationObserver* observer);
+        InFlight& in_flight, ScratchMemory& scratch, const CreditOptions& credit,
+        ActionQueue& actions, std::uint64_t& alarm, OperationObserver* observer);
   ~Group() override;
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -135,6 +135,9 @@ class Group final : private ExecutionHost {
   std::string CheckBuffers(const Call& call) const;
   bool SendsWhatIsExpected(const Operation& operation) const;
   OperationKey NextKey(const Call& call);
+  // By key: whatever acts on several operations does so in this order on every run.
+  std::vector<Operation*> InOrder() const;
+  void PutInOrder(std::vector<Operation*>& operations) const;
   Operation& FindOrAdd(const OperationKey& key);
   // nullptr: over long ago, or the group has failed, for there are too many.
   Operation* FindForPeer(const PeerFrame& frame, std::uint64_t now_ns);
@@ -197,6 +200,7 @@ class Group final : private ExecutionHost {
     bool serving = false;
   };
   std::vector<CreditQueue> credit_queues_;  // By node.
+  std::vector<Operation*> soliciting_;                // For SolicitFrom.
   std::vector<Execution::Buffers> buffers_;           // For Start.
   std::vector<std::uint64_t> counts_;                 // Of the call that is being submitted.
   std::vector<std::span<const std::uint64_t>> tables_;  // For Start.

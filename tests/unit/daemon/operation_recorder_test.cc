@@ -88,7 +88,7 @@ class OperationRecorderTest : public testing::Test {
   NoScratch scratch_;
   telemetry::FlightRecorder flight_recorder_{"a"};
   OperationRecorder recorder_{flight_recorder_, now_ns_};
-  collective::Collectives core_{self_, scratch_, &recorder_};
+  collective::Collectives core_{self_, scratch_, {}, &recorder_};
 };
 
 TEST_F(OperationRecorderTest, KeepsEachMomentOfALife) {

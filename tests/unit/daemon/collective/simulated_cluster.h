@@ -179,7 +179,7 @@ class SimulatedCluster {
     std::uint32_t divisor;
   };
   struct Node {
-    explicit Node(const NodeId& node) : id(node), core(node, scratch, &lives) {}
+    explicit Node(const NodeId& node) : id(node), core(node, scratch, {}, &lives) {}
     NodeId id;
     CountedScratch scratch;
     LifeOrder lives;
