@@ -111,7 +111,7 @@ TEST(FlightRecorderTest, IsReadWhileTracksAreWrittenAddedAndClosed) {
   };
   std::thread first(write);
   std::thread second(write);
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 40; ++i) {
     for (const TrackCopy& rail : recorder.Copy(TrackKind::kRail, 5000)) {
       ASSERT_LE(rail.events.size(), FlightRecorder::kRailEvents);
       for (std::size_t k = 1; k < rail.events.size(); ++k) {
