@@ -54,7 +54,8 @@ struct OperationLife {
   std::vector<Carrier> carriers;
 
   std::uint64_t began_ns() const;      // The first thing known of it.
-  // Of those who called or were heard; nobody while some rank here has not called.
+  // Of those who called or were heard; nobody before the first byte or, on one node, the
+  // end: somebody may still be missing.
   Last last() const;
 };
 

@@ -97,8 +97,9 @@ TEST_F(RecordReplyTest, TellsHowFarOneHasComeThatGoesOn) {
   EXPECT_EQ(reply.operations(1).state(), "called");
   EXPECT_TRUE(reply.operations(1).last().empty());
   EXPECT_EQ(reply.operations(2).state(), "matched");
-  EXPECT_EQ(reply.operations(2).last(), "rank 0");
+  EXPECT_TRUE(reply.operations(2).last().empty());  // Other nodes may be missing.
   EXPECT_EQ(reply.operations(3).state(), "moving");
+  EXPECT_EQ(reply.operations(3).last(), "rank 0");
   EXPECT_EQ(reply.operations(3).ended_ns(), 0u);
 }
 

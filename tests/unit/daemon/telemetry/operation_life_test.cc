@@ -48,6 +48,8 @@ TEST(OperationLifeTest, TellsWhoCameLastOnceAllHereHaveCome) {
   EXPECT_EQ(LivesOf(events)[0].last().rank, kNobody);  // Rank 1 of this node is awaited.
   events.push_back(Of(1, EventKind::kSubmitted, 90, 1));
   events.push_back(Of(1, EventKind::kMatched, 90));
+  EXPECT_EQ(LivesOf(events)[0].last().rank, kNobody);  // Another node may be.
+  events.push_back(Of(1, EventKind::kFirstByte, 90));
   const auto lives = LivesOf(events);
   EXPECT_FALSE(lives[0].last().elsewhere);
   EXPECT_EQ(lives[0].last().rank, 1u);
