@@ -116,7 +116,8 @@ void OperationRecorder::OnEnded(const collective::Operation& operation, FailureC
     event.duration_ns = state.traffic.sent_bytes;
     Write(event);
   }
-  if (state.called) {
+  // Also of one that only others have called, so that nobody is thought to wait for it.
+  if (state.called || !state.heard.empty()) {
     const bool failed = code != FailureCode::kNone;
     Event event = NewEvent(failed ? EventKind::kFailed : EventKind::kDone, state);
     event.time_ns = platform::MonotonicNow();
@@ -126,18 +127,25 @@ void OperationRecorder::OnEnded(const collective::Operation& operation, FailureC
   state.name = {};
 }
 
-bool OperationRecorder::MayDump() {
+// Which it is of this second.
+std::uint32_t OperationRecorder::CountFailure() {
   const std::uint64_t second = now_ns_ / 1'000'000'000;
-  if (std::exchange(dumps_second_, second) != second) dumps_ = 0;
-  return ++dumps_ <= kDumpsASecond;
+  if (std::exchange(failures_second_, second) != second) failures_ = 0;
+  return ++failures_;
 }
 
 void OperationRecorder::OnGroupFailed(std::uint64_t group, const std::string& name,
                                       const Failure& verdict, const OperationKey& operation) {
+  const std::uint32_t count = CountFailure();
+  if (count > kLinesASecond) {
+    if (count == kLinesASecond + 1) {
+      spdlog::error("more groups fail than are told here: mlxcommctl status lists them");
+    }
+    return;
+  }
   spdlog::error("group {} (id {}) has failed: {}: {} Last on this node: {}", name, group,
                 FailureCodeName(verdict.code), verdict.message,
-                MayDump() ? Dump(group, operation)
-                          : "left out, for too many groups fail (mlxcommctl record tells)");
+                count <= kDumpsASecond ? Dump(group, operation) : "mlxcommctl record tells");
 }
 
 // The operation that failed and the two before it; else the group's last three.

@@ -42,6 +42,7 @@ class OperationRecorder final : public collective::OperationObserver {
  private:
   // Many groups may fail at once, and the engine has others to serve.
   static constexpr std::uint32_t kDumpsASecond = 8;
+  static constexpr std::uint32_t kLinesASecond = 32;
 
   struct State {
     telemetry::Name name;
@@ -56,15 +57,15 @@ class OperationRecorder final : public collective::OperationObserver {
   void Write(const telemetry::Event& event) {
     if (track_ != nullptr) track_->Write(event);
   }
-  bool MayDump();
+  std::uint32_t CountFailure();
   std::string Dump(std::uint64_t group, const OperationKey& operation) const;
 
   telemetry::FlightRecorder& recorder_;
   const std::uint64_t& now_ns_;
   telemetry::EventRing* const track_;
   std::vector<State> states_;  // By Operation::id.
-  std::uint64_t dumps_second_ = 0;
-  std::uint32_t dumps_ = 0;
+  std::uint64_t failures_second_ = 0;
+  std::uint32_t failures_ = 0;  // In that second.
 };
 
 }  // namespace mlxcomm

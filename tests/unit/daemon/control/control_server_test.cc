@@ -414,6 +414,27 @@ TEST_F(ControlServerTest, MakesOnePlanAtATime) {
   EXPECT_TRUE(Plan(EightNodes()).ok());
 }
 
+// Why: one looks at the record when the engine is the one that hangs.
+// How: this engine answers nothing.
+TEST_F(ControlServerTest, ReadsTheRecordWithoutTheEngineAndToNobodyUnknown) {
+  engine_.does = ScriptedEngine::Does::kKeep;
+  telemetry::Event event;
+  event.kind = telemetry::EventKind::kSubmitted;
+  event.time_ns = 1;
+  recorder_.AddTrack(telemetry::TrackKind::kEngine, "engine")->Write(event);
+  const auto read = [&](const std::string& token, v1::FlightRecordReply& record) {
+    grpc::ClientContext context;
+    Identify(context, token);
+    return v1::Diagnostics::NewStub(channel_)->FlightRecord(&context, {}, &record);
+  };
+  v1::FlightRecordReply record;
+  EXPECT_EQ(read("another-token-16", record).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_TRUE(read(kToolToken, record).ok());
+  EXPECT_EQ(record.node(), "node");
+  EXPECT_EQ(record.operations_size(), 1);
+  EXPECT_GT(record.taken_ns(), 1'600'000'000'000'000'000u);
+}
+
 TEST_F(ControlServerTest, RefusesARequestBeyondItsSize) {
   v1::AttachRequest request;
   request.set_job(std::string(100'000, 'j'));
