@@ -39,7 +39,7 @@ void AppendParties(const char* what, const std::vector<OperationLife::Party>& pa
                    std::uint64_t begin_ns, std::string& text) {
   constexpr std::size_t kTold = 8;
   for (std::size_t i = 0; i < parties.size() && i < kTold; ++i) {
-    absl::StrAppend(&text, i == 0 ? what : "", i == 0 ? " rank " : ", ", parties[i].rank, " +",
+    absl::StrAppend(&text, i == 0 ? what : ",", " rank ", parties[i].rank, " +",
                     Time(Since(parties[i].time_ns, begin_ns)));
   }
   if (parties.size() > kTold) absl::StrAppend(&text, ", ", parties.size() - kTold, " more");
