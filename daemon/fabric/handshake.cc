@@ -13,8 +13,8 @@
 #include <asio/write.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/fabric/printable_text.h"
 #include "daemon/platform/interfaces.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric {
 namespace {

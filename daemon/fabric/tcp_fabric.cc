@@ -17,9 +17,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/fabric/printable_text.h"
 #include "daemon/fabric/tcp/tcp_rail.h"
 #include "daemon/platform/machine.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric {
 namespace {
@@ -274,11 +274,15 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, const Links::Join& join,
   }
   ::fcntl(descriptor.get(), F_SETFL, O_NONBLOCK);
   ::fcntl(descriptor.get(), F_SETFD, FD_CLOEXEC);
+  const std::string name = absl::StrCat("tcp ", local, " - ", remote);
   absl::StatusOr<std::unique_ptr<TcpRail>> rail =
       TcpRail::Create(std::move(descriptor), std::move(local), std::move(remote), bell_);
   if (!rail.ok()) {
     links_.Abandon(join);
     return rail.status();
+  }
+  if (options_.rail_observers != nullptr) {
+    (*rail)->Observe(options_.rail_observers->ObserverFor(name));
   }
   return links_.Finish(join, *std::move(rail), theirs, platform::MonotonicNow());
 }
