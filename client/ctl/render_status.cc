@@ -165,6 +165,22 @@ void RenderJob(const v1::JobStatus& job, const Painter& paint, std::string& out)
   }
 }
 
+// Of a link that is up all the same; empty: there is none.
+std::string PulledCable(const v1::StatusReply& status) {
+  for (const v1::NodeStatus& node : status.nodes()) {
+    for (const v1::LinkStatus& link : node.links()) {
+      for (const v1::RailStatus& rail : link.rails()) {
+        if (rail.state() == "up") continue;
+        const std::string& at =
+            rail.local_interface().empty() ? rail.remote_address() : rail.local_interface();
+        return "link " + node.name() + " to " + link.peer() + " is slower than it could be: " + at +
+               " is down: is its cable in, at both ends?";
+      }
+    }
+  }
+  return {};
+}
+
 std::string Health(const v1::StatusReply& status, const Painter& paint) {
   for (const v1::NodeStatus& node : status.nodes()) {
     if (!node.answered()) {
@@ -180,7 +196,8 @@ std::string Health(const v1::StatusReply& status, const Painter& paint) {
     if (job.state() == "failed") return paint.Bad("job " + job.name() + " has failed: " + job.detail());
     if (const std::string awaited = LongAwaited(job); !awaited.empty()) return paint.Bad(awaited);
   }
-  return paint.Good("all is well");
+  const std::string pulled = PulledCable(status);
+  return pulled.empty() ? paint.Good("all is well") : paint.Bad(pulled);
 }
 
 }  // namespace

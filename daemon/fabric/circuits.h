@@ -6,10 +6,11 @@
 //          ◀──CircuitClosed (who, why)──── wherever the way breaks, to both sides
 //
 // A circuit stays on the way that it was opened on. Each hop is a neighbours' channel,
-// which delivers in order, over whichever of their rails, until the last of those has
-// gone, and then the circuit is closed at once on both sides of the gap; so frames on a circuit are never reordered, and
-// never lost without both ends hearing of it. What was under way is sent again by the
-// ends' own channel on the next circuit (link.h), even in the middle of an operation.
+// which delivers in order, over whichever of their rails, until the last of those has gone,
+// and then the circuit is closed at once on both sides of the gap; so frames on a circuit
+// are never reordered, and never lost without both ends hearing of it. What was under way
+// is sent again by the ends' own channel on the next circuit (link.h), even in the middle
+// of an operation.
 //
 // A forwarder trusts neither end. The way must be a list of different nodes with this
 // one behind the neighbour it came from; frames are taken only from the two neighbours

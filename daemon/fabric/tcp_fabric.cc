@@ -175,7 +175,9 @@ void TcpFabric::OnInterfacesChanged() {
   if (!any_up) return;
   for (const auto& dialer : dialers_) {
     dialer->delay_ns = options_.reconnect_delay_min_ns;
-    if (dialer->waits == Dialer::Waits::kInBackOff) dialer->pause.cancel();
+    if (dialer->waits == Dialer::Waits::kInBackOff || dialer->waits == Dialer::Waits::kForAnswer) {
+      dialer->pause.cancel();
+    }
   }
 }
 
@@ -334,9 +336,10 @@ asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
 }
 
 // NOT_FOUND: the connection was refused.
-asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, const std::string& address) {
-  const HostAndPort to = *Split(address);
-  asio::steady_timer deadline(io_, std::chrono::nanoseconds(options_.greeting_timeout_ns));
+asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, Dialer& dialer) {
+  const HostAndPort to = *Split(dialer.address);
+  asio::steady_timer& deadline = dialer.pause;
+  deadline.expires_after(std::chrono::nanoseconds(options_.greeting_timeout_ns));
   Tcp::resolver resolver(io_);
   const auto resolved = co_await (resolver.async_resolve(to.host, to.port, kTuple) ||
                                   deadline.async_wait(kTuple));
@@ -361,7 +364,9 @@ asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, const std:
 // NOT_FOUND: the connection was refused.
 asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
   Tcp::socket socket(io_);
-  const absl::Status connected = co_await Connect(socket, dialer.address);
+  dialer.waits = Dialer::Waits::kForAnswer;
+  const absl::Status connected = co_await Connect(socket, dialer);
+  dialer.waits = Dialer::Waits::kNot;
   if (!connected.ok()) co_return connected;
   absl::StatusOr<Proved> proved = co_await ProveAsDialer(socket, options_);
   if (!proved.ok()) co_return proved.status();

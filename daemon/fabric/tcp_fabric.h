@@ -13,7 +13,8 @@
 //      └──fails──▶ back-off, doubled ──time, or an interface has come up──▶ (dial)
 //
 // An interface that loses its carrier takes its rails down at once, before anything is
-// missed on them; one that has come up, or got an address, ends all back-offs.
+// missed on them; one that has come up, or got an address, ends all back-offs, and all
+// waiting for answers, for what was asked before it came is lost.
 //
 // Owner: Daemon, as Fabric. Thread: engine. Memory: that of Links; one coroutine a
 // configured address; at most strangers_max unproved connections.
@@ -73,7 +74,8 @@ class TcpFabric final : public Fabric, private LinksPort {
     NodeId peer;            // Once known, as the path.
     RailPath path;
     bool known = false;
-    enum class Waits : std::uint8_t { kNot, kForRailToGo, kInBackOff } waits = Waits::kNot;
+    enum class Waits : std::uint8_t { kNot, kForRailToGo, kForAnswer, kInBackOff };
+    Waits waits = Waits::kNot;
     std::uint64_t delay_ns = 0;
     std::string detail;     // Why it is not connected.
   };
@@ -84,7 +86,7 @@ class TcpFabric final : public Fabric, private LinksPort {
   asio::awaitable<void> DialLoop(Dialer& dialer);
   asio::awaitable<void> BackOff(Dialer& dialer);
   asio::awaitable<absl::Status> Dial(Dialer& dialer);
-  asio::awaitable<absl::Status> Connect(Tcp::socket& socket, const std::string& address);
+  asio::awaitable<absl::Status> Connect(Tcp::socket& socket, Dialer& dialer);
   asio::awaitable<absl::Status> JoinAsDialer(Tcp::socket& socket, const Proved& proved);
   asio::awaitable<absl::Status> JoinAsAcceptor(Tcp::socket& socket, const Proved& proved,
                                                Links::RailMark mark);

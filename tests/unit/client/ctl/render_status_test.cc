@@ -46,7 +46,8 @@ TEST(RenderStatusTest, ReadsLikeASummary) {
             "  train  running  1 of 3 ranks\n"
             "    rank 0  a, pid 8 (python)  5 operations done, in barrier, operation 5 for 3.2 s\n"
             "    ranks 0, 1 wait for rank 2 in barrier, operation 5 for 3.2 s\n"
-            "health: all is well\n");
+            "health: link a to b is slower than it could be: en3 is down: is its cable in, at both "
+            "ends?\n");
 }
 
 TEST(RenderStatusTest, ShowsGroupsBelowTheirJobAndThatItShrank) {
