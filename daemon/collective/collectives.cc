@@ -14,8 +14,17 @@ bool Collectives::AddGroup(std::uint64_t group, const std::string& name,
   const std::size_t local = layout.local_ranks().size();
   if (local == 0 || local > kLocalRanksMax || layout.node_count() > kNodesMax) return false;
   groups_.emplace(group, std::make_unique<Group>(group, name, std::move(layout), costs,
-                                                 in_flight_, scratch_, actions_, alarm_));
+                                                 in_flight_, scratch_, credit_, actions_, alarm_,
+                                                 observer_));
   return true;
+}
+
+std::vector<Group*> Collectives::InOrder() const {
+  std::vector<Group*> groups;
+  for (const auto& [id, group] : groups_) groups.push_back(group.get());
+  std::sort(groups.begin(), groups.end(),
+            [](const Group* a, const Group* b) { return a->id() < b->id(); });
+  return groups;
 }
 
 bool Collectives::RemoveIfOver(std::uint64_t group) {
@@ -97,7 +106,7 @@ void Collectives::OnDetached(const NodeId& from, std::uint64_t group, std::uint3
 }
 
 void Collectives::OnNodeLost(const NodeId& node, const std::string& why, std::uint64_t now_ns) {
-  for (const auto& [id, group] : groups_) {
+  for (Group* const group : InOrder()) {
     const int index = group->layout().IndexOf(node);
     if (index >= 0) group->OnNodeLost(static_cast<std::uint16_t>(index), why, now_ns);
   }
@@ -118,6 +127,10 @@ void Collectives::OnLocalWorkDone(std::uint64_t cookie, std::uint64_t now_ns) {
   entry.group->OnLocalWorkDone(*entry.operation, step, chunk, now_ns);
 }
 
+const OperationKey& Collectives::KeyOfWork(std::uint64_t cookie) {
+  return in_flight_.Find(in_flight_.Work(cookie).operation).operation->key;
+}
+
 void Collectives::OnWithdrawn(const NodeId& node, const OperationKey& key, std::uint64_t now_ns) {
   const Sender sender = FindSender(node, key.group);
   if (sender.group != nullptr) sender.group->OnWithdrawn(sender.node, key, now_ns);
@@ -125,7 +138,7 @@ void Collectives::OnWithdrawn(const NodeId& node, const OperationKey& key, std::
 
 void Collectives::OnTime(std::uint64_t now_ns) {
   if (now_ns < alarm_) return;
-  for (const auto& [id, group] : groups_) group->OnTime(now_ns);
+  for (Group* const group : InOrder()) group->OnTime(now_ns);
   alarm_ = kNever;
   for (const auto& [id, group] : groups_) alarm_ = std::min(alarm_, group->NextDeadline());
 }

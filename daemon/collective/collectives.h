@@ -24,7 +24,10 @@ namespace mlxcomm::collective {
 
 class Collectives {
  public:
-  Collectives(const NodeId& self, ScratchMemory& scratch) : self_(self), scratch_(scratch) {}
+  // `observer` may be nullptr.
+  Collectives(const NodeId& self, ScratchMemory& scratch, const CreditOptions& credit = {},
+              OperationObserver* observer = nullptr)
+      : self_(self), scratch_(scratch), credit_(credit), observer_(observer) {}
 
   ActionQueue& actions() { return actions_; }
 
@@ -60,6 +63,9 @@ class Collectives {
   void OnLocalWorkDone(std::uint64_t cookie, std::uint64_t now_ns);
   void OnWithdrawn(const NodeId& node, const OperationKey& key, std::uint64_t now_ns);
 
+  // The operation that a kLocalWork action is part of, until its answer.
+  const OperationKey& KeyOfWork(std::uint64_t cookie);
+
   void OnTime(std::uint64_t now_ns);
   // kNever: none. May be earlier than the true one, never later: it is found anew by
   // OnTime alone, for this is asked every turn.
@@ -71,11 +77,15 @@ class Collectives {
     Group* group = nullptr;
     std::uint16_t node = 0;
   };
+  // What is done to all is done in the order of their ids, so that a run repeats exactly.
+  std::vector<Group*> InOrder() const;
   // Empty group: unknown group. A sender outside the group gives node_count().
   Sender FindSender(const NodeId& from, std::uint64_t group);
 
   NodeId self_;
   ScratchMemory& scratch_;
+  CreditOptions credit_;
+  OperationObserver* observer_;
   InFlight in_flight_;
   ActionQueue actions_;
   std::uint64_t alarm_ = kNever;

@@ -12,7 +12,7 @@ bool EagerStash::TakeCredit(std::uint16_t node) {
 }
 
 bool EagerStash::ReturnCredit(std::uint16_t node, std::uint64_t frames) {
-  if (frames > kEagerCredits - peers_[node].credits) return false;
+  if (frames > options_.each - peers_[node].credits) return false;
   peers_[node].credits += static_cast<std::uint32_t>(frames);
   return true;
 }
@@ -34,7 +34,7 @@ std::int32_t EagerStash::Take(std::uint16_t node, std::span<const std::byte> pay
 
 std::int32_t EagerStash::Put(std::uint16_t node, std::span<const std::byte> payload) {
   Peer& peer = peers_[node];
-  if (peer.held + peer.owed >= kEagerCredits || payload.size() > kEagerBytes) return -1;
+  if (peer.held + peer.owed >= options_.each || payload.size() > kEagerBytes) return -1;
   ++peer.held;
   return Take(node, payload, /*by_credit=*/true);
 }
@@ -45,12 +45,16 @@ std::uint32_t EagerStash::Free(std::int32_t slot) {
   if (!freed.by_credit) return 0;
   Peer& peer = peers_[freed.node];
   --peer.held;
-  if (++peer.owed < kCreditLot) return 0;
+  if (++peer.owed < options_.lot()) return 0;
+  if (options_.forgotten_lots != 0 && ++lots_ % options_.forgotten_lots == 0) {
+    peer.owed = 0;
+    return 0;
+  }
   return std::exchange(peer.owed, 0);
 }
 
 bool EagerStash::Starved(std::uint16_t node) const {
-  return peers_[node].held + peers_[node].owed >= kEagerCredits;
+  return peers_[node].held + peers_[node].owed >= options_.each;
 }
 
 bool EagerStash::Solicit() {

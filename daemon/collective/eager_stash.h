@@ -1,7 +1,7 @@
 // Where eager frames wait until their operation is ready for them, and the credit
 // that bounds how many there can be.
 //
-// Each side of a pair of nodes may have kEagerCredits frames of one group on the
+// Each side of a pair of nodes may have CreditOptions::each frames of one group on the
 // way or waiting at the other side; a frame beyond that is the sender's fault. So
 // a group's memory for frames that nobody has asked for yet is bounded, and a slow
 // group never holds up another.
@@ -14,7 +14,7 @@
 //   sender: TakeCredit ─▶ frame ─▶ Put ─▶ Free ─credit─▶ ReturnCredit
 //                         receiver: Starved ─▶ Solicit ─grant─▶ frame ─▶ PutSolicited ─▶ Free
 //
-// Owner: Group. Thread: engine. Memory: kEagerCredits slots for each node that has
+// Owner: Group. Thread: engine. Memory: that many slots for each node that has
 // sent any, allocated when its first frame comes; slots for solicited frames grow to
 // the largest number there at once, at most kSolicitedMax.
 #pragma once
@@ -34,9 +34,19 @@ inline constexpr std::uint32_t kEagerCredits = 16;
 inline constexpr std::uint32_t kCreditLot = kEagerCredits / 4;
 inline constexpr std::uint32_t kSolicitedMax = 1024;
 
+// The same on all nodes.
+struct CreditOptions {
+  std::uint32_t each = kEagerCredits;  // Frames that one node may have at another; > 0.
+  // Tests only: each so many lots one is not returned, a bug that must be found; 0: never.
+  std::uint32_t forgotten_lots = 0;
+
+  std::uint32_t lot() const { return each < 4 ? 1 : each / 4; }
+};
+
 class EagerStash {
  public:
-  explicit EagerStash(std::uint16_t nodes) : peers_(nodes) {}
+  explicit EagerStash(std::uint16_t nodes, const CreditOptions& options = {})
+      : options_(options), peers_(nodes, Peer{options.each, 0, 0}) {}
 
   // Sending side.
   bool TakeCredit(std::uint16_t node);
@@ -69,13 +79,15 @@ class EagerStash {
     bool by_credit = false;
   };
   struct Peer {
-    std::uint32_t credits = kEagerCredits;  // Frames we may still send.
-    std::uint32_t owed = 0;                 // Freed, not yet given back.
-    std::uint32_t held = 0;                 // Slots with its frames that came by credit.
+    std::uint32_t credits = 0;  // Frames we may still send.
+    std::uint32_t owed = 0;     // Freed, not yet given back.
+    std::uint32_t held = 0;     // Slots with its frames that came by credit.
   };
   static std::size_t Index(std::int32_t slot) { return static_cast<std::size_t>(slot); }
   std::int32_t Take(std::uint16_t node, std::span<const std::byte> payload, bool by_credit);
 
+  CreditOptions options_;
+  std::uint32_t lots_ = 0;   // Returned; counted for forgotten_lots alone.
   std::vector<Peer> peers_;  // By node.
   std::vector<Slot> slots_;
   std::vector<std::int32_t> free_;

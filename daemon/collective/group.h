@@ -26,6 +26,7 @@
 #include "daemon/collective/in_flight.h"
 #include "daemon/collective/inquest.h"
 #include "daemon/collective/operation.h"
+#include "daemon/collective/operation_observer.h"
 #include "daemon/collective/scratch_memory.h"
 
 namespace mlxcomm::collective {
@@ -57,7 +58,8 @@ struct RankActivity {
 class Group final : private ExecutionHost {
  public:
   Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkCosts& costs,
-        InFlight& in_flight, ScratchMemory& scratch, ActionQueue& actions, std::uint64_t& alarm);
+        InFlight& in_flight, ScratchMemory& scratch, const CreditOptions& credit,
+        ActionQueue& actions, std::uint64_t& alarm, OperationObserver* observer);
   ~Group() override;
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -133,6 +135,9 @@ class Group final : private ExecutionHost {
   std::string CheckBuffers(const Call& call) const;
   bool SendsWhatIsExpected(const Operation& operation) const;
   OperationKey NextKey(const Call& call);
+  // By key: whatever acts on several operations does so in this order on every run.
+  std::vector<Operation*> InOrder() const;
+  void PutInOrder(std::vector<Operation*>& operations) const;
   Operation& FindOrAdd(const OperationKey& key);
   // nullptr: over long ago, or the group has failed, for there are too many.
   Operation* FindForPeer(const PeerFrame& frame, std::uint64_t now_ns);
@@ -144,6 +149,8 @@ class Group final : private ExecutionHost {
   [[nodiscard]] bool Accept(Operation& operation, Execution::Fit fit, std::uint64_t now_ns);
   std::int32_t Stash(std::uint16_t node, const PeerFrame& frame,
                      std::span<const std::byte> payload, Operation& operation);
+  void Heard(const Operation& operation, std::uint16_t node);
+  void TellTraffic(Operation& operation);
   void FinishIfDone(Operation& operation);
   void Recycle(Operation& operation);
   void SolicitFrom(std::uint16_t node);
@@ -166,6 +173,7 @@ class Group final : private ExecutionHost {
   InFlight& in_flight_;
   ScratchMemory& scratch_;
   ActionQueue& actions_;
+  OperationObserver* observer_;  // May be nullptr.
   std::uint64_t& alarm_;  // All groups' next deadline, or earlier: ours may come before it.
   EagerStash stash_;
   std::size_t early_operations_ = 0;  // Of by_key_: those that nobody here has called.
@@ -192,6 +200,7 @@ class Group final : private ExecutionHost {
     bool serving = false;
   };
   std::vector<CreditQueue> credit_queues_;  // By node.
+  std::vector<Operation*> soliciting_;                // For SolicitFrom.
   std::vector<Execution::Buffers> buffers_;           // For Start.
   std::vector<std::uint64_t> counts_;                 // Of the call that is being submitted.
   std::vector<std::span<const std::uint64_t>> tables_;  // For Start.

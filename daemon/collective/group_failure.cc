@@ -15,8 +15,8 @@ void Group::Fail(const Failure& cause, const OperationKey& operation, std::uint6
   // An answer repeats the cause: it may overtake the report that it answers.
   SendReports(cause, operation);
   // Nothing more is sent or placed for this group from here on.
-  for (const auto& [key, running] : by_key_) {
-    if (running->running) running->execution.Abort();
+  for (Operation* const operation : InOrder()) {
+    if (operation->running) operation->execution.Abort();
   }
   OnTime(now_ns);
 }
@@ -54,11 +54,11 @@ void Group::OnReport(std::uint16_t node, const FailureReport& report, std::uint6
 
 void Group::OnTime(std::uint64_t now_ns) {
   if (!failed()) {
-    for (const auto& [key, operation] : by_key_) {
+    for (const Operation* const operation : InOrder()) {
       for (const Operation::LocalCall& local : operation->calls) {
         if (!local.called || local.deadline_ns > now_ns) continue;
         const double seconds = static_cast<double>(local.call.timeout_ns) / 1e9;
-        const OperationKey late = key;
+        const OperationKey late = operation->key;
         Fail({FailureCode::kDeadlineExceeded, kNoRank,
               absl::StrCat(local.Describe(), " did not end within ", seconds,
                            " s")},
@@ -67,7 +67,11 @@ void Group::OnTime(std::uint64_t now_ns) {
       }
     }
   }
-  if (inquest_.CloseIfDue(now_ns)) EndOperations();
+  if (!inquest_.CloseIfDue(now_ns)) return;
+  EndOperations();
+  if (observer_ != nullptr) {
+    observer_->OnGroupFailed(id_, name_, inquest_.verdict(), inquest_.operation());
+  }
 }
 
 std::uint64_t Group::NextDeadline() const {
@@ -86,16 +90,15 @@ std::uint64_t Group::NextDeadline() const {
 // when their last answer comes in.
 void Group::EndOperations() {
   std::vector<Operation*> ended;
-  for (const auto& [key, operation] : by_key_) {
+  for (Operation* const operation : InOrder()) {
     if (!operation->running || operation->execution.quiet()) ended.push_back(operation);
   }
-  // In the order of their keys, so that a run repeats exactly.
-  std::sort(ended.begin(), ended.end(),
-            [](const Operation* a, const Operation* b) { return a->key < b->key; });
   for (Operation* const operation : ended) {
     for (const Operation::LocalCall& local : operation->calls) {
       if (local.called) Answer(local.call, inquest_.verdict(), /*group_failed=*/true);
     }
+    TellTraffic(*operation);
+    if (observer_ != nullptr) observer_->OnEnded(*operation, inquest_.verdict().code);
     Recycle(*operation);
   }
 }
@@ -152,7 +155,7 @@ bool Group::RankIsGone(std::uint32_t rank) const {
 }
 
 void Group::FailOperationsOfLeftRanks(std::uint64_t now_ns) {
-  for (const auto& [key, operation] : by_key_) {
+  for (const Operation* const operation : InOrder()) {
     if (FailIfRankHasLeft(*operation, now_ns)) return;
   }
 }
@@ -194,13 +197,8 @@ bool Group::NeedsRank(const Operation& operation, std::uint32_t rank) const {
 
 // Nobody is left there who could acknowledge them.
 void Group::FinishSendsTo(std::uint16_t node) {
-  std::vector<Operation*> running;  // Finishing one takes it out of by_key_.
-  for (const auto& [key, operation] : by_key_) {
-    if (operation->running) running.push_back(operation);
-  }
-  std::sort(running.begin(), running.end(),
-            [](const Operation* a, const Operation* b) { return a->key < b->key; });
-  for (Operation* const operation : running) {
+  for (Operation* const operation : InOrder()) {  // Finishing one takes it out of by_key_.
+    if (!operation->running) continue;
     operation->execution.OnReceiverLeft(node);
     FinishIfDone(*operation);
   }
@@ -212,7 +210,7 @@ void Group::OnNodeLost(std::uint16_t node, const std::string& why, std::uint64_t
   const auto lost = std::find_if(ranks.begin(), ranks.end(),
                                  [this](std::uint32_t rank) { return !remote_[rank].left; });
   if (lost == ranks.end() && !failed()) return FinishSendsTo(node);
-  for (const auto& [key, operation] : by_key_) {
+  for (Operation* const operation : InOrder()) {
     if (operation->running) operation->execution.OnNodeLost(node);
   }
   inquest_.OnNodeLost(node);
@@ -254,7 +252,7 @@ std::vector<RankCall> Group::CallsOf(const OperationKey& key) const {
 
 const Operation* Group::OldestOf(std::size_t local_index) const {
   const Operation* oldest = nullptr;
-  for (const auto& [key, operation] : by_key_) {
+  for (const Operation* const operation : InOrder()) {
     if (!operation->calls[local_index].called) continue;
     if (oldest == nullptr || operation->calls[local_index].submitted_ns <
                                  oldest->calls[local_index].submitted_ns) {

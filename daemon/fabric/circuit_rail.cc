@@ -224,11 +224,12 @@ bool CircuitRail::BeginFrame() {
   bool staged = true;
   duplicate_ = false;
   if (incoming_.type == wire::FrameType::kData) {
-    const PostedReceives::Place place = posted_.Begin(incoming_, &direct);
+    PostedReceives::Place place = posted_.Begin(incoming_, &direct);
+    // Commands never wait here.
+    if (place == PostedReceives::Place::kUnknown) place = posted_.Begin(incoming_, &direct);
     if (place == PostedReceives::Place::kOutside) {
       return Violation("data outside of what was granted, or more than it"), false;
     }
-    // Commands never wait here, so nobody has asked for it.
     if (place == PostedReceives::Place::kUnknown) {
       return GiveUp("data that nobody had asked for"), false;
     }

@@ -38,6 +38,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/fabric/planted_bug.h"
+#include "daemon/fabric/rail_observer.h"
 #include "daemon/fabric/random_number.h"
 #include "proto/types/node_id.h"
 #include "proto/types/operation_key.h"
@@ -113,6 +114,7 @@ struct FabricOptions {
   std::uint64_t copied_bytes_max = 256 * 1024 * 1024;
   RandomSource random = RandomNumber;
   PlantedBug planted_bug = PlantedBug::kNone;  // For tests of the tests.
+  RailObserverMaker* rail_observers = nullptr;  // nullptr: nobody looks.
 };
 
 struct RailSnapshot {

@@ -33,7 +33,8 @@ class PostedReceives {
     kStaged,     // Somewhere else first, then Complete places it.
     kDropped,    // Received, but its operation is over: Complete does nothing.
     kDuplicate,  // A copy: nothing was claimed, there is nothing to complete.
-    kUnknown,    // Its receive may wait among the rail's commands: take them, ask again.
+    kUnknown,    // Its receive may wait among the rail's commands: take them all, then ask
+                 // once more. If it is unknown then, nobody has asked for it.
     kOutside,    // Of what was granted, or of the window.
   };
 
@@ -64,7 +65,8 @@ class PostedReceives {
 
   // Where the payload of a well-formed kData frame goes.
   Place Begin(const wire::FrameHeader& header, std::byte** destination) {
-    if (claimed_sequence_ != header.sequence) {
+    const bool asked_before = claimed_sequence_ == header.sequence;
+    if (!asked_before) {
       switch (claims_->Take(header.sequence)) {
         case ArrivalClaims::Claim::kOurs: break;
         case ArrivalClaims::Claim::kTaken:
@@ -74,7 +76,9 @@ class PostedReceives {
       claimed_sequence_ = header.sequence;
     }
     const auto found = posted_.find({KeyOf(header), header.step});
-    if (found == posted_.end() && !WasWithdrawn(header)) return Place::kUnknown;
+    // Also where it may have been withdrawn: to drop what a receive that waits among the
+    // commands needs would be the end of it.
+    if (found == posted_.end() && (!asked_before || !WasWithdrawn(header))) return Place::kUnknown;
     if (found == posted_.end()) return Place::kDropped;
     Posted& posted = found->second;
     const std::uint64_t all = posted.receive.bytes;

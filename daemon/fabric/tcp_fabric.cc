@@ -276,11 +276,15 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, const Links::Join& join,
   }
   ::fcntl(descriptor.get(), F_SETFL, O_NONBLOCK);
   ::fcntl(descriptor.get(), F_SETFD, FD_CLOEXEC);
+  const std::string name = absl::StrCat("tcp ", local, " - ", remote);
   absl::StatusOr<std::unique_ptr<TcpRail>> rail =
       TcpRail::Create(std::move(descriptor), std::move(local), std::move(remote), bell_);
   if (!rail.ok()) {
     links_.Abandon(join);
     return rail.status();
+  }
+  if (options_.rail_observers != nullptr) {
+    (*rail)->Observe(options_.rail_observers->ObserverFor(name));
   }
   return links_.Finish(join, *std::move(rail), theirs, platform::MonotonicNow());
 }

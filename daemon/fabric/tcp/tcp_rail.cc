@@ -274,6 +274,7 @@ bool TcpRail::Write() {
   msghdr message{};
   message.msg_iov = parts;
   message.msg_iovlen = static_cast<decltype(message.msg_iovlen)>(part_count);
+  const std::uint64_t began_ns = observer_ == nullptr ? 0 : platform::MonotonicNow();
   const ssize_t written = ::sendmsg(socket_.get(), &message, kNoSignal | MSG_DONTWAIT);
   if (written < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS) return false;
@@ -281,11 +282,13 @@ bool TcpRail::Write() {
     return false;
   }
   sent_bytes_.fetch_add(static_cast<std::uint64_t>(written), std::memory_order_relaxed);
-  OnWritten(static_cast<std::size_t>(written));
+  OnWritten(static_cast<std::size_t>(written), began_ns);
   return written > 0;
 }
 
-void TcpRail::OnWritten(std::size_t bytes) {
+void TcpRail::OnWritten(std::size_t bytes, std::uint64_t began_ns) {
+  const std::uint64_t now = observer_ == nullptr ? 0 : platform::MonotonicNow();
+  if (front_written_ == 0) front_began_ns_ = began_ns;
   front_written_ += bytes;
   while (outgoing_count_ > 0) {
     const wire::FrameHeader& header = outgoing_[outgoing_first_].header;
@@ -293,6 +296,8 @@ void TcpRail::OnWritten(std::size_t bytes) {
     if (front_written_ < length) break;
     front_written_ -= length;
     if (header.sequence != 0) ++transmitted_;
+    if (observer_ != nullptr) observer_->OnSent(header, front_began_ns_, now);
+    front_began_ns_ = began_ns;
     outgoing_first_ = (outgoing_first_ + 1) % kRingSlots;
     --outgoing_count_;
   }
@@ -418,6 +423,7 @@ bool TcpRail::BeginFrame() {
     return false;
   }
   payload_have_ = 0;
+  incoming_began_ns_ = last_received_ns_.load(std::memory_order_relaxed);
   if (incoming_.payload_bytes == 0) return FinishFrame();
   return ChooseTarget();
 }
@@ -451,13 +457,13 @@ bool TcpRail::ChooseTarget() {
 
 // The grant may have gone out on another rail, and the receive wait among our commands.
 PostedReceives::Place TcpRail::PlaceOfData() {
-  stalled_ = false;
-  PostedReceives::Place place = posted_.Begin(incoming_, &target_);
-  if (place != PostedReceives::Place::kUnknown || commands_.IsEmpty()) return place;
-  TakeCommands();
-  place = posted_.Begin(incoming_, &target_);
-  stalled_ = place == PostedReceives::Place::kUnknown && !commands_.IsEmpty();
-  return place;
+  if (!stalled_) {
+    const PostedReceives::Place place = posted_.Begin(incoming_, &target_);
+    if (place != PostedReceives::Place::kUnknown) return place;
+    TakeCommands();
+  }
+  stalled_ = !commands_.IsEmpty();
+  return stalled_ ? PostedReceives::Place::kUnknown : posted_.Begin(incoming_, &target_);
 }
 
 // Header and payload are complete. False: the rail went down.
@@ -495,8 +501,17 @@ bool TcpRail::FinishFrame() {
     event.payload = {payload, incoming_.payload_bytes};
     if (target_slot_) ++slots_used_;
   }
+  if (observer_ != nullptr) TellReceived();
   Emit(std::move(event));
   return true;
+}
+
+// Small frames came with the last read; of large ones placing may have taken its time.
+void TcpRail::TellReceived() {
+  const bool large = incoming_.type == wire::FrameType::kData;
+  const std::uint64_t now =
+      large ? platform::MonotonicNow() : last_received_ns_.load(std::memory_order_relaxed);
+  observer_->OnReceived(incoming_, incoming_began_ns_, now);
 }
 
 // Whoever emits has made sure of the place (kEventsKept).

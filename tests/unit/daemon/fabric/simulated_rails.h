@@ -162,7 +162,6 @@ class SimulatedRail final : public Rail {
     Lane& from = cable_->lanes[1 - side_];
     while (!down_ && !from.frames.empty() && from.frames.front().written &&
            from.frames.front().arrives_ns <= now_) {
-      TakeCommands();
       Lane::OnWire& frame = from.frames.front();
       if (from.silent) return;
       const bool lost = !cable_->reliable && Chance() < from.loss;
@@ -217,7 +216,11 @@ class SimulatedRail final : public Rail {
     event.header = frame.header;
     if (frame.header.type == wire::FrameType::kData) {
       std::byte* to = nullptr;
-      const PostedReceives::Place place = posted_.Begin(frame.header, &to);
+      PostedReceives::Place place = posted_.Begin(frame.header, &to);
+      if (place == PostedReceives::Place::kUnknown) {
+        TakeCommands();  // As late as may be.
+        place = posted_.Begin(frame.header, &to);
+      }
       if (place == PostedReceives::Place::kOutside || place == PostedReceives::Place::kUnknown) {
         GoDown(place == PostedReceives::Place::kOutside ? DownCause::kViolation : DownCause::kCut,
                "data that is wrong here");
