@@ -90,9 +90,10 @@ def _rates(rate, count):
     return rates
 
 
-def _described(name, first, **settings):
-    shown = [str(first)] if first is not None else []
-    return f"{name}({', '.join(shown + [f'{k}={v!r}' for k, v in settings.items() if v])})"
+def _described(name, *arguments, **settings):
+    """The call that makes it, without what is as it would be anyway."""
+    named = [f"{word}={value!r}" for word, value in settings.items() if value not in ("", 1)]
+    return f"{name}({', '.join([*map(str, arguments), *named])})"
 
 
 def chain(nodes, cables_per_pair=1, rate=""):
@@ -113,7 +114,7 @@ def ring(nodes, cables_per_pair=1, rate=""):
 
 def pair(cables=1, rate=""):
     made = chain(2, cables, rate)
-    made.description = _described("pair", None, cables=cables, rate=rate)
+    made.description = _described("pair", cables=cables, rate=rate)
     return made
 
 
