@@ -32,6 +32,7 @@ Engine::Engine(asio::io_context& io, EngineOptions options)
       membership_(collectives_),
       rendezvous_(options_.self.id, options_.self.name, options_.self.incarnation, *this),
       shrink_(options_.self.id, *this),
+      carrier_(collectives_, membership_, scratch_, *this),
       now_ns_(platform::MonotonicNow()),
       started_ns_(now_ns_) {}
 

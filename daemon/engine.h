@@ -26,6 +26,7 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "daemon/action_carrier.h"
 #include "daemon/cluster/rendezvous.h"
 #include "daemon/cluster/shrink.h"
 #include "daemon/collective/collectives.h"
@@ -58,6 +59,7 @@ class Engine final : public intake::IntakeListener,
                      public fabric::FabricListener,
                      public cluster::RendezvousPort,
                      public cluster::ShrinkPort,
+                     public CarrierPort,
                      public control::ControlPort {
  public:
   Engine(asio::io_context& io, EngineOptions options);
@@ -152,6 +154,15 @@ class Engine final : public intake::IntakeListener,
   void OnDataReceived(const NodeId& node, const wire::FrameHeader& header) override;
   void OnDataReleased(const NodeId& node, std::uint64_t cookie) override;
   void OnWithdrawn(const NodeId& node, const OperationKey& key) override;
+  // CarrierPort
+  absl::Status SendFrame(const NodeId& node, const wire::FrameHeader& header,
+                         const std::byte* payload, std::uint64_t cookie) override;
+  absl::Status PostReceive(const NodeId& node, const fabric::PostedReceive& receive) override;
+  void Withdraw(const NodeId& node, const OperationKey& key) override;
+  void CancelFrames(const NodeId& node, const OperationKey& key) override;
+  bool SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) override;
+  void Complete(const collective::Action& action) override;
+  void OnMessageNotSent(const NodeId& node, const absl::Status& why) override;
   // RendezvousPort, ShrinkPort
   void SendToNode(const NodeId& node, const v1::PeerMessage& message) override;
   void SendToAllNodes(const v1::PeerMessage& message) override;
@@ -181,14 +192,7 @@ class Engine final : public intake::IntakeListener,
   void ReleaseEndedSessions();
   void CheckUsefulness();
   std::uint64_t NextDeadline() const;
-  // Actions (engine_actions.cc).
-  void CarryOut();
-  void CarryOutOne(collective::Action& action);
-  void SendFrame(const collective::Action& action, wire::FrameType type);
-  void PostReceive(const collective::Action& action);
-  void DoLocalWork(const collective::Action& action);
-  void SendReport(const collective::Action& action);
-  void OnFailureReport(const NodeId& node, const v1::FailureReport& message);
+  void CarryOut() { carrier_.CarryOut(now_ns_); }
   void CountViolation(const NodeId& node, bool fine);
   // Status (engine_status.cc).
   void BeginStatus(std::unique_ptr<control::StatusAnswer> answer);
@@ -245,7 +249,7 @@ class Engine final : public intake::IntakeListener,
   collective::Membership membership_;
   cluster::Rendezvous rendezvous_;
   cluster::Shrink shrink_;
-  collective::ActionQueue carrying_;
+  ActionCarrier carrier_;
   std::vector<std::uint64_t> done_work_;
   std::uint64_t now_ns_;
   std::uint64_t started_ns_;

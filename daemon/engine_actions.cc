@@ -1,185 +1,44 @@
-// The half of Engine between the collective core and the fabric: carries out
-// actions, and turns frames into events.
-#include <cstring>
+// The half of Engine between the fabric and whoever its frames and nodes concern: the
+// collective core by way of the carrier, rendezvous, shrink, status.
 #include <utility>
 
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/engine.h"
-#include "daemon/reduce/kernels.h"
 
 namespace mlxcomm {
-namespace {
 
-collective::PeerFrame FrameOf(const wire::FrameHeader& header) {
-  return {{header.group, header.number, header.source_rank, header.destination_rank, header.tag},
-          header.step,
-          header.digest,
-          header.offset,
-          header.payload_bytes,
-          (header.flags & wire::kSolicited) != 0};
+absl::Status Engine::SendFrame(const NodeId& node, const wire::FrameHeader& header,
+                               const std::byte* payload, std::uint64_t cookie) {
+  return fabric_->Send(node, header, payload, cookie);
 }
 
-// A reduction in the 32 bits that a posted receive has for it. Ranks are far below 2^16.
-std::uint32_t Pack(const reduce::Reduction& reduction) {
-  return reduction.divisor << 16 | static_cast<std::uint32_t>(reduction.type) << 8 |
-         static_cast<std::uint32_t>(reduction.op);
+absl::Status Engine::PostReceive(const NodeId& node, const fabric::PostedReceive& receive) {
+  return fabric_->PostReceive(node, receive);
 }
 
-reduce::Reduction Unpack(std::uint32_t packed) {
-  return {static_cast<DataType>(packed >> 8 & 0xff), static_cast<ReduceOperator>(packed & 0xff),
-          packed >> 16};
+void Engine::Withdraw(const NodeId& node, const OperationKey& key) {
+  fabric_->Withdraw(node, key);
 }
 
-// On a rail's thread: operand op received, while both are in the cache.
-void CombineReceived(const fabric::PostedReceive& receive, std::uint64_t offset,
-                     const std::byte* staged, std::uint32_t bytes) {
-  const reduce::Reduction reduction = Unpack(receive.place_arguments);
-  const std::byte* const inputs[] = {receive.operand + offset, staged};
-  std::byte* const output = receive.destination + offset;
-  reduce::Combine(reduction, inputs, 2, &output, 1, bytes / DataTypeBytes(reduction.type),
-                  reduce::Stores::kOrdinary);
+void Engine::CancelFrames(const NodeId& node, const OperationKey& key) {
+  fabric_->Cancel(node, key);
 }
 
-}  // namespace
-
-// Carrying out an action may cause others; all are done before the turn goes on.
-void Engine::CarryOut() {
-  while (!collectives_.actions().empty()) {
-    carrying_.swap(collectives_.actions());
-    for (collective::Action& action : carrying_) CarryOutOne(action);
-    carrying_.clear();
-  }
+bool Engine::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
+  return Workers::IsWorthwhile(work) && workers_->Submit(&work, cookie);
 }
 
-void Engine::CarryOutOne(collective::Action& action) {
-  using Kind = collective::Action::Kind;
-  switch (action.kind) {
-    case Kind::kSendEager: return SendFrame(action, wire::FrameType::kEager);
-    case Kind::kSendData: return SendFrame(action, wire::FrameType::kData);
-    case Kind::kSendGrant: return SendFrame(action, wire::FrameType::kGrant);
-    case Kind::kSendCredit: return SendFrame(action, wire::FrameType::kCredit);
-    case Kind::kPostReceive: return PostReceive(action);
-    case Kind::kWithdraw:
-      if (!fabric_->IsReachable(action.node)) {
-        return collectives_.OnWithdrawn(action.node, action.key, now_ns_);
-      }
-      return fabric_->Withdraw(action.node, action.key);
-    case Kind::kCancel: return fabric_->Cancel(action.node, action.key);
-    case Kind::kLocalWork: return DoLocalWork(action);
-    case Kind::kReturnScratch: return scratch_.Return(action.destination);
-    case Kind::kComplete:
-      return intake_->Complete(action.session, action.ticket, action.key.group, action.failure,
-                               action.group_failed);
-    case Kind::kReport: return SendReport(action);
-    case Kind::kDetached: {
-      v1::PeerMessage message;
-      message.mutable_rank_detached()->set_group(action.key.group);
-      message.mutable_rank_detached()->set_rank(action.rank);
-      message.mutable_rank_detached()->set_collectives(action.bytes);
-      return SendToNode(action.node, message);
-    }
-  }
+void Engine::Complete(const collective::Action& action) {
+  intake_->Complete(action.session, action.ticket, action.key.group, action.failure,
+                    action.group_failed);
 }
 
-void Engine::SendFrame(const collective::Action& action, wire::FrameType type) {
-  wire::FrameHeader header;
-  header.type = type;
-  header.step = action.step;
-  header.group = action.key.group;
-  header.number = action.key.number;
-  header.source_rank = action.key.source_rank;
-  header.destination_rank = action.key.destination_rank;
-  header.tag = action.key.tag;
-  header.digest = action.digest;
-  header.offset = action.offset;
-  if (action.solicited) header.flags = wire::kSolicited;
-  if (type == wire::FrameType::kCredit) header.offset = action.bytes;
-  if (type == wire::FrameType::kEager || type == wire::FrameType::kData) {
-    header.payload_bytes = static_cast<std::uint32_t>(action.bytes);
-  }
-  const absl::Status sent = fabric_->Send(action.node, header, action.source, action.cookie);
-  if (sent.ok()) return;
-  // The node is lost, and the group hears of that by itself; nothing refers to the
-  // payload. It fails first, so that what was not sent is not taken for received.
-  if (collective::Group* const group = collectives_.Find(action.key.group); group != nullptr) {
-    group->Fail({FailureCode::kUnavailable, kNoRank,
-                 absl::StrCat("cannot send: ", std::string(sent.message()))},
-                action.key, now_ns_);
-  }
-  if (type == wire::FrameType::kData) collectives_.OnDataReleased(action.cookie, now_ns_);
-}
-
-void Engine::PostReceive(const collective::Action& action) {
-  fabric::PostedReceive receive;
-  receive.key = action.key;
-  receive.step = action.step;
-  receive.bytes = action.bytes;
-  receive.destination = action.destination;
-  if (action.operand != nullptr) {
-    receive.place = &CombineReceived;
-    receive.operand = action.operand;
-    receive.place_arguments = Pack({action.type, action.op, action.divisor});
-  }
-  const absl::Status posted = fabric_->PostReceive(action.node, receive);
-  if (posted.ok()) return;
-  if (collective::Group* const group = collectives_.Find(action.key.group); group != nullptr) {
-    group->Fail({FailureCode::kUnavailable, kNoRank,
-                 absl::StrCat("cannot receive: ", std::string(posted.message()))},
-                action.key, now_ns_);
-  }
-}
-
-void Engine::DoLocalWork(const collective::Action& action) {
-  if (Workers::IsWorthwhile(*action.work) && workers_->Submit(action.work, action.cookie)) return;
-  Workers::Do(*action.work);
-  collectives_.OnLocalWorkDone(action.cookie, now_ns_);
-}
-
-void Engine::SendReport(const collective::Action& action) {
-  const collective::FailureReport& report = *action.report;
-  v1::PeerMessage message;
-  v1::FailureReport& told = *message.mutable_failure_report();
-  told.set_group(report.group);
-  told.set_code(static_cast<std::uint32_t>(report.cause.code));
-  told.set_rank(report.cause.rank);
-  told.set_message(report.cause.message);
-  v1::OperationName& operation = *told.mutable_operation();
-  operation.set_point_to_point(report.operation.point_to_point());
-  operation.set_source_rank(report.operation.source_rank);
-  operation.set_destination_rank(report.operation.destination_rank);
-  operation.set_tag(report.operation.tag);
-  operation.set_number(report.operation.number);
-  for (const collective::RankCall& call : report.calls) {
-    v1::RankCall& rank_call = *told.add_calls();
-    rank_call.set_rank(call.rank);
-    rank_call.set_called(call.called);
-    rank_call.set_call(call.call);
-  }
-  SendToNode(action.node, message);
-}
-
-void Engine::OnFailureReport(const NodeId& node, const v1::FailureReport& message) {
-  collective::FailureReport report;
-  report.group = message.group();
-  const auto code = static_cast<FailureCode>(message.code());
-  report.cause.code =
-      message.code() <= 255 && IsValid(code) ? code : FailureCode::kInternal;
-  report.cause.rank = message.rank();
-  report.cause.message = message.message();
-  report.operation.group = message.group();
-  report.operation.number = message.operation().number();
-  if (message.operation().point_to_point()) {
-    report.operation.source_rank = message.operation().source_rank();
-    report.operation.destination_rank = message.operation().destination_rank();
-    report.operation.tag = message.operation().tag();
-  }
-  for (const v1::RankCall& call : message.calls()) {
-    report.calls.push_back({call.rank(), call.called(), call.call()});
-  }
-  collectives_.OnReport(node, report, now_ns_);
-  membership_.SpreadLoss(report.group, now_ns_);
+void Engine::OnMessageNotSent(const NodeId& node, const absl::Status& why) {
+  const auto level = absl::IsInternal(why) ? spdlog::level::err : spdlog::level::debug;
+  spdlog::log(level, "message to node {}: {}", rendezvous_.NodeName(node),
+              std::string(why.message()));
 }
 
 void Engine::CountViolation(const NodeId& node, bool fine) {
@@ -191,19 +50,19 @@ void Engine::CountViolation(const NodeId& node, bool fine) {
 
 void Engine::OnEager(const NodeId& node, const wire::FrameHeader& header,
                      std::span<const std::byte> payload) {
-  CountViolation(node, collectives_.OnEager(node, FrameOf(header), payload, now_ns_));
+  CountViolation(node, carrier_.OnEager(node, header, payload, now_ns_));
 }
 
 void Engine::OnGrant(const NodeId& node, const wire::FrameHeader& header) {
-  CountViolation(node, collectives_.OnGrant(node, FrameOf(header), now_ns_));
+  CountViolation(node, carrier_.OnGrant(node, header, now_ns_));
 }
 
 void Engine::OnCredit(const NodeId& node, const wire::FrameHeader& header) {
-  CountViolation(node, collectives_.OnCredit(node, header.group, header.offset));
+  CountViolation(node, carrier_.OnCredit(node, header));
 }
 
 void Engine::OnDataReceived(const NodeId& node, const wire::FrameHeader& header) {
-  CountViolation(node, collectives_.OnData(node, FrameOf(header), now_ns_));
+  CountViolation(node, carrier_.OnDataReceived(node, header, now_ns_));
 }
 
 void Engine::OnDataReleased(const NodeId&, std::uint64_t cookie) {
@@ -246,11 +105,9 @@ void Engine::OnControl(const NodeId& node, std::span<const std::byte> bytes) {
     case v1::PeerMessage::kWorldRefused:
       return rendezvous_.OnWorldRefused(node, message.world_refused());
     case v1::PeerMessage::kFailureReport:
-      return OnFailureReport(node, message.failure_report());
+      return carrier_.OnFailureReport(node, message.failure_report(), now_ns_);
     case v1::PeerMessage::kRankDetached:
-      return collectives_.OnDetached(node, message.rank_detached().group(),
-                                     message.rank_detached().rank(),
-                                     message.rank_detached().collectives(), now_ns_);
+      return carrier_.OnRankDetached(node, message.rank_detached(), now_ns_);
     case v1::PeerMessage::kWorldJoined:
       return OnWorldJoined(node, message.world_joined().group());
     case v1::PeerMessage::kWorldReady: {
@@ -272,18 +129,7 @@ void Engine::OnControl(const NodeId& node, std::span<const std::byte> bytes) {
 }
 
 void Engine::SendToNode(const NodeId& node, const v1::PeerMessage& message) {
-  const std::string bytes = message.SerializeAsString();
-  if (bytes.size() > wire::kControlBytesMax) {
-    spdlog::error("message of {} bytes to node {} is too large", bytes.size(),
-                  rendezvous_.NodeName(node));
-    return;
-  }
-  wire::FrameHeader header;
-  header.type = wire::FrameType::kControl;
-  header.payload_bytes = static_cast<std::uint32_t>(bytes.size());
-  const absl::Status sent =
-      fabric_->Send(node, header, reinterpret_cast<const std::byte*>(bytes.data()), 0);
-  if (!sent.ok()) spdlog::debug("message to a node: {}", std::string(sent.message()));
+  carrier_.SendMessage(node, message);
 }
 
 void Engine::SendToAllNodes(const v1::PeerMessage& message) {

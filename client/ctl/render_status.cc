@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <vector>
 
+#include "proto/types/plain_text.h"
+
 namespace mlxcomm::ctl {
 namespace {
 
@@ -165,18 +167,7 @@ std::string Health(const v1::StatusReply& status, const Painter& paint) {
 
 }  // namespace
 
-std::string Shown(const std::string& text) {
-  const auto byte = [&text](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
-  };
-  std::string shown;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool two_bytes = byte(i) == 0xc2 && byte(i + 1) >= 0x80 && byte(i + 1) < 0xa0;
-    shown += two_bytes || byte(i) < 0x20 || byte(i) == 0x7f ? '?' : text[i];
-    if (two_bytes) ++i;
-  }
-  return shown;
-}
+std::string Shown(const std::string& text) { return MakePrintable(text); }
 
 std::string HumanBytes(double bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};

@@ -26,6 +26,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/machine.h"
+#include "proto/types/plain_text.h"
 #include "proto/types/utf8.h"
 #include "proto/wire/hello.h"
 
@@ -89,10 +90,7 @@ constexpr std::size_t kSocketPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
 
 // Names go into status and errors: text that every protobuf reader and terminal takes.
 bool IsName(const std::string& name) {
-  const bool plain = std::none_of(name.begin(), name.end(), [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-  });
-  return !name.empty() && plain && Utf8Prefix(name, wire::kNameBytesMax - 1) == name;
+  return !name.empty() && name.size() < wire::kNameBytesMax && IsPlainText(name);
 }
 
 void CheckName(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,

@@ -18,15 +18,6 @@ bool Collectives::AddGroup(std::uint64_t group, const std::string& name,
   return true;
 }
 
-std::vector<std::uint64_t> Collectives::RemoveGroupsThatAreOver() {
-  std::vector<std::uint64_t> removed;
-  for (const auto& [id, group] : groups_) {
-    if (group->over()) removed.push_back(id);
-  }
-  for (const std::uint64_t id : removed) groups_.erase(id);
-  return removed;
-}
-
 bool Collectives::RemoveIfOver(std::uint64_t group) {
   const auto found = groups_.find(group);
   if (found == groups_.end() || !found->second->over()) return false;

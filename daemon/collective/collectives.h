@@ -32,9 +32,7 @@ class Collectives {
   // kLocalRanksMax of them or kNodesMax nodes.
   [[nodiscard]] bool AddGroup(std::uint64_t group, const std::string& name,
                               std::vector<Member> members, const LinkCosts& costs = {});
-  // Forgets groups that are over; returns their ids.
-  std::vector<std::uint64_t> RemoveGroupsThatAreOver();
-  // Forgets this one, if it is over.
+  // Forgets it, if it is over.
   bool RemoveIfOver(std::uint64_t group);
   Group* Find(std::uint64_t group);
   template <typename Visitor>

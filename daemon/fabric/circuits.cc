@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/fabric/authentication.h"
-#include "daemon/fabric/printable_text.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric {
 namespace {

@@ -18,9 +18,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/fabric/printable_text.h"
 #include "daemon/fabric/tcp/tcp_rail.h"
 #include "daemon/platform/machine.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric {
 namespace {
