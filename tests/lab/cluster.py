@@ -13,13 +13,17 @@ from lab.namespaces import Namespaces
 
 PORT = 7470
 RANK = "lab_rank"
+# A cluster that dials again soon, and notices silence in half a second.
+ALERT = "reconnect_delay_max_ms: 200 heartbeat_interval_ms: 100 heartbeat_timeout_ms: 500"
+QUICK = f"{ALERT} grace_period_ms: 1500"     # Gives nodes up soon.
+PATIENT = f"{ALERT} grace_period_ms: 60000"  # Gives nobody up while a test looks.
 
 
 class LabCluster:
     """Daemons named node-0, node-1, ... as the wiring says; each has its own host."""
 
-    def __init__(self, folder, wiring, family=4, peer_settings="", top_settings="",
-                 client_settings=""):
+    def __init__(self, folder, wiring, family=4, peer_settings="reconnect_delay_max_ms: 200",
+                 client_settings="", top_settings=""):
         self.folder = pathlib.Path(folder)
         self.wiring = wiring
         self.family = family
@@ -105,6 +109,12 @@ class LabCluster:
     def unmute(self, name, node):
         cable = self.wiring.cable(name)
         self._shape(cable.end_at(f"node-{node}"), cable.rate)
+
+    def sent_bytes(self, node):
+        """That have gone out of each of the node's interfaces since it was made."""
+        with open(f"/proc/{self.daemons[node].pid}/net/dev", encoding="ascii") as file:
+            lines = [line.split(":") for line in file if ":" in line]
+        return {name.strip(): int(figures.split()[8]) for name, figures in lines}
 
     # --- daemons --------------------------------------------------------------------
 

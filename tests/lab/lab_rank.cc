@@ -90,7 +90,6 @@ class Sums {
                 static_cast<unsigned long long>(least), static_cast<unsigned long long>(most),
                 longest_);
   }
-  std::uint64_t step() const { return step_; }
 
  private:
   static constexpr std::uint64_t kEnd = std::uint64_t{1} << 48;
@@ -150,7 +149,7 @@ void Do(Connection& connection, Group& world, const std::vector<std::string>& wo
   for (const std::string& word : words) {
     const auto parts = Split(word);
     if (parts[0] == "sum") {
-      std::printf("begins %llu\n", static_cast<unsigned long long>(sums.step()));
+      std::printf("begins %s at %.6f\n", parts.at(1).c_str(), Now());
       sums.Step(std::stoull(parts.at(1)), false);
       std::printf("summed %s at %.6f\n", parts.at(1).c_str(), Now());
     } else if (parts[0] == "await") {
