@@ -29,17 +29,22 @@ class Namespaces:
         missing = [p for p in ("unshare", "nsenter", "ip", "tc") if not shutil.which(p, path=_path())]
         if missing:
             raise NotAllowed(f"the lab needs {' and '.join(missing)} (util-linux, iproute2)")
-        own = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-        self._enter_user = ["--user", "--preserve-credentials"] if own else []
+        try:
+            if os.geteuid() != 0:
+                raise NotAllowed("no root")
+            self._start_keeper([])
+        except NotAllowed:  # Root of a container may be allowed as little as anybody else.
+            self._start_keeper(["--user", "--map-root-user"])
+
+    def _start_keeper(self, user):
+        self._enter_user = ["--user", "--preserve-credentials"] if user else []
         self._unshare = subprocess.Popen(
-            ["unshare", *own, "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+            ["unshare", *user, "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
              "sh", "-c", PREPARE],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ, "PATH": _path()}, start_new_session=True)
         if self._unshare.stdout.readline() != "ready\n":
-            self._unshare.stdin.close()
-            why = self._unshare.stderr.read().strip().replace("\n", "; ")
-            self._unshare.wait()
+            why = self._unshare.communicate()[1].strip().replace("\n", "; ")
             raise NotAllowed(f"network namespaces are not allowed here: {why}")
         self.keeper = only_child(self._unshare.pid)
 

@@ -35,7 +35,8 @@ def test_description_says_what_there_is():
                                                                    ("0-1b", "10mbit")]
     assert [cable.name for cable in parse("switch(2)").cables] == ["0-s0", "1-s0"]
     assert parse("ring(4)").neighbours(0) == {1, 3}
-    for wrong in ("ring(2)", "circle(3)", "ring(__import__('os'))", "ring(4", "pair(cables=2, rate=['1gbit'])"):
+    for wrong in ("ring(2)", "circle(3)", "ring(__import__('os'))", "ring(4",
+                  "pair(cables=2, rate=['1gbit'])"):
         with pytest.raises(ValueError):
             parse(wrong)
 
@@ -77,3 +78,16 @@ def test_nothing_is_left_when_the_one_who_made_it_is_killed(lab, tmp_path, numbe
         maker.end()
     wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), "all has ended")
     assert interfaces() == before
+
+
+def test_skipped_and_said_where_namespaces_are_not_allowed(lab, tmp_path):
+    """How: one of the tests above, where the limit of network namespaces is zero."""
+    lab(pair()).end()  # Says that it is skipped, where it is.
+    limits = "/proc/sys/user/max_net_namespaces /proc/sys/user/max_user_namespaces"
+    forbid = f"for limit in {limits}; do echo 0 > $limit; done"
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "sh", "-c", f'{forbid}; exec "$@"', "sh",
+         sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider",
+         f"--basetemp={tmp_path}/there", str(LAB / "test_lab.py"), "-k", "carrier"],
+        capture_output=True, text=True, cwd=LAB.parent)
+    assert "1 skipped" in done.stdout and "not allowed here: unshare" in done.stdout, done
