@@ -449,15 +449,19 @@ bool TcpRail::ChooseTarget() {
   return true;
 }
 
-// The grant may have gone out on another rail, and the receive wait among our commands.
+// The grant may have gone out on another rail, and the receive wait among our commands: so
+// what is to be dropped, for a rail that joined later does not know of all withdrawals, is
+// judged only once all of them are taken.
 PostedReceives::Place TcpRail::PlaceOfData() {
+  using Place = PostedReceives::Place;
   stalled_ = false;
-  PostedReceives::Place place = posted_.Begin(incoming_, &target_);
-  if (place != PostedReceives::Place::kUnknown || commands_.IsEmpty()) return place;
+  Place place = posted_.Begin(incoming_, &target_);
+  const auto may_wait = [&] { return place == Place::kUnknown || place == Place::kDropped; };
+  if (!may_wait() || commands_.IsEmpty()) return place;
   TakeCommands();
   place = posted_.Begin(incoming_, &target_);
-  stalled_ = place == PostedReceives::Place::kUnknown && !commands_.IsEmpty();
-  return place;
+  stalled_ = may_wait() && !commands_.IsEmpty();
+  return stalled_ ? Place::kUnknown : place;
 }
 
 // Header and payload are complete. False: the rail went down.
