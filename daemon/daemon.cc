@@ -35,6 +35,8 @@ absl::StatusOr<fabric::FabricOptions> MakeFabricOptions(const v1::DaemonConfig& 
   options.heartbeat_timeout_ns = peers.heartbeat_timeout_ms() * kMs;
   options.grace_period_ns = peers.grace_period_ms() * kMs;
   options.reset_grace_ns = peers.reset_grace_ms() * kMs;
+  options.queued_frames_max = peers.queued_frames_max();
+  options.copied_bytes_max = peers.queued_bytes_max();
   options.reconnect_delay_min_ns = peers.reconnect_delay_min_ms() * kMs;
   options.reconnect_delay_max_ns = peers.reconnect_delay_max_ms() * kMs;
   return options;

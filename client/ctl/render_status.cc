@@ -46,6 +46,33 @@ std::string Plural(std::uint64_t count, const std::string& word) {
   return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
 }
 
+// "en2 192.0.2.1:7470"; on a loopback interface its name is the address.
+std::string EndOf(const std::string& interface, const std::string& address) {
+  if (interface.empty() || address.starts_with(interface)) return Shown(address);
+  return Shown(interface) + (address.empty() ? "" : " " + Shown(address));
+}
+
+void RenderRail(const v1::RailStatus& rail, const Painter& paint, std::string& out) {
+  const std::string local = EndOf(rail.local_interface(), rail.local_address());
+  out += "      " + Shown(rail.transport()) + " " + local + (local.empty() ? "" : " ") + "- " +
+         EndOf(rail.remote_interface(), rail.remote_address()) + "  " + paint.State(rail.state());
+  if (rail.state() != "up") {
+    out += (rail.detail().empty() ? "" : "  " + Shown(rail.detail())) + "\n";
+    return;
+  }
+  out += "  out " + HumanBytes(rail.sent_bytes_per_second()) + "/s, in " +
+         HumanBytes(rail.received_bytes_per_second()) + "/s";
+  if (rail.delivery_bytes_per_second() > 0) {
+    out += ", takes " + HumanBytes(rail.delivery_bytes_per_second()) + "/s (at best " +
+           HumanBytes(rail.delivery_bytes_per_second_best()) + "/s)";
+  }
+  if (rail.round_trip_ns() > 0) {
+    out += ", round trip " + std::to_string(rail.round_trip_ns() / 1000) + " us";
+  }
+  out += ", " + HumanBytes(static_cast<double>(rail.sent_bytes())) + " sent, " +
+         HumanBytes(static_cast<double>(rail.received_bytes())) + " received\n";
+}
+
 void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std::string& out) {
   out += "  " + paint.Bold(node.name()) + "  " + paint.State(node.state());
   if (!node.answered()) {
@@ -61,16 +88,7 @@ void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std:
     const std::size_t skipped = repeats ? link.state().size() + 2 : 0;
     if (!link.detail().empty()) out += "  " + Shown(link.detail().substr(skipped));
     out += "\n";
-    for (const v1::RailStatus& rail : link.rails()) {
-      out += "      " + Shown(rail.transport()) + " " + Shown(rail.local_address()) + " - " +
-             Shown(rail.remote_address()) + "  " + Shown(rail.state()) + "  out " +
-             HumanBytes(rail.sent_bytes_per_second()) + "/s, in " +
-             HumanBytes(rail.received_bytes_per_second()) + "/s";
-      if (rail.round_trip_ns() > 0) {
-        out += ", round trip " + std::to_string(rail.round_trip_ns() / 1000) + " us";
-      }
-      out += "\n";
-    }
+    for (const v1::RailStatus& rail : link.rails()) RenderRail(rail, paint, out);
   }
 }
 

@@ -9,6 +9,8 @@
 // when the engine has taken some: TCP then holds the other side back. Two places of
 // the event ring are kept for a frame that has begun and for the end, so that what
 // was placed is always told, and the thread never waits in the middle of a frame.
+// Data for a receive that is not known makes it take all commands that wait, and if there
+// is no room for what they call for, wait with them.
 // When writing fails, what has come is read to its end before the rail goes down: it
 // may be the other side's last word.
 //
@@ -49,8 +51,8 @@ class TcpRail final : public Rail {
 
   // Before Start; may be nullptr.
   void Observe(std::unique_ptr<RailObserver> observer) { observer_ = std::move(observer); }
-  void Expect(const PostedReceive& receive, const ReceivedRanges& received) override;
-  absl::Status Start(bool resumed) override;
+  void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override;
+  absl::Status Start(bool resumed, ArrivalClaims& claims) override;
   bool Give(const RailCommand& command) override;
   void Finish() override;
   void Stop() override;
@@ -93,6 +95,7 @@ class TcpRail final : public Rail {
   bool TakeReadAhead();
   bool BeginFrame();
   bool ChooseTarget();
+  PostedReceives::Place PlaceOfData();
   bool FinishFrame();
   void Emit(RailEvent&& event);
   void GoDown(DownCause cause, std::string reason);
@@ -141,7 +144,8 @@ class TcpRail final : public Rail {
   std::byte* target_ = nullptr;           // Where the payload goes.
   std::size_t payload_have_ = 0;
   bool target_slot_ = false;
-  bool target_posted_ = false;            // It belongs to a posted receive.
+  bool target_duplicate_ = false;         // A copy of data, read and dropped.
+  bool stalled_ = false;                  // The frame's receive may wait among the commands.
   std::unique_ptr<std::vector<std::byte>> target_control_;
   std::unique_ptr<std::byte[]> slots_;
   std::uint64_t slots_used_ = 0;
