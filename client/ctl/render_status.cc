@@ -63,8 +63,8 @@ void RenderRail(const v1::RailStatus& rail, const Painter& paint, std::string& o
   out += "  out " + HumanBytes(rail.sent_bytes_per_second()) + "/s, in " +
          HumanBytes(rail.received_bytes_per_second()) + "/s";
   if (rail.delivery_bytes_per_second() > 0) {
-    out += ", takes " + HumanBytes(rail.delivery_bytes_per_second()) + "/s (at best " +
-           HumanBytes(rail.delivery_bytes_per_second_best()) + "/s)";
+    out += ", has carried " + HumanBytes(rail.delivery_bytes_per_second()) + "/s, at best " +
+           HumanBytes(rail.delivery_bytes_per_second_best()) + "/s";
   }
   if (rail.round_trip_ns() > 0) {
     out += ", round trip " + std::to_string(rail.round_trip_ns() / 1000) + " us";
