@@ -13,6 +13,7 @@ from lab.namespaces import Namespaces
 
 PORT = 7470
 RANK = "lab_rank"
+CONGESTION_CONTROL = "/proc/sys/net/ipv4/tcp_congestion_control"
 # A cluster that dials again soon, and notices silence in half a second.
 ALERT = "reconnect_delay_max_ms: 200 heartbeat_interval_ms: 100 heartbeat_timeout_ms: 500"
 QUICK = f"{ALERT} grace_period_ms: 1500"     # Gives nodes up soon.
@@ -46,6 +47,8 @@ class LabCluster:
     def _lay_cables(self):
         for place in self.wiring.places:
             self.namespaces.add_host(place)
+            # What a host does by default is not the test's subject; every kernel has this one.
+            self.namespaces.call(["sh", "-c", f"echo reno > {CONGESTION_CONTROL}"], host=place)
             if place.startswith("switch-"):
                 self.namespaces.ip(place, "link add name bridge0 type bridge", "link set bridge0 up")
         for cable in self.wiring.cables:
@@ -69,7 +72,7 @@ class LabCluster:
         device = ["dev", end.interface, "root"]
         if rate:
             self.namespaces.call(["tc", "-n", end.place, "qdisc", "replace", *device, "tbf", "rate",
-                                  rate, "burst", "128k", "latency", "20ms"])
+                                  rate, "burst", "16k", "latency", "20ms"])
         elif "tbf" in self.namespaces.call(["tc", "-n", end.place, "qdisc", "show", *device[:2]]):
             self.namespaces.call(["tc", "-n", end.place, "qdisc", "del", *device])
 

@@ -63,9 +63,10 @@ class Sums {
     }
     // The first place has fewer digits, so that how many want to end fits above them.
     in[0] = (in[0] % kEnd) + (ends ? kEnd : 0);
-    const double begin = Now();
+    began_ = Now();
     world_.AllReduce(in, out, count, MLXCOMM_UINT64);
-    longest_ = std::max(longest_, Now() - begin);
+    ended_ = Now();
+    longest_ = std::max(longest_, ended_ - began_);
     const std::uint64_t first = FirstPlace(size);
     const std::uint64_t enders = (out[0] - first) / kEnd;
     if (out[0] - first != enders * kEnd || enders > size) Wrong(0, count, out[0], first);
@@ -79,6 +80,8 @@ class Sums {
     return enders > 0;
   }
 
+  double began() const { return began_; }
+  double ended() const { return ended_; }
   void Report() const {
     std::uint64_t least = 0, most = 0;
     if (!done_.empty()) {
@@ -113,6 +116,8 @@ class Sums {
   Buffer out_;
   std::uint64_t step_ = 0;
   std::uint64_t bytes_ = 0;
+  double began_ = 0;
+  double ended_ = 0;
   double longest_ = 0;
   std::map<std::uint64_t, std::uint64_t> done_;
 };
@@ -149,9 +154,9 @@ void Do(Connection& connection, Group& world, const std::vector<std::string>& wo
   for (const std::string& word : words) {
     const auto parts = Split(word);
     if (parts[0] == "sum") {
-      std::printf("begins %s at %.6f\n", parts.at(1).c_str(), Now());
+      std::printf("begins %s\n", parts.at(1).c_str());
       sums.Step(std::stoull(parts.at(1)), false);
-      std::printf("summed %s at %.6f\n", parts.at(1).c_str(), Now());
+      std::printf("summed %s from %.6f to %.6f\n", parts.at(1).c_str(), sums.began(), sums.ended());
     } else if (parts[0] == "await") {
       while (!std::filesystem::exists(parts.at(1))) {
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
