@@ -88,11 +88,16 @@ absl::Status Link::PostReceive(const PostedReceive& receive) {
         absl::StrCat("a receive of ", receive.bytes, " bytes; the most is ",
                      ReceiveBudget::kBytesMax));
   }
-  const auto [entry, is_new] = posted_.try_emplace({receive.key, receive.step});
-  Posted& posted = entry->second;
-  if (!is_new) GiveBackBudget(posted);
-  posted = {receive, {}, TakeBudget(), {}, rail_count_ > 1};
+  const PostedKey key = {receive.key, receive.step};
+  if (const auto earlier = posted_.find(key); earlier != posted_.end()) {
+    GiveBackBudget(earlier->second);
+    posted_.erase(earlier);
+  }
+  Posted& posted = posted_[key];
+  posted.receive = receive;
+  posted.budget = TakeBudget();
   posted.share = posted.budget->Open(receive.bytes);
+  posted.on_several = rail_count_ > 1;
   RailCommand command;
   command.kind = RailCommand::Kind::kPostReceive;
   command.receive = receive;
