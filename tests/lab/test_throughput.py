@@ -14,7 +14,7 @@ from lab.wiring import pair
 
 ROUNDS = 2
 SUMS = 4  # Of each turn; the first finds out what the rails carry and does not count.
-SECONDS = 1.0  # About what one sum takes: some chunks more than rails may have under way.
+SECONDS = 1.4  # About what one sum takes: some chunks more than rails may have under way.
 
 
 def megabits(c, cables):
@@ -108,14 +108,14 @@ def say(capsys):
 
 
 def test_two_equal_rails_carry_nearly_twice_as_much_as_one(lab, tmp_path, say):
-    c = lab(pair(cables=2, rate="400mbit"))
+    c = lab(pair(cables=2, rate="200mbit"))
     one, other, both = compare(c, tmp_path, say)
     say(f"two equal rails carry {both / statistics.mean([one, other]):.2f} times one")
     assert both >= 1.9 * statistics.mean([one, other])
 
 
 def test_a_fast_and_a_slow_rail_are_both_filled(lab, tmp_path, say):
-    c = lab(pair(cables=2, rate=["400mbit", "100mbit"]))
+    c = lab(pair(cables=2, rate=["200mbit", "50mbit"]))
     fast, slow, both = compare(c, tmp_path, say)
     say(f"a 40:10 pair carries {both / (fast + slow):.3f} of the sum of its rails")
     assert both >= 0.95 * (fast + slow)
