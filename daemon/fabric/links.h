@@ -67,6 +67,10 @@ class Links final : private RouterPort {
 
   // `options` and the others outlive it.
   Links(const FabricOptions& options, FabricListener& listener, LinksPort& port);
+  // Circuits end while there still is what carries their last word.
+  ~Links() { StopRails(); }
+  Links(const Links&) = delete;
+  Links& operator=(const Links&) = delete;
 
   // As Fabric.
   bool IsReachable(const NodeId& node) const;
