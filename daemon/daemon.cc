@@ -35,6 +35,8 @@ absl::StatusOr<fabric::FabricOptions> MakeFabricOptions(const v1::DaemonConfig& 
   options.heartbeat_timeout_ns = peers.heartbeat_timeout_ms() * kMs;
   options.grace_period_ns = peers.grace_period_ms() * kMs;
   options.reset_grace_ns = peers.reset_grace_ms() * kMs;
+  options.queued_frames_max = peers.queued_frames_max();
+  options.copied_bytes_max = peers.queued_bytes_max();
   options.reconnect_delay_min_ns = peers.reconnect_delay_min_ms() * kMs;
   options.reconnect_delay_max_ns = peers.reconnect_delay_max_ms() * kMs;
   return options;
@@ -78,7 +80,11 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   engine_options.link_bytes_per_second = config.peers().link_bytes_per_second();
   engine_options.workers = std::clamp(platform::CoreCount() / 2, 2u, 4u);
   engine_options.ends_with_last_client = options.is_private;
-  daemon->engine_ = std::make_unique<Engine>(daemon->io_, std::move(engine_options));
+  daemon->recorder_ = std::make_unique<telemetry::FlightRecorder>(self->name);
+  daemon->rail_recorder_ = std::make_unique<RailRecorder>(*daemon->recorder_);
+  fabric_options->rail_observers = daemon->rail_recorder_.get();
+  daemon->engine_ =
+      std::make_unique<Engine>(daemon->io_, std::move(engine_options), *daemon->recorder_);
   daemon->engine_->set_on_useless(
       [](void* context) { static_cast<TerminationSignals*>(context)->RequestStop(); }, &signals);
 
@@ -98,7 +104,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
       fabric::Fabric::Create(daemon->io_, *std::move(fabric_options), *daemon->engine_);
   if (!fabric.ok()) return fabric.status();
   daemon->fabric_ = *std::move(fabric);
-  daemon->control_ = control::ControlServer::Create(*daemon->engine_, *daemon->intake_);
+  daemon->control_ = control::ControlServer::Create(*daemon->engine_, *daemon->intake_,
+                                                    *daemon->recorder_);
   daemon->engine_->Join(*daemon->intake_, *daemon->fabric_, *daemon->control_);
   return daemon;
 }

@@ -18,7 +18,9 @@
 #include "daemon/fabric/fabric.h"
 #include "daemon/intake/intake.h"
 #include "daemon/options.h"
+#include "daemon/rail_recorder.h"
 #include "daemon/signals.h"
+#include "daemon/telemetry/flight_recorder.h"
 #include "mlxcomm/v1/config.pb.h"
 
 namespace mlxcomm {
@@ -42,6 +44,8 @@ class Daemon {
 
   v1::DaemonConfig config_;
   asio::io_context io_{1};
+  std::unique_ptr<telemetry::FlightRecorder> recorder_;
+  std::unique_ptr<RailRecorder> rail_recorder_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<intake::Intake> intake_;
   std::unique_ptr<fabric::Fabric> fabric_;

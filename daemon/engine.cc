@@ -22,13 +22,15 @@ constexpr std::uint64_t kSpinNsManyCores = 50'000;
 
 }  // namespace
 
-Engine::Engine(asio::io_context& io, EngineOptions options)
+Engine::Engine(asio::io_context& io, EngineOptions options, telemetry::FlightRecorder& recorder)
     : io_(io),
       options_(std::move(options)),
       bell_watch_(io),
       timer_(io),
+      recorder_(recorder),
       scratch_(options_.scratch_bytes_max),
-      collectives_(options_.self.id, scratch_),
+      operation_recorder_(recorder, now_ns_),
+      collectives_(options_.self.id, scratch_, {}, &operation_recorder_),
       membership_(collectives_),
       rendezvous_(options_.self.id, options_.self.name, options_.self.incarnation, *this),
       shrink_(options_.self.id, *this),
@@ -47,7 +49,7 @@ void Engine::Join(intake::Intake& intake, fabric::Fabric& fabric,
   intake_ = &intake;
   fabric_ = &fabric;
   control_ = &control;
-  workers_ = std::make_unique<Workers>(options_.workers, bell_);
+  workers_ = std::make_unique<Workers>(options_.workers, bell_, recorder_);
   bell_watch_.assign(bell_.descriptor());
   WatchBell();
 }

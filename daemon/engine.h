@@ -35,6 +35,7 @@
 #include "daemon/control/control_server.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/intake/intake.h"
+#include "daemon/operation_recorder.h"
 #include "daemon/scratch_pool.h"
 #include "daemon/workers.h"
 
@@ -62,7 +63,8 @@ class Engine final : public intake::IntakeListener,
                      public CarrierPort,
                      public control::ControlPort {
  public:
-  Engine(asio::io_context& io, EngineOptions options);
+  // `recorder` outlives it.
+  Engine(asio::io_context& io, EngineOptions options, telemetry::FlightRecorder& recorder);
   ~Engine() override;
 
   // The rooms; before Run.
@@ -227,6 +229,7 @@ class Engine final : public intake::IntakeListener,
       const std::vector<cluster::FormedMember>& members) const;
   void RefuseAttaching(const Failure& failure);
   void FailEverything(const Failure& failure);
+  void OnGroupMade(std::uint64_t group);
   void CountGroups();
   void OnWorldJoined(const NodeId& node, std::uint64_t group);
   void RefuseWorld(std::uint64_t group, const std::vector<cluster::FormedMember>& members,
@@ -243,8 +246,10 @@ class Engine final : public intake::IntakeListener,
   asio::posix::stream_descriptor bell_watch_;
   asio::steady_timer timer_;
   std::uint64_t armed_ns_ = collective::kNever;  // When timer_ will fire.
+  telemetry::FlightRecorder& recorder_;
   std::unique_ptr<Workers> workers_;
   ScratchPool scratch_;
+  OperationRecorder operation_recorder_;
   collective::Collectives collectives_;
   collective::Membership membership_;
   cluster::Rendezvous rendezvous_;

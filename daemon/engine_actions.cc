@@ -27,7 +27,8 @@ void Engine::CancelFrames(const NodeId& node, const OperationKey& key) {
 }
 
 bool Engine::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
-  return Workers::IsWorthwhile(work) && workers_->Submit(&work, cookie);
+  return Workers::IsWorthwhile(work) &&
+         workers_->Submit(&work, cookie, RecordedName(collectives_.KeyOfWork(cookie)));
 }
 
 void Engine::Complete(const collective::Action& action) {

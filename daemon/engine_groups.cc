@@ -59,9 +59,15 @@ void Engine::Split(intake::SessionId session, const v1::SplitRequest& request,
     call.group = cluster::SplitGroupId(call.parent, call.number, call.ranks);
     const Failure failure = membership_.Split(session, call, now_ns_);
     if (!failure.ok()) return held->Fail(failure);
-    CountGroups();
+    OnGroupMade(call.group);
     held->Succeed(ReplyOf(call.group, *membership_.RankOf(session, call.group)));
   });
+}
+
+// A split is made once, and joined by each rank.
+void Engine::OnGroupMade(std::uint64_t group) {
+  operation_recorder_.NameGroup(*collectives_.Find(group), membership_.OriginOf(group)->job);
+  CountGroups();
 }
 
 void Engine::Release(intake::SessionId session, std::uint64_t group,
@@ -208,7 +214,7 @@ bool Engine::OnShrunk(std::uint64_t group, std::uint64_t new_group,
   const collective::Group& made = *collectives_.Find(new_group);
   spdlog::info("group {} is formed: {} ranks that are left, group {}", made.name(), ranks.size(),
                new_group);
-  CountGroups();
+  OnGroupMade(new_group);
   // The former may have lost a node a moment later than this one did.
   for (std::uint16_t i = 0; i < made.layout().node_count(); ++i) {
     if (i == made.layout().self() || fabric_->IsReachable(made.layout().node(i))) continue;
@@ -313,7 +319,7 @@ void Engine::OnWorldFormed(const std::string& job, std::uint64_t group,
     return RefuseWorld(group, members, failure);
   }
   spdlog::info("job {} is formed: {} ranks, group {}", job, members.size(), group);
-  CountGroups();
+  OnGroupMade(group);
   for (const intake::SessionId session : sessions) {
     if (session != 0) forming.sessions.push_back(session);
   }

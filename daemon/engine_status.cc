@@ -93,6 +93,12 @@ void Engine::AddLinks(v1::NodeStatus& node) const {
       told.set_sent_bytes_per_second(rail.sent_bytes_per_second);
       told.set_received_bytes_per_second(rail.received_bytes_per_second);
       told.set_round_trip_ns(rail.round_trip_ns);
+      told.set_round_trip_ns_min(rail.round_trip_ns_min);
+      told.set_local_interface(rail.local_interface);
+      told.set_remote_interface(rail.remote_interface);
+      told.set_delivery_bytes_per_second(rail.delivery_bytes_per_second);
+      told.set_delivery_bytes_per_second_best(rail.delivery_bytes_per_second_best);
+      told.set_detail(rail.detail);
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
 #include "daemon/reduce/kernels.h"
 
@@ -12,10 +13,13 @@ constexpr std::uint64_t kSpinNs = 5'000;
 
 }  // namespace
 
-Workers::Workers(std::uint32_t count, platform::Wakeup& engine_bell) : engine_bell_(engine_bell) {
+Workers::Workers(std::uint32_t count, platform::Wakeup& engine_bell,
+                 telemetry::FlightRecorder& recorder)
+    : engine_bell_(engine_bell), recorder_(recorder) {
   for (std::uint32_t i = 0; i < count; ++i) {
     workers_.push_back(std::make_unique<Worker>());
     Worker& worker = *workers_.back();
+    worker.track = recorder.AddTrack(telemetry::TrackKind::kWorker, absl::StrCat("worker ", i));
     worker.thread = std::thread([this, &worker] { Run(worker); });
   }
 }
@@ -25,6 +29,7 @@ Workers::~Workers() {
   for (const auto& worker : workers_) {
     worker->bell.Ring();
     worker->thread.join();
+    recorder_.CloseTrack(worker->track);
   }
 }
 
@@ -39,11 +44,12 @@ void Workers::Do(const collective::LocalWork& work) {
                   work.beyond_cache ? reduce::Stores::kNonTemporal : reduce::Stores::kOrdinary);
 }
 
-bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie) {
+bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,
+                     const telemetry::Name& operation) {
   for (std::size_t tried = 0; tried < workers_.size(); ++tried) {
     Worker& worker = *workers_[next_];
     next_ = (next_ + 1) % workers_.size();
-    if (!worker.todo.Push({work, cookie})) continue;
+    if (!worker.todo.Push({work, cookie, operation})) continue;
     if (worker.todo.ConsumerSleeps()) worker.bell.Ring();
     return true;
   }
@@ -75,12 +81,23 @@ void Workers::WakeUp() {
   for (const auto& worker : workers_) worker->done.WakeUp();
 }
 
+void Workers::DoRecorded(const Item& item, telemetry::EventRing* track) {
+  telemetry::Event event;
+  event.kind = telemetry::EventKind::kWorked;
+  event.set_name(item.operation);
+  event.bytes = item.work->elements * DataTypeBytes(item.work->type);
+  event.time_ns = platform::MonotonicNow();
+  Do(*item.work);
+  event.duration_ns = platform::MonotonicNow() - event.time_ns;
+  if (track != nullptr) track->Write(event);
+}
+
 void Workers::Run(Worker& worker) {
   std::uint64_t idle_since = 0;
   Item item;
   while (!stop_.load(std::memory_order_acquire)) {
     if (worker.todo.Pop(item)) {
-      Do(*item.work);
+      DoRecorded(item, worker.track);
       // The engine makes room each turn, but not once it has ended.
       while (!worker.done.Push(std::uint64_t{item.cookie})) {
         if (stop_.load(std::memory_order_acquire)) return;

@@ -189,4 +189,24 @@ def cluster(tmp_path):
         one.end()
 
 
+@pytest.fixture
+def lab(tmp_path):
+    """lab(wiring, **settings) gives a running lab.cluster.LabCluster; all of it ends with the
+    test. Skipped where network namespaces are not allowed."""
+    from lab.cluster import LabCluster
+    from lab.namespaces import NotAllowed
+    made = []
+
+    def make(wiring, **settings):
+        try:
+            made.append(LabCluster(tmp_path, wiring, **settings))
+        except NotAllowed as error:
+            pytest.skip(str(error))
+        return made[-1].start()
+
+    yield make
+    for one in made:
+        one.end()
+
+
 SIGKILL = signal.SIGKILL

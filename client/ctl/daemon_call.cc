@@ -84,4 +84,11 @@ Failure FetchPlan(const std::string& socket_path, const v1::PlanRequest& request
   });
 }
 
+Failure FetchRecord(const std::string& socket_path, const v1::FlightRecordRequest& request,
+                    v1::FlightRecordReply& reply) {
+  return Call(socket_path, kTimeoutNs, [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+    return stub.FlightRecord(&context, request, &reply);
+  });
+}
+
 }  // namespace mlxcomm::ctl

@@ -15,5 +15,7 @@ Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply);
 // INVALID_ARGUMENT: the daemon says which figure is beyond which limit.
 Failure FetchPlan(const std::string& socket_path, const v1::PlanRequest& request,
                   v1::PlanReply& reply);
+Failure FetchRecord(const std::string& socket_path, const v1::FlightRecordRequest& request,
+                    v1::FlightRecordReply& reply);
 
 }  // namespace mlxcomm::ctl

@@ -4,9 +4,9 @@
 
 namespace mlxcomm::ctl {
 
-Failure ToJson(const google::protobuf::Message& message, std::string& text) {
+Failure ToJson(const google::protobuf::Message& message, std::string& text, JsonLayout layout) {
   google::protobuf::util::JsonPrintOptions format;
-  format.add_whitespace = true;
+  format.add_whitespace = layout == JsonLayout::kIndented;
 #if GOOGLE_PROTOBUF_VERSION >= 5026000  // Its name changed with protobuf 26.
   format.always_print_fields_with_no_presence = true;
 #else

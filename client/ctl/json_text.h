@@ -3,6 +3,7 @@
 // Owner: none, a pure function. Thread: any. Memory: the text.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include <google/protobuf/message.h>
@@ -12,6 +13,8 @@
 namespace mlxcomm::ctl {
 
 // Every field is present, also one that is empty; 64-bit numbers are strings.
-Failure ToJson(const google::protobuf::Message& message, std::string& text);
+enum class JsonLayout : std::uint8_t { kIndented, kCompact };
+Failure ToJson(const google::protobuf::Message& message, std::string& text,
+               JsonLayout layout = JsonLayout::kIndented);
 
 }  // namespace mlxcomm::ctl

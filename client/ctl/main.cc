@@ -12,6 +12,7 @@
 namespace {
 
 using mlxcomm::ctl::PlanOptions;
+using mlxcomm::ctl::RecordOptions;
 
 // A figure with a unit, into `value`; `form` tells how it is written.
 template <typename Value>
@@ -54,6 +55,35 @@ CLI::App* AddPlan(CLI::App& app, PlanOptions& options) {
   return plan;
 }
 
+void AddRecordOptions(CLI::App& verb, RecordOptions& options) {
+  verb.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  verb.add_option("--job", options.job, "Only this job's operations");
+  verb.add_option("--group", options.group, "Only this group's, by its name or id");
+}
+
+CLI::App* AddRecord(CLI::App& app, RecordOptions& options) {
+  CLI::App* const record =
+      app.add_subcommand("record", "The last operations of this node: each phase, who came last");
+  AddRecordOptions(*record, options);
+  options.operations_max = 20;
+  record->add_option("-n,--operations", options.operations_max,
+                     "How many, the newest (20); 0: all that are still there");
+  CLI::Option* const json =
+      record->add_flag("--json", options.json, "For programs (FlightRecordReply of diagnostics.proto)");
+  record->add_flag("--tracks", options.tracks, "With what each rail and worker did for them")
+      ->needs(json);
+  return record;
+}
+
+CLI::App* AddTrace(CLI::App& app, RecordOptions& options) {
+  CLI::App* const trace = app.add_subcommand(
+      "trace", "The same for Perfetto (https://ui.perfetto.dev): mlxcommctl trace > trace.json");
+  AddRecordOptions(*trace, options);
+  trace->add_option("-n,--operations", options.operations_max,
+                    "How many, the newest (all that are still there)");
+  return trace;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -74,6 +104,11 @@ int main(int argc, char** argv) {
   PlanOptions plan_options;
   const CLI::App* const plan = AddPlan(app, plan_options);
 
+  RecordOptions record_options;
+  const CLI::App* const record = AddRecord(app, record_options);
+  RecordOptions trace_options;
+  const CLI::App* const trace = AddTrace(app, trace_options);
+
   LaunchOptions launch_options;
   CLI::App* const launch = app.add_subcommand("launch", "Start the ranks of a job on this machine");
   launch->add_option("-n,--ranks", launch_options.ranks, "How many ranks")
@@ -90,5 +125,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
   if (status->parsed()) return RunStatus(status_options);
+  if (record->parsed()) return RunRecord(record_options);
+  if (trace->parsed()) return RunTrace(trace_options);
   return plan->parsed() ? RunPlan(plan_options) : RunLaunch(launch_options);
 }

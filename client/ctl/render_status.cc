@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <vector>
 
+#include "proto/types/plain_text.h"
+
 namespace mlxcomm::ctl {
 namespace {
 
@@ -44,6 +46,33 @@ std::string Plural(std::uint64_t count, const std::string& word) {
   return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
 }
 
+// "en2 192.0.2.1:7470"; on a loopback interface its name is the address.
+std::string EndOf(const std::string& interface, const std::string& address) {
+  if (interface.empty() || address.starts_with(interface)) return Shown(address);
+  return Shown(interface) + (address.empty() ? "" : " " + Shown(address));
+}
+
+void RenderRail(const v1::RailStatus& rail, const Painter& paint, std::string& out) {
+  const std::string local = EndOf(rail.local_interface(), rail.local_address());
+  out += "      " + Shown(rail.transport()) + " " + local + (local.empty() ? "" : " ") + "- " +
+         EndOf(rail.remote_interface(), rail.remote_address()) + "  " + paint.State(rail.state());
+  if (rail.state() != "up") {
+    out += (rail.detail().empty() ? "" : "  " + Shown(rail.detail())) + "\n";
+    return;
+  }
+  out += "  out " + HumanBytes(rail.sent_bytes_per_second()) + "/s, in " +
+         HumanBytes(rail.received_bytes_per_second()) + "/s";
+  if (rail.delivery_bytes_per_second() > 0) {
+    out += ", has carried " + HumanBytes(rail.delivery_bytes_per_second()) + "/s, at best " +
+           HumanBytes(rail.delivery_bytes_per_second_best()) + "/s";
+  }
+  if (rail.round_trip_ns() > 0) {
+    out += ", round trip " + std::to_string(rail.round_trip_ns() / 1000) + " us";
+  }
+  out += ", " + HumanBytes(static_cast<double>(rail.sent_bytes())) + " sent, " +
+         HumanBytes(static_cast<double>(rail.received_bytes())) + " received\n";
+}
+
 void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std::string& out) {
   out += "  " + paint.Bold(node.name()) + "  " + paint.State(node.state());
   if (!node.answered()) {
@@ -59,16 +88,7 @@ void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std:
     const std::size_t skipped = repeats ? link.state().size() + 2 : 0;
     if (!link.detail().empty()) out += "  " + Shown(link.detail().substr(skipped));
     out += "\n";
-    for (const v1::RailStatus& rail : link.rails()) {
-      out += "      " + Shown(rail.transport()) + " " + Shown(rail.local_address()) + " - " +
-             Shown(rail.remote_address()) + "  " + Shown(rail.state()) + "  out " +
-             HumanBytes(rail.sent_bytes_per_second()) + "/s, in " +
-             HumanBytes(rail.received_bytes_per_second()) + "/s";
-      if (rail.round_trip_ns() > 0) {
-        out += ", round trip " + std::to_string(rail.round_trip_ns() / 1000) + " us";
-      }
-      out += "\n";
-    }
+    for (const v1::RailStatus& rail : link.rails()) RenderRail(rail, paint, out);
   }
 }
 
@@ -145,6 +165,22 @@ void RenderJob(const v1::JobStatus& job, const Painter& paint, std::string& out)
   }
 }
 
+// Of a link that is up all the same; empty: there is none.
+std::string PulledCable(const v1::StatusReply& status) {
+  for (const v1::NodeStatus& node : status.nodes()) {
+    for (const v1::LinkStatus& link : node.links()) {
+      for (const v1::RailStatus& rail : link.rails()) {
+        if (rail.state() == "up") continue;
+        const std::string& at =
+            rail.local_interface().empty() ? rail.remote_address() : rail.local_interface();
+        return "link " + node.name() + " to " + link.peer() + " is slower than it could be: " + at +
+               " is down: is its cable in, at both ends?";
+      }
+    }
+  }
+  return {};
+}
+
 std::string Health(const v1::StatusReply& status, const Painter& paint) {
   for (const v1::NodeStatus& node : status.nodes()) {
     if (!node.answered()) {
@@ -160,23 +196,13 @@ std::string Health(const v1::StatusReply& status, const Painter& paint) {
     if (job.state() == "failed") return paint.Bad("job " + job.name() + " has failed: " + job.detail());
     if (const std::string awaited = LongAwaited(job); !awaited.empty()) return paint.Bad(awaited);
   }
-  return paint.Good("all is well");
+  const std::string pulled = PulledCable(status);
+  return pulled.empty() ? paint.Good("all is well") : paint.Bad(pulled);
 }
 
 }  // namespace
 
-std::string Shown(const std::string& text) {
-  const auto byte = [&text](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
-  };
-  std::string shown;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool two_bytes = byte(i) == 0xc2 && byte(i + 1) >= 0x80 && byte(i + 1) < 0xa0;
-    shown += two_bytes || byte(i) < 0x20 || byte(i) == 0x7f ? '?' : text[i];
-    if (two_bytes) ++i;
-  }
-  return shown;
-}
+std::string Shown(const std::string& text) { return MakePrintable(text); }
 
 std::string HumanBytes(double bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};

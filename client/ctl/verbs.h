@@ -41,6 +41,18 @@ struct PlanOptions {
 };
 int RunPlan(const PlanOptions& options);
 
+// What the flight recorder holds: a table, or a trace for Perfetto.
+struct RecordOptions {
+  std::string socket_path;
+  std::string job;    // Empty, as group: all.
+  std::string group;
+  std::uint32_t operations_max = 0;  // 0: all that are there.
+  bool json = false;
+  bool tracks = false;
+};
+int RunRecord(const RecordOptions& options);
+int RunTrace(const RecordOptions& options);
+
 struct LaunchOptions {
   std::string socket_path;
   std::string job;  // Empty: a name of its own for this launch.

@@ -1,8 +1,8 @@
 #include "client/lib/answer.h"
 
-#include <algorithm>
 #include <utility>
 
+#include "proto/types/plain_text.h"
 #include "proto/types/utf8.h"
 
 namespace mlxcomm::client {
@@ -41,10 +41,7 @@ Failure Invalid(std::string message) {
 }
 
 Failure CheckName(const char* argument, std::string_view name, std::size_t bytes_max) {
-  const bool plain = std::none_of(name.begin(), name.end(), [](char letter) {
-    return (letter >= 0 && letter < 0x20) || letter == 0x7f;
-  });
-  if (plain && !name.empty() && Utf8Prefix(name, bytes_max) == name) return {};
+  if (!name.empty() && name.size() <= bytes_max && IsPlainText(name)) return {};
   return Invalid(std::string(argument) + ": expected 1 to " + std::to_string(bytes_max) +
                  " bytes of UTF-8 without control characters");
 }

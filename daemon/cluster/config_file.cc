@@ -26,6 +26,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/machine.h"
+#include "proto/types/plain_text.h"
 #include "proto/types/utf8.h"
 #include "proto/wire/hello.h"
 
@@ -89,10 +90,7 @@ constexpr std::size_t kSocketPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
 
 // Names go into status and errors: text that every protobuf reader and terminal takes.
 bool IsName(const std::string& name) {
-  const bool plain = std::none_of(name.begin(), name.end(), [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-  });
-  return !name.empty() && plain && Utf8Prefix(name, wire::kNameBytesMax - 1) == name;
+  return !name.empty() && name.size() < wire::kNameBytesMax && IsPlainText(name);
 }
 
 void CheckName(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
@@ -133,9 +131,23 @@ bool IsNumericAddress(const std::string& host) {
          ::inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), &six) == 1;
 }
 
+// Every interface has such addresses, so one alone says not where it is.
+bool LacksInterface(const std::string& host) {
+  in6_addr six{};
+  return ::inet_pton(AF_INET6, host.c_str(), &six) == 1 && IN6_IS_ADDR_LINKLOCAL(&six);
+}
+
 void CheckAddresses(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tree,
                     BoundsCheck& bounds) {
+  const auto check_interface = [&](const char* field, const std::string& text, int i) {
+    if (!LacksInterface(HostIn(text, /*any_port=*/true))) return;
+    bounds.Report(peers, tree, field,
+                  absl::StrCat(field, ": expected an interface of this machine with a link-local "
+                               "address, such as \"[fe80::1%en2]:7470\", got \"",
+                               absl::CHexEscape(text), "\""), i);
+  };
   for (int i = 0; i < peers.listen_size(); ++i) {
+    check_interface("listen", peers.listen(i), i);
     if (IsNumericAddress(HostIn(peers.listen(i), /*any_port=*/true))) continue;
     const std::string what =
         absl::StrCat("listen: expected \"ADDRESS:PORT\" or \"[ADDRESS]:PORT\" with an address "
@@ -144,6 +156,7 @@ void CheckAddresses(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree
     bounds.Report(peers, tree, "listen", what, i);
   }
   for (int i = 0; i < peers.connect_size(); ++i) {
+    check_interface("connect", peers.connect(i), i);
     if (!HostIn(peers.connect(i), /*any_port=*/false).empty()) continue;
     const std::string what =
         absl::StrCat("connect: expected \"HOST:PORT\" with port 1 to 65535, got \"",
@@ -167,6 +180,9 @@ void CheckPeers(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tr
     bounds.Check(peers, tree, "link_bytes_per_second", peers.link_bytes_per_second(), 1'000'000,
                  1'000'000'000'000);
   }
+  bounds.Check(peers, tree, "queued_frames_max", peers.queued_frames_max(), 4096, 1'048'576);
+  bounds.Check(peers, tree, "queued_bytes_max", peers.queued_bytes_max(), std::uint64_t{1} << 24,
+               std::uint64_t{1} << 40);
   CheckAddresses(peers, tree, bounds);
   if ((peers.listen_size() > 0 || peers.connect_size() > 0) && peers.key_file().empty()) {
     bounds.Report(peers, tree, peers.listen_size() > 0 ? "listen" : "connect",

@@ -33,11 +33,13 @@ v1::LinkCosts MeasureCosts(std::span<const fabric::LinkSnapshot> links) {
   std::uint64_t round_trip_ns = 0;
   std::set<std::string> interfaces;
   for (const fabric::LinkSnapshot& link : links) {
+    std::uint64_t quickest_ns = 0;  // A frame takes the rail on which it arrives first.
     for (const fabric::RailSnapshot& rail : link.rails) {
       if (!rail.up) continue;
-      round_trip_ns = std::max(round_trip_ns, rail.round_trip_ns_min);
-      interfaces.insert(rail.local_address.substr(0, rail.local_address.rfind(':')));
+      quickest_ns = Worse(quickest_ns, rail.round_trip_ns_min, /*larger_is_worse=*/false);
+      if (!rail.local_interface.empty()) interfaces.insert(rail.local_interface);
     }
+    round_trip_ns = std::max(round_trip_ns, quickest_ns);
   }
   v1::LinkCosts costs;
   if (round_trip_ns > 0) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/cluster/link_costs.h"
+#include "proto/types/plain_text.h"
 #include "proto/types/utf8.h"
 
 namespace mlxcomm::cluster {
@@ -19,12 +20,9 @@ Failure Rendezvous::CheckClaim(const Claim& claim) const {
   const auto invalid = [](std::string message) {
     return Failure{FailureCode::kInvalidArgument, kNoRank, std::move(message)};
   };
-  const bool plain = std::all_of(claim.job.begin(), claim.job.end(), [](char c) {
-    return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
-  });
-  if (claim.job.empty() || claim.job.size() > kJobBytesMax || !plain) {
+  if (claim.job.empty() || claim.job.size() > kJobBytesMax || !IsPlainText(claim.job)) {
     return invalid(absl::StrCat("job: expected 1 to ", kJobBytesMax,
-                                " bytes without control characters"));
+                                " bytes of UTF-8 without control characters"));
   }
   if (claim.size == 0 || claim.size > kSizeMax) {
     return invalid(absl::StrCat("size: expected 1 to ", kSizeMax, ", got ", claim.size));

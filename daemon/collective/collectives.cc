@@ -14,7 +14,8 @@ bool Collectives::AddGroup(std::uint64_t group, const std::string& name,
   const std::size_t local = layout.local_ranks().size();
   if (local == 0 || local > kLocalRanksMax || layout.node_count() > kNodesMax) return false;
   groups_.emplace(group, std::make_unique<Group>(group, name, std::move(layout), costs,
-                                                 in_flight_, scratch_, credit_, actions_, alarm_));
+                                                 in_flight_, scratch_, credit_, actions_, alarm_,
+                                                 observer_));
   return true;
 }
 
@@ -24,15 +25,6 @@ std::vector<Group*> Collectives::InOrder() const {
   std::sort(groups.begin(), groups.end(),
             [](const Group* a, const Group* b) { return a->id() < b->id(); });
   return groups;
-}
-
-std::vector<std::uint64_t> Collectives::RemoveGroupsThatAreOver() {
-  std::vector<std::uint64_t> removed;
-  for (const Group* const group : InOrder()) {
-    if (group->over()) removed.push_back(group->id());
-  }
-  for (const std::uint64_t id : removed) groups_.erase(id);
-  return removed;
 }
 
 bool Collectives::RemoveIfOver(std::uint64_t group) {
@@ -133,6 +125,10 @@ void Collectives::OnLocalWorkDone(std::uint64_t cookie, std::uint64_t now_ns) {
   const std::uint32_t chunk = slot.chunk;
   in_flight_.FreeWork(cookie);
   entry.group->OnLocalWorkDone(*entry.operation, step, chunk, now_ns);
+}
+
+const OperationKey& Collectives::KeyOfWork(std::uint64_t cookie) {
+  return in_flight_.Find(in_flight_.Work(cookie).operation).operation->key;
 }
 
 void Collectives::OnWithdrawn(const NodeId& node, const OperationKey& key, std::uint64_t now_ns) {

@@ -24,8 +24,10 @@ namespace mlxcomm::collective {
 
 class Collectives {
  public:
-  Collectives(const NodeId& self, ScratchMemory& scratch, const CreditOptions& credit = {})
-      : self_(self), scratch_(scratch), credit_(credit) {}
+  // `observer` may be nullptr.
+  Collectives(const NodeId& self, ScratchMemory& scratch, const CreditOptions& credit = {},
+              OperationObserver* observer = nullptr)
+      : self_(self), scratch_(scratch), credit_(credit), observer_(observer) {}
 
   ActionQueue& actions() { return actions_; }
 
@@ -33,9 +35,7 @@ class Collectives {
   // kLocalRanksMax of them or kNodesMax nodes.
   [[nodiscard]] bool AddGroup(std::uint64_t group, const std::string& name,
                               std::vector<Member> members, const LinkCosts& costs = {});
-  // Forgets groups that are over; returns their ids.
-  std::vector<std::uint64_t> RemoveGroupsThatAreOver();
-  // Forgets this one, if it is over.
+  // Forgets it, if it is over.
   bool RemoveIfOver(std::uint64_t group);
   Group* Find(std::uint64_t group);
   template <typename Visitor>
@@ -63,6 +63,9 @@ class Collectives {
   void OnLocalWorkDone(std::uint64_t cookie, std::uint64_t now_ns);
   void OnWithdrawn(const NodeId& node, const OperationKey& key, std::uint64_t now_ns);
 
+  // The operation that a kLocalWork action is part of, until its answer.
+  const OperationKey& KeyOfWork(std::uint64_t cookie);
+
   void OnTime(std::uint64_t now_ns);
   // kNever: none. May be earlier than the true one, never later: it is found anew by
   // OnTime alone, for this is asked every turn.
@@ -82,6 +85,7 @@ class Collectives {
   NodeId self_;
   ScratchMemory& scratch_;
   CreditOptions credit_;
+  OperationObserver* observer_;
   InFlight in_flight_;
   ActionQueue actions_;
   std::uint64_t alarm_ = kNever;

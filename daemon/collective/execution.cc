@@ -29,6 +29,7 @@ void Execution::Begin(const Setting& setting, const std::vector<Buffers>& buffer
   buffers_ = buffers;
   scratch_ = scratch;
   aborted_ = false;
+  traffic_ = {};
   under_way_ = 0;
   withdrawals_.clear();
   unsolicited_.clear();
@@ -134,6 +135,8 @@ void Execution::AdvanceSend(std::size_t index, std::uint32_t ready) {
     action.offset = step.check;
     action.source = step.bytes == 0 ? nullptr : InputAt(step.source, step.source.local_rank);
     action.bytes = step.bytes;
+    ++traffic_.changes;
+    traffic_.sent_bytes += step.bytes;
     MarkDone(index, 0);
     return;
   }
@@ -147,6 +150,8 @@ void Execution::AdvanceSend(std::size_t index, std::uint32_t ready) {
     action.offset = ChunkOffset(chunk);
     action.bytes = ChunkLength(step.bytes, chunk);
     action.cookie = static_cast<std::uint64_t>(setting_.id) << 32 | index;
+    ++traffic_.changes;
+    traffic_.sent_bytes += action.bytes;
   }
 }
 
@@ -296,6 +301,8 @@ Execution::Fit Execution::OnEager(std::uint16_t node, std::uint16_t tag, std::ui
     host_.Unsolicit();
   }
   state.stash = stash;
+  ++traffic_.changes;
+  traffic_.received_bytes += bytes;
   Advance(index);
   return Fit::kFits;
 }
@@ -334,6 +341,8 @@ Execution::Fit Execution::OnData(std::uint16_t node, std::uint16_t tag, std::uin
   }
   const std::uint64_t ahead = chunk - state.done;  // Wraps for one that is done already.
   if (ahead >= kLocalWindow || (state.done_mask >> ahead & 1) != 0) return Fit::kViolation;
+  ++traffic_.changes;
+  traffic_.received_bytes += bytes;
   MarkDone(index, static_cast<std::uint32_t>(chunk));
   return Fit::kFits;
 }
@@ -345,6 +354,7 @@ void Execution::OnDataReleased(std::uint32_t step) {
   if (state.under_way == 0) return;
   --state.under_way;
   --under_way_;
+  ++traffic_.changes;
   // Acknowledgements are cumulative: the oldest frame is always the one released.
   if (!aborted_) MarkDone(step, state.done);
 }

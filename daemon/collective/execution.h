@@ -53,14 +53,23 @@ class Execution {
     const GroupLayout* layout = nullptr;
   };
 
+  // What has gone between this node and others so far.
+  struct Traffic {
+    std::uint64_t changes = 0;  // Counts messages without payload, and acknowledgements, too.
+    std::uint64_t sent_bytes = 0;
+    std::uint64_t received_bytes = 0;
+  };
+
   explicit Execution(ExecutionHost& host) : host_(host) {}
 
   // Where the planner writes; then Begin. `buffers` by local rank; `scratch` has
   // plan().scratch_bytes, nullptr where that is 0.
   Plan& plan() { return plan_; }
+  const Plan& plan() const { return plan_; }
   void Begin(const Setting& setting, const std::vector<Buffers>& buffers, std::byte* scratch);
   // What Begin was given; Take leaves nothing.
   std::byte* scratch() const { return scratch_; }
+  const Traffic& traffic() const { return traffic_; }
   std::byte* TakeScratch() { return std::exchange(scratch_, nullptr); }
 
   // Events.
@@ -157,6 +166,7 @@ class Execution {
   std::vector<std::uint32_t> successor_begin_;
   std::vector<std::uint32_t> successors_;
   std::vector<std::uint16_t> withdrawals_;  // Nodes whose OnWithdrawn is awaited.
+  Traffic traffic_;
   std::size_t steps_open_ = 0;
   std::uint64_t under_way_ = 0;  // Local chunks and unreleased data frames.
   bool aborted_ = false;

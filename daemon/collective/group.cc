@@ -11,7 +11,7 @@ namespace mlxcomm::collective {
 
 Group::Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkCosts& costs,
              InFlight& in_flight, ScratchMemory& scratch, const CreditOptions& credit,
-             ActionQueue& actions, std::uint64_t& alarm)
+             ActionQueue& actions, std::uint64_t& alarm, OperationObserver* observer)
     : id_(id),
       name_(std::move(name)),
       layout_(std::move(layout)),
@@ -19,6 +19,7 @@ Group::Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkC
       in_flight_(in_flight),
       scratch_(scratch),
       actions_(actions),
+      observer_(observer),
       alarm_(alarm),
       stash_(layout_.node_count(), credit),
       inquest_(layout_, name_),
@@ -232,6 +233,7 @@ void Group::Submit(const Call& call, std::uint64_t now_ns) {
   local.deadline_ns = now_ns + std::min(call.timeout_ns, kNever - 1 - now_ns);
   alarm_ = std::min(alarm_, local.deadline_ns);
   --operation.calls_awaited;
+  if (observer_ != nullptr) observer_->OnCalled(operation, local);
   if (inquest_.open()) return;  // Ends with the others when the inquest closes.
 
   const Signature& signature = local.call.signature;
@@ -275,6 +277,7 @@ void Group::Start(Operation& operation, std::uint64_t now_ns) {
                 operation.key, now_ns);
   }
   operation.running = true;
+  if (observer_ != nullptr) observer_->OnMatched(operation);
   operation.execution.Begin({operation.id, operation.key, operation.signature, &layout_}, buffers_,
                             scratch);
   Run(operation, now_ns);
@@ -330,7 +333,18 @@ void Group::Cancel(SessionId session, std::uint64_t ticket, std::uint64_t now_ns
   }
 }
 
+void Group::Heard(const Operation& operation, std::uint16_t node) {
+  if (observer_ != nullptr) observer_->OnHeard(operation, node, layout_.ranks_on(node)[0]);
+}
+
+void Group::TellTraffic(Operation& operation) {
+  if (observer_ == nullptr || !operation.running) return;
+  const std::uint64_t changes = operation.execution.traffic().changes;
+  if (std::exchange(operation.traffic_told, changes) != changes) observer_->OnMoved(operation);
+}
+
 void Group::FinishIfDone(Operation& operation) {
+  TellTraffic(operation);
   if (operation.running && !operation.execution.aborted() && operation.execution.finished() &&
       operation.execution.quiet()) {
     for (std::size_t i = 0; i < operation.calls.size(); ++i) {
@@ -338,6 +352,7 @@ void Group::FinishIfDone(Operation& operation) {
       ++local_[i].operations_done;
       Answer(operation.calls[i].call, Failure{}, /*group_failed=*/false);
     }
+    if (observer_ != nullptr) observer_->OnEnded(operation, FailureCode::kNone);
     Recycle(operation);
   } else if (inquest_.closed()) {
     EndOperations();
@@ -412,6 +427,7 @@ bool Group::OnGrant(std::uint16_t node, const PeerFrame& frame, std::uint64_t no
   if (failed()) return true;
   // A frame that was solicited may have been on its way by credit.
   if (operation == nullptr) return IsOver(frame.key);
+  Heard(*operation, node);
   if (operation->running) {
     const Execution::Fit fit = operation->execution.OnGrant(node, frame.step);
     if (Accept(*operation, fit, now_ns)) FinishIfDone(*operation);
@@ -432,6 +448,7 @@ bool Group::OnEager(std::uint16_t node, const PeerFrame& frame,
   const bool starved_before = stash_.Starved(node);
   const std::int32_t slot = Stash(node, frame, payload, *operation);
   if (slot < 0) return false;
+  Heard(*operation, node);
   if (!operation->running) {
     operation->early_eager.push_back({node, frame.step, payload.size(), frame.offset, slot});
   } else {
@@ -461,6 +478,7 @@ bool Group::OnData(std::uint16_t node, const PeerFrame& frame, std::uint64_t now
   if (found == by_key_.end() || failed()) return failed();
   Operation& operation = *found->second;
   if (!operation.running) return false;
+  Heard(operation, node);
   const Execution::Fit fit =
       operation.execution.OnData(node, frame.step, frame.offset, frame.bytes);
   if (Accept(operation, fit, now_ns)) FinishIfDone(operation);

@@ -26,6 +26,7 @@
 #include "daemon/collective/in_flight.h"
 #include "daemon/collective/inquest.h"
 #include "daemon/collective/operation.h"
+#include "daemon/collective/operation_observer.h"
 #include "daemon/collective/scratch_memory.h"
 
 namespace mlxcomm::collective {
@@ -58,7 +59,7 @@ class Group final : private ExecutionHost {
  public:
   Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkCosts& costs,
         InFlight& in_flight, ScratchMemory& scratch, const CreditOptions& credit,
-        ActionQueue& actions, std::uint64_t& alarm);
+        ActionQueue& actions, std::uint64_t& alarm, OperationObserver* observer);
   ~Group() override;
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -148,6 +149,8 @@ class Group final : private ExecutionHost {
   [[nodiscard]] bool Accept(Operation& operation, Execution::Fit fit, std::uint64_t now_ns);
   std::int32_t Stash(std::uint16_t node, const PeerFrame& frame,
                      std::span<const std::byte> payload, Operation& operation);
+  void Heard(const Operation& operation, std::uint16_t node);
+  void TellTraffic(Operation& operation);
   void FinishIfDone(Operation& operation);
   void Recycle(Operation& operation);
   void SolicitFrom(std::uint16_t node);
@@ -170,6 +173,7 @@ class Group final : private ExecutionHost {
   InFlight& in_flight_;
   ScratchMemory& scratch_;
   ActionQueue& actions_;
+  OperationObserver* observer_;  // May be nullptr.
   std::uint64_t& alarm_;  // All groups' next deadline, or earlier: ours may come before it.
   EagerStash stash_;
   std::size_t early_operations_ = 0;  // Of by_key_: those that nobody here has called.

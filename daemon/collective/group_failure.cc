@@ -67,7 +67,11 @@ void Group::OnTime(std::uint64_t now_ns) {
       }
     }
   }
-  if (inquest_.CloseIfDue(now_ns)) EndOperations();
+  if (!inquest_.CloseIfDue(now_ns)) return;
+  EndOperations();
+  if (observer_ != nullptr) {
+    observer_->OnGroupFailed(id_, name_, inquest_.verdict(), inquest_.operation());
+  }
 }
 
 std::uint64_t Group::NextDeadline() const {
@@ -93,6 +97,8 @@ void Group::EndOperations() {
     for (const Operation::LocalCall& local : operation->calls) {
       if (local.called) Answer(local.call, inquest_.verdict(), /*group_failed=*/true);
     }
+    TellTraffic(*operation);
+    if (observer_ != nullptr) observer_->OnEnded(*operation, inquest_.verdict().code);
     Recycle(*operation);
   }
 }

@@ -4,20 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/types/utf8.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::collective {
 namespace {
 
 Failure Invalid(std::string message) {
   return {FailureCode::kInvalidArgument, kNoRank, std::move(message)};
-}
-
-bool IsPlainText(const std::string& text) {
-  return Utf8Prefix(text, text.size()).size() == text.size() &&
-         std::none_of(text.begin(), text.end(), [](char c) {
-           return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-         });
 }
 
 // "train/rows"; splits without a name have their number.

@@ -72,6 +72,7 @@ struct Operation {
   std::vector<LocalCall> calls;    // By local rank.
   std::uint32_t calls_awaited = 0; // Local ranks still to call.
   bool running = false;
+  std::uint64_t traffic_told = 0;  // Of Execution::Traffic::changes.
   std::vector<EarlyGrant> early_grants;
   std::vector<EarlyEager> early_eager;
   Execution execution;
@@ -84,6 +85,7 @@ struct Operation {
     for (LocalCall& local : calls) local.called = false;  // Tables keep their capacity.
     calls_awaited = 0;
     running = false;
+    traffic_told = 0;
     early_grants.clear();
     early_eager.clear();
   }

@@ -16,6 +16,8 @@
 #include <grpcpp/server_posix.h>
 
 #include "daemon/control/plan_reply.h"
+#include "daemon/control/record_reply.h"
+#include "daemon/platform/machine.h"
 #include "mlxcomm/v1/control.grpc.pb.h"
 #include "mlxcomm/v1/diagnostics.grpc.pb.h"
 #include "proto/queue/hello.h"
@@ -214,8 +216,9 @@ class PromisedCosts final : public CostsAnswer {
 
 class DiagnosticsService final : public v1::Diagnostics::CallbackService {
  public:
-  DiagnosticsService(ControlPort& port, const intake::Intake& intake)
-      : port_(port), intake_(intake) {}
+  DiagnosticsService(ControlPort& port, const intake::Intake& intake,
+                     const telemetry::FlightRecorder& recorder)
+      : port_(port), intake_(intake), recorder_(recorder) {}
 
   grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* context, const v1::StatusRequest*,
                                    v1::StatusReply* reply) override {
@@ -239,6 +242,26 @@ class DiagnosticsService final : public v1::Diagnostics::CallbackService {
     const Failure failure = MakePlans(*request, context->deadline(), *reply);
     planning_ = false;
     call->Finish(failure.ok() ? grpc::Status::OK : Refuse(failure));
+    return call;
+  }
+
+  // Read here as well, while its writers go on; one at a time, for a copy has its size.
+  grpc::ServerUnaryReactor* FlightRecord(grpc::CallbackServerContext* context,
+                                         const v1::FlightRecordRequest* request,
+                                         v1::FlightRecordReply* reply) override {
+    if (!Identify(intake_, *context)) return RefuseStranger();
+    auto* const call = new Call;
+    if (reading_.exchange(true)) {
+      call->Finish(Refuse({FailureCode::kResourceExhausted, kNoRank,
+                           "another record is being read: ask again"}));
+      return call;
+    }
+    const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+    const auto unix_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count();
+    WriteRecordReply(recorder_, *request,
+                     {platform::MonotonicNow(), static_cast<std::uint64_t>(unix_ns)}, *reply);
+    reading_ = false;
+    call->Finish(grpc::Status::OK);
     return call;
   }
 
@@ -272,13 +295,16 @@ class DiagnosticsService final : public v1::Diagnostics::CallbackService {
 
   ControlPort& port_;
   const intake::Intake& intake_;
+  const telemetry::FlightRecorder& recorder_;
   std::atomic<bool> planning_{false};
+  std::atomic<bool> reading_{false};
 };
 
 class GrpcControlServer final : public ControlServer {
  public:
-  GrpcControlServer(ControlPort& port, const intake::Intake& intake)
-      : control_(port, intake), diagnostics_(port, intake) {
+  GrpcControlServer(ControlPort& port, const intake::Intake& intake,
+                    const telemetry::FlightRecorder& recorder)
+      : control_(port, intake), diagnostics_(port, intake, recorder) {
     constexpr int kThreads = 4;
     constexpr std::size_t kMemoryBytes = 32 * 1024 * 1024;
     constexpr int kRequestBytesMax = 64 * 1024;
@@ -321,8 +347,9 @@ class GrpcControlServer final : public ControlServer {
 }  // namespace
 
 std::unique_ptr<ControlServer> ControlServer::Create(ControlPort& port,
-                                                     const intake::Intake& intake) {
-  return std::make_unique<GrpcControlServer>(port, intake);
+                                                     const intake::Intake& intake,
+                                                     const telemetry::FlightRecorder& recorder) {
+  return std::make_unique<GrpcControlServer>(port, intake, recorder);
 }
 
 }  // namespace mlxcomm::control

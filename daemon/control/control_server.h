@@ -10,12 +10,15 @@
 
 #include "daemon/control/control_port.h"
 #include "daemon/platform/file_descriptor.h"
+#include "daemon/telemetry/flight_recorder.h"
 
 namespace mlxcomm::control {
 
 class ControlServer {
  public:
-  static std::unique_ptr<ControlServer> Create(ControlPort& port, const intake::Intake& intake);
+  // `recorder` is read from gRPC's threads.
+  static std::unique_ptr<ControlServer> Create(ControlPort& port, const intake::Intake& intake,
+                                               const telemetry::FlightRecorder& recorder);
   virtual ~ControlServer() = default;
   // Serves the connection; once Shutdown has begun it is closed instead.
   virtual void Adopt(platform::FileDescriptor connection) = 0;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/fabric/random_number.h"
 #include "proto/wire/hello.h"
 
 namespace mlxcomm::fabric {
@@ -22,9 +23,6 @@ std::string_view CheckGreeting(const wire::Greeting& greeting, std::string_view 
 wire::Mac MakeMac(std::span<const std::uint8_t> key, Role sender, const wire::Greeting& dialer,
                   const wire::Greeting& acceptor, std::span<const std::uint8_t> message);
 bool EqualInConstantTime(const wire::Mac& a, const wire::Mac& b);
-
-// Never 0.
-std::uint64_t RandomNumber();
 
 // A NUL-padded field, whatever the other side put there.
 std::string_view TextOf(std::span<const char> field);

@@ -1,11 +1,24 @@
 #include "daemon/fabric/channel.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace mlxcomm::fabric {
+namespace {
+
+// Of a rail that has not been measured, where no other has either: 10 GbE.
+constexpr double kRateAssumed = 1.25e9;
+// Not sooner is a choice of rails judged anew.
+constexpr std::uint64_t kJudgeAgainNs = 100'000;
+
+std::uint64_t WireBytes(const wire::FrameHeader& header) {
+  return sizeof header + header.payload_bytes;
+}
+
+}  // namespace
 
 std::int32_t Channel::TakeSlot() {
   if (free_slots_.empty()) {
@@ -19,15 +32,15 @@ std::int32_t Channel::TakeSlot() {
 
 absl::Status Channel::Send(const wire::FrameHeader& header, const std::byte* payload,
                            std::uint64_t cookie) {
-  if (frames_.size() >= kFramesMax) {
+  if (frames_.size() >= limits_.frames_max) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the limit of ", kFramesMax, " frames wait for the peer already"));
+        absl::StrCat("the limit of ", limits_.frames_max, " frames wait for the peer already"));
   }
   const bool copied = header.type != wire::FrameType::kData && header.payload_bytes > 0;
-  if (copied && copied_bytes_ + header.payload_bytes > kCopiedBytesMax) {
+  if (copied && copied_bytes_ + header.payload_bytes > limits_.copied_bytes_max) {
     return absl::ResourceExhaustedError(
         absl::StrCat(copied_bytes_, " bytes wait for the peer already, of at most ",
-                     kCopiedBytesMax));
+                     limits_.copied_bytes_max));
   }
   Outgoing& frame = frames_.emplace_back();
   frame.header = header;
@@ -49,30 +62,107 @@ absl::Status Channel::Send(const wire::FrameHeader& header, const std::byte* pay
   return absl::OkStatus();
 }
 
-bool Channel::NextToHand(Frame& frame) {
-  if (handed_ == frames_.size() || handed_ - written_ >= kHandedFramesMax ||
-      handed_bytes_ >= kHandedBytesMax) {
-    return false;
+Channel::Outgoing* Channel::Find(std::uint64_t sequence) {
+  if (frames_.empty()) return nullptr;
+  const std::uint64_t first = frames_.front().header.sequence;
+  if (sequence < first || sequence - first >= frames_.size()) return nullptr;
+  return &frames_[static_cast<std::size_t>(sequence - first)];
+}
+
+// What was lost goes before what is new: the other side waits for it.
+Channel::Outgoing* Channel::NextOutgoing() {
+  for (; !lost_.empty(); lost_.pop_front()) {
+    Outgoing* const frame = Find(lost_.front());
+    if (frame != nullptr && frame->state == State::kLost && !frame->acknowledged) return frame;
   }
-  const Outgoing& next = frames_[handed_++];
-  handed_bytes_ += next.header.payload_bytes;
-  frame.header = next.header;
-  frame.header.acknowledged = received();
-  frame.payload = next.payload;
+  if (next_new_ == next_sequence_ || next_new_ > acknowledged_ + wire::kWindow) return nullptr;
+  Outgoing* const frame = Find(next_new_);
+  if (EarlyBytes(*frame) > 0 && early_bytes_ + EarlyBytes(*frame) > wire::kEarlyBytesMax &&
+      next_new_ != acknowledged_ + 1) {
+    return nullptr;
+  }
+  return frame;
+}
+
+std::uint64_t Channel::EarlyBytes(const Outgoing& frame) {
+  return frame.header.type == wire::FrameType::kData ? 0 : frame.header.payload_bytes;
+}
+
+bool Channel::ChooseRail(const Outgoing& frame, bool reliable_only, std::size_t& rail) {
+  double rate_unmeasured = 0;
+  std::size_t open = 0;
+  for (const RailFlight& flight : flights_) {
+    if (!flight.is_open()) continue;
+    ++open;
+    rate_unmeasured = std::max(rate_unmeasured, flight.meter().bytes_per_second());
+  }
+  if (rate_unmeasured == 0) rate_unmeasured = kRateAssumed;
+  const std::uint64_t bytes = WireBytes(frame.header);
+  std::uint64_t soonest = kNever;
+  std::uint64_t soonest_with_room = kNever;
+  for (std::size_t i = 0; i < kRailsMax; ++i) {
+    RailFlight& flight = flights_[i];
+    if (!flight.is_open() || (reliable_only && !flight.is_reliable())) continue;
+    const std::uint64_t arrival = flight.ArrivalNs(bytes, rate_unmeasured, now_ns_);
+    if (!flight.IsFull(open == 1)) soonest_with_room = std::min(soonest_with_room, arrival);
+    if (arrival >= soonest) continue;
+    soonest = arrival;
+    rail = i;
+  }
+  if (soonest == kNever) return false;
+  if (soonest_with_room == soonest && !flights_[rail].IsFull(open == 1)) return true;
+  // It is worth the wait until its oldest frame has been waiting for longer than that.
+  if (soonest_with_room != kNever) {
+    waits_until_ns_ = std::max(now_ns_ + kJudgeAgainNs,
+                               flights_[rail].OldestSinceNs(now_ns_) + soonest_with_room);
+  }
+  return false;
+}
+
+bool Channel::NextToHand(Frame& frame, std::size_t& rail, bool reliable_control) {
+  waits_until_ns_ = kNever;
+  Outgoing* const next = NextOutgoing();
+  if (next == nullptr) return false;
+  const bool reliable_only = reliable_control && next->header.type == wire::FrameType::kControl;
+  if (!ChooseRail(*next, reliable_only, rail)) return false;
+  if (next->state == State::kLost) {
+    lost_.pop_front();
+    ++resent_;
+  } else {
+    ++next_new_;
+    early_bytes_ += EarlyBytes(*next);
+  }
+  next->state = State::kUnderWay;
+  next->rail = static_cast<std::uint8_t>(rail);
+  next->ordinal = flights_[rail].OnHanded(next->header.sequence, WireBytes(next->header));
+  ++next->readers;
+  frame.header = next->header;
+  frame.payload = next->payload;
   return true;
 }
 
-void Channel::OnTransmitted(std::size_t frames) {
-  for (; frames > 0 && written_ < handed_; --frames) {
-    Outgoing& frame = frames_[written_++];
-    handed_bytes_ -= frame.header.payload_bytes;
-    if (frame.release_when_written) ReplaceByCancelled(frame);
+void Channel::OnTransmitted(std::size_t rail, std::size_t frames) {
+  RailFlight& flight = flights_[rail];
+  if (frames == 0) return;
+  for (; frames > 0 && flight.has_unwritten(); --frames) OnReadNoMore(flight.OnWritten());
+  PopDone();
+}
+
+void Channel::OnReadNoMore(std::uint64_t sequence) {
+  Outgoing* const frame = Find(sequence);
+  if (frame == nullptr || --frame->readers > 0) return;
+  if (frame->acknowledged) {
+    Release(*frame);
+  } else if (frame->cancelled) {
+    ReplaceByCancelled(*frame);
   }
 }
 
 void Channel::Release(Outgoing& frame) {
-  if (IsCopied(frame)) copied_bytes_ -= frame.header.payload_bytes;
+  if (std::exchange(frame.released, true)) return;
+  if (frame.slot >= 0 || frame.own != nullptr) copied_bytes_ -= frame.header.payload_bytes;
   if (frame.slot >= 0) free_slots_.push_back(std::exchange(frame.slot, -1));
+  frame.own.reset();
   if (frame.header.type == wire::FrameType::kData) released_.push_back(frame.cookie);
 }
 
@@ -83,62 +173,115 @@ void Channel::ReplaceByCancelled(Outgoing& frame) {
   frame.header.payload_bytes = 0;
   frame.header.offset = 0;
   frame.payload = nullptr;
-  frame.release_when_written = false;
 }
 
-bool Channel::OnAcknowledged(std::uint64_t sequence) {
-  if (sequence >= next_sequence_) return false;
-  while (!frames_.empty() && frames_.front().header.sequence <= sequence) {
-    // A rail tells that it has written a frame before it can hear of it again.
-    if (written_ == 0) return false;
-    --written_;
-    --handed_;
-    Release(frames_.front());
-    frames_.pop_front();
+bool Channel::AcknowledgeOne(std::uint64_t sequence) {
+  if (sequence >= next_new_) return false;  // Never handed.
+  Outgoing* const frame = Find(sequence);
+  if (frame == nullptr || frame->acknowledged) return true;
+  frame->acknowledged = true;
+  if (frame->state == State::kUnderWay) {
+    flights_[frame->rail].OnAcknowledged(frame->ordinal, now_ns_);
   }
+  if (frame->readers == 0) Release(*frame);
   return true;
 }
 
-Channel::Arrival Channel::OnReceived(std::uint64_t sequence) {
-  if (sequence == next_expected_) {
-    ++next_expected_;
-    return Arrival::kNext;
+bool Channel::OnAcknowledged(std::uint64_t sequence) {
+  if (sequence >= next_new_) return false;
+  while (acknowledged_ < sequence) {
+    AcknowledgeOne(++acknowledged_);
+    if (const Outgoing* const frame = Find(acknowledged_); frame != nullptr) {
+      early_bytes_ -= EarlyBytes(*frame);
+    }
   }
-  if (sequence > next_expected_) return Arrival::kViolation;
-  ++duplicates_;
-  return Arrival::kDuplicate;
+  PopDone();
+  return true;
+}
+
+bool Channel::OnArrived(std::uint64_t sequence) { return AcknowledgeOne(sequence); }
+
+void Channel::PopDone() {
+  while (!frames_.empty()) {
+    const Outgoing& frame = frames_.front();
+    if (frame.header.sequence > acknowledged_ || frame.readers > 0) return;
+    frames_.pop_front();
+  }
+}
+
+void Channel::QueueAgain(Outgoing& frame) {
+  frame.state = State::kLost;
+  lost_.emplace_back() = frame.header.sequence;
+}
+
+void Channel::GiveUpOn(std::size_t rail, std::uint64_t ordinal) {
+  Outgoing* const frame = Find(flights_[rail].At(ordinal).sequence);
+  flights_[rail].OnGivenUp(ordinal);
+  // It may be under way on another rail by now.
+  if (frame == nullptr || frame->acknowledged || frame->state != State::kUnderWay) return;
+  if (frame->rail == rail && frame->ordinal == ordinal) QueueAgain(*frame);
+}
+
+void Channel::OnWanted(std::uint64_t sequence) {
+  Outgoing* const frame = Find(sequence);
+  if (frame == nullptr || frame->acknowledged || frame->state != State::kUnderWay) return;
+  GiveUpOn(frame->rail, frame->ordinal);
+}
+
+// Rails keep order: what was handed before a frame that has arrived has not been lost only
+// if it has arrived as well.
+void Channel::FindLost() {
+  for (std::size_t rail = 0; rail < kRailsMax; ++rail) {
+    RailFlight& flight = flights_[rail];
+    if (!flight.is_open() || flight.is_reliable()) continue;
+    while (flight.Oldest() < flight.acknowledged_end()) GiveUpOn(rail, flight.Oldest());
+  }
+}
+
+void Channel::OnRailDown(std::size_t rail) {
+  RailFlight& flight = flights_[rail];
+  while (flight.has_unwritten()) OnReadNoMore(flight.OnWritten());
+  while (flight.Oldest() < flight.end()) GiveUpOn(rail, flight.Oldest());
+  flight.Close();
+  PopDone();
+}
+
+void Channel::OnNow(std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  probe_ns_ = kNever;
+  for (std::size_t rail = 0; rail < kRailsMax; ++rail) {
+    RailFlight& flight = flights_[rail];
+    if (!flight.is_open()) continue;
+    flight.OnNow(now_ns);
+    if (flight.is_reliable()) continue;
+    if (flight.ProbeNs() <= now_ns) {
+      flight.OnProbed();
+      GiveUpOn(rail, flight.Oldest());
+    }
+    probe_ns_ = std::min(probe_ns_, flight.ProbeNs());
+  }
+}
+
+std::uint64_t Channel::deadline_ns() const {
+  std::uint64_t deadline = std::min(probe_ns_, waits_until_ns_);
+  for (const RailFlight& flight : flights_) {
+    if (flight.is_open() && !flight.is_reliable() && flight.has_untimed()) {
+      deadline = std::min(deadline, now_ns_ + kJudgeAgainNs);
+    }
+  }
+  return deadline;
 }
 
 void Channel::Cancel(const OperationKey& key) {
   for (std::size_t i = 0; i < frames_.size(); ++i) {
     Outgoing& frame = frames_[i];
     if (frame.header.type != wire::FrameType::kData || KeyOf(frame.header) != key) continue;
-    if (i >= written_ && i < handed_) {
-      frame.release_when_written = true;  // A rail may be reading it this moment.
-    } else {
+    if (frame.readers > 0) {
+      frame.cancelled = true;  // A rail may be reading it this moment.
+    } else if (!frame.acknowledged) {
       ReplaceByCancelled(frame);
     }
   }
-}
-
-void Channel::OnRailDown() {
-  for (std::size_t i = 0; i < frames_.size(); ++i) {
-    if (frames_[i].release_when_written) ReplaceByCancelled(frames_[i]);
-  }
-  handed_ = 0;
-  written_ = 0;
-  handed_bytes_ = 0;
-}
-
-bool Channel::Resume(std::uint64_t peer_next_expected) {
-  if (peer_next_expected == 0 || peer_next_expected > next_sequence_) return false;
-  // What the peer has, it has: as if it had been handed, written and acknowledged.
-  while (!frames_.empty() && frames_.front().header.sequence < peer_next_expected) {
-    Release(frames_.front());
-    frames_.pop_front();
-  }
-  return frames_.empty() ? peer_next_expected == next_sequence_
-                         : frames_.front().header.sequence == peer_next_expected;
 }
 
 void Channel::Reset() {
@@ -146,12 +289,15 @@ void Channel::Reset() {
     if (frames_[i].slot >= 0) free_slots_.push_back(frames_[i].slot);
   }
   frames_.clear();
-  handed_ = 0;
-  written_ = 0;
-  handed_bytes_ = 0;
-  copied_bytes_ = 0;
+  lost_.clear();
+  for (RailFlight& flight : flights_) flight.Close();
   next_sequence_ = 1;
-  next_expected_ = 1;
+  next_new_ = 1;
+  acknowledged_ = 0;
+  copied_bytes_ = 0;
+  early_bytes_ = 0;
+  probe_ns_ = kNever;
+  waits_until_ns_ = kNever;
   released_.clear();
 }
 

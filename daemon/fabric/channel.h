@@ -1,20 +1,30 @@
-// The channel to one node: numbers frames, keeps them until they are acknowledged,
-// and sends again what a lost rail may not have delivered.
+// The sending half of what joins two nodes: numbers frames, keeps them until they are
+// acknowledged, hands each to the rail on which it would arrive first, and sends again what
+// a rail has not delivered. The receiving half is arrival_order.h.
 //
-//   queued ──NextToHand──▶ handed to a rail ──OnTransmitted──▶ written ──OnAcknowledged──▶ gone
-//      ▲                        │                                │
-//      └──────────── OnRailDown (all that is not acknowledged) ──┘
+//   queued ──NextToHand──▶ under way on a rail ──OnAcknowledged / OnArrived──▶ gone
+//      ▲                        │
+//      └── its rail has gone; or the rail may lose frames, and a later one on it was
+//          acknowledged; or nothing was, for long; or the peer asks for it (OnWanted)
 //
-// A rail delivers in order or not at all, so what is received is one number, and
-// after a rail is lost the introductions of the next one say where to go on.
-// Payload above the eager size is referenced, not kept: it is released when
-// acknowledged, or cancelled and no longer in a rail's hands.
+// A reliable rail loses nothing until it goes, so what it holds is left to it however long
+// that takes. Numbers may run at most wire::kWindow ahead of what is acknowledged, and what
+// is copied at most wire::kEarlyBytesMax: so much the other side keeps when something is
+// missing before it.
 //
-// Sans-I/O, no time. Owner: Link. Thread: engine. Memory: a ring of frames that
-// grows to the largest number ever queued, at most kFramesMax; eager payloads in
-// slots that are reused; copied payload of all kinds at most kCopiedBytesMax.
+// Payload above the eager size is referenced, not kept: it is released when it is
+// acknowledged, or cancelled, and no rail may still be reading it. A peer may acknowledge
+// what a rail is still writing; that is no harm.
+//
+// If the best rail is full, a frame waits for it rather than to take one on which it would
+// arrive later; deadline_ns() says when that would have to be judged anew.
+//
+// Sans-I/O; time is an argument. Owner: Link. Thread: engine. Memory: a ring of frames that
+// grows to the largest number ever queued, at most FabricOptions::queued_frames_max; eager
+// payloads in slots that are reused; copied payload of all kinds at most copied_bytes_max.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,6 +32,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/fabric/growing_ring.h"
+#include "daemon/fabric/rail_flight.h"
 #include "proto/types/operation_key.h"
 #include "proto/wire/frame.h"
 
@@ -33,68 +44,105 @@ inline OperationKey KeyOf(const wire::FrameHeader& header) {
 
 class Channel {
  public:
-  static constexpr std::size_t kFramesMax = 65536;
-  static constexpr std::uint64_t kCopiedBytesMax = 256 * 1024 * 1024;
-  // What a rail may hold unwritten: little enough to be cancelled soon.
-  static constexpr std::size_t kHandedFramesMax = 64;
-  static constexpr std::uint64_t kHandedBytesMax = 4 * 1024 * 1024;
-
+  static constexpr std::size_t kRailsMax = 8;
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  struct Limits {
+    std::size_t frames_max = 65536;
+    std::uint64_t copied_bytes_max = 256 * 1024 * 1024;
+  };
   struct Frame {
-    wire::FrameHeader header;
+    wire::FrameHeader header;  // All but `acknowledged`.
     const std::byte* payload = nullptr;
   };
-  enum class Arrival : std::uint8_t { kNext, kDuplicate, kViolation };
+
+  Channel() = default;
+  explicit Channel(const Limits& limits) : limits_(limits) {}
 
   // Copies payload of all but kData. RESOURCE_EXHAUSTED: too much is queued already.
   absl::Status Send(const wire::FrameHeader& header, const std::byte* payload,
                     std::uint64_t cookie);
-  // The next frame for the rail, in order; false: none, or the rail holds enough.
-  bool NextToHand(Frame& frame);
-  void OnTransmitted(std::size_t frames);
-  // False: the peer acknowledges what was never sent.
+
+  // Rails are told apart by a number below kRailsMax.
+  void OnRailUp(std::size_t rail, bool reliable) { flights_[rail].Open(reliable); }
+  // It touches no payload any more.
+  void OnRailDown(std::size_t rail);
+
+  // The next frame, and the rail that it goes to. False: there is none, the window is full,
+  // or the rail on which it would arrive first is. `reliable_control`: control frames take
+  // reliable rails only.
+  bool NextToHand(Frame& frame, std::size_t& rail, bool reliable_control);
+  void OnTransmitted(std::size_t rail, std::size_t frames);
+  // Everything up to `sequence`. False: the peer acknowledges what was never handed.
   [[nodiscard]] bool OnAcknowledged(std::uint64_t sequence);
-  // For each numbered frame that a rail delivers.
-  Arrival OnReceived(std::uint64_t sequence);
+  // A single one. False: as above.
+  [[nodiscard]] bool OnArrived(std::uint64_t sequence);
+  // The peer has dropped a copy of it, and has no other.
+  void OnWanted(std::uint64_t sequence);
+  // After a batch of the three: what unreliable rails have lost is queued again.
+  void FindLost();
+  // At the beginning of a turn, and at its end: frames handed since the last call get this
+  // time. Queues again what has waited too long for an acknowledgement.
+  void OnNow(std::uint64_t now_ns);
+  // When OnNow and NextToHand have to be called although nothing happens; kNever: not.
+  std::uint64_t deadline_ns() const;
 
   void Cancel(const OperationKey& key);
-  void OnRailDown();
-  // A rail is back, and the peer has everything below peer_next_expected.
-  [[nodiscard]] bool Resume(std::uint64_t peer_next_expected);
-  // Begins anew at sequence 1: everything queued is forgotten.
+  // Begins anew at sequence 1, without rails: everything queued is forgotten.
   void Reset();
 
-  std::uint64_t next_expected() const { return next_expected_; }
-  // All received up to here, for `acknowledged` of an outgoing frame.
-  std::uint64_t received() const { return next_expected_ - 1; }
   // Cookies of payloads that will not be read again; the caller empties it.
   std::vector<std::uint64_t>& released() { return released_; }
   const std::vector<std::uint64_t>& released() const { return released_; }
-  std::uint64_t duplicates() const { return duplicates_; }
   std::size_t queued() const { return frames_.size(); }
-  bool all_handed() const { return handed_ == frames_.size(); }
+  std::uint64_t copied_bytes() const { return copied_bytes_; }
+  std::uint64_t resent() const { return resent_; }
+  // Nothing waits for a rail.
+  bool all_handed() const { return next_new_ == next_sequence_ && lost_.empty(); }
+  const RailFlight& flight(std::size_t rail) const { return flights_[rail]; }
 
  private:
+  enum class State : std::uint8_t { kQueued, kUnderWay, kLost };
   struct Outgoing {
     wire::FrameHeader header;
     const std::byte* payload = nullptr;
     std::uint64_t cookie = 0;
     std::int32_t slot = -1;                       // Eager payload.
     std::unique_ptr<std::vector<std::byte>> own;  // Control payload: rare.
-    bool release_when_written = false;
+    std::uint64_t ordinal = 0;                    // kUnderWay: on `rail`.
+    State state = State::kQueued;
+    std::uint8_t rail = 0;
+    std::uint8_t readers = 0;                     // Rails that may be reading the payload.
+    bool acknowledged = false;
+    bool cancelled = false;                       // Replaced once nobody reads it.
+    bool released = false;                        // Its payload.
   };
-  bool IsCopied(const Outgoing& frame) const { return frame.slot >= 0 || frame.own != nullptr; }
+  // What the other side has to keep if something is missing before it.
+  static std::uint64_t EarlyBytes(const Outgoing& frame);
+  Outgoing* Find(std::uint64_t sequence);
+  Outgoing* NextOutgoing();
+  bool ChooseRail(const Outgoing& frame, bool reliable_only, std::size_t& rail);
+  void QueueAgain(Outgoing& frame);
+  void GiveUpOn(std::size_t rail, std::uint64_t ordinal);
+  void OnReadNoMore(std::uint64_t sequence);
+  bool AcknowledgeOne(std::uint64_t sequence);
+  void PopDone();
   void Release(Outgoing& frame);
   void ReplaceByCancelled(Outgoing& frame);
   std::int32_t TakeSlot();
 
-  GrowingRing<Outgoing> frames_;  // Not yet acknowledged, in order.
-  std::size_t handed_ = 0;       // Of frames_, from the front.
-  std::size_t written_ = 0;      // Of those, from the front.
-  std::uint64_t handed_bytes_ = 0;
-  std::uint64_t copied_bytes_ = 0;
+  Limits limits_;
+  GrowingRing<Outgoing> frames_;  // Not yet gone, in order of their numbers.
+  GrowingRing<std::uint64_t> lost_;  // Numbers to be handed again.
+  std::array<RailFlight, kRailsMax> flights_;
   std::uint64_t next_sequence_ = 1;
-  std::uint64_t next_expected_ = 1;
-  std::uint64_t duplicates_ = 0;
+  std::uint64_t next_new_ = 1;       // The first that was never handed.
+  std::uint64_t acknowledged_ = 0;   // All up to here.
+  std::uint64_t copied_bytes_ = 0;
+  std::uint64_t early_bytes_ = 0;    // Copied, handed, beyond what is acknowledged.
+  std::uint64_t resent_ = 0;
+  std::uint64_t now_ns_ = 0;
+  std::uint64_t waits_until_ns_ = kNever;  // For the best rail.
+  std::uint64_t probe_ns_ = kNever;        // Of unreliable rails.
   std::vector<std::uint64_t> released_;
   std::vector<std::unique_ptr<std::byte[]>> slots_;
   std::vector<std::int32_t> free_slots_;

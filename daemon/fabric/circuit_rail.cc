@@ -4,25 +4,24 @@
 #include <cstring>
 #include <utility>
 
-#include "daemon/platform/machine.h"
-
 namespace mlxcomm::fabric {
 
 CircuitRail::CircuitRail(CircuitPort& port, std::uint64_t circuit, std::string through,
-                         std::string peer)
+                         std::string peer, std::uint64_t now_ns)
     : port_(port),
       circuit_(circuit),
       through_(std::move(through)),
       peer_(std::move(peer)),
-      last_received_ns_(platform::MonotonicNow()) {}
+      last_received_ns_(now_ns) {}
 
 CircuitRail::~CircuitRail() { Stop(); }
 
-void CircuitRail::Expect(const PostedReceive& receive, const ReceivedRanges& received) {
-  posted_.Expect(receive, received);
+void CircuitRail::Expect(const PostedReceive& receive, ReceiveBudget::Share share) {
+  posted_.Expect(receive, share);
 }
 
-absl::Status CircuitRail::Start(bool resumed) {
+absl::Status CircuitRail::Start(bool resumed, ArrivalClaims& claims) {
+  posted_.ShareClaims(claims);
   if (resumed) posted_.DoNotKnowAllWithdrawn();
   return absl::OkStatus();
 }
@@ -52,6 +51,7 @@ void CircuitRail::GoDown(DownCause cause, std::string reason) {
   event.kind = RailEvent::Kind::kDown;
   event.cause = cause;
   event.transmitted = std::exchange(transmitted_, 0);
+  event.abandoned = posted_.Abandon();
   event.reason = std::move(reason);
 }
 
@@ -69,17 +69,16 @@ bool CircuitRail::Give(const RailCommand& command) {
       queue_.emplace_back() = command.frame;
       SendWhatFits();
       return true;
-    case RailCommand::Kind::kPostReceive: posted_.Expect(command.receive, {}); return true;
+    case RailCommand::Kind::kPostReceive: Expect(command.receive, command.share); return true;
+    case RailCommand::Kind::kForgetCompleted:
+      posted_.ForgetCompleted(command.key, command.step);
+      return true;
     case RailCommand::Kind::kHeartbeat:
-      SendSignOfLife(wire::FrameType::kHeartbeat, platform::MonotonicNow());
+      SendSignOfLife(wire::FrameType::kHeartbeat, command.clock_ns);
       return true;
     case RailCommand::Kind::kWithdraw: {
       // What is half here goes on to nowhere.
-      if (gathering_ && placed_ && KeyOf(incoming_) == command.key) {
-        placed_ = false;
-        target_ = nullptr;
-      }
-      posted_.Forget(command.key);
+      if (posted_.Forget(command.key)) target_ = nullptr;
       RailEvent& event = events_.emplace_back();
       event.kind = RailEvent::Kind::kWithdrawn;
       event.key = command.key;
@@ -149,20 +148,21 @@ void CircuitRail::SendSignOfLife(wire::FrameType type, std::uint64_t clock_ns) {
   SendPiece(inner, nullptr, 0, 0);
 }
 
-void CircuitRail::OnCredit(std::uint64_t frames, std::uint64_t bytes) {
+void CircuitRail::OnCredit(std::uint64_t frames, std::uint64_t bytes, std::uint64_t now_ns) {
   if (down_) return;
   if (frames > frames_under_way_ || bytes > bytes_under_way_) {
     return Violation("it takes more than was sent");
   }
-  last_received_ns_ = platform::MonotonicNow();
+  last_received_ns_ = now_ns;
   frames_under_way_ -= frames;
   bytes_under_way_ -= bytes;
   SendWhatFits();
 }
 
-void CircuitRail::OnPiece(const wire::FrameHeader& outer, std::span<const std::byte> payload) {
+void CircuitRail::OnPiece(const wire::FrameHeader& outer, std::span<const std::byte> payload,
+                          std::uint64_t now_ns) {
   if (down_) return;
-  last_received_ns_ = platform::MonotonicNow();
+  last_received_ns_ = now_ns;
   received_bytes_ += payload.size();
   if (!TakePiece(outer, payload)) return;
   if (!down_) TellTaken(payload.size());
@@ -222,15 +222,18 @@ bool CircuitRail::TakePiece(const wire::FrameHeader& outer, std::span<const std:
 bool CircuitRail::BeginFrame() {
   std::byte* direct = nullptr;
   bool staged = true;
+  duplicate_ = false;
   if (incoming_.type == wire::FrameType::kData) {
-    const PostedReceives::Place place = posted_.PlaceOf(incoming_, &direct);
+    PostedReceives::Place place = posted_.Begin(incoming_, &direct);
+    // Commands never wait here.
+    if (place == PostedReceives::Place::kUnknown) place = posted_.Begin(incoming_, &direct);
     if (place == PostedReceives::Place::kOutside) {
-      return Violation("data outside of what was granted, or twice"), false;
+      return Violation("data outside of what was granted, or more than it"), false;
     }
-    if (place == PostedReceives::Place::kUnasked) {
+    if (place == PostedReceives::Place::kUnknown) {
       return GiveUp("data that nobody had asked for"), false;
     }
-    placed_ = place != PostedReceives::Place::kDropped;
+    duplicate_ = place == PostedReceives::Place::kDuplicate;
     staged = place == PostedReceives::Place::kStaged;
   }
   if (staged && staging_ == nullptr) {
@@ -247,9 +250,9 @@ void CircuitRail::FinishFrame(std::span<const std::byte> only_piece) {
   RailEvent& event = events_.emplace_back();
   event.kind = RailEvent::Kind::kFrame;
   event.header = incoming_;
-  event.placed = std::exchange(placed_, false);
   if (incoming_.type == wire::FrameType::kData) {
-    if (event.placed) posted_.Complete(incoming_, gathered);
+    event.duplicate = std::exchange(duplicate_, false);
+    event.placed = !event.duplicate && posted_.Complete(incoming_, gathered);
     return;
   }
   event.payload = only_piece.empty() ? std::span<const std::byte>(gathered, incoming_.payload_bytes)

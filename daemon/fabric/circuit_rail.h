@@ -14,7 +14,7 @@
 //
 // A piece is copied when it goes out; "transmitted" means that all of the frame has been.
 //
-// Owner: Link. Thread: engine. Memory: frames that wait for the window, kQueueMax; one
+// Owner: Link. Thread: engine; time is an argument. Memory: frames that wait for the window, kQueueMax; one
 // frame that is being gathered from pieces.
 #pragma once
 
@@ -48,11 +48,12 @@ class CircuitRail final : public Rail {
   static constexpr std::uint32_t kSpareFrames = 16;
 
   // `through`: the names of the nodes in between, for people.
-  CircuitRail(CircuitPort& port, std::uint64_t circuit, std::string through, std::string peer);
+  CircuitRail(CircuitPort& port, std::uint64_t circuit, std::string through, std::string peer,
+              std::uint64_t now_ns);
   ~CircuitRail() override;
 
-  void Expect(const PostedReceive& receive, const ReceivedRanges& received) override;
-  absl::Status Start(bool resumed) override;
+  void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override;
+  absl::Status Start(bool resumed, ArrivalClaims& claims) override;
   bool Give(const RailCommand& command) override;
   void Finish() override;
   void Stop() override;
@@ -64,8 +65,9 @@ class CircuitRail final : public Rail {
   RailSnapshot Snapshot() const override;
 
   // From Circuits. Whoever calls them polls the link before the payload goes.
-  void OnPiece(const wire::FrameHeader& outer, std::span<const std::byte> payload);
-  void OnCredit(std::uint64_t frames, std::uint64_t bytes);
+  void OnPiece(const wire::FrameHeader& outer, std::span<const std::byte> payload,
+               std::uint64_t now_ns);
+  void OnCredit(std::uint64_t frames, std::uint64_t bytes, std::uint64_t now_ns);
   // The circuit has ended by itself.
   void OnClosed(DownCause cause, const std::string& why);
 
@@ -105,7 +107,7 @@ class CircuitRail final : public Rail {
   wire::FrameHeader incoming_;
   std::uint32_t have_ = 0;
   std::byte* target_ = nullptr;        // nullptr: dropped, or a single piece.
-  bool placed_ = false;                // It belongs to a posted receive.
+  bool duplicate_ = false;             // A copy of data, dropped.
   std::unique_ptr<std::byte[]> staging_;  // Made with the first frame that needs it.
   std::uint32_t untold_frames_ = 0;
   std::uint32_t untold_bytes_ = 0;

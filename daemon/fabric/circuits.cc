@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/fabric/authentication.h"
-#include "daemon/fabric/printable_text.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric {
 namespace {
@@ -88,15 +88,12 @@ std::size_t Circuits::forwarded() const {
                     [](const auto& entry) { return entry.second.place == Place::kBetween; }));
 }
 
-bool Circuits::IsOpening(const NodeId& destination) const {
-  return std::any_of(circuits_.begin(), circuits_.end(), [&](const auto& entry) {
-    return entry.second.place == Place::kOpening && entry.second.destination == destination;
-  });
-}
-
-bool Circuits::Open(const std::vector<NodeId>& way, std::uint64_t deadline_ns) {
+bool Circuits::Open(const std::vector<NodeId>& way, std::uint64_t deadline_ns,
+                    std::uint64_t now_ns) {
+  now_ns_ = now_ns;
   Link* const link = port_.LinkTo(way.back());
-  if (link == nullptr || link->has_rail() || port_.IsJoining(way.back())) return false;
+  if (link == nullptr || link->is_neighbour() || port_.IsJoining(way.back())) return false;
+  if (IsOpening(way.back())) return false;
   if (circuits_.size() >= kCircuitsMax || !MayCross(way[1])) return false;
   Circuit circuit;
   circuit.place = Place::kOpening;
@@ -106,24 +103,40 @@ bool Circuits::Open(const std::vector<NodeId>& way, std::uint64_t deadline_ns) {
   circuit.told = link->standing();
   circuit.deadline_ns = deadline_ns;
   circuit.through = Through(way);
+  circuit.way_nodes = way.size();
   const std::vector<std::byte> payload = OpeningOf(port_.OwnIntroduction(circuit.told), way);
-  const std::uint64_t id = RandomNumber();
+  const std::uint64_t id = random_();
+  if (circuits_.contains(id)) return false;
   if (!port_.SendToNeighbour(way[1], Header(wire::FrameType::kCircuitOpen, id, payload.size()),
                              payload.data())) {
     return false;
   }
+  opening_.insert(circuit.destination);
   circuits_[id] = std::move(circuit);
   return true;
 }
 
+std::vector<std::uint64_t> Circuits::Sorted() const {
+  std::vector<std::uint64_t> ids;
+  ids.reserve(circuits_.size());
+  for (const auto& [id, circuit] : circuits_) ids.push_back(id);
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
 void Circuits::OnFrame(const NodeId& neighbour, const wire::FrameHeader& header,
                        std::span<const std::byte> payload, std::uint64_t now_ns) {
+  now_ns_ = now_ns;
   if (header.type == wire::FrameType::kCircuitOpen) {
     return OnOpen(neighbour, header, payload, now_ns);
   }
   const auto found = circuits_.find(header.group);
-  // Closed meanwhile; the other side has been told, or has told us.
-  if (found == circuits_.end()) return;
+  if (found == circuits_.end()) {
+    // Closed meanwhile: the other side may not have seen why.
+    if (header.type == wire::FrameType::kCircuitClosed) return;
+    return SendClosed(neighbour, header.group, wire::CircuitEnd::kCut,
+                      absl::StrCat("node ", port_.NameOf(self_), " has closed it"));
+  }
   Circuit& circuit = found->second;
   std::size_t from = 0;
   if (circuit.place != Place::kDestination && circuit.sides[1].node == neighbour) from = 1;
@@ -183,8 +196,9 @@ void Circuits::OnOpen(const NodeId& neighbour, const wire::FrameHeader& header,
   circuit.destination = way.back();
 }
 
-// This is the destination. The opener says that it has no rail, so an older circuit of
-// ours is dead; but it may not know of a connection that has come or is coming.
+// This is the destination. An older circuit is dead at the opener's end, or has a longer
+// way: the new one takes its place. But the opener may not know of a connection that has
+// come or is coming.
 void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const NodeId& neighbour,
                       const std::vector<NodeId>& way, std::uint64_t now_ns) {
   const NodeId peer = way.front();
@@ -192,8 +206,7 @@ void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const 
   if (link == nullptr || link->is_neighbour() || port_.IsJoining(peer) || !(peer < self_)) {
     return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "the two are linked otherwise");
   }
-  link->RemoveRail("replaced by a newer way", DownCause::kCut, now_ns);
-  const Link::Standing told = link->standing();
+  const Link::Standing told = link->AnswerTo(opener);
   const wire::Introduction own = port_.OwnIntroduction(told);
   if (!port_.SendToNeighbour(neighbour,
                              Header(wire::FrameType::kCircuitOpened, id, sizeof own),
@@ -207,6 +220,7 @@ void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const 
   circuit.opener = peer;
   circuit.destination = self_;
   circuit.through = Through(back);
+  circuit.way_nodes = way.size();
   const absl::Status added = AddRail(id, *link, opener, told, now_ns);
   // A rail that it does not take has closed the circuit.
   if (!added.ok()) spdlog::info("way to {}: {}", port_.NameOf(peer), std::string(added.message()));
@@ -220,14 +234,20 @@ void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::by
   circuit.place = Place::kOpener;
   circuit.deadline_ns = kNever;
   const NodeId peer = circuit.destination;
+  const std::size_t way_nodes = circuit.way_nodes;
+  opening_.erase(peer);
   const Link::Standing told = circuit.told;
   Link* const link = port_.LinkTo(peer);
   absl::Status added = absl::AbortedError("a connection to it is being made");
   if (!port_.IsJoining(peer)) added = AddRail(header.group, *link, theirs, told, now_ns);
-  if (!added.ok()) CloseCircuit(header.group, wire::CircuitEnd::kCut, std::string(added.message()));
+  if (!added.ok()) {
+    return CloseCircuit(header.group, wire::CircuitEnd::kCut, std::string(added.message()));
+  }
+  port_.OnCircuitOpened(peer, way_nodes, now_ns);
 }
 
-// A rail that the link does not take closes the circuit as it goes.
+// A rail that the link does not take closes its circuit as it goes, and so does an older
+// circuit's, whose place it takes.
 absl::Status Circuits::AddRail(std::uint64_t id, Link& link, const wire::Introduction& theirs,
                                const Link::Standing& told, std::uint64_t now_ns) {
   Circuit& circuit = circuits_.at(id);
@@ -236,10 +256,11 @@ absl::Status Circuits::AddRail(std::uint64_t id, Link& link, const wire::Introdu
   peer.name = MakePrintable(TextOf(theirs.node_name));
   peer.software_version = MakePrintable(TextOf(theirs.software_version));
   peer.incarnation = theirs.incarnation;
-  auto rail = std::make_unique<CircuitRail>(*this, id, circuit.through, peer.name);
+  auto rail = std::make_unique<CircuitRail>(*this, id, circuit.through, peer.name,
+                                            now_ns);
   circuit.rail = rail.get();
   spdlog::info("way to {} through {}", peer.name, circuit.through);
-  return link.AddRail(std::move(rail), peer, theirs, told, now_ns);
+  return link.AddRail(std::move(rail), RailPath::OfCircuit(id), peer, theirs, told, now_ns);
 }
 
 // What is under way is counted where it passes, and what has been taken as well.
@@ -289,9 +310,9 @@ void Circuits::Arrive(Circuit& circuit, const wire::FrameHeader& header,
   }
   Link* const link = port_.LinkTo(circuit.OtherEnd());
   if (header.type == wire::FrameType::kCircuitFrame) {
-    circuit.rail->OnPiece(header, payload);
+    circuit.rail->OnPiece(header, payload, now_ns);
   } else if (header.type == wire::FrameType::kCircuitCredit) {
-    circuit.rail->OnCredit(header.number, header.offset);
+    circuit.rail->OnCredit(header.number, header.offset, now_ns);
   } else {
     ++violations_;
     return;
@@ -301,18 +322,14 @@ void Circuits::Arrive(Circuit& circuit, const wire::FrameHeader& header,
 
 void Circuits::OnNeighbourGone(const NodeId& neighbour, bool reset, const std::string& why,
                                std::uint64_t now_ns) {
-  std::vector<std::uint64_t> broken;
-  for (const auto& [id, circuit] : circuits_) {
-    if (circuit.sides[0].node == neighbour || circuit.sides[1].node == neighbour) {
-      broken.push_back(id);
-    }
-  }
+  now_ns_ = now_ns;
   const std::string text = absl::StrCat("node ", port_.NameOf(self_), " lost its link to node ",
                                         port_.NameOf(neighbour), ": ", why);
-  for (const std::uint64_t id : broken) {
+  for (const std::uint64_t id : Sorted()) {
     const auto found = circuits_.find(id);
     if (found == circuits_.end()) continue;
     const Circuit& circuit = found->second;
+    if (circuit.sides[0].node != neighbour && circuit.sides[1].node != neighbour) continue;
     if (circuit.place == Place::kBetween) {
       // Only who is at the end may be gone for good; behind a node in between, there may
       // be another way.
@@ -332,24 +349,29 @@ void Circuits::End(std::uint64_t id, DownCause cause, const std::string& why,
   const Circuit circuit = std::move(found->second);
   circuits_.erase(found);
   if (circuit.place == Place::kBetween) return;
+  if (circuit.place == Place::kOpening) opening_.erase(circuit.destination);
   if (circuit.rail != nullptr) {
     circuit.rail->OnClosed(cause, absl::StrCat("the way through ", circuit.through,
                                                " has ended: ", why));
     port_.LinkTo(circuit.OtherEnd())->Poll(now_ns);
   }
-  port_.OnCircuitEnded(circuit.OtherEnd(), why);
+  port_.OnCircuitEnded(circuit.OtherEnd(), why, now_ns_);
 }
 
 void Circuits::OnTime(std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  if (opening_.empty()) return;
   std::vector<std::uint64_t> late;
   for (const auto& [id, circuit] : circuits_) {
     if (circuit.deadline_ns <= now_ns) late.push_back(id);
   }
+  std::sort(late.begin(), late.end());
   for (const std::uint64_t id : late) CloseCircuit(id, wire::CircuitEnd::kCut, "no answer in time");
 }
 
 std::uint64_t Circuits::deadline_ns() const {
   std::uint64_t next = kNever;
+  if (opening_.empty()) return next;
   for (const auto& [id, circuit] : circuits_) next = std::min(next, circuit.deadline_ns);
   return next;
 }
@@ -368,9 +390,10 @@ void Circuits::CloseCircuit(std::uint64_t id, wire::CircuitEnd end, const std::s
   if (found == circuits_.end()) return;
   const Circuit circuit = std::move(found->second);
   circuits_.erase(found);
+  if (circuit.place == Place::kOpening) opening_.erase(circuit.destination);
   const std::size_t out = circuit.place == Place::kDestination ? 0 : 1;
   SendClosed(circuit.sides[out].node, id, end, why);
-  port_.OnCircuitEnded(circuit.OtherEnd(), why);
+  port_.OnCircuitEnded(circuit.OtherEnd(), why, now_ns_);
 }
 
 void Circuits::SendClosed(const NodeId& neighbour, std::uint64_t id, wire::CircuitEnd end,

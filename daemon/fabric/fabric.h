@@ -37,6 +37,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/fabric/planted_bug.h"
+#include "daemon/fabric/rail_observer.h"
+#include "daemon/fabric/random_number.h"
 #include "proto/types/node_id.h"
 #include "proto/types/operation_key.h"
 #include "proto/wire/frame.h"
@@ -106,17 +109,29 @@ struct FabricOptions {
   std::uint64_t reconnect_delay_max_ns = 2'000'000'000;
   std::uint32_t strangers_max = 32;    // Connections that have not proved the key, at once.
   std::uint64_t greeting_timeout_ns = 2'000'000'000;
+  // What may wait for one node, and how much of it may be copied.
+  std::uint32_t queued_frames_max = 65536;
+  std::uint64_t copied_bytes_max = 256 * 1024 * 1024;
+  RandomSource random = RandomNumber;
+  PlantedBug planted_bug = PlantedBug::kNone;  // For tests of the tests.
+  RailObserverMaker* rail_observers = nullptr;  // nullptr: nobody looks.
 };
 
 struct RailSnapshot {
-  std::string transport;  // "tcp"
+  std::string transport;  // "tcp", "route"
   std::string local_address;
   std::string remote_address;
+  std::string local_interface;   // As in RailPath; empty for a route.
+  std::string remote_interface;
+  std::string detail;  // For people: why it is not up.
   bool up = false;
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_bytes = 0;
   double sent_bytes_per_second = 0;
   double received_bytes_per_second = 0;
+  // What it delivered while it was busy, measured: now and at best; 0: not yet known.
+  double delivery_bytes_per_second = 0;
+  double delivery_bytes_per_second_best = 0;
   std::uint64_t round_trip_ns = 0;      // Of the last heartbeat.
   std::uint64_t round_trip_ns_min = 0;  // The shortest so far; 0: none yet.
 };

@@ -13,6 +13,8 @@
 #include <asio/write.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/platform/interfaces.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric {
 namespace {
@@ -72,9 +74,21 @@ wire::Mac IntroductionMac(const FabricOptions& options, const Proved& proved, Ro
                  BytesOf(introduction, offsetof(wire::Introduction, mac)));
 }
 
+// On which of this machine's interfaces the connection lies.
+absl::Status FindOwnInterface(const tcp::socket& socket, Proved& proved) {
+  asio::error_code error;
+  const tcp::endpoint local = socket.local_endpoint(error);
+  if (error) return Ended(error);
+  const absl::StatusOr<std::string> name = platform::InterfaceOf(local.data());
+  if (!name.ok()) return absl::UnavailableError(name.status().message());
+  proved.path.local = name->substr(0, wire::kInterfaceBytesMax - 1);
+  return absl::OkStatus();
+}
+
 wire::Proof MakeProof(const FabricOptions& options, const Proved& proved) {
   wire::Proof proof{};
   proof.node_id = options.self.id.bytes;
+  PutText(proved.path.local, proof.interface_name);
   proof.mac = ProofMac(options, proved, proved.own_role, proof);
   return proof;
 }
@@ -85,6 +99,10 @@ absl::Status CheckProof(const FabricOptions& options, Proved& proved, const wire
     return absl::PermissionDeniedError("it does not hold this cluster's key");
   }
   proved.peer.bytes = proof.node_id;
+  proved.path.remote = MakePrintable(TextOf(proof.interface_name));
+  if (proved.path.remote.empty()) {
+    return absl::PermissionDeniedError("it does not say on which interface it is");
+  }
   return absl::OkStatus();
 }
 
@@ -96,7 +114,8 @@ asio::awaitable<absl::StatusOr<Proved>> ProveAsDialer(tcp::socket& socket,
   proved.own_role = Role::kDialer;
   proved.deadline = DeadlineFromNow(options);
   proved.dialer = MakeGreeting(options.cluster);
-  absl::Status status = co_await Transmit(socket, proved, proved.dialer);
+  absl::Status status = FindOwnInterface(socket, proved);
+  if (status.ok()) status = co_await Transmit(socket, proved, proved.dialer);
   if (status.ok()) status = co_await Receive(socket, proved, proved.acceptor);
   if (!status.ok()) co_return status;
   if (const std::string_view wrong = CheckGreeting(proved.acceptor, options.cluster);
@@ -124,6 +143,7 @@ asio::awaitable<absl::StatusOr<Proved>> CheckDialer(tcp::socket& socket,
   status = co_await Transmit(socket, proved, proved.acceptor);
   if (status.ok()) status = co_await Receive(socket, proved, proof);
   if (status.ok()) status = CheckProof(options, proved, proof);
+  if (status.ok()) status = FindOwnInterface(socket, proved);
   if (!status.ok()) co_return status;
   co_return proved;
 }

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/fabric/authentication.h"
 #include "daemon/fabric/fabric.h"
+#include "daemon/fabric/rail_path.h"
 
 namespace mlxcomm::fabric {
 
@@ -25,6 +26,7 @@ struct Proved {
   wire::Greeting dialer;
   wire::Greeting acceptor;
   NodeId peer;
+  RailPath path;  // The remote end once the peer is proved.
   asio::steady_timer::time_point deadline;
 };
 

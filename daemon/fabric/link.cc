@@ -1,11 +1,13 @@
+// The way of frames: what is handed to rails and what they deliver. How rails come and go
+// is in link_state.cc.
 #include "daemon/fabric/link.h"
 
 #include <algorithm>
+#include <bit>
 
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/fabric/authentication.h"
 
 namespace mlxcomm::fabric {
 namespace {
@@ -17,12 +19,6 @@ constexpr std::uint64_t kAcknowledgeBytes = 1024 * 1024;
 
 }  // namespace
 
-Link::Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener,
-           RoutingListener* routing)
-    : options_(options), listener_(listener), routing_(routing), session_(RandomNumber()) {
-  peer_.id = peer;
-}
-
 absl::Status Link::Send(const wire::FrameHeader& header, const std::byte* payload,
                         std::uint64_t cookie) {
   if (!reachable()) {
@@ -33,52 +29,115 @@ absl::Status Link::Send(const wire::FrameHeader& header, const std::byte* payloa
   return absl::OkStatus();
 }
 
-// Hands the rail as much as it may have.
+// Hands the rails as much as they may have. Not while a receive waits for one of them: a
+// grant could call for data that comes there.
 void Link::Pump() {
-  if (rail_ == nullptr) return;
+  if (rail_count_ == 0) return;
   RailCommand command;
-  while (channel_.NextToHand(command.frame)) {
-    unacknowledged_frames_ = 0;
-    unacknowledged_bytes_ = 0;
-    Give(command);
+  std::size_t at = 0;
+  while (waiting_count_ == 0 && channel_.NextToHand(command.frame, at, arrivals_.has_gaps())) {
+    command.frame.header.acknowledged = arrivals_.received();
+    if (!arrivals_.has_gaps()) {
+      unacknowledged_frames_ = 0;
+      unacknowledged_bytes_ = 0;
+    } else if (command.frame.header.type == wire::FrameType::kControl) {
+      GiveAcknowledgement(at);
+    }
+    Give(at, command);
   }
 }
 
-// A grant must not overtake the receive that it is for, so all commands keep their order.
-void Link::Give(const RailCommand& command) {
-  if (!waiting_.empty() || !rail_->Give(command)) waiting_.emplace_back() = command;
+// Commands to one rail keep their order.
+void Link::Give(std::size_t at, const RailCommand& command) {
+  OnRail& on = rails_[at];
+  if (on.waiting.empty() && on.rail->Give(command)) return;
+  on.waiting.emplace_back() = command;
+  ++waiting_count_;
 }
 
 void Link::GiveWaiting() {
-  while (rail_ != nullptr && !waiting_.empty() && rail_->Give(waiting_.front())) {
-    waiting_.pop_front();
+  for (OnRail& on : rails_) {
+    while (on.rail != nullptr && !on.waiting.empty() && on.rail->Give(on.waiting.front())) {
+      on.waiting.pop_front();
+      --waiting_count_;
+    }
   }
+}
+
+ReceiveBudget* Link::TakeBudget() {
+  if (free_budgets_.empty()) return &budgets_.emplace_back();
+  ReceiveBudget* const budget = free_budgets_.back();
+  free_budgets_.pop_back();
+  return budget;
+}
+
+void Link::GiveBackBudget(Posted& posted) {
+  posted.budget->Close();
+  free_budgets_.push_back(posted.budget);
 }
 
 absl::Status Link::PostReceive(const PostedReceive& receive) {
   if (!reachable()) {
     return absl::FailedPreconditionError(absl::StrCat("node ", peer_.name, " is not reachable"));
   }
-  if (waiting_.size() >= kWaitingMax) {
+  if (waiting_count_ >= kWaitingMax) {
     return absl::ResourceExhaustedError("too many receives are being posted at once");
   }
-  posted_[{receive.key, receive.step}] = {receive, {}};
-  if (rail_ == nullptr) return absl::OkStatus();
+  if (receive.bytes > ReceiveBudget::kBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a receive of ", receive.bytes, " bytes; the most is ",
+                     ReceiveBudget::kBytesMax));
+  }
+  const PostedKey key = {receive.key, receive.step};
+  if (const auto earlier = posted_.find(key); earlier != posted_.end()) {
+    GiveBackBudget(earlier->second);
+    posted_.erase(earlier);
+  }
+  Posted& posted = posted_[key];
+  posted.receive = receive;
+  posted.budget = TakeBudget();
+  posted.share = posted.budget->Open(receive.bytes);
+  posted.on_several = rail_count_ > 1;
   RailCommand command;
   command.kind = RailCommand::Kind::kPostReceive;
   command.receive = receive;
-  Give(command);
+  command.share = posted.share;
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (rails_[at].rail != nullptr) Give(at, command);
+  }
   return absl::OkStatus();
 }
 
 void Link::Withdraw(const OperationKey& key) {
-  absl::erase_if(posted_, [&](const auto& entry) { return entry.first.first == key; });
-  if (rail_ == nullptr) return withdrawn_.push_back(key);
-  being_withdrawn_.emplace_back() = key;
+  absl::erase_if(posted_, [&](auto& entry) {
+    if (entry.first.first != key) return false;
+    GiveBackBudget(entry.second);
+    return true;
+  });
+  if (rail_count_ == 0) return withdrawn_.push_back(key);
+  withdrawals_.emplace_back() = {key, static_cast<std::uint32_t>(rail_count_)};
   RailCommand command;
   command.kind = RailCommand::Kind::kWithdraw;
   command.key = key;
-  Give(command);
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (rails_[at].rail != nullptr) Give(at, command);
+  }
+}
+
+// Rails answer in the order of the commands, and one that is new has fewer to answer, so
+// withdrawals are done in the order in which they were begun.
+void Link::Answered(std::size_t at) {
+  OnRail& on = rails_[at];
+  const std::uint64_t index = on.withdrawals_taken - first_withdrawal_;
+  if (index >= withdrawals_.size()) return;
+  ++on.withdrawals_taken;
+  --withdrawals_[static_cast<std::size_t>(index)].rails;
+  while (!withdrawals_.empty() && withdrawals_.front().rails == 0) {
+    const OperationKey key = withdrawals_.front().key;
+    withdrawals_.pop_front();
+    ++first_withdrawal_;
+    listener_.OnWithdrawn(peer_.id, key);
+  }
 }
 
 void Link::Cancel(const OperationKey& key) {
@@ -92,66 +151,118 @@ void Link::DeliverReleased() {
   released.clear();
 }
 
-std::size_t Link::Poll(std::uint64_t now_ns) {
+// One that goes down gives way to the others' turn at once.
+std::size_t Link::PollRail(std::size_t at, std::uint64_t now_ns) {
   std::size_t count = 0;
   RailEvent event;
   constexpr std::size_t kEventsPerTurn = 256;
-  while (rail_ != nullptr && count < kEventsPerTurn && rail_->Pop(event)) {
+  const std::unique_ptr<Rail>& rail = rails_[at].rail;
+  while (rail != nullptr && count < kEventsPerTurn && rail->Pop(event)) {
     ++count;
-    if (event.kind == RailEvent::Kind::kDown) {
-      if (event.cause == DownCause::kViolation) {
-        OnViolation(event.reason);
-      } else {
-        RemoveRail(event.reason, event.cause, now_ns);
-      }
-      break;
+    if (event.kind != RailEvent::Kind::kDown) {
+      Deliver(at, event);
+      continue;
     }
-    Deliver(event);
+    TakeAbandoned(event);
+    if (event.cause == DownCause::kViolation) {
+      OnViolation(event.reason);
+    } else {
+      channel_.OnTransmitted(at, event.transmitted);
+      RemoveRailAt(at, event.reason, event.cause, now_ns);
+    }
+    break;
   }
+  return count;
+}
+
+std::size_t Link::Poll(std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  const bool due = now_ns >= channel_.deadline_ns();
+  channel_.OnNow(now_ns);
+  std::size_t count = 0;
+  for (std::size_t at = 0; at < kRailsMax; ++at) count += PollRail(at, now_ns);
   if (!withdrawn_.empty()) {
-    std::vector<OperationKey> keys;
-    keys.swap(withdrawn_);
-    for (const OperationKey& key : keys) listener_.OnWithdrawn(peer_.id, key);
-    count += keys.size();
+    told_withdrawn_.swap(withdrawn_);
+    for (const OperationKey& key : told_withdrawn_) listener_.OnWithdrawn(peer_.id, key);
+    count += told_withdrawn_.size();
+    told_withdrawn_.clear();
   }
   if (!channel_.released().empty()) {
     DeliverReleased();
     ++count;
   }
-  if (!waiting_.empty()) GiveWaiting();
-  if (count > 0) Pump();
-  if (unacknowledged_frames_ >= kAcknowledgeFrames || unacknowledged_bytes_ >= kAcknowledgeBytes) {
+  const bool held_back = HasWaiting();
+  if (held_back) GiveWaiting();
+  if (count > 0 || held_back || due) Pump();
+  if (acknowledge_now_ || unacknowledged_frames_ >= kAcknowledgeFrames ||
+      unacknowledged_bytes_ >= kAcknowledgeBytes) {
     FlushAcknowledgement();
   }
+  channel_.OnNow(now_ns);
   return count;
 }
 
 void Link::FlushAcknowledgement() {
-  if (rail_ == nullptr || unacknowledged_frames_ == 0) return;
-  if (!waiting_.empty()) return;  // Busy: it goes out once they have gone.
-  RailCommand command;
-  command.frame.header.type = wire::FrameType::kAck;
-  command.frame.header.acknowledged = channel_.received();
-  Give(command);
-  unacknowledged_frames_ = 0;
-  unacknowledged_bytes_ = 0;
+  if (rail_count_ == 0 || (unacknowledged_frames_ == 0 && !acknowledge_now_)) return;
+  std::size_t at = delivered_last_;
+  if (at == kNoRail) {
+    for (at = 0; rails_[at].rail == nullptr;) ++at;
+  }
+  // Busy: it goes out once what waits has gone.
+  if (!rails_[at].waiting.empty()) return;
+  if (options_.planted_bug == PlantedBug::kDropAcknowledgement) {
+    unacknowledged_frames_ = 0;
+    unacknowledged_bytes_ = 0;
+    acknowledge_now_ = false;
+    return;
+  }
+  GiveAcknowledgement(at);
 }
 
-void Link::Deliver(RailEvent& event) {
+// All that has come, gaps and all; and what is wanted once more.
+void Link::GiveAcknowledgement(std::size_t at) {
+  std::erase_if(wanted_, [this](std::uint64_t sequence) { return arrivals_.HasCome(sequence); });
+  std::size_t wanted = 0;
+  for (std::uint32_t block = 0; block < wire::Arrived::kBlocks; ++block) {
+    wire::Arrived arrived;
+    const bool any = arrivals_.Describe(block, arrived);
+    if (wanted < wanted_.size()) {
+      arrived.wanted = static_cast<std::uint16_t>(wanted_[wanted++] - arrivals_.received());
+    } else if (!any && block > 0) {
+      continue;
+    }
+    RailCommand command;
+    command.frame.header.type = wire::FrameType::kAck;
+    command.frame.header.acknowledged = arrivals_.received();
+    wire::PutArrived(arrived, command.frame.header);
+    Give(at, command);
+  }
+  unacknowledged_frames_ = 0;
+  unacknowledged_bytes_ = 0;
+  acknowledge_now_ = false;
+}
+
+void Link::Deliver(std::size_t at, RailEvent& event) {
   // Before the frame: it may acknowledge what has just been written.
-  channel_.OnTransmitted(event.transmitted);
+  channel_.OnTransmitted(at, event.transmitted);
   switch (event.kind) {
-    case RailEvent::Kind::kTransmitted:
-    case RailEvent::Kind::kDown: return;
-    case RailEvent::Kind::kWithdrawn:
-      if (!being_withdrawn_.empty()) being_withdrawn_.pop_front();
-      return listener_.OnWithdrawn(peer_.id, event.key);
+    case RailEvent::Kind::kTransmitted: return;
+    case RailEvent::Kind::kDown: return TakeAbandoned(event);
+    case RailEvent::Kind::kWithdrawn: return Answered(at);
     case RailEvent::Kind::kFrame:
+      delivered_last_ = at;
       if (OnFrame(event)) return;
       return OnViolation(absl::StrCat("frame ", static_cast<int>(event.header.type),
                                       " with sequence ", event.header.sequence,
                                       ", acknowledging ", event.header.acknowledged));
   }
+}
+
+// It took a copy of a frame for one too many, and then the frame did not come.
+void Link::TakeAbandoned(const RailEvent& event) {
+  if (event.abandoned == 0 || arrivals_.HasCome(event.abandoned)) return;
+  wanted_.push_back(event.abandoned);
+  acknowledge_now_ = true;
 }
 
 // Its state cannot be trusted any more: nothing goes on from there.
@@ -162,29 +273,81 @@ void Link::OnViolation(const std::string& what) {
       absl::StrCat("it broke the protocol (", what, "); do both run the same version?")));
 }
 
+bool Link::OnAcknowledgement(const wire::FrameHeader& header) {
+  if (!channel_.OnAcknowledged(header.acknowledged)) return false;
+  if (header.type == wire::FrameType::kAck) {
+    const wire::Arrived arrived = wire::ArrivedOf(header);
+    const std::uint64_t first =
+        header.acknowledged + 1 + wire::Arrived::kBits * arrived.block;
+    for (std::size_t i = 0; i < arrived.bits.size(); ++i) {
+      for (std::uint64_t bits = arrived.bits[i]; bits != 0; bits &= bits - 1) {
+        const auto bit = static_cast<std::uint64_t>(std::countr_zero(bits));
+        if (!channel_.OnArrived(first + 64 * i + bit)) return false;
+      }
+    }
+    if (arrived.wanted != 0) channel_.OnWanted(header.acknowledged + arrived.wanted);
+  }
+  channel_.FindLost();
+  return true;
+}
+
 // False: the peer breaks the protocol.
 bool Link::OnFrame(RailEvent& event) {
-  const wire::FrameHeader& header = event.header;
-  if (!channel_.OnAcknowledged(header.acknowledged)) return false;
+  if (!OnAcknowledgement(event.header)) return false;
   // Before the frame: what it says may have been said because those were received.
   DeliverReleased();
-  if (header.sequence == 0) return true;
-  switch (channel_.OnReceived(header.sequence)) {
-    case Channel::Arrival::kViolation: return false;
-    // After a resumption the peer begins with what is missing, so this is a peer that
-    // counts wrongly; but nothing of it may have been placed.
-    case Channel::Arrival::kDuplicate: return !event.placed;
-    case Channel::Arrival::kNext: break;
+  if (event.header.sequence == 0) return true;
+  if (event.duplicate) {
+    acknowledge_now_ = true;
+    return true;
+  }
+  return OnNumbered(event);
+}
+
+bool Link::OnNumbered(RailEvent& event) {
+  const wire::FrameHeader& header = event.header;
+  const ArrivalOrder::Arrival arrival = arrivals_.OnArrived(header.sequence);
+  switch (arrival) {
+    case ArrivalOrder::Arrival::kViolation: return false;
+    // A copy, or what stands in for data that came after all. If anything of it was placed,
+    // then within a receive that is still open: its bytes were claimed.
+    case ArrivalOrder::Arrival::kDuplicate:
+      acknowledge_now_ = true;
+      if (options_.planted_bug == PlantedBug::kKeepDuplicates) Tell(header, event.payload);
+      return true;
+    case ArrivalOrder::Arrival::kNext:
+    case ArrivalOrder::Arrival::kEarly: break;
   }
   ++unacknowledged_frames_;
   unacknowledged_bytes_ += header.payload_bytes;
+  if (header.type == wire::FrameType::kData) {
+    if (!OnData(event)) return false;
+  } else if (arrival == ArrivalOrder::Arrival::kNext) {
+    Tell(header, event.payload);
+  } else if (!arrivals_.Keep(header, event.payload, std::move(event.control))) {
+    return false;
+  }
+  if (arrival == ArrivalOrder::Arrival::kNext) TellWhatIsDue();
+  return true;
+}
+
+// What came too early, as far as its turn has come.
+void Link::TellWhatIsDue() {
+  std::span<const std::byte> payload;
+  while (reachable()) {
+    const wire::FrameHeader* const header = arrivals_.NextDue(payload);
+    if (header == nullptr) return;
+    Tell(*header, payload);
+  }
+}
+
+void Link::Tell(const wire::FrameHeader& header, std::span<const std::byte> payload) {
   const NodeId node = peer_.id;
   switch (header.type) {
-    case wire::FrameType::kControl: listener_.OnControl(node, event.payload); return true;
-    case wire::FrameType::kEager: listener_.OnEager(node, header, event.payload); return true;
-    case wire::FrameType::kGrant: listener_.OnGrant(node, header); return true;
-    case wire::FrameType::kCredit: listener_.OnCredit(node, header); return true;
-    case wire::FrameType::kData: return OnData(event);
+    case wire::FrameType::kControl: return listener_.OnControl(node, payload);
+    case wire::FrameType::kEager: return listener_.OnEager(node, header, payload);
+    case wire::FrameType::kGrant: return listener_.OnGrant(node, header);
+    case wire::FrameType::kCredit: return listener_.OnCredit(node, header);
     case wire::FrameType::kTopology:
     case wire::FrameType::kCircuitOpen:
     case wire::FrameType::kCircuitOpened:
@@ -192,9 +355,11 @@ bool Link::OnFrame(RailEvent& event) {
     case wire::FrameType::kCircuitCredit:
     case wire::FrameType::kCircuitClosed:
       // From a node that is no neighbour (any more) they are left over from when it was.
-      if (routing_ != nullptr && is_neighbour()) routing_->OnRouting(node, header, event.payload);
-      return true;
-    default: return true;
+      if (routing_ != nullptr && is_neighbour()) {
+        routing_->OnRouting(node, header, payload, now_ns_);
+      }
+      return;
+    default: return;
   }
 }
 
@@ -203,173 +368,58 @@ bool Link::OnData(const RailEvent& event) {
   if (!event.placed || found == posted_.end()) return true;  // Withdrawn meanwhile.
   Posted& posted = found->second;
   if (!posted.received.Add(event.header.offset, event.header.payload_bytes)) return false;
-  if (posted.received.bytes() == posted.receive.bytes) posted_.erase(found);
+  if (posted.received.bytes() == posted.receive.bytes) {
+    RailCommand command;
+    command.kind = RailCommand::Kind::kForgetCompleted;
+    command.key = posted.receive.key;
+    command.step = posted.receive.step;
+    const bool on_several = posted.on_several;
+    GiveBackBudget(posted);
+    posted_.erase(found);
+    for (std::size_t at = 0; on_several && at < kRailsMax; ++at) {
+      if (rails_[at].rail != nullptr) Give(at, command);
+    }
+  }
   listener_.OnDataReceived(peer_.id, event.header);
   return true;
 }
 
-void Link::EnterGrace(const std::string& why, bool reset, std::uint64_t now_ns) {
-  state_ = State::kGrace;
-  grace_after_reset_ = reset;
-  grace_why_ = why;
-  grace_end_ns_ = now_ns + (reset ? options_.reset_grace_ns : options_.grace_period_ns);
-  detail_ = absl::StrCat("rail down: ", why, "; waiting for it to come back");
-  spdlog::warn("link to {}: {}", peer_.name, detail_);
-}
-
-void Link::RemoveRail(const std::string& why, DownCause cause, std::uint64_t now_ns) {
-  if (rail_ == nullptr) return;
-  rail_->Stop();
-  RailEvent event;
-  while (rail_->Pop(event)) {
-    Deliver(event);
-    if (rail_ == nullptr) return;  // Lost while delivering.
-  }
-  last_snapshot_ = rail_->Snapshot();
-  rail_.reset();
-  channel_.OnRailDown();
-  // Frames wait in the channel, receives in posted_; withdrawals have come true.
-  waiting_.clear();
-  for (; !being_withdrawn_.empty(); being_withdrawn_.pop_front()) {
-    withdrawn_.push_back(being_withdrawn_.front());
-  }
-  if (state_ == State::kUp) EnterGrace(why, cause == DownCause::kReset, now_ns);
-}
-
-absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const NodeIdentity& peer,
-                           const wire::Introduction& theirs, const Standing& told,
-                           std::uint64_t now_ns) {
-  if (rail_ != nullptr || told != standing()) {
-    return absl::AbortedError("another connection was faster");
-  }
-  const bool goes_on = reachable() && theirs.session == peer_session_ &&
-                       theirs.known_peer_session == session_;
-  if (goes_on && !channel_.Resume(theirs.next_expected)) {
-    // The peer believes that it goes on: it must see this connection end.
-    OnViolation("it names a frame that cannot be the next");
-    return absl::DataLossError("its channel cannot be resumed");
-  }
-  if (reachable() && !goes_on) {
-    Lose(absl::UnavailableError(peer.incarnation == peer_.incarnation
-                                    ? "it had given up on this node"
-                                    : "its daemon was restarted"));
-    session_ = told.session;  // What the peer has been told holds.
-  }
-  if (goes_on) {
-    for (const auto& [key, posted] : posted_) rail->Expect(posted.receive, posted.received);
-  }
-  if (absl::Status status = rail->Start(/*resumed=*/goes_on); !status.ok()) return status;
-  rail_ = std::move(rail);
-  if (rail_->is_direct()) ++connections_added_;
-  last_snapshot_ = {};
-  last_tick_ns_ = now_ns;
-  if (goes_on) {
-    GoOn();
-  } else {
-    BeginAnew(peer, theirs);
-  }
-  Pump();
-  return absl::OkStatus();
-}
-
-void Link::GoOn() {
-  spdlog::info("link to {}: rail is back, going on", peer_.name);
-  state_ = State::kUp;
-  detail_.clear();
-}
-
-void Link::BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs) {
-  peer_ = peer;
-  peer_session_ = theirs.session;
-  channel_.Reset();
-  state_ = State::kUp;
-  detail_.clear();
-  spdlog::info("link to {} is up (node {})", peer_.name, peer_.id.ToString());
-  listener_.OnNodeUp(peer_);
-}
-
-void Link::Lose(const absl::Status& why) {
-  if (!reachable()) return;
-  state_ = State::kLost;
-  detail_ = absl::StrCat("lost: ", std::string(why.message()));
-  spdlog::warn("node {} is lost: {}", peer_.name, std::string(why.message()));
-  if (rail_ != nullptr) {
-    rail_->Stop();
-    last_snapshot_ = rail_->Snapshot();
-    rail_.reset();
-  }
-  channel_.Reset();
-  posted_.clear();
-  waiting_.clear();
-  being_withdrawn_.clear();
-  withdrawn_.clear();
-  unacknowledged_frames_ = 0;
-  unacknowledged_bytes_ = 0;
-  session_ = RandomNumber();
-  peer_session_ = 0;
-  listener_.OnNodeLost(peer_.id, why);
-}
-
 bool Link::HandTheRest() {
   RailEvent event;
-  while (rail_ != nullptr && rail_->Pop(event)) {
-    channel_.OnTransmitted(event.transmitted);
-    if (event.kind != RailEvent::Kind::kDown) continue;
-    rail_.reset();
-    state_ = State::kLost;
-    detail_ = "this daemon has stopped";
-  }
-  if (rail_ == nullptr) return true;
-  GiveWaiting();
-  Pump();
-  return waiting_.empty() && channel_.all_handed();
-}
-
-void Link::OnTime(std::uint64_t now_ns) {
-  if (state_ != State::kGrace || now_ns < grace_end_ns_) return;
-  Lose(absl::UnavailableError(absl::StrCat(
-      grace_after_reset_ ? "its daemon closed the connection and did not come back within "
-                         : "no connection to it for ",
-      (grace_after_reset_ ? options_.reset_grace_ns : options_.grace_period_ns) / 1'000'000,
-      " ms (", grace_why_, ")")));
-}
-
-void Link::OnTick(std::uint64_t now_ns) {
-  if (rail_ == nullptr) return;
-  const RailSnapshot snapshot = rail_->Snapshot();
-  const double seconds = static_cast<double>(now_ns - last_tick_ns_) / 1e9;
-  if (seconds > 0) {
-    sent_rate_ = static_cast<double>(snapshot.sent_bytes - last_snapshot_.sent_bytes) / seconds;
-    received_rate_ =
-        static_cast<double>(snapshot.received_bytes - last_snapshot_.received_bytes) / seconds;
-  }
-  last_snapshot_ = snapshot;
-  last_tick_ns_ = now_ns;
-  const std::uint64_t heard = rail_->last_received_ns();
-  if (now_ns > heard && now_ns - heard > options_.heartbeat_timeout_ns) {
-    return RemoveRail(absl::StrCat("nothing heard for ", (now_ns - heard) / 1'000'000, " ms"),
-                      DownCause::kCut, now_ns);
-  }
-  RailCommand command;
-  command.kind = RailCommand::Kind::kHeartbeat;
-  if (waiting_.empty()) Give(command);  // Otherwise there is enough to be heard.
-}
-
-LinkSnapshot Link::Snapshot() const {
-  LinkSnapshot snapshot;
-  snapshot.peer = peer_.name.empty() ? peer_.id.ToString() : peer_.name;
-  snapshot.peer_id = peer_.id;
-  snapshot.state = state_ == State::kUp ? "up" : state_ == State::kGrace ? "grace" : "lost";
-  snapshot.detail = detail_;
-  if (rail_ != nullptr) {
-    snapshot.rails.push_back(rail_->Snapshot());
-    snapshot.rails.back().sent_bytes_per_second = sent_rate_;
-    snapshot.rails.back().received_bytes_per_second = received_rate_;
-    if (!rail_->is_direct()) {
-      snapshot.detail = absl::StrCat("reached ", snapshot.rails.back().local_address);
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    while (rails_[at].rail != nullptr && rails_[at].rail->Pop(event)) {
+      channel_.OnTransmitted(at, event.transmitted);
+      if (event.kind == RailEvent::Kind::kFrame) (void)OnAcknowledgement(event.header);
+      if (event.kind == RailEvent::Kind::kDown) DropRail(at);
     }
   }
-  return snapshot;
+  channel_.released().clear();
+  withdrawn_.clear();
+  if (rail_count_ == 0) {
+    state_ = State::kLost;
+    detail_ = "this daemon has stopped";
+    return true;
+  }
+  GiveWaiting();
+  Pump();
+  return waiting_count_ == 0 && channel_.all_handed();
+}
+
+bool Link::PrepareToSleep() {
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (rails_[at].rail == nullptr || rails_[at].rail->PrepareToSleep()) continue;
+    while (at > 0) {
+      if (rails_[--at].rail != nullptr) rails_[at].rail->WakeUp();
+    }
+    return false;
+  }
+  return true;
+}
+
+void Link::WakeUp() {
+  for (OnRail& on : rails_) {
+    if (on.rail != nullptr) on.rail->WakeUp();
+  }
 }
 
 }  // namespace mlxcomm::fabric

@@ -1,21 +1,42 @@
-// All that this daemon has with one node: the channel, the rail (one here), the receives
-// that are posted, and what state they are in. The rail may be a connection, then the
-// node is a neighbour, or a circuit through others; one may take over from the other
-// as a connection may from the one before it.
+// All that this daemon has with one node: the channel, the rails that carry it, the
+// receives that are posted, and what state they are in. A rail may be a connection, then
+// the node is a neighbour, or a circuit through others. Each has its path
+// (rail_path.h); they may come and go at any time, and the channel goes on over those that
+// there are.
 //
-//   kUp ──rail down──▶ kGrace ──rail back, same sessions──▶ kUp
-//                         └──deadline, refused, other session──▶ kLost ──rail──▶ kUp
+//   kUp ──last rail down──▶ kGrace ──a rail, same sessions──▶ kUp
+//                             └──deadline, refused, other session──▶ kLost ──rail──▶ kUp
+//
+// Circuits carry frames only where there is no connection: one that comes makes them go,
+// and a newer circuit takes an older one's place. What was under way on them is sent again.
 //
 // Sessions. Each side tells its own session and the other's as it knows it. The
 // channel goes on only if both pairs are the same; both sides see the same two pairs
-// and so decide alike. A session that is given up is never told again.
+// and so decide alike. A session that is given up is never told again. How far the channel
+// has come is no part of that: it is acknowledged on whichever rail.
 //
-// Owner: TcpFabric. Thread: engine; time is an argument. Memory: one entry for each
-// posted receive, at most kWaitingMax commands that the rail has no place for yet,
-// and the channel's.
+// A connection may end when one side has read the other's introduction and the other has
+// not: then one is up and the other knows of nothing. On the next one the latter names no
+// session, or is named its own by one that it does not know. Nothing has come to it in that
+// session, so the former goes on and the latter begins: nobody is lost by it.
+//
+// Receives are shared by the rails. Each is posted to all of them before a frame goes out
+// on any, so that the data which a grant calls for finds it wherever it comes. Numbers and
+// bytes are claimed before they are placed (arrival_claims.h, receive_budget.h).
+//
+// Acknowledgements go on the rail that has delivered last, for that one works. One may be
+// lost with its rail: whenever one goes, everything is acknowledged anew on another. What a
+// control frame says may have come of what was received before it, so those who read it
+// must know of that first: where there are gaps, an acknowledgement goes before it.
+//
+// Owner: Links. Thread: engine; time is an argument, and sessions are the options' random
+// numbers. Memory: one entry for each posted receive, at most kWaitingMax commands that a
+// rail has no place for yet, the channel's and the arrival order's.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,10 +44,14 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "daemon/fabric/arrival_claims.h"
+#include "daemon/fabric/arrival_order.h"
 #include "daemon/fabric/channel.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/growing_ring.h"
 #include "daemon/fabric/rail.h"
+#include "daemon/fabric/rail_path.h"
+#include "daemon/fabric/receive_budget.h"
 #include "daemon/fabric/received_ranges.h"
 
 namespace mlxcomm::fabric {
@@ -37,13 +62,14 @@ class RoutingListener {
   virtual ~RoutingListener() = default;
   // Payload is valid only during the call.
   virtual void OnRouting(const NodeId& neighbour, const wire::FrameHeader& header,
-                         std::span<const std::byte> payload) = 0;
+                         std::span<const std::byte> payload, std::uint64_t now_ns) = 0;
 };
 
 class Link {
  public:
   enum class State : std::uint8_t { kLost, kUp, kGrace };
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  static constexpr std::size_t kRailsMax = Channel::kRailsMax;
 
   // `routing` may be null: then what neighbours tell of ways is dropped.
   Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener,
@@ -52,32 +78,49 @@ class Link {
   State state() const { return state_; }
   bool reachable() const { return state_ != State::kLost; }
   const NodeIdentity& peer() const { return peer_; }
-  bool has_rail() const { return rail_ != nullptr; }
-  bool is_neighbour() const { return rail_ != nullptr && rail_->is_direct(); }
-  Rail* rail() { return rail_.get(); }
+  bool has_rail() const { return rail_count_ > 0; }
+  bool is_neighbour() const { return direct_rails() > 0; }
+  std::size_t direct_rails() const;
+  bool HasRailOver(const RailPath& path) const { return PlaceOf(path) != kNoRail; }
 
-  // For our introduction. Only without a rail: RemoveRail first.
+  // For our introduction.
   struct Standing {
     std::uint64_t session = 0;
     std::uint64_t known_peer_session = 0;
-    std::uint64_t next_expected = 0;
-    friend bool operator==(const Standing&, const Standing&) = default;
+    std::uint64_t next_expected = 0;  // An acknowledgement; no part of what is agreed.
+    friend bool operator==(const Standing& a, const Standing& b) {
+      return a.session == b.session && a.known_peer_session == b.known_peer_session;
+    }
   };
-  Standing standing() const { return {session_, peer_session_, channel_.next_expected()}; }
-  // Stops the rail and takes in everything that it has delivered.
-  void RemoveRail(const std::string& why, DownCause cause, std::uint64_t now_ns);
+  Standing standing() const { return {session_, peer_session_, arrivals_.received() + 1}; }
+  // For our introduction after theirs: whoever names our session, though it was never
+  // agreed on, is known by the session that it tells.
+  Standing AnswerTo(const wire::Introduction& theirs) const;
+  // The channel goes on with whoever introduces itself so.
+  bool GoesOnWith(const wire::Introduction& theirs) const {
+    return reachable() && theirs.session == peer_session_ &&
+           (theirs.known_peer_session == session_ || theirs.known_peer_session == 0);
+  }
+  // Stops the rail and takes in everything that it has delivered. Nothing if there is none.
+  void RemoveRail(const RailPath& path, const std::string& why, DownCause cause,
+                  std::uint64_t now_ns);
+  // A local interface is gone or has no carrier: so are the rails over it.
+  void OnInterfaceDown(const std::string& interface, std::uint64_t now_ns);
   // A rail, not yet started, on which we have told `told` and read `theirs`. Goes on
   // with the channel, or begins anew.
-  // ABORTED: the link has changed since it was told.
-  absl::Status AddRail(std::unique_ptr<Rail> rail, const NodeIdentity& peer,
-                       const wire::Introduction& theirs, const Standing& told,
-                       std::uint64_t now_ns);
+  // ABORTED: the sessions have changed since they were told, or there is a rail over that
+  // path, or a connection where a circuit is offered.
+  // RESOURCE_EXHAUSTED: there are as many rails as a link may have.
+  absl::Status AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
+                       const NodeIdentity& peer, const wire::Introduction& theirs,
+                       const Standing& told, std::uint64_t now_ns);
   void Lose(const absl::Status& why);
-  // Changes with each rail that is added and is a connection.
-  std::uint64_t connections_added() const { return connections_added_; }
-  // For the orderly end: hands what is queued to the rail and drops what comes; nobody
+  // For the orderly end: hands what is queued to the rails and drops what comes; nobody
   // is told anything any more. True: there is nothing left to hand.
   bool HandTheRest();
+  // As Rail::Finish and Rail::Stop, for all that are connections, or all that are not.
+  void FinishRails(bool direct);
+  void StopRails();
 
   absl::Status Send(const wire::FrameHeader& header, const std::byte* payload,
                     std::uint64_t cookie);
@@ -86,40 +129,92 @@ class Link {
   void Cancel(const OperationKey& key);
 
   std::size_t Poll(std::uint64_t now_ns);
-  // Sends the acknowledgement that is due before the engine sleeps.
+  // Announces the sleep to all rails. False: something has come; nothing is announced then.
+  bool PrepareToSleep();
+  void WakeUp();
+  // Sends the acknowledgement that is due.
   void FlushAcknowledgement();
   // Something waits for the next Poll that no rail will ring for.
   bool HasWork() const {
-    return !withdrawn_.empty() || !channel_.released().empty() || waiting_.size() > 0;
+    return !withdrawn_.empty() || !channel_.released().empty() || HasWaiting();
   }
   // Every heartbeat interval.
   void OnTick(std::uint64_t now_ns);
-  // The grace period's end; kNever where none runs.
-  std::uint64_t deadline_ns() const { return state_ == State::kGrace ? grace_end_ns_ : kNever; }
+  // The grace period's end, or when frames have to be looked after; kNever: neither. May
+  // come nearer with every call; look when about to sleep.
+  std::uint64_t deadline_ns() const;
   void OnTime(std::uint64_t now_ns);
   bool lost_by_reset() const { return state_ == State::kGrace && grace_after_reset_; }
   const std::string& detail() const { return detail_; }
   LinkSnapshot Snapshot() const;
+  // What is kept here, for bounds.
+  const Channel& channel() const { return channel_; }
+  const ArrivalOrder& arrivals() const { return arrivals_; }
+  std::size_t posted_receives() const { return posted_.size(); }
 
  private:
+  static constexpr std::size_t kWaitingMax = 65536;
+  static constexpr std::size_t kNoRail = kRailsMax;
   using PostedKey = std::pair<OperationKey, std::uint16_t>;
   struct Posted {
     PostedReceive receive;
     ReceivedRanges received;
+    ReceiveBudget* budget = nullptr;
+    ReceiveBudget::Share share;
+    bool on_several = false;  // More than one rail has been told.
   };
-  static constexpr std::size_t kWaitingMax = 65536;
+  struct OnRail {
+    std::unique_ptr<Rail> rail;
+    RailPath path;
+    GrowingRing<RailCommand> waiting;     // In order, where the rail is full.
+    std::uint64_t withdrawals_taken = 0;  // Of first_withdrawal_ and on: those it has answered.
+    RailSnapshot last_snapshot;
+    std::uint64_t last_tick_ns = 0;
+    double sent_rate = 0;
+    double received_rate = 0;
+  };
+  // Answered once every rail that it was given to has answered, or has gone.
+  struct Withdrawal {
+    OperationKey key;
+    std::uint32_t rails = 0;
+  };
 
+  // link.cc: the way of frames.
   void Pump();
-  void Give(const RailCommand& command);
+  void Give(std::size_t at, const RailCommand& command);
   void GiveWaiting();
-  void Deliver(RailEvent& event);
+  bool HasWaiting() const { return waiting_count_ > 0; }
+  void GiveAcknowledgement(std::size_t at);
+  std::size_t PollRail(std::size_t at, std::uint64_t now_ns);
+  void Deliver(std::size_t at, RailEvent& event);
+  void TakeAbandoned(const RailEvent& event);
   bool OnFrame(RailEvent& event);
+  bool OnAcknowledgement(const wire::FrameHeader& header);
+  bool OnNumbered(RailEvent& event);
   bool OnData(const RailEvent& event);
+  void Tell(const wire::FrameHeader& header, std::span<const std::byte> payload);
+  void TellWhatIsDue();
   void OnViolation(const std::string& what);
   void DeliverReleased();
+  void Answered(std::size_t at);
+  ReceiveBudget* TakeBudget();
+  void GiveBackBudget(Posted& posted);
+
+  // link_state.cc: rails come and go.
+  std::size_t PlaceOf(const RailPath& path) const;
+  bool Holds(const Standing& told, const wire::Introduction& theirs) const;
+  absl::Status MayAdd(const Rail& rail, const RailPath& path, const wire::Introduction& theirs,
+                      const Standing& told) const;
+  void TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& path,
+                std::uint64_t now_ns);
+  void DropOlderCircuits(std::size_t newest, std::uint64_t now_ns);
+  void RemoveRailAt(std::size_t at, const std::string& why, DownCause cause,
+                    std::uint64_t now_ns);
+  void DropRail(std::size_t at);
   void BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs);
-  void GoOn();
+  void ForgetChannel();
   void EnterGrace(const std::string& why, bool reset, std::uint64_t now_ns);
+  void TickRail(std::size_t at, std::uint64_t now_ns);
 
   const FabricOptions& options_;
   FabricListener& listener_;
@@ -129,23 +224,29 @@ class Link {
   std::string detail_ = "not connected yet";
   std::uint64_t session_ = 0;
   std::uint64_t peer_session_ = 0;
+  ArrivalClaims claims_;
+  std::deque<ReceiveBudget> budgets_;
+  std::vector<ReceiveBudget*> free_budgets_;
   Channel channel_;
-  std::unique_ptr<Rail> rail_;
-  std::uint64_t connections_added_ = 0;
+  ArrivalOrder arrivals_;
+  std::array<OnRail, kRailsMax> rails_;  // After what they use.
+  std::size_t rail_count_ = 0;
+  std::size_t delivered_last_ = kNoRail;
+  std::size_t waiting_count_ = 0;
   absl::flat_hash_map<PostedKey, Posted> posted_;
-  GrowingRing<RailCommand> waiting_;           // In order, for a rail that is full.
-  GrowingRing<OperationKey> being_withdrawn_;  // The rail will answer, in order.
-  std::vector<OperationKey> withdrawn_;        // No rail is left: answered in the next Poll.
+  GrowingRing<Withdrawal> withdrawals_;   // Rails will answer, in order.
+  std::uint64_t first_withdrawal_ = 0;    // The number of the first of them.
+  std::vector<OperationKey> withdrawn_;   // Answered in the next Poll.
+  std::vector<OperationKey> told_withdrawn_;  // Kept for its memory.
+  std::vector<std::uint64_t> wanted_;     // Dropped here as copies of what never came.
   std::uint64_t unacknowledged_frames_ = 0;
   std::uint64_t unacknowledged_bytes_ = 0;
+  bool acknowledge_now_ = false;
+  std::uint64_t now_ns_ = 0;              // Of the last call that told it.
   std::uint64_t grace_end_ns_ = 0;
   bool grace_after_reset_ = false;
   std::string grace_why_;
   std::uint64_t violations_ = 0;
-  RailSnapshot last_snapshot_;
-  std::uint64_t last_tick_ns_ = 0;
-  double sent_rate_ = 0;
-  double received_rate_ = 0;
 };
 
 }  // namespace mlxcomm::fabric

@@ -1,90 +1,148 @@
-// The receives that are posted to one rail: where data goes, what of it has come, and
-// which operations were withdrawn.
+// The receives that are posted to one rail: where data goes, and which operations were
+// withdrawn. What the rails of a link share of them is claimed here, before a byte is
+// placed: the frame's number (arrival_claims.h) and its bytes (receive_budget.h).
 //
-// Data that comes for a withdrawn operation is dropped; data that nobody ever asked for,
-// that lies outside of its receive, or that comes twice is the other side's fault.
+//   header read ──Begin──▶ placed here ──all of it has come──▶ Complete
+//                             └──rail goes down in between──▶ Abandon: claims go back
 //
-// Owner: TcpRail and CircuitRail, one each. Thread: its owner's. Memory: one entry for
-// each receive; kWithdrawnMax withdrawn operations, beyond which any unknown one may have
-// been.
+// Data of a withdrawn operation is dropped; so is a copy of what has come, or is coming on
+// another rail. Data that nobody ever asked for, that lies outside of its receive or is
+// more than it, is the other side's fault.
+//
+// Owner: a rail. Thread: its owner's. Memory: one entry for each receive; kWithdrawnMax
+// withdrawn operations, beyond which any unknown one may have been.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "daemon/fabric/arrival_claims.h"
 #include "daemon/fabric/channel.h"
 #include "daemon/fabric/fabric.h"
-#include "daemon/fabric/received_ranges.h"
+#include "daemon/fabric/receive_budget.h"
 
 namespace mlxcomm::fabric {
 
 class PostedReceives {
  public:
   enum class Place : std::uint8_t {
-    kDirect,   // At `*destination`.
-    kStaged,   // Somewhere else first, then Complete places it.
-    kDropped,  // Its operation was withdrawn.
-    kUnasked,
-    kOutside,  // Of what was granted, or it has come before.
+    kDirect,     // At `*destination`.
+    kStaged,     // Somewhere else first, then Complete places it.
+    kDropped,    // Received, but its operation is over: Complete does nothing.
+    kDuplicate,  // A copy: nothing was claimed, there is nothing to complete.
+    kUnknown,    // Its receive may wait among the rail's commands: take them all, then ask
+                 // once more. If it is unknown then, nobody has asked for it.
+    kOutside,    // Of what was granted, or of the window.
   };
 
   void Reserve(std::size_t receives) { posted_.reserve(receives); }
+  // Before the first Begin; outlives this.
+  void ShareClaims(ArrivalClaims& claims) { claims_ = &claims; }
   // Data may come that an earlier rail was told to forget.
   void DoNotKnowAllWithdrawn() { knows_all_withdrawn_ = false; }
 
-  void Expect(const PostedReceive& receive, const ReceivedRanges& received) {
-    posted_[{receive.key, receive.step}] = {receive, received};
+  void Expect(const PostedReceive& receive, ReceiveBudget::Share share) {
+    posted_[{receive.key, receive.step}] = {receive, share, 0};
   }
-  void Forget(const OperationKey& key) {
+  // The operation's receives are withdrawn. True: the frame under way is one of them; the
+  // rest of it goes nowhere.
+  bool Forget(const OperationKey& key) {
     absl::erase_if(posted_, [&](const auto& entry) { return entry.first.first == key; });
     if (withdrawn_.size() < kWithdrawnMax) {
       withdrawn_.insert(key);
     } else {
       knows_all_withdrawn_ = false;
     }
+    if (!places_ || current_.first != key) return false;
+    places_ = false;
+    return true;
   }
+  // All of it has come, on several rails.
+  void ForgetCompleted(const OperationKey& key, std::uint16_t step) { posted_.erase({key, step}); }
 
   // Where the payload of a well-formed kData frame goes.
-  Place PlaceOf(const wire::FrameHeader& header, std::byte** destination) const {
+  Place Begin(const wire::FrameHeader& header, std::byte** destination) {
+    const bool asked_before = claimed_sequence_ == header.sequence;
+    if (!asked_before) {
+      switch (claims_->Take(header.sequence)) {
+        case ArrivalClaims::Claim::kOurs: break;
+        case ArrivalClaims::Claim::kTaken:
+        case ArrivalClaims::Claim::kReceived: return Place::kDuplicate;
+        case ArrivalClaims::Claim::kBeyond: return Place::kOutside;
+      }
+      claimed_sequence_ = header.sequence;
+    }
     const auto found = posted_.find({KeyOf(header), header.step});
-    if (found == posted_.end()) {
-      const bool withdrawn = !knows_all_withdrawn_ || withdrawn_.contains(KeyOf(header));
-      return withdrawn ? Place::kDropped : Place::kUnasked;
+    // Also where it may have been withdrawn: to drop what a receive that waits among the
+    // commands needs would be the end of it.
+    if (found == posted_.end() && (!asked_before || !WasWithdrawn(header))) return Place::kUnknown;
+    if (found == posted_.end()) return Place::kDropped;
+    Posted& posted = found->second;
+    const std::uint64_t all = posted.receive.bytes;
+    if (header.offset > all || header.payload_bytes > all - header.offset) return Place::kOutside;
+    switch (posted.share.Take(header.payload_bytes)) {
+      case ReceiveBudget::Claim::kOurs: break;
+      case ReceiveBudget::Claim::kTooMuch: return Place::kOutside;
+      case ReceiveBudget::Claim::kOver: return Place::kDropped;
     }
-    const Posted& posted = found->second;
-    if (header.offset > posted.receive.bytes ||
-        header.payload_bytes > posted.receive.bytes - header.offset ||
-        !posted.received.Accepts(header.offset, header.payload_bytes)) {
-      return Place::kOutside;
-    }
+    places_ = true;
+    current_ = found->first;
+    claimed_bytes_ = header.payload_bytes;
     if (posted.receive.place != nullptr) return Place::kStaged;
     *destination = posted.receive.destination + header.offset;
     return Place::kDirect;
   }
 
-  // All of the payload has come, to `staged` unless it went where it belongs. Its place
-  // was kDirect or kStaged and has not been forgotten since.
-  void Complete(const wire::FrameHeader& header, const std::byte* staged) {
-    const auto found = posted_.find({KeyOf(header), header.step});
+  // All of the payload of what was begun has come, to `staged` unless it went where it
+  // belongs. True: it has been placed.
+  bool Complete(const wire::FrameHeader& header, const std::byte* staged) {
+    claimed_sequence_ = 0;
+    if (!std::exchange(places_, false)) return false;
+    const auto found = posted_.find(current_);
+    if (found == posted_.end()) return false;
     Posted& posted = found->second;
     if (posted.receive.place != nullptr) {
       posted.receive.place(posted.receive, header.offset, staged, header.payload_bytes);
     }
-    posted.received.Add(header.offset, header.payload_bytes);
-    if (posted.received.bytes() == posted.receive.bytes) posted_.erase(found);
+    posted.placed_bytes += header.payload_bytes;
+    if (posted.placed_bytes == posted.receive.bytes) posted_.erase(found);
+    return true;
+  }
+
+  // The rail goes down. Which frame nobody has now and nobody will send unasked; 0: none.
+  std::uint64_t Abandon() {
+    if (std::exchange(places_, false)) {
+      const auto found = posted_.find(current_);
+      if (found != posted_.end()) found->second.share.GiveBack(claimed_bytes_);
+    }
+    const std::uint64_t sequence = std::exchange(claimed_sequence_, 0);
+    return sequence != 0 && claims_->GiveBack(sequence) ? sequence : 0;
   }
 
  private:
   static constexpr std::size_t kWithdrawnMax = 4096;
+  using Key = std::pair<OperationKey, std::uint16_t>;
   struct Posted {
     PostedReceive receive;
-    ReceivedRanges received;
+    ReceiveBudget::Share share;
+    std::uint64_t placed_bytes = 0;  // By this rail.
   };
-  absl::flat_hash_map<std::pair<OperationKey, std::uint16_t>, Posted> posted_;
+  bool WasWithdrawn(const wire::FrameHeader& header) const {
+    return !knows_all_withdrawn_ || withdrawn_.contains(KeyOf(header));
+  }
+
+  ArrivalClaims* claims_ = nullptr;
+  absl::flat_hash_map<Key, Posted> posted_;
   absl::flat_hash_set<OperationKey> withdrawn_;
   bool knows_all_withdrawn_ = true;
+  // The frame under way.
+  std::uint64_t claimed_sequence_ = 0;  // 0: none.
+  bool places_ = false;
+  Key current_;
+  std::uint64_t claimed_bytes_ = 0;
 };
 
 }  // namespace mlxcomm::fabric

@@ -1,6 +1,7 @@
 // A rail: one transport connection to a neighbour, or a circuit to a node further away.
 // It moves frames in order until it says that it is down; what was under way then is
-// unknown.
+// unknown. A reliable one loses nothing before that; an unreliable one may lose single
+// frames at any time, but those that come are whole and in order.
 //
 // The contract is kept to what an RDMA queue pair can do as well: bounded posts,
 // "transmitted" means that the payload will not be read again by this rail and
@@ -9,6 +10,11 @@
 //   (created) ──Expect…──▶ Start ──Give / Pop──▶ down, by itself or by Stop
 //
 //   engine ──commands──▶ rail's thread ──events──▶ engine
+//
+// Several rails serve one link, so whoever reads data claims it first
+// (posted_receives.h); and because a grant may go out on one rail and its data come on
+// another, a rail that reads data for a receive it does not know takes all commands that
+// wait before it judges: the receive was given to it before the grant went out.
 //
 // Owner: Link. Thread: the public calls on the engine thread; a connection's own thread
 // behind them, from Start to Stop. Memory: rings and slots are fixed at creation.
@@ -22,18 +28,28 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "daemon/fabric/arrival_claims.h"
 #include "daemon/fabric/channel.h"
 #include "daemon/fabric/fabric.h"
-#include "daemon/fabric/received_ranges.h"
+#include "daemon/fabric/receive_budget.h"
 
 namespace mlxcomm::fabric {
 
 struct RailCommand {
-  enum class Kind : std::uint8_t { kTransmit, kPostReceive, kWithdraw, kHeartbeat };
+  enum class Kind : std::uint8_t {
+    kTransmit,
+    kPostReceive,
+    kForgetCompleted,  // All of a receive has come, on several rails. No hurry: wakes nobody.
+    kWithdraw,         // kWithdrawn follows, in the order of the commands.
+    kHeartbeat,
+  };
   Kind kind = Kind::kTransmit;
-  Channel::Frame frame;   // kTransmit
-  PostedReceive receive;  // kPostReceive
-  OperationKey key;       // kWithdraw: kWithdrawn follows, in the order of the commands.
+  Channel::Frame frame;         // kTransmit
+  PostedReceive receive;        // kPostReceive
+  ReceiveBudget::Share share;   // kPostReceive: of the receive's bytes, for all rails.
+  OperationKey key;             // kWithdraw, kForgetCompleted
+  std::uint16_t step = 0;       // kForgetCompleted
+  std::uint64_t clock_ns = 0;   // kHeartbeat: when it was given.
 };
 
 enum class DownCause : std::uint8_t {
@@ -46,12 +62,14 @@ struct RailEvent {
   enum class Kind : std::uint8_t { kFrame, kTransmitted, kWithdrawn, kDown };
   Kind kind = Kind::kFrame;
   bool placed = false;                // kFrame of kData: its receive was posted.
+  bool duplicate = false;             // kFrame of kData: a copy, read and dropped.
   DownCause cause = DownCause::kCut;  // kDown
   std::uint32_t transmitted = 0;      // With every kind: numbered frames written since.
   wire::FrameHeader header;           // kFrame
   std::span<const std::byte> payload; // kFrame: valid until the next Pop.
   OperationKey key;                   // kWithdrawn
   std::unique_ptr<std::vector<std::byte>> control;  // Owns the payload of a large kControl.
+  std::uint64_t abandoned = 0;        // kDown: PostedReceives::Abandon, 0: none.
   std::string reason;                 // kDown
 };
 
@@ -59,10 +77,11 @@ class Rail {
  public:
   virtual ~Rail() = default;  // Stops, joins.
 
-  // Before Start: a receive that goes on, and what of it has come. As many as there are.
-  virtual void Expect(const PostedReceive& receive, const ReceivedRanges& received) = 0;
-  // `resumed`: data may still come that an earlier rail was told to forget.
-  virtual absl::Status Start(bool resumed) = 0;
+  // Before Start: a receive that goes on. As many as there are.
+  virtual void Expect(const PostedReceive& receive, ReceiveBudget::Share share) = 0;
+  // `resumed`: data may still come that an earlier rail was told to forget. `claims`
+  // outlive the rail.
+  virtual absl::Status Start(bool resumed, ArrivalClaims& claims) = 0;
 
   // False: as full as it may be; try again after the next events.
   [[nodiscard]] virtual bool Give(const RailCommand& command) = 0;
@@ -76,6 +95,7 @@ class Rail {
 
   // False: it goes through other nodes.
   virtual bool is_direct() const { return true; }
+  virtual bool is_reliable() const { return true; }
   virtual std::uint64_t last_received_ns() const = 0;
   virtual RailSnapshot Snapshot() const = 0;
 };

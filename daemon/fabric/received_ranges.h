@@ -1,22 +1,26 @@
-// Which bytes of a posted receive have come: each may come once, in any order, with
-// few gaps at a time.
+// Which bytes of a posted receive have come: each may come once, in any order.
 //
-// One rail delivers in order, so there is one range as a rule; several rails would
-// leave a gap each.
+// One rail delivers in order, so there is one range as a rule. Several leave a gap for each
+// frame that is under way on a slower one, in the worst case for every other frame of the
+// channel's window; more gaps than frames can be missing nobody may make.
 //
-// Owner: Link and TcpRail, one each for a receive. Thread: its owner's. Memory: fixed.
+// Owner: Link, one for a receive. Thread: engine. Memory: kRangesKept without allocation,
+// at most kRangesMax.
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
+
+#include "absl/container/inlined_vector.h"
+#include "proto/wire/frame.h"
 
 namespace mlxcomm::fabric {
 
 class ReceivedRanges {
  public:
-  static constexpr std::size_t kRangesMax = 8;
+  static constexpr std::size_t kRangesKept = 16;
+  static constexpr std::size_t kRangesMax = wire::kWindow + 1;
 
   // False: some of it has come already, or it would make too many gaps. `bytes` > 0,
   // and offset + bytes does not wrap.
@@ -24,10 +28,10 @@ class ReceivedRanges {
     const std::uint64_t end = offset + bytes;
     const std::size_t at = After(offset);
     if (at > 0 && ranges_[at - 1].end > offset) return false;
-    if (at < count_ && ranges_[at].begin < end) return false;
+    if (at < ranges_.size() && ranges_[at].begin < end) return false;
     const bool joins = (at > 0 && ranges_[at - 1].end == offset) ||
-                       (at < count_ && ranges_[at].begin == end);
-    return joins || count_ < kRangesMax;
+                       (at < ranges_.size() && ranges_[at].begin == end);
+    return joins || ranges_.size() < kRangesMax;
   }
   // As Accepts, and remembers it.
   bool Add(std::uint64_t offset, std::uint64_t bytes) {
@@ -36,20 +40,16 @@ class ReceivedRanges {
     const std::uint64_t end = offset + bytes;
     const std::size_t at = After(offset);
     const bool joins_before = at > 0 && ranges_[at - 1].end == offset;
-    const bool joins_after = at < count_ && ranges_[at].begin == end;
+    const bool joins_after = at < ranges_.size() && ranges_[at].begin == end;
     if (joins_before && joins_after) {
       ranges_[at - 1].end = ranges_[at].end;
-      std::copy(&ranges_[at] + 1, ranges_.data() + count_, &ranges_[at]);
-      --count_;
+      ranges_.erase(ranges_.begin() + static_cast<std::ptrdiff_t>(at));
     } else if (joins_before) {
       ranges_[at - 1].end = end;
     } else if (joins_after) {
       ranges_[at].begin = offset;
     } else {
-      std::copy_backward(ranges_.data() + at, ranges_.data() + count_,
-                         ranges_.data() + count_ + 1);
-      ranges_[at] = {offset, end};
-      ++count_;
+      ranges_.insert(ranges_.begin() + static_cast<std::ptrdiff_t>(at), Range{offset, end});
     }
     return true;
   }
@@ -62,12 +62,12 @@ class ReceivedRanges {
   };
   // The first range that begins behind `offset`.
   std::size_t After(std::uint64_t offset) const {
-    std::size_t at = 0;
-    while (at < count_ && ranges_[at].begin <= offset) ++at;
-    return at;
+    const auto behind = std::upper_bound(
+        ranges_.begin(), ranges_.end(), offset,
+        [](std::uint64_t wanted, const Range& range) { return wanted < range.begin; });
+    return static_cast<std::size_t>(behind - ranges_.begin());
   }
-  std::array<Range, kRangesMax> ranges_;  // In order, apart from each other.
-  std::size_t count_ = 0;
+  absl::InlinedVector<Range, kRangesKept> ranges_;  // In order, apart from each other.
   std::uint64_t bytes_ = 0;
 };
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "daemon/fabric/authentication.h"
-#include "daemon/fabric/printable_text.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric {
 namespace {

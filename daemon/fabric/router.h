@@ -8,12 +8,13 @@
 //
 // Of two nodes the one with the smaller id opens the circuit between them. It waits a
 // moment first, for a connection may be on its way, and asks again with growing pauses.
-// A connection to a node takes its circuit's place as soon as it is there; a shorter way
-// does not: a circuit stays where it is until it ends.
+// A connection to a node takes its circuit's place as soon as it is there. So does a way
+// that is shorter than the circuit's, once it has been there for kHoldDownNs: a cable
+// that flaps must not move circuits back and forth.
 //
 // Neighbours' own frames never come through here.
 //
-// Owner: TcpFabric. Thread: engine. Memory: the table's, the circuits', one attempt for
+// Owner: Links. Thread: engine. Memory: the table's, the circuits', one attempt for
 // each node in reach.
 #pragma once
 
@@ -30,7 +31,7 @@
 
 namespace mlxcomm::fabric {
 
-// What the router needs of the fabric: TcpFabric.
+// What the router needs of the fabric: Links.
 class RouterPort {
  public:
   virtual ~RouterPort() = default;
@@ -50,9 +51,10 @@ class Router final : public RoutingListener, private CircuitsPort {
 
   void OnNeighbourUp(const NodeId& node);
   // `reset`: it has probably ended itself.
-  void OnNeighbourGone(const NodeId& node, bool reset, const std::string& why);
+  void OnNeighbourGone(const NodeId& node, bool reset, const std::string& why,
+                       std::uint64_t now_ns);
   void OnRouting(const NodeId& neighbour, const wire::FrameHeader& header,
-                 std::span<const std::byte> payload) override;
+                 std::span<const std::byte> payload, std::uint64_t now_ns) override;
   // In every turn; does nothing unless something has changed or is due.
   void Turn(std::uint64_t now_ns);
   std::uint64_t deadline_ns() const { return next_look_ns_; }
@@ -67,6 +69,8 @@ class Router final : public RoutingListener, private CircuitsPort {
   static constexpr std::uint64_t kSettleNs = 20'000'000;
   // A circuit that lasted less is opened again after the pause, not at once.
   static constexpr std::uint64_t kSteadyNs = 1'000'000'000;
+  // How long a shorter way must have been there.
+  static constexpr std::uint64_t kHoldDownNs = 1'000'000'000;
   static constexpr std::uint64_t kLookAgainNs = 1'000'000;
   // When a neighbour's channel was full.
   static constexpr std::uint64_t kTellAgainNs = 100'000'000;
@@ -74,8 +78,9 @@ class Router final : public RoutingListener, private CircuitsPort {
     std::uint64_t next_ns = 0;
     std::uint64_t pause_ns = 0;
     std::uint64_t opened_ns = 0;
-    bool opening_or_open = false;
-    std::string detail;  // Why the last one ended.
+    std::size_t way_nodes = 0;  // Of the circuit that was opened last.
+    std::uint64_t shorter_since_ns = kNever;  // A shorter way than that.
+    std::string detail;         // Why the last one ended.
   };
 
   // CircuitsPort
@@ -87,14 +92,17 @@ class Router final : public RoutingListener, private CircuitsPort {
     return port_.OwnIntroduction(standing);
   }
   std::string NameOf(const NodeId& node) const override { return table_.NameOf(node); }
-  void OnCircuitEnded(const NodeId& node, const std::string& why) override;
+  void OnCircuitOpened(const NodeId& node, std::size_t way_nodes, std::uint64_t now_ns) override;
+  void OnCircuitEnded(const NodeId& node, const std::string& why, std::uint64_t now_ns) override;
 
   void OnAdvertisement(const NodeId& neighbour, std::span<const std::byte> payload);
   void NeighboursChanged();
   bool Tell(const NodeId& neighbour, const Advertisement& advertisement);
   void Flood(const Advertisement& advertisement, const NodeId* but);
   void TellWholeTable(const NodeId& neighbour);
+  bool HasRail(const NodeId& node) const;
   void OnWaysChanged(std::uint64_t now_ns);
+  void LookForShorter(const NodeId& node, Attempt& attempt, std::uint64_t now_ns) const;
   void Look(std::uint64_t now_ns);
   void Reach(const NodeId& node, Attempt& attempt, std::uint64_t now_ns);
 

@@ -40,6 +40,9 @@ class SpscRing {
   }
 
   // Consumer.
+  bool IsEmpty() const {
+    return written_.load(std::memory_order_acquire) == read_.load(std::memory_order_relaxed);
+  }
   bool Pop(Item& item) {
     const std::uint64_t read = read_.load(std::memory_order_relaxed);
     if (written_.load(std::memory_order_acquire) == read) return false;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <random>
 #include <utility>
 
 #include <asio/co_spawn.hpp>
@@ -18,9 +17,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/fabric/printable_text.h"
 #include "daemon/fabric/tcp/tcp_rail.h"
 #include "daemon/platform/machine.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric {
 namespace {
@@ -62,17 +61,6 @@ constexpr std::uint64_t kSteadyNs = 1'000'000'000;
 // How long the orderly end waits until the rails have taken what is queued.
 constexpr std::uint64_t kStopNs = 500'000'000;
 
-bool Contains(const std::vector<NodeId>& nodes, const NodeId& node) {
-  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
-}
-absl::Status TooManyNodes(std::size_t most) {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "this daemon has met ", most, " nodes, the most it remembers; restart it if they are gone"));
-}
-void Remove(std::vector<NodeId>& nodes, const NodeId& node) {
-  nodes.erase(std::find(nodes.begin(), nodes.end(), node));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Fabric>> Fabric::Create(asio::io_context& io, FabricOptions options,
@@ -90,43 +78,56 @@ absl::StatusOr<std::unique_ptr<Fabric>> Fabric::Create(asio::io_context& io, Fab
 TcpFabric::TcpFabric(asio::io_context& io, FabricOptions options, FabricListener& listener)
     : io_(io),
       options_(std::move(options)),
-      listener_(listener),
       bell_watch_(io),
-      router_(options_, *this),
-      tick_(io) {}
+      interfaces_watch_(io),
+      tick_(io),
+      links_(options_, listener, *this) {}
 
 TcpFabric::~TcpFabric() {
   Stop();
-  bell_watch_.release();  // The bell owns its descriptor.
+  bell_watch_.release();  // The bell owns its descriptor, as the other does.
+  if (interfaces_watch_.is_open()) interfaces_watch_.release();
 }
 
 absl::Status TcpFabric::Start() {
   bell_watch_.assign(bell_.descriptor());
   WatchBell();
   for (const std::string& address : options_.listen) {
-    const absl::StatusOr<HostAndPort> split = Split(address);
-    if (!split.ok()) return split.status();
-    asio::error_code error;
-    const asio::ip::address ip = asio::ip::make_address(split->host, error);
-    auto acceptor = std::make_unique<Tcp::acceptor>(io_);
-    const Tcp::endpoint endpoint(ip, static_cast<std::uint16_t>(std::stoul(split->port)));
-    if (!error) acceptor->open(endpoint.protocol(), error);
-    if (!error) acceptor->set_option(asio::socket_base::reuse_address(true), error);
-    if (!error) acceptor->bind(endpoint, error);
-    if (!error) acceptor->listen(64, error);
-    if (error) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("cannot listen on ", address, ": ", error.message()));
-    }
-    acceptors_.push_back(std::move(acceptor));
-    asio::co_spawn(io_, AcceptLoop(*acceptors_.back()), asio::detached);
+    if (absl::Status status = Listen(address); !status.ok()) return status;
   }
   for (const std::string& address : options_.connect) {
     if (const auto split = Split(address); !split.ok()) return split.status();
     dialers_.push_back(std::make_unique<Dialer>(io_, address));
-    asio::co_spawn(io_, DialLoop(*dialers_.back()), asio::detached);
   }
-  if (!acceptors_.empty() || !dialers_.empty()) asio::co_spawn(io_, TickLoop(), asio::detached);
+  if (acceptors_.empty() && dialers_.empty()) return absl::OkStatus();
+  WatchInterfaces();
+  for (const auto& dialer : dialers_) asio::co_spawn(io_, DialLoop(*dialer), asio::detached);
+  asio::co_spawn(io_, TickLoop(), asio::detached);
+  return absl::OkStatus();
+}
+
+absl::Status TcpFabric::Listen(const std::string& address) {
+  const absl::StatusOr<HostAndPort> split = Split(address);
+  if (!split.ok()) return split.status();
+  asio::error_code error;
+  const asio::ip::address ip = asio::ip::make_address(split->host, error);
+  const bool names_interface = split->host.find('%') != std::string::npos;
+  if (!error && names_interface && ip.is_v6() && ip.to_v6().scope_id() == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot listen on ", address, ": there is no such interface (ip link)"));
+  }
+  auto acceptor = std::make_unique<Tcp::acceptor>(io_);
+  const Tcp::endpoint endpoint(ip, static_cast<std::uint16_t>(std::stoul(split->port)));
+  if (!error) acceptor->open(endpoint.protocol(), error);
+  if (!error) acceptor->set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) acceptor->bind(endpoint, error);
+  if (!error) acceptor->listen(64, error);
+  if (error) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot listen on ", address, ": ", error.message()));
+  }
+  acceptors_.push_back(std::move(acceptor));
+  asio::co_spawn(io_, AcceptLoop(*acceptors_.back()), asio::detached);
   return absl::OkStatus();
 }
 
@@ -140,48 +141,44 @@ void TcpFabric::WatchBell() {
                          });
 }
 
-Link* TcpFabric::FindLink(const NodeId& peer) const {
-  const auto found = links_.find(peer);
-  return found == links_.end() ? nullptr : found->second.get();
-}
-
-// Makes it if there is none; nullptr: there are too many.
-Link* TcpFabric::LinkTo(const NodeId& peer) {
-  if (Link* const link = FindLink(peer); link != nullptr) return link;
-  if (links_.size() >= kLinksMax) return nullptr;
-  std::unique_ptr<Link>& link = links_[peer];
-  link = std::make_unique<Link>(options_, peer, listener_, &router_);
-  polled_.push_back(link.get());
-  observed_.push_back(0);
-  return link.get();
-}
-
-std::uint64_t TcpFabric::ConnectionsAdded(const NodeId& peer) const {
-  const Link* const link = FindLink(peer);
-  return link == nullptr ? 0 : link->connections_added();
-}
-
-bool TcpFabric::IsJoining(const NodeId& peer) const {
-  return Contains(joining_as_acceptor_, peer) || Contains(joining_as_dialer_, peer);
-}
-
-// Tells the router of connections that have come and gone since the last call.
-void TcpFabric::ObserveNeighbours() {
-  for (std::size_t i = 0; i < polled_.size(); ++i) {
-    Link& link = *polled_[i];
-    const std::uint64_t now = link.is_neighbour() ? link.connections_added() : 0;
-    if (now == observed_[i]) continue;
-    const bool reset = link.state() == Link::State::kLost || link.lost_by_reset();
-    const NodeId node = link.peer().id;
-    if (std::exchange(observed_[i], now) != 0) {
-      router_.OnNeighbourGone(node, reset, link.detail());
+void TcpFabric::WatchInterfaces() {
+  if (!interfaces_.has_value()) {
+    absl::StatusOr<platform::InterfaceWatch> watch = platform::InterfaceWatch::Create();
+    if (!watch.ok()) {
+      spdlog::warn("{}; a pulled cable is known when nothing has been heard for {} ms",
+                   std::string(watch.status().message()),
+                   options_.heartbeat_timeout_ns / 1'000'000);
+      return;
     }
-    if (now != 0) router_.OnNeighbourUp(node);
+    interfaces_.emplace(*std::move(watch));
+    interfaces_watch_.assign(interfaces_->descriptor());
   }
+  interfaces_watch_.async_wait(asio::posix::descriptor_base::wait_read,
+                               [this](const asio::error_code& error) {
+                                 if (error || stopped_) return;
+                                 OnInterfacesChanged();
+                                 WatchInterfaces();
+                               });
 }
 
-bool TcpFabric::PrefersOwnDial(const NodeId& peer) const {
-  return options_.self.id < peer && Contains(joining_as_dialer_, peer);
+void TcpFabric::OnInterfacesChanged() {
+  bool any_up = false;
+  for (const platform::InterfaceChange& change : interfaces_->Read()) {
+    if (change.kind == platform::InterfaceChange::Kind::kDown) {
+      spdlog::info("interface {} is down", change.name);
+      links_.OnInterfaceDown(change.name, platform::MonotonicNow());
+    } else {
+      spdlog::debug("interface {} is up", change.name);
+      any_up = true;
+    }
+  }
+  if (!any_up) return;
+  for (const auto& dialer : dialers_) {
+    dialer->delay_ns = options_.reconnect_delay_min_ns;
+    if (dialer->waits == Dialer::Waits::kInBackOff || dialer->waits == Dialer::Waits::kForAnswer) {
+      dialer->pause.cancel();
+    }
+  }
 }
 
 void TcpFabric::RefuseStranger(const std::string& from, const std::string& why) {
@@ -226,159 +223,130 @@ asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
     RefuseStranger(from, std::string(proved.status().message()));
     co_return;
   }
-  wire::VerdictCode verdict = wire::VerdictCode::kAccepted;
-  if (proved->peer == options_.self.id) {
-    verdict = wire::VerdictCode::kSelf;
-  } else if (PrefersOwnDial(proved->peer)) {
-    verdict = wire::VerdictCode::kAlreadyLinked;
-  }
-  const std::uint64_t connections_added = ConnectionsAdded(proved->peer);
+  const wire::VerdictCode verdict = links_.Judge(proved->peer, proved->path);
+  const Links::RailMark mark = links_.MarkOf(proved->peer, proved->path);
   absl::Status status = co_await SendVerdict(socket, options_, *proved, verdict);
   if (status.ok() && verdict == wire::VerdictCode::kAccepted && !stopped_) {
-    status = co_await JoinAsAcceptor(socket, *proved, connections_added);
+    status = co_await JoinAsAcceptor(socket, *proved, mark);
   }
   if (!status.ok()) {
     spdlog::info("connection from {} came to nothing: {}", from, std::string(status.message()));
   }
 }
 
-wire::Introduction TcpFabric::OwnIntroduction(const Link::Standing& standing) const {
-  wire::Introduction own{};
-  own.incarnation = options_.self.incarnation;
-  own.session = standing.session;
-  own.known_peer_session = standing.known_peer_session;
-  own.next_expected = standing.next_expected;
-  PutText(options_.self.name, own.node_name);
-  PutText(options_.self.software_version, own.software_version);
-  return own;
-}
-
-// `connections_added`: from before the verdict. The peer decides after it that it has no rail, so
-// what says so is stale if one has come since then.
 asio::awaitable<absl::Status> TcpFabric::JoinAsAcceptor(Tcp::socket& socket, const Proved& proved,
-                                                        std::uint64_t connections_added) {
+                                                        Links::RailMark mark) {
   const absl::StatusOr<wire::Introduction> theirs =
       co_await ReceiveIntroduction(socket, options_, proved);
   if (!theirs.ok()) co_return theirs.status();
   if (stopped_) co_return absl::AbortedError("stopping");
-  if (PrefersOwnDial(proved.peer) || Contains(joining_as_acceptor_, proved.peer) ||
-      ConnectionsAdded(proved.peer) != connections_added) {
-    co_return absl::AbortedError("another connection is preferred");
-  }
-  Link* const link = LinkTo(proved.peer);
-  if (link == nullptr) co_return TooManyNodes(kLinksMax);
-  if (link->has_rail()) {
-    link->RemoveRail("replaced by a newer connection", DownCause::kCut, platform::MonotonicNow());
-    OnRailGone();
-  }
-  const Link::Standing told = link->standing();
-  joining_as_acceptor_.push_back(proved.peer);
-  absl::Status status =
-      co_await SendIntroduction(socket, options_, proved, OwnIntroduction(told));
+  const absl::StatusOr<Links::Join> join = links_.BeginAsAcceptor(
+      proved.peer, proved.path, *theirs, mark, platform::MonotonicNow());
+  if (!join.ok()) co_return join.status();
+  const absl::Status sent = co_await SendIntroduction(socket, options_, proved, join->own);
   if (stopped_) co_return absl::AbortedError("stopping");
-  Remove(joining_as_acceptor_, proved.peer);
-  if (status.ok()) status = AddRail(socket, proved, *theirs, told);
-  co_return status;
+  if (sent.ok()) co_return AddRail(socket, *join, *theirs);
+  links_.Abandon(*join);
+  co_return sent;
 }
 
 asio::awaitable<absl::Status> TcpFabric::JoinAsDialer(Tcp::socket& socket,
                                                       const Proved& proved) {
-  Link* const link = LinkTo(proved.peer);
-  if (link == nullptr) co_return TooManyNodes(kLinksMax);
-  if (link->is_neighbour() || IsJoining(proved.peer)) {
-    co_return absl::AbortedError("linked already");
-  }
-  link->RemoveRail("replaced by a connection", DownCause::kCut, platform::MonotonicNow());
-  const Link::Standing told = link->standing();
-  joining_as_dialer_.push_back(proved.peer);
-  const absl::Status sent =
-      co_await SendIntroduction(socket, options_, proved, OwnIntroduction(told));
+  const absl::StatusOr<Links::Join> join = links_.BeginAsDialer(proved.peer, proved.path);
+  if (!join.ok()) co_return join.status();
+  const absl::Status sent = co_await SendIntroduction(socket, options_, proved, join->own);
   absl::StatusOr<wire::Introduction> theirs = absl::UnavailableError(sent.message());
   if (sent.ok()) theirs = co_await ReceiveIntroduction(socket, options_, proved);
   if (stopped_) co_return absl::AbortedError("stopping");
-  Remove(joining_as_dialer_, proved.peer);
-  if (!theirs.ok()) co_return theirs.status();
-  co_return AddRail(socket, proved, *theirs, told);
+  if (theirs.ok()) co_return AddRail(socket, *join, *theirs);
+  links_.Abandon(*join);
+  co_return theirs.status();
 }
 
-absl::Status TcpFabric::AddRail(Tcp::socket& socket, const Proved& proved,
-                                const wire::Introduction& theirs, const Link::Standing& told) {
+absl::Status TcpFabric::AddRail(Tcp::socket& socket, const Links::Join& join,
+                                const wire::Introduction& theirs) {
   asio::error_code error;
   std::string local = Describe(socket.local_endpoint(error));
-  std::string remote = Describe(socket.remote_endpoint(error));
-  if (error) return absl::UnavailableError(error.message());
-  platform::FileDescriptor descriptor(socket.release(error));
+  std::string remote;
+  if (!error) remote = Describe(socket.remote_endpoint(error));
+  platform::FileDescriptor descriptor(error ? -1 : socket.release(error));
+  if (error) {
+    links_.Abandon(join);
+    return absl::UnavailableError(error.message());
+  }
   ::fcntl(descriptor.get(), F_SETFL, O_NONBLOCK);
   ::fcntl(descriptor.get(), F_SETFD, FD_CLOEXEC);
+  const std::string name = absl::StrCat("tcp ", local, " - ", remote);
   absl::StatusOr<std::unique_ptr<TcpRail>> rail =
       TcpRail::Create(std::move(descriptor), std::move(local), std::move(remote), bell_);
-  if (!rail.ok()) return rail.status();
-  NodeIdentity peer;
-  peer.id = proved.peer;
-  peer.name = MakePrintable(TextOf(theirs.node_name));
-  peer.software_version = MakePrintable(TextOf(theirs.software_version));
-  peer.incarnation = theirs.incarnation;
-  const absl::Status added = FindLink(proved.peer)->AddRail(*std::move(rail), peer, theirs, told,
-                                                            platform::MonotonicNow());
-  ObserveNeighbours();
-  return added;
+  if (!rail.ok()) {
+    links_.Abandon(join);
+    return rail.status();
+  }
+  if (options_.rail_observers != nullptr) {
+    (*rail)->Observe(options_.rail_observers->ObserverFor(name));
+  }
+  return links_.Finish(join, *std::move(rail), theirs, platform::MonotonicNow());
+}
+
+bool TcpFabric::IsLinked(const Dialer& dialer) const {
+  return dialer.known && links_.HasRailOver(dialer.peer, dialer.path);
+}
+
+// With a little randomness, so that two nodes do not go on dialing each other at once.
+asio::awaitable<void> TcpFabric::BackOff(Dialer& dialer) {
+  const std::uint64_t delay_ns = dialer.delay_ns + RandomNumber() % (dialer.delay_ns / 4 + 1);
+  dialer.delay_ns = std::min(2 * dialer.delay_ns, options_.reconnect_delay_max_ns);
+  dialer.pause.expires_after(std::chrono::nanoseconds(delay_ns));
+  dialer.waits = Dialer::Waits::kInBackOff;
+  co_await dialer.pause.async_wait(kTuple);
+  dialer.waits = Dialer::Waits::kNot;
 }
 
 asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
-  std::minstd_rand random(static_cast<std::uint32_t>(RandomNumber()));
-  std::uint64_t delay_ns = options_.reconnect_delay_min_ns;
-  const auto linked = [&] {
-    const Link* const link = dialer.known ? FindLink(dialer.peer) : nullptr;
-    return link != nullptr && link->is_neighbour();
-  };
+  dialer.delay_ns = options_.reconnect_delay_min_ns;
   while (!stopped_) {
-    if (linked()) {
+    if (IsLinked(dialer)) {
+      dialer.detail.clear();
       const std::uint64_t since = platform::MonotonicNow();
       dialer.pause.expires_at(asio::steady_timer::time_point::max());
-      dialer.waits_for_rail_to_go = true;
+      dialer.waits = Dialer::Waits::kForRailToGo;
       co_await dialer.pause.async_wait(kTuple);
-      dialer.waits_for_rail_to_go = false;
-      if (platform::MonotonicNow() - since < kSteadyNs) {
-        dialer.pause.expires_after(std::chrono::nanoseconds(delay_ns));
-        delay_ns = std::min(2 * delay_ns, options_.reconnect_delay_max_ns);
-        co_await dialer.pause.async_wait(kTuple);
-      } else {
-        delay_ns = options_.reconnect_delay_min_ns;
+      dialer.waits = Dialer::Waits::kNot;
+      if (platform::MonotonicNow() - since >= kSteadyNs) {
+        dialer.delay_ns = options_.reconnect_delay_min_ns;
+      } else if (!stopped_) {
+        co_await BackOff(dialer);
       }
       continue;
     }
     const absl::Status status = co_await Dial(dialer);
     if (stopped_) co_return;
-    if (status.ok() || linked()) {
-      dialer.detail.clear();
-      continue;
-    }
+    if (status.ok() || IsLinked(dialer)) continue;
     if (dialer.detail != status.message()) {
       dialer.detail = std::string(status.message());
       spdlog::info("{}: {}", dialer.address, dialer.detail);
     }
-    Link* const known = dialer.known ? FindLink(dialer.peer) : nullptr;
     // A refusal after a reset: nobody is there any more.
-    if (known != nullptr && known->lost_by_reset() && absl::IsNotFound(status)) {
-      known->Lose(absl::UnavailableError("its daemon has ended"));
+    if (dialer.known && absl::IsNotFound(status)) {
+      links_.OnGone(dialer.peer, "its daemon has ended");
     }
-    dialer.pause.expires_after(std::chrono::nanoseconds(delay_ns + random() % (delay_ns / 4 + 1)));
-    delay_ns = std::min(2 * delay_ns, options_.reconnect_delay_max_ns);
-    co_await dialer.pause.async_wait(kTuple);
+    co_await BackOff(dialer);
   }
 }
 
 // NOT_FOUND: the connection was refused.
-asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, const std::string& address) {
-  const HostAndPort to = *Split(address);
-  asio::steady_timer deadline(io_, std::chrono::nanoseconds(options_.greeting_timeout_ns));
+asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, Dialer& dialer) {
+  const HostAndPort to = *Split(dialer.address);
+  asio::steady_timer& deadline = dialer.pause;
+  deadline.expires_after(std::chrono::nanoseconds(options_.greeting_timeout_ns));
   Tcp::resolver resolver(io_);
   const auto resolved = co_await (resolver.async_resolve(to.host, to.port, kTuple) ||
                                   deadline.async_wait(kTuple));
   if (resolved.index() == 1) co_return absl::UnavailableError("its name is not resolved in time");
   const auto& [resolve_error, endpoints] = std::get<0>(resolved);
   if (resolve_error) {
-    co_return absl::UnavailableError(absl::StrCat("no such host: ", resolve_error.message()));
+    co_return absl::UnavailableError(absl::StrCat("no such host or interface: ", resolve_error.message()));
   }
   const auto first = co_await (asio::async_connect(socket, endpoints, kTuple) ||
                                deadline.async_wait(kTuple));
@@ -396,7 +364,9 @@ asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, const std:
 // NOT_FOUND: the connection was refused.
 asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
   Tcp::socket socket(io_);
-  const absl::Status connected = co_await Connect(socket, dialer.address);
+  dialer.waits = Dialer::Waits::kForAnswer;
+  const absl::Status connected = co_await Connect(socket, dialer);
+  dialer.waits = Dialer::Waits::kNot;
   if (!connected.ok()) co_return connected;
   absl::StatusOr<Proved> proved = co_await ProveAsDialer(socket, options_);
   if (!proved.ok()) co_return proved.status();
@@ -407,7 +377,12 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
   if (proved->peer == options_.self.id) {
     co_return absl::UnavailableError("this is this node itself, or one with the same node id");
   }
+  if (dialer.known && dialer.peer != proved->peer) {
+    links_.OnGone(dialer.peer, absl::StrCat("another node answers at ", dialer.address,
+                                            ": it was set up anew, or is another machine"));
+  }
   dialer.peer = proved->peer;
+  dialer.path = proved->path;
   dialer.known = true;
   switch (*verdict) {
     case wire::VerdictCode::kAccepted: break;
@@ -421,102 +396,52 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
 asio::awaitable<void> TcpFabric::TickLoop() {
   while (!stopped_) {
     const std::uint64_t now = platform::MonotonicNow();
-    std::uint64_t next = now + options_.heartbeat_interval_ns;
-    for (std::size_t i = 0; i < polled_.size(); ++i) {
-      const bool had_rail = polled_[i]->has_rail();
-      polled_[i]->OnTick(now);
-      polled_[i]->OnTime(now);
-      if (had_rail && !polled_[i]->has_rail()) OnRailGone();
-      next = std::min(next, polled_[i]->deadline_ns());
-    }
-    router_.Turn(now);  // So that its deadline is not over.
-    next = std::min(next, router_.deadline_ns());
-    tick_.expires_after(std::chrono::nanoseconds(next > now ? next - now : 1));
+    links_.OnTime(now);
+    tick_ns_ = links_.deadline_ns();
+    tick_.expires_after(std::chrono::nanoseconds(tick_ns_ > now ? tick_ns_ - now : 1));
     co_await tick_.async_wait(kTuple);
   }
 }
 
-bool TcpFabric::IsReachable(const NodeId& node) const {
-  const Link* const link = FindLink(node);
-  return link != nullptr && link->reachable();
-}
-
-absl::Status TcpFabric::Send(const NodeId& node, const wire::FrameHeader& header,
-                             const std::byte* payload, std::uint64_t cookie) {
-  Link* const link = FindLink(node);
-  if (link == nullptr) return absl::FailedPreconditionError("no link to this node");
-  return link->Send(header, payload, cookie);
-}
-
-absl::Status TcpFabric::PostReceive(const NodeId& node, const PostedReceive& receive) {
-  Link* const link = FindLink(node);
-  if (link == nullptr) return absl::FailedPreconditionError("no link to this node");
-  return link->PostReceive(receive);
-}
-
-void TcpFabric::Withdraw(const NodeId& node, const OperationKey& key) {
-  if (Link* const link = FindLink(node); link != nullptr) link->Withdraw(key);
-}
-
-void TcpFabric::Cancel(const NodeId& node, const OperationKey& key) {
-  if (Link* const link = FindLink(node); link != nullptr) link->Cancel(key);
-}
-
 std::size_t TcpFabric::Poll() {
-  std::size_t count = 0;
-  const std::uint64_t now = polled_.empty() ? 0 : platform::MonotonicNow();
-  for (std::size_t i = 0; i < polled_.size(); ++i) {
-    const bool had_rail = polled_[i]->has_rail();
-    count += polled_[i]->Poll(now);
-    if (had_rail && !polled_[i]->has_rail()) OnRailGone();
-  }
-  ObserveNeighbours();
-  router_.Turn(now);
-  return count;
+  return links_.Poll(tick_ns_ == 0 ? 0 : platform::MonotonicNow());
 }
 
-// The clock must know of the grace period, and who has the address dials again. Other
-// dialers go on waiting: a link that flaps must not undo their back-off.
+// Who has the address dials again. Other dialers go on waiting: a link that flaps must not
+// undo their back-off.
 void TcpFabric::OnRailGone() {
-  tick_.cancel();
   for (const auto& dialer : dialers_) {
-    if (!dialer->waits_for_rail_to_go) continue;
-    const Link* const link = FindLink(dialer->peer);
-    if (link == nullptr || !link->is_neighbour()) dialer->pause.cancel();
+    if (dialer->waits == Dialer::Waits::kForRailToGo && !IsLinked(*dialer)) dialer->pause.cancel();
   }
 }
 
 bool TcpFabric::PrepareToSleep() {
-  for (std::size_t i = 0; i < polled_.size(); ++i) {
-    polled_[i]->FlushAcknowledgement();
-    if (!polled_[i]->HasWork() &&
-        (!polled_[i]->has_rail() || polled_[i]->rail()->PrepareToSleep())) {
-      continue;
-    }
-    for (std::size_t k = 0; k < i; ++k) {
-      if (polled_[k]->has_rail()) polled_[k]->rail()->WakeUp();
-    }
-    return false;
-  }
+  if (!links_.PrepareToSleep()) return false;
+  if (tick_ns_ != 0 && links_.deadline_ns() < tick_ns_) tick_.cancel();
   return true;
 }
 
-void TcpFabric::WakeUp() {
-  for (Link* const link : polled_) {
-    if (link->has_rail()) link->rail()->WakeUp();
-  }
-}
-
 std::vector<LinkSnapshot> TcpFabric::Snapshot() const {
-  std::vector<LinkSnapshot> snapshots;
-  for (const Link* const link : polled_) snapshots.push_back(link->Snapshot());
+  std::vector<LinkSnapshot> snapshots = links_.Snapshot();
   for (const auto& dialer : dialers_) {
-    if (dialer->known && FindLink(dialer->peer) != nullptr) continue;
-    LinkSnapshot snapshot;
-    snapshot.peer = dialer->address;
-    snapshot.state = "connecting";
-    snapshot.detail = dialer->detail;
-    snapshots.push_back(std::move(snapshot));
+    if (IsLinked(*dialer)) continue;
+    const auto link = std::find_if(
+        snapshots.begin(), snapshots.end(),
+        [&](const LinkSnapshot& one) { return dialer->known && one.peer_id == dialer->peer; });
+    if (link == snapshots.end()) {
+      LinkSnapshot& snapshot = snapshots.emplace_back();
+      snapshot.peer = dialer->address;
+      snapshot.state = "connecting";
+      snapshot.detail = dialer->detail;
+      continue;
+    }
+    // A cable of a link that is up over others, or in grace.
+    RailSnapshot& rail = link->rails.emplace_back();
+    rail.transport = "tcp";
+    rail.remote_address = dialer->address;
+    rail.local_interface = dialer->path.local;
+    rail.remote_interface = dialer->path.remote;
+    rail.detail = dialer->detail;
   }
   return snapshots;
 }
@@ -538,40 +463,24 @@ void TcpFabric::Stop() {
   for (const auto& dialer : dialers_) dialer->pause.cancel();
   tick_.cancel();
   SendTheRest();
-  // Circuits first: their last word goes over the connections.
-  for (const bool over_connection : {false, true}) {
-    for (Link* const link : polled_) {
-      if (link->has_rail() && link->is_neighbour() == over_connection) link->rail()->Finish();
-    }
-  }
-  for (Link* const link : polled_) {
-    if (link->has_rail()) link->rail()->Stop();
-  }
+  links_.FinishRails();
+  links_.StopRails();
 }
 
 // What was said last, such as why this daemon ends, waits behind all else: time for the
 // rails to make room for it.
 void TcpFabric::SendTheRest() {
   const std::uint64_t deadline = platform::MonotonicNow() + kStopNs;
-  for (Link* const link : polled_) link->FlushAcknowledgement();
+  links_.FlushAcknowledgements();
   for (;;) {
-    bool all_handed = true;
-    for (const bool over_connection : {false, true}) {
-      for (Link* const link : polled_) {
-        if (link->has_rail() && link->is_neighbour() != over_connection) continue;
-        all_handed = link->HandTheRest() && all_handed;
-      }
-    }
+    const bool all_handed = links_.HandTheRest();
     const std::uint64_t now = platform::MonotonicNow();
     if (all_handed || now >= deadline) return;
-    bool may_sleep = true;
-    for (Link* const link : polled_) {
-      if (link->has_rail()) may_sleep = link->rail()->PrepareToSleep() && may_sleep;
-    }
+    const bool may_sleep = links_.PrepareRailsToSleep();
     pollfd bell = {bell_.descriptor(), POLLIN, 0};
     if (may_sleep) ::poll(&bell, 1, static_cast<int>((deadline - now) / 1'000'000 + 1));
     bell_.Drain();
-    WakeUp();
+    links_.WakeUp();
   }
 }
 

@@ -1,23 +1,27 @@
-// The one implementation of Fabric: listens, dials, and holds a Link for each node
-// that has ever proved the key, or was reached through others (router.h).
+// The one implementation of Fabric: Links (links.h) over TCP. Listens, dials, proves the
+// key, makes rails of what has been proved, and watches the machine's interfaces.
 //
-// One connection of several. A dialer introduces itself only while it has no other
-// connection to that node; the acceptor keeps the rail that it has until then, for the
-// introduction says that it is dead on the other side. When two nodes dial each other at
-// once, the connection wins that the smaller node id has dialed: from its own
-// introduction on, that node refuses the other's. A circuit is no connection: a dialer
-// gives it up before it introduces itself, an acceptor when it has read the introduction.
+// One connection for each path. Every configured address is dialed by a loop of its own;
+// which node and path it leads to is known once it is proved, and from then on the loop
+// waits while there is a rail over that path, whoever has dialed it. So two cables between
+// two nodes are two addresses, and two addresses over one cable are one rail.
 //
-//   dialer:   prove ─▶ (has a rail or dials it already? close) ─▶ introduce ─▶ rail
-//   acceptor: prove ─▶ (introduced itself, and is smaller? refuse) ─▶ read the
-//             introduction ─▶ (the same again, or a rail has come since the proof, of
-//             which it may not have known? refuse) ─▶ old rail goes ─▶ introduce ─▶ rail
+//   dialer:   prove ─▶ Links::BeginAsDialer ─▶ introduce ─▶ Links::Finish
+//   acceptor: prove, Judge ─▶ verdict ─▶ read ─▶ BeginAsAcceptor ─▶ introduce ─▶ Finish
 //
-// Owner: Daemon, as Fabric. Thread: engine. Memory: one Link a node, at most kLinksMax;
-// one coroutine a configured address; at most strangers_max unproved connections.
+//   (dial) ──rail──▶ waits ──rail gone──▶ (dial)
+//      └──fails──▶ back-off, doubled ──time, or an interface has come up──▶ (dial)
+//
+// An interface that loses its carrier takes its rails down at once, before anything is
+// missed on them; one that has come up, or got an address, ends all back-offs, and all
+// waiting for answers, for what was asked before it came is lost.
+//
+// Owner: Daemon, as Fabric. Thread: engine. Memory: that of Links; one coroutine a
+// configured address; at most strangers_max unproved connections.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,30 +30,35 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "absl/container/flat_hash_map.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/handshake.h"
-#include "daemon/fabric/link.h"
-#include "daemon/fabric/router.h"
+#include "daemon/fabric/links.h"
+#include "daemon/platform/interface_watch.h"
 #include "daemon/platform/wakeup.h"
 
 namespace mlxcomm::fabric {
 
-class TcpFabric final : public Fabric, private RouterPort {
+class TcpFabric final : public Fabric, private LinksPort {
  public:
   TcpFabric(asio::io_context& io, FabricOptions options, FabricListener& listener);
   ~TcpFabric() override;
   absl::Status Start();
 
-  bool IsReachable(const NodeId& node) const override;
+  bool IsReachable(const NodeId& node) const override { return links_.IsReachable(node); }
   absl::Status Send(const NodeId& node, const wire::FrameHeader& header, const std::byte* payload,
-                    std::uint64_t cookie) override;
-  absl::Status PostReceive(const NodeId& node, const PostedReceive& receive) override;
-  void Withdraw(const NodeId& node, const OperationKey& key) override;
-  void Cancel(const NodeId& node, const OperationKey& key) override;
+                    std::uint64_t cookie) override {
+    return links_.Send(node, header, payload, cookie);
+  }
+  absl::Status PostReceive(const NodeId& node, const PostedReceive& receive) override {
+    return links_.PostReceive(node, receive);
+  }
+  void Withdraw(const NodeId& node, const OperationKey& key) override {
+    links_.Withdraw(node, key);
+  }
+  void Cancel(const NodeId& node, const OperationKey& key) override { links_.Cancel(node, key); }
   std::size_t Poll() override;
   bool PrepareToSleep() override;
-  void WakeUp() override;
+  void WakeUp() override { links_.WakeUp(); }
   std::vector<LinkSnapshot> Snapshot() const override;
   std::uint64_t strangers_refused() const override { return strangers_refused_; }
   std::vector<std::string> listening() const override;
@@ -57,63 +66,59 @@ class TcpFabric final : public Fabric, private RouterPort {
 
  private:
   using Tcp = asio::ip::tcp;
-  static constexpr std::size_t kLinksMax = 4096;
   // One configured address.
   struct Dialer {
     Dialer(asio::io_context& io, std::string to) : address(std::move(to)), pause(io) {}
     std::string address;
     asio::steady_timer pause;
-    NodeId peer;            // Once known.
+    NodeId peer;            // Once known, as the path.
+    RailPath path;
     bool known = false;
-    bool waits_for_rail_to_go = false;
+    enum class Waits : std::uint8_t { kNot, kForRailToGo, kForAnswer, kInBackOff };
+    Waits waits = Waits::kNot;
+    std::uint64_t delay_ns = 0;
     std::string detail;     // Why it is not connected.
   };
 
+  absl::Status Listen(const std::string& address);
   asio::awaitable<void> AcceptLoop(Tcp::acceptor& acceptor);
   asio::awaitable<void> Accept(Tcp::socket socket);
   asio::awaitable<void> DialLoop(Dialer& dialer);
+  asio::awaitable<void> BackOff(Dialer& dialer);
   asio::awaitable<absl::Status> Dial(Dialer& dialer);
-  asio::awaitable<absl::Status> Connect(Tcp::socket& socket, const std::string& address);
+  asio::awaitable<absl::Status> Connect(Tcp::socket& socket, Dialer& dialer);
   asio::awaitable<absl::Status> JoinAsDialer(Tcp::socket& socket, const Proved& proved);
   asio::awaitable<absl::Status> JoinAsAcceptor(Tcp::socket& socket, const Proved& proved,
-                                               std::uint64_t connections_added);
-  absl::Status AddRail(Tcp::socket& socket, const Proved& proved,
-                       const wire::Introduction& theirs, const Link::Standing& told);
-  bool PrefersOwnDial(const NodeId& peer) const;
+                                               Links::RailMark mark);
+  absl::Status AddRail(Tcp::socket& socket, const Links::Join& join,
+                       const wire::Introduction& theirs);
+  bool IsLinked(const Dialer& dialer) const;
   asio::awaitable<void> TickLoop();
   void WatchBell();
-  void OnRailGone();
-  void ObserveNeighbours();
-  std::uint64_t ConnectionsAdded(const NodeId& peer) const;
+  void WatchInterfaces();
+  void OnInterfacesChanged();
   void SendTheRest();
-  // RouterPort
-  Link* LinkTo(const NodeId& peer) override;
-  Link* FindLink(const NodeId& peer) const override;
-  bool IsJoining(const NodeId& peer) const override;
-  wire::Introduction OwnIntroduction(const Link::Standing& standing) const override;
-  void OnDeadlineChanged() override { tick_.cancel(); }
   void RefuseStranger(const std::string& from, const std::string& why);
+  // LinksPort
+  void OnRailGone() override;
+  void OnDeadlineChanged() override { tick_.cancel(); }
 
   asio::io_context& io_;
   FabricOptions options_;
-  FabricListener& listener_;
   platform::Wakeup bell_;
   asio::posix::stream_descriptor bell_watch_;
+  std::optional<platform::InterfaceWatch> interfaces_;
+  asio::posix::stream_descriptor interfaces_watch_;
   std::vector<std::unique_ptr<Tcp::acceptor>> acceptors_;
   std::vector<std::unique_ptr<Dialer>> dialers_;
-  std::vector<NodeId> joining_as_dialer_;    // From our introduction to the rail.
-  std::vector<NodeId> joining_as_acceptor_;
-  Router router_;  // The links' rails may be its circuits, so it goes after them.
-  absl::flat_hash_map<NodeId, std::unique_ptr<Link>> links_;
-  std::vector<Link*> polled_;
-  // For each of them, which connection the router knows of; 0: none.
-  std::vector<std::uint64_t> observed_;
   asio::steady_timer tick_;
+  std::uint64_t tick_ns_ = 0;  // What it is set to; 0: it does not run.
   std::uint32_t strangers_ = 0;
   std::uint64_t strangers_refused_ = 0;
   std::uint64_t refusals_logged_in_second_ = 0;
   std::uint64_t refusal_second_ = 0;
   bool stopped_ = false;
+  Links links_;
 };
 
 }  // namespace mlxcomm::fabric

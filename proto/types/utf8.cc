@@ -3,11 +3,8 @@
 #include <cstdint>
 
 namespace mlxcomm {
-namespace {
 
-// Bytes of the well-formed character that the text begins with; 0: there is none.
-// Overlong forms, surrogates and what lies above U+10FFFF are not characters.
-std::size_t FirstCharacter(std::string_view text) {
+std::size_t FirstCharacterBytes(std::string_view text) {
   const auto byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint8_t lead = byte(0);
   if (lead < 0x80) return 1;
@@ -27,12 +24,10 @@ std::size_t FirstCharacter(std::string_view text) {
   return bytes;
 }
 
-}  // namespace
-
 std::string_view Utf8Prefix(std::string_view text, std::size_t bytes_max) {
   std::size_t end = 0;
   while (end < text.size()) {
-    const std::size_t bytes = FirstCharacter(text.substr(end));
+    const std::size_t bytes = FirstCharacterBytes(text.substr(end));
     if (bytes == 0 || end + bytes > bytes_max) break;
     end += bytes;
   }

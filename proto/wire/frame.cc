@@ -32,15 +32,17 @@ bool IsWellFormedRouting(const FrameHeader& header) {
 
 bool IsWellFormed(const FrameHeader& header) {
   if (header.magic != kFrameMagic) return false;
+  if (header.sequence > kSequenceMax) return false;
   if (header.reserved2 != 0 || header.reserved3 != 0) return false;
   if (header.flags != 0 && (header.type != FrameType::kEager || header.flags != kSolicited)) {
     return false;
   }
   switch (header.type) {
     case FrameType::kHeartbeat:
-    case FrameType::kEcho:
+    case FrameType::kEcho: return header.sequence == 0 && header.payload_bytes == 0;
     case FrameType::kAck:
-      return header.sequence == 0 && header.payload_bytes == 0;
+      return header.sequence == 0 && header.payload_bytes == 0 &&
+             header.tag < Arrived::kBlocks && header.step <= kWindow;
     case FrameType::kControl:
       return header.sequence != 0 && header.payload_bytes <= kControlBytesMax;
     case FrameType::kEager:

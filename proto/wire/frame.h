@@ -4,14 +4,16 @@
 // before the first frame (hello.h), yet every field is checked: a frame that
 // breaks a bound takes the rail down.
 //
-// Numbered frames (sequence > 0) belong to the channel: delivered once and in
-// order, kept by the sender until acknowledged, sent again when a rail comes
-// back. Unnumbered ones (sequence 0) concern the rail alone.
+// Numbered frames (sequence > 0) belong to the channel: delivered once, whichever rail
+// they come on, all but kData in order, kept by the sender until acknowledged, sent again
+// when their rail goes. At most kWindow of them lie beyond what was acknowledged.
+// Unnumbered ones (sequence 0) concern the rail alone, or acknowledge.
 //
 //   type        numbered  payload           what it is
 //   kHeartbeat  no        0                 offset = sender's clock, ns
 //   kEcho       no        0                 offset = the heartbeat's clock, returned
-//   kAck        no        0                 carries `acknowledged` when nothing else does
+//   kAck        no        0                 carries `acknowledged` when nothing else does, and
+//                                           which of those beyond it have come (Arrived)
 //   kControl    yes       PeerMessage       daemon to daemon
 //   kEager      yes       <= kEagerBytesMax data that needed no grant but one credit, or
 //                                           was granted for want of credit (kSolicited);
@@ -33,6 +35,7 @@
 // Owner: none, plain values. Thread: any. Memory: none.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -48,6 +51,13 @@ inline constexpr std::uint32_t kEagerBytesMax = 16 * 1024;
 inline constexpr std::uint32_t kChunkBytesMax = 1024 * 1024;
 inline constexpr std::uint32_t kControlBytesMax = 256 * 1024;
 inline constexpr std::uint32_t kNoRankOnWire = 0xffffffff;
+
+// How far numbers may run ahead of what the other side has acknowledged.
+inline constexpr std::uint64_t kWindow = 1024;
+inline constexpr std::uint64_t kSequenceMax = (std::uint64_t{1} << 60) - 1;
+// Copied payload (all but kData's) that may be under way beyond what was acknowledged: the
+// other side keeps it until what is missing before it has come.
+inline constexpr std::uint64_t kEarlyBytesMax = 16 * 1024 * 1024;
 
 inline constexpr std::uint8_t kSolicited = 1;  // Flag of kEager: it took no credit.
 
@@ -98,6 +108,30 @@ static_assert(std::is_trivially_copyable_v<FrameHeader>);
 
 // The largest payload that rails and channels keep in slots: a piece on a circuit.
 inline constexpr std::uint32_t kSlotBytesMax = kEagerBytesMax + sizeof(FrameHeader);
+
+// What a kAck says besides `acknowledged`: which of the kBits numbers from
+// acknowledged + 1 + kBits * block on have come; several of them tell of all the window. It
+// lies in header fields that kAck has no other use for, so that no payload has to live
+// until it is written. A bitmap, for it is complete where a list of ranges must end.
+struct Arrived {
+  static constexpr std::uint64_t kBits = 256;
+  static constexpr std::uint32_t kBlocks = kWindow / kBits;
+  std::uint32_t block = 0;
+  // acknowledged + wanted is to be sent once more, for a copy of it was dropped; 0: none.
+  std::uint16_t wanted = 0;
+  std::array<std::uint64_t, kBits / 64> bits = {};
+};
+inline void PutArrived(const Arrived& arrived, FrameHeader& header) {
+  header.tag = arrived.block;
+  header.step = arrived.wanted;
+  header.group = arrived.bits[0];
+  header.number = arrived.bits[1];
+  header.offset = arrived.bits[2];
+  header.digest = arrived.bits[3];
+}
+inline Arrived ArrivedOf(const FrameHeader& header) {
+  return {header.tag, header.step, {header.group, header.number, header.offset, header.digest}};
+}
 
 // True when every field is within its bound for its type; says nothing about
 // whether anybody asked for the frame.

@@ -4,8 +4,8 @@
 //   dialer                                   acceptor
 //   Greeting(nonce_d) ────────────────────▶
 //            ◀──────────────────────────────  Greeting(nonce_a)
-//   Proof(node, HMAC) ────────────────────▶   checked first: a stranger learns nothing
-//            ◀──────────────────────────────  Proof(node, HMAC), Verdict
+//   Proof(node, interface, HMAC) ─────────▶   checked first: a stranger learns nothing
+//            ◀──────────────────────────────  Proof(node, interface, HMAC), Verdict
 //   Introduction ─────────────────────────▶
 //            ◀──────────────────────────────  Introduction; then frames
 //
@@ -24,8 +24,9 @@
 namespace mlxcomm::wire {
 
 inline constexpr std::uint64_t kGreetingMagic = 0x6d6c78636f6d6d70;  // "mlxcommp"
-inline constexpr std::uint32_t kWireVersion = 2;
+inline constexpr std::uint32_t kWireVersion = 3;
 inline constexpr std::size_t kNameBytesMax = 64;
+inline constexpr std::size_t kInterfaceBytesMax = 48;  // A name, or any address as text.
 inline constexpr std::size_t kClusterKeyBytes = 32;
 
 using Nonce = std::array<std::uint8_t, 32>;
@@ -41,20 +42,23 @@ struct Greeting {
 };
 static_assert(sizeof(Greeting) == 112 && std::is_trivially_copyable_v<Greeting>);
 
+// With both interfaces' names both sides know which rail this is to become, before
+// either introduces itself (fabric/rail_path.h).
 struct Proof {
   NodeIdBytes node_id;
-  Mac mac;  // HMAC(key, role | greetings | node_id).
+  char interface_name[kInterfaceBytesMax];  // The sender's end; NUL-padded, never empty.
+  Mac mac;  // HMAC(key, role | greetings | all of the above).
 };
-static_assert(sizeof(Proof) == 48 && std::is_trivially_copyable_v<Proof>);
+static_assert(sizeof(Proof) == 96 && std::is_trivially_copyable_v<Proof>);
 
-// Who is speaking, and where its channel to the other side stands. A channel
-// goes on where it was when both sides name each other's current session;
-// otherwise both begin anew at sequence 1.
+// Who is speaking, and where its channel to the other side stands. A rail joins the
+// channel that there is when both sides name each other's current session; otherwise
+// both begin anew at sequence 1.
 struct Introduction {
   std::uint64_t incarnation;           // Random, new with each start of a daemon.
   std::uint64_t session;               // This side's channel session, never 0.
   std::uint64_t known_peer_session;    // The other side's, as last known; 0 = none.
-  std::uint64_t next_expected;         // The first sequence this side has not received.
+  std::uint64_t next_expected;         // All below it has been received: an acknowledgement.
   char node_name[kNameBytesMax];       // NUL-padded.
   char software_version[32];           // NUL-padded; shown in status.
   Mac mac;                             // HMAC(key, role | greetings | all of the above).

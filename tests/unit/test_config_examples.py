@@ -1,9 +1,11 @@
 """The files in config/ are what the daemon takes, and the examples do what they say."""
 
+import json
 import os
 import pathlib
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -18,6 +20,13 @@ def check(path):
                           capture_output=True, text=True, timeout=PATIENCE)
 
 
+def places(port):
+    """Of two Macs' cables; or a port for each, where a ring is told of."""
+    if isinstance(port, dict):
+        return port
+    return {"10.0.0.1:7470": f"127.0.0.1:{port}", "10.0.1.1:7470": f"127.0.0.2:{port}"}
+
+
 def here(text, folder, port):
     """The example with this machine's places instead of the two Macs' ones."""
     key = folder / "key"
@@ -25,7 +34,9 @@ def here(text, folder, port):
         key.write_text(os.urandom(32).hex() + "\n")
         key.chmod(0o600)
     name = re.search(r'node_name: "([^"]+)"', text).group(1)
-    text = text.replace("/etc/mlxcommd/key", str(key)).replace("10.0.0.1:7470", f"127.0.0.1:{port}")
+    text = text.replace("/etc/mlxcommd/key", str(key))
+    for address, local in places(port).items():
+        text = text.replace(address, local)
     return name, text + f'\nstate_directory: "{folder}/{name}"\nsocket_path: "{folder}/{name}.sock"\n'
 
 
@@ -48,23 +59,65 @@ def test_example_is_fine_once_its_key_is_there(path, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_two_node_ring_links_its_two_nodes(tmp_path):
-    port = free_port()
+def start(example, folder, port):
+    """Its daemons, on this machine; whoever starts them ends them."""
     daemons = []
+    for path in sorted((CONFIG / "examples" / example).glob("*.textproto")):
+        name, text = here(path.read_text(), folder, port)
+        copy = folder / path.name
+        copy.write_text(text)
+        daemons.append(Process([find_program("mlxcommd"), "--config", str(copy)]))
+    return daemons
+
+
+def status(folder, name):
+    done = subprocess.run(
+        [find_program("mlxcommctl"), "status", "--json", "--socket", f"{folder}/{name}.sock"],
+        capture_output=True, text=True, timeout=PATIENCE)
+    return json.loads(done.stdout) if done.returncode == 0 else {}
+
+
+def links_of(folder, name):
+    """Each link that is up by its peer's name."""
+    nodes = [node for node in status(folder, name).get("nodes", []) if node["name"] == name]
+    return {link["peer"]: link for node in nodes for link in node.get("links", [])
+            if link["state"] == "up"}
+
+
+def test_two_node_ring_links_its_two_nodes(tmp_path):
+    daemons = start("two-node-ring", tmp_path, free_port())
     try:
-        for path in sorted((CONFIG / "examples/two-node-ring").glob("*.textproto")):
-            name, text = here(path.read_text(), tmp_path, port)
-            copy = tmp_path / path.name
-            copy.write_text(text)
-            daemons.append(Process([find_program("mlxcommd"), "--config", str(copy)]))
+        wait_until(lambda: "studio-2" in links_of(tmp_path, "studio-1"),
+                   "studio-1 and studio-2 are linked")
+    finally:
+        for daemon in daemons:
+            daemon.end()
 
-        def linked():
-            done = subprocess.run(
-                [find_program("mlxcommctl"), "status", "--socket", f"{tmp_path}/studio-1.sock"],
-                capture_output=True, text=True, timeout=PATIENCE)
-            return "to studio-2  up" in done.stdout and "health: all is well" in done.stdout
 
-        wait_until(linked, "studio-1 and studio-2 are linked")
+@pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is no address elsewhere")
+def test_two_cables_make_one_link_of_two_rails(tmp_path):
+    daemons = start("two-cables", tmp_path, free_port())
+    try:
+        def rails():
+            link = links_of(tmp_path, "studio-2").get("studio-1", {})
+            return [rail for rail in link.get("rails", []) if rail["state"] == "up"]
+
+        wait_until(lambda: len(rails()) == 2, "both cables carry")
+        assert {rail["remote_interface"] for rail in rails()} == {"127.0.0.1", "127.0.0.2"}
+    finally:
+        for daemon in daemons:
+            daemon.end()
+
+
+def test_ring_of_four_joins_all_each_over_one_or_two_cables(tmp_path):
+    ring = {f"10.0.{n}.1:7470": f"127.0.0.1:{free_port()}" for n in range(1, 5)}
+    daemons = start("ring-of-four", tmp_path, ring)
+    try:
+        names = [f"studio-{n}" for n in range(1, 5)]
+        for n, name in enumerate(names):
+            wait_until(lambda name=name: len(links_of(tmp_path, name)) == 3, f"{name} reaches all")
+            across = links_of(tmp_path, name)[names[(n + 2) % 4]]
+            assert across["detail"].startswith("reached through studio-")
     finally:
         for daemon in daemons:
             daemon.end()

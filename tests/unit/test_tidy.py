@@ -18,6 +18,7 @@ ALLOWED = {
     "daemon/platform/": ("proto/", "daemon/platform/"),
     "daemon/reduce/": ("proto/types/", "daemon/reduce/"),
     "daemon/collective/": ("proto/types/", "daemon/collective/"),
+    "daemon/telemetry/": ("daemon/telemetry/",),
     "daemon/fabric/": ("proto/", "daemon/platform/", "daemon/fabric/"),
     "daemon/cluster/": ("proto/", "daemon/platform/", "daemon/fabric/", "daemon/cluster/",
                         "mlxcomm/v1/"),

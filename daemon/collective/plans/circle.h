@@ -7,6 +7,10 @@
 // Owner: a planner, for one call. Thread: engine. Memory: a plain value.
 #pragma once
 
+#include <cstdint>
+
+#include "daemon/collective/plan.h"
+
 namespace mlxcomm::collective {
 
 struct Circle {
@@ -21,5 +25,14 @@ struct Circle {
 
 // With two nodes both ways lead to the same neighbour.
 inline int WaysAround(int nodes) { return nodes > 2 ? 2 : 1; }
+
+// fill(way, its share of the elements), for each way.
+template <typename Fill>
+void ForEachWay(int nodes, std::uint64_t elements, Fill fill) {
+  const auto ways = static_cast<std::uint64_t>(WaysAround(nodes));
+  for (std::uint64_t way = 0; way < ways; ++way) {
+    fill(static_cast<int>(way), PartOf(elements, ways, way));
+  }
+}
 
 }  // namespace mlxcomm::collective

@@ -49,6 +49,16 @@ PlanWriter::Value PlanWriter::Contribution(std::uint64_t offset, const Place& wo
   return {work, Combine(offset, work, bytes, before)};
 }
 
+Step PlanWriter::Exchange(StepKind kind, int node, std::uint64_t tag, std::uint64_t bytes) const {
+  ABSL_HARDENING_ASSERT(node != self() && tag <= UINT16_MAX);
+  Step step;
+  step.kind = kind;
+  step.tag = static_cast<std::uint16_t>(tag);
+  step.node = static_cast<std::uint16_t>(node);
+  step.bytes = bytes;
+  return step;
+}
+
 std::int32_t PlanWriter::Send(int node, std::uint64_t tag, const Place& source,
                               std::uint64_t bytes, Before before) {
   return SendAfterAll(node, tag, source, bytes, {before.begin(), before.size()});
@@ -56,25 +66,15 @@ std::int32_t PlanWriter::Send(int node, std::uint64_t tag, const Place& source,
 
 std::int32_t PlanWriter::SendAfterAll(int node, std::uint64_t tag, const Place& source,
                                       std::uint64_t bytes, std::span<const std::int32_t> before) {
-  ABSL_HARDENING_ASSERT(node != self() && tag <= UINT16_MAX);
-  Step step;
-  step.kind = StepKind::kSend;
-  step.tag = static_cast<std::uint16_t>(tag);
-  step.node = static_cast<std::uint16_t>(node);
+  Step step = Exchange(StepKind::kSend, node, tag, bytes);
   step.source = source;
-  step.bytes = bytes;
   return plan_.Add(step, before);
 }
 
 std::int32_t PlanWriter::Receive(int node, std::uint64_t tag, const Place& destination,
                                  std::uint64_t bytes, Before before) {
-  ABSL_HARDENING_ASSERT(node != self() && tag <= UINT16_MAX);
-  Step step;
-  step.kind = StepKind::kReceive;
-  step.tag = static_cast<std::uint16_t>(tag);
-  step.node = static_cast<std::uint16_t>(node);
+  Step step = Exchange(StepKind::kReceive, node, tag, bytes);
   step.destination = destination;
-  step.bytes = bytes;
   return plan_.Add(step, before);
 }
 

@@ -93,6 +93,9 @@ class PlanWriter {
   std::int32_t Finish(std::int32_t step);
 
  private:
+  // With what sends and receives have in common.
+  Step Exchange(StepKind kind, int node, std::uint64_t tag, std::uint64_t bytes) const;
+
   const GroupLayout& layout_;
   Plan& plan_;
   std::uint64_t count_;

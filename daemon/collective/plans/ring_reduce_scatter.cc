@@ -76,12 +76,9 @@ class OneWay {
 
 void RingReduceScatter(const PlanRequest& request, Plan& plan) {
   PlanWriter writer(request, plan);
-  const int ways = WaysAround(writer.nodes());
-  for (int way = 0; way < ways; ++way) {
-    OneWay(writer, way,
-           PartOf(writer.count(), static_cast<std::uint64_t>(ways), static_cast<std::uint64_t>(way)))
-        .Fill();
-  }
+  ForEachWay(writer.nodes(), writer.count(), [&](int way, const Part& elements) {
+    OneWay(writer, way, elements).Fill();
+  });
 }
 
 }  // namespace mlxcomm::collective

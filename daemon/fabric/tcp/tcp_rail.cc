@@ -67,11 +67,12 @@ TcpRail::TcpRail(platform::FileDescriptor socket, std::string local_address,
 
 TcpRail::~TcpRail() { Stop(); }
 
-void TcpRail::Expect(const PostedReceive& receive, const ReceivedRanges& received) {
-  posted_.Expect(receive, received);
+void TcpRail::Expect(const PostedReceive& receive, ReceiveBudget::Share share) {
+  posted_.Expect(receive, share);
 }
 
-absl::Status TcpRail::Start(bool resumed) {
+absl::Status TcpRail::Start(bool resumed, ArrivalClaims& claims) {
+  posted_.ShareClaims(claims);
   if (resumed) posted_.DoNotKnowAllWithdrawn();
   try {
     thread_ = std::thread([this] { Run(); });
@@ -95,9 +96,10 @@ void TcpRail::Stop() {
 }
 
 bool TcpRail::Give(const RailCommand& command) {
-  if (!commands_.Push(RailCommand(command))) return false;
-  if (commands_.ConsumerSleeps()) bell_.Ring();
-  return true;
+  const bool given = commands_.Push(RailCommand(command));
+  const bool may_wait = given && command.kind == RailCommand::Kind::kForgetCompleted;
+  if (!may_wait && commands_.ConsumerSleeps()) bell_.Ring();
+  return given;
 }
 
 bool TcpRail::Pop(RailEvent& event) {
@@ -221,7 +223,9 @@ void TcpRail::Obey(const RailCommand& command) {
     case RailCommand::Kind::kTransmit:
       outgoing_[(outgoing_first_ + outgoing_count_++) % kRingSlots] = command.frame;
       return;
-    case RailCommand::Kind::kPostReceive: return Expect(command.receive, {});
+    case RailCommand::Kind::kPostReceive: return Expect(command.receive, command.share);
+    case RailCommand::Kind::kForgetCompleted:
+      return posted_.ForgetCompleted(command.key, command.step);
     case RailCommand::Kind::kHeartbeat: heartbeat_due_ = true; return;
     case RailCommand::Kind::kWithdraw: return Forget(command.key);
   }
@@ -229,11 +233,7 @@ void TcpRail::Obey(const RailCommand& command) {
 
 void TcpRail::Forget(const OperationKey& key) {
   // A payload half read goes on into the staging buffer and is dropped.
-  if (target_posted_ && KeyOf(incoming_) == key) {
-    target_posted_ = false;
-    target_ = staging_.get();
-  }
-  posted_.Forget(key);
+  if (posted_.Forget(key)) target_ = staging_.get();
   if (events_.Room() <= kEventsKept) return;  // Only in the end: see TakeCommands.
   RailEvent event;
   event.kind = RailEvent::Kind::kWithdrawn;
@@ -274,6 +274,7 @@ bool TcpRail::Write() {
   msghdr message{};
   message.msg_iov = parts;
   message.msg_iovlen = static_cast<decltype(message.msg_iovlen)>(part_count);
+  const std::uint64_t began_ns = observer_ == nullptr ? 0 : platform::MonotonicNow();
   const ssize_t written = ::sendmsg(socket_.get(), &message, kNoSignal | MSG_DONTWAIT);
   if (written < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS) return false;
@@ -281,11 +282,13 @@ bool TcpRail::Write() {
     return false;
   }
   sent_bytes_.fetch_add(static_cast<std::uint64_t>(written), std::memory_order_relaxed);
-  OnWritten(static_cast<std::size_t>(written));
+  OnWritten(static_cast<std::size_t>(written), began_ns);
   return written > 0;
 }
 
-void TcpRail::OnWritten(std::size_t bytes) {
+void TcpRail::OnWritten(std::size_t bytes, std::uint64_t began_ns) {
+  const std::uint64_t now = observer_ == nullptr ? 0 : platform::MonotonicNow();
+  if (front_written_ == 0) front_began_ns_ = began_ns;
   front_written_ += bytes;
   while (outgoing_count_ > 0) {
     const wire::FrameHeader& header = outgoing_[outgoing_first_].header;
@@ -293,6 +296,8 @@ void TcpRail::OnWritten(std::size_t bytes) {
     if (front_written_ < length) break;
     front_written_ -= length;
     if (header.sequence != 0) ++transmitted_;
+    if (observer_ != nullptr) observer_->OnSent(header, front_began_ns_, now);
+    front_began_ns_ = began_ns;
     outgoing_first_ = (outgoing_first_ + 1) % kRingSlots;
     --outgoing_count_;
   }
@@ -334,7 +339,7 @@ bool TcpRail::HasRoomForEvent() const {
 
 // A frame that has begun has its place; another may begin only if there is one.
 bool TcpRail::MayRead() const {
-  return target_ != nullptr || header_have_ > 0 || HasRoomForEvent();
+  return target_ != nullptr || (header_have_ > 0 && !stalled_) || HasRoomForEvent();
 }
 
 // Reads ahead for headers and small payloads; large ones go straight to their place.
@@ -343,7 +348,7 @@ bool TcpRail::Read() {
   for (int turn = 0; turn < 8 && !down_; ++turn) {
     if (TakeReadAhead()) moved = true;
     // What is left of the last read waits for room, and so do we.
-    if (down_ || read_first_ < read_end_ || !MayRead()) return moved;
+    if (down_ || stalled_ || read_first_ < read_end_ || !MayRead()) return moved;
     const bool in_payload = target_ != nullptr;
     const std::size_t wanted =
         in_payload ? incoming_.payload_bytes - payload_have_ : std::size_t{0};
@@ -383,6 +388,10 @@ bool TcpRail::Read() {
 // Consumes what was read ahead, as far as there is room: true if anything was.
 bool TcpRail::TakeReadAhead() {
   bool any = false;
+  if (stalled_) {
+    any = BeginFrame();
+    if (stalled_) return false;
+  }
   while (read_first_ < read_end_ && !down_) {
     if (target_ == nullptr) {
       if (header_have_ == 0 && !HasRoomForEvent()) return any;
@@ -407,36 +416,34 @@ bool TcpRail::TakeReadAhead() {
   return any;
 }
 
-// A header is complete. False: the rail went down.
+// A header is complete. False: the rail went down, or it is stalled.
 bool TcpRail::BeginFrame() {
   if (!wire::IsWellFormed(incoming_)) {
     GoDown(DownCause::kViolation, "a frame that breaks a bound");
     return false;
   }
   payload_have_ = 0;
+  incoming_began_ns_ = last_received_ns_.load(std::memory_order_relaxed);
   if (incoming_.payload_bytes == 0) return FinishFrame();
   return ChooseTarget();
 }
 
 bool TcpRail::ChooseTarget() {
   target_slot_ = false;
-  target_posted_ = false;
+  target_duplicate_ = false;
   if (incoming_.type == wire::FrameType::kData) {
-    switch (posted_.PlaceOf(incoming_, &target_)) {
-      case PostedReceives::Place::kDirect: break;
-      case PostedReceives::Place::kStaged: target_ = staging_.get(); break;
-      case PostedReceives::Place::kDropped:
-        target_ = staging_.get();  // Read and dropped.
-        return true;
-      case PostedReceives::Place::kUnasked:
-        GoDown(DownCause::kCut, "data that nobody had asked for");
+    switch (PlaceOfData()) {
+      case PostedReceives::Place::kDirect: return true;
+      case PostedReceives::Place::kDuplicate: target_duplicate_ = true; [[fallthrough]];
+      case PostedReceives::Place::kDropped:  // Both are read and dropped.
+      case PostedReceives::Place::kStaged: target_ = staging_.get(); return true;
+      case PostedReceives::Place::kUnknown:
+        if (!stalled_) GoDown(DownCause::kCut, "data that nobody had asked for");
         return false;
       case PostedReceives::Place::kOutside:
-        GoDown(DownCause::kViolation, "data outside of what was granted, or twice");
+        GoDown(DownCause::kViolation, "data outside of what was granted, or more than it");
         return false;
     }
-    target_posted_ = true;
-    return true;
   }
   if (incoming_.payload_bytes > wire::kSlotBytesMax) {
     target_control_ = std::make_unique<std::vector<std::byte>>(incoming_.payload_bytes);
@@ -446,6 +453,17 @@ bool TcpRail::ChooseTarget() {
   target_slot_ = true;
   target_ = slots_.get() + (slots_used_ % kPayloadSlots) * wire::kSlotBytesMax;
   return true;
+}
+
+// The grant may have gone out on another rail, and the receive wait among our commands.
+PostedReceives::Place TcpRail::PlaceOfData() {
+  if (!stalled_) {
+    const PostedReceives::Place place = posted_.Begin(incoming_, &target_);
+    if (place != PostedReceives::Place::kUnknown) return place;
+    TakeCommands();
+  }
+  stalled_ = !commands_.IsEmpty();
+  return stalled_ ? PostedReceives::Place::kUnknown : posted_.Begin(incoming_, &target_);
 }
 
 // Header and payload are complete. False: the rail went down.
@@ -475,16 +493,25 @@ bool TcpRail::FinishFrame() {
   event.kind = RailEvent::Kind::kFrame;
   event.header = incoming_;
   if (incoming_.type == wire::FrameType::kData) {
-    event.placed = std::exchange(target_posted_, false);
-    if (event.placed) posted_.Complete(incoming_, payload);
+    event.duplicate = target_duplicate_;
+    event.placed = !target_duplicate_ && posted_.Complete(incoming_, payload);
   } else if (incoming_.payload_bytes > 0) {
     event.control = std::move(target_control_);
     if (event.control != nullptr) ++large_controls_used_;
     event.payload = {payload, incoming_.payload_bytes};
     if (target_slot_) ++slots_used_;
   }
+  if (observer_ != nullptr) TellReceived();
   Emit(std::move(event));
   return true;
+}
+
+// Small frames came with the last read; of large ones placing may have taken its time.
+void TcpRail::TellReceived() {
+  const bool large = incoming_.type == wire::FrameType::kData;
+  const std::uint64_t now =
+      large ? platform::MonotonicNow() : last_received_ns_.load(std::memory_order_relaxed);
+  observer_->OnReceived(incoming_, incoming_began_ns_, now);
 }
 
 // Whoever emits has made sure of the place (kEventsKept).
@@ -506,6 +533,7 @@ void TcpRail::GoDown(DownCause cause, std::string reason) {
   RailEvent event;
   event.kind = RailEvent::Kind::kDown;
   event.cause = cause;
+  event.abandoned = posted_.Abandon();
   event.reason = std::move(reason);
   Emit(std::move(event));
 }

@@ -9,6 +9,8 @@
 // when the engine has taken some: TCP then holds the other side back. Two places of
 // the event ring are kept for a frame that has begun and for the end, so that what
 // was placed is always told, and the thread never waits in the middle of a frame.
+// Data for a receive that is not known makes it take all commands that wait, and if there
+// is no room for what they call for, wait with them.
 // When writing fails, what has come is read to its end before the rail goes down: it
 // may be the other side's last word.
 //
@@ -29,6 +31,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/fabric/posted_receives.h"
 #include "daemon/fabric/rail.h"
+#include "daemon/fabric/rail_observer.h"
 #include "daemon/fabric/spsc_ring.h"
 #include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/wakeup.h"
@@ -46,8 +49,10 @@ class TcpRail final : public Rail {
                                                          platform::Wakeup& engine_bell);
   ~TcpRail() override;
 
-  void Expect(const PostedReceive& receive, const ReceivedRanges& received) override;
-  absl::Status Start(bool resumed) override;
+  // Before Start; may be nullptr.
+  void Observe(std::unique_ptr<RailObserver> observer) { observer_ = std::move(observer); }
+  void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override;
+  absl::Status Start(bool resumed, ArrivalClaims& claims) override;
   bool Give(const RailCommand& command) override;
   void Finish() override;
   void Stop() override;
@@ -80,7 +85,8 @@ class TcpRail final : public Rail {
   bool Write();
   bool WantsToWrite() const;
   void GatherBatch(struct iovec* parts, std::size_t* part_count);
-  void OnWritten(std::size_t bytes);
+  void OnWritten(std::size_t bytes, std::uint64_t began_ns);
+  void TellReceived();
   void TellTransmitted();
   void PutSignOfLife();
   bool MayRead() const;
@@ -89,6 +95,7 @@ class TcpRail final : public Rail {
   bool TakeReadAhead();
   bool BeginFrame();
   bool ChooseTarget();
+  PostedReceives::Place PlaceOfData();
   bool FinishFrame();
   void Emit(RailEvent&& event);
   void GoDown(DownCause cause, std::string reason);
@@ -115,10 +122,12 @@ class TcpRail final : public Rail {
   bool popped_large_control_ = false;
 
   // The thread's own from Start on.
+  std::unique_ptr<RailObserver> observer_;
   std::vector<Channel::Frame> outgoing_;  // A ring of kRingSlots.
   std::size_t outgoing_first_ = 0;
   std::size_t outgoing_count_ = 0;
   std::size_t front_written_ = 0;         // Bytes of the first frame.
+  std::uint64_t front_began_ns_ = 0;      // When they were; only where it is observed.
   std::uint32_t transmitted_ = 0;         // Written, not yet told.
   std::string write_error_;               // Nothing can be written any more.
   bool echo_due_ = false;
@@ -131,10 +140,12 @@ class TcpRail final : public Rail {
   std::size_t read_end_ = 0;
   wire::FrameHeader incoming_;
   std::size_t header_have_ = 0;
+  std::uint64_t incoming_began_ns_ = 0;   // When its header was read.
   std::byte* target_ = nullptr;           // Where the payload goes.
   std::size_t payload_have_ = 0;
   bool target_slot_ = false;
-  bool target_posted_ = false;            // It belongs to a posted receive.
+  bool target_duplicate_ = false;         // A copy of data, read and dropped.
+  bool stalled_ = false;                  // The frame's receive may wait among the commands.
   std::unique_ptr<std::vector<std::byte>> target_control_;
   std::unique_ptr<std::byte[]> slots_;
   std::uint64_t slots_used_ = 0;

@@ -55,10 +55,11 @@ TEST(WorkersTest, DoEachPieceOnceAndSaySo) {
   constexpr std::size_t kPieces = 500;
   const Sums sums(kPieces, 1000);
   platform::Wakeup bell;
-  Workers workers(3, bell);
+  telemetry::FlightRecorder recorder("node");
+  Workers workers(3, bell, recorder);
   std::vector<std::uint64_t> done;
   for (std::size_t i = 0; i < kPieces; ++i) {
-    while (!workers.Submit(sums[i], i)) workers.Poll(done);
+    while (!workers.Submit(sums[i], i, {})) workers.Poll(done);
   }
   while (done.size() < kPieces) workers.Poll(done);
   EXPECT_EQ(workers.Poll(done), 0u);
@@ -75,10 +76,11 @@ TEST(WorkersTest, DoEachPieceOnceAndSaySo) {
 TEST(WorkersTest, WakeAnEngineThatSleeps) {
   const Sums sums(1, 16);
   platform::Wakeup bell;
-  Workers workers(1, bell);
+  telemetry::FlightRecorder recorder("node");
+  Workers workers(1, bell, recorder);
   std::vector<std::uint64_t> done;
   for (std::uint64_t i = 0; i < 2000; ++i) {
-    ASSERT_TRUE(workers.Submit(sums[0], i));
+    ASSERT_TRUE(workers.Submit(sums[0], i, {}));
     while (workers.Poll(done) == 0) {
       if (!workers.PrepareToSleep()) continue;
       pollfd waited{bell.descriptor(), POLLIN, 0};
@@ -94,12 +96,13 @@ TEST(WorkersTest, WakeAnEngineThatSleeps) {
 TEST(WorkersTest, RefuseWhatDoesNotFitAndLoseNothing) {
   const Sums sums(1, 4);
   platform::Wakeup bell;
-  Workers workers(1, bell);
+  telemetry::FlightRecorder recorder("node");
+  Workers workers(1, bell, recorder);
   std::uint64_t given = 0;
   while (given < kHeldByAWorker) {
-    if (workers.Submit(sums[0], given)) ++given;
+    if (workers.Submit(sums[0], given, {})) ++given;
   }
-  EXPECT_FALSE(workers.Submit(sums[0], given));
+  EXPECT_FALSE(workers.Submit(sums[0], given, {}));
   std::vector<std::uint64_t> done;
   while (done.size() < given) workers.Poll(done);
   for (std::uint64_t i = 0; i < given; ++i) ASSERT_EQ(done[i], i);
@@ -110,23 +113,26 @@ TEST(WorkersTest, RefuseWhatDoesNotFitAndLoseNothing) {
 TEST(WorkersTest, EndThoughNobodyTakesTheirResults) {
   const Sums sums(1, 4);
   platform::Wakeup bell;
-  Workers workers(1, bell);
+  telemetry::FlightRecorder recorder("node");
+  Workers workers(1, bell, recorder);
   std::uint64_t given = 0;
   while (given < kHeldByAWorker) {
-    if (workers.Submit(sums[0], given)) ++given;
+    if (workers.Submit(sums[0], given, {})) ++given;
   }
 }
 
 TEST(WorkersTest, EndWhileTheySleepAndWithoutAnyWork) {
   platform::Wakeup bell;
-  for (int i = 0; i < 100; ++i) const Workers workers(2, bell);
+  telemetry::FlightRecorder recorder("node");
+  for (int i = 0; i < 100; ++i) const Workers workers(2, bell, recorder);
 }
 
 TEST(WorkersTest, AreNoneWhereNoneAreWanted) {
   const Sums sums(1, 4);
   platform::Wakeup bell;
-  Workers workers(0, bell);
-  EXPECT_FALSE(workers.Submit(sums[0], 1));
+  telemetry::FlightRecorder recorder("node");
+  Workers workers(0, bell, recorder);
+  EXPECT_FALSE(workers.Submit(sums[0], 1, {}));
   EXPECT_TRUE(workers.PrepareToSleep());
   Workers::Do(*sums[0]);
   EXPECT_TRUE(sums.IsDone(0));

@@ -112,6 +112,11 @@ TEST(ParseConfigTest, TakesAddressesWithPorts) {
         << bad;
   }
   EXPECT_THAT(MistakeIn("peers { " + key + "connect: \"a:0\" }"), HasSubstr("port 1 to 65535"));
+  EXPECT_TRUE(ParseConfig("peers { " + key + "connect: \"[fe80::1%en2]:7\" }", "f").ok());
+  for (const char* const field : {"listen", "connect"}) {
+    const std::string line = std::string(field) + ": \"[fe80::1]:7\"";
+    EXPECT_THAT(MistakeIn("peers { " + key + line + " }"), HasSubstr("expected an interface"));
+  }
 }
 
 TEST(ParseConfigTest, NeedsAKeyAsSoonAsThereArePeers) {

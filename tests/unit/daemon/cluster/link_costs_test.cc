@@ -10,9 +10,9 @@
 namespace mlxcomm::cluster {
 namespace {
 
-fabric::LinkSnapshot LinkOf(const char* address, std::uint64_t best_round_trip_ns, bool up = true) {
+fabric::LinkSnapshot LinkOf(const char* interface, std::uint64_t best_round_trip_ns, bool up = true) {
   fabric::RailSnapshot rail;
-  rail.local_address = address;
+  rail.local_interface = interface;
   rail.up = up;
   rail.round_trip_ns = 40 * best_round_trip_ns;  // The last one met a busy machine.
   rail.round_trip_ns_min = best_round_trip_ns;
@@ -21,24 +21,34 @@ fabric::LinkSnapshot LinkOf(const char* address, std::uint64_t best_round_trip_n
 
 TEST(LinkCostsTest, LatencyIsHalfTheBestRoundTripInStepsOfFour) {
   for (const std::uint64_t round_trip : {40'000, 66'000, 120'000}) {
-    const std::vector<fabric::LinkSnapshot> links = {LinkOf("10.0.0.1:5", round_trip)};
+    const std::vector<fabric::LinkSnapshot> links = {LinkOf("en2", round_trip)};
     EXPECT_EQ(MeasureCosts(links).latency_ns(), 65'536u) << round_trip;
   }
-  EXPECT_EQ(MeasureCosts(std::vector{LinkOf("10.0.0.1:5", 140'000)}).latency_ns(), 262'144u);
+  EXPECT_EQ(MeasureCosts(std::vector{LinkOf("en2", 140'000)}).latency_ns(), 262'144u);
 }
 
-TEST(LinkCostsTest, TheSlowestRailThatIsUpCounts) {
+TEST(LinkCostsTest, TheSlowestLinkThatIsUpCounts) {
   const std::vector<fabric::LinkSnapshot> links = {
-      LinkOf("10.0.0.1:5", 40'000), LinkOf("10.0.1.1:6", 500'000),
-      LinkOf("10.0.1.1:7", 9'000'000, /*up=*/false)};
+      LinkOf("en2", 40'000), LinkOf("en3", 500'000),
+      LinkOf("en3", 9'000'000, /*up=*/false)};
   const v1::LinkCosts costs = MeasureCosts(links);
   EXPECT_EQ(costs.latency_ns(), 262'144u);
-  EXPECT_EQ(costs.links_per_node(), 2u);  // Addresses, not ports.
+  EXPECT_EQ(costs.links_per_node(), 2u);  // Interfaces, not rails.
+}
+
+// Why: a frame takes the rail on which it arrives first; a way through others is no cable.
+TEST(LinkCostsTest, TheQuickestRailOfALinkCounts) {
+  fabric::LinkSnapshot link = LinkOf("en2", 500'000);
+  link.rails.push_back(LinkOf("en3", 40'000).rails[0]);
+  fabric::LinkSnapshot route = LinkOf("", 60'000);
+  const v1::LinkCosts costs = MeasureCosts(std::vector{link, route});
+  EXPECT_EQ(costs.latency_ns(), 65'536u);
+  EXPECT_EQ(costs.links_per_node(), 2u);
 }
 
 TEST(LinkCostsTest, WhatNobodyMeasuredStaysUnknown) {
   EXPECT_EQ(MeasureCosts({}).latency_ns(), 0u);
-  EXPECT_EQ(MeasureCosts(std::vector{LinkOf("10.0.0.1:5", 0)}).latency_ns(), 0u);
+  EXPECT_EQ(MeasureCosts(std::vector{LinkOf("en2", 0)}).latency_ns(), 0u);
   v1::LinkCosts worst;
   v1::LinkCosts other;
   other.set_latency_ns(65'536);

@@ -476,7 +476,7 @@ TEST_P(FailureTest, RanksThatLeaveAfterTheLastOperationHurtNobody) {
     EXPECT_TRUE(cluster.completions[rank + 1][0].failure.ok());
   }
   for (int node = 0; node < GetParam().nodes; ++node) {
-    EXPECT_THAT(cluster.core(node).RemoveGroupsThatAreOver(), testing::SizeIs(1));
+    EXPECT_TRUE(cluster.core(node).RemoveIfOver(SimulatedCluster::kGroup));
   }
 }
 

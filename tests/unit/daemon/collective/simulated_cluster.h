@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "daemon/collective/collectives.h"
+#include "tests/unit/daemon/collective/life_order.h"
 #include "daemon/reduce/kernels.h"
 
 namespace mlxcomm::collective {
@@ -178,9 +179,10 @@ class SimulatedCluster {
     std::uint32_t divisor;
   };
   struct Node {
-    explicit Node(const NodeId& node) : id(node), core(node, scratch) {}
+    explicit Node(const NodeId& node) : id(node), core(node, scratch, {}, &lives) {}
     NodeId id;
     CountedScratch scratch;
+    LifeOrder lives;
     Collectives core;
     std::deque<std::uint64_t> work;  // Cookies of local work still to be "done".
     // By sender, as a link has it: tags are unique between two nodes only.

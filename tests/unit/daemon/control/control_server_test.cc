@@ -182,7 +182,7 @@ class ScriptedEngine final : public ControlPort {
 
 class ControlServerTest : public testing::Test {
  protected:
-  ControlServerTest() : server_(ControlServer::Create(engine_, intake_)) {
+  ControlServerTest() : server_(ControlServer::Create(engine_, intake_, recorder_)) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     for (const int end : ends) ::fcntl(end, F_SETFL, O_NONBLOCK);
@@ -231,6 +231,7 @@ class ControlServerTest : public testing::Test {
 
   KnownSessions intake_;
   ScriptedEngine engine_;
+  telemetry::FlightRecorder recorder_{"node"};
   std::unique_ptr<ControlServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   v1::AttachReply attached_;
@@ -411,6 +412,27 @@ TEST_F(ControlServerTest, MakesOnePlanAtATime) {
   EXPECT_EQ(RefusalIn(first).code(), static_cast<std::uint32_t>(FailureCode::kDaemonStopping));
   engine_.does = ScriptedEngine::Does::kSucceed;
   EXPECT_TRUE(Plan(EightNodes()).ok());
+}
+
+// Why: one looks at the record when the engine is the one that hangs.
+// How: this engine answers nothing.
+TEST_F(ControlServerTest, ReadsTheRecordWithoutTheEngineAndToNobodyUnknown) {
+  engine_.does = ScriptedEngine::Does::kKeep;
+  telemetry::Event event;
+  event.kind = telemetry::EventKind::kSubmitted;
+  event.time_ns = 1;
+  recorder_.AddTrack(telemetry::TrackKind::kEngine, "engine")->Write(event);
+  const auto read = [&](const std::string& token, v1::FlightRecordReply& record) {
+    grpc::ClientContext context;
+    Identify(context, token);
+    return v1::Diagnostics::NewStub(channel_)->FlightRecord(&context, {}, &record);
+  };
+  v1::FlightRecordReply record;
+  EXPECT_EQ(read("another-token-16", record).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_TRUE(read(kToolToken, record).ok());
+  EXPECT_EQ(record.node(), "node");
+  EXPECT_EQ(record.operations_size(), 1);
+  EXPECT_GT(record.taken_ns(), 1'600'000'000'000'000'000u);
 }
 
 TEST_F(ControlServerTest, RefusesARequestBeyondItsSize) {

@@ -46,6 +46,7 @@ struct PaperCircuit : CircuitPort {
 
 class CircuitRailTest : public testing::Test {
  protected:
+  CircuitRailTest() { EXPECT_TRUE(rail.Start(/*resumed=*/false, claims).ok()); }
   static wire::FrameHeader Header(wire::FrameType type, std::uint64_t sequence,
                                   std::uint32_t bytes, std::uint64_t offset = 0) {
     wire::FrameHeader header;
@@ -67,6 +68,7 @@ class CircuitRailTest : public testing::Test {
     command.receive.key.number = 5;
     command.receive.bytes = bytes;
     command.receive.destination = target.data();
+    command.share = budget.Open(bytes);
     ASSERT_TRUE(rail.Give(command));
   }
   void Withdraw() {
@@ -84,7 +86,7 @@ class CircuitRailTest : public testing::Test {
     outer.type = wire::FrameType::kCircuitFrame;
     outer.offset = begin;
     outer.payload_bytes = static_cast<std::uint32_t>(payload.size());
-    rail.OnPiece(outer, payload);
+    rail.OnPiece(outer, payload, 0);
     Take();
   }
   static std::byte ByteAt(std::uint64_t i) { return static_cast<std::byte>(i * 7 >> 4); }
@@ -109,8 +111,10 @@ class CircuitRailTest : public testing::Test {
     return count;
   }
 
+  ArrivalClaims claims;
   PaperCircuit circuit;
-  CircuitRail rail{circuit, 1, "b", "c"};
+  CircuitRail rail{circuit, 1, "b", "c", /*now_ns=*/0};
+  ReceiveBudget budget;
   std::vector<std::byte> source = std::vector<std::byte>(2 * 1024 * 1024, std::byte{1});
   std::vector<std::byte> target = std::vector<std::byte>(2 * 1024 * 1024);
   std::vector<wire::FrameHeader> frames;
@@ -134,10 +138,10 @@ TEST_F(CircuitRailTest, SendsNoMoreThanTheWindowUntilItIsTaken) {
   EXPECT_GT(bytes, wire::kCircuitBytesMax - 2 * kPiece);
   EXPECT_EQ(transmitted, 0u);
   const std::size_t before = circuit.sent.size();
-  rail.OnCredit(2, circuit.sent[0].payload.size() + circuit.sent[1].payload.size());
+  rail.OnCredit(2, circuit.sent[0].payload.size() + circuit.sent[1].payload.size(), 0);
   EXPECT_EQ(circuit.sent.size(), before + 2);
   while (transmitted == 0) {
-    rail.OnCredit(1, sizeof(wire::FrameHeader) + kPiece);
+    rail.OnCredit(1, sizeof(wire::FrameHeader) + kPiece, 0);
     Take();
   }
   EXPECT_EQ(circuit.sent.size(), 64u);
@@ -149,7 +153,7 @@ TEST_F(CircuitRailTest, CountsSmallFramesInTheWindowAsWell) {
   EXPECT_EQ(circuit.sent.size(), wire::kCircuitFramesMax);
   Take();
   EXPECT_EQ(transmitted, wire::kCircuitFramesMax);
-  rail.OnCredit(100, 100 * sizeof(wire::FrameHeader));
+  rail.OnCredit(100, 100 * sizeof(wire::FrameHeader), 0);
   EXPECT_EQ(circuit.sent.size(), wire::kCircuitFramesMax + 100);
 }
 
@@ -225,7 +229,7 @@ TEST_F(CircuitRailTest, GoesDownWhenTheCircuitHasEnded) {
   EXPECT_THAT(circuit.closed, IsEmpty());  // It has ended already.
   const std::size_t before = circuit.sent.size();
   Transmit(Header(wire::FrameType::kGrant, 2, 0), nullptr);
-  rail.OnCredit(1, 100);
+  rail.OnCredit(1, 100, 0);
   Piece(Header(wire::FrameType::kGrant, 1, 0), 0, 0);
   EXPECT_EQ(circuit.sent.size(), before);
   EXPECT_THAT(frames, IsEmpty());
@@ -264,15 +268,15 @@ TEST_F(CircuitRailTest, GoesDownForAViolation) {
   EXPECT_TRUE(violates([](Test& t) { t.Piece(Header(Type::kControl, 1, 100), 0, 0); }));
   EXPECT_TRUE(violates([](Test& t) { t.Piece(Header(Type::kControl, 1, 100), 0, 101); }));
   EXPECT_TRUE(violates([](Test& t) { t.Piece(Header(Type::kData, 1, 100, 950), 0, 100); }));
-  EXPECT_TRUE(violates([](Test& t) { t.rail.OnCredit(1, 0); }));
-  EXPECT_TRUE(violates([](Test& t) { t.rail.OnCredit(0, 1); }));
+  EXPECT_TRUE(violates([](Test& t) { t.rail.OnCredit(1, 0, 0); }));
+  EXPECT_TRUE(violates([](Test& t) { t.rail.OnCredit(0, 1, 0); }));
   EXPECT_TRUE(violates([](Test& t) {  // Another frame in the middle of one.
     t.Piece(Header(Type::kControl, 1, 100), 0, 50);
     t.Piece(Header(Type::kControl, 2, 100), 50, 100);
   }));
-  EXPECT_TRUE(violates([](Test& t) {  // The same bytes again.
-    t.Piece(Header(Type::kData, 1, 100), 0, 100);
-    t.Piece(Header(Type::kData, 2, 100), 0, 100);
+  EXPECT_TRUE(violates([](Test& t) {  // More than was asked for.
+    t.Piece(Header(Type::kData, 1, 600), 0, 600);
+    t.Piece(Header(Type::kData, 2, 600, 400), 0, 600);
   }));
   EXPECT_TRUE(violates([](Test& t) {  // Backwards.
     t.Piece(Header(Type::kControl, 1, 100), 0, 50);
@@ -288,7 +292,7 @@ TEST_F(CircuitRailTest, GivesUpWhenDataComesThatNobodyAskedFor) {
 
 // What an earlier rail was told to forget may still come on this one.
 TEST_F(CircuitRailTest, DropsUnknownDataAfterAResumption) {
-  ASSERT_TRUE(rail.Start(/*resumed=*/true).ok());
+  ASSERT_TRUE(rail.Start(/*resumed=*/true, claims).ok());
   Piece(Header(wire::FrameType::kData, 1, 10), 0, 10);
   EXPECT_THAT(down, IsEmpty());
   EXPECT_EQ(frames.size(), 1u);

@@ -302,8 +302,8 @@ TEST_P(FabricViolationTest, LosesAPeerThatBreaksTheProtocol) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    GapFutureAndGarbage, FabricViolationTest,
-    testing::Values(Frame(wire::FrameType::kGrant, /*sequence=*/2, 0),
+    BeyondTheWindowFutureAndGarbage, FabricViolationTest,
+    testing::Values(Frame(wire::FrameType::kGrant, /*sequence=*/wire::kWindow + 1, 0),
                     Frame(wire::FrameType::kAck, 0, /*acknowledged=*/1000),
                     Frame(wire::FrameType::kAck, 0, 0, /*magic=*/0)));
 

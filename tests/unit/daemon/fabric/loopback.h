@@ -49,7 +49,7 @@ struct Node : FabricListener {
     EXPECT_TRUE(created.ok()) << created.status();
     fabric = *std::move(created);
   }
-  std::string address() const { return fabric->listening().at(0); }
+  std::string address(std::size_t which = 0) const { return fabric->listening().at(which); }
 
   void OnNodeUp(const NodeIdentity& node) override { up.push_back(node); }
   void OnNodeLost(const NodeId&, const absl::Status& why) override {
@@ -140,7 +140,8 @@ class Cable {
  public:
   Cable(asio::io_context& io, const std::string& to, bool in = true)
       : io_(io), acceptor_(io, {asio::ip::address_v4::loopback(), 0}), in_(in) {
-    port_ = static_cast<std::uint16_t>(std::stoi(to.substr(to.rfind(':') + 1)));
+    to_ = {asio::ip::make_address(to.substr(0, to.rfind(':'))),
+           static_cast<std::uint16_t>(std::stoi(to.substr(to.rfind(':') + 1)))};
     Accept();
   }
   std::string address() const {
@@ -172,7 +173,7 @@ class Cable {
         return Accept();
       }
       asio::error_code failed;
-      far->connect({asio::ip::address_v4::loopback(), port_}, failed);
+      far->connect(to_, failed);
       pairs_.emplace_back(near, far);
       Forward(near, far);
       Forward(far, near);
@@ -197,7 +198,7 @@ class Cable {
   }
   asio::io_context& io_;
   Tcp::acceptor acceptor_;
-  std::uint16_t port_ = 0;
+  Tcp::endpoint to_;
   bool in_;
   std::vector<std::pair<Socket, Socket>> pairs_;
 };

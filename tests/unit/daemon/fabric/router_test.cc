@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "tests/unit/daemon/fabric/loopback.h"
+#include "tests/unit/daemon/fabric/paper_rails.h"
 
 namespace mlxcomm::fabric {
 namespace {
@@ -290,6 +293,101 @@ TEST_F(RouterTest, StopSendsWhatIsQueuedForNodesFurtherAway) {
   stopping.join();
   ASSERT_EQ(c.control.size(), kMessages);
   EXPECT_EQ(c.control.back(), std::to_string(kMessages - 1));
+}
+
+// a - b - c, and the long way a - d - e - c; in virtual time.
+class ShorterWayTest : public testing::Test {
+ protected:
+  ShorterWayTest() {
+    for (std::size_t i = 0; i < 5; ++i) daemons.push_back(std::make_unique<Daemon>(i));
+    Connect(1, 2);
+    Connect(0, 3);
+    Connect(3, 4);
+    Connect(4, 2);
+    EXPECT_TRUE(PassUntil([&] { return Way() == "reached through d, e"; }));
+  }
+  Links& At(std::size_t node) { return *daemons[node]->links; }
+  void Connect(std::size_t from, std::size_t to) {
+    const RailPath path{"x", "x"};
+    const auto connection = std::make_shared<Connection>();
+    Links::Join dialer = *At(from).BeginAsDialer(daemons[to]->id(), path);
+    Links::Join acceptor =
+        *At(to).BeginAsAcceptor(daemons[from]->id(), path, dialer.own, {}, now_ns);
+    EXPECT_TRUE(At(to).Finish(acceptor, std::make_unique<PaperRail>(connection, 1, now_ns),
+                              dialer.own, now_ns).ok());
+    EXPECT_TRUE(At(from).Finish(dialer, std::make_unique<PaperRail>(connection, 0, now_ns),
+                                acceptor.own, now_ns).ok());
+    connections[{from, to}] = connection;
+  }
+  void Cut(std::size_t from, std::size_t to) {
+    for (PaperRail* const end : connections[{from, to}]->ends) end->GoDown(DownCause::kCut);
+  }
+  // Heartbeats are not what this is about: every rail is heard at all times.
+  void Pass(std::uint64_t ns) {
+    for (const std::uint64_t end_ns = now_ns + ns; now_ns < end_ns;) {
+      now_ns = std::min(now_ns + 10'000'000, end_ns);
+      for (const auto& daemon : daemons) {
+        daemon->links->OnTime(now_ns);
+        daemon->links->Poll(now_ns);
+        if (daemon->links->PrepareToSleep()) daemon->links->WakeUp();
+      }
+    }
+  }
+  bool PassUntil(const std::function<bool()>& condition) {
+    for (int i = 0; i < 1000 && !condition(); ++i) Pass(10'000'000);
+    return condition();
+  }
+  LinkSnapshot LinkBetween(std::size_t from, std::size_t to) {
+    for (LinkSnapshot& link : At(from).Snapshot()) {
+      if (link.peer_id == daemons[to]->id()) return std::move(link);
+    }
+    return {};
+  }
+  std::string Way() { return LinkBetween(0, 2).detail; }
+  std::pair<unsigned, unsigned> RailsBetween() {
+    return {static_cast<unsigned>(LinkBetween(0, 2).rails.size()),
+            static_cast<unsigned>(LinkBetween(2, 0).rails.size())};
+  }
+
+  std::vector<std::unique_ptr<Daemon>> daemons;
+  std::map<std::pair<std::size_t, std::size_t>, std::shared_ptr<Connection>> connections;
+  std::uint64_t now_ns = 1;
+};
+
+TEST_F(ShorterWayTest, IsTakenOnceItHasBeenThereForASecond) {
+  Connect(0, 1);
+  Pass(900'000'000);
+  EXPECT_EQ(Way(), "reached through d, e");
+  Pass(300'000'000);
+  EXPECT_EQ(Way(), "reached through b");
+  EXPECT_EQ(RailsBetween(), std::pair(1u, 1u));  // The old one is gone at both ends.
+  for (const auto& daemon : daemons) EXPECT_THAT(daemon->lost, IsEmpty());
+}
+
+// Why: a cable with a loose contact must not move what goes another way well.
+TEST_F(ShorterWayTest, IsNotTakenWhileItsCableFlaps) {
+  for (int flap = 0; flap < 20; ++flap) {
+    Connect(0, 1);
+    Pass(500'000'000);
+    EXPECT_EQ(Way(), "reached through d, e");
+    Cut(0, 1);
+    Pass(100'000'000);
+    EXPECT_EQ(Way(), "reached through d, e");
+  }
+  Connect(0, 1);
+  Pass(1'200'000'000);
+  EXPECT_EQ(Way(), "reached through b");
+  EXPECT_THAT(daemons[2]->lost, IsEmpty());
+}
+
+// Why: a cable of its own is the shortest way of all, and needs no second of grace.
+TEST_F(ShorterWayTest, GivesWayToACableAtOnce) {
+  Connect(0, 2);
+  Pass(50'000'000);
+  EXPECT_EQ(Way(), "");
+  EXPECT_EQ(RailsBetween(), std::pair(1u, 1u));
+  EXPECT_THAT(daemons[0]->lost, IsEmpty());
+  EXPECT_THAT(daemons[2]->lost, IsEmpty());
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
-#include "daemon/fabric/printable_text.h"
+#include "proto/types/plain_text.h"
 
 #include <gtest/gtest.h>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm {
 namespace {
 
-TEST(PrintableTextTest, LeavesNamesAsTheyAre) {
+TEST(PlainTextTest, LeavesNamesAsTheyAre) {
   EXPECT_EQ(MakePrintable(""), "");
   EXPECT_EQ(MakePrintable("node-0.local"), "node-0.local");
   EXPECT_EQ(MakePrintable("J\xc3\xbcrgens Mac \xe2\x80\x93 \xe6\x9d\xb1 \xf0\x9f\x8d\x8f"),
@@ -14,13 +14,13 @@ TEST(PrintableTextTest, LeavesNamesAsTheyAre) {
 
 // Why: a name goes to the log and to terminals; a line end or an escape sequence in it
 // would forge lines or do worse.
-TEST(PrintableTextTest, ReplacesControlCharacters) {
+TEST(PlainTextTest, ReplacesControlCharacters) {
   EXPECT_EQ(MakePrintable("a\nb\x1b[2Jc\x7f"), "a?b?[2Jc?");
   EXPECT_EQ(MakePrintable("\xc2\x9b"), "??");
 }
 
 // Why: one byte of it would make a whole status message unreadable to its receiver.
-TEST(PrintableTextTest, ReplacesWhatIsNotUtf8) {
+TEST(PlainTextTest, ReplacesWhatIsNotUtf8) {
   EXPECT_EQ(MakePrintable("a\xff z"), "a? z");
   EXPECT_EQ(MakePrintable("cut \xe2\x80"), "cut ??");
   EXPECT_EQ(MakePrintable("overlong \xc0\xaf \xe0\x80\xaf"), "overlong ?? ???");
@@ -28,5 +28,17 @@ TEST(PrintableTextTest, ReplacesWhatIsNotUtf8) {
   EXPECT_EQ(MakePrintable("beyond \xf4\x90\x80\x80"), "beyond ????");
 }
 
+// Why: whoever may choose a name (a job, a group, a node) is refused what would have to
+// be replaced when it is shown.
+TEST(PlainTextTest, IsWhatNeedsNoReplacement) {
+  for (const char* const plain : {"", "train/rows 1", "J\xc3\xbcrgens Mac", "\xc2\xa0"}) {
+    EXPECT_TRUE(IsPlainText(plain)) << plain;
+    EXPECT_EQ(MakePrintable(plain), plain);
+  }
+  for (const char* const other : {"a\n", "\x7f", "\xc2\x9b[2J", "\xff", "cut \xe2\x80"}) {
+    EXPECT_FALSE(IsPlainText(other)) << other;
+  }
+}
+
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm

@@ -1,0 +1,263 @@
+#include "client/ctl/render_trace.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/ctl/render_record.h"
+#include "client/ctl/render_status.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+using google::protobuf::ListValue;
+using google::protobuf::Struct;
+
+constexpr double kProcess = 1;
+
+void Set(Struct& object, const std::string& name, const std::string& text) {
+  (*object.mutable_fields())[name].set_string_value(text);
+}
+void Set(Struct& object, const std::string& name, double number) {
+  (*object.mutable_fields())[name].set_number_value(number);
+}
+void SetCount(Struct& object, const std::string& name, std::uint64_t count) {
+  Set(object, name, static_cast<double>(count));
+}
+Struct& Arguments(Struct& object) {
+  return *(*object.mutable_fields())["args"].mutable_struct_value();
+}
+
+struct Slice {
+  std::uint64_t begin_ns = 0;
+  std::uint64_t end_ns = 0;
+};
+
+class Trace {
+ public:
+  explicit Trace(std::uint64_t begin_ns) : begin_ns_(begin_ns) {
+    Set(trace_, "displayTimeUnit", "ns");
+    events_ = (*trace_.mutable_fields())["traceEvents"].mutable_list_value();
+  }
+
+  void NameProcess(const std::string& name) {
+    Set(Arguments(AddMetadata("process_name", 0)), "name", name);
+  }
+  // A new thread, shown below those that there are.
+  std::uint32_t AddThread(const std::string& name) {
+    const std::uint32_t thread = ++threads_;
+    Set(Arguments(AddMetadata("thread_name", thread)), "name", name);
+    SetCount(Arguments(AddMetadata("thread_sort_index", thread)), "sort_index", thread);
+    return thread;
+  }
+  Struct& AddSlice(std::uint32_t thread, const Slice& slice, const std::string& name,
+                   const std::string& category) {
+    Struct& event = AddEvent("X", name, thread);
+    Set(event, "cat", category);
+    Set(event, "ts", Microseconds(slice.begin_ns - begin_ns_));
+    Set(event, "dur", Microseconds(slice.end_ns - slice.begin_ns));
+    return event;
+  }
+  Struct Take(const v1::FlightRecordReply& record) {
+    Struct& other = *(*trace_.mutable_fields())["otherData"].mutable_struct_value();
+    Set(other, "node", Shown(record.node()));
+    Set(other, "begin_unix_ns", std::to_string(begin_ns_));
+    return std::move(trace_);
+  }
+
+ private:
+  static double Microseconds(std::uint64_t ns) { return static_cast<double>(ns) / 1000; }
+  Struct& AddEvent(const std::string& phase, const std::string& name, std::uint32_t thread) {
+    Struct& event = *events_->add_values()->mutable_struct_value();
+    Set(event, "ph", phase);
+    Set(event, "name", name);
+    Set(event, "pid", kProcess);
+    SetCount(event, "tid", thread);
+    return event;
+  }
+  Struct& AddMetadata(const std::string& name, std::uint32_t thread) {
+    return AddEvent("M", name, thread);
+  }
+
+  std::uint64_t begin_ns_;
+  Struct trace_;
+  ListValue* events_ = nullptr;
+  std::uint32_t threads_ = 0;
+};
+
+// One rank's operations, on as many threads as overlap.
+class RankThreads {
+ public:
+  RankThreads(Trace& trace, std::string name) : trace_(trace), name_(std::move(name)) {
+    lanes_.push_back({trace_.AddThread(name_), 0});
+  }
+  std::uint32_t ThreadFor(const Slice& slice) {
+    for (Lane& lane : lanes_) {
+      if (lane.busy_until_ns > slice.begin_ns) continue;
+      lane.busy_until_ns = slice.end_ns;
+      return lane.thread;
+    }
+    lanes_.push_back({trace_.AddThread(name_ + ", at the same time"), slice.end_ns});
+    return lanes_.back().thread;
+  }
+
+ private:
+  struct Lane {
+    std::uint32_t thread;
+    std::uint64_t busy_until_ns;
+  };
+  Trace& trace_;
+  std::string name_;
+  std::vector<Lane> lanes_;
+};
+
+void AddPhase(Trace& trace, std::uint32_t thread, const Slice& whole, std::uint64_t begin_ns,
+              std::uint64_t end_ns, const char* name) {
+  if (begin_ns == 0 || end_ns == 0) return;  // It never came to that.
+  const Slice slice{std::clamp(begin_ns, whole.begin_ns, whole.end_ns),
+                    std::clamp(end_ns, whole.begin_ns, whole.end_ns)};
+  if (slice.end_ns > slice.begin_ns) trace.AddSlice(thread, slice, name, "phase");
+}
+
+void AddOperation(Trace& trace, std::uint32_t thread, const Slice& slice,
+                  const v1::RecordedOperation& operation) {
+  Struct& event = trace.AddSlice(thread, slice, DescribeRecorded(operation), "operation");
+  Struct& arguments = Arguments(event);
+  Set(arguments, "state", operation.failure().empty() ? operation.state() : operation.failure());
+  Set(arguments, "group", Shown(operation.group_name()));
+  Set(arguments, "last", Shown(operation.last()));
+  Set(arguments, "plan", operation.plan());
+  SetCount(arguments, "bytes", operation.bytes());
+  SetCount(arguments, "sent_bytes", operation.sent_bytes());
+  SetCount(arguments, "received_bytes", operation.received_bytes());
+  const std::uint64_t before_end =
+      operation.last_byte_ns() != 0 ? operation.last_byte_ns() : operation.matched_ns();
+  const std::uint64_t first = operation.first_byte_ns();
+  AddPhase(trace, thread, slice, slice.begin_ns, operation.matched_ns(), "waits for ranks here");
+  AddPhase(trace, thread, slice, operation.matched_ns(), first, "waits for the first byte");
+  AddPhase(trace, thread, slice, first, operation.last_byte_ns(), "moves data");
+  AddPhase(trace, thread, slice, before_end, operation.ended_ns(), "ends");
+}
+
+void AddRanks(Trace& trace, const v1::FlightRecordReply& record) {
+  using Key = std::pair<std::string, std::uint32_t>;  // Group, rank: sorted as people would.
+  std::map<Key, std::vector<std::pair<Slice, const v1::RecordedOperation*>>> ranks;
+  for (const v1::RecordedOperation& operation : record.operations()) {
+    const std::string group = operation.group_name().empty() ? std::to_string(operation.group())
+                                                             : Shown(operation.group_name());
+    const std::uint64_t end =
+        operation.ended_ns() != 0 ? operation.ended_ns() : record.taken_ns();
+    for (const v1::RecordedRank& called : operation.called()) {
+      const Slice slice{called.at_ns(), std::max(end, called.at_ns())};
+      ranks[{group, called.rank()}].emplace_back(slice, &operation);
+    }
+  }
+  for (auto& [key, operations] : ranks) {
+    std::stable_sort(operations.begin(), operations.end(), [](const auto& a, const auto& b) {
+      return a.first.begin_ns < b.first.begin_ns;
+    });
+    RankThreads threads(trace, "rank " + std::to_string(key.second) + " of " + key.first);
+    for (const auto& [slice, operation] : operations) {
+      AddOperation(trace, threads.ThreadFor(slice), slice, *operation);
+    }
+  }
+}
+
+struct Placed {
+  Slice slice;
+  const v1::RecordedSpan* span;
+};
+
+// In the order of their ends, none before the end of the one before; those of one end
+// share the time by their bytes.
+std::vector<Placed> OneAfterTheOther(const v1::RecordedTrack& track, const std::string& what) {
+  std::vector<Placed> placed;
+  for (const v1::RecordedSpan& span : track.spans()) {
+    if (span.what() != what) continue;
+    placed.push_back({{span.begin_ns(), span.begin_ns() + span.duration_ns()}, &span});
+  }
+  std::stable_sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
+    return a.slice.end_ns < b.slice.end_ns;
+  });
+  constexpr std::uint64_t kHeaderBytes = 128;  // What a frame without payload costs, too.
+  std::uint64_t free_ns = 0;
+  for (std::size_t first = 0; first < placed.size();) {
+    const std::uint64_t end_ns = placed[first].slice.end_ns;
+    std::uint64_t begin_ns = end_ns;
+    std::uint64_t weight = 0;
+    std::size_t last = first;
+    for (; last < placed.size() && placed[last].slice.end_ns == end_ns; ++last) {
+      begin_ns = std::min(begin_ns, placed[last].slice.begin_ns);
+      weight += placed[last].span->bytes() + kHeaderBytes;
+    }
+    begin_ns = std::min(std::max(begin_ns, free_ns), end_ns);
+    const double scale = static_cast<double>(end_ns - begin_ns) / static_cast<double>(weight);
+    std::uint64_t before = 0;
+    for (; first < last; ++first) {
+      Slice& slice = placed[first].slice;
+      slice.begin_ns = begin_ns + static_cast<std::uint64_t>(static_cast<double>(before) * scale);
+      before += placed[first].span->bytes() + kHeaderBytes;
+      slice.end_ns = begin_ns + static_cast<std::uint64_t>(static_cast<double>(before) * scale);
+    }
+    placed[last - 1].slice.end_ns = end_ns;
+    free_ns = end_ns;
+  }
+  return placed;
+}
+
+void AddSpans(Trace& trace, const v1::RecordedTrack& track, const std::string& what,
+              const std::string& name, const std::map<std::uint64_t, std::string>& groups) {
+  const std::uint32_t thread = trace.AddThread(name);
+  for (const auto& [slice, span] : OneAfterTheOther(track, what)) {
+    const auto group = groups.find(span->group());
+    std::string title = (group != groups.end() ? group->second : std::to_string(span->group())) +
+                        " " + std::to_string(span->number());
+    if (span->point_to_point()) {
+      title += " " + std::to_string(span->source_rank()) + ">" +
+               std::to_string(span->destination_rank()) + " tag " + std::to_string(span->tag());
+    }
+    Struct& arguments = Arguments(trace.AddSlice(thread, slice, title, track.kind()));
+    SetCount(arguments, "bytes", span->bytes());
+    SetCount(arguments, "step", span->step());
+  }
+}
+
+std::uint64_t FirstMoment(const v1::FlightRecordReply& record) {
+  std::uint64_t first = record.taken_ns();
+  for (const v1::RecordedOperation& operation : record.operations()) {
+    for (const v1::RecordedRank& rank : operation.called()) first = std::min(first, rank.at_ns());
+  }
+  for (const v1::RecordedTrack& track : record.tracks()) {
+    for (const v1::RecordedSpan& span : track.spans()) first = std::min(first, span.begin_ns());
+  }
+  return first;
+}
+
+}  // namespace
+
+Struct RenderTrace(const v1::FlightRecordReply& record) {
+  Trace trace(FirstMoment(record));
+  trace.NameProcess("node " + Shown(record.node()) + " (mlxcommd)");
+  AddRanks(trace, record);
+  std::map<std::uint64_t, std::string> groups;
+  for (const v1::RecordedOperation& operation : record.operations()) {
+    if (!operation.group_name().empty()) {
+      groups[operation.group()] = Shown(operation.group_name());
+    }
+  }
+  for (const v1::RecordedTrack& track : record.tracks()) {
+    const std::string name = Shown(track.name()) + (track.open() ? "" : " (gone)");
+    if (track.kind() == "worker") {
+      AddSpans(trace, track, "worked", name, groups);
+    } else {
+      AddSpans(trace, track, "sent", name + ", sent", groups);
+      AddSpans(trace, track, "received", name + ", received", groups);
+    }
+  }
+  return trace.Take(record);
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,94 @@
+// Which rail places the payload of a numbered frame, when it comes on several: every rail
+// claims the number of a data frame before a byte of it is placed, and one of them gets it.
+//
+//   claimable ──Take──▶ claimed ──(engine: all up to it has come)──▶ received
+//       ▲                  │
+//       └────GiveBack──────┘  the rail went down in mid-payload
+//
+// A number has the slot number % kWindow. The slot holds the number itself while it may be
+// claimed, with a flag once it is, and is set to the number one window later when the
+// engine has received everything up to it. So a value is never seen twice, and whoever is
+// late finds a larger one.
+//
+// A frame that was claimed elsewhere is read and dropped. If the claim is then given back,
+// nobody has the frame, and the other side, which believes that the copy was taken, would
+// never send it again: the slot remembers the dropped copy, and GiveBack says so.
+//
+// Owner: Link. Thread: Take and GiveBack rail threads, the rest the engine's. Memory: fixed.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "proto/wire/frame.h"
+
+namespace mlxcomm::fabric {
+
+class ArrivalClaims {
+ public:
+  enum class Claim : std::uint8_t {
+    kOurs,
+    kTaken,     // By another rail, or it has come and the engine has not seen it yet.
+    kReceived,
+    kBeyond,    // The peer may not send it before more has been acknowledged.
+  };
+
+  ArrivalClaims() { Reset(); }
+
+  Claim Take(std::uint64_t sequence) {
+    std::atomic<std::uint64_t>& slot = SlotOf(sequence);
+    std::uint64_t value = slot.load(std::memory_order_acquire);
+    for (;;) {
+      const std::uint64_t current = value & ~(kClaimed | kDroppedCopy);
+      if (current > sequence) return Claim::kReceived;
+      if (current < sequence) return Claim::kBeyond;
+      const bool claimed = (value & kClaimed) != 0;
+      if (claimed && (value & kDroppedCopy) != 0) return Claim::kTaken;
+      const std::uint64_t wanted = claimed ? value | kDroppedCopy : value | kClaimed;
+      // Acquire: what a rail has placed in part and given back is overwritten by us.
+      if (slot.compare_exchange_weak(value, wanted, std::memory_order_acq_rel,
+                                     std::memory_order_acquire)) {
+        return claimed ? Claim::kTaken : Claim::kOurs;
+      }
+    }
+  }
+
+  // By whom it was kOurs, and only if its payload has not come. True: another copy was
+  // dropped meanwhile, so the frame has to be asked for.
+  [[nodiscard]] bool GiveBack(std::uint64_t sequence) {
+    std::atomic<std::uint64_t>& slot = SlotOf(sequence);
+    std::uint64_t value = slot.load(std::memory_order_acquire);
+    while ((value & ~(kClaimed | kDroppedCopy)) == sequence) {
+      if (slot.compare_exchange_weak(value, sequence, std::memory_order_acq_rel,
+                                     std::memory_order_acquire)) {
+        return (value & kDroppedCopy) != 0;
+      }
+    }
+    return false;  // It came in another frame of that number.
+  }
+
+  // Engine: this one and all before it have been received. In order, none left out.
+  void OnReceived(std::uint64_t sequence) {
+    SlotOf(sequence).store(sequence + wire::kWindow, std::memory_order_release);
+  }
+
+  // Engine, without rails: numbers begin at 1 again.
+  void Reset() {
+    for (std::uint64_t s = 1; s <= wire::kWindow; ++s) {
+      SlotOf(s).store(s, std::memory_order_release);
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kClaimed = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t kDroppedCopy = std::uint64_t{1} << 62;
+  static_assert(wire::kSequenceMax < kDroppedCopy);
+
+  std::atomic<std::uint64_t>& SlotOf(std::uint64_t sequence) {
+    return slots_[sequence % wire::kWindow];
+  }
+  std::array<std::atomic<std::uint64_t>, wire::kWindow> slots_;
+};
+
+}  // namespace mlxcomm::fabric

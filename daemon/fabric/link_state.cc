@@ -1,0 +1,321 @@
+// How a link's rails come and go, and what becomes of its state and sessions by that.
+#include <algorithm>
+
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/fabric/link.h"
+
+namespace mlxcomm::fabric {
+
+Link::Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener,
+           RoutingListener* routing)
+    : options_(options),
+      listener_(listener),
+      routing_(routing),
+      session_(options.random()),
+      channel_({options.queued_frames_max, options.copied_bytes_max}),
+      arrivals_(claims_) {
+  peer_.id = peer;
+}
+
+std::size_t Link::direct_rails() const {
+  std::size_t count = 0;
+  for (const OnRail& on : rails_) count += on.rail != nullptr && on.rail->is_direct() ? 1 : 0;
+  return count;
+}
+
+std::size_t Link::PlaceOf(const RailPath& path) const {
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (rails_[at].rail != nullptr && rails_[at].path == path) return at;
+  }
+  return kNoRail;
+}
+
+void Link::RemoveRail(const RailPath& path, const std::string& why, DownCause cause,
+                      std::uint64_t now_ns) {
+  if (const std::size_t at = PlaceOf(path); at != kNoRail) RemoveRailAt(at, why, cause, now_ns);
+}
+
+void Link::OnInterfaceDown(const std::string& interface, std::uint64_t now_ns) {
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (rails_[at].rail == nullptr || rails_[at].path.local != interface) continue;
+    RemoveRailAt(at, absl::StrCat("interface ", interface, " is down"), DownCause::kCut, now_ns);
+  }
+}
+
+void Link::EnterGrace(const std::string& why, bool reset, std::uint64_t now_ns) {
+  state_ = State::kGrace;
+  grace_after_reset_ = reset;
+  grace_why_ = why;
+  grace_end_ns_ = now_ns + (reset ? options_.reset_grace_ns : options_.grace_period_ns);
+  detail_ = absl::StrCat("rail down: ", why, "; waiting for it to come back");
+  spdlog::warn("link to {}: {}", peer_.name, detail_);
+}
+
+// Takes it out of all that counts rails; it has been stopped.
+void Link::DropRail(std::size_t at) {
+  OnRail& on = rails_[at];
+  on.rail.reset();
+  --rail_count_;
+  channel_.OnRailDown(at);
+  // Frames wait in the channel, receives in posted_; withdrawals have come true.
+  waiting_count_ -= on.waiting.size();
+  on.waiting.clear();
+  for (std::uint64_t i = on.withdrawals_taken - first_withdrawal_; i < withdrawals_.size(); ++i) {
+    --withdrawals_[static_cast<std::size_t>(i)].rails;
+  }
+  for (; !withdrawals_.empty() && withdrawals_.front().rails == 0; withdrawals_.pop_front()) {
+    withdrawn_.push_back(withdrawals_.front().key);
+    ++first_withdrawal_;
+  }
+  if (delivered_last_ == at) delivered_last_ = kNoRail;
+  // What was acknowledged on it may not have arrived.
+  acknowledge_now_ = true;
+}
+
+void Link::RemoveRailAt(std::size_t at, const std::string& why, DownCause cause,
+                        std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  OnRail& on = rails_[at];
+  on.rail->Stop();
+  RailEvent event;
+  while (on.rail->Pop(event)) {
+    Deliver(at, event);
+    if (on.rail == nullptr) return;  // Lost while delivering.
+  }
+  DropRail(at);
+  if (rail_count_ == 0) {
+    if (state_ == State::kUp) EnterGrace(why, cause == DownCause::kReset, now_ns);
+    return;
+  }
+  spdlog::warn("link to {}: a rail is down ({}), {} left", peer_.name, why, rail_count_);
+  Pump();
+}
+
+Link::Standing Link::AnswerTo(const wire::Introduction& theirs) const {
+  Standing answer = standing();
+  if (!reachable() && theirs.known_peer_session == session_) {
+    answer.known_peer_session = theirs.session;
+  }
+  return answer;
+}
+
+// What was told of the sessions is still so, or came true meanwhile on another rail.
+bool Link::Holds(const Standing& told, const wire::Introduction& theirs) const {
+  if (told.session != session_) return false;
+  const bool both_name_each_other =
+      theirs.known_peer_session == session_ &&
+      (!reachable() || theirs.session == peer_session_);
+  return told.known_peer_session == peer_session_ ||
+         (told.known_peer_session == theirs.session && both_name_each_other) ||
+         (told.known_peer_session == 0 && both_name_each_other);
+}
+
+absl::Status Link::MayAdd(const Rail& rail, const RailPath& path, const wire::Introduction& theirs,
+                          const Standing& told) const {
+  if (!Holds(told, theirs)) {
+    return absl::AbortedError("the sessions have changed since they were told");
+  }
+  if (PlaceOf(path) != kNoRail || (is_neighbour() && !rail.is_direct())) {
+    return absl::AbortedError("another connection was faster");
+  }
+  if (rail_count_ == kRailsMax && GoesOnWith(theirs)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("there are ", kRailsMax, " rails to it already, the most there may be"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
+                           const NodeIdentity& peer, const wire::Introduction& theirs,
+                           const Standing& told, std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  if (absl::Status status = MayAdd(*rail, path, theirs, told); !status.ok()) return status;
+  const bool goes_on = GoesOnWith(theirs);
+  if (goes_on && (theirs.next_expected == 0 ||
+                  !channel_.OnAcknowledged(theirs.next_expected - 1))) {
+    // The peer believes that it goes on: it must see this connection end.
+    OnViolation("it acknowledges frames that it cannot have");
+    return absl::DataLossError("its channel cannot be gone on with");
+  }
+  if (reachable() && !goes_on) {
+    Lose(absl::UnavailableError(peer.incarnation == peer_.incarnation
+                                    ? "it had given up on this node"
+                                    : "its daemon was restarted"));
+  }
+  session_ = told.session;  // What the peer has been told holds.
+  if (!goes_on) ForgetChannel();
+  std::size_t at = 0;
+  while (rails_[at].rail != nullptr) ++at;
+  for (auto& [key, posted] : posted_) {
+    rail->Expect(posted.receive, posted.share);
+    posted.on_several = true;  // Some of it may have come on an earlier one.
+  }
+  if (absl::Status status = rail->Start(/*resumed=*/goes_on, claims_); !status.ok()) return status;
+  TakeRail(at, std::move(rail), path, now_ns);
+  if (goes_on) {
+    spdlog::info("link to {}: a rail {}, {} in all", peer_.name,
+                 state_ == State::kGrace ? "is back, going on" : "has joined", rail_count_);
+    state_ = State::kUp;
+    detail_.clear();
+  } else {
+    BeginAnew(peer, theirs);
+  }
+  DropOlderCircuits(at, now_ns);
+  Pump();
+  return absl::OkStatus();
+}
+
+void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& path,
+                    std::uint64_t now_ns) {
+  OnRail& on = rails_[at];
+  on.rail = std::move(rail);
+  on.path = path;
+  on.withdrawals_taken = first_withdrawal_ + withdrawals_.size();
+  on.last_snapshot = {};
+  on.last_tick_ns = now_ns;
+  on.sent_rate = 0;
+  on.received_rate = 0;
+  ++rail_count_;
+  channel_.OnRailUp(at, on.rail->is_reliable());
+  channel_.OnNow(now_ns);
+  acknowledge_now_ = true;  // What was acknowledged earlier may not have arrived.
+}
+
+// The way that has just come takes their place.
+void Link::DropOlderCircuits(std::size_t newest, std::uint64_t now_ns) {
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (at == newest || rails_[at].rail == nullptr || rails_[at].rail->is_direct()) continue;
+    RemoveRailAt(at, "a better way has been found", DownCause::kCut, now_ns);
+  }
+}
+
+void Link::BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs) {
+  peer_ = peer;
+  peer_session_ = theirs.session;
+  acknowledge_now_ = false;
+  state_ = State::kUp;
+  detail_.clear();
+  spdlog::info("link to {} is up (node {})", peer_.name, peer_.id.ToString());
+  listener_.OnNodeUp(peer_);
+}
+
+// Without rails.
+void Link::ForgetChannel() {
+  channel_.Reset();
+  arrivals_.Reset();
+  for (auto& [key, posted] : posted_) GiveBackBudget(posted);
+  posted_.clear();
+  withdrawals_.clear();
+  wanted_.clear();
+  unacknowledged_frames_ = 0;
+  unacknowledged_bytes_ = 0;
+  acknowledge_now_ = false;
+}
+
+void Link::Lose(const absl::Status& why) {
+  if (!reachable()) return;
+  state_ = State::kLost;
+  detail_ = absl::StrCat("lost: ", std::string(why.message()));
+  spdlog::warn("node {} is lost: {}", peer_.name, std::string(why.message()));
+  StopRails();
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (rails_[at].rail != nullptr) DropRail(at);
+  }
+  ForgetChannel();
+  withdrawn_.clear();
+  session_ = options_.random();
+  peer_session_ = 0;
+  listener_.OnNodeLost(peer_.id, why);
+}
+
+void Link::FinishRails(bool direct) {
+  for (OnRail& on : rails_) {
+    if (on.rail != nullptr && on.rail->is_direct() == direct) on.rail->Finish();
+  }
+}
+
+void Link::StopRails() {
+  for (OnRail& on : rails_) {
+    if (on.rail != nullptr) on.rail->Stop();
+  }
+}
+
+std::uint64_t Link::deadline_ns() const {
+  return state_ == State::kGrace ? std::min(grace_end_ns_, channel_.deadline_ns())
+                                 : channel_.deadline_ns();
+}
+
+void Link::OnTime(std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  if (now_ns >= channel_.deadline_ns()) {
+    channel_.OnNow(now_ns);
+    Pump();
+    channel_.OnNow(now_ns);
+  }
+  if (state_ != State::kGrace || now_ns < grace_end_ns_) return;
+  Lose(absl::UnavailableError(absl::StrCat(
+      grace_after_reset_ ? "its daemon closed the connection and did not come back within "
+                         : "no connection to it for ",
+      (grace_after_reset_ ? options_.reset_grace_ns : options_.grace_period_ns) / 1'000'000,
+      " ms (", grace_why_, ")")));
+}
+
+void Link::OnTick(std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (rails_[at].rail != nullptr) TickRail(at, now_ns);
+  }
+  // The one that asked for it may have been lost.
+  if (!wanted_.empty()) acknowledge_now_ = true;
+}
+
+void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
+  OnRail& on = rails_[at];
+  const RailSnapshot snapshot = on.rail->Snapshot();
+  const double seconds = static_cast<double>(now_ns - on.last_tick_ns) / 1e9;
+  if (seconds > 0) {
+    const RailSnapshot& last = on.last_snapshot;
+    on.sent_rate = static_cast<double>(snapshot.sent_bytes - last.sent_bytes) / seconds;
+    on.received_rate = static_cast<double>(snapshot.received_bytes - last.received_bytes) / seconds;
+  }
+  on.last_snapshot = snapshot;
+  on.last_tick_ns = now_ns;
+  const std::uint64_t heard = on.rail->last_received_ns();
+  if (now_ns > heard && now_ns - heard > options_.heartbeat_timeout_ns) {
+    return RemoveRailAt(at, absl::StrCat("nothing heard for ", (now_ns - heard) / 1'000'000, " ms"),
+                        DownCause::kCut, now_ns);
+  }
+  RailCommand command;
+  command.kind = RailCommand::Kind::kHeartbeat;
+  command.clock_ns = now_ns;
+  if (on.waiting.empty()) Give(at, command);  // Otherwise there is enough to be heard.
+}
+
+LinkSnapshot Link::Snapshot() const {
+  LinkSnapshot snapshot;
+  snapshot.peer = peer_.name.empty() ? peer_.id.ToString() : peer_.name;
+  snapshot.peer_id = peer_.id;
+  snapshot.state = state_ == State::kUp ? "up" : state_ == State::kGrace ? "grace" : "lost";
+  snapshot.detail = detail_;
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    const OnRail& on = rails_[at];
+    if (on.rail == nullptr) continue;
+    RailSnapshot& rail = snapshot.rails.emplace_back(on.rail->Snapshot());
+    rail.sent_bytes_per_second = on.sent_rate;
+    rail.received_bytes_per_second = on.received_rate;
+    const RailMeter& meter = channel_.flight(at).meter();
+    rail.delivery_bytes_per_second = meter.bytes_per_second();
+    rail.delivery_bytes_per_second_best = meter.bytes_per_second_best();
+    if (on.rail->is_direct()) {
+      rail.local_interface = on.path.local;
+      rail.remote_interface = on.path.remote;
+    } else {
+      snapshot.detail = absl::StrCat("reached ", rail.local_address);
+    }
+  }
+  return snapshot;
+}
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,128 @@
+#include "daemon/fabric/rail_flight.h"
+
+#include <algorithm>
+
+namespace mlxcomm::fabric {
+
+void RailFlight::Open(bool reliable) {
+  Close();
+  open_ = true;
+  reliable_ = reliable;
+}
+
+void RailFlight::Close() {
+  entries_.clear();
+  first_ = 0;
+  written_ = 0;
+  timed_ = 0;
+  oldest_ = 0;
+  acknowledged_end_ = 0;
+  unwritten_bytes_ = 0;
+  under_way_bytes_ = 0;
+  under_way_frames_ = 0;
+  probes_ = 0;
+  meter_ = {};
+  open_ = false;
+}
+
+std::uint64_t RailFlight::OnHanded(std::uint64_t sequence, std::uint64_t bytes) {
+  Entry& entry = entries_.emplace_back();
+  entry.sequence = sequence;
+  entry.bytes = bytes;
+  entry.ahead_bytes = under_way_bytes_;
+  unwritten_bytes_ += bytes;
+  under_way_bytes_ += bytes;
+  ++under_way_frames_;
+  return end() - 1;
+}
+
+void RailFlight::OnNow(std::uint64_t now_ns) {
+  for (timed_ = std::max(timed_, first_); timed_ < end(); ++timed_) {
+    Entry& entry = EntryAt(timed_);
+    entry.handed_ns = now_ns;
+    entry.timed = true;
+    meter_.OnHanded(entry.ahead_bytes);
+  }
+}
+
+std::uint64_t RailFlight::OnWritten() {
+  const Entry& entry = EntryAt(written_++);
+  const std::uint64_t sequence = entry.sequence;
+  unwritten_bytes_ -= entry.bytes;
+  PopDone();
+  return sequence;
+}
+
+void RailFlight::OnAcknowledged(std::uint64_t ordinal, std::uint64_t now_ns) {
+  if (ordinal < first_) return;
+  Entry& entry = EntryAt(ordinal);
+  if (entry.done) return;
+  acknowledged_end_ = std::max(acknowledged_end_, ordinal + 1);
+  probes_ = 0;
+  Done(entry);
+  if (entry.timed) {
+    meter_.OnDelivered({entry.bytes, entry.ahead_bytes, under_way_bytes_, entry.handed_ns}, now_ns);
+  }
+  PopDone();
+}
+
+void RailFlight::OnGivenUp(std::uint64_t ordinal) {
+  if (ordinal < first_) return;
+  Entry& entry = EntryAt(ordinal);
+  if (!entry.done) Done(entry);
+  PopDone();
+}
+
+void RailFlight::Done(Entry& entry) {
+  entry.done = true;
+  under_way_bytes_ -= entry.bytes;
+  --under_way_frames_;
+}
+
+void RailFlight::PopDone() {
+  while (!entries_.empty() && first_ < written_ && entries_.front().done) {
+    entries_.pop_front();
+    ++first_;
+  }
+}
+
+std::uint64_t RailFlight::Oldest() {
+  oldest_ = std::max(oldest_, first_);
+  while (oldest_ < end() && EntryAt(oldest_).done) ++oldest_;
+  return oldest_;
+}
+
+std::uint64_t RailFlight::OldestSinceNs(std::uint64_t now_ns) {
+  const std::uint64_t oldest = Oldest();
+  return oldest < end() && EntryAt(oldest).timed ? EntryAt(oldest).handed_ns : now_ns;
+}
+
+std::uint64_t RailFlight::ArrivalNs(std::uint64_t bytes, double rate_unmeasured,
+                                    std::uint64_t now_ns) {
+  const double rate = meter_.measured() ? meter_.bytes_per_second() : rate_unmeasured;
+  const double own = static_cast<double>(bytes) * 1e9 / rate;
+  const double drained = static_cast<double>(under_way_bytes_) * 1e9 / rate;
+  const double ahead = std::max(drained, static_cast<double>(meter_.latency_ns()));
+  const std::uint64_t since = OldestSinceNs(now_ns);
+  return std::max(static_cast<std::uint64_t>(ahead + own), now_ns > since ? now_ns - since : 0);
+}
+
+bool RailFlight::IsFull(bool alone) const {
+  const std::uint64_t frames = reliable_ ? end() - written_ : under_way_frames_;
+  const std::uint64_t bytes = reliable_ ? unwritten_bytes_ : under_way_bytes_;
+  if (frames >= kHandedFramesMax || bytes >= kHandedBytesMax) return true;
+  if (alone) return false;
+  const double soon = meter_.bytes_per_second() * kQueueSeconds;
+  return under_way_bytes_ >= kUnmeasuredBytesMax + static_cast<std::uint64_t>(soon);
+}
+
+std::uint64_t RailFlight::ProbeNs() {
+  const std::uint64_t oldest = Oldest();
+  if (oldest == end() || !EntryAt(oldest).timed) return kNever;
+  const std::uint64_t round_trip = meter_.round_trip_ns();
+  const std::uint64_t patience =
+      round_trip == 0 ? kProbeNsUnmeasured : std::max(kProbeNsMin, 4 * round_trip);
+  return EntryAt(oldest).handed_ns + (patience << probes_);
+}
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,115 @@
+// What is under way on one rail, as its sender knows it: frames that were handed to it and
+// are not acknowledged, in the order in which they were handed, and how soon one more would
+// arrive.
+//
+//   OnHanded ──▶ unwritten ──OnTransmitted──▶ written ──OnDone──▶ gone
+//                                  (acknowledged, or given up as lost; perhaps before
+//                                   the rail has told that it has written it)
+//
+// When it would arrive. Frames under way drain at the measured rate, so one more arrives
+// after (bytes under way + its own) / rate, but not before the rail's latency. Not the sum
+// of both: what the latency holds is under way and counted. And not before the time for
+// which the oldest frame has been waiting: a rail that has stopped without telling looks
+// slower with every moment, until frames go another way.
+//
+// Time. Frames are handed in the middle of the engine's turn, where no clock is read; they
+// get their time from the next OnNow.
+//
+// Sans-I/O. Owner: Channel. Thread: engine. Memory: a ring that grows to the largest number
+// of frames that were ever under way.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "daemon/fabric/growing_ring.h"
+#include "daemon/fabric/rail_meter.h"
+
+namespace mlxcomm::fabric {
+
+class RailFlight {
+ public:
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  // What a rail may hold unwritten: little enough to be cancelled soon. An unreliable one,
+  // which nothing else holds back, may have no more under way at all.
+  static constexpr std::size_t kHandedFramesMax = 64;
+  static constexpr std::uint64_t kHandedBytesMax = 4 * 1024 * 1024;
+
+  struct Entry {
+    std::uint64_t sequence = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t ahead_bytes = 0;  // Under way when it was handed.
+    std::uint64_t handed_ns = 0;
+    bool timed = false;
+    bool done = false;
+  };
+
+  void Open(bool reliable);
+  void Close();
+  bool is_open() const { return open_; }
+  bool is_reliable() const { return reliable_; }
+
+  // Its ordinal on this rail.
+  std::uint64_t OnHanded(std::uint64_t sequence, std::uint64_t bytes);
+  void OnNow(std::uint64_t now_ns);
+  bool has_unwritten() const { return written_ < end(); }
+  // The oldest unwritten frame has been written: its sequence.
+  std::uint64_t OnWritten();
+  void OnAcknowledged(std::uint64_t ordinal, std::uint64_t now_ns);
+  void OnGivenUp(std::uint64_t ordinal);
+
+  // Frames [first(), end()), by ordinal.
+  std::uint64_t first() const { return first_; }
+  std::uint64_t end() const { return first_ + entries_.size(); }
+  bool IsWritten(std::uint64_t ordinal) const { return ordinal < written_; }
+  const Entry& At(std::uint64_t ordinal) { return EntryAt(ordinal); }
+  bool has_untimed() const { return timed_ < end(); }
+
+  // The oldest that is neither acknowledged nor given up; end(): none.
+  std::uint64_t Oldest();
+  // Since when that has been waiting; now if nothing is.
+  std::uint64_t OldestSinceNs(std::uint64_t now_ns);
+  // How long from now until `bytes` more would have arrived.
+  std::uint64_t ArrivalNs(std::uint64_t bytes, double rate_unmeasured, std::uint64_t now_ns);
+  // As full as it may be. `alone`: there is no other rail, so nothing is gained by having
+  // little under way on this one.
+  bool IsFull(bool alone) const;
+  std::uint64_t bytes_under_way() const { return under_way_bytes_; }
+  const RailMeter& meter() const { return meter_; }
+  // Of an unreliable rail: when the last frame under way is taken for lost although nothing
+  // behind it has been acknowledged; kNever: nothing is under way.
+  std::uint64_t ProbeNs();
+  void OnProbed() { probes_ = probes_ < 6 ? probes_ + 1 : probes_; }
+  // The highest that was acknowledged, plus one.
+  std::uint64_t acknowledged_end() const { return acknowledged_end_; }
+
+ private:
+  static constexpr std::uint64_t kUnmeasuredBytesMax = 1024 * 1024;
+  static constexpr std::uint64_t kProbeNsMin = 10'000'000;
+  static constexpr std::uint64_t kProbeNsUnmeasured = 100'000'000;
+
+  // What may be under way on one of several rails, at its rate.
+  static constexpr double kQueueSeconds = 0.25;
+
+  Entry& EntryAt(std::uint64_t ordinal) {
+    return entries_[static_cast<std::size_t>(ordinal - first_)];
+  }
+  void Done(Entry& entry);
+  void PopDone();
+
+  bool open_ = false;
+  bool reliable_ = true;
+  GrowingRing<Entry> entries_;
+  std::uint64_t first_ = 0;
+  std::uint64_t written_ = 0;  // Ordinals below it are written.
+  std::uint64_t timed_ = 0;    // Ordinals below it have their time.
+  std::uint64_t oldest_ = 0;   // No ordinal below it is under way.
+  std::uint64_t acknowledged_end_ = 0;
+  std::uint64_t unwritten_bytes_ = 0;
+  std::uint64_t under_way_bytes_ = 0;
+  std::uint64_t under_way_frames_ = 0;
+  std::uint32_t probes_ = 0;   // Since something was acknowledged.
+  RailMeter meter_;
+};
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,86 @@
+#include "daemon/fabric/rail_meter.h"
+
+#include <algorithm>
+
+namespace mlxcomm::fabric {
+
+// Nothing ahead: it was idle meanwhile, so no span goes on.
+void RailMeter::OnHanded(std::uint64_t ahead_bytes) {
+  if (ahead_bytes == 0) span_open_ = false;
+}
+
+void RailMeter::OnDelivered(const Delivery& delivery, std::uint64_t now_ns) {
+  MeasureLatency(delivery, now_ns);
+  RaiseByOne(delivery, now_ns);
+  if (!span_open_) {
+    span_open_ = true;
+    span_busy_ = true;
+    span_begin_ns_ = now_ns;
+    span_bytes_ = 0;
+  }
+  // What is acknowledged at the span's begin has arrived before it.
+  if (now_ns > span_begin_ns_) span_bytes_ += delivery.bytes;
+  if (!WasBusy(delivery, now_ns)) span_busy_ = false;
+  if (delivery.left_bytes == 0) {
+    if (now_ns - span_begin_ns_ >= kSpanNsMin) TakeSpan(now_ns, /*busy=*/false);
+    span_open_ = false;
+  } else if (now_ns - span_begin_ns_ >= std::max(kSpanNs, 2 * latency_ns())) {
+    TakeSpan(now_ns, span_busy_);
+    span_busy_ = true;
+    span_begin_ns_ = now_ns;
+    span_bytes_ = 0;
+  }
+}
+
+// A rail that is thought to be slow gets one frame at a time, and no span is ever long
+// enough; but what one frame took, all of it, is at most too little.
+void RailMeter::RaiseByOne(const Delivery& delivery, std::uint64_t now_ns) {
+  if (delivery.ahead_bytes > 0 || rate_ == 0 || now_ns <= delivery.handed_ns) return;
+  const double rate = static_cast<double>(delivery.bytes) * 1e9 /
+                      static_cast<double>(now_ns - delivery.handed_ns);
+  if (rate > rate_) rate_ += (rate - rate_) / 2;
+  best_ = std::max(best_, rate_);
+}
+
+// Enough was under way to fill it, as far as we know its rate; or, if it has become slower
+// than that, the frame has found others before it and had to wait.
+bool RailMeter::WasBusy(const Delivery& delivery, std::uint64_t now_ns) const {
+  const double held = rate_ * static_cast<double>(latency_ns()) / 1e9;
+  return static_cast<double>(delivery.left_bytes + delivery.bytes) >= held ||
+         (delivery.ahead_bytes > 0 && now_ns - delivery.handed_ns > 2 * latency_ns());
+}
+
+void RailMeter::TakeSpan(std::uint64_t now_ns, bool busy) {
+  const double rate =
+      static_cast<double>(span_bytes_) * 1e9 / static_cast<double>(now_ns - span_begin_ns_);
+  if (rate_ == 0) {
+    rate_ = rate;
+  } else if (busy || rate > rate_) {
+    rate_ += (rate - rate_) / 2;
+  }
+  best_ = std::max(best_, rate_);
+}
+
+void RailMeter::MeasureLatency(const Delivery& delivery, std::uint64_t now_ns) {
+  const std::uint64_t took = now_ns - delivery.handed_ns;
+  round_trip_ns_ = round_trip_ns_ == 0 ? took : round_trip_ns_ - round_trip_ns_ / 8 + took / 8;
+  if (delivery.ahead_bytes > 0 && latency_ns() != 0) return;
+  std::uint64_t writing = 0;
+  if (rate_ > 0) {
+    writing = static_cast<std::uint64_t>(static_cast<double>(delivery.bytes) * 1e9 / rate_);
+  }
+  const std::uint64_t latency = took > writing ? took - writing : 0;
+  if (latency_now_ != kUnknown && now_ns - latency_epoch_ns_ >= kLatencyEpochNs) {
+    latency_before_ = latency_now_;
+    latency_now_ = kUnknown;
+  }
+  if (latency_now_ == kUnknown) latency_epoch_ns_ = now_ns;
+  latency_now_ = std::min(latency_now_, latency);
+}
+
+std::uint64_t RailMeter::latency_ns() const {
+  const std::uint64_t least = std::min(latency_now_, latency_before_);
+  return least == kUnknown ? 0 : least;
+}
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,60 @@
+// How fast one rail is, measured from what is acknowledged: its rate while it is busy, and
+// the shortest time from handing a frame to its acknowledgement.
+//
+// The rate is that of the last spans of time in which it was busy without a break: bytes
+// acknowledged over time, some milliseconds each, so that acknowledgements that come in
+// bunches do not look like speed. Where the rail was not busy all of a span, what it
+// carried says only that it can do at least that; so does a single frame. So a rail that
+// gets slower is known to within some spans, one that gets faster as well, and one that
+// is idle keeps its rate.
+//
+// Sans-I/O. Owner: RailFlight. Thread: engine. Memory: fixed.
+#pragma once
+
+#include <cstdint>
+
+namespace mlxcomm::fabric {
+
+class RailMeter {
+ public:
+  // A frame that was acknowledged.
+  struct Delivery {
+    std::uint64_t bytes = 0;
+    std::uint64_t ahead_bytes = 0;  // Under way when it was handed.
+    std::uint64_t left_bytes = 0;   // Under way still.
+    std::uint64_t handed_ns = 0;
+  };
+  // `ahead_bytes`: what was under way before it.
+  void OnHanded(std::uint64_t ahead_bytes);
+  void OnDelivered(const Delivery& delivery, std::uint64_t now_ns);
+
+  bool measured() const { return rate_ > 0; }
+  double bytes_per_second() const { return rate_; }  // 0: not yet known.
+  double bytes_per_second_best() const { return best_; }
+  std::uint64_t latency_ns() const;  // 0: not yet known.
+  std::uint64_t round_trip_ns() const { return round_trip_ns_; }  // Smoothed, with queueing.
+
+ private:
+  static constexpr std::uint64_t kSpanNs = 5'000'000;
+  static constexpr std::uint64_t kSpanNsMin = 1'000'000;  // Where the rail falls idle.
+  static constexpr std::uint64_t kLatencyEpochNs = 5'000'000'000;
+  static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
+
+  void RaiseByOne(const Delivery& delivery, std::uint64_t now_ns);
+  bool WasBusy(const Delivery& delivery, std::uint64_t now_ns) const;
+  void TakeSpan(std::uint64_t now_ns, bool busy);
+  void MeasureLatency(const Delivery& delivery, std::uint64_t now_ns);
+
+  double rate_ = 0;
+  double best_ = 0;
+  std::uint64_t span_begin_ns_ = 0;
+  std::uint64_t span_bytes_ = 0;
+  bool span_open_ = false;
+  bool span_busy_ = false;
+  std::uint64_t latency_now_ = kUnknown;     // The least of this epoch and of the last.
+  std::uint64_t latency_before_ = kUnknown;
+  std::uint64_t latency_epoch_ns_ = 0;
+  std::uint64_t round_trip_ns_ = 0;
+};
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,34 @@
+// Is told of the frames that a rail has moved, for whoever wants to see what carried what.
+//
+// Owner: a rail has its observer until it is destroyed; FabricOptions borrows the maker,
+// which outlives the fabric. Thread: the rail's own, between two frames, so an observer
+// neither waits nor allocates. Memory: none.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "proto/wire/frame.h"
+
+namespace mlxcomm::fabric {
+
+class RailObserver {
+ public:
+  virtual ~RailObserver() = default;
+  // The frame's bytes went between the two times; several that went at once have the same.
+  virtual void OnSent(const wire::FrameHeader& header, std::uint64_t begin_ns,
+                      std::uint64_t end_ns) = 0;
+  // With what was done with its payload on the rail's thread.
+  virtual void OnReceived(const wire::FrameHeader& header, std::uint64_t begin_ns,
+                          std::uint64_t end_ns) = 0;
+};
+
+class RailObserverMaker {
+ public:
+  virtual ~RailObserverMaker() = default;
+  // Engine thread. `name` is for people; nullptr: nobody wants to know of this rail.
+  virtual std::unique_ptr<RailObserver> ObserverFor(const std::string& name) = 0;
+};
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,78 @@
+// How many bytes of a posted receive may still be placed, for all rails together: each
+// claims a payload's bytes before it places any of them. So once all of the receive has
+// come, nothing can be placed any more, whatever the peer sends on whichever rail, and its
+// memory may be given back at once.
+//
+// A budget is used again for another receive as soon as its own is over. Rails may still
+// know of the earlier one; their shares carry its turn, and a share of an earlier turn
+// gets nothing. That is why no rail needs to be waited for.
+//
+//   word:  turn (24 bits) | bytes left (40 bits)
+//
+// Owner: Link, in a pool that only grows. Thread: Open and Close the engine's, shares any.
+// Memory: one word.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace mlxcomm::fabric {
+
+class ReceiveBudget {
+ public:
+  static constexpr std::uint64_t kBytesMax = (std::uint64_t{1} << 40) - 1;
+  enum class Claim : std::uint8_t { kOurs, kTooMuch, kOver };
+
+  // What a rail holds of it.
+  class Share {
+   public:
+    Share() = default;
+    Share(ReceiveBudget* budget, std::uint32_t turn) : budget_(budget), turn_(turn) {}
+
+    Claim Take(std::uint64_t bytes) {
+      std::uint64_t word = budget_->word_.load(std::memory_order_relaxed);
+      for (;;) {
+        if (TurnOf(word) != turn_) return Claim::kOver;
+        if (bytes > (word & kBytesMax)) return Claim::kTooMuch;
+        if (budget_->word_.compare_exchange_weak(word, word - bytes, std::memory_order_acq_rel,
+                                                 std::memory_order_relaxed)) {
+          return Claim::kOurs;
+        }
+      }
+    }
+    // They were ours and have not been placed.
+    void GiveBack(std::uint64_t bytes) {
+      std::uint64_t word = budget_->word_.load(std::memory_order_relaxed);
+      while (TurnOf(word) == turn_ &&
+             !budget_->word_.compare_exchange_weak(word, word + bytes, std::memory_order_acq_rel,
+                                                   std::memory_order_relaxed)) {
+      }
+    }
+
+   private:
+    ReceiveBudget* budget_ = nullptr;
+    std::uint32_t turn_ = 0;
+  };
+
+  // `bytes` <= kBytesMax.
+  Share Open(std::uint64_t bytes) {
+    turn_ = (turn_ + 1) & kTurnMask;
+    word_.store(std::uint64_t{turn_} << kBytesBits | bytes, std::memory_order_release);
+    return {this, turn_};
+  }
+  void Close() {
+    turn_ = (turn_ + 1) & kTurnMask;
+    word_.store(std::uint64_t{turn_} << kBytesBits, std::memory_order_release);
+  }
+
+ private:
+  static constexpr unsigned kBytesBits = 40;
+  static constexpr std::uint32_t kTurnMask = (std::uint32_t{1} << 24) - 1;
+  static std::uint32_t TurnOf(std::uint64_t word) {
+    return static_cast<std::uint32_t>(word >> kBytesBits);
+  }
+  std::uint32_t turn_ = 0;  // The engine's copy.
+  std::atomic<std::uint64_t> word_{0};
+};
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,34 @@
+// The network interfaces of this machine: their names, addresses, and whether a cable is
+// in them.
+//
+// Owner: functions and plain values. Thread: any. Memory: plain values.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+struct sockaddr;
+
+namespace mlxcomm::platform {
+
+struct NetworkInterface {
+  std::string name;
+  bool loopback = false;
+  // Up, and connected to something: a cable that is pulled at either end makes it false.
+  bool running = false;
+  std::vector<std::string> addresses;  // "10.0.0.1", "fe80::1%eth0"; sorted.
+
+  friend bool operator==(const NetworkInterface&, const NetworkInterface&) = default;
+};
+
+// In the order of their names.
+absl::StatusOr<std::vector<NetworkInterface>> ListInterfaces();
+
+// The name of the interface that has this local address of a socket; on a loopback
+// interface the address itself, for there it tells more. Of link-local addresses, which
+// several interfaces may share, the scope decides. NOT_FOUND: no interface has it.
+absl::StatusOr<std::string> InterfaceOf(const sockaddr* local);
+
+}  // namespace mlxcomm::platform

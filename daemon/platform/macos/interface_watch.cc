@@ -1,0 +1,75 @@
+#include "daemon/platform/interface_watch.h"
+
+#include <fcntl.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/sockio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+// Not in every copy of the SDK; the numbers are those of Apple's sys/kern_event.h and
+// net/if_media.h, which are part of the system's interface.
+#if __has_include(<sys/kern_event.h>)
+#include <sys/kern_event.h>
+#else
+#define SYSPROTO_EVENT 1
+#define KEV_VENDOR_APPLE 1
+#define KEV_NETWORK_CLASS 1
+#define KEV_ANY_SUBCLASS 0
+struct kev_request {
+  u_int32_t vendor_code;
+  u_int32_t kev_class;
+  u_int32_t kev_subclass;
+};
+#define SIOCSKEVFILT _IOW('e', 2, struct kev_request)
+#endif
+#if __has_include(<net/if_media.h>)
+#include <net/if_media.h>
+#else
+#define IFM_AVALID 0x00000001
+#define IFM_ACTIVE 0x00000002
+#endif
+
+namespace mlxcomm::platform {
+
+absl::StatusOr<FileDescriptor> OpenInterfaceEvents() {
+  FileDescriptor events(::socket(PF_SYSTEM, SOCK_RAW, SYSPROTO_EVENT));
+  kev_request wanted{};
+  wanted.vendor_code = KEV_VENDOR_APPLE;
+  wanted.kev_class = KEV_NETWORK_CLASS;
+  wanted.kev_subclass = KEV_ANY_SUBCLASS;
+  if (!events.valid() || ::ioctl(events.get(), SIOCSKEVFILT, &wanted) != 0 ||
+      ::fcntl(events.get(), F_SETFL, O_NONBLOCK) != 0 ||
+      ::fcntl(events.get(), F_SETFD, FD_CLOEXEC) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("the system does not tell of network interfaces: ", std::strerror(errno)));
+  }
+  return events;
+}
+
+// Nothing tells here when an address may be used: whoever dials tries again soon.
+std::vector<std::string> DrainInterfaceEvents(const FileDescriptor& events) {
+  char ignored[8192];
+  for (;;) {
+    const ssize_t got = ::recv(events.get(), ignored, sizeof ignored, MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return {};
+  }
+}
+
+// What ifconfig shows as "status". Interfaces without a medium say nothing: they have one.
+bool HasCarrier(const std::string& interface) {
+  const FileDescriptor any(::socket(AF_INET, SOCK_DGRAM, 0));
+  ifmediareq media{};
+  if (!any.valid() || interface.size() >= sizeof media.ifm_name) return true;
+  std::memcpy(media.ifm_name, interface.c_str(), interface.size());
+  if (::ioctl(any.get(), SIOCGIFMEDIA, &media) != 0) return true;
+  return (media.ifm_status & IFM_AVALID) == 0 || (media.ifm_status & IFM_ACTIVE) != 0;
+}
+
+}  // namespace mlxcomm::platform

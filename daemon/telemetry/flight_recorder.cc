@@ -1,0 +1,95 @@
+#include "daemon/telemetry/flight_recorder.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mlxcomm::telemetry {
+namespace {
+
+std::size_t EventsOf(TrackKind kind) {
+  switch (kind) {
+    case TrackKind::kEngine: return FlightRecorder::kEngineEvents;
+    case TrackKind::kRail: return FlightRecorder::kRailEvents;
+    case TrackKind::kWorker: return FlightRecorder::kWorkerEvents;
+  }
+  return FlightRecorder::kWorkerEvents;
+}
+
+}  // namespace
+
+// The one that was closed first, once there are enough of them or no room for more.
+FlightRecorder::Track* FlightRecorder::TrackToReuse(TrackKind kind) {
+  Track* oldest = nullptr;
+  std::size_t closed = 0;
+  for (const auto& track : tracks_) {
+    if (track->open || track->kind != kind) continue;
+    ++closed;
+    if (oldest == nullptr || track->closed_at < oldest->closed_at) oldest = track.get();
+  }
+  return closed >= kClosedTracksKept || tracks_.size() >= kTracksMax ? oldest : nullptr;
+}
+
+EventRing* FlightRecorder::AddTrack(TrackKind kind, std::string name) {
+  const std::lock_guard lock(mutex_);
+  if (Track* const track = TrackToReuse(kind); track != nullptr) {
+    track->name = std::move(name);
+    track->open = true;
+    track->first = track->ring->written();
+    return track->ring.get();
+  }
+  if (tracks_.size() >= kTracksMax) return nullptr;
+  auto track = std::make_unique<Track>();
+  track->kind = kind;
+  track->name = std::move(name);
+  track->ring = std::make_unique<EventRing>(EventsOf(kind));
+  tracks_.push_back(std::move(track));
+  return tracks_.back()->ring.get();
+}
+
+void FlightRecorder::CloseTrack(const EventRing* closed) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& track : tracks_) {
+    if (track->ring.get() != closed || !track->open) continue;
+    track->open = false;
+    track->closed_at = ++closings_;
+  }
+}
+
+std::size_t FlightRecorder::TrackCount(TrackKind kind) const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(
+      std::count_if(tracks_.begin(), tracks_.end(),
+                    [kind](const auto& track) { return track->kind == kind; }));
+}
+
+std::vector<TrackCopy> FlightRecorder::Copy(TrackKind kind, std::size_t most) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<TrackCopy> copies;
+  for (const auto& track : tracks_) {
+    if (track->kind != kind) continue;
+    TrackCopy& copy = copies.emplace_back();
+    copy.kind = kind;
+    copy.name = track->name;
+    copy.open = track->open;
+    copy.written = track->ring->written() - track->first;
+    track->ring->Copy(most, track->first, copy.events);
+  }
+  return copies;
+}
+
+void FlightRecorder::NameGroup(GroupName name) {
+  if (name.nodes.size() > kNodesNamedMax) name.nodes.resize(kNodesNamedMax);
+  const std::lock_guard lock(mutex_);
+  const auto known = std::find_if(groups_.begin(), groups_.end(),
+                                  [&name](const GroupName& other) { return other.id == name.id; });
+  if (known != groups_.end()) groups_.erase(known);
+  if (groups_.size() == kGroupsNamedMax) groups_.pop_front();
+  groups_.push_back(std::move(name));
+}
+
+std::vector<GroupName> FlightRecorder::GroupNames() const {
+  const std::lock_guard lock(mutex_);
+  return {groups_.begin(), groups_.end()};
+}
+
+}  // namespace mlxcomm::telemetry

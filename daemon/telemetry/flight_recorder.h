@@ -1,0 +1,98 @@
+// The flight recorder: the last events of every thread that works on operations, always
+// on, and read while they are being written.
+//
+//   engine ──▶ track (operations' lives) ─┐
+//   rail ────▶ track (frames)             ├─▶ Copy, by any thread
+//   worker ──▶ track (pieces of work)    ─┘
+//
+// A track is a ring with one writer. When that has ended its track stays readable until
+// its place is needed: what a rail did before it was cut is what one wants to see.
+// Names of groups are kept beside, for events have numbers only and groups go.
+//
+// Owner: Daemon. Thread: a track is written by one thread, without lock or allocation;
+// everything else from any, under a mutex that no writing ever takes.
+// Memory: tracks are allocated whole when they are added, kTracksMax at the most.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/telemetry/event_ring.h"
+
+namespace mlxcomm::telemetry {
+
+enum class TrackKind : std::uint8_t { kEngine, kRail, kWorker };
+
+// A group as its events' readers want to call it.
+struct GroupName {
+  struct Node {
+    std::uint32_t first_rank = 0;
+    std::string name;
+  };
+  std::uint64_t id = 0;
+  std::string job;
+  std::string name;
+  std::vector<Node> nodes;  // At most kNodesNamedMax.
+};
+
+struct TrackCopy {
+  TrackKind kind = TrackKind::kEngine;
+  std::string name;
+  bool open = false;               // Its writer has not ended.
+  std::uint64_t written = 0;       // Events since it was opened.
+  std::vector<Event> events;       // Oldest first.
+};
+
+class FlightRecorder {
+ public:
+  static constexpr std::size_t kEngineEvents = 16384;
+  static constexpr std::size_t kRailEvents = 2048;
+  static constexpr std::size_t kWorkerEvents = 2048;
+  static constexpr std::size_t kTracksMax = 64;
+  static constexpr std::size_t kClosedTracksKept = 4;
+  static constexpr std::size_t kGroupsNamedMax = 256;
+  static constexpr std::size_t kNodesNamedMax = 64;
+
+  explicit FlightRecorder(std::string node) : node_(std::move(node)) {}
+  FlightRecorder(const FlightRecorder&) = delete;
+  FlightRecorder& operator=(const FlightRecorder&) = delete;
+
+  // Where one thread writes from now on, until CloseTrack; nullptr: there are as many
+  // tracks as may be, all of them open.
+  [[nodiscard]] EventRing* AddTrack(TrackKind kind, std::string name);
+  void CloseTrack(const EventRing* track);
+
+  const std::string& node() const { return node_; }  // Whose record it is.
+  std::size_t TrackCount(TrackKind kind) const;
+  // Of each track of the kind its newest at most `most` events.
+  std::vector<TrackCopy> Copy(TrackKind kind, std::size_t most) const;
+
+  void NameGroup(GroupName name);  // Again: replaces it.
+  // Those of open groups and of some that are gone; the oldest first.
+  std::vector<GroupName> GroupNames() const;
+
+ private:
+  struct Track {
+    TrackKind kind = TrackKind::kEngine;
+    std::string name;
+    bool open = true;
+    std::uint64_t closed_at = 0;   // Which of the closings it was.
+    std::uint64_t first = 0;       // Events before it are those of the ring's last user.
+    std::unique_ptr<EventRing> ring;
+  };
+  Track* TrackToReuse(TrackKind kind);
+
+  const std::string node_;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<Track>> tracks_;
+  std::uint64_t closings_ = 0;
+  std::deque<GroupName> groups_;
+};
+
+}  // namespace mlxcomm::telemetry

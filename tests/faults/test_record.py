@@ -1,0 +1,145 @@
+"""The flight recorder of real daemons: what it keeps of operations, what it says of those
+that fail, and the trace that is made of it."""
+
+import json
+import os
+import pathlib
+import pty
+import subprocess
+
+import pytest
+
+from conftest import PATIENCE, SIGKILL, find_program, wait_until
+
+RANK = pathlib.Path(__file__).with_name("rank.py")
+LAYOUTS = pytest.mark.parametrize("nodes", [1, 2])
+
+
+def tell(cluster, verb, *arguments, node=0):
+    done = subprocess.run([find_program("mlxcommctl"), verb, *arguments,
+                           "--socket", cluster.socket(node)],
+                          capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run_job(cluster, nodes, calls, job="job"):
+    ranks = [cluster.rank(r, 2, RANK, node=r * (nodes - 1), job=job, arguments=calls)
+             for r in (0, 1)]
+    assert [rank.finish() for rank in ranks] == [0, 0], [rank.lines for rank in ranks]
+
+
+@LAYOUTS
+def test_each_operation_is_recorded_with_its_moments_in_order(cluster, nodes):
+    c = cluster(nodes)
+    run_job(c, nodes, ["sum:float32:2", "sum:float32:2", "sum:float32:300000", "gather:8"])
+    record = json.loads(tell(c, "record", "--json", "-n", "0"))
+    assert record["node"] == "node-0"
+    calls = [o["operation"] for o in record["operations"]]
+    assert calls[-4:] == ["all_reduce sum float32[2]"] * 2 + [
+        "all_reduce sum float32[300000]", "all_gather float32[8]"], calls
+    for operation in record["operations"]:
+        assert operation["state"] == "done" and operation["job"] == "job", operation
+        called = [int(rank["at_ns"]) for rank in operation["called"]]
+        moments = [max(called), int(operation["matched_ns"])]
+        if nodes == 2:
+            moments += [int(operation["first_byte_ns"]), int(operation["last_byte_ns"])]
+            assert [heard["node"] for heard in operation["heard"]] == ["node-1"]
+        moments += [int(operation["ended_ns"]), int(record["taken_ns"])]
+        assert moments == sorted(moments), operation
+        assert len(called) == (2 if nodes == 1 else 1)
+        assert operation["last"] in ("rank 0", "rank 1", "node node-1")
+    large = record["operations"][-2]
+    assert int(large["bytes"]) == 1_200_000
+    if nodes == 2:
+        carried = [(int(rail["sent_bytes"]), int(rail["received_bytes"]))
+                   for rail in large["rails"]]
+        assert carried == [(int(large["sent_bytes"]), int(large["received_bytes"]))]
+        assert carried[0][0] >= 1_200_000 / 2
+
+
+def test_a_job_or_a_group_is_shown_alone_and_the_newest_last(cluster):
+    c = cluster(1)
+    run_job(c, 1, ["sum:float32:1"], job="first")
+    run_job(c, 1, ["sum:float32:2", "sum:float32:3"], job="second")
+    assert "float32[1]" in tell(c, "record", "--job", "first")
+    second = tell(c, "record", "--group", "second", "-n", "2")
+    assert "float32[1]" not in second
+    assert second.index("float32[2]") < second.index("float32[3]")
+    assert tell(c, "record", "--job", "third") == "node node-0: no operation is recorded\n"
+
+
+# Why: after a bad night there is the log and nothing else.
+@LAYOUTS
+def test_a_killed_ranks_group_leaves_its_last_operations_in_the_log(cluster, nodes):
+    c = cluster(nodes)
+    survivor = c.rank(0, 2, RANK, node=0, arguments=["loop"])
+    victim = c.rank(1, 2, RANK, node=nodes - 1, arguments=["loop"])
+    survivor.wait_for("looping")
+    victim.signal(SIGKILL)
+    survivor.wait_for("raised")
+    line = c.daemons[0].wait_for("has failed")
+    assert "group job" in line and "RANK_LOST" in line and "rank 1" in line, line
+    assert "Last on this node: operation " in line and "called by rank " in line, line
+    assert len(line) < 4000
+    if nodes == 2:
+        assert "carried" in line and "127.0.0.1" in line, line
+
+
+def test_what_goes_on_is_shown_with_who_is_missing(cluster):
+    c = cluster(2)
+    c.rank(0, 2, RANK, node=0, arguments=["sum:float32:100000"])
+    c.rank(1, 2, RANK, node=1, arguments=["wait"]).wait_for("waiting")
+
+    def shown():
+        text = tell(c, "record", "-n", "1")
+        return text if "float32[100000]" in text else None
+
+    text = wait_until(shown, "the operation is recorded")
+    assert "called here by rank 0; heard from no other node" in text, text
+
+
+@LAYOUTS
+def test_a_trace_has_a_track_for_each_rank_rail_and_worker(cluster, nodes):
+    c = cluster(nodes)
+    run_job(c, nodes, ["sum:float32:300000"] * 3)
+    trace = json.loads(tell(c, "trace"))
+    assert trace["displayTimeUnit"] == "ns"
+    events = trace["traceEvents"]
+    names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    processes = [e["args"]["name"] for e in events if e["name"] == "process_name"]
+    assert processes == ["node node-0 (mlxcommd)"]
+    assert "rank 0 of job" in names.values() and "worker 0" in names.values(), names
+    rails = [name for name in names.values() if name.startswith("tcp ")]
+    if nodes == 1:
+        assert "rank 1 of job" in names.values() and not rails
+    else:
+        assert [name.rsplit(", ")[1] for name in rails] == ["sent", "received"], rails
+    slices = [e for e in events if e["ph"] == "X"]
+    assert {e["ph"] for e in events} == {"X", "M"}
+    for event in slices:
+        assert event["ts"] >= 0 and event["dur"] >= 0 and event["pid"] == 1
+        assert event["tid"] in names
+    # Slices of one thread lie apart or inside each other, as the format asks.
+    for tid in names:
+        open_ends = []
+        for event in sorted((e for e in slices if e["tid"] == tid),
+                            key=lambda e: (e["ts"], -e["dur"])):
+            end = event["ts"] + event["dur"]
+            while open_ends and open_ends[-1] <= event["ts"] + 1e-3:
+                open_ends.pop()
+            assert not open_ends or end <= open_ends[-1] + 1e-3, (names[tid], event)
+            open_ends.append(end)
+
+
+def test_a_trace_on_a_terminal_is_refused_with_what_to_do(cluster):
+    c = cluster(1)
+    ours, theirs = pty.openpty()
+    try:
+        done = subprocess.run([find_program("mlxcommctl"), "trace", "--socket", c.socket(0)],
+                              stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == 2
+    assert "mlxcommctl trace > trace.json" in done.stderr and "perfetto" in done.stderr

@@ -1,0 +1,252 @@
+"""A running cluster of real daemons on hosts of the lab, and the hands that disturb it."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+from conftest import find_program, find_test_program, wait_until
+from lab.namespaces import Namespaces
+
+PORT = 7470
+RANK = "lab_rank"
+# A cluster that dials again soon, and notices silence in half a second.
+ALERT = "reconnect_delay_max_ms: 200 heartbeat_interval_ms: 100 heartbeat_timeout_ms: 500"
+QUICK = f"{ALERT} grace_period_ms: 1500"     # Gives nodes up soon.
+PATIENT = f"{ALERT} grace_period_ms: 60000"  # Gives nobody up while a test looks.
+
+
+class LabCluster:
+    """Daemons named node-0, node-1, ... as the wiring says; each has its own host."""
+
+    def __init__(self, folder, wiring, family=4, peer_settings="reconnect_delay_max_ms: 200",
+                 client_settings="", top_settings=""):
+        self.folder = pathlib.Path(folder)
+        self.wiring = wiring
+        self.family = family
+        self.settings = {"peers": peer_settings, "clients": client_settings, "top": top_settings}
+        self.daemons = [None] * wiring.nodes
+        self.processes = []
+        self.cut_cables = set()
+        self.namespaces = Namespaces()
+        try:
+            self._lay_cables()
+            key = self.folder / "key"
+            key.write_text(os.urandom(32).hex() + "\n")
+            key.chmod(0o600)
+        except BaseException:
+            self.namespaces.close()
+            raise
+
+    # --- cables ---------------------------------------------------------------------
+
+    def _lay_cables(self):
+        for place in self.wiring.places:
+            self.namespaces.add_host(place)
+            if place.startswith("switch-"):
+                self.namespaces.ip(place, "link add name bridge0 type bridge", "link set bridge0 up")
+        for cable in self.wiring.cables:
+            a, b = cable.ends
+            self.namespaces.ip(a.place, f"link add {a.interface} type veth "
+                                        f"peer name {b.interface} netns {b.place}")
+            for end in cable.ends:
+                self._configure(end)
+                self._shape(end, cable.rate)
+
+    def _configure(self, end):
+        name = end.interface
+        if not end.ipv4:
+            self.namespaces.ip(end.place, f"link set {name} master bridge0", f"link set {name} up")
+            return
+        self.namespaces.ip(end.place, f"link set dev {name} addrgenmode none", f"link set {name} up",
+                           f"addr add {end.ipv4}/24 dev {name}",
+                           f"addr add {end.ipv6}/64 dev {name} nodad")
+
+    def _shape(self, end, rate):
+        device = ["dev", end.interface, "root"]
+        if rate:
+            self.namespaces.call(["tc", "-n", end.place, "qdisc", "replace", *device, "tbf", "rate",
+                                  rate, "burst", "128k", "latency", "20ms"])
+        elif "tbf" in self.namespaces.call(["tc", "-n", end.place, "qdisc", "show", *device[:2]]):
+            self.namespaces.call(["tc", "-n", end.place, "qdisc", "del", *device])
+
+    def set_rate(self, name, rate):
+        for end in self.wiring.cable(name).ends:
+            self._shape(end, rate)
+
+    def cut(self, *names, at=None):
+        """Pulls cables. Both ends see that the carrier is gone; at the end that is set down
+        (node `at`; the switch's end, else the first) the interface is down as well."""
+        for name in names:
+            end = self._pulled_end(self.wiring.cable(name), at)
+            self.namespaces.ip(end.place, f"link set {end.interface} down")
+            self.cut_cables.add(name)
+
+    def restore(self, *names):
+        for name in names:
+            for end in self.wiring.cable(name).ends:
+                self.namespaces.ip(end.place, f"link set {end.interface} up")
+                if end.ipv6:  # The system has taken it away if it was down.
+                    self.namespaces.ip(end.place,
+                                       f"addr replace {end.ipv6}/64 dev {end.interface} nodad")
+            self.cut_cables.discard(name)
+
+    @staticmethod
+    def _pulled_end(cable, at):
+        if at is not None:
+            return cable.end_at(f"node-{at}")
+        return next((end for end in cable.ends if not end.ipv4), cable.ends[0])
+
+    def mute(self, name, node):
+        """Half-open: nothing that the node sends gets out, and no interface shows it."""
+        end = self.wiring.cable(name).end_at(f"node-{node}")
+        self.namespaces.call(["tc", "-n", end.place, "qdisc", "replace", "dev", end.interface,
+                              "root", "tbf", "rate", "8bit", "burst", "1b", "limit", "1b"])
+
+    def unmute(self, name, node):
+        cable = self.wiring.cable(name)
+        self._shape(cable.end_at(f"node-{node}"), cable.rate)
+
+    def sent_bytes(self, node):
+        """That have gone out of each of the node's interfaces since it was made."""
+        with open(f"/proc/{self.daemons[node].pid}/net/dev", encoding="ascii") as file:
+            lines = [line.split(":") for line in file if ":" in line]
+        return {name.strip(): int(figures.split()[8]) for name, figures in lines}
+
+    # --- daemons --------------------------------------------------------------------
+
+    def socket(self, node):
+        return str(self.folder / f"{node}.sock")
+
+    def connects(self, node):
+        """Of two neighbours the one with the higher number dials, over every cable."""
+        addresses = []
+        for interface, end in self.wiring.ends_seen_from(node):
+            if int(end.place.split("-")[1]) < node:
+                addresses.append(f"{end.ipv4}:{PORT}" if self.family == 4
+                                 else f"[{end.ipv6}%{interface}]:{PORT}")
+        return addresses
+
+    def write_config(self, node):
+        listen = f"0.0.0.0:{PORT}" if self.family == 4 else f"[::]:{PORT}"
+        connect = " ".join(f'connect: "{address}"' for address in self.connects(node))
+        path = self.folder / f"{node}.textproto"
+        path.write_text(
+            f'cluster: "lab" node_name: "node-{node}" state_directory: "{self.folder}/{node}"\n'
+            f'socket_path: "{self.socket(node)}"\n'
+            f'peers {{ key_file: "{self.folder}/key" listen: "{listen}" {connect}\n'
+            f'{self.settings["peers"]} }}\n'
+            f'clients {{ {self.settings["clients"]} }}\n{self.settings["top"]}\n')
+        return path
+
+    def start_daemon(self, node):
+        daemon = self.run(node, [find_program("mlxcommd"), "--config", str(self.write_config(node))])
+        self.processes.remove(daemon)
+        self.daemons[node] = daemon
+        return daemon
+
+    def start(self):
+        try:
+            for node in range(self.wiring.nodes):
+                self.start_daemon(node)
+            self.wait_linked()
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def kill(self, node):
+        self.daemons[node].end()
+
+    def stop(self, node):
+        self.daemons[node].signal(signal.SIGSTOP)
+
+    def resume(self, node):
+        self.daemons[node].signal(signal.SIGCONT)
+
+    def restart(self, node):
+        self.kill(node)
+        self.start_daemon(node)
+
+    def log(self, node):
+        """What the daemon has said so far."""
+        return self.daemons[node].said()
+
+    # --- what runs on hosts ---------------------------------------------------------
+
+    def run(self, node, command, environment=None):
+        process = self.namespaces.start(f"node-{node}", list(map(str, command)),
+                                        {"MLXCOMM_SOCKET": self.socket(node), **(environment or {})})
+        self.processes.append(process)
+        return process
+
+    def python_rank(self, script, rank, size, node, job="job", arguments=()):
+        return self.run(node, [sys.executable, "-u", script, *arguments],
+                        {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(size), "MLXCOMM_JOB": job})
+
+    def rank(self, rank, size, node, *words, job="job"):
+        """lab_rank.cc: a rank that does what the words say and checks every value."""
+        program = find_test_program("lab", RANK)
+        return self.run(node, [program, rank, size, job, *words])
+
+    def ranks(self, nodes, *words, job="job"):
+        return [self.rank(rank, len(nodes), node, *words, job=job)
+                for rank, node in enumerate(nodes)]
+
+    # --- what daemons say -----------------------------------------------------------
+
+    def status(self, node=0):
+        """mlxcommctl status --json on that host; None: no answer."""
+        command = [find_program("mlxcommctl"), "status", "--json", "--socket", self.socket(node)]
+        done = subprocess.run(self.namespaces.enter(f"node-{node}") + command,
+                              capture_output=True, text=True)
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def own_part(self, node):
+        """Of the status: the node's own, as it sees itself."""
+        status = self.status(node)
+        return status["nodes"][0] if status else None
+
+    def link(self, node, to):
+        part = self.own_part(node)
+        return next((link for link in part["links"] if link["peer"] == f"node-{to}"), None) \
+            if part else None
+
+    def rails(self, node, to):
+        """Those over a cable that are up; ways through other nodes left out."""
+        link = self.link(node, to)
+        rails = link.get("rails", []) if link and link["state"] == "up" else []
+        return [rail for rail in rails if rail["state"] == "up" and rail["transport"] != "route"]
+
+    def wait_rails(self, node, to, count):
+        wait_until(lambda: len(self.rails(node, to)) == count,
+                   f"node-{node} has {count} rails to node-{to}")
+
+    def is_linked(self, node, others):
+        part = self.own_part(node)
+        up = {link["peer"] for link in part["links"] if link["state"] == "up"} if part else set()
+        return {f"node-{other}" for other in others} <= up
+
+    def wait_linked(self, nodes=None):
+        """Until each of the nodes reaches all others, neighbours without detours."""
+        nodes = list(range(self.wiring.nodes)) if nodes is None else nodes
+        for node in nodes:
+            wait_until(lambda: self.is_linked(node, [n for n in nodes if n != node]),
+                       f"node-{node} reaches all others")
+            for other in self.wiring.neighbours(node) & set(nodes):
+                wait_until(lambda: self.rails(node, other), f"node-{node} has node-{other} direct")
+
+    # --- the end --------------------------------------------------------------------
+
+    def end(self):
+        self.namespaces.close()  # Ends everything that runs on any host.
+        for process in self.processes + [d for d in self.daemons if d is not None]:
+            process.end()
+
+
+def now():
+    """Seconds, on the clock that lab_rank prints."""
+    return time.clock_gettime(time.CLOCK_MONOTONIC)

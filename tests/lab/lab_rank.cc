@@ -1,0 +1,193 @@
+// One rank in the lab: lab_rank RANK SIZE JOB WORD..., the words one after the other:
+//
+//   sum:BYTES               one all_reduce of uint64, every value checked
+//   await:FILE              until the file is there
+//   loop:LEAST:MOST:FILE    all_reduces of sizes between, until the file is there
+//
+// A step's values follow from rank, step and place, so that a byte of another step, rank
+// or place is noticed. Errors are printed with the monotonic clock's time, so that a test
+// can say how long after the fault they came; then the exit code is 3. A wrong value: 1.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/lib/mlxcomm.hpp"
+
+namespace {
+
+using mlxcomm::Buffer;
+using mlxcomm::Connection;
+using mlxcomm::Group;
+
+constexpr std::uint64_t kWord = sizeof(std::uint64_t);
+
+double Now() {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(since).count();
+}
+
+// Spreads the bits of a step and a place over the whole word.
+std::uint64_t Mixed(std::uint64_t step, std::uint64_t place) {
+  std::uint64_t x = step * 0x9e3779b97f4a7c15 + place;
+  x = (x ^ (x >> 31)) * 0xbf58476d1ce4e5b9;
+  return x ^ (x >> 29);
+}
+
+// What rank r adds: Mixed + r * (place + 1); the sum over all ranks is then simple.
+class Sums {
+ public:
+  Sums(Connection& connection, Group& world, std::uint64_t bytes_max)
+      : world_(world), in_(connection, bytes_max), out_(connection, bytes_max) {}
+
+  // `ends`: this rank wants to end. True: some rank does; all hear it in the same step.
+  bool Step(std::uint64_t bytes, bool ends) {
+    const std::uint64_t count = bytes / kWord;
+    auto* const in = in_.as<std::uint64_t>();
+    auto* const out = out_.as<std::uint64_t>();
+    const std::uint64_t rank = world_.rank();
+    const std::uint64_t size = world_.size();
+    for (std::uint64_t i = 0; i < count; ++i) {
+      in[i] = Mixed(step_, i) + rank * (i + 1);
+      out[i] = ~std::uint64_t{0};
+    }
+    // The first place has fewer digits, so that how many want to end fits above them.
+    in[0] = (in[0] % kEnd) + (ends ? kEnd : 0);
+    const double begin = Now();
+    world_.AllReduce(in, out, count, MLXCOMM_UINT64);
+    longest_ = std::max(longest_, Now() - begin);
+    const std::uint64_t first = FirstPlace(size);
+    const std::uint64_t enders = (out[0] - first) / kEnd;
+    if (out[0] - first != enders * kEnd || enders > size) Wrong(0, count, out[0], first);
+    for (std::uint64_t i = 1; i < count; ++i) {
+      const std::uint64_t expected = size * Mixed(step_, i) + (size * (size - 1) / 2) * (i + 1);
+      if (out[i] != expected) Wrong(i, count, out[i], expected);
+    }
+    ++step_;
+    ++done_[count * kWord];
+    bytes_ += count * kWord;
+    return enders > 0;
+  }
+
+  void Report() const {
+    std::uint64_t least = 0, most = 0;
+    if (!done_.empty()) {
+      least = done_.begin()->second;
+      most = done_.rbegin()->second;
+    }
+    std::printf("operations %llu bytes %llu least_size %llu most_size %llu longest_s %.3f\n",
+                static_cast<unsigned long long>(step_), static_cast<unsigned long long>(bytes_),
+                static_cast<unsigned long long>(least), static_cast<unsigned long long>(most),
+                longest_);
+  }
+
+ private:
+  static constexpr std::uint64_t kEnd = std::uint64_t{1} << 48;
+
+  std::uint64_t FirstPlace(std::uint64_t size) const {
+    std::uint64_t sum = 0;
+    for (std::uint64_t r = 0; r < size; ++r) sum += (Mixed(step_, 0) + r) % kEnd;
+    return sum;
+  }
+  void Wrong(std::uint64_t place, std::uint64_t count, std::uint64_t got, std::uint64_t expected) {
+    char text[160];
+    std::snprintf(text, sizeof text, "step %llu of %llu words: place %llu is %llx instead of %llx",
+                  static_cast<unsigned long long>(step_), static_cast<unsigned long long>(count),
+                  static_cast<unsigned long long>(place), static_cast<unsigned long long>(got),
+                  static_cast<unsigned long long>(expected));
+    throw std::runtime_error(text);
+  }
+
+  Group& world_;
+  Buffer in_;
+  Buffer out_;
+  std::uint64_t step_ = 0;
+  std::uint64_t bytes_ = 0;
+  double longest_ = 0;
+  std::map<std::uint64_t, std::uint64_t> done_;
+};
+
+std::vector<std::string> Split(const std::string& word) {
+  std::vector<std::string> parts;
+  std::istringstream stream(word);
+  for (std::string part; std::getline(stream, part, ':');) parts.push_back(part);
+  return parts;
+}
+
+// Sizes are spread evenly over the powers of two, the same on all ranks; first the ends.
+void Loop(Sums& sums, std::uint64_t least, std::uint64_t most, const std::string& stop_file) {
+  std::mt19937_64 random(1);
+  const double octaves = std::log2(static_cast<double>(most) / static_cast<double>(least));
+  for (std::uint64_t turn = 0;; ++turn) {
+    const double octave = octaves * static_cast<double>(random() >> 11) / 9007199254740992.0;
+    auto bytes = static_cast<std::uint64_t>(static_cast<double>(least) * std::exp2(octave));
+    if (turn % 32 == 0) bytes = least;
+    if (turn % 32 == 1) bytes = most;
+    if (sums.Step(std::max(bytes / kWord * kWord, kWord), std::filesystem::exists(stop_file))) return;
+    if (turn == 2) std::printf("looping\n");
+  }
+}
+
+void Do(Connection& connection, Group& world, const std::vector<std::string>& words) {
+  std::uint64_t most = kWord;
+  for (const std::string& word : words) {
+    const auto parts = Split(word);
+    if (parts[0] == "sum") most = std::max<std::uint64_t>(most, std::stoull(parts.at(1)));
+    if (parts[0] == "loop") most = std::max<std::uint64_t>(most, std::stoull(parts.at(2)));
+  }
+  Sums sums(connection, world, most);
+  for (const std::string& word : words) {
+    const auto parts = Split(word);
+    if (parts[0] == "sum") {
+      std::printf("begins %s at %.6f\n", parts.at(1).c_str(), Now());
+      sums.Step(std::stoull(parts.at(1)), false);
+      std::printf("summed %s at %.6f\n", parts.at(1).c_str(), Now());
+    } else if (parts[0] == "await") {
+      while (!std::filesystem::exists(parts.at(1))) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+    } else if (parts[0] == "loop") {
+      Loop(sums, std::stoull(parts.at(1)), std::stoull(parts.at(2)), parts.at(3));
+    } else {
+      throw std::runtime_error("no such word: " + word);
+    }
+  }
+  sums.Report();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 5) {
+    std::fprintf(stderr, "usage: %s RANK SIZE JOB WORD...\n", argv[0]);
+    return 2;
+  }
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  try {
+    mlxcomm_connect_options options;
+    mlxcomm_connect_options_init(&options);
+    Connection connection(options);
+    Group world(connection, argv[3], static_cast<std::uint32_t>(std::atoi(argv[1])),
+                static_cast<std::uint32_t>(std::atoi(argv[2])));
+    std::printf("joined\n");
+    Do(connection, world, std::vector<std::string>(argv + 4, argv + argc));
+    std::printf("fine\n");
+    return 0;
+  } catch (const mlxcomm::Error& error) {
+    std::printf("raised at %.6f %s rank %d\n", Now(), error.what(), error.rank());
+    return 3;
+  } catch (const std::exception& error) {
+    std::printf("wrong: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,180 @@
+"""Whoever should not be at the peer port: stranger.py ADDRESS WHAT [HOW_MANY].
+
+garbage    random bytes, of many lengths     half       a hello that stops in the middle
+version    the hello of another version      foreign    the hello of another cluster
+nokey      a hello with a wrong proof        loris      a byte of a hello now and then, for ever
+connects   connects that say nothing, all at once and then closed
+
+With the cluster's key in LAB_KEY, a neighbour whose daemon has gone mad, proved and introduced:
+frames      garbage instead of frames        cutoff     a frame that ends in its payload
+toolong     a frame that says it has 4 GiB   beyond     frames far ahead of their turn
+"""
+
+import hashlib
+import hmac
+import os
+import pathlib
+import random
+import re
+import resource
+import socket
+import struct
+import sys
+import time
+
+WIRE = pathlib.Path(__file__).resolve().parents[2] / "proto" / "wire"
+HELLO = (WIRE / "hello.h").read_text(encoding="utf-8")
+VERSION = int(re.search(r"kWireVersion = (\d+)", HELLO).group(1))
+MAGIC = 0x6d6c78636f6d6d70
+GREETING = struct.Struct("<QII64s32s")
+PROOF = struct.Struct("<16s48s")           # Then the MAC.
+INTRODUCTION = struct.Struct("<QQQQ64s32s")  # Then the MAC.
+FRAME = struct.Struct("<IBBHIIQQQQIIIIQQ")
+FRAME_MAGIC = 0x46434c4d
+CONTROL, DATA = 4, 6
+
+
+def greeting(version=VERSION, cluster=b"lab"):
+    return GREETING.pack(MAGIC, version, 0, cluster, os.urandom(32))
+
+
+def signed(key, dialer, acceptor, message):
+    return message + hmac.digest(key, b"dialer  " + dialer + acceptor + message, hashlib.sha256)
+
+
+def read(connection, count):
+    data = b""
+    while len(data) < count:
+        more = connection.recv(count - len(data))
+        if not more:
+            raise ConnectionError(f"closed after {len(data)} of {count} bytes")
+        data += more
+    return data
+
+
+def prove(connection, key):
+    """Up to the proof; the other's greeting, and what is needed to say more."""
+    own = greeting()
+    connection.sendall(own)
+    theirs = read(connection, GREETING.size)
+    connection.sendall(signed(key, own, theirs, PROOF.pack(os.urandom(16), b"intruder")))
+    return own, theirs
+
+
+def become_neighbour(address):
+    key = bytes.fromhex(pathlib.Path(os.environ["LAB_KEY"]).read_text(encoding="ascii"))
+    connection = socket.create_connection(address, timeout=60)
+    own, theirs = prove(connection, key)
+    read(connection, PROOF.size + 32 + 8)
+    number = random.getrandbits(63) | 1
+    connection.sendall(signed(key, own, theirs, INTRODUCTION.pack(
+        number, number, 0, 1, b"intruder", b"1.0")))
+    read(connection, INTRODUCTION.size + 32)
+    return connection
+
+
+def frame(kind, sequence, payload_bytes):
+    return FRAME.pack(FRAME_MAGIC, kind, 0, 0, payload_bytes, 0, sequence, 0, 1, 1,
+                      0xffffffff, 0xffffffff, 0, 0, 0, 0)
+
+
+def until_closed(connection):
+    """The other side has to close it, whatever it says before."""
+    connection.settimeout(60)
+    try:
+        while connection.recv(65536):
+            pass
+    except ConnectionResetError:
+        pass
+
+
+def send_and_wait(address, data, then_half=False):
+    with socket.create_connection(address, timeout=60) as connection:
+        try:
+            connection.sendall(data)
+            if then_half:
+                connection.shutdown(socket.SHUT_WR)
+        except (BrokenPipeError, ConnectionResetError):
+            return
+        until_closed(connection)
+
+
+def wrong_proof(address):
+    with socket.create_connection(address, timeout=60) as connection:
+        prove(connection, os.urandom(32))
+        until_closed(connection)
+
+
+def loris(address, count):
+    """Never so slow that a connection looks dead, never so fast that a hello is complete."""
+    connections, turn = [], 0
+    print("at it", flush=True)
+    while True:
+        while len(connections) < count:
+            connections.append(socket.create_connection(address, timeout=60))
+            connections[-1].setblocking(False)
+        for connection in list(connections):
+            try:
+                connection.send(greeting()[turn % 8:turn % 8 + 1])
+                if connection.recv(1, socket.MSG_DONTWAIT) == b"":
+                    raise ConnectionError("closed")
+            except BlockingIOError:
+                pass
+            except OSError:
+                connection.close()
+                connections.remove(connection)
+        turn += 1
+        time.sleep(0.02)
+
+
+def connects(address, count):
+    held = []
+    for _ in range(count):
+        held.append(socket.create_connection(address, timeout=60))
+    for connection in held:
+        connection.close()
+
+
+def go_mad(address, what):
+    with become_neighbour(address) as connection:
+        said = {"frames": os.urandom(65536),
+                "cutoff": frame(CONTROL, 1, 1000) + b"x" * 10,
+                "toolong": frame(DATA, 1, 0xffffffff) + b"x" * 4096,
+                "beyond": b"".join(frame(CONTROL, 1 << 40 | n, 8) + b"12345678"
+                                   for n in range(100))}[what]
+        try:
+            connection.sendall(said)
+            if what == "cutoff":
+                connection.shutdown(socket.SHUT_WR)
+        except (BrokenPipeError, ConnectionResetError):
+            return
+        until_closed(connection)
+
+
+def main():
+    host, _, port = sys.argv[1].rpartition(":")
+    address, what = (host, int(port)), sys.argv[2]
+    count = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if what in ("loris", "connects"):
+        {"loris": loris, "connects": connects}[what](address, count)
+    else:
+        for turn in range(count):
+            if what == "garbage":
+                send_and_wait(address, os.urandom(random.Random(turn).choice((112, 113, 4096, 1 << 20))))
+            elif what == "half":
+                send_and_wait(address, greeting()[:1 + turn * 37 % 111], then_half=True)
+            elif what == "version":
+                send_and_wait(address, greeting(version=VERSION + 1 + turn))
+            elif what == "foreign":
+                send_and_wait(address, greeting(cluster=b"another"))
+            elif what == "nokey":
+                wrong_proof(address)
+            else:
+                go_mad(address, what)
+    print(f"{what} {count} done", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""Cables are pulled while jobs run over them. What may happen is a pause, and after the
+grace period RANK_LOST; never a wrong byte, an error that names somebody else, or a hang."""
+
+import pathlib
+import threading
+
+import pytest
+
+from conftest import wait_until
+from lab.cluster import PATIENT, QUICK, now
+from lab.outcomes import all_fine, heard, stopwatch, until_looping
+from lab.wiring import chain, pair, ring, switch
+
+TRAIN = pathlib.Path(__file__).with_name("train.py")
+MIB = 1 << 20
+
+
+def pause(seconds):
+    """How long a cable is away is part of what is done to the ring; nothing is waited for."""
+    threading.Event().wait(max(0, seconds))
+
+
+def is_direct(c, node, to):
+    return bool(c.rails(node, to))
+
+
+def goes_through(c, node, to):
+    """The nodes in between, "node-1, node-2"; empty: it is linked, or not reached."""
+    link = c.link(node, to)
+    return (link or {}).get("detail", "").partition("reached through ")[2]
+
+
+def test_ring_loses_no_step_while_cables_are_pulled_and_plugged_in_for_a_minute(lab, tmp_path, capsys):
+    """Why: a ring of cables is what users have, and one that is pulled ends a day's run.
+    How: every two seconds the next cable is pulled, and is back a second later."""
+    c = lab(ring(4))
+    stop = tmp_path / "stop"
+    ranks = c.ranks(range(4), f"loop:8:{64 * MIB}:{stop}")
+    until_looping(ranks)
+    begin, cuts = now(), 0
+    while now() < begin + 60:
+        cable = c.wiring.cables[cuts % 4].name
+        c.cut(cable, at=int(cable[cuts // 4 % 2 * 2]))
+        cuts += 1
+        pause(1)
+        c.restore(cable)
+        assert all(rank.child.poll() is None for rank in ranks), [rank.said() for rank in ranks]
+        pause(begin + 2 * cuts - now())
+    stop.touch()
+    counted = all_fine(ranks)
+    with capsys.disabled():
+        print(f"\nring of 4, {cuts} cuts in a minute: {counted['operations']:.0f} operations of "
+              f"8 B to 64 MiB ({counted['least_size']:.0f} and {counted['most_size']:.0f} of these), "
+              f"{counted['bytes'] / 1e9:.1f} GB a rank, no error, no wrong byte; "
+              f"the longest took {counted['longest_s']:.1f} s")
+    assert counted["most_size"] > 0
+
+
+@pytest.mark.parametrize("family", [4, 6])
+@pytest.mark.parametrize("at", [0, 1])
+def test_cable_that_is_back_in_time_costs_a_pause(lab, tmp_path, family, at):
+    c = lab(pair(), family=family, peer_settings=PATIENT)
+    stop = tmp_path / "stop"
+    ranks = c.ranks([0, 1], f"loop:8:{MIB}:{stop}")
+    until_looping(ranks)
+    c.cut("0-1", at=at)
+    wait_until(lambda: not is_direct(c, 0, 1) and not is_direct(c, 1, 0), "both have noticed")
+    c.restore("0-1")
+    c.wait_linked()
+    stop.touch()
+    all_fine(ranks)
+
+
+@pytest.mark.parametrize("wiring, cut", [(pair(), "0-1"), (chain(3), "1-2"), (switch(3), "2-s0")],
+                         ids=["pair", "chain", "switch"])
+def test_cable_that_stays_away_is_told_after_the_grace_period(lab, wiring, cut):
+    """Every rank on either side hears it, and of whom, within the grace period and a second."""
+    c = lab(wiring, peer_settings=QUICK)
+    ranks = c.ranks(range(wiring.nodes), f"loop:8:{MIB}:never")
+    until_looping(ranks)
+    away = wiring.nodes - 1
+    since = stopwatch()
+    c.cut(cut)
+    for number, rank in enumerate(ranks):
+        when, what = heard(rank)
+        assert "RANK_LOST" in what, what
+        assert 1.5 <= since(when) < 1.5 + 1, (since(when), what)
+        if number != away:
+            assert what.endswith(f"rank {away}") and f"node-{away}" in what, what
+
+
+@pytest.mark.parametrize("wiring, through", [(ring(3), {"node-2"}), (ring(4), {"node-2", "node-3"})],
+                         ids=["ring-3", "ring-4"])
+def test_job_takes_the_other_way_and_comes_back_when_the_cable_does(lab, tmp_path, wiring, through):
+    c = lab(wiring, peer_settings=PATIENT)
+    stop = tmp_path / "stop"
+    ranks = c.ranks(range(wiring.nodes), f"loop:8:{4 * MIB}:{stop}")
+    until_looping(ranks)
+    for _ in range(2):
+        c.cut("0-1")
+        wait_until(lambda: set(goes_through(c, 0, 1).split(", ")) == through
+                   and set(goes_through(c, 1, 0).split(", ")) == through,
+                   "the two reach each other the long way round")
+        c.restore("0-1")
+        wait_until(lambda: is_direct(c, 0, 1) and is_direct(c, 1, 0)
+                   and not goes_through(c, 0, 1) and not goes_through(c, 1, 0), "the way is short again")
+    stop.touch()
+    all_fine(ranks)
+
+
+def test_forwarder_carries_what_those_beside_it_say(lab):
+    c = lab(chain(4))
+    assert goes_through(c, 0, 3) == "node-1, node-2" and goes_through(c, 3, 0) == "node-2, node-1"
+    all_fine(c.ranks([0, 3], "sum:8", f"sum:{8 * MIB}", "sum:40000"))
+    all_fine(c.ranks(range(4), "sum:8", f"sum:{8 * MIB}", "sum:40000", job="everywhere"))
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_half_open_connection_is_noticed_by_silence(lab, at):
+    """Why: nothing is reset and no interface goes down; one side is simply not heard any more."""
+    c = lab(pair(), peer_settings=QUICK)
+    ranks = c.ranks([0, 1], f"loop:8:{MIB}:never")
+    until_looping(ranks)
+    since = stopwatch()
+    c.mute("0-1", at)
+    for rank in ranks:
+        when, what = heard(rank)
+        assert "RANK_LOST" in what, what
+        assert since(when) < 0.5 + 1.5 + 1, (since(when), what)
+
+
+def test_half_open_connection_that_heals_costs_a_pause(lab, tmp_path):
+    c = lab(pair(), peer_settings=PATIENT)
+    stop = tmp_path / "stop"
+    ranks = c.ranks([0, 1], f"loop:8:{MIB}:{stop}")
+    until_looping(ranks)
+    c.mute("0-1", 1)
+    wait_until(lambda: not is_direct(c, 0, 1), "node-0 hears nothing")
+    c.unmute("0-1", 1)
+    c.wait_linked()
+    stop.touch()
+    all_fine(ranks)
+
+
+def test_silent_half_of_a_ring_is_gone_round(lab, tmp_path):
+    c = lab(ring(3), peer_settings=PATIENT)
+    stop = tmp_path / "stop"
+    ranks = c.ranks(range(3), f"loop:8:{MIB}:{stop}")
+    until_looping(ranks)
+    c.mute("0-1", 0)
+    wait_until(lambda: goes_through(c, 1, 0) == "node-2" and goes_through(c, 0, 1) == "node-2",
+               "they go round")
+    c.unmute("0-1", 0)
+    c.wait_linked()
+    stop.touch()
+    all_fine(ranks)
+
+
+def test_training_goes_on_over_cables_that_are_pulled(lab, tmp_path):
+    """MLX trains on a ring of 3; each step's gradients are compared with what all ranks'
+    batches give, and the parameters are the same bits everywhere at the end."""
+    c = lab(ring(3), peer_settings=PATIENT)
+    stop = tmp_path / "stop"
+    ranks = [c.python_rank(TRAIN, rank, 3, rank, arguments=[stop]) for rank in range(3)]
+    until_looping(ranks)
+    for cable, other in (("0-1", (0, 1)), ("1-2", (1, 2)), ("0-2", (0, 2))):
+        c.cut(cable)
+        wait_until(lambda: goes_through(c, *other), "the long way is taken")
+        c.restore(cable)
+        wait_until(lambda: is_direct(c, *other), "the cable is used again")
+    c.cut("0-1", "1-2")
+    wait_until(lambda: not is_direct(c, 1, 0) and not is_direct(c, 1, 2), "node-1 is alone")
+    c.restore("0-1", "1-2")
+    stop.touch()
+    for rank in ranks:
+        assert rank.finish() == 0, rank.lines
+        assert any("the same bits" in line for line in rank.lines), rank.lines

@@ -1,0 +1,107 @@
+"""Daemons that are killed, stopped, continued and started again, and jobs that are stopped:
+who has to hear of it does, and nobody else notices."""
+
+import signal
+
+import pytest
+
+from conftest import wait_until
+from lab.cluster import PATIENT, QUICK
+from lab.outcomes import all_fine, heard, stopwatch, until_looping
+from lab.wiring import chain, pair, ring, switch
+
+MIB = 1 << 20
+
+
+def hears_silence(c, node, of):
+    link = c.link(node, of)
+    return link is not None and link["state"] != "up"
+
+
+@pytest.mark.parametrize("wiring", [pair(), ring(3), switch(3)], ids=lambda wiring: wiring.description)
+def test_killed_daemon_is_told_to_its_ranks_and_to_the_others(lab, wiring):
+    c = lab(wiring, peer_settings=QUICK)
+    ranks = c.ranks(range(wiring.nodes), f"loop:8:{MIB}:never")
+    until_looping(ranks)
+    last = wiring.nodes - 1
+    since = stopwatch()
+    c.kill(last)
+    for number, rank in enumerate(ranks):
+        when, what = heard(rank)
+        assert since(when) < 1.5 + 1, (since(when), what)
+        if number == last:
+            assert what.startswith("DAEMON_LOST"), what
+        else:
+            assert what.startswith("RANK_LOST") and f"node-{last}" in what, what
+            assert what.endswith(f"rank {last}"), what
+
+
+def test_new_job_runs_at_once_on_a_daemon_that_was_restarted(lab):
+    c = lab(ring(3))
+    ranks = c.ranks(range(3), f"loop:8:{MIB}:never", job="old")
+    until_looping(ranks)
+    c.restart(1)
+    wait_until(lambda: c.own_part(1), "it takes calls")
+    new = c.ranks(range(3), "sum:8", f"sum:{8 * MIB}", job="new")
+    all_fine(new)
+    for number, rank in enumerate(ranks):
+        _, what = heard(rank)
+        assert what.startswith("DAEMON_LOST" if number == 1 else "RANK_LOST"), what
+
+
+@pytest.mark.parametrize("wiring, stopped", [(pair(), 1), (ring(3), 0), (chain(3), 1)],
+                         ids=["pair", "ring", "in-between"])
+def test_daemon_that_is_stopped_and_continued_in_time_costs_a_pause(lab, tmp_path, wiring, stopped):
+    c = lab(wiring, peer_settings=PATIENT)
+    stop = tmp_path / "stop"
+    ranks = c.ranks(range(wiring.nodes), f"loop:8:{MIB}:{stop}")
+    until_looping(ranks)
+    neighbour = min(wiring.neighbours(stopped))
+    for _ in range(3):
+        c.stop(stopped)
+        wait_until(lambda: hears_silence(c, neighbour, stopped), "its neighbour hears nothing")
+        c.resume(stopped)
+        c.wait_linked()
+    stop.touch()
+    all_fine(ranks)
+
+
+def test_daemon_that_stays_stopped_is_lost_and_takes_new_jobs_when_continued(lab):
+    c = lab(ring(3), peer_settings=QUICK)
+    ranks = c.ranks(range(3), f"loop:8:{MIB}:never")
+    until_looping(ranks)
+    since = stopwatch()
+    c.stop(2)
+    for rank in ranks[:2]:
+        when, what = heard(rank)
+        assert what.startswith("RANK_LOST") and "node-2" in what, what
+        assert since(when) < 0.5 + 1.5 + 1, (since(when), what)
+    c.resume(2)
+    _, what = heard(ranks[2])
+    assert what.startswith("RANK_LOST"), what
+    all_fine(c.ranks(range(3), "sum:8", f"sum:{8 * MIB}", job="new"))
+
+
+def test_eight_jobs_run_while_a_ninth_is_stopped(lab, tmp_path):
+    """Why: what a stopped process has not taken must fill nobody's buffers but its own.
+    How: one rank of the ninth is stopped in the middle; the eight run to their ends and new
+    ones after them, memory does not grow with them, and the ninth goes on when it may."""
+    c = lab(ring(3))
+    stop = tmp_path / "stop"
+    ninth = c.ranks(range(3), f"loop:8:{4 * MIB}:{stop}", job="ninth")
+    until_looping(ninth)
+    ninth[1].signal(signal.SIGSTOP)
+    memory = None
+    for turn in range(2):
+        words = ["sum:8", f"sum:{2 * MIB}", "sum:40000", f"sum:{MIB}"] * 3
+        eight = [c.ranks(range(3), *words, job=f"job-{turn}-{k}") for k in range(8)]
+        for ranks in eight:
+            all_fine(ranks)
+        now = [int(c.own_part(node)["memory_bytes"]) for node in range(3)]
+        assert memory is None or all(b < a + (32 << 20) for a, b in zip(memory, now)), (memory, now)
+        memory = now
+    waits = next(job for job in c.status(0)["jobs"] if job["name"] == "ninth")["waits"]
+    assert any(1 in wait["awaited"] for wait in waits), waits
+    ninth[1].signal(signal.SIGCONT)
+    stop.touch()
+    all_fine(ninth)

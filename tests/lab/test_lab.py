@@ -1,0 +1,93 @@
+"""The lab itself: its cables are as described, and nothing of it is left afterwards."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from conftest import Process, wait_until
+from lab.wiring import chain, pair, parse, ring, switch
+
+LAB = pathlib.Path(__file__).parent
+WIRINGS = [(pair(), 6), (chain(3), 4), (ring(3, cables_per_pair=2), 6), (switch(3), 4),
+           (switch(3, switches=2), 6)]
+
+
+def interfaces():
+    return set(os.listdir("/sys/class/net"))
+
+
+@pytest.mark.parametrize("wiring, family", WIRINGS,
+                         ids=[f"{wiring.description}-ipv{family}" for wiring, family in WIRINGS])
+def test_daemons_find_each_other_over_every_wiring(lab, wiring, family):
+    c = lab(wiring, family=family)
+    for rank in c.ranks(range(wiring.nodes), "sum:8", "sum:1000000"):
+        assert rank.finish() == 0, rank.lines
+
+
+def test_description_says_what_there_is():
+    assert [cable.name for cable in parse("ring(3)").cables] == ["0-1", "1-2", "0-2"]
+    both = parse('pair(cables=2, rate=["40mbit", "10mbit"])')
+    assert [(cable.name, cable.rate) for cable in both.cables] == [("0-1a", "40mbit"),
+                                                                   ("0-1b", "10mbit")]
+    assert [cable.name for cable in parse("switch(2)").cables] == ["0-s0", "1-s0"]
+    assert parse("ring(4)").neighbours(0) == {1, 3}
+    for wrong in ("ring(2)", "circle(3)", "ring(__import__('os'))", "ring(4",
+                  "pair(cables=2, rate=['1gbit'])"):
+        with pytest.raises(ValueError):
+            parse(wrong)
+
+
+def test_cut_cable_carries_nothing_and_the_carrier_is_gone(lab):
+    """Why: a test that cuts a cable which is none shows nothing."""
+    c = lab(pair(cables=2))
+
+    def carrier(node, interface):
+        return c.namespaces.call(["cat", f"/sys/class/net/{interface}/operstate"],
+                                 host=f"node-{node}").strip()
+
+    c.cut("0-1a")
+    wait_until(lambda: "up" not in (carrier(0, "to-1a"), carrier(1, "to-0a")), "both ends see it")
+    assert (carrier(0, "to-1b"), carrier(1, "to-0b")) == ("up", "up")
+    c.restore("0-1a")
+    wait_until(lambda: (carrier(0, "to-1a"), carrier(1, "to-0a")) == ("up", "up"), "it is back")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_when_the_one_who_made_it_is_killed(lab, tmp_path, number):
+    """Why: a run that is killed can clean up nothing itself; the kernel has to do it."""
+    lab(pair()).end()  # Says that it is skipped, where it is.
+    before = interfaces()
+    (tmp_path / "other").mkdir()
+    maker = Process([sys.executable, "-c", f"""if True:
+        import sys
+        sys.path.insert(0, {str(LAB.parent)!r})
+        from lab.cluster import LabCluster
+        from lab.wiring import ring
+        c = LabCluster({str(tmp_path / "other")!r}, ring(3)).start()
+        print("pids", c.namespaces.keeper, *[d.pid for d in c.daemons], flush=True)
+        input()"""], stdin=subprocess.PIPE)
+    try:
+        pids = maker.wait_for("pids").split()[1:]
+        assert all(os.path.exists(f"/proc/{pid}") for pid in pids)
+    finally:
+        maker.signal(number)
+        maker.end()
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), "all has ended")
+    assert interfaces() == before
+
+
+def test_skipped_and_said_where_namespaces_are_not_allowed(lab, tmp_path):
+    """How: one of the tests above, where the limit of network namespaces is zero."""
+    lab(pair()).end()  # Says that it is skipped, where it is.
+    limits = "/proc/sys/user/max_net_namespaces /proc/sys/user/max_user_namespaces"
+    forbid = f"for limit in {limits}; do echo 0 > $limit; done"
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "sh", "-c", f'{forbid}; exec "$@"', "sh",
+         sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider",
+         f"--basetemp={tmp_path}/there", str(LAB / "test_lab.py"), "-k", "carrier"],
+        capture_output=True, text=True, cwd=LAB.parent)
+    assert "1 skipped" in done.stdout and "not allowed here: unshare" in done.stdout, done

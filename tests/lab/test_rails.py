@@ -1,0 +1,150 @@
+"""Cables side by side. Frames go over all of them; a job hears nothing of one that is pulled,
+whatever it was doing at that moment, and of all of them only after the grace period."""
+
+import itertools
+
+import pytest
+
+from conftest import wait_until
+from lab.cluster import ALERT, PATIENT
+from lab.outcomes import all_fine, heard, stopwatch, until_looping
+from lab.wiring import pair, ring, switch
+
+MIB = 1 << 20
+BYTES = 8 * MIB  # Two thirds of a second on a cable of 100 Mb/s.
+PHASES = ["one rank waits", "first bytes", "a quarter", "half", "nearly all", "over"]
+SHARES = {"first bytes": 0.002, "a quarter": 0.25, "half": 0.5, "nearly all": 0.95}
+
+
+def rails(c, a=0, b=1):
+    return len(c.rails(a, b)), len(c.rails(b, a))
+
+
+def wait_rails(c, count, a=0, b=1):
+    wait_until(lambda: rails(c, a, b) == (count, count), f"both have {count} rails to each other")
+
+
+def reach(c, phase, start_other):
+    """Returns in the middle of the operation that rank 0 has begun."""
+    if phase == "one rank waits":
+        wait_until(lambda: c.status(0)["jobs"][0]["ranks"][0].get("operation"), "it waits")
+        return
+    before = sum(c.sent_bytes(0).values())
+    start_other()
+    if phase in SHARES:
+        wait_until(lambda: sum(c.sent_bytes(0).values()) - before > SHARES[phase] * BYTES, phase)
+
+
+@pytest.mark.parametrize("cables", [1, 2])
+def test_cable_pulled_at_each_phase_of_an_operation(lab, tmp_path, cables):
+    """How: each phase with each cable pulled at either end, one after the other in one job. With
+    two cables the operation ends over the other; with one it ends when the cable is back."""
+    c = lab(pair(cables, rate="100mbit"), peer_settings=PATIENT)
+    wait_rails(c, cables)
+    turns = list(itertools.product(PHASES, [cable.name for cable in c.wiring.cables], [0, 1]))
+    turns = turns[::2] if cables == 2 else turns
+
+    def words(rank):
+        return [word for n in range(len(turns))
+                for word in (f"await:{tmp_path}/go-{rank}-{n}", f"sum:{BYTES}", "sum:8")]
+
+    ranks = [c.rank(rank, 2, rank, *words(rank)) for rank in (0, 1)]
+    for n, (phase, cable, at) in enumerate(turns):
+        def start_other():
+            (tmp_path / f"go-1-{n}").touch()
+
+        (tmp_path / f"go-0-{n}").touch()
+        ranks[0].wait_for("begins")
+        reach(c, phase, start_other)
+        if phase == "over":
+            ranks[0].wait_for("summed 8 ")
+        c.cut(cable, at=at)
+        start_other()
+        wait_rails(c, cables - 1)
+        if cables == 2 and phase != "over":
+            ranks[0].wait_for("summed 8 ")  # While the cable is away.
+        c.restore(cable)
+        wait_rails(c, cables)
+        if cables == 1 and phase != "over":
+            ranks[0].wait_for("summed 8 ")
+    all_fine(ranks)
+
+
+def test_both_pulled_for_less_than_the_grace_period_cost_a_pause(lab, tmp_path):
+    c = lab(pair(cables=2), peer_settings=PATIENT)
+    wait_rails(c, 2)
+    stop = tmp_path / "stop"
+    ranks = c.ranks([0, 1], f"loop:8:{MIB}:{stop}")
+    until_looping(ranks)
+    for first, second in (("0-1a", "0-1b"), ("0-1b", "0-1a")):
+        c.cut(first)
+        c.cut(second, at=1)
+        wait_rails(c, 0)
+        c.restore(first)   # One is enough to go on.
+        wait_rails(c, 1)
+        c.restore(second)
+        wait_rails(c, 2)
+    stop.touch()
+    all_fine(ranks)
+
+
+@pytest.mark.parametrize("wiring, cut", [(pair(cables=2), ["0-1a", "0-1b"]),
+                                         (switch(3, switches=2), ["2-s0", "2-s1"])],
+                         ids=["pair", "switch"])
+def test_both_pulled_for_more_are_told_to_every_survivor(lab, wiring, cut):
+    grace = 2.0
+    c = lab(wiring, peer_settings=f"{ALERT} grace_period_ms: {grace * 1000:.0f}")
+    away = wiring.nodes - 1
+    for node in range(away):
+        wait_rails(c, 2, node, away)
+    ranks = c.ranks(range(wiring.nodes), f"loop:8:{MIB}:never")
+    until_looping(ranks)
+    c.cut(cut[0])
+    for node in range(away):
+        wait_rails(c, 1, node, away)
+    assert all(rank.child.poll() is None for rank in ranks), [rank.said() for rank in ranks]
+    since = stopwatch()
+    c.cut(cut[1])
+    for number, rank in enumerate(ranks):
+        when, what = heard(rank)
+        assert what.startswith("RANK_LOST"), what
+        assert grace <= since(when) < grace + 1, (since(when), what)
+        if number != away:
+            assert what.endswith(f"rank {away}") and f"node-{away}" in what, what
+
+
+def test_ring_of_double_cables_takes_the_long_way_only_without_any(lab, tmp_path):
+    c = lab(ring(3, cables_per_pair=2), peer_settings=PATIENT)
+    wait_rails(c, 2)
+    stop = tmp_path / "stop"
+    ranks = c.ranks(range(3), f"loop:8:{MIB}:{stop}")
+    until_looping(ranks)
+    c.cut("0-1a")
+    wait_rails(c, 1)
+    assert "reached through" not in c.link(0, 1).get("detail", "")
+    c.cut("0-1b")
+    wait_until(lambda: "reached through node-2" in c.link(0, 1).get("detail", ""), "the long way")
+    c.restore("0-1b")
+    wait_rails(c, 1)
+    assert "reached through" not in c.link(0, 1).get("detail", "")
+    c.restore("0-1a")
+    wait_rails(c, 2)
+    stop.touch()
+    all_fine(ranks)
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_silent_rail_is_left_out_and_taken_up_again(lab, tmp_path, family):
+    """Half-open: no interface goes down; only heartbeats can tell."""
+    c = lab(pair(cables=2), family=family, peer_settings=PATIENT)
+    wait_rails(c, 2)
+    stop = tmp_path / "stop"
+    ranks = c.ranks([0, 1], f"loop:8:{MIB}:{stop}")
+    until_looping(ranks)
+    for cable, node in (("0-1a", 0), ("0-1b", 1)):
+        c.mute(cable, node)
+        wait_rails(c, 1)
+        c.unmute(cable, node)
+        wait_rails(c, 2)
+    stop.touch()
+    all_fine(ranks)

@@ -1,0 +1,125 @@
+"""Whatever knocks at the peer port is counted and logged, a few lines a second at most, and
+changes nothing else: jobs run on, links stay, memory and descriptors are as before."""
+
+import os
+import pathlib
+import re
+import sys
+
+import pytest
+
+from conftest import wait_until
+from lab.cluster import PORT
+from lab.outcomes import all_fine, until_looping
+from lab.wiring import pair, switch
+
+STRANGER = pathlib.Path(__file__).with_name("stranger.py")
+LOGGED_PER_SECOND = 5
+
+
+class Watch:
+    """A job at work on node-0 and node-1 while something knocks from node-2."""
+
+    def __init__(self, c, stop):
+        self.c, self.stop = c, stop
+        self.ranks = c.ranks([0, 1], f"loop:8:100000:{stop}")
+        until_looping(self.ranks)
+        self.before = self.figures()
+
+    def figures(self):
+        part = self.c.own_part(0)
+        return {"links": sorted((link["peer"], link["state"]) for link in part["links"]),
+                "refused": int(part["strangers_refused"]), "memory": int(part["memory_bytes"]),
+                "files": len(os.listdir(f"/proc/{self.c.daemons[0].pid}/fd"))}
+
+    def stranger(self, what, count=1):
+        return self.c.run(2, [sys.executable, STRANGER, f"10.200.0.1:{PORT}", what, count],
+                          {"LAB_KEY": str(self.c.folder / "key")})
+
+    def log_lines(self, text):
+        return [line for line in self.c.log(0) if text in line]
+
+    def nothing_else_changed(self):
+        self.stop.touch()
+        all_fine(self.ranks)
+        links, files = self.before["links"], self.before["files"]
+        wait_until(lambda: self.figures()["links"] == links, "the links are as before")
+        wait_until(lambda: self.figures()["files"] <= files, "the descriptors are closed")
+        assert self.figures()["memory"] < self.before["memory"] + (16 << 20)
+
+
+@pytest.fixture
+def watch(lab, tmp_path):
+    return Watch(lab(switch(3)), tmp_path / "stop")
+
+
+@pytest.mark.parametrize("what, count, why", [
+    ("garbage", 40, "not an mlxcommd"), ("half", 40, "connection ended"),
+    ("version", 20, "another version"), ("foreign", 20, "another cluster"),
+    ("nokey", 20, "does not hold this cluster's key")])
+def test_stranger_is_refused_counted_and_named(watch, what, count, why):
+    stranger = watch.stranger(what, count)
+    assert stranger.finish() == 0, stranger.lines
+    wait_until(lambda: watch.figures()["refused"] == watch.before["refused"] + count, "all are counted")
+    assert watch.log_lines(why) and "10.200.0.3" in watch.log_lines(why)[0], watch.c.log(0)
+    watch.nothing_else_changed()
+
+
+def seconds_of(lines):
+    """How many of the lines each second of the log has."""
+    seconds = {}
+    for line in lines:
+        second = re.search(r"\d\d:\d\d:\d\d", line).group(0)
+        seconds[second] = seconds.get(second, 0) + 1
+    return seconds
+
+
+def test_a_thousand_connects_cost_a_few_log_lines(watch):
+    stranger = watch.stranger("connects", 1000)
+    assert stranger.finish() == 0, stranger.lines
+    wait_until(lambda: watch.figures()["refused"] == watch.before["refused"] + 1000, "all are counted")
+    logged = seconds_of(watch.log_lines("refused "))
+    # The log's clock and the one that the limit goes by may begin their seconds apart.
+    assert 0 < max(logged.values()) <= 2 * LOGGED_PER_SECOND, logged
+    watch.nothing_else_changed()
+
+
+def test_slow_hellos_end_at_their_deadline_and_keep_no_neighbour_out(watch):
+    """Why: whoever holds all places for strangers would keep a daemon out that has just
+    been restarted, or whose cable is plugged in again."""
+    stranger = watch.stranger("loris", 100)
+    stranger.wait_for("at it")
+    wait_until(lambda: watch.figures()["refused"] >= watch.before["refused"] + 100, "they are refused")
+    watch.c.restart(2)
+    watch.c.wait_linked()
+    stranger.end()
+    watch.nothing_else_changed()
+
+
+@pytest.mark.parametrize("what", ["frames", "cutoff", "toolong", "beyond"])
+def test_neighbour_that_breaks_the_protocol_is_lost_alone(watch, what):
+    """It holds the key, so it is let in; what it says then is checked as a stranger's is."""
+    stranger = watch.stranger(what, 5)
+    assert stranger.finish() == 0, stranger.lines
+    assert watch.log_lines("intruder"), watch.c.log(0)
+    watch.stop.touch()
+    all_fine(watch.ranks)
+    assert set(watch.before["links"]) <= set(watch.figures()["links"])
+
+
+def test_daemon_of_another_cluster_never_joins(lab):
+    """Two clusters on one wire, each with its own key: both work, neither sees the other."""
+    c = lab(pair())
+    other = c.folder / "other"
+    other.mkdir()
+    (other / "key").write_text(os.urandom(32).hex())
+    (other / "key").chmod(0o600)
+    (other / "config").write_text(
+        f'cluster: "lab" node_name: "stranger" state_directory: "{other}/state"\n'
+        f'socket_path: "{other}/socket"\n'
+        f'peers {{ key_file: "{other}/key" connect: "10.1.0.1:{PORT}" }}\n')
+    stranger = c.run(1, ["mlxcommd", "--config", other / "config"])
+    stranger.wait_for("key")
+    wait_until(lambda: int(c.own_part(0)["strangers_refused"]) > 0, "it is counted")
+    assert [node["name"] for node in c.status(0)["nodes"]] == ["node-0", "node-1"]
+    all_fine(c.ranks([0, 1], "sum:8", "sum:1000000"))

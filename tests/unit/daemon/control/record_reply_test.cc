@@ -1,0 +1,198 @@
+// What is in the recorder, as a tool is told it.
+#include "daemon/control/record_reply.h"
+
+#include <gtest/gtest.h>
+
+#include "daemon/control/record_text.h"
+#include "proto/types/failure.h"
+#include "proto/types/operation.h"
+
+namespace mlxcomm::control {
+namespace {
+
+using telemetry::Event;
+using telemetry::EventKind;
+using telemetry::TrackKind;
+
+constexpr RecordClocks kNow{1'000'000, 1'700'000'000'000'000'000};
+
+class RecordReplyTest : public testing::Test {
+ protected:
+  RecordReplyTest() : engine_(recorder_.AddTrack(TrackKind::kEngine, "engine")) {
+    recorder_.NameGroup({1, "train", "train", {{0, "a"}, {2, "b"}}});
+    recorder_.NameGroup({2, "train", "train/rows", {}});
+    recorder_.NameGroup({3, "other", "other", {}});
+  }
+  static Event Of(std::uint64_t group, std::uint64_t number, EventKind kind,
+                  std::uint64_t time_ns) {
+    Event event;
+    event.kind = kind;
+    event.group = group;
+    event.number = number;
+    event.time_ns = time_ns;
+    return event;
+  }
+  void Call(std::uint64_t group, std::uint64_t number, std::uint32_t rank, std::uint64_t time_ns) {
+    Event event = Of(group, number, EventKind::kSubmitted, time_ns);
+    event.party = rank;
+    event.operation = static_cast<std::uint8_t>(OperationKind::kAllReduce);
+    event.data_type = static_cast<std::uint8_t>(DataType::kFloat32);
+    event.reduce_operator = static_cast<std::uint8_t>(ReduceOperator::kSum);
+    event.bytes = 20;
+    engine_->Write(event);
+  }
+  void Happen(std::uint64_t group, std::uint64_t number, EventKind kind, std::uint64_t time_ns,
+              std::uint32_t party = telemetry::kNobody) {
+    Event event = Of(group, number, kind, time_ns);
+    event.party = party;
+    engine_->Write(event);
+  }
+  v1::FlightRecordReply Read(const v1::FlightRecordRequest& request = {}) {
+    v1::FlightRecordReply reply;
+    WriteRecordReply(recorder_, request, kNow, reply);
+    return reply;
+  }
+
+  telemetry::FlightRecorder recorder_{"a"};
+  telemetry::EventRing* const engine_;
+};
+
+TEST_F(RecordReplyTest, TellsALifeWithNamesAndTheDate) {
+  Call(1, 57, 0, 900'000);
+  Call(1, 57, 1, 900'100);
+  Happen(1, 57, EventKind::kMatched, 900'100);
+  Happen(1, 57, EventKind::kHeard, 950'000, 2);
+  Happen(1, 57, EventKind::kFirstByte, 950'000);
+  Happen(1, 57, EventKind::kLastByte, 960'000);
+  Happen(1, 57, EventKind::kDone, 961'000);
+  const v1::FlightRecordReply reply = Read();
+  EXPECT_EQ(reply.node(), "a");
+  EXPECT_EQ(reply.taken_ns(), kNow.unix_ns);
+  ASSERT_EQ(reply.operations_size(), 1);
+  const v1::RecordedOperation& told = reply.operations(0);
+  EXPECT_EQ(told.job(), "train");
+  EXPECT_EQ(told.operation(), "all_reduce sum float32[5]");
+  EXPECT_EQ(told.state(), "done");
+  EXPECT_EQ(told.bytes(), 20u);
+  ASSERT_EQ(told.called_size(), 2);
+  EXPECT_EQ(told.called(0).at_ns(), kNow.unix_ns - 100'000);
+  EXPECT_EQ(told.heard(0).node(), "b");
+  EXPECT_EQ(told.last(), "node b");
+  EXPECT_EQ(told.ended_ns(), kNow.unix_ns - 39'000);
+  EXPECT_EQ(reply.tracks_size(), 0);
+}
+
+TEST_F(RecordReplyTest, TellsHowFarOneHasComeThatGoesOn) {
+  Happen(1, 1, EventKind::kHeard, 10, 2);
+  Call(1, 2, 0, 20);
+  Call(1, 3, 0, 30);
+  Happen(1, 3, EventKind::kMatched, 31);
+  Call(1, 4, 0, 40);
+  Happen(1, 4, EventKind::kMatched, 40);
+  Happen(1, 4, EventKind::kFirstByte, 41);
+  const v1::FlightRecordReply reply = Read();
+  ASSERT_EQ(reply.operations_size(), 4);
+  EXPECT_EQ(reply.operations(0).state(), "early");
+  EXPECT_TRUE(reply.operations(0).operation().empty());
+  EXPECT_EQ(reply.operations(1).state(), "called");
+  EXPECT_TRUE(reply.operations(1).last().empty());
+  EXPECT_EQ(reply.operations(2).state(), "matched");
+  EXPECT_TRUE(reply.operations(2).last().empty());  // Other nodes may be missing.
+  EXPECT_EQ(reply.operations(3).state(), "moving");
+  EXPECT_EQ(reply.operations(3).last(), "rank 0");
+  EXPECT_EQ(reply.operations(3).ended_ns(), 0u);
+}
+
+TEST_F(RecordReplyTest, ChoosesByJobGroupNameAndIdAndTakesTheNewest) {
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    for (const std::uint64_t group : {1, 2, 3}) Call(group, i, 0, 10 * i + group);
+  }
+  v1::FlightRecordRequest request;
+  request.set_job("train");
+  EXPECT_EQ(Read(request).operations_size(), 8);
+  request.set_group("train/rows");
+  EXPECT_EQ(Read(request).operations_size(), 4);
+  request.set_job("");
+  request.set_group("3");
+  request.set_operations_max(3);
+  const v1::FlightRecordReply reply = Read(request);
+  ASSERT_EQ(reply.operations_size(), 3);
+  EXPECT_EQ(reply.operations_left_out(), 1u);
+  EXPECT_EQ(reply.operations(2).number(), 3u);
+  EXPECT_EQ(reply.operations(2).group_name(), "other");
+  request.set_group("nothing of this name");
+  EXPECT_EQ(Read(request).operations_size(), 0);
+}
+
+TEST_F(RecordReplyTest, TellsWhatRailsAndWorkersDid) {
+  telemetry::EventRing* const rail = recorder_.AddTrack(TrackKind::kRail, "tcp x - y");
+  telemetry::EventRing* const worker = recorder_.AddTrack(TrackKind::kWorker, "worker 0");
+  Call(1, 5, 0, 10);
+  Event sent = Of(1, 5, EventKind::kSent, 20);
+  sent.bytes = 20;
+  sent.duration_ns = 3;
+  rail->Write(sent);
+  rail->Write(Of(3, 5, EventKind::kReceived, 30));
+  worker->Write(Of(1, 5, EventKind::kWorked, 40));
+  recorder_.CloseTrack(rail);
+  v1::FlightRecordRequest request;
+  request.set_job("train");
+  request.set_with_tracks(true);
+  const v1::FlightRecordReply reply = Read(request);
+  ASSERT_EQ(reply.operations(0).rails_size(), 1);
+  EXPECT_EQ(reply.operations(0).rails(0).rail(), "tcp x - y");
+  EXPECT_EQ(reply.operations(0).rails(0).sent_bytes(), 20u);
+  ASSERT_EQ(reply.tracks_size(), 2);
+  EXPECT_EQ(reply.tracks(0).kind(), "rail");
+  EXPECT_FALSE(reply.tracks(0).open());
+  ASSERT_EQ(reply.tracks(0).spans_size(), 1);  // The other job's is not its business.
+  EXPECT_EQ(reply.tracks(0).spans(0).what(), "sent");
+  EXPECT_EQ(reply.tracks(0).spans(0).duration_ns(), 3u);
+  EXPECT_EQ(reply.tracks(1).spans(0).what(), "worked");
+}
+
+// Why: gRPC takes 4 MiB, and a full recorder must still be readable.
+TEST_F(RecordReplyTest, StaysSmallWhenEverythingIsFull) {
+  for (std::size_t i = 0; i < telemetry::FlightRecorder::kEngineEvents; ++i) {
+    Call(1, i, 0, 1000 + i);
+  }
+  for (std::size_t k = 0; k + 1 < telemetry::FlightRecorder::kTracksMax; ++k) {
+    telemetry::EventRing* const rail =
+        recorder_.AddTrack(TrackKind::kRail, "tcp [fe80::1%thunderbolt0]:7470 - [fe80::2]:40000");
+    for (std::size_t i = 0; i < telemetry::FlightRecorder::kRailEvents; ++i) {
+      Event event = Of(1, i, EventKind::kSent, 1000 + i);
+      event.bytes = 262144;
+      event.source_rank = 4000;
+      event.destination_rank = 4001;
+      event.tag = 70000;
+      rail->Write(event);
+    }
+  }
+  v1::FlightRecordRequest request;
+  request.set_with_tracks(true);
+  const v1::FlightRecordReply reply = Read(request);
+  EXPECT_EQ(static_cast<std::size_t>(reply.operations_size()),
+            telemetry::FlightRecorder::kEngineEvents);
+  EXPECT_GT(reply.tracks(0).spans_left_out(), 0u);
+  EXPECT_LT(reply.ByteSizeLong(), std::size_t{4} << 20);
+}
+
+TEST_F(RecordReplyTest, TextTellsTheLastMomentsInOneBoundedLine) {
+  Call(1, 57, 0, 100'000);
+  Happen(1, 57, EventKind::kMatched, 112'000);
+  Event failed = Of(1, 57, EventKind::kFailed, 600'000);
+  failed.code = static_cast<std::uint8_t>(FailureCode::kRankLost);
+  engine_->Write(failed);
+  std::vector<Event> events;
+  engine_->Copy(100, 0, events);
+  auto lives = telemetry::LivesOf(events);
+  EXPECT_EQ(DescribeLives(lives, {}, 1'100'000),
+            "operation 57, all_reduce sum float32[5], began 1.0 ms ago: called by rank 0 +0.0 us, "
+            "matched +12.0 us, RANK_LOST +500.0 us");
+  EXPECT_EQ(DescribeLives({}, {}, 0), "no operation");
+  lives.resize(50, lives[0]);
+  EXPECT_LE(DescribeLives(lives, {}, 1'100'000).size(), kDescribedBytesMax);
+}
+
+}  // namespace
+}  // namespace mlxcomm::control

@@ -1,0 +1,364 @@
+// Two nodes' Links with rails of paper and a clock moved by hand: joins over several paths,
+// in whatever order two nodes dial each other and whatever one of them does not yet know.
+#include "daemon/fabric/links.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/daemon/fabric/paper_rails.h"
+
+namespace mlxcomm::fabric {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// One dial, in the steps that may lie apart in time.
+struct Dial {
+  std::size_t dialer = 0;
+  std::string cable;
+  int step = 0;
+  bool closed = false;      // By the acceptor.
+  Links::RailMark mark;
+  std::optional<Links::Join> of_dialer, of_acceptor;
+  std::shared_ptr<Connection> connection = std::make_shared<Connection>();
+  bool acceptor_done = false;
+  bool dialer_done = false;
+  bool over = false;
+};
+
+class LinksTest : public testing::Test {
+ protected:
+  // Seen from side 0 on the left. Both ends of a cable have different names.
+  static RailPath PathOf(const std::string& cable, std::size_t side) {
+    const std::string left = "l" + cable, right = "r" + cable;
+    return side == 0 ? RailPath{left, right} : RailPath{right, left};
+  }
+  Daemon& Of(std::size_t side) { return *sides[side]; }
+  Links& LinksOf(std::size_t side) { return *sides[side]->links; }
+  NodeId IdOf(std::size_t side) { return sides[side]->id(); }
+  bool HasRail(std::size_t side, const std::string& cable) {
+    return LinksOf(side).HasRailOver(IdOf(1 - side), PathOf(cable, side));
+  }
+  static absl::Status Outcome(const absl::StatusOr<Links::Join>& join) { return join.status(); }
+
+  void PollBoth() {
+    now_ns += 1000;
+    for (const std::size_t side : {0, 1}) LinksOf(side).Poll(now_ns);
+  }
+  void FinishAsAcceptor(Dial& dial) {
+    const std::size_t side = 1 - dial.dialer;
+    auto rail = std::make_unique<PaperRail>(dial.connection, side, now_ns);
+    outcome = LinksOf(side).Finish(*dial.of_acceptor, std::move(rail), dial.of_dialer->own, now_ns);
+    dial.acceptor_done = true;
+  }
+  void FinishAsDialer(Dial& dial) {
+    const bool gone = dial.acceptor_done && dial.connection->ends[1 - dial.dialer] == nullptr;
+    auto rail = std::make_unique<PaperRail>(dial.connection, dial.dialer, now_ns);
+    if (gone) rail->GoDown(DownCause::kReset);
+    outcome = LinksOf(dial.dialer)
+                  .Finish(*dial.of_dialer, std::move(rail), dial.of_acceptor->own, now_ns);
+    dial.dialer_done = true;
+  }
+  // The next step; `acceptor_first` decides where either side may be the first to finish.
+  void Step(Dial& dial, bool acceptor_first) {
+    const std::size_t side = dial.dialer;
+    const NodeId dialer = IdOf(side), acceptor = IdOf(1 - side);
+    const RailPath here = PathOf(dial.cable, side), there = PathOf(dial.cable, 1 - side);
+    switch (dial.step++) {
+      case 0:
+        dial.over = LinksOf(1 - side).Judge(dialer, there) != wire::VerdictCode::kAccepted;
+        dial.mark = LinksOf(1 - side).MarkOf(dialer, there);
+        return;
+      case 1: {
+        absl::StatusOr<Links::Join> join = LinksOf(side).BeginAsDialer(acceptor, here);
+        outcome = join.status();
+        dial.over = !join.ok();
+        if (join.ok()) dial.of_dialer = *std::move(join);
+        return;
+      }
+      case 2: {
+        absl::StatusOr<Links::Join> join = LinksOf(1 - side).BeginAsAcceptor(
+            dialer, there, dial.of_dialer->own, dial.mark, now_ns);
+        outcome = join.status();
+        dial.closed = !join.ok();
+        if (join.ok()) dial.of_acceptor = *std::move(join);
+        return;
+      }
+      default: break;
+    }
+    if (dial.closed) {
+      LinksOf(side).Abandon(*dial.of_dialer);
+      dial.over = true;
+    } else if (dial.dialer_done || (acceptor_first && !dial.acceptor_done)) {
+      FinishAsAcceptor(dial);
+    } else {
+      FinishAsDialer(dial);
+    }
+    dial.over = dial.over || (dial.acceptor_done && dial.dialer_done);
+  }
+  // The connection is reset, at whatever point its join is.
+  void Break(Dial& dial) {
+    const std::size_t side = dial.dialer;
+    if (dial.of_dialer && !dial.dialer_done) LinksOf(side).Abandon(*dial.of_dialer);
+    if (dial.of_acceptor && !dial.acceptor_done) LinksOf(1 - side).Abandon(*dial.of_acceptor);
+    for (PaperRail* const end : dial.connection->ends) {
+      if (end != nullptr) end->GoDown(DownCause::kReset);
+    }
+    dial.over = true;
+  }
+  // Alone, from its beginning to its end.
+  std::shared_ptr<Connection> Connect(std::size_t dialer, const std::string& cable) {
+    Dial dial;
+    dial.dialer = dialer;
+    dial.cable = cable;
+    while (!dial.over) Step(dial, true);
+    PollBoth();
+    return dial.connection;
+  }
+  std::uint64_t SessionOf(std::size_t side, std::size_t peer_side) {
+    Links::Join join = *LinksOf(side).BeginAsDialer(IdOf(peer_side), {"probe", "probe"});
+    LinksOf(side).Abandon(join);
+    return join.told.session;
+  }
+  void SendText(std::size_t side, const std::string& text) {
+    wire::FrameHeader header;
+    header.type = wire::FrameType::kControl;
+    header.payload_bytes = static_cast<std::uint32_t>(text.size());
+    const auto* const bytes = reinterpret_cast<const std::byte*>(text.data());
+    ASSERT_TRUE(LinksOf(side).Send(IdOf(1 - side), header, bytes, 0).ok());
+  }
+
+  std::array<std::unique_ptr<Daemon>, 2> sides = {std::make_unique<Daemon>(0),
+                                                  std::make_unique<Daemon>(1)};
+  std::uint64_t now_ns = 1;
+  absl::Status outcome;
+};
+
+TEST_F(LinksTest, JoinsARailForEachPathAndOneOnly) {
+  Connect(0, "1");
+  Connect(1, "2");
+  EXPECT_TRUE(HasRail(0, "1") && HasRail(1, "1") && HasRail(0, "2") && HasRail(1, "2"));
+  EXPECT_THAT(Of(0).up, ElementsAre(110));
+  EXPECT_THAT(Of(1).up, ElementsAre(100));
+  EXPECT_TRUE(absl::IsAborted(LinksOf(0).BeginAsDialer(IdOf(1), PathOf("1", 0)).status()));
+  EXPECT_EQ(LinksOf(0).Snapshot().at(0).rails.size(), 2u);
+}
+
+TEST_F(LinksTest, KnowsItself) {
+  EXPECT_EQ(LinksOf(0).Judge(IdOf(0), PathOf("1", 0)), wire::VerdictCode::kSelf);
+}
+
+// Why: two joins at once could agree on different sessions.
+TEST_F(LinksTest, JoinsOnePathAtATimeUntilSessionsAreAgreedThenAllAtOnce) {
+  const absl::StatusOr<Links::Join> first = LinksOf(0).BeginAsDialer(IdOf(1), PathOf("1", 0));
+  ASSERT_TRUE(first.ok());
+  EXPECT_TRUE(absl::IsAborted(LinksOf(0).BeginAsDialer(IdOf(1), PathOf("2", 0)).status()));
+  LinksOf(0).Abandon(*first);
+  Connect(0, "1");
+  EXPECT_TRUE(LinksOf(0).BeginAsDialer(IdOf(1), PathOf("2", 0)).ok());
+  EXPECT_TRUE(LinksOf(0).BeginAsDialer(IdOf(1), PathOf("3", 0)).ok());
+  EXPECT_TRUE(absl::IsAborted(LinksOf(0).BeginAsDialer(IdOf(1), PathOf("3", 0)).status()));
+}
+
+// Why: the heart of it. Both nodes dial over every path, at the same time or not; messages
+// of the dials lie apart in any manner, and some connections break, also in the middle of
+// their join, when one side believes in what the other has not heard yet.
+// How: many orders by chance; in each, whoever lacks a rail over one of its paths dials
+// again when its dial is over. In the end both have the same connection over each path, and
+// nobody was ever lost.
+TEST_F(LinksTest, AgreesOnTheSameRailsInEveryOrderOfDials) {
+  for (std::uint32_t seed = 1; seed <= 1000; ++seed) {
+    SCOPED_TRACE(seed);
+    std::minstd_rand random(seed);
+    random.discard(seed % 7);
+    sides = {std::make_unique<Daemon>(0), std::make_unique<Daemon>(1)};
+    const std::vector<std::string> cables = {"1", "2", "3"};
+    std::vector<Dial> dials;
+    std::vector<std::pair<std::size_t, std::string>> dialers;
+    for (const std::string& cable : cables) {
+      const auto who = random() % 3;
+      if (who != 0) dialers.emplace_back(0, cable);
+      if (who != 1) dialers.emplace_back(1, cable);
+    }
+    const auto all_linked = [&] {
+      return std::all_of(cables.begin(), cables.end(), [&](const std::string& cable) {
+        return HasRail(0, cable) && HasRail(1, cable);
+      });
+    };
+    int breaks = static_cast<int>(random() % 6);
+    int steps = 0;
+    while (!(all_linked() && dials.empty()) && ++steps < 20'000) {
+      for (const auto& [side, cable] : dialers) {
+        const bool dialing =
+            std::any_of(dials.begin(), dials.end(), [side = side, &cable = cable](const Dial& dial) {
+              return dial.dialer == side && dial.cable == cable;
+            });
+        if (dialing || HasRail(side, cable) || random() % 4 != 0) continue;
+        dials.emplace_back().dialer = side;
+        dials.back().cable = cable;
+      }
+      if (!dials.empty()) {
+        const std::size_t at = random() % dials.size();
+        if (random() % 8 == 0 && breaks-- > 0) {
+          Break(dials[at]);
+        } else {
+          Step(dials[at], random() % 2 == 0);
+        }
+        if (dials[at].over) dials.erase(dials.begin() + static_cast<std::ptrdiff_t>(at));
+      }
+      if (random() % 3 == 0) PollBoth();
+    }
+    PollBoth();
+    ASSERT_TRUE(all_linked());
+    for (const std::size_t side : {0, 1}) {
+      ASSERT_THAT(Of(side).lost, IsEmpty());
+      ASSERT_EQ(Of(side).up.size(), 1u);
+    }
+    SendText(0, "over whichever");
+    SendText(1, "and back");
+    PollBoth();
+    PollBoth();
+    ASSERT_THAT(Of(1).control, ElementsAre("over whichever"));
+    ASSERT_THAT(Of(0).control, ElementsAre("and back"));
+  }
+}
+
+// Why: a host that vanished without a word leaves a connection that one side holds for good.
+// How: the cable is cut so that only one side sees it; that side dials again.
+TEST_F(LinksTest, ANewConnectionReplacesAHalfOpenOneOfItsPath) {
+  for (const std::size_t dialer : {0, 1}) {
+    sides = {std::make_unique<Daemon>(0), std::make_unique<Daemon>(1)};
+    const std::shared_ptr<Connection> dead = Connect(0, "1");
+    Connect(0, "2");
+    dead->cut = true;
+    dead->ends[dialer]->GoDown(DownCause::kCut);
+    PollBoth();
+    ASSERT_FALSE(HasRail(dialer, "1"));
+    ASSERT_TRUE(HasRail(1 - dialer, "1"));  // It knows nothing.
+    const std::shared_ptr<Connection> fresh = Connect(dialer, "1");
+    EXPECT_EQ(dead->ends[1 - dialer], nullptr);
+    EXPECT_NE(fresh->ends[0], nullptr);
+    EXPECT_NE(fresh->ends[1], nullptr);
+    EXPECT_THAT(Of(0).lost, IsEmpty());
+    EXPECT_THAT(Of(1).lost, IsEmpty());
+  }
+}
+
+// Why: the same with no other rail left: the channel goes on where it was.
+TEST_F(LinksTest, GoesOnOverAConnectionThatReplacesTheOnlyOne) {
+  const std::shared_ptr<Connection> dead = Connect(0, "1");
+  dead->cut = true;
+  SendText(1, "into the void");
+  PollBoth();
+  dead->ends[0]->GoDown(DownCause::kCut);
+  PollBoth();
+  Connect(0, "1");
+  PollBoth();
+  EXPECT_THAT(Of(0).control, ElementsAre("into the void"));
+  EXPECT_THAT(Of(1).lost, IsEmpty());
+}
+
+// Why: nothing of the old life's rails may serve the new one, over whichever path it comes.
+TEST_F(LinksTest, BeginsAnewWithAPeerThatWasRestartedThoughOldRailsSeemUp) {
+  const std::shared_ptr<Connection> first = Connect(0, "1");
+  const std::shared_ptr<Connection> second = Connect(0, "2");
+  first->cut = second->cut = true;
+  sides[1] = std::make_unique<Daemon>(1, /*life=*/1);
+  Connect(1, "1");
+  EXPECT_THAT(Of(0).up, ElementsAre(110, 111));
+  ASSERT_EQ(Of(0).lost.size(), 1u);
+  EXPECT_THAT(Of(0).lost[0], HasSubstr("restarted"));
+  EXPECT_FALSE(HasRail(0, "2"));
+  Connect(1, "2");
+  EXPECT_TRUE(HasRail(0, "2") && HasRail(1, "2"));
+  EXPECT_EQ(Of(0).lost.size(), 1u);
+  EXPECT_THAT(Of(1).lost, IsEmpty());
+}
+
+// Why: what a dialer has written before the two agreed on sessions elsewhere is stale; to
+// believe it would lose a node that is well.
+TEST_F(LinksTest, AnIntroductionFromBeforeTheSessionsWereAgreedCountsNothing) {
+  Dial stale;
+  stale.dialer = 1;
+  stale.cable = "2";
+  Step(stale, true);
+  Step(stale, true);  // b has introduced itself: it knows no session of a.
+  Dial other;
+  other.dialer = 0;
+  other.cable = "1";
+  while (!other.over) Step(other, true);
+  PollBoth();
+  ASSERT_TRUE(HasRail(0, "1") && HasRail(1, "1"));
+  while (!stale.over) Step(stale, true);
+  PollBoth();
+  EXPECT_THAT(Of(0).lost, IsEmpty());
+  EXPECT_THAT(Of(1).lost, IsEmpty());
+  EXPECT_TRUE(HasRail(0, "1") && HasRail(1, "1"));
+}
+
+TEST_F(LinksTest, TakesARailDownAtOnceWhenItsInterfaceIsDown) {
+  Connect(0, "1");
+  Connect(0, "2");
+  LinksOf(0).OnInterfaceDown("l1", now_ns);
+  EXPECT_FALSE(HasRail(0, "1"));
+  EXPECT_TRUE(HasRail(0, "2"));
+  EXPECT_EQ(Of(0).rails_gone, 1);
+  EXPECT_EQ(LinksOf(0).Snapshot().at(0).state, "up");
+  LinksOf(0).OnInterfaceDown("l2", now_ns);
+  EXPECT_EQ(LinksOf(0).Snapshot().at(0).state, "grace");
+  EXPECT_THAT(LinksOf(0).Snapshot().at(0).detail, HasSubstr("l2"));
+  EXPECT_THAT(Of(0).lost, IsEmpty());
+}
+
+// Why: a daemon that is stopped, or a host that vanished: nobody closes anything.
+TEST_F(LinksTest, TakesASilentRailDownAndLosesTheNodeAfterItsGrace) {
+  Connect(0, "1")->answers = false;
+  const FabricOptions& options = Of(0).options;
+  std::uint64_t gone_ns = 0;
+  for (int i = 0; i < 100 && Of(0).lost.empty(); ++i) {
+    now_ns = LinksOf(0).deadline_ns();
+    LinksOf(0).OnTime(now_ns);
+    if (gone_ns == 0 && !HasRail(0, "1")) gone_ns = now_ns;
+  }
+  EXPECT_GT(gone_ns, options.heartbeat_timeout_ns);
+  EXPECT_LE(gone_ns, options.heartbeat_timeout_ns + 2 * options.heartbeat_interval_ns);
+  ASSERT_EQ(Of(0).lost.size(), 1u);
+  EXPECT_THAT(Of(0).lost[0], HasSubstr("nothing heard"));
+  EXPECT_EQ(now_ns, gone_ns + options.grace_period_ns);
+}
+
+TEST_F(LinksTest, IsToldThatANodeHasEndedOnlyAfterAReset) {
+  const std::shared_ptr<Connection> connection = Connect(0, "1");
+  LinksOf(0).OnGone(IdOf(1), "refused");
+  EXPECT_THAT(Of(0).lost, IsEmpty());
+  connection->ends[0]->GoDown(DownCause::kCut);
+  PollBoth();
+  LinksOf(0).OnGone(IdOf(1), "refused");
+  EXPECT_THAT(Of(0).lost, IsEmpty());
+  const std::shared_ptr<Connection> again = Connect(0, "1");
+  again->ends[0]->GoDown(DownCause::kReset);
+  PollBoth();
+  LinksOf(0).OnGone(IdOf(1), "refused");
+  EXPECT_THAT(Of(0).lost, ElementsAre("refused"));
+}
+
+TEST_F(LinksTest, HasAsManyRailsAsALinkMayHaveAndSaysSo) {
+  for (std::size_t i = 0; i < Link::kRailsMax; ++i) Connect(0, std::to_string(i));
+  EXPECT_EQ(LinksOf(0).Snapshot().at(0).rails.size(), Link::kRailsMax);
+  const absl::Status none = LinksOf(0).BeginAsDialer(IdOf(1), PathOf("x", 0)).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(none)) << none;
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric

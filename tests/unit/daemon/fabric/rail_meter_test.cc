@@ -1,0 +1,105 @@
+// The meter tells what a rail can carry from what is acknowledged, and only believes a
+// fall of it while the rail is busy.
+#include "daemon/fabric/rail_meter.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace mlxcomm::fabric {
+namespace {
+
+constexpr std::uint64_t kChunk = 256 * 1024;
+constexpr std::uint64_t kMs = 1'000'000;
+
+class RailMeterTest : public testing::Test {
+ protected:
+  // For `ns`, `bunch` chunks are acknowledged at a time, at this rate, with so much left.
+  void Busy(double rate, std::uint64_t ns, int bunch = 1, std::uint64_t left = 16 * kChunk) {
+    const std::uint64_t end = now + ns;
+    const auto gap = static_cast<std::uint64_t>(bunch * static_cast<double>(kChunk) * 1e9 / rate);
+    const auto took = 20'000 + static_cast<std::uint64_t>(static_cast<double>(left) * 1e9 / rate);
+    while (now < end) {
+      now += gap;
+      for (int i = 0; i < bunch; ++i) {
+        meter.OnDelivered({kChunk, left, left, now - took}, now);
+      }
+    }
+  }
+  RailMeter meter;
+  std::uint64_t now = 1'000 * kMs;
+};
+
+TEST_F(RailMeterTest, KnowsNothingAtFirst) {
+  EXPECT_FALSE(meter.measured());
+  EXPECT_EQ(meter.latency_ns(), 0u);
+}
+
+TEST_F(RailMeterTest, MeasuresWhatIsAcknowledged) {
+  Busy(1e9, 100 * kMs);
+  EXPECT_NEAR(meter.bytes_per_second(), 1e9, 2e7);
+}
+
+// Why: acknowledgements come for a MiB or sixteen frames at once.
+TEST_F(RailMeterTest, TakesBunchesNotForSpeed) {
+  Busy(1e9, 200 * kMs, /*bunch=*/4);
+  EXPECT_NEAR(meter.bytes_per_second(), 1e9, 1e8);
+  EXPECT_LT(meter.bytes_per_second_best(), 1.1e9);
+}
+
+TEST_F(RailMeterTest, FollowsTheRateDownAndUpWithinSomeSpans) {
+  Busy(1e9, 100 * kMs);
+  Busy(1e8, 200 * kMs);
+  EXPECT_NEAR(meter.bytes_per_second(), 1e8, 1e7);
+  Busy(4e9, 100 * kMs);
+  EXPECT_NEAR(meter.bytes_per_second(), 4e9, 4e8);
+  EXPECT_GE(meter.bytes_per_second_best(), 3.6e9);
+}
+
+// Why: little to carry is not slowness.
+TEST_F(RailMeterTest, KeepsTheRateWhileThereIsLittleToCarry) {
+  Busy(1e9, 100 * kMs);
+  const double before = meter.bytes_per_second();
+  for (int i = 0; i < 1000; ++i) {
+    now += 5 * kMs;
+    meter.OnHanded(0);
+    meter.OnDelivered({100, 0, 0, now - kMs}, now);
+  }
+  EXPECT_EQ(meter.bytes_per_second(), before);
+}
+
+// Why: a rail that is thought to be slow gets little, and never a span to be measured in.
+TEST_F(RailMeterTest, RisesByWhatSingleFramesTake) {
+  Busy(1e8, 100 * kMs);
+  for (int i = 0; i < 10; ++i) {
+    now += 5 * kMs;
+    meter.OnHanded(0);
+    meter.OnDelivered({kChunk, 0, 0, now - kMs / 4}, now);
+  }
+  EXPECT_NEAR(meter.bytes_per_second(), 1.05e9, 5e7);
+}
+
+TEST_F(RailMeterTest, KnowsTheLatencyFromFramesThatFoundTheRailEmpty) {
+  Busy(1e9, 100 * kMs);
+  now += 10 * kMs;
+  meter.OnHanded(0);
+  meter.OnDelivered({1000, 0, 0, now - 51'000}, now);
+  EXPECT_NEAR(static_cast<double>(meter.latency_ns()), 50'000, 100);
+  meter.OnDelivered({1000, 0, 0, now - 80'000}, now);
+  EXPECT_NEAR(static_cast<double>(meter.latency_ns()), 50'000, 100);
+}
+
+// Why: a way may get longer.
+TEST_F(RailMeterTest, ForgetsALatencyThatIsNoLongerReached) {
+  const auto measure = [this](std::uint64_t latency) {
+    now += kMs;
+    meter.OnHanded(0);
+    meter.OnDelivered({1, 0, 0, now - latency}, now);
+  };
+  measure(10'000);
+  for (int i = 0; i < 12'000; ++i) measure(40'000);
+  EXPECT_EQ(meter.latency_ns(), 40'000u);
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,252 @@
+// Two fabrics in one process with two cables between them: 127.0.0.1 and 127.0.0.2 stand
+// for two interfaces. Cables that can be cut lie between; what goes over which is counted.
+#include "daemon/fabric/tcp_fabric.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/daemon/fabric/loopback.h"
+
+namespace mlxcomm::fabric {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::vector<std::byte> Pattern(std::size_t bytes) {
+  std::vector<std::byte> pattern(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) pattern[i] = static_cast<std::byte>(i * 7 >> 3);
+  return pattern;
+}
+
+void OnTwoInterfaces(FabricOptions& options) {
+  options.listen = {"127.0.0.1:0", "127.0.0.2:0"};
+  options.reset_grace_ns = 60'000'000'000;
+  options.grace_period_ns = 60'000'000'000;
+}
+
+bool HasTwoInterfaces() {
+  asio::io_context io;
+  asio::error_code error;
+  Tcp::acceptor acceptor(io, Tcp::v4());
+  acceptor.bind({asio::ip::make_address("127.0.0.2"), 0}, error);
+  return !error;
+}
+
+// Nobody listens there; unlikely to be taken before the test does.
+std::string FreeAddress(const std::string& ip) {
+  asio::io_context io;
+  const Tcp::acceptor acceptor(io, {asio::ip::make_address(ip), 0});
+  return ip + ":" + std::to_string(acceptor.local_endpoint().port());
+}
+
+class TcpFabricTest : public FabricTest {
+ protected:
+  void SetUp() override {
+    if (!HasTwoInterfaces()) GTEST_SKIP() << "127.0.0.2 is no address here (ifconfig lo0 alias)";
+  }
+  static std::vector<RailSnapshot> RailsOf(const Node& node) {
+    for (const LinkSnapshot& link : node.fabric->Snapshot()) {
+      if (link.peer_id == NodeId{} || link.state != "up") continue;
+      std::vector<RailSnapshot> up;
+      for (const RailSnapshot& rail : link.rails) {
+        if (rail.up) up.push_back(rail);
+      }
+      return up;
+    }
+    return {};
+  }
+  // a and b with a cable for each of a's interfaces.
+  void MakePair() {
+    idle = true;
+    a = std::make_unique<Node>(io, "a", 1, std::vector<std::string>{}, 7, OnTwoInterfaces);
+    for (std::size_t i : {0, 1}) {
+      cables.push_back(std::make_unique<Cable>(io, a->address(i)));
+    }
+    b = std::make_unique<Node>(
+        io, "b", 2, std::vector<std::string>{cables[0]->address(), cables[1]->address()}, 7,
+        OnTwoInterfaces);
+    ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2 && RailsOf(*b).size() == 2; }));
+  }
+  bool Until(const std::function<bool()>& condition) {
+    return RunUntil({a.get(), b.get()}, condition);
+  }
+  // Large enough that a cable can be pulled in the middle of it.
+  void BeginTransfer() {
+    source = Pattern(24 * 1024 * 1024);
+    target.assign(source.size(), std::byte{});
+    SendChunks(*a, *b, source, target);
+  }
+  bool Carries(const Cable& cable) {
+    const std::uint64_t mark = cable.carried + 500'000;
+    return Until([&] { return cable.carried > mark || b->data_bytes == source.size(); });
+  }
+  void ExpectAllArrived() {
+    ASSERT_TRUE(Until([&] { return b->data_bytes == source.size() && a->released[9] == 96; }));
+    EXPECT_TRUE(source == target);
+    EXPECT_THAT(a->lost, IsEmpty());
+    EXPECT_THAT(b->lost, IsEmpty());
+    EXPECT_EQ(a->up.size(), 1u);
+    EXPECT_EQ(b->up.size(), 1u);
+  }
+
+  std::unique_ptr<Node> a, b;
+  std::vector<std::unique_ptr<Cable>> cables;
+  std::vector<std::byte> source, target;
+};
+
+TEST_F(TcpFabricTest, MakesARailForEachInterfaceAndNamesThem) {
+  MakePair();
+  std::set<std::pair<std::string, std::string>> paths;
+  for (const RailSnapshot& rail : RailsOf(*b)) {
+    paths.emplace(rail.local_interface, rail.remote_interface);
+  }
+  EXPECT_THAT(paths, testing::ElementsAre(std::pair("127.0.0.1", "127.0.0.1"),
+                                          std::pair("127.0.0.1", "127.0.0.2")));
+  for (const RailSnapshot& rail : RailsOf(*a)) EXPECT_EQ(rail.remote_interface, "127.0.0.1");
+}
+
+TEST_F(TcpFabricTest, SpreadsATransferOverBothCables) {
+  MakePair();
+  BeginTransfer();
+  ExpectAllArrived();
+  EXPECT_GT(cables[0]->carried, source.size() / 10);
+  EXPECT_GT(cables[1]->carried, source.size() / 10);
+  for (const RailSnapshot& rail : RailsOf(*a)) {
+    EXPECT_GT(rail.delivery_bytes_per_second, 0);
+    EXPECT_GE(rail.delivery_bytes_per_second_best, rail.delivery_bytes_per_second);
+  }
+}
+
+// Why: one of two cables costs speed, nothing else, and comes back by itself.
+TEST_F(TcpFabricTest, GoesOnOverTheOtherCableWhenOneIsCutInMidTransfer) {
+  MakePair();
+  for (const std::size_t cut : {0, 1}) {
+    b->data_bytes = 0;
+    a->released.clear();
+    BeginTransfer();
+    ASSERT_TRUE(Carries(*cables[cut]));
+    cables[cut]->PullOut();
+    ExpectAllArrived();
+    EXPECT_EQ(RailsOf(*a).size(), 1u);
+    cables[cut]->PlugIn();
+    ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2 && RailsOf(*b).size() == 2; }));
+  }
+}
+
+TEST_F(TcpFabricTest, GoesOnWhenBothCablesAreCutAndOneIsRestored) {
+  MakePair();
+  BeginTransfer();
+  ASSERT_TRUE(Carries(*cables[0]));
+  cables[0]->PullOut();
+  ASSERT_TRUE(Carries(*cables[1]));
+  cables[1]->PullOut();
+  ASSERT_TRUE(Until([&] {
+    return a->fabric->Snapshot().at(0).state == "grace" &&
+           b->fabric->Snapshot().at(0).state == "grace";
+  }));
+  EXPECT_TRUE(a->fabric->IsReachable(b->options.self.id));
+  EXPECT_THAT(b->fabric->Snapshot().at(0).detail, HasSubstr("waiting for it to come back"));
+  cables[0]->PlugIn();
+  ExpectAllArrived();
+  cables[1]->PlugIn();
+  ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2; }));
+}
+
+// Why: a cable that flaps must neither lose a byte nor anybody.
+TEST_F(TcpFabricTest, SurvivesCablesThatAreCutAgainAndAgain) {
+  MakePair();
+  BeginTransfer();
+  for (int cut = 0; cut < 10; ++cut) {
+    Cable& cable = *cables[static_cast<std::size_t>(cut % 2)];
+    const std::uint64_t mark = cable.carried + 100'000;
+    ASSERT_TRUE(Until([&] { return cable.carried > mark || b->data_bytes == source.size(); }));
+    cable.Cut();
+  }
+  ExpectAllArrived();
+  ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2 && RailsOf(*b).size() == 2; }));
+}
+
+// Why: both sides may list all addresses of each other; there is one rail for each pair of
+// interfaces in the end, and neither side was lost on the way.
+TEST_F(TcpFabricTest, AgreesOnOneRailAPathWhenBothDialEverything) {
+  idle = true;
+  const std::string a1 = FreeAddress("127.0.0.1"), a2 = FreeAddress("127.0.0.2");
+  b = std::make_unique<Node>(io, "b", 2, std::vector<std::string>{a1, a2}, 7, OnTwoInterfaces);
+  a = std::make_unique<Node>(io, "a", 1, std::vector<std::string>{b->address(0), b->address(1)}, 7,
+                             [&](FabricOptions& options) {
+                               OnTwoInterfaces(options);
+                               options.listen = {a1, a2};
+                             });
+  ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 3 && RailsOf(*b).size() == 3; }));
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(SendText(*a, *b, std::to_string(i)).ok());
+    ASSERT_TRUE(SendText(*b, *a, std::to_string(i)).ok());
+  }
+  ASSERT_TRUE(Until([&] { return a->control.size() == 20 && b->control.size() == 20; }));
+  for (std::size_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(a->control[i], std::to_string(i));
+    EXPECT_EQ(b->control[i], std::to_string(i));
+  }
+  EXPECT_THAT(a->lost, IsEmpty());
+  EXPECT_EQ(a->up.size(), 1u);
+}
+
+// Why: a host that was set up anew has another identity; its ranks of before are gone, and
+// to wait out the grace period for them would help nobody.
+TEST_F(TcpFabricTest, LosesANodeWhoseAddressAnswersAsAnother) {
+  a = std::make_unique<Node>(io, "a", 1, std::vector<std::string>{}, 7, OnTwoInterfaces);
+  const std::string address = a->address();
+  b = std::make_unique<Node>(io, "b", 2, std::vector<std::string>{address}, 7, OnTwoInterfaces);
+  ASSERT_TRUE(Until([&] { return b->up.size() == 1; }));
+  a->fabric->Stop();
+  Node anew(io, "a", 3, {}, 7, [&](FabricOptions& options) { options.listen = {address}; });
+  ASSERT_TRUE(RunUntil({b.get(), &anew}, [&] { return b->up.size() == 2; }));
+  EXPECT_EQ(b->up[1].id, anew.options.self.id);
+  ASSERT_EQ(b->lost.size(), 1u);
+  EXPECT_FALSE(b->fabric->IsReachable(a->options.self.id));
+}
+
+TEST_F(TcpFabricTest, ShowsACableThatIsNotConnectedBesideTheOneThatIs) {
+  MakePair();
+  cables[1]->PullOut();
+  ASSERT_TRUE(Until([&] {
+    const std::vector<LinkSnapshot> links = b->fabric->Snapshot();
+    return links.size() == 1 && links[0].rails.size() == 2 && !links[0].rails[1].up &&
+           !links[0].rails[1].detail.empty();
+  }));
+  const RailSnapshot rail = b->fabric->Snapshot()[0].rails[1];
+  EXPECT_EQ(rail.remote_address, cables[1]->address());
+  EXPECT_EQ(rail.remote_interface, "127.0.0.2");
+}
+
+TEST(TcpFabricAddressTest, SaysWhichInterfaceThereIsNot) {
+  asio::io_context io;
+  FabricOptions options;
+  options.key.assign(wire::kClusterKeyBytes, 1);
+  options.listen = {"[fe80::1%no-such0]:0"};
+  struct Deaf : FabricListener {
+    void OnNodeUp(const NodeIdentity&) override {}
+    void OnNodeLost(const NodeId&, const absl::Status&) override {}
+    void OnControl(const NodeId&, std::span<const std::byte>) override {}
+    void OnEager(const NodeId&, const wire::FrameHeader&, std::span<const std::byte>) override {}
+    void OnGrant(const NodeId&, const wire::FrameHeader&) override {}
+    void OnCredit(const NodeId&, const wire::FrameHeader&) override {}
+    void OnDataReceived(const NodeId&, const wire::FrameHeader&) override {}
+    void OnDataReleased(const NodeId&, std::uint64_t) override {}
+    void OnWithdrawn(const NodeId&, const OperationKey&) override {}
+  } deaf;
+  const absl::Status none = Fabric::Create(io, options, deaf).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(none)) << none;
+  EXPECT_THAT(std::string(none.message()), HasSubstr("no such interface"));
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,112 @@
+// What is told of interfaces that come and go; on Linux of a cable that is really pulled, in
+// a network namespace of the test's own.
+#include "daemon/platform/interface_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#if defined(__linux__)
+#include <sched.h>
+#include <unistd.h>
+#endif
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace mlxcomm::platform {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using Kind = InterfaceChange::Kind;
+
+NetworkInterface Interface(const std::string& name, bool running,
+                           std::vector<std::string> addresses = {}) {
+  NetworkInterface made;
+  made.name = name;
+  made.running = running;
+  made.addresses = std::move(addresses);
+  return made;
+}
+
+TEST(InterfaceWatchTest, TellsWhoseCarrierIsLostAndWhoIsGone) {
+  EXPECT_THAT(Compare({Interface("a", true), Interface("b", true), Interface("c", false)},
+                      {Interface("a", false), Interface("c", false)}),
+              ElementsAre(InterfaceChange{"a", Kind::kDown}, InterfaceChange{"b", Kind::kDown}));
+}
+
+TEST(InterfaceWatchTest, TellsWhoIsBackOrHasAnotherAddress) {
+  EXPECT_THAT(Compare({Interface("a", false), Interface("b", true)},
+                      {Interface("a", true), Interface("b", true, {"10.0.0.1"}),
+                       Interface("c", true), Interface("d", false)}),
+              ElementsAre(InterfaceChange{"a", Kind::kUp}, InterfaceChange{"b", Kind::kUp},
+                          InterfaceChange{"c", Kind::kUp}));
+}
+
+TEST(InterfaceWatchTest, TellsNothingWhereNothingHasChanged) {
+  absl::StatusOr<InterfaceWatch> watch = InterfaceWatch::Create();
+  ASSERT_TRUE(watch.ok()) << watch.status();
+  EXPECT_THAT(watch->Read(), IsEmpty());
+  pollfd events = {watch->descriptor(), POLLIN, 0};
+  EXPECT_EQ(::poll(&events, 1, 0), 0);
+}
+
+#if defined(__linux__)
+// The next change that is told; a minute is "never".
+std::vector<InterfaceChange> Next(InterfaceWatch& watch) {
+  pollfd events = {watch.descriptor(), POLLIN, 0};
+  for (int i = 0; i < 60 && ::poll(&events, 1, 1000) >= 0; ++i) {
+    std::vector<InterfaceChange> changes = watch.Read();
+    if (!changes.empty()) return changes;
+  }
+  return {};
+}
+
+bool Write(const char* file, const std::string& text) {
+  std::ofstream out(file);
+  return (out << text << std::flush).good();
+}
+
+bool Shell(const char* command) { return std::system(command) == 0; }
+
+// Why: the carrier goes when the cable is pulled at the other end, too.
+TEST(InterfaceWatchTest, TellsOfACableThatIsPulledAndPluggedIn) {
+  const std::string root = "0 " + std::to_string(::geteuid()) + " 1";
+  if (::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0 || !Write("/proc/self/uid_map", root)) {
+    GTEST_SKIP() << "no namespaces here";
+  }
+  if (!Shell("ip link add here type veth peer name there && ip link set here up && "
+           "ip link set there up")) {
+    GTEST_SKIP() << "no virtual cables here (iproute2)";
+  }
+  absl::StatusOr<InterfaceWatch> watch = InterfaceWatch::Create();
+  ASSERT_TRUE(watch.ok()) << watch.status();
+  // The link-local addresses may come only now.
+  ASSERT_TRUE(Shell("ip link set there down"));
+  const InterfaceChange down{"here", Kind::kDown};
+  while (true) {
+    const std::vector<InterfaceChange> changes = Next(*watch);
+    ASSERT_FALSE(changes.empty());
+    if (std::count(changes.begin(), changes.end(), down) > 0) break;
+  }
+  ASSERT_TRUE(Shell("ip link set there up"));
+  const InterfaceChange up{"here", Kind::kUp};
+  while (true) {
+    const std::vector<InterfaceChange> changes = Next(*watch);
+    ASSERT_FALSE(changes.empty());
+    if (std::count(changes.begin(), changes.end(), up) > 0) break;
+  }
+  ASSERT_TRUE(Shell("ip link del here"));
+  while (true) {
+    const std::vector<InterfaceChange> changes = Next(*watch);
+    ASSERT_FALSE(changes.empty());
+    if (std::count(changes.begin(), changes.end(), down) > 0) break;
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace mlxcomm::platform
