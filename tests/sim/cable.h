@@ -4,8 +4,9 @@
 //   side 0 ──segments of direction 0──▶ side 1        a segment is what several cables
 //          ◀──segments of direction 1──               may share: an uplink, a port
 //
-// A message occupies all segments of its direction at once and for as long as the slowest
-// needs (cut-through); it arrives `latency` after its last byte has left.
+// A message goes on to the next segment while it still comes in from the one before
+// (cut-through), unless that one is busy; then what is in between buffers it. It arrives
+// `latency` after its last byte has passed the last segment.
 //
 // Owner: World. Thread: one. Memory: plain values.
 #pragma once
@@ -43,8 +44,7 @@ struct CableOptions {
 class Cable {
  public:
   struct Crossing {
-    std::uint64_t begin_ns = 0;    // The first byte leaves.
-    std::uint64_t leave_ns = 0;    // The last one has left.
+    std::uint64_t leave_ns = 0;    // The last byte has left this side.
     std::uint64_t arrive_ns = 0;   // It has arrived.
   };
 
@@ -72,21 +72,19 @@ class Cable {
            random_.Below(1'000'000) < options_.lost_of_million;
   }
 
-  // Takes the segments for a message of so many bytes.
+  // Takes the segments, one after the other, for a message of so many bytes.
   Crossing Cross(int from, std::uint64_t bytes, std::uint64_t now_ns) {
     Crossing crossing;
-    crossing.begin_ns = now_ns;
-    for (const Segment* const segment : Path(from)) {
-      crossing.begin_ns = std::max(crossing.begin_ns, segment->busy_until_ns);
-    }
-    crossing.leave_ns = crossing.begin_ns;
+    std::uint64_t begin = now_ns;
+    std::uint64_t end = now_ns;
     for (Segment* const segment : Path(from)) {
-      const std::uint64_t end = crossing.begin_ns + TimeFor(bytes, segment->bytes_per_second);
+      begin = std::max(begin, segment->busy_until_ns);
+      end = std::max(end, begin + TimeFor(bytes, segment->bytes_per_second));
       segment->busy_until_ns = end;
-      crossing.leave_ns = std::max(crossing.leave_ns, end);
+      if (crossing.leave_ns == 0) crossing.leave_ns = end;
     }
     const std::uint64_t jitter = options_.jitter_ns > 0 ? random_.Below(options_.jitter_ns) : 0;
-    crossing.arrive_ns = crossing.leave_ns + options_.latency_ns + jitter;
+    crossing.arrive_ns = end + options_.latency_ns + jitter;
     return crossing;
   }
 

@@ -60,7 +60,7 @@ void Client::Advance() {
 
 void Client::WalkOn() {
   while (!leaving_ && next_ < job_.program().steps.size() &&
-         under_way_.size() < options_.calls_max) {
+         under_way_.size() < options_.calls_max && fence_ == 0) {
     if (next_ >= fate_.exits_at) return Exit();
     if (next_ >= fate_.halts_at) {
       halted_ = true;
@@ -88,6 +88,10 @@ bool Client::TakeStep(const Step& step) {
   const GroupPlan& group = job_.program().groups[step.group];
   const std::uint32_t rank = RankIn(group, rank_);
   if (rank == kEveryRank) return false;
+  const bool takes_part = step.kind != Step::Kind::kMessage || rank == step.source ||
+                          rank == step.destination;
+  if (!takes_part) return false;
+  job_.LogCall(*this, next_ - 1, "calls");
   if (step.kind == Step::Kind::kSplit) {
     if (failed_[group.parent]) {
       failed_[step.group] = true;
@@ -101,9 +105,6 @@ bool Client::TakeStep(const Step& step) {
     host_.daemon()->membership().Release(session_, group.id, job_.schedule().now_ns());
     host_.daemon()->Wake();
     return true;
-  }
-  if (step.kind == Step::Kind::kMessage && rank != step.source && rank != step.destination) {
-    return false;
   }
   return Submit(step, rank);
 }
@@ -120,12 +121,13 @@ void Client::Split(const Step& step) {
   host_.daemon()->Wake();
   if (failure.ok()) return;
   failed_[step.group] = true;
-  job_.OnFailure(*this, step.group, failure);
+  job_.OnFailure(*this, group.parent, failure);  // It repeats the parent's.
   if (options_.gives_up) leaving_ = true;
 }
 
 bool Client::Submit(const Step& step, std::uint32_t rank) {
   const std::uint64_t ticket = next_ticket_++;
+  if (step.fence) fence_ = ticket;
   Call& call = under_way_[ticket];
   call.step = next_ - 1;
   call.rank = rank;
@@ -139,14 +141,17 @@ bool Client::Submit(const Step& step, std::uint32_t rank) {
     o.kind = o.kind == OperationKind::kAllReduce ? OperationKind::kAllGather
                                                  : OperationKind::kAllReduce;
     o.root = 0;
-    o.op = o.kind == OperationKind::kAllReduce ? ReduceOperator::kMax : ReduceOperator::kNone;
+    o.op = o.kind == OperationKind::kAllReduce ? ReduceOperator::kSum : ReduceOperator::kNone;
     job_.OnFault(absl::StrCat("rank ", rank_, " calls something else at step ", call.step));
   }
   const std::size_t width = DataTypeBytes(o.type);
   const OperationShape shape = o.ShapeFor(rank);
   call.input = oracle::Input(o.type, o.op, rank, shape.input_elements, o.salt);
+  const bool may_be_in_place = o.kind == OperationKind::kAllReduce ||
+                               o.kind == OperationKind::kReduce ||
+                               o.kind == OperationKind::kBroadcast;
   call.in_place = shape.writes && shape.input_elements == shape.output_elements &&
-                  !message && random_.Chance(300);
+                  may_be_in_place && random_.Chance(300);
   if (!call.in_place) call.output.assign(shape.output_elements * width, std::byte{0xee});
   collective::Call submitted;
   submitted.session = session_;
@@ -175,8 +180,10 @@ void Client::OnCompleted(const collective::Action& action) {
   }
   Call call = std::move(found->second);
   under_way_.erase(found);
+  if (fence_ == action.ticket) fence_ = 0;
   ++finished_;
   CheckTime(call);
+  job_.LogCall(*this, call.step, action.failure.ok() ? "has done" : "is told a failure of");
   const std::uint32_t group = job_.program().steps[call.step].group;
   if (action.failure.ok()) {
     Check(call);

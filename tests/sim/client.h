@@ -106,6 +106,7 @@ class Client {
   std::size_t next_ = 0;
   std::uint64_t next_ticket_ = 1;
   std::map<std::uint64_t, Call> under_way_;  // By ticket.
+  std::uint64_t fence_ = 0;                  // The ticket that it waits for; 0: none.
   std::vector<bool> failed_;                 // By group.
   std::deque<oracle::Bytes> kept_;
   std::size_t kept_bytes_ = 0;

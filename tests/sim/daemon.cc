@@ -50,7 +50,11 @@ Daemon::Daemon(Schedule& schedule, DaemonOptions options, DaemonListener& listen
   Wake();
 }
 
-Daemon::~Daemon() { *alive_ = false; }
+// Circuits say farewell through the links of others, so all rails stop before any link goes.
+Daemon::~Daemon() {
+  *alive_ = false;
+  links_.StopRails();
+}
 
 void Daemon::Wake() {
   if (turn_due_ || stopped_) return;
@@ -171,7 +175,7 @@ void Daemon::OnDataReceived(const NodeId& node, const wire::FrameHeader& header)
 }
 
 void Daemon::OnDataReleased(const NodeId&, std::uint64_t cookie) {
-  collectives_.OnDataReleased(cookie, now_ns());
+  collectives_.OnDataReleased(cookie);
 }
 
 void Daemon::OnWithdrawn(const NodeId& node, const OperationKey& key) {

@@ -52,7 +52,7 @@ struct Port {
   std::uint64_t attempt = 0;     // Changes to make a scheduled one void.
 };
 
-class Host final : private DaemonListener {
+class Host final : public DaemonListener {
  public:
   enum class State : std::uint8_t { kOff, kRunning, kStopped };
 

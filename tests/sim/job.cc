@@ -119,6 +119,27 @@ void Job::OnGone(const Client& client) {
                              client.finished_calls(), " calls"));
 }
 
+void Job::LogCall(const Client& client, std::size_t index, const char* what) {
+  if (!listener_.logs()) return;
+  const Step& step = program_.steps[index];
+  const oracle::Operation& o = step.operation;
+  std::string text = absl::StrCat(name(), ": rank ", client.rank(), " ", what, " step ", index,
+                                  ": ");
+  if (step.kind == Step::Kind::kSplit) {
+    absl::StrAppend(&text, "split to group ", step.group);
+  } else if (step.kind == Step::Kind::kRelease) {
+    absl::StrAppend(&text, "release of group ", step.group);
+  } else {
+    absl::StrAppend(&text, OperationKindName(o.kind), " ", ReduceOperatorName(o.op), " ",
+                    DataTypeName(o.type), "[", o.count, "] in group ", step.group);
+  }
+  if (step.kind == Step::Kind::kMessage) {
+    absl::StrAppend(&text, " from rank ", step.source, " to rank ", step.destination, " tag ",
+                    step.tag);
+  }
+  listener_.Log(text);
+}
+
 void Job::Complain(const std::string& what) { listener_.Complain(absl::StrCat(name(), ": ", what)); }
 
 bool Job::MayBeLost(std::uint32_t rank) const {

@@ -41,6 +41,7 @@ class JobListener {
   virtual ~JobListener() = default;
   virtual void Complain(const std::string& what) = 0;
   virtual void Log(const std::string& line) = 0;
+  virtual bool logs() const = 0;  // Somebody reads them.
   virtual collective::SessionId NewSession(Host& host, Client& client) = 0;
 };
 
@@ -82,6 +83,7 @@ class Job {
   void OnFault(const std::string& what);
   void OnFailure(const Client& client, std::uint32_t group, const Failure& failure);
   void OnGone(const Client& client);
+  void LogCall(const Client& client, std::size_t step, const char* what);
   void Complain(const std::string& what);
 
  private:

@@ -1,16 +1,19 @@
 // Runs seeds: one, a range, or until a time is over. A seed decides everything; the same
 // seed gives the same run, event by event, in every process.
+#include <algorithm>
 #include <chrono>
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <spdlog/sinks/callback_sink.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/numbers.h"
@@ -39,6 +42,9 @@ struct Total {
   std::uint64_t jobs_failed = 0;
   std::uint64_t faults = 0;
   std::uint64_t virtual_ns = 0;
+  std::uint64_t queued_frames_max = 0;
+  std::uint64_t copied_bytes_max = 0;
+  std::uint64_t kept_bytes_max = 0;
 };
 
 Planted PlantedOf(const std::string& name) {
@@ -48,6 +54,21 @@ Planted PlantedOf(const std::string& name) {
   return Planted::kNone;
 }
 
+// The daemons' own log lines, between the simulator's.
+class VirtualTimeSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit VirtualTimeSink(World& world) : world_(world) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    std::printf("%12.6f    daemon: %.*s\n", static_cast<double>(world_.schedule().now_ns()) / 1e9,
+                static_cast<int>(message.payload.size()), message.payload.data());
+  }
+  void flush_() override {}
+
+  World& world_;
+};
+
 void PrintLine(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
 bool RunSeed(std::uint64_t seed, const Options& options, Total& total) {
@@ -56,13 +77,9 @@ bool RunSeed(std::uint64_t seed, const Options& options, Total& total) {
   if (options.verbose) PrintLine(absl::StrCat("seed ", seed, ": ", scenario.description));
   World world(scenario, options.verbose ? PrintLine : std::function<void(const std::string&)>());
   if (options.verbose) {
-    auto sink = std::make_shared<spdlog::sinks::callback_sink_mt>(
-        [&world](const spdlog::details::log_msg& message) {
-          std::printf("%12.6f    daemon: %.*s\n",
-                      static_cast<double>(world.schedule().now_ns()) / 1e9,
-                      static_cast<int>(message.payload.size()), message.payload.data());
-        });
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>("sim", std::move(sink)));
+    spdlog::set_default_logger(
+        std::make_shared<spdlog::logger>("sim", std::make_shared<VirtualTimeSink>(world)));
+    spdlog::set_level(spdlog::level::debug);
   }
   const Outcome outcome = world.Run();
   ++total.seeds;
@@ -72,6 +89,9 @@ bool RunSeed(std::uint64_t seed, const Options& options, Total& total) {
   total.jobs_failed += outcome.jobs_failed;
   total.faults += outcome.faults;
   total.virtual_ns += outcome.virtual_ns;
+  total.queued_frames_max = std::max(total.queued_frames_max, outcome.queued_frames_max);
+  total.copied_bytes_max = std::max(total.copied_bytes_max, outcome.copied_bytes_max);
+  total.kept_bytes_max = std::max(total.kept_bytes_max, outcome.kept_bytes_max);
   if (options.verbose || options.has_seed) {
     std::printf("seed %" PRIu64 ": %" PRIu64 " events, digest %016" PRIx64 "\n", seed,
                 outcome.events, outcome.digest);
@@ -89,9 +109,11 @@ bool RunSeed(std::uint64_t seed, const Options& options, Total& total) {
 void PrintTotal(const Total& total, double seconds) {
   std::printf("%" PRIu64 " seeds, %" PRIu64 " failed: %" PRIu64 " jobs (%" PRIu64
               " ended by faults), %" PRIu64 " calls, %" PRIu64 " faults, %" PRIu64
-              " events, %.0f virtual s in %.1f s\n",
+              " events, %.0f virtual s in %.1f s; one node kept at most %" PRIu64 " frames (%" PRIu64
+              " bytes copied) for another, and %" PRIu64 " bytes out of order\n",
               total.seeds, total.failed, total.jobs, total.jobs_failed, total.calls, total.faults,
-              total.events, static_cast<double>(total.virtual_ns) / 1e9, seconds);
+              total.events, static_cast<double>(total.virtual_ns) / 1e9, seconds,
+              total.queued_frames_max, total.copied_bytes_max, total.kept_bytes_max);
   std::fflush(stdout);
 }
 

@@ -26,6 +26,7 @@ struct Step {
   std::uint32_t group = 0;       // Index. kSplit: the group that is made.
   oracle::Operation operation;   // Ranks are the group's.
   PlanKind plan = PlanKind::kAutomatic;
+  bool fence = false;            // Ranks go on only when it is done.
   std::uint32_t source = 0;      // kMessage
   std::uint32_t destination = 0;
   std::uint32_t tag = 0;

@@ -38,6 +38,12 @@ void DrawDaemon(Scenario& scenario, Planted planted, Random random) {
   scenario.rails.commands_max = random.BetweenPowers(8, 512);
   scenario.rails.events_max = random.BetweenPowers(8, 512);
   scenario.rails.command_delay_ns_max = random.BetweenPowers(1, 20 * kMicrosecond);
+  if (planted == Planted::kDropAcknowledgement) {
+    fabric.planted_bug = fabric::PlantedBug::kDropAcknowledgement;
+  }
+  if (planted == Planted::kKeepDuplicates) {
+    fabric.planted_bug = fabric::PlantedBug::kKeepDuplicates;
+  }
   if (planted == Planted::kForgetCredit) scenario.daemon.credit.forgotten_lots = 8;
 }
 

@@ -17,6 +17,7 @@ constexpr std::uint64_t kJoinsNs = 15 * kSecond;
 constexpr std::uint64_t kWatchNs = 50 * kMillisecond;
 // After the last job: everything on its way has arrived, and has been acknowledged.
 constexpr std::uint64_t kQuietNs = 8 * kSecond;
+constexpr std::uint64_t kAcknowledgesNs = kSecond;
 
 NodeId MakeId(Random& random) {
   NodeId id;
@@ -150,6 +151,7 @@ void World::SetCable(std::size_t index, bool up) {
 }
 
 void World::Begin(const Fault& fault) {
+  if (healed_) return;
   ++outcome_.faults;
   if (fault.kind == Fault::Kind::kPull) {
     if (++pulled_[fault.target] == 1) SetCable(fault.target, false);
@@ -255,6 +257,8 @@ void World::Log(const std::string& line) {
 }
 
 void World::Complain(const std::string& what) {
+  if (!outcome_.complaints.empty() && what == last_complaint_) return;
+  last_complaint_ = what;
   const std::string line =
       absl::StrFormat("at %.6f s: %s", static_cast<double>(schedule_.now_ns()) / 1e9, what);
   Log(absl::StrCat("WRONG ", what));
@@ -272,6 +276,7 @@ bool World::AllDone() const {
 }
 
 void World::Heal() {
+  healed_ = true;
   for (std::size_t i = 0; i < cables_.size(); ++i) SetCable(i, true);
   for (const auto& host : hosts_) {
     if (host->state() == Host::State::kStopped) host->Continue();
@@ -288,14 +293,21 @@ void World::Watch() {
 }
 
 void World::CheckBounds(Host& host) {
+  const fabric::FabricOptions& limits = scenario_.daemon.fabric;
   host.daemon()->links().ForEach([&](const fabric::Link& link) {
-    const fabric::FabricOptions& limits = scenario_.daemon.fabric;
-    outcome_.queued_frames_max = std::max<std::uint64_t>(outcome_.queued_frames_max,
-                                                         link.channel().queued());
-    if (link.channel().queued() > limits.queued_frames_max) {
-      Complain(absl::StrCat(host.name(), ": ", link.channel().queued(), " frames wait for ",
-                            link.peer().name));
-    }
+    const auto expect_within = [&](const char* what, std::uint64_t value, std::uint64_t bound,
+                                   std::uint64_t& most) {
+      most = std::max(most, value);
+      if (value <= bound) return;
+      Complain(absl::StrCat(host.name(), ": ", value, " ", what, " ", link.peer().name,
+                            ", at most ", bound, " may"));
+    };
+    expect_within("frames wait for", link.channel().queued(), limits.queued_frames_max,
+                  outcome_.queued_frames_max);
+    expect_within("copied bytes wait for", link.channel().copied_bytes(), limits.copied_bytes_max,
+                  outcome_.copied_bytes_max);
+    expect_within("bytes are kept for what is missing before them from",
+                  link.arrivals().kept_bytes(), wire::kEarlyBytesMax, outcome_.kept_bytes_max);
   });
 }
 
@@ -311,10 +323,20 @@ void World::CheckNothingIsLeft(Host& host) {
   expect_none("sessions whose memory is not released", daemon.sessions_to_release());
   daemon.links().ForEach([&](const fabric::Link& link) {
     expect_none("posted receives", link.posted_receives());
-    if (link.state() == fabric::Link::State::kUp) {
-      expect_none("frames that are not acknowledged", link.channel().queued());
-    }
+    const auto earlier = oldest_.find({host.index(), link.peer().id});
+    const bool stuck = link.state() == fabric::Link::State::kUp && earlier != oldest_.end() &&
+                       earlier->second == link.channel().oldest();
+    expect_none("frames that are never acknowledged", stuck ? link.channel().queued() : 0);
   });
+}
+
+void World::NoteQueues() {
+  for (const auto& host : hosts_) {
+    if (host->state() == Host::State::kOff) continue;
+    host->daemon()->links().ForEach([&](const fabric::Link& link) {
+      oldest_[{host->index(), link.peer().id}] = link.channel().oldest();
+    });
+  }
 }
 
 Outcome World::Run() {
@@ -334,6 +356,8 @@ Outcome World::Run() {
   if (outcome_.complaints.empty()) {
     Heal();
     run_until(schedule_.now_ns() + kQuietNs, false);
+    NoteQueues();
+    run_until(schedule_.now_ns() + kAcknowledgesNs, false);
     for (const auto& host : hosts_) {
       if (host->state() == Host::State::kRunning) CheckNothingIsLeft(*host);
     }

@@ -37,10 +37,11 @@ struct Outcome {
   std::uint64_t jobs_failed = 0;        // As they had to.
   std::uint64_t faults = 0;
   std::uint64_t queued_frames_max = 0;
-  std::uint64_t stashed_bytes_max = 0;
+  std::uint64_t copied_bytes_max = 0;
+  std::uint64_t kept_bytes_max = 0;
 };
 
-class World final : private HostListener, private JobListener {
+class World final : public HostListener, public JobListener {
  public:
   // `log`: where readable lines go; empty: nowhere.
   World(const Scenario& scenario, std::function<void(const std::string&)> log);
@@ -59,6 +60,7 @@ class World final : private HostListener, private JobListener {
   void Log(const std::string& line) override;
   // JobListener
   void Complain(const std::string& what) override;
+  bool logs() const override { return log_ != nullptr; }
   collective::SessionId NewSession(Host& host, Client& client) override;
 
   void MakeHosts();
@@ -75,6 +77,7 @@ class World final : private HostListener, private JobListener {
   void Watch();
   void CheckBounds(Host& host);
   void CheckNothingIsLeft(Host& host);
+  void NoteQueues();
   bool AllDone() const;
   std::string NameOf(const NodeId& node) const;
 
@@ -92,7 +95,12 @@ class World final : private HostListener, private JobListener {
   using SessionKey = std::pair<std::size_t, collective::SessionId>;
   std::map<SessionKey, Client*> sessions_;
   std::map<NodeId, std::string> names_;
+  // By host and peer: the oldest frame that waited a moment before the end. Signs of life
+  // of circuits are frames too, so there may always be some on their way.
+  std::map<std::pair<std::size_t, NodeId>, std::uint64_t> oldest_;
   collective::SessionId next_session_ = 1;
+  bool healed_ = false;  // Nothing goes wrong any more.
+  std::string last_complaint_;
   Outcome outcome_;
 };
 
