@@ -100,13 +100,24 @@ bool Client::TakeStep(const Step& step) {
     }
     return true;
   }
-  if (failed_[step.group]) return false;
+  if (failed_[step.group]) {
+    LosePartsOf(step);
+    return false;
+  }
   if (step.kind == Step::Kind::kRelease) {
     host_.daemon()->membership().Release(session_, group.id, job_.schedule().now_ns());
     host_.daemon()->Wake();
     return true;
   }
   return Submit(step, rank);
+}
+
+// A split whose fence has failed has made nothing that may be used.
+void Client::LosePartsOf(const Step& fence) {
+  for (std::size_t i = 1; fence.fence != 0 && i < failed_.size(); ++i) {
+    const GroupPlan& part = job_.program().groups[i];
+    if (part.parent == fence.group && part.number == fence.fence) failed_[i] = true;
+  }
 }
 
 void Client::Split(const Step& step) {
@@ -127,7 +138,7 @@ void Client::Split(const Step& step) {
 
 bool Client::Submit(const Step& step, std::uint32_t rank) {
   const std::uint64_t ticket = next_ticket_++;
-  if (step.fence) fence_ = ticket;
+  if (step.fence != 0) fence_ = ticket;
   Call& call = under_way_[ticket];
   call.step = next_ - 1;
   call.rank = rank;
@@ -189,6 +200,7 @@ void Client::OnCompleted(const collective::Action& action) {
     Check(call);
   } else {
     failed_[group] = true;
+    LosePartsOf(job_.program().steps[call.step]);
     job_.OnFailure(*this, group, action.failure);
     if (options_.gives_up) leaving_ = true;
   }

@@ -87,6 +87,7 @@ class Client {
   bool MustWaitBefore(const Step& step) const;
   bool TakeStep(const Step& step);
   void Split(const Step& step);
+  void LosePartsOf(const Step& fence);
   bool Submit(const Step& step, std::uint32_t rank);
   void Check(Call& call);
   void CheckTime(const Call& call) const;

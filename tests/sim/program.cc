@@ -124,7 +124,7 @@ void DrawSplit(Program& program, std::uint32_t parent, std::uint64_t number, Ran
   // As the client library does: nobody uses a part before all its ranks have it.
   Step fence;
   fence.group = parent;
-  fence.fence = true;
+  fence.fence = number;
   fence.operation.size = static_cast<std::uint32_t>(program.groups[parent].members.size());
   program.steps.push_back(std::move(fence));
 }

@@ -26,7 +26,9 @@ struct Step {
   std::uint32_t group = 0;       // Index. kSplit: the group that is made.
   oracle::Operation operation;   // Ranks are the group's.
   PlanKind plan = PlanKind::kAutomatic;
-  bool fence = false;            // Ranks go on only when it is done.
+  // Of the split of that number, 0: of none. Ranks go on only when it is done, and have
+  // its parts only if it went well.
+  std::uint64_t fence = 0;
   std::uint32_t source = 0;      // kMessage
   std::uint32_t destination = 0;
   std::uint32_t tag = 0;
