@@ -93,7 +93,7 @@ void ActionCarrier::SendFrame(const collective::Action& action, wire::FrameType 
   // The node is lost, and the group hears of that by itself; nothing refers to the
   // payload. It fails first, so that what was not sent is not taken for received.
   FailGroup(action.key, "cannot send: ", sent, now_ns);
-  if (type == wire::FrameType::kData) collectives_.OnDataReleased(action.cookie, now_ns);
+  if (type == wire::FrameType::kData) collectives_.OnDataReleased(action.cookie);
 }
 
 void ActionCarrier::PostReceive(const collective::Action& action, std::uint64_t now_ns) {

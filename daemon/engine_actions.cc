@@ -67,7 +67,7 @@ void Engine::OnDataReceived(const NodeId& node, const wire::FrameHeader& header)
 }
 
 void Engine::OnDataReleased(const NodeId&, std::uint64_t cookie) {
-  collectives_.OnDataReleased(cookie, now_ns_);
+  collectives_.OnDataReleased(cookie);
 }
 
 void Engine::OnWithdrawn(const NodeId& node, const OperationKey& key) {

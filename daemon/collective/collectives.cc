@@ -112,10 +112,10 @@ void Collectives::OnNodeLost(const NodeId& node, const std::string& why, std::ui
   }
 }
 
-void Collectives::OnDataReleased(std::uint64_t cookie, std::uint64_t now_ns) {
-  const InFlight::Entry entry = in_flight_.Find(cookie >> 32);
+void Collectives::OnDataReleased(std::uint64_t cookie) {
+  const InFlight::Entry entry = in_flight_.Find(ExecutionOfCookie(cookie));
   if (entry.group == nullptr) return;
-  entry.group->OnDataReleased(*entry.operation, static_cast<std::uint32_t>(cookie), now_ns);
+  entry.group->OnDataReleased(*entry.operation, StepOfCookie(cookie), ChunkOfCookie(cookie));
 }
 
 void Collectives::OnLocalWorkDone(std::uint64_t cookie, std::uint64_t now_ns) {

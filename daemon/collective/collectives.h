@@ -59,7 +59,7 @@ class Collectives {
   void OnNodeLost(const NodeId& node, const std::string& why, std::uint64_t now_ns);
 
   // Answers to actions.
-  void OnDataReleased(std::uint64_t cookie, std::uint64_t now_ns);
+  void OnDataReleased(std::uint64_t cookie);
   void OnLocalWorkDone(std::uint64_t cookie, std::uint64_t now_ns);
   void OnWithdrawn(const NodeId& node, const OperationKey& key, std::uint64_t now_ns);
 

@@ -141,7 +141,8 @@ void Execution::AdvanceSend(std::size_t index, std::uint32_t ready) {
     return;
   }
   if (!state.granted) return;
-  while (state.issued < ready && state.under_way < kSendWindow) {
+  while (state.issued < ready && state.under_way < kSendWindow &&
+         state.issued - state.done < kLocalWindow) {
     const std::uint32_t chunk = state.issued++;
     ++state.under_way;
     ++under_way_;
@@ -149,7 +150,7 @@ void Execution::AdvanceSend(std::size_t index, std::uint32_t ready) {
     action.source = InputAt(step.source, step.source.local_rank) + ChunkOffset(chunk);
     action.offset = ChunkOffset(chunk);
     action.bytes = ChunkLength(step.bytes, chunk);
-    action.cookie = static_cast<std::uint64_t>(setting_.id) << 32 | index;
+    action.cookie = SendCookie(setting_.id, static_cast<std::uint32_t>(index), chunk);
     ++traffic_.changes;
     traffic_.sent_bytes += action.bytes;
   }
@@ -347,16 +348,21 @@ Execution::Fit Execution::OnData(std::uint16_t node, std::uint16_t tag, std::uin
   return Fit::kFits;
 }
 
-void Execution::OnDataReleased(std::uint32_t step) {
+// In any order: chunks go over several rails, and what comes after one may overwrite it.
+void Execution::OnDataReleased(std::uint32_t step, std::uint8_t chunk) {
   if (step >= states_.size()) return;
   StepState& state = states_[step];
   // Frames to a lost node were written off at once.
   if (state.under_way == 0) return;
+  const auto ahead = static_cast<std::uint8_t>(chunk - state.done);
+  if (ahead >= state.issued - state.done || (state.done_mask >> ahead & 1) != 0) return;
   --state.under_way;
   --under_way_;
   ++traffic_.changes;
-  // Acknowledgements are cumulative: the oldest frame is always the one released.
-  if (!aborted_) MarkDone(step, state.done);
+  if (aborted_) return;
+  MarkDone(step, state.done + ahead);
+  // One more may be under way, also while an older one still is.
+  if (state.issued < state.chunks) Advance(step);
 }
 
 void Execution::OnLocalWorkDone(std::uint32_t step, std::uint32_t chunk) {
@@ -419,7 +425,9 @@ void Execution::OnNodeLost(std::uint16_t node) {
 void Execution::OnReceiverLeft(std::uint16_t node) {
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     if (plan_.steps[i].kind != StepKind::kSend || plan_.steps[i].node != node) continue;
-    while (states_[i].under_way > 0) OnDataReleased(static_cast<std::uint32_t>(i));
+    while (states_[i].under_way > 0) {
+      OnDataReleased(static_cast<std::uint32_t>(i), static_cast<std::uint8_t>(states_[i].done));
+    }
   }
 }
 

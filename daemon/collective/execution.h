@@ -21,6 +21,22 @@
 
 namespace mlxcomm::collective {
 
+// What a kSendData action is answered with: the execution, the step, and the end of the
+// chunk's number, which is enough, for fewer are under way at a time.
+inline constexpr std::uint64_t SendCookie(std::uint32_t execution, std::uint32_t step,
+                                          std::uint32_t chunk) {
+  return std::uint64_t{execution} << 40 | std::uint64_t{chunk & 0xff} << 32 | step;
+}
+inline constexpr std::uint32_t ExecutionOfCookie(std::uint64_t cookie) {
+  return static_cast<std::uint32_t>(cookie >> 40);
+}
+inline constexpr std::uint8_t ChunkOfCookie(std::uint64_t cookie) {
+  return static_cast<std::uint8_t>(cookie >> 32);
+}
+inline constexpr std::uint32_t StepOfCookie(std::uint64_t cookie) {
+  return static_cast<std::uint32_t>(cookie);
+}
+
 class ExecutionHost {
  public:
   virtual ~ExecutionHost() = default;
@@ -87,7 +103,7 @@ class Execution {
   bool HasSolicited(std::uint16_t node, std::uint16_t tag) const;
   // The node may have run out of credit: solicits what could be used at once.
   void SolicitFrom(std::uint16_t node);
-  void OnDataReleased(std::uint32_t step);
+  void OnDataReleased(std::uint32_t step, std::uint8_t chunk);
   void OnLocalWorkDone(std::uint32_t step, std::uint32_t chunk);
   void OnCredit(std::uint32_t step);
 

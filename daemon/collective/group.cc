@@ -444,7 +444,11 @@ bool Group::OnEager(std::uint16_t node, const PeerFrame& frame,
   if (failed()) return true;
   Operation* const operation = FindForPeer(frame, now_ns);
   if (failed()) return true;
-  if (operation == nullptr) return false;
+  if (operation == nullptr) {
+    // All that this node needed for the operation it has had: the sender called another.
+    Fail({FailureCode::kMismatch, kNoRank, {}}, frame.key, now_ns);
+    return true;
+  }
   const bool starved_before = stash_.Starved(node);
   const std::int32_t slot = Stash(node, frame, payload, *operation);
   if (slot < 0) return false;
@@ -505,9 +509,9 @@ bool Group::OnCredit(std::uint16_t node, std::uint64_t frames) {
   return true;
 }
 
-void Group::OnDataReleased(Operation& operation, std::uint32_t step, std::uint64_t) {
+void Group::OnDataReleased(Operation& operation, std::uint32_t step, std::uint8_t chunk) {
   if (!operation.in_use || !operation.running) return;
-  operation.execution.OnDataReleased(step);
+  operation.execution.OnDataReleased(step, chunk);
   FinishIfDone(operation);
 }
 

@@ -90,7 +90,7 @@ class Group final : private ExecutionHost {
   void OnNodeLost(std::uint16_t node, const std::string& why, std::uint64_t now_ns);
   void OnWithdrawn(std::uint16_t node, const OperationKey& key, std::uint64_t now_ns);
   // Answers from the engine, for an operation of this group.
-  void OnDataReleased(Operation& operation, std::uint32_t step, std::uint64_t now_ns);
+  void OnDataReleased(Operation& operation, std::uint32_t step, std::uint8_t chunk);
   void OnLocalWorkDone(Operation& operation, std::uint32_t step, std::uint32_t chunk,
                        std::uint64_t now_ns);
 

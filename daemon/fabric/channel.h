@@ -94,6 +94,8 @@ class Channel {
   std::vector<std::uint64_t>& released() { return released_; }
   const std::vector<std::uint64_t>& released() const { return released_; }
   std::size_t queued() const { return frames_.size(); }
+  // The number of the oldest that is not acknowledged, or of the next one.
+  std::uint64_t oldest() const { return next_sequence_ - frames_.size(); }
   std::uint64_t copied_bytes() const { return copied_bytes_; }
   std::uint64_t resent() const { return resent_; }
   // Nothing waits for a rail.

@@ -113,6 +113,7 @@ struct FabricOptions {
   std::uint32_t queued_frames_max = 65536;
   std::uint64_t copied_bytes_max = 256 * 1024 * 1024;
   RandomSource random = RandomNumber;
+  bool routes = true;                       // Nodes that are no neighbours are reached.
   PlantedBug planted_bug = PlantedBug::kNone;  // For tests of the tests.
   RailObserverMaker* rail_observers = nullptr;  // nullptr: nobody looks.
 };

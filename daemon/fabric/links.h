@@ -85,6 +85,11 @@ class Links final : private RouterPort {
   bool PrepareToSleep();
   void WakeUp();
   std::vector<LinkSnapshot> Snapshot() const;
+  // In the order of their making.
+  template <typename Visitor>
+  void ForEach(Visitor visitor) const {
+    for (const Peer* const peer : in_order_) visitor(static_cast<const Link&>(*peer->link));
+  }
 
   // Heartbeats, grace periods, probes, ways: whatever is due.
   void OnTime(std::uint64_t now_ns);

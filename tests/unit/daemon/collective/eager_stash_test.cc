@@ -28,6 +28,22 @@ TEST(EagerStashTest, CreditEndsAndComesBackInLots) {
   EXPECT_TRUE(sender.TakeCredit(1));
 }
 
+// Why: the simulator runs with tiny credits; the smallest lot must still come back.
+TEST(EagerStashTest, CreditMayBeOfAnySize) {
+  for (const std::uint32_t each : {1u, 3u, 4u, 9u}) {
+    const CreditOptions options{.each = each};
+    EagerStash sender(2, options), receiver(2, options);
+    std::uint32_t sent = 0;
+    for (std::uint32_t i = 0; i < 3 * each; ++i) {
+      ASSERT_TRUE(sender.TakeCredit(1)) << each << ": after " << sent << " frames";
+      const std::int32_t slot = receiver.Put(0, kPayload);
+      ASSERT_GE(slot, 0);
+      ASSERT_TRUE(sender.ReturnCredit(1, receiver.Free(slot)));
+      ++sent;
+    }
+  }
+}
+
 // Why: a peer that sends more than it may, or gives back more than it had, is at fault.
 TEST(EagerStashTest, NoticesAPeerThatBreaksTheRules) {
   EagerStash stash(2);

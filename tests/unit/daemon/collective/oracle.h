@@ -94,9 +94,11 @@ inline Value Apply(DataType type, ReduceOperator op, Value a, Value b) {
   return 0;
 }
 
-// Element i of what `rank` contributes: products of 64 of them stay exact.
-inline Value Contribution(DataType type, ReduceOperator op, std::uint32_t rank, std::uint64_t i) {
-  const std::uint64_t mixed = (rank * 2654435761u + i * 40503u) >> 3;
+// Element i of what `rank` contributes: products of 64 of them stay exact. `salt` tells
+// one operation's values from another's.
+inline Value Contribution(DataType type, ReduceOperator op, std::uint32_t rank, std::uint64_t i,
+                          std::uint64_t salt = 0) {
+  const std::uint64_t mixed = (rank * 2654435761u + i * 40503u + salt % 65521 * 977u) >> 3;
   const double imaginary = type == DataType::kComplex64 ? static_cast<double>(mixed / 5 % 2) : 0;
   if (op == ReduceOperator::kProduct) {
     return {mixed % 7 == 0 && rank < 6 ? 2.0 : 1.0, 0};
@@ -105,11 +107,12 @@ inline Value Contribution(DataType type, ReduceOperator op, std::uint32_t rank, 
   return {static_cast<double>(mixed % 4), imaginary};
 }
 
-inline Bytes Input(DataType type, ReduceOperator op, std::uint32_t rank, std::uint64_t elements) {
+inline Bytes Input(DataType type, ReduceOperator op, std::uint32_t rank, std::uint64_t elements,
+                   std::uint64_t salt = 0) {
   const std::size_t width = DataTypeBytes(type);
   Bytes bytes(elements * width);
   for (std::uint64_t i = 0; i < elements; ++i) {
-    Encode(type, Contribution(type, op, rank, i), bytes.data() + i * width);
+    Encode(type, Contribution(type, op, rank, i, salt), bytes.data() + i * width);
   }
   return bytes;
 }
@@ -123,6 +126,7 @@ struct Operation {
   std::uint32_t root = 0;
   // By rank; the table that this rank hands in.
   std::vector<std::vector<std::uint64_t>> tables = {};
+  std::uint64_t salt = 0;
 
   OperationShape ShapeFor(std::uint32_t rank) const {
     OperationShape shape;
@@ -182,9 +186,9 @@ inline std::int64_t FirstWrong(const Operation& o, std::uint32_t rank, const Byt
                                                           : 0x1p-22;
   for (std::uint64_t i = 0; i < shape.output_elements; ++i) {
     const Origin origin = OriginOf(o, rank, i);
-    Value wanted = Contribution(o.type, o.op, origin.rank, origin.element);
+    Value wanted = Contribution(o.type, o.op, origin.rank, origin.element, o.salt);
     for (std::uint32_t r = 1; origin.all_ranks && r < o.size; ++r) {
-      wanted = Apply(o.type, o.op, wanted, Contribution(o.type, o.op, r, origin.element));
+      wanted = Apply(o.type, o.op, wanted, Contribution(o.type, o.op, r, origin.element, o.salt));
     }
     if (o.op == ReduceOperator::kMean) wanted /= static_cast<double>(o.size);
     std::byte exact[8] = {};

@@ -76,6 +76,9 @@ class SimulatedCluster {
   // By session (= rank + 1), in order.
   std::map<SessionId, std::vector<Completion>> completions;
   std::uint64_t violations = 0;
+  // As over several rails: data comes in any order, and is read when it goes out, which
+  // may be long after the order to send it.
+  bool several_rails = false;
 
   void Submit(std::uint32_t rank, Call call) {
     call.rank = rank;
@@ -133,8 +136,13 @@ class SimulatedCluster {
     const auto [from, to] = picked;
     Node& node = *nodes_[static_cast<std::size_t>(to)];
     if (from != to) {
-      Frame frame = std::move(wires_[{from, to}].front());
-      wires_[{from, to}].pop_front();
+      std::deque<Frame>& wire = wires_[{from, to}];
+      std::size_t data = 0;
+      while (data < wire.size() && wire[data].kind == Action::Kind::kSendData) ++data;
+      const std::size_t next = several_rails && data > 1 ? random_() % data : 0;
+      Frame frame = std::move(wire[next]);
+      wire.erase(wire.begin() + static_cast<std::ptrdiff_t>(next));
+      if (frame.source != nullptr) frame.payload.assign(frame.source, frame.source + frame.frame.bytes);
       Deliver(from, to, frame);
     } else if (!node.withdrawn.empty()) {
       const auto [peer, key] = node.withdrawn.front();
@@ -167,6 +175,7 @@ class SimulatedCluster {
     Action::Kind kind;
     PeerFrame frame;
     std::vector<std::byte> payload;
+    const std::byte* source = nullptr;  // Of data on several rails, until it goes out.
     std::uint64_t cookie = 0;
     FailureReport report;
     std::uint32_t rank = 0;
@@ -236,7 +245,7 @@ class SimulatedCluster {
         }
         Node& back = *nodes_[static_cast<std::size_t>(from)];
         if (!IsGone(from)) {
-          back.core.OnDataReleased(frame.cookie, now_ns);
+          back.core.OnDataReleased(frame.cookie);
           Execute(from);
         }
         break;
@@ -310,7 +319,9 @@ class SimulatedCluster {
           frame.report = *action.report;
           [[fallthrough]];
         default:
-          if (action.source != nullptr) {
+          if (several_rails && action.kind == Action::Kind::kSendData) {
+            frame.source = action.source;
+          } else if (action.source != nullptr) {
             frame.payload.assign(action.source, action.source + action.bytes);
           }
           if (IsGone(to) || IsGone(self)) break;

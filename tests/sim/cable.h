@@ -1,0 +1,110 @@
+// A cable between two hosts, or a way through switches: how fast, how far, whether frames
+// get through, and whether the hosts notice when they do not.
+//
+//   side 0 ──segments of direction 0──▶ side 1        a segment is what several cables
+//          ◀──segments of direction 1──               may share: an uplink, a port
+//
+// A message goes on to the next segment while it still comes in from the one before
+// (cut-through), unless that one is busy; then what is in between buffers it. It arrives
+// `latency` after its last byte has passed the last segment.
+//
+// Owner: World. Thread: one. Memory: plain values.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/sim/random.h"
+#include "tests/sim/schedule.h"
+
+namespace mlxcomm::sim {
+
+class Connection;
+
+struct Segment {
+  std::uint64_t bytes_per_second = 1'000'000'000;
+  std::uint64_t busy_until_ns = 0;
+};
+
+struct CableOptions {
+  std::string name;
+  std::uint64_t latency_ns = 10 * kMicrosecond;
+  std::uint64_t jitter_ns = 0;           // At most so much more, for each message.
+  bool reliable = true;                  // As TCP: nothing is lost while the connection lasts.
+  std::uint32_t lost_of_million = 0;     // Messages; unreliable ones only.
+  bool carrier_tells = true;             // Both hosts notice at once that it is pulled.
+  bool places_in_parts = false;          // A payload's first byte comes before its last.
+  std::uint64_t window_bytes = 4 << 20;  // Written and not yet read by the other side.
+};
+
+class Cable {
+ public:
+  struct Crossing {
+    std::uint64_t leave_ns = 0;    // The last byte has left this side.
+    std::uint64_t arrive_ns = 0;   // It has arrived.
+  };
+
+  Cable(CableOptions options, Random random) : options_(std::move(options)), random_(random) {}
+
+  const CableOptions& options() const { return options_; }
+  bool up() const { return up_; }
+  void AddSegment(int from, Segment* segment) { Path(from).push_back(segment); }
+  std::uint64_t bytes_per_second(int from) const {
+    std::uint64_t slowest = ~std::uint64_t{0};
+    for (const Segment* const segment : Path(from)) {
+      slowest = std::min(slowest, segment->bytes_per_second);
+    }
+    return slowest;
+  }
+  // The rate of all its own segments from now on.
+  void SetRate(std::uint64_t bytes_per_second) {
+    for (auto& path : paths_) {
+      for (Segment* const segment : path) segment->bytes_per_second = bytes_per_second;
+    }
+  }
+  void SetUp(bool up) { up_ = up; }
+  bool Loses() {
+    return !options_.reliable && options_.lost_of_million > 0 &&
+           random_.Below(1'000'000) < options_.lost_of_million;
+  }
+
+  // Takes the segments, one after the other, for a message of so many bytes.
+  Crossing Cross(int from, std::uint64_t bytes, std::uint64_t now_ns) {
+    Crossing crossing;
+    std::uint64_t begin = now_ns;
+    std::uint64_t end = now_ns;
+    for (Segment* const segment : Path(from)) {
+      begin = std::max(begin, segment->busy_until_ns);
+      end = std::max(end, begin + TimeFor(bytes, segment->bytes_per_second));
+      segment->busy_until_ns = end;
+      if (crossing.leave_ns == 0) crossing.leave_ns = end;
+    }
+    const std::uint64_t jitter = options_.jitter_ns > 0 ? random_.Below(options_.jitter_ns) : 0;
+    crossing.arrive_ns = end + options_.latency_ns + jitter;
+    return crossing;
+  }
+
+  // Those that are open, or whose end one side has not heard of; World looks after them.
+  std::vector<std::weak_ptr<Connection>> connections;
+
+ private:
+  static std::uint64_t TimeFor(std::uint64_t bytes, std::uint64_t bytes_per_second) {
+    const auto product = static_cast<unsigned __int128>(bytes) * kSecond;
+    return static_cast<std::uint64_t>(product / bytes_per_second);
+  }
+  std::vector<Segment*>& Path(int from) { return paths_[static_cast<std::size_t>(from)]; }
+  const std::vector<Segment*>& Path(int from) const {
+    return paths_[static_cast<std::size_t>(from)];
+  }
+
+  CableOptions options_;
+  Random random_;
+  bool up_ = true;
+  std::array<std::vector<Segment*>, 2> paths_;
+};
+
+}  // namespace mlxcomm::sim

@@ -1,0 +1,121 @@
+// One connection over a cable, as the operating systems of both sides have it: messages
+// in order, each direction by itself.
+//
+//   Send ──▶ queue ──leaves──▶ under way ──arrives──▶ unread ──ConnectionEnd takes it──▶
+//
+// Reliable (TCP): what is under way when the cable is pulled comes once it is back, unless
+// one side has closed the connection meanwhile. Unreliable (RDMA, UC): it is lost, and so
+// is what comes faster than the other side has room for; single messages are lost anyway.
+//
+// Closing is heard by the other side if the cable is up, else when it is back. A host that
+// has lost its power says nothing; when it is back, its system refuses what it hears.
+//
+// Owner: both ends and the events under way (shared). Thread: one. Memory: one entry a
+// message; payload is read when it leaves, so that a buffer that is let go too early shows.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/fabric/rail.h"
+#include "proto/wire/frame.h"
+#include "tests/sim/cable.h"
+#include "tests/sim/random.h"
+#include "tests/sim/schedule.h"
+
+namespace mlxcomm::sim {
+
+struct Message {
+  wire::FrameHeader header;
+  const std::byte* payload = nullptr;  // Until it leaves.
+  std::vector<std::byte> carried;      // From then on.
+  std::function<void()> hello;         // Instead of a frame: what the other side does with it.
+};
+
+class ConnectionEnd {
+ public:
+  virtual ~ConnectionEnd() = default;
+  virtual void OnLeft(const Message& message) = 0;
+  // The first byte is there; OnArrived or OnEnded follows.
+  virtual void OnBegins(const Message& message) = 0;
+  // False: no room; it comes again after ReadOn. Unreliable ones: it is lost.
+  virtual bool OnArrived(Message& message) = 0;
+  virtual void OnEnded(fabric::DownCause cause, const std::string& why) = 0;
+};
+
+class Connection final : public std::enable_shared_from_this<Connection> {
+ public:
+  // `carries_payload` false: only its length counts (for runs that measure time).
+  Connection(Schedule& schedule, Cable& cable, Random random, bool carries_payload)
+      : schedule_(schedule), cable_(cable), random_(random), carries_payload_(carries_payload) {}
+
+  // What came before is delivered from now on.
+  void Attach(int side, ConnectionEnd* end);
+  void Detach(int side) { At(side).end = nullptr; }
+
+  void Send(int side, Message message);
+  std::size_t queued(int side) const { return At(side).queue.size(); }
+  void ReadOn(int side);
+  // The process is stopped, or goes on: it neither reads nor writes meanwhile.
+  void SetStopped(int side, bool stopped);
+  // This side ends it; the other hears a reset.
+  void Close(int side);
+  // This side's power fails: nobody is told anything.
+  void Vanish(int side);
+  // The host of a side that vanished is back and refuses what it hears.
+  void Refuse(int side);
+  void OnCableDown();
+  void OnCableBack();
+
+  bool open(int side) const { return !At(side).closed && !At(side).ended; }
+  Cable& cable() { return cable_; }
+
+ private:
+  struct Arriving {
+    Message message;
+    std::uint64_t arrive_ns = 0;
+    bool begun = false;
+    bool reset = false;  // No message: the other side has closed.
+  };
+  struct Side {
+    ConnectionEnd* end = nullptr;
+    std::deque<Message> queue;     // To leave, first the one that is leaving.
+    bool leaving = false;
+    bool stopped = false;
+    bool closed = false;           // By this side.
+    bool vanished = false;
+    bool ended = false;            // This side has been told that the other has closed.
+    bool reset_comes = false;
+    // What comes to this side.
+    std::deque<Arriving> arriving;
+    std::uint64_t last_arrival_ns = 0;
+    std::uint64_t unread_bytes = 0;  // Left the other side, not read here.
+    bool arrival_due = false;
+    bool blocked = false;            // Its end has no room.
+    std::uint64_t epoch = 0;         // Of the events that are scheduled.
+  };
+  Side& At(int side) { return sides_[static_cast<std::size_t>(side)]; }
+  const Side& At(int side) const { return sides_[static_cast<std::size_t>(side)]; }
+
+  void LeaveNext(int side);
+  void Leave(int side, std::uint64_t arrive_ns);
+  void ScheduleArrival(int side);
+  void Arrive(int side);
+  void Forget(int side);
+  void TellReset(int side);
+  void End(int side, const char* why);
+
+  Schedule& schedule_;
+  Cable& cable_;
+  Random random_;
+  bool carries_payload_;
+  std::array<Side, 2> sides_;
+};
+
+}  // namespace mlxcomm::sim

@@ -1,0 +1,26 @@
+// What a step must give, by the oracle. What all ranks get alike is computed once; the
+// others are then compared with it byte by byte, for results are the same to the bit.
+//
+// Owner: Job. Thread: one. Memory: results of kKeptMax steps.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "tests/sim/program.h"
+
+namespace mlxcomm::sim {
+
+class Expected {
+ public:
+  // Empty: right. `rank` in the step's group.
+  std::string Wrong(std::size_t index, const Step& step, std::uint32_t rank,
+                    const oracle::Bytes& output);
+
+ private:
+  static constexpr std::size_t kKeptMax = 8;
+  std::map<std::size_t, oracle::Bytes> same_for_all_;  // By step.
+};
+
+}  // namespace mlxcomm::sim

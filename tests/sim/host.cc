@@ -1,0 +1,186 @@
+#include "tests/sim/host.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tests/sim/hello.h"
+
+namespace mlxcomm::sim {
+
+Host::Host(std::size_t index, Schedule& schedule, DaemonOptions options, RailOptions rails,
+           HostListener& listener, Random random)
+    : index_(index),
+      schedule_(schedule),
+      options_(std::move(options)),
+      rail_options_(rails),
+      listener_(listener),
+      random_(random) {}
+
+void Host::PowerOn(const NodeId* identity) {
+  if (identity != nullptr) options_.fabric.self.id = *identity;
+  state_ = State::kRunning;
+  ++life_;
+  options_.fabric.self.incarnation = random_.Next() | 1;
+  options_.fabric.random = [random = std::make_shared<Random>(random_.Fork("fabric"))] {
+    return random->Next() | 1;
+  };
+  daemon_ = std::make_unique<Daemon>(schedule_, options_, *this, random_.Fork("daemon"));
+  for (const Connected& gone : std::exchange(vanished_, {})) {
+    if (const auto connection = gone.connection.lock()) connection->Refuse(gone.side);
+  }
+  for (Port& port : ports_) {
+    port.pause_ns = options_.fabric.reconnect_delay_min_ns;
+    DialSoon(port, random_.Below(kMillisecond));
+  }
+}
+
+void Host::Kill() { EndDaemon(/*tells=*/true); }
+void Host::PowerOff() { EndDaemon(/*tells=*/false); }
+
+void Host::EndDaemon(bool tells) {
+  if (state_ == State::kOff) return;
+  state_ = State::kOff;
+  ++life_;
+  for (const Connected& connected : std::exchange(connections_, {})) {
+    const auto connection = connected.connection.lock();
+    if (connection == nullptr) continue;
+    if (tells) {
+      connection->Close(connected.side);
+    } else {
+      connection->Vanish(connected.side);
+      vanished_.push_back(connected);
+    }
+  }
+  for (Port& port : ports_) {
+    port.dialing = false;
+    port.due = false;
+    ++port.attempt;
+  }
+  daemon_.reset();
+}
+
+void Host::Stop() {
+  if (state_ != State::kRunning) return;
+  state_ = State::kStopped;
+  daemon_->SetStopped(true);
+  for (const Connected& connected : connections_) {
+    if (const auto connection = connected.connection.lock()) {
+      connection->SetStopped(connected.side, true);
+    }
+  }
+}
+
+void Host::Continue() {
+  if (state_ != State::kStopped) return;
+  state_ = State::kRunning;
+  daemon_->SetStopped(false);
+  for (const Connected& connected : connections_) {
+    if (const auto connection = connected.connection.lock()) {
+      connection->SetStopped(connected.side, false);
+    }
+  }
+  for (Port& port : ports_) DialSoon(port, 0);
+}
+
+void Host::OnCarrier(const Cable& cable, bool up) {
+  if (state_ != State::kRunning) return;
+  for (Port& port : ports_) {
+    if (port.cable != &cable) continue;
+    if (!up) {
+      daemon_->links().OnInterfaceDown(port.interface, schedule_.now_ns());
+      daemon_->Wake();
+    } else {
+      port.pause_ns = options_.fabric.reconnect_delay_min_ns;
+      ++port.attempt;
+      port.due = false;
+      DialSoon(port, 0);
+    }
+  }
+}
+
+Port* Host::PortOf(const Cable& cable, int side) {
+  for (Port& port : ports_) {
+    if (port.cable == &cable && port.side == side) return &port;
+  }
+  return nullptr;
+}
+
+void Host::AddConnection(std::shared_ptr<Connection> connection, int side) {
+  std::erase_if(connections_, [](const Connected& old) { return old.connection.expired(); });
+  if (state_ == State::kStopped) connection->SetStopped(side, true);
+  connections_.push_back({connection, side});
+}
+
+void Host::DialSoon(Port& port, std::uint64_t delay_ns) {
+  if (!port.dials || port.dialing || port.due) return;
+  port.due = true;
+  schedule_.After(delay_ns, [this, &port, attempt = port.attempt, life = life_] {
+    if (life != life_ || attempt != port.attempt) return;
+    port.due = false;
+    if (state_ == State::kRunning) Dial(port);
+  });
+}
+
+void Host::Dial(Port& port) {
+  if (port.dialing || daemon_->links().HasRailOver(port.peer->id(),
+                                                   {port.interface, port.peer_interface})) {
+    return;
+  }
+  port.dialing = true;
+  const std::uint64_t life = life_;
+  // What is there answers, or its system refuses; what is not there says nothing.
+  const bool answers = port.cable->up() && port.peer->state() != State::kOff;
+  const bool refuses = port.cable->up() && port.peer->state() == State::kOff;
+  if (answers) {
+    return std::make_shared<Hello>(schedule_, *this, port, random_.Fork("hello"))->Begin();
+  }
+  const std::uint64_t wait = refuses ? 2 * port.cable->options().latency_ns
+                                     : options_.fabric.greeting_timeout_ns;
+  schedule_.After(wait, [this, &port, refuses, life] {
+    if (life == life_ && port.dialing) OnDialEnded(port, false, refuses);
+  });
+}
+
+void Host::OnDialEnded(Port& port, bool joined, bool refused) {
+  port.dialing = false;
+  if (refused && daemon_ != nullptr) {
+    daemon_->links().OnGone(port.peer->id(), "its daemon has ended");
+    daemon_->Wake();
+  }
+  const bool linked = daemon_ != nullptr && daemon_->links().HasRailOver(
+                                                port.peer->id(),
+                                                {port.interface, port.peer_interface});
+  if (joined && linked) {
+    port.pause_ns = options_.fabric.reconnect_delay_min_ns;
+    return;
+  }
+  const std::uint64_t pause = port.pause_ns;
+  port.pause_ns = std::min(2 * pause, options_.fabric.reconnect_delay_max_ns);
+  DialSoon(port, pause + random_.Below(pause / 4 + 1));
+}
+
+void Host::OnCompleted(const collective::Action& action) { listener_.OnCompleted(*this, action); }
+
+void Host::OnSessionReleased(collective::SessionId session) {
+  listener_.OnSessionReleased(*this, session);
+}
+
+void Host::OnRailGone() {
+  for (Port& port : ports_) DialSoon(port, random_.Below(kMillisecond));
+}
+
+void Host::OnNodeUp(const fabric::NodeIdentity& node) {
+  listener_.Log(absl::StrCat(name(), ": node ", node.name, " is up"));
+  listener_.OnNodeUp(*this, node);
+}
+
+void Host::OnNodeLost(const NodeId& node, const std::string& why) {
+  listener_.OnNodeLost(*this, node, why);
+}
+
+void Host::OnViolation(const NodeId& node, const std::string& what) {
+  listener_.OnViolation(*this, node, what);
+}
+
+}  // namespace mlxcomm::sim

@@ -1,0 +1,121 @@
+// A host: a daemon with its clients' memory, its ends of cables, and its power.
+//
+//   off ──PowerOn──▶ running ──Stop──▶ stopped ──Continue──▶ running
+//    ▲                  └──Kill (the process) / PowerOff (everything)──┐
+//    └─────────────────────────────────────────────────────────────────┘
+//
+// What is dialed is as TcpFabric has it: one connection for each path, again after pauses
+// that grow, at once when a rail has gone or the interface is back.
+//
+// Owner: World. Thread: one. Memory: the daemon's; one entry for each end of a cable.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/sim/cable.h"
+#include "tests/sim/connection.h"
+#include "tests/sim/daemon.h"
+#include "tests/sim/random.h"
+#include "tests/sim/schedule.h"
+
+namespace mlxcomm::sim {
+
+class Host;
+class Hello;
+
+// Told what clients and the checks want to know.
+class HostListener {
+ public:
+  virtual ~HostListener() = default;
+  virtual void OnCompleted(Host& host, const collective::Action& action) = 0;
+  virtual void OnSessionReleased(Host& host, collective::SessionId session) = 0;
+  virtual void OnNodeUp(Host& host, const fabric::NodeIdentity& node) = 0;
+  virtual void OnNodeLost(Host& host, const NodeId& node, const std::string& why) = 0;
+  virtual void OnViolation(Host& host, const NodeId& node, const std::string& what) = 0;
+  virtual void Log(const std::string& line) = 0;
+};
+
+struct Port {
+  Cable* cable = nullptr;
+  int side = 0;
+  Host* peer = nullptr;
+  bool dials = false;
+  std::string interface;         // Ours; the peer's is that of its port.
+  std::string peer_interface;
+  std::uint64_t pause_ns = 0;
+  bool dialing = false;
+  bool due = false;              // An attempt is scheduled.
+  std::uint64_t attempt = 0;     // Changes to make a scheduled one void.
+};
+
+class Host final : public DaemonListener {
+ public:
+  enum class State : std::uint8_t { kOff, kRunning, kStopped };
+
+  Host(std::size_t index, Schedule& schedule, DaemonOptions options, RailOptions rails,
+       HostListener& listener, Random random);
+
+  std::size_t index() const { return index_; }
+  const std::string& name() const { return options_.fabric.self.name; }
+  const NodeId& id() const { return options_.fabric.self.id; }
+  State state() const { return state_; }
+  std::uint64_t incarnation() const { return options_.fabric.self.incarnation; }
+  Daemon* daemon() { return daemon_.get(); }
+  // Of the daemon's life: who comes later from an earlier one is let go.
+  std::uint64_t life() const { return life_; }
+  void AddPort(Port port) { ports_.push_back(std::move(port)); }
+  std::vector<Port>& ports() { return ports_; }
+  const RailOptions& rail_options() const { return rail_options_; }
+  Random& random() { return random_; }
+
+  // `identity`: as a node that nobody knows, at the same cables.
+  void PowerOn(const NodeId* identity = nullptr);
+  void Kill();      // The system resets its connections.
+  void PowerOff();  // Nobody is told.
+  void Stop();
+  void Continue();
+
+  // The port's cable has lost its carrier, or has it again, and this host notices.
+  void OnCarrier(const Cable& cable, bool up);
+  // From Hello.
+  Port* PortOf(const Cable& cable, int side);
+  void AddConnection(std::shared_ptr<Connection> connection, int side);
+  void OnDialEnded(Port& port, bool joined, bool refused);
+
+ private:
+  struct Connected {
+    std::weak_ptr<Connection> connection;
+    int side = 0;
+  };
+
+  // DaemonListener
+  void OnCompleted(const collective::Action& action) override;
+  void OnSessionReleased(collective::SessionId session) override;
+  void OnRailGone() override;
+  void OnNodeUp(const fabric::NodeIdentity& node) override;
+  void OnNodeLost(const NodeId& node, const std::string& why) override;
+  void OnViolation(const NodeId& node, const std::string& what) override;
+
+  void EndDaemon(bool tells);
+  void DialSoon(Port& port, std::uint64_t delay_ns);
+  void Dial(Port& port);
+
+  std::size_t index_;
+  Schedule& schedule_;
+  DaemonOptions options_;
+  RailOptions rail_options_;
+  HostListener& listener_;
+  Random random_;
+  State state_ = State::kOff;
+  std::uint64_t life_ = 0;
+  std::vector<Port> ports_;
+  std::vector<Connected> connections_;
+  std::vector<Connected> vanished_;
+  std::unique_ptr<Daemon> daemon_;
+};
+
+}  // namespace mlxcomm::sim

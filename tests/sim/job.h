@@ -1,0 +1,109 @@
+// One job: its world group on several hosts, a client for each rank, and the judgement
+// whether what they were told is true.
+//
+//   waits ──all its hosts reach each other──▶ runs ──all clients have gone──▶ over
+//
+// A failure is right only if something has gone wrong that the job could notice, and if
+// the rank that it names is one of those with whom it has. Who that is, the ledger
+// (ledger.h) knows for hosts and cables, and the job itself for its clients.
+//
+// Owner: World. Thread: one. Memory: its clients'.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/sim/client.h"
+#include "tests/sim/expected.h"
+#include "tests/sim/host.h"
+#include "tests/sim/ledger.h"
+#include "tests/sim/program.h"
+#include "tests/sim/schedule.h"
+
+namespace mlxcomm::sim {
+
+struct JobOptions {
+  std::string name;
+  ProgramOptions program;
+  std::vector<Host*> hosts;           // By rank.
+  std::vector<Client::Fate> fates;    // By rank.
+  ClientOptions client;
+  collective::LinkCosts costs;
+  std::uint64_t starts_ns = 0;
+  std::uint64_t late_ns_max = 3 * kSecond;  // How long after its deadline a call may end.
+};
+
+class JobListener {
+ public:
+  virtual ~JobListener() = default;
+  virtual void Complain(const std::string& what) = 0;
+  virtual void Log(const std::string& line) = 0;
+  virtual bool logs() const = 0;  // Somebody reads them.
+  virtual collective::SessionId NewSession(Host& host, Client& client) = 0;
+};
+
+class Job {
+ public:
+  Job(Schedule& schedule, JobOptions options, const Ledger& ledger, JobListener& listener,
+      Random random);
+
+  const std::string& name() const { return options_.name; }
+  const Program& program() const { return program_; }
+  Schedule& schedule() { return schedule_; }
+  Expected& expected() { return expected_; }
+  // How long after its deadline a call may end there.
+  std::uint64_t late_ns_max(const Host& host) const {
+    return options_.late_ns_max + ledger_.stopped_ns(host.index());
+  }
+  const std::vector<Host*>& hosts() const { return options_.hosts; }
+  std::uint64_t starts_ns() const { return options_.starts_ns; }
+  bool started() const { return !clients_.empty(); }
+  bool over() const { return given_up_ || (started() && gone_ == clients_.size()); }
+  // Nobody of it will do anything more.
+  bool done() const;
+  bool failed() const { return failures_ > 0; }
+  std::uint64_t finished_calls() const;
+  std::string Describe() const;
+
+  // All its hosts are running and reach each other.
+  bool MayStart() const;
+  void Start();
+  // It cannot start.
+  void GiveUp() { given_up_ = true; }
+  // From when on its hosts are there and joined.
+  std::uint64_t may_start_since_ns = 0;
+  void OnHostEnded(const Host& host);
+  // Its halted clients end at last, so that everything can be given back.
+  void EndHalted();
+
+  // From its clients.
+  void OnFault(const std::string& what);
+  void OnFailure(const Client& client, std::uint32_t group, const Failure& failure);
+  void OnGone(const Client& client);
+  void LogCall(const Client& client, std::size_t step, const char* what);
+  void Complain(const std::string& what);
+
+ private:
+  std::string WhyWrong(std::uint32_t group, const Failure& failure) const;
+  bool MayBeLost(std::uint32_t rank) const;
+
+  Schedule& schedule_;
+  JobOptions options_;
+  const Ledger& ledger_;
+  JobListener& listener_;
+  Random random_;
+  Program program_;
+  Expected expected_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  std::uint64_t started_ns_ = 0;
+  std::set<std::uint32_t> departed_;  // Ranks that ended, or left, one way or the other.
+  std::uint32_t gone_ = 0;
+  std::uint64_t faults_ = 0;          // Of its clients.
+  std::uint64_t failures_ = 0;
+  bool given_up_ = false;
+};
+
+}  // namespace mlxcomm::sim

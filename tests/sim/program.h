@@ -1,0 +1,52 @@
+// What a job does, drawn from a seed: its groups and the steps that its ranks take. Every
+// rank walks through the same list and takes the steps of the groups that it is in.
+//
+// Owner: Job. Thread: one. Memory: plain values.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/sim/random.h"
+#include "tests/unit/daemon/collective/oracle.h"
+
+namespace mlxcomm::sim {
+
+struct GroupPlan {
+  std::uint64_t id = 0;
+  std::uint32_t parent = 0;                 // Index; the world is its own.
+  std::uint64_t number = 0;                 // Of the split.
+  std::vector<std::uint32_t> parent_ranks;  // By rank: its rank in the parent.
+  std::vector<std::uint32_t> members;       // By rank: its rank in the world.
+};
+
+struct Step {
+  enum class Kind : std::uint8_t { kCollective, kMessage, kSplit, kRelease };
+  Kind kind = Kind::kCollective;
+  std::uint32_t group = 0;       // Index. kSplit: the group that is made.
+  oracle::Operation operation;   // Ranks are the group's.
+  PlanKind plan = PlanKind::kAutomatic;
+  // Of the split of that number, 0: of none. Ranks go on only when it is done, and have
+  // its parts only if it went well.
+  std::uint64_t fence = 0;
+  std::uint32_t source = 0;      // kMessage
+  std::uint32_t destination = 0;
+  std::uint32_t tag = 0;
+};
+
+struct Program {
+  std::vector<GroupPlan> groups;  // [0] is the world.
+  std::vector<Step> steps;
+};
+
+struct ProgramOptions {
+  std::uint64_t group = 1;               // The world's id.
+  std::uint32_t ranks = 2;
+  std::uint32_t steps = 20;
+  std::uint64_t bytes_max = 256 * 1024;  // Of one rank's part.
+  bool splits = true;
+};
+
+Program MakeProgram(const ProgramOptions& options, Random random);
+
+}  // namespace mlxcomm::sim

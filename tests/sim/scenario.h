@@ -1,0 +1,78 @@
+// What one seed makes: hosts, cables, jobs, and what goes wrong when. Pure data; World
+// carries it out.
+//
+// Owner: plain values. Thread: any. Memory: vectors.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/sim/cable.h"
+#include "tests/sim/client.h"
+#include "tests/sim/daemon.h"
+#include "tests/sim/program.h"
+#include "tests/sim/simulated_rail.h"
+
+namespace mlxcomm::sim {
+
+// A bug that is put in on purpose: the checks must find it.
+enum class Planted : std::uint8_t {
+  kNone,
+  kDropAcknowledgement,
+  kKeepDuplicates,
+  kForgetCredit,
+};
+
+struct CablePlan {
+  std::size_t a = 0;  // Hosts; side 0 and side 1.
+  std::size_t b = 0;
+  CableOptions options;
+  std::uint64_t bytes_per_second = 1'000'000'000;
+  bool a_dials = true;
+  bool b_dials = false;
+};
+
+struct JobPlan {
+  ProgramOptions program;
+  std::vector<std::size_t> hosts;   // By rank.
+  std::vector<Client::Fate> fates;  // By rank.
+  ClientOptions client;
+  collective::LinkCosts costs;
+  std::uint64_t starts_ns = 0;
+};
+
+struct Fault {
+  enum class Kind : std::uint8_t {
+    kPull,      // A cable, for the duration.
+    kRate,      // A cable's rate changes, for the duration.
+    kStop,      // SIGSTOP to a daemon, SIGCONT after the duration.
+    kKill,      // A daemon's process; started again after the duration (kNever: not).
+    kPowerOff,  // A host, as kKill, but nobody is told.
+    kReplace,   // As kKill, but it comes back as another node.
+  };
+  Kind kind = Kind::kPull;
+  std::uint64_t at_ns = 0;
+  std::size_t target = 0;  // Cable or host.
+  std::uint64_t duration_ns = 0;
+  std::uint64_t bytes_per_second = 0;
+};
+
+struct Scenario {
+  std::uint64_t seed = 0;
+  std::string description;
+  DaemonOptions daemon;       // All but who it is.
+  RailOptions rails;
+  std::size_t hosts = 2;
+  std::vector<CablePlan> cables;
+  std::vector<JobPlan> jobs;
+  std::vector<Fault> faults;  // In order of time.
+  // For the ledger.
+  std::uint64_t settles_ns = 3 * kSecond;
+  std::uint64_t lost_after_ns = 3 * kSecond;
+  std::uint64_t end_ns = 0;   // By then all jobs must be over.
+};
+
+Scenario MakeScenario(std::uint64_t seed, Planted planted);
+
+}  // namespace mlxcomm::sim

@@ -1,0 +1,376 @@
+#include "tests/sim/world.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tests/sim/connection.h"
+
+namespace mlxcomm::sim {
+namespace {
+
+constexpr std::size_t kComplaintsMax = 8;
+// How long a job waits for its hosts altogether, and when they are joined by cables.
+constexpr std::uint64_t kWaitsNs = 40 * kSecond;
+constexpr std::uint64_t kJoinsNs = 15 * kSecond;
+constexpr std::uint64_t kWatchNs = 50 * kMillisecond;
+// After the last job: everything on its way has arrived, and has been acknowledged.
+constexpr std::uint64_t kQuietNs = 8 * kSecond;
+constexpr std::uint64_t kAcknowledgesNs = kSecond;
+
+NodeId MakeId(Random& random) {
+  NodeId id;
+  for (std::uint8_t& byte : id.bytes) byte = static_cast<std::uint8_t>(random.Below(256));
+  return id;
+}
+
+}  // namespace
+
+World::World(const Scenario& scenario, std::function<void(const std::string&)> log)
+    : scenario_(scenario),
+      log_(std::move(log)),
+      random_(scenario.seed),
+      ledger_(schedule_, scenario.hosts, scenario.settles_ns, scenario.lost_after_ns) {
+  MakeHosts();
+  MakeCables();
+  MakeJobs();
+  MakeFaults();
+}
+
+World::~World() = default;
+
+void World::MakeHosts() {
+  Random random = random_.Fork("hosts");
+  held_.assign(scenario_.hosts, 0);
+  for (std::size_t i = 0; i < scenario_.hosts; ++i) {
+    DaemonOptions options = scenario_.daemon;
+    options.fabric.self.id = MakeId(random);
+    options.fabric.self.name = absl::StrCat("h", i);
+    options.fabric.self.software_version = "sim";
+    names_[options.fabric.self.id] = options.fabric.self.name;
+    hosts_.push_back(std::make_unique<Host>(i, schedule_, std::move(options), scenario_.rails,
+                                            *this, random.Fork("host")));
+  }
+}
+
+void World::MakeCables() {
+  Random random = random_.Fork("cables");
+  pulled_.assign(scenario_.cables.size(), 0);
+  for (std::size_t i = 0; i < scenario_.cables.size(); ++i) {
+    const CablePlan& plan = scenario_.cables[i];
+    CableOptions options = plan.options;
+    options.name = absl::StrCat("c", i);
+    Cable& cable = *cables_.emplace_back(std::make_unique<Cable>(options, random.Fork("cable")));
+    for (const int side : {0, 1}) {
+      segments_.push_back(std::make_unique<Segment>(Segment{plan.bytes_per_second, 0}));
+      cable.AddSegment(side, segments_.back().get());
+    }
+    ledger_.AddEdge({plan.a, plan.b});
+    Host& a = *hosts_[plan.a];
+    Host& b = *hosts_[plan.b];
+    Port port;
+    port.cable = &cable;
+    port.peer = &b;
+    port.dials = plan.a_dials;
+    port.interface = absl::StrCat("en", i, "a");
+    port.peer_interface = absl::StrCat("en", i, "b");
+    a.AddPort(port);
+    std::swap(port.interface, port.peer_interface);
+    port.side = 1;
+    port.peer = &a;
+    port.dials = plan.b_dials;
+    b.AddPort(port);
+  }
+  for (const auto& host : hosts_) {
+    schedule_.After(random.Below(50 * kMillisecond), [&host = *host] { host.PowerOn(); });
+  }
+}
+
+void World::MakeJobs() {
+  Random random = random_.Fork("jobs");
+  for (std::size_t i = 0; i < scenario_.jobs.size(); ++i) {
+    const JobPlan& plan = scenario_.jobs[i];
+    JobOptions options;
+    options.name = absl::StrCat("job", i);
+    options.program = plan.program;
+    for (const std::size_t host : plan.hosts) options.hosts.push_back(hosts_[host].get());
+    options.fates = plan.fates;
+    options.client = plan.client;
+    options.costs = plan.costs;
+    options.starts_ns = plan.starts_ns;
+    options.late_ns_max = scenario_.daemon.fabric.heartbeat_timeout_ns + 2 * kSecond;
+    jobs_.push_back(std::make_unique<Job>(schedule_, std::move(options), ledger_, *this,
+                                          random.Fork("job")));
+    schedule_.At(plan.starts_ns, [this, &job = *jobs_.back()] { StartWhenPossible(job); });
+  }
+}
+
+void World::StartWhenPossible(Job& job) {
+  if (job.MayStart()) return job.Start();
+  const std::vector<Host*>& hosts = job.hosts();
+  const bool joined = std::all_of(hosts.begin(), hosts.end(), [&](const Host* host) {
+    return host->state() == Host::State::kRunning &&
+           ledger_.AreJoined(hosts[0]->index(), host->index());
+  });
+  const std::uint64_t now = schedule_.now_ns();
+  if (!joined) job.may_start_since_ns = now;
+  if (now - std::max(job.may_start_since_ns, job.starts_ns()) > kJoinsNs) {
+    job.GiveUp();
+    return Complain(absl::StrCat(job.name(), ": its hosts are joined, but do not reach each other"));
+  }
+  if (now - job.starts_ns() > kWaitsNs) return job.GiveUp();
+  schedule_.After(20 * kMillisecond, [this, &job] { StartWhenPossible(job); });
+}
+
+void World::MakeFaults() {
+  for (const Fault& fault : scenario_.faults) {
+    schedule_.At(fault.at_ns, [this, &fault] { Begin(fault); });
+  }
+}
+
+void World::SetCable(std::size_t index, bool up) {
+  Cable& cable = *cables_[index];
+  if (cable.up() == up) return;
+  cable.SetUp(up);
+  ledger_.SetEdge(index, up);
+  Log(absl::StrCat("cable ", cable.options().name, " between h", scenario_.cables[index].a,
+                   " and h", scenario_.cables[index].b, up ? " is back" : " is pulled"));
+  std::erase_if(cable.connections, [](const auto& old) { return old.expired(); });
+  for (const auto& weak : cable.connections) {
+    const auto connection = weak.lock();
+    up ? connection->OnCableBack() : connection->OnCableDown();
+  }
+  if (!cable.options().carrier_tells) return;
+  for (const std::size_t end : {scenario_.cables[index].a, scenario_.cables[index].b}) {
+    const std::uint64_t delay = random_.Below(20 * kMillisecond);
+    schedule_.After(delay, [this, end, &cable, up] {
+      if (cable.up() == up) hosts_[end]->OnCarrier(cable, up);
+    });
+  }
+}
+
+void World::Begin(const Fault& fault) {
+  if (healed_) return;
+  ++outcome_.faults;
+  if (fault.kind == Fault::Kind::kPull) {
+    if (++pulled_[fault.target] == 1) SetCable(fault.target, false);
+  } else if (fault.kind == Fault::Kind::kRate) {
+    Log(absl::StrCat("cable c", fault.target, " carries ", fault.bytes_per_second, " B/s"));
+    cables_[fault.target]->SetRate(fault.bytes_per_second);
+  } else {
+    if (held_[fault.target]++ > 0) return (void)--held_[fault.target];
+    TakeDown(fault);
+  }
+  if (fault.duration_ns == kNever) return;
+  schedule_.After(fault.duration_ns, [this, &fault] { End(fault); });
+}
+
+void World::TakeDown(const Fault& fault) {
+  Host& host = *hosts_[fault.target];
+  if (fault.kind == Fault::Kind::kStop) {
+    Log(absl::StrCat(host.name(), " is stopped (SIGSTOP)"));
+    ledger_.SetHost(fault.target, false);
+    return host.Stop();
+  }
+  Log(absl::StrCat(host.name(), fault.kind == Fault::Kind::kPowerOff ? " loses its power"
+                                                                     : "'s daemon is killed"));
+  ledger_.OnHostOff(fault.target);
+  for (const auto& job : jobs_) job->OnHostEnded(host);
+  if (fault.kind == Fault::Kind::kPowerOff) {
+    host.PowerOff();
+  } else {
+    host.Kill();
+  }
+}
+
+void World::End(const Fault& fault) {
+  switch (fault.kind) {
+    case Fault::Kind::kPull:
+      if (--pulled_[fault.target] == 0) SetCable(fault.target, true);
+      return;
+    case Fault::Kind::kRate:
+      return cables_[fault.target]->SetRate(scenario_.cables[fault.target].bytes_per_second);
+    default: return BringBack(fault);
+  }
+}
+
+void World::BringBack(const Fault& fault) {
+  Host& host = *hosts_[fault.target];
+  --held_[fault.target];
+  ledger_.SetHost(fault.target, true);
+  if (fault.kind == Fault::Kind::kStop) {
+    Log(absl::StrCat(host.name(), " goes on (SIGCONT)"));
+    return host.Continue();
+  }
+  if (fault.kind != Fault::Kind::kReplace) {
+    Log(absl::StrCat(host.name(), " is started again"));
+    return host.PowerOn();
+  }
+  const NodeId id = MakeId(random_);
+  names_[id] = absl::StrCat(host.name(), "*");
+  Log(absl::StrCat(host.name(), " is started again as another node"));
+  host.PowerOn(&id);
+}
+
+void World::OnCompleted(Host& host, const collective::Action& action) {
+  schedule_.Note(Mix(action.session) ^ action.ticket);
+  const auto found = sessions_.find({host.index(), action.session});
+  if (found == sessions_.end()) return Complain("a session that nobody knows is answered");
+  // Through the queue in shared memory, a moment later.
+  Client& client = *found->second;
+  auto copy = std::make_shared<collective::Action>();
+  copy->ticket = action.ticket;
+  copy->failure = action.failure;
+  copy->group_failed = action.group_failed;
+  schedule_.After(random_.Below(2 * kMicrosecond), [&client, copy, life = host.life(), &host] {
+    if (life == host.life()) client.OnCompleted(*copy);
+  });
+}
+
+void World::OnSessionReleased(Host& host, collective::SessionId session) {
+  schedule_.After(10 * kMicrosecond, [client = sessions_.at({host.index(), session})] {
+    client->OnReleased();
+  });
+}
+
+void World::OnNodeUp(Host& host, const fabric::NodeIdentity& node) {
+  schedule_.Note(Mix(host.index()) ^ node.incarnation);
+}
+
+void World::OnNodeLost(Host& host, const NodeId& node, const std::string& why) {
+  Log(absl::StrCat(host.name(), ": node ", NameOf(node), " is lost: ", why));
+}
+
+void World::OnViolation(Host& host, const NodeId& node, const std::string& what) {
+  Complain(absl::StrCat(host.name(), ": node ", NameOf(node), " broke the protocol: ", what));
+}
+
+std::string World::NameOf(const NodeId& node) const {
+  const auto found = names_.find(node);
+  return found == names_.end() ? node.ToString() : found->second;
+}
+
+void World::Log(const std::string& line) {
+  if (!log_) return;
+  log_(absl::StrFormat("%12.6f  %s", static_cast<double>(schedule_.now_ns()) / 1e9, line));
+}
+
+void World::Complain(const std::string& what) {
+  if (!outcome_.complaints.empty() && what == last_complaint_) return;
+  last_complaint_ = what;
+  const std::string line =
+      absl::StrFormat("at %.6f s: %s", static_cast<double>(schedule_.now_ns()) / 1e9, what);
+  Log(absl::StrCat("WRONG ", what));
+  if (outcome_.complaints.size() < kComplaintsMax) outcome_.complaints.push_back(line);
+}
+
+collective::SessionId World::NewSession(Host& host, Client& client) {
+  const collective::SessionId session = next_session_++;
+  sessions_[{host.index(), session}] = &client;
+  return session;
+}
+
+bool World::AllDone() const {
+  return std::all_of(jobs_.begin(), jobs_.end(), [](const auto& job) { return job->done(); });
+}
+
+void World::Heal() {
+  healed_ = true;
+  for (std::size_t i = 0; i < cables_.size(); ++i) SetCable(i, true);
+  for (const auto& host : hosts_) {
+    if (host->state() == Host::State::kStopped) host->Continue();
+  }
+  for (const auto& job : jobs_) {
+    if (job->started()) job->EndHalted();
+  }
+}
+
+void World::Watch() {
+  for (const auto& host : hosts_) {
+    if (host->state() != Host::State::kOff) CheckBounds(*host);
+  }
+}
+
+void World::CheckBounds(Host& host) {
+  const fabric::FabricOptions& limits = scenario_.daemon.fabric;
+  host.daemon()->links().ForEach([&](const fabric::Link& link) {
+    const auto expect_within = [&](const char* what, std::uint64_t value, std::uint64_t bound,
+                                   std::uint64_t& most) {
+      most = std::max(most, value);
+      if (value <= bound) return;
+      Complain(absl::StrCat(host.name(), ": ", value, " ", what, " ", link.peer().name,
+                            ", at most ", bound, " may"));
+    };
+    expect_within("frames wait for", link.channel().queued(), limits.queued_frames_max,
+                  outcome_.queued_frames_max);
+    expect_within("copied bytes wait for", link.channel().copied_bytes(), limits.copied_bytes_max,
+                  outcome_.copied_bytes_max);
+    expect_within("bytes are kept for what is missing before them from",
+                  link.arrivals().kept_bytes(), wire::kEarlyBytesMax, outcome_.kept_bytes_max);
+  });
+}
+
+void World::CheckNothingIsLeft(Host& host) {
+  Daemon& daemon = *host.daemon();
+  const auto expect_none = [&](const char* what, std::uint64_t count) {
+    if (count > 0) Complain(absl::StrCat(host.name(), ": ", count, " ", what, " are left"));
+  };
+  std::size_t groups = 0;
+  daemon.collectives().ForEach([&groups](const collective::Group&) { ++groups; });
+  expect_none("groups", groups);
+  expect_none("bytes of scratch memory", daemon.scratch().used_bytes());
+  expect_none("sessions whose memory is not released", daemon.sessions_to_release());
+  daemon.links().ForEach([&](const fabric::Link& link) {
+    expect_none("posted receives", link.posted_receives());
+    const auto earlier = oldest_.find({host.index(), link.peer().id});
+    const bool stuck = link.state() == fabric::Link::State::kUp && earlier != oldest_.end() &&
+                       earlier->second == link.channel().oldest();
+    expect_none("frames that are never acknowledged", stuck ? link.channel().queued() : 0);
+  });
+}
+
+void World::NoteQueues() {
+  for (const auto& host : hosts_) {
+    if (host->state() == Host::State::kOff) continue;
+    host->daemon()->links().ForEach([&](const fabric::Link& link) {
+      oldest_[{host->index(), link.peer().id}] = link.channel().oldest();
+    });
+  }
+}
+
+Outcome World::Run() {
+  std::uint64_t next_watch_ns = schedule_.now_ns();
+  const auto run_until = [&](std::uint64_t end_ns, bool until_done) {
+    while (!(until_done && AllDone()) && schedule_.RunOne(end_ns)) {
+      if (outcome_.complaints.size() >= kComplaintsMax) return;
+      if (schedule_.now_ns() < next_watch_ns) continue;
+      Watch();
+      next_watch_ns = schedule_.now_ns() + kWatchNs;
+    }
+  };
+  run_until(scenario_.end_ns, true);
+  for (const auto& job : jobs_) {
+    if (!job->done()) Complain(absl::StrCat("has not ended: ", job->Describe()));
+  }
+  if (outcome_.complaints.empty()) {
+    Heal();
+    run_until(schedule_.now_ns() + kQuietNs, false);
+    NoteQueues();
+    run_until(schedule_.now_ns() + kAcknowledgesNs, false);
+    for (const auto& host : hosts_) {
+      if (host->state() == Host::State::kRunning) CheckNothingIsLeft(*host);
+    }
+  }
+  outcome_.events = schedule_.events();
+  outcome_.digest = schedule_.digest();
+  outcome_.virtual_ns = schedule_.now_ns();
+  for (const auto& job : jobs_) {
+    ++outcome_.jobs;
+    outcome_.calls += job->finished_calls();
+    if (job->failed()) ++outcome_.jobs_failed;
+  }
+  return std::move(outcome_);
+}
+
+}  // namespace mlxcomm::sim

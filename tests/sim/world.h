@@ -1,0 +1,107 @@
+// The whole of a run: hosts, cables, jobs and faults on one schedule, and what must hold
+// while it goes on and at its end.
+//
+//   faults, jobs ──▶ ... all jobs are done ──▶ everything is healed ──▶ quiet ──▶ checks
+//
+// At the end each daemon that is there must have given everything back: no group, no
+// scratch memory, no posted receive, no frame that waits. While it runs, what waits stays
+// below its bounds.
+//
+// Owner: main. Thread: one. Memory: all that it simulates.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/sim/cable.h"
+#include "tests/sim/host.h"
+#include "tests/sim/job.h"
+#include "tests/sim/ledger.h"
+#include "tests/sim/scenario.h"
+#include "tests/sim/schedule.h"
+
+namespace mlxcomm::sim {
+
+struct Outcome {
+  std::vector<std::string> complaints;  // Empty: all is well. The first few.
+  std::uint64_t events = 0;
+  std::uint64_t digest = 0;             // Of everything that happened.
+  std::uint64_t virtual_ns = 0;
+  std::uint64_t calls = 0;              // Of clients, that have ended.
+  std::uint64_t jobs = 0;
+  std::uint64_t jobs_failed = 0;        // As they had to.
+  std::uint64_t faults = 0;
+  std::uint64_t queued_frames_max = 0;
+  std::uint64_t copied_bytes_max = 0;
+  std::uint64_t kept_bytes_max = 0;
+};
+
+class World final : public HostListener, public JobListener {
+ public:
+  // `log`: where readable lines go; empty: nowhere.
+  World(const Scenario& scenario, std::function<void(const std::string&)> log);
+  ~World() override;
+  Outcome Run();
+  Schedule& schedule() { return schedule_; }
+
+ private:
+  // HostListener
+  void OnCompleted(Host& host, const collective::Action& action) override;
+  void OnSessionReleased(Host& host, collective::SessionId session) override;
+  void OnNodeUp(Host& host, const fabric::NodeIdentity& node) override;
+  void OnNodeLost(Host& host, const NodeId& node, const std::string& why) override;
+  void OnViolation(Host& host, const NodeId& node, const std::string& what) override;
+  // Both listeners
+  void Log(const std::string& line) override;
+  // JobListener
+  void Complain(const std::string& what) override;
+  bool logs() const override { return log_ != nullptr; }
+  collective::SessionId NewSession(Host& host, Client& client) override;
+
+  void MakeHosts();
+  void MakeCables();
+  void MakeJobs();
+  void MakeFaults();
+  void StartWhenPossible(Job& job);
+  void Begin(const Fault& fault);
+  void End(const Fault& fault);
+  void SetCable(std::size_t index, bool up);
+  void TakeDown(const Fault& fault);
+  void BringBack(const Fault& fault);
+  void Heal();
+  void Watch();
+  void CheckBounds(Host& host);
+  void CheckNothingIsLeft(Host& host);
+  void NoteQueues();
+  bool AllDone() const;
+  std::string NameOf(const NodeId& node) const;
+
+  const Scenario& scenario_;
+  std::function<void(const std::string&)> log_;
+  Random random_;
+  Schedule schedule_;
+  Ledger ledger_;
+  std::vector<std::unique_ptr<Segment>> segments_;
+  std::vector<std::unique_ptr<Cable>> cables_;
+  std::vector<std::size_t> pulled_;        // By cable: how many faults hold it down.
+  std::vector<std::size_t> held_;          // By host, the same.
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::vector<std::unique_ptr<Job>> jobs_;
+  using SessionKey = std::pair<std::size_t, collective::SessionId>;
+  std::map<SessionKey, Client*> sessions_;
+  std::map<NodeId, std::string> names_;
+  // By host and peer: the oldest frame that waited a moment before the end. Signs of life
+  // of circuits are frames too, so there may always be some on their way.
+  std::map<std::pair<std::size_t, NodeId>, std::uint64_t> oldest_;
+  collective::SessionId next_session_ = 1;
+  bool healed_ = false;  // Nothing goes wrong any more.
+  std::string last_complaint_;
+  Outcome outcome_;
+};
+
+}  // namespace mlxcomm::sim
