@@ -91,9 +91,11 @@ std::uint64_t Channel::EarlyBytes(const Outgoing& frame) {
 bool Channel::ChooseRail(const Outgoing& frame, bool reliable_only, std::size_t& rail) {
   double rate_unmeasured = 0;
   std::size_t open = 0;
+  bool any_reliable = false;
   for (const RailFlight& flight : flights_) {
     if (!flight.is_open()) continue;
     ++open;
+    any_reliable = any_reliable || flight.is_reliable();
     rate_unmeasured = std::max(rate_unmeasured, flight.meter().bytes_per_second());
   }
   if (rate_unmeasured == 0) rate_unmeasured = kRateAssumed;
@@ -102,7 +104,7 @@ bool Channel::ChooseRail(const Outgoing& frame, bool reliable_only, std::size_t&
   std::uint64_t soonest_with_room = kNever;
   for (std::size_t i = 0; i < kRailsMax; ++i) {
     RailFlight& flight = flights_[i];
-    if (!flight.is_open() || (reliable_only && !flight.is_reliable())) continue;
+    if (!flight.is_open() || (reliable_only && any_reliable && !flight.is_reliable())) continue;
     const std::uint64_t arrival = flight.ArrivalNs(bytes, rate_unmeasured, now_ns_);
     if (!flight.IsFull(open == 1)) soonest_with_room = std::min(soonest_with_room, arrival);
     if (arrival >= soonest) continue;

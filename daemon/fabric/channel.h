@@ -69,7 +69,7 @@ class Channel {
 
   // The next frame, and the rail that it goes to. False: there is none, the window is full,
   // or the rail on which it would arrive first is. `reliable_control`: control frames take
-  // reliable rails only.
+  // reliable rails only, if there are any; else both ends could wait for each other.
   bool NextToHand(Frame& frame, std::size_t& rail, bool reliable_control);
   void OnTransmitted(std::size_t rail, std::size_t frames);
   // Everything up to `sequence`. False: the peer acknowledges what was never handed.
