@@ -219,14 +219,15 @@ void Link::FlushAcknowledgement() {
   GiveAcknowledgement(at);
 }
 
-// All that has come, gaps and all; and what is wanted once more.
+// All that has come, gaps and all; and what is wanted once more, unless that has been said:
+// each time it is, another copy comes.
 void Link::GiveAcknowledgement(std::size_t at) {
   std::erase_if(wanted_, [this](std::uint64_t sequence) { return arrivals_.HasCome(sequence); });
   std::size_t wanted = 0;
   for (std::uint32_t block = 0; block < wire::Arrived::kBlocks; ++block) {
     wire::Arrived arrived;
     const bool any = arrivals_.Describe(block, arrived);
-    if (wanted < wanted_.size()) {
+    if (ask_ && wanted < wanted_.size()) {
       arrived.wanted = static_cast<std::uint16_t>(wanted_[wanted++] - arrivals_.received());
     } else if (!any && block > 0) {
       continue;
@@ -239,6 +240,7 @@ void Link::GiveAcknowledgement(std::size_t at) {
   }
   unacknowledged_frames_ = 0;
   unacknowledged_bytes_ = 0;
+  ask_ = false;
   acknowledge_now_ = false;
 }
 
@@ -264,6 +266,7 @@ void Link::TakeAbandoned(const RailEvent& event) {
   wanted_.push_back(event.abandoned);
   acknowledge_now_ = true;
 }
+  ask_ = true;
 
 // Its state cannot be trusted any more: nothing goes on from there.
 void Link::OnViolation(const std::string& what) {

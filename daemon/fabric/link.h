@@ -239,6 +239,7 @@ class Link {
   std::vector<OperationKey> withdrawn_;   // Answered in the next Poll.
   std::vector<OperationKey> told_withdrawn_;  // Kept for its memory.
   std::vector<std::uint64_t> wanted_;     // Dropped here as copies of what never came.
+  bool ask_ = false;                      // For those, in the next acknowledgement.
   std::uint64_t unacknowledged_frames_ = 0;
   std::uint64_t unacknowledged_bytes_ = 0;
   bool acknowledge_now_ = false;

@@ -148,6 +148,34 @@ TEST_F(LinkRailsTest, AsksForAFrameWhoseCopyItDroppedForARailThatThenWent) {
   ExpectDone(two);
 }
 
+// Why: each acknowledgement on the way would call for another copy of a frame of up to a
+// megabyte, while the first is still coming.
+TEST_F(LinkRailsTest, AsksForADroppedFrameOnceHoweverOftenItAcknowledges) {
+  TwoSides two;
+  auto& first = two.Join("first");
+  Begin(two);
+  two.RunUntil(Link::kNever, [&] {
+    return !first.cable->lanes[1].frames.empty() && first.cable->lanes[1].frames[0].written &&
+           first.cable->lanes[1].frames[0].header.type == wire::FrameType::kData;
+  });
+  two.now += kMs;
+  first.ends[0]->Read(/*half=*/true);
+  first.cable->lanes[1].silent = true;
+  two.Join("second", Cable::Of(1e9, 20 * kMs));
+  two.CutEnd(first, 1);
+  two.RunUntil(two.now + 500 * kMs, [] { return false; });
+  ASSERT_EQ(two.a.data_bytes, kBytes - kChunk);
+  const std::uint64_t resent = two.b.link.channel().resent();
+  two.CutEnd(first, 0);
+  for (std::uint64_t number = 100; number < 120; ++number) {
+    two.SendGrant(1, number);  // a acknowledges each.
+    two.RunUntil(two.now + kMs, [] { return false; });
+  }
+  two.Run();
+  EXPECT_EQ(two.a.data_bytes, kBytes);
+  EXPECT_EQ(two.b.link.channel().resent(), resent + 1);
+}
+
 // Why: an acknowledgement that was lost with its rail would leave the sender with buffers
 // that nobody ever releases, if nothing else is said.
 TEST_F(LinkRailsTest, AcknowledgesAnewWhenARailGoes) {
