@@ -12,10 +12,11 @@
 namespace mlxcomm::fabric {
 namespace {
 
-// An acknowledgement goes out by itself after this much, else with the next frame
-// or when the engine has nothing else to do.
+// An acknowledgement goes out by itself after this much, or this long if the engine is
+// busy with other links; else with the next frame or when it has nothing else to do.
 constexpr std::uint64_t kAcknowledgeFrames = 16;
 constexpr std::uint64_t kAcknowledgeBytes = 1024 * 1024;
+constexpr std::uint64_t kAcknowledgeNs = 1'000'000;
 
 }  // namespace
 
@@ -195,7 +196,8 @@ std::size_t Link::Poll(std::uint64_t now_ns) {
   if (held_back) GiveWaiting();
   if (count > 0 || held_back || due) Pump();
   if (acknowledge_now_ || unacknowledged_frames_ >= kAcknowledgeFrames ||
-      unacknowledged_bytes_ >= kAcknowledgeBytes) {
+      unacknowledged_bytes_ >= kAcknowledgeBytes ||
+      (unacknowledged_frames_ > 0 && now_ns - unacknowledged_since_ns_ >= kAcknowledgeNs)) {
     FlushAcknowledgement();
   }
   channel_.OnNow(now_ns);
@@ -238,9 +240,9 @@ void Link::GiveAcknowledgement(std::size_t at) {
     wire::PutArrived(arrived, command.frame.header);
     Give(at, command);
   }
+  ask_ = false;
   unacknowledged_frames_ = 0;
   unacknowledged_bytes_ = 0;
-  ask_ = false;
   acknowledge_now_ = false;
 }
 
@@ -264,9 +266,9 @@ void Link::Deliver(std::size_t at, RailEvent& event) {
 void Link::TakeAbandoned(const RailEvent& event) {
   if (event.abandoned == 0 || arrivals_.HasCome(event.abandoned)) return;
   wanted_.push_back(event.abandoned);
+  ask_ = true;
   acknowledge_now_ = true;
 }
-  ask_ = true;
 
 // Its state cannot be trusted any more: nothing goes on from there.
 void Link::OnViolation(const std::string& what) {
@@ -321,7 +323,7 @@ bool Link::OnNumbered(RailEvent& event) {
     case ArrivalOrder::Arrival::kNext:
     case ArrivalOrder::Arrival::kEarly: break;
   }
-  ++unacknowledged_frames_;
+  if (unacknowledged_frames_++ == 0) unacknowledged_since_ns_ = now_ns_;
   unacknowledged_bytes_ += header.payload_bytes;
   if (header.type == wire::FrameType::kData) {
     if (!OnData(event)) return false;

@@ -176,6 +176,27 @@ TEST_F(LinkRailsTest, AsksForADroppedFrameOnceHoweverOftenItAcknowledges) {
   EXPECT_EQ(two.b.link.channel().resent(), resent + 1);
 }
 
+// Why: an engine that is busy with other jobs never finds that it has nothing else to do; a
+// job with little traffic would wait for its buffers as long as they have much.
+// How: a's engine takes turns without end and never sleeps.
+TEST_F(LinkRailsTest, AcknowledgesSoonThoughTheEngineNeverSleeps) {
+  TwoSides two;
+  auto& rail = two.Join("rail");
+  two.Run();
+  two.SendGrant(1, 7);
+  for (int turn = 0; turn < 100; ++turn) {
+    two.now += kMs / 10;
+    for (SimulatedRail* const end : rail.ends) {
+      end->Write();
+      end->Read();
+    }
+    two.a.link.Poll(two.now);
+    two.b.link.Poll(two.now);
+  }
+  EXPECT_THAT(two.a.grants, ElementsAre(7));
+  EXPECT_EQ(two.b.link.channel().queued(), 0u);
+}
+
 // Why: an acknowledgement that was lost with its rail would leave the sender with buffers
 // that nobody ever releases, if nothing else is said.
 TEST_F(LinkRailsTest, AcknowledgesAnewWhenARailGoes) {
