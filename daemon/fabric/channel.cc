@@ -246,6 +246,7 @@ void Channel::OnRailDown(std::size_t rail) {
   while (flight.Oldest() < flight.end()) GiveUpOn(rail, flight.Oldest());
   flight.Close();
   PopDone();
+  waits_until_ns_ = kNever;  // Whoever waits for it asks anew, if there is another.
 }
 
 void Channel::OnNow(std::uint64_t now_ns) {

@@ -12,10 +12,11 @@
 namespace mlxcomm::fabric {
 namespace {
 
-// An acknowledgement goes out by itself after this much, else with the next frame
-// or when the engine has nothing else to do.
+// An acknowledgement goes out by itself after this much, or this long if the engine is
+// busy with other links; else with the next frame or when it has nothing else to do.
 constexpr std::uint64_t kAcknowledgeFrames = 16;
 constexpr std::uint64_t kAcknowledgeBytes = 1024 * 1024;
+constexpr std::uint64_t kAcknowledgeNs = 1'000'000;
 
 }  // namespace
 
@@ -195,7 +196,8 @@ std::size_t Link::Poll(std::uint64_t now_ns) {
   if (held_back) GiveWaiting();
   if (count > 0 || held_back || due) Pump();
   if (acknowledge_now_ || unacknowledged_frames_ >= kAcknowledgeFrames ||
-      unacknowledged_bytes_ >= kAcknowledgeBytes) {
+      unacknowledged_bytes_ >= kAcknowledgeBytes ||
+      (unacknowledged_frames_ > 0 && now_ns - unacknowledged_since_ns_ >= kAcknowledgeNs)) {
     FlushAcknowledgement();
   }
   channel_.OnNow(now_ns);
@@ -219,14 +221,15 @@ void Link::FlushAcknowledgement() {
   GiveAcknowledgement(at);
 }
 
-// All that has come, gaps and all; and what is wanted once more.
+// All that has come, gaps and all; and what is wanted once more, unless that has been said:
+// each time it is, another copy comes.
 void Link::GiveAcknowledgement(std::size_t at) {
   std::erase_if(wanted_, [this](std::uint64_t sequence) { return arrivals_.HasCome(sequence); });
   std::size_t wanted = 0;
   for (std::uint32_t block = 0; block < wire::Arrived::kBlocks; ++block) {
     wire::Arrived arrived;
     const bool any = arrivals_.Describe(block, arrived);
-    if (wanted < wanted_.size()) {
+    if (ask_ && wanted < wanted_.size()) {
       arrived.wanted = static_cast<std::uint16_t>(wanted_[wanted++] - arrivals_.received());
     } else if (!any && block > 0) {
       continue;
@@ -237,6 +240,7 @@ void Link::GiveAcknowledgement(std::size_t at) {
     wire::PutArrived(arrived, command.frame.header);
     Give(at, command);
   }
+  ask_ = false;
   unacknowledged_frames_ = 0;
   unacknowledged_bytes_ = 0;
   acknowledge_now_ = false;
@@ -262,6 +266,7 @@ void Link::Deliver(std::size_t at, RailEvent& event) {
 void Link::TakeAbandoned(const RailEvent& event) {
   if (event.abandoned == 0 || arrivals_.HasCome(event.abandoned)) return;
   wanted_.push_back(event.abandoned);
+  ask_ = true;
   acknowledge_now_ = true;
 }
 
@@ -318,7 +323,7 @@ bool Link::OnNumbered(RailEvent& event) {
     case ArrivalOrder::Arrival::kNext:
     case ArrivalOrder::Arrival::kEarly: break;
   }
-  ++unacknowledged_frames_;
+  if (unacknowledged_frames_++ == 0) unacknowledged_since_ns_ = now_ns_;
   unacknowledged_bytes_ += header.payload_bytes;
   if (header.type == wire::FrameType::kData) {
     if (!OnData(event)) return false;

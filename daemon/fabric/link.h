@@ -239,8 +239,10 @@ class Link {
   std::vector<OperationKey> withdrawn_;   // Answered in the next Poll.
   std::vector<OperationKey> told_withdrawn_;  // Kept for its memory.
   std::vector<std::uint64_t> wanted_;     // Dropped here as copies of what never came.
+  bool ask_ = false;                      // For those, in the next acknowledgement.
   std::uint64_t unacknowledged_frames_ = 0;
   std::uint64_t unacknowledged_bytes_ = 0;
+  std::uint64_t unacknowledged_since_ns_ = 0;  // Where there are any.
   bool acknowledge_now_ = false;
   std::uint64_t now_ns_ = 0;              // Of the last call that told it.
   std::uint64_t grace_end_ns_ = 0;

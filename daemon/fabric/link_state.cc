@@ -70,8 +70,9 @@ void Link::DropRail(std::size_t at) {
     ++first_withdrawal_;
   }
   if (delivered_last_ == at) delivered_last_ = kNoRail;
-  // What was acknowledged on it may not have arrived.
+  // What was acknowledged, or asked for, on it may not have arrived.
   acknowledge_now_ = true;
+  ask_ = true;
 }
 
 void Link::RemoveRailAt(std::size_t at, const std::string& why, DownCause cause,
@@ -209,6 +210,7 @@ void Link::ForgetChannel() {
   posted_.clear();
   withdrawals_.clear();
   wanted_.clear();
+  ask_ = false;
   unacknowledged_frames_ = 0;
   unacknowledged_bytes_ = 0;
   acknowledge_now_ = false;
@@ -268,7 +270,7 @@ void Link::OnTick(std::uint64_t now_ns) {
     if (rails_[at].rail != nullptr) TickRail(at, now_ns);
   }
   // The one that asked for it may have been lost.
-  if (!wanted_.empty()) acknowledge_now_ = true;
+  if (!wanted_.empty()) acknowledge_now_ = ask_ = true;
 }
 
 void Link::TickRail(std::size_t at, std::uint64_t now_ns) {

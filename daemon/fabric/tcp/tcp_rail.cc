@@ -158,8 +158,9 @@ void TcpRail::Run() {
 
 void TcpRail::Sleep() {
   const bool has_room = HasRoomForEvent();
-  // Room has come since the last look: the socket will not call for what is read already.
-  if (has_room && read_first_ < read_end_) return;
+  // Room has come since the last look: nobody will call for what is read already, nor for
+  // what has been written and could not be told.
+  if (has_room && (read_first_ < read_end_ || transmitted_ > 0)) return;
   if (has_room) {
     if (!commands_.PrepareToSleep()) return;
   } else {

@@ -316,6 +316,31 @@ TEST_F(ChannelTest, GoesAnotherWayWhenTheBestRailStandsStill) {
   EXPECT_LT(now - before, 100 * kMs);
 }
 
+// Why: a deadline that has passed and that nothing takes away keeps the engine awake for all
+// of the grace period.
+// How: a frame waits for the best of two rails; both go before it is judged again.
+TEST_F(ChannelTest, WaitsForNoRailThatHasGone) {
+  channel.OnRailUp(0, true);
+  channel.OnRailUp(1, true);
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(channel.Send(Data(1, wire::kChunkBytesMax), payload.data(), 1).ok());
+  }
+  // One is written and acknowledged, so it is known to be the faster one, and is filled.
+  Hand();
+  for (std::uint64_t sequence = 1; channel.deadline_ns() == Channel::kNever && sequence < 100;
+       ++sequence) {
+    now += kMs;
+    channel.OnNow(now);
+    channel.OnTransmitted(0, 1);
+    ASSERT_TRUE(channel.OnAcknowledged(sequence));
+    Hand();
+  }
+  ASSERT_NE(channel.deadline_ns(), Channel::kNever);
+  channel.OnRailDown(0);
+  channel.OnRailDown(1);
+  EXPECT_EQ(channel.deadline_ns(), Channel::kNever);
+}
+
 // A channel over three rails that are cut, lose and delay at random, and the receiving half
 // at their other end.
 class ChannelStory {

@@ -148,6 +148,55 @@ TEST_F(LinkRailsTest, AsksForAFrameWhoseCopyItDroppedForARailThatThenWent) {
   ExpectDone(two);
 }
 
+// Why: each acknowledgement on the way would call for another copy of a frame of up to a
+// megabyte, while the first is still coming.
+TEST_F(LinkRailsTest, AsksForADroppedFrameOnceHoweverOftenItAcknowledges) {
+  TwoSides two;
+  auto& first = two.Join("first");
+  Begin(two);
+  two.RunUntil(Link::kNever, [&] {
+    return !first.cable->lanes[1].frames.empty() && first.cable->lanes[1].frames[0].written &&
+           first.cable->lanes[1].frames[0].header.type == wire::FrameType::kData;
+  });
+  two.now += kMs;
+  first.ends[0]->Read(/*half=*/true);
+  first.cable->lanes[1].silent = true;
+  two.Join("second", Cable::Of(1e9, 20 * kMs));
+  two.CutEnd(first, 1);
+  two.RunUntil(two.now + 500 * kMs, [] { return false; });
+  ASSERT_EQ(two.a.data_bytes, kBytes - kChunk);
+  const std::uint64_t resent = two.b.link.channel().resent();
+  two.CutEnd(first, 0);
+  for (std::uint64_t number = 100; number < 120; ++number) {
+    two.SendGrant(1, number);  // a acknowledges each.
+    two.RunUntil(two.now + kMs, [] { return false; });
+  }
+  two.Run();
+  EXPECT_EQ(two.a.data_bytes, kBytes);
+  EXPECT_EQ(two.b.link.channel().resent(), resent + 1);
+}
+
+// Why: an engine that is busy with other jobs never finds that it has nothing else to do; a
+// job with little traffic would wait for its buffers as long as they have much.
+// How: a's engine takes turns without end and never sleeps.
+TEST_F(LinkRailsTest, AcknowledgesSoonThoughTheEngineNeverSleeps) {
+  TwoSides two;
+  auto& rail = two.Join("rail");
+  two.Run();
+  two.SendGrant(1, 7);
+  for (int turn = 0; turn < 100; ++turn) {
+    two.now += kMs / 10;
+    for (SimulatedRail* const end : rail.ends) {
+      end->Write();
+      end->Read();
+    }
+    two.a.link.Poll(two.now);
+    two.b.link.Poll(two.now);
+  }
+  EXPECT_THAT(two.a.grants, ElementsAre(7));
+  EXPECT_EQ(two.b.link.channel().queued(), 0u);
+}
+
 // Why: an acknowledgement that was lost with its rail would leave the sender with buffers
 // that nobody ever releases, if nothing else is said.
 TEST_F(LinkRailsTest, AcknowledgesAnewWhenARailGoes) {
