@@ -89,15 +89,19 @@ std::string RanksText(const Ranks& ranks) {
 // Of an operation that somebody will ask about.
 std::string Details(const v1::RecordedOperation& operation, std::uint64_t now_ns) {
   std::string text = "  " + GroupOf(operation) + " " + DescribeRecorded(operation) + ": ";
-  text += operation.called_size() == 0 ? "no rank of this node has called it"
-                                       : "called here by rank " + RanksText(operation.called());
+  // What has begun was called, though the ring may have lost it.
+  const bool begun = operation.matched_ns() != 0 || operation.first_byte_ns() != 0 ||
+                     operation.last_byte_ns() != 0;
+  text += operation.called_size() > 0 ? "called here by rank " + RanksText(operation.called())
+          : begun                     ? "called here before the record begins"
+                                      : "no rank of this node has called it";
   std::string heard;
   for (const v1::RecordedRank& rank : operation.heard()) {
     heard += (heard.empty() ? "" : ", ") +
-             (rank.node().empty() ? "that of rank " + std::to_string(rank.rank())
-                                  : Shown(rank.node()));
+             (rank.node().empty() ? "the node of rank " + std::to_string(rank.rank())
+                                  : "node " + Shown(rank.node()));
   }
-  text += heard.empty() ? "; heard from no other node" : "; heard from node " + heard;
+  text += heard.empty() ? "; heard from no other node" : "; heard from " + heard;
   for (const v1::RecordedRail& rail : operation.rails()) {
     text += "; " + Shown(rail.rail()) + " carried " + BytesText(rail.sent_bytes()) + " out, " +
             BytesText(rail.received_bytes()) + " in, the last " +

@@ -155,6 +155,27 @@ std::vector<TrackCopy> CopyAll(const FlightRecorder& recorder, TrackKind kind) {
   return recorder.Copy(kind, tracks == 0 ? kSpansMax : kSpansMax / tracks);
 }
 
+// As many of the newest as the reply has room for, the oldest of them first.
+void WriteNewest(const Translation& translation, std::span<const OperationLife> lives,
+                 std::span<const TrackCopy> rails, v1::FlightRecordReply& reply) {
+  constexpr std::size_t kFieldBytes = 6;   // Before each operation: its field and its length.
+  constexpr std::size_t kCountBytes = 16;  // operations_left_out, which may grow.
+  std::size_t bytes = reply.ByteSizeLong() + kCountBytes;
+  std::vector<v1::RecordedOperation> newest;
+  for (std::size_t left = lives.size(); left > 0; --left) {
+    v1::RecordedOperation operation;
+    translation.WriteOperation(lives[left - 1], rails, operation);
+    bytes += operation.ByteSizeLong() + kFieldBytes;
+    if (bytes > kReplyBytesMax) break;
+    newest.push_back(std::move(operation));
+  }
+  const std::size_t left_out = lives.size() - newest.size();
+  if (left_out > 0) reply.set_operations_left_out(reply.operations_left_out() + left_out);
+  for (auto operation = newest.rbegin(); operation != newest.rend(); ++operation) {
+    *reply.add_operations() = std::move(*operation);
+  }
+}
+
 }  // namespace
 
 void WriteRecordReply(const FlightRecorder& recorder, const v1::FlightRecordRequest& request,
@@ -176,14 +197,13 @@ void WriteRecordReply(const FlightRecorder& recorder, const v1::FlightRecordRequ
   }
   const std::vector<TrackCopy> rails = CopyAll(recorder, TrackKind::kRail);
   telemetry::AddCarriers(rails, lives);
-  for (const OperationLife& life : lives) {
-    translation.WriteOperation(life, rails, *reply.add_operations());
+  if (request.with_tracks()) {
+    for (const TrackCopy& rail : rails) translation.WriteTrack(rail, "rail", *reply.add_tracks());
+    for (const TrackCopy& worker : CopyAll(recorder, TrackKind::kWorker)) {
+      translation.WriteTrack(worker, "worker", *reply.add_tracks());
+    }
   }
-  if (!request.with_tracks()) return;
-  for (const TrackCopy& rail : rails) translation.WriteTrack(rail, "rail", *reply.add_tracks());
-  for (const TrackCopy& worker : CopyAll(recorder, TrackKind::kWorker)) {
-    translation.WriteTrack(worker, "worker", *reply.add_tracks());
-  }
+  WriteNewest(translation, lives, rails, reply);
 }
 
 }  // namespace mlxcomm::control

@@ -1,7 +1,8 @@
 // Translates the flight recorder's tracks to a FlightRecordReply.
 //
 // Owner: none, pure functions over a copy of the record. Thread: any, while the record
-// is being written. Memory: the copy and the reply, both bounded (kSpansMax).
+// is being written. Memory: the copy and the reply, both bounded (kSpansMax,
+// kReplyBytesMax).
 #pragma once
 
 #include <cstddef>
@@ -12,9 +13,10 @@
 
 namespace mlxcomm::control {
 
-// Of all rails, and of all workers: their newest, so that a reply stays far below the
-// 4 MiB that gRPC takes.
+// Of all rails, and of all workers: their newest, some 2 MiB of a reply.
 inline constexpr std::size_t kSpansMax = 16384;
+// gRPC takes 4 MiB. Operations beyond it, the oldest, are counted as left out.
+inline constexpr std::size_t kReplyBytesMax = (std::size_t{7} << 20) / 2;
 
 struct RecordClocks {
   std::uint64_t monotonic_ns = 0;  // As the events have it.

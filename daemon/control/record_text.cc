@@ -57,7 +57,11 @@ void AppendLife(const OperationLife& life, std::span<const telemetry::TrackCopy>
   absl::StrAppend(&text, NameOf(life.name), call.empty() ? "" : ", ", call, ", began ",
                   Time(Since(now_ns, begin_ns)), " ago: ");
   AppendParties("called by", life.submitted, begin_ns, text);
-  if (life.submitted.empty()) text += "called by nobody here";
+  if (life.submitted.empty()) {
+    // What has begun was called, though the ring may have lost it.
+    const bool begun = life.matched_ns != 0 || life.first_byte_ns != 0 || life.last_byte_ns != 0;
+    text += begun ? "called before the record begins" : "called by nobody here";
+  }
   AppendParties(", heard from the node of", life.heard, begin_ns, text);
   AppendMoment("matched", life.matched_ns, begin_ns, text);
   AppendMoment("first byte", life.first_byte_ns, begin_ns, text);

@@ -64,7 +64,7 @@ class FlightRecorder {
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
   // Where one thread writes from now on, until CloseTrack; nullptr: there are as many
-  // tracks as may be, all of them open.
+  // tracks as may be, and none of the kind has ended.
   [[nodiscard]] EventRing* AddTrack(TrackKind kind, std::string name);
   void CloseTrack(const EventRing* track);
 

@@ -53,11 +53,21 @@ TEST(RenderRecordTest, SaysWhoIsMissingAndWhatTheRailsDid) {
   EXPECT_NE(text.find("not done\n"
                       "  9 3 recv int8[4] 2>0 tag 7: called here by rank 0; heard from node b; "
                       "tcp x - y carried 0 B out, 3 B in, the last 2.50 s ago\n"
-                      "  train 4: no rank of this node has called it; heard from node that of "
+                      "  train 4: no rank of this node has called it; heard from the node of "
                       "rank 5\n"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("RANK_LOST"), std::string::npos);
+}
+
+// Why: a call that the ring has overwritten is not a rank that is missing.
+TEST(RenderRecordTest, DoesNotBlameRanksWhoseCallsAreNoLongerInTheRecord) {
+  const std::string text = RenderRecord(Parse(
+      R"(node: "a" taken_ns: 4000000000
+         operations { group: 1 group_name: "train" number: 4 state: "moving"
+                      first_byte_ns: 1000000000 })"));
+  EXPECT_NE(text.find("called here before the record begins"), std::string::npos) << text;
+  EXPECT_EQ(text.find("no rank of this node"), std::string::npos) << text;
 }
 
 TEST(RenderRecordTest, SaysThatThereIsNothing) {

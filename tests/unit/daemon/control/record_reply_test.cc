@@ -171,10 +171,33 @@ TEST_F(RecordReplyTest, StaysSmallWhenEverythingIsFull) {
   v1::FlightRecordRequest request;
   request.set_with_tracks(true);
   const v1::FlightRecordReply reply = Read(request);
-  EXPECT_EQ(static_cast<std::size_t>(reply.operations_size()),
+  EXPECT_EQ(static_cast<std::size_t>(reply.operations_size()) + reply.operations_left_out(),
             telemetry::FlightRecorder::kEngineEvents);
   EXPECT_GT(reply.tracks(0).spans_left_out(), 0u);
   EXPECT_LT(reply.ByteSizeLong(), std::size_t{4} << 20);
+}
+
+// Why: names are the jobs' own and may be long; the newest operations are those asked for.
+TEST_F(RecordReplyTest, LeavesOutTheOldestRatherThanOutgrowAMessage) {
+  constexpr std::size_t kEvents = telemetry::FlightRecorder::kEngineEvents;
+  recorder_.NameGroup({1, std::string(100, 'j'), std::string(300, 'g'), {{0, "a"}}});
+  for (std::size_t i = 0; i < kEvents; ++i) Call(1, i, 0, 1000 + i);
+  const v1::FlightRecordReply reply = Read();
+  EXPECT_LE(reply.ByteSizeLong(), kReplyBytesMax);
+  ASSERT_GT(reply.operations_size(), 1000);
+  EXPECT_EQ(static_cast<std::size_t>(reply.operations_size()) + reply.operations_left_out(), kEvents);
+  EXPECT_EQ(reply.operations(0).number(), reply.operations_left_out());
+  EXPECT_EQ(reply.operations(reply.operations_size() - 1).number(), kEvents - 1);
+}
+
+// Why: a call that the ring has overwritten must not be told as a rank that is missing.
+TEST_F(RecordReplyTest, DoesNotBlameRanksWhoseCallsAreNoLongerInTheRecord) {
+  Happen(1, 57, EventKind::kFirstByte, 100'000);
+  std::vector<Event> events;
+  engine_->Copy(100, 0, events);
+  const std::string text = DescribeLives(telemetry::LivesOf(events), {}, 1'100'000);
+  EXPECT_NE(text.find("called before the record begins"), std::string::npos) << text;
+  EXPECT_EQ(text.find("nobody"), std::string::npos) << text;
 }
 
 TEST_F(RecordReplyTest, TextTellsTheLastMomentsInOneBoundedLine) {
