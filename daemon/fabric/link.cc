@@ -169,7 +169,8 @@ std::size_t Link::PollRail(std::size_t at, std::uint64_t now_ns) {
       OnViolation(event.reason);
     } else {
       channel_.OnTransmitted(at, event.transmitted);
-      RemoveRailAt(at, event.reason, event.cause, now_ns);
+      const bool joined = !rails_[at].resumed || HasHeard(rails_[at], 0);
+      RemoveRailAt(at, event.reason, joined ? event.cause : DownCause::kCut, now_ns);
     }
     break;
   }
@@ -182,6 +183,7 @@ std::size_t Link::Poll(std::uint64_t now_ns) {
   channel_.OnNow(now_ns);
   std::size_t count = 0;
   for (std::size_t at = 0; at < kRailsMax; ++at) count += PollRail(at, now_ns);
+  if (!kept_.empty()) CloseKept();
   if (!withdrawn_.empty()) {
     told_withdrawn_.swap(withdrawn_);
     for (const OperationKey& key : told_withdrawn_) listener_.OnWithdrawn(peer_.id, key);
@@ -255,6 +257,7 @@ void Link::Deliver(std::size_t at, RailEvent& event) {
     case RailEvent::Kind::kWithdrawn: return Answered(at);
     case RailEvent::Kind::kFrame:
       delivered_last_ = at;
+      rails_[at].delivered = true;
       if (OnFrame(event)) return;
       return OnViolation(absl::StrCat("frame ", static_cast<int>(event.header.type),
                                       " with sequence ", event.header.sequence,

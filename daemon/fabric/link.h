@@ -29,6 +29,13 @@
 // control frame says may have come of what was received before it, so those who read it
 // must know of that first: where there are gaps, an acknowledgement goes before it.
 //
+// A connection that is closed reads as the end of the daemon (reset_grace). So this side
+// closes none that it only gives up (silence, an interface that is down, whatever failed
+// here) before it has heard the other side on another, on which that then stands, or the
+// node is lost: until then the end is kept, at most kKeptMax of them. And a connection that
+// was to go on with the channel, and is closed before anything has come on it, was a join
+// that failed on the other side, by a daemon that lives.
+//
 // Owner: Links. Thread: engine; time is an argument, and sessions are the options' random
 // numbers. Memory: one entry for each posted receive, at most kWaitingMax commands that a
 // rail has no place for yet, the channel's and the arrival order's.
@@ -155,6 +162,9 @@ class Link {
  private:
   static constexpr std::size_t kWaitingMax = 65536;
   static constexpr std::size_t kNoRail = kRailsMax;
+  // One of more that is closed early has been silent for as long as it takes to lose so
+  // many rails one after the other: the other side has long given it up.
+  static constexpr std::size_t kKeptMax = kRailsMax;
   using PostedKey = std::pair<OperationKey, std::uint16_t>;
   struct Posted {
     PostedReceive receive;
@@ -168,10 +178,18 @@ class Link {
     RailPath path;
     GrowingRing<RailCommand> waiting;     // In order, where the rail is full.
     std::uint64_t withdrawals_taken = 0;  // Of first_withdrawal_ and on: those it has answered.
+    bool resumed = false;                 // It went on with a channel.
+    bool delivered = false;
+    std::uint64_t heard_at_start_ns = 0;  // What it said of itself before anything had come.
     RailSnapshot last_snapshot;
     std::uint64_t last_tick_ns = 0;
     double sent_rate = 0;
     double received_rate = 0;
+  };
+  // Of a rail that was given up, and when.
+  struct Kept {
+    std::unique_ptr<KeptEnd> end;
+    std::uint64_t since_ns = 0;
   };
   // Answered once every rail that it was given to has answered, or has gone.
   struct Withdrawal {
@@ -205,8 +223,11 @@ class Link {
   bool Holds(const Standing& told, const wire::Introduction& theirs) const;
   absl::Status MayAdd(const Rail& rail, const RailPath& path, const wire::Introduction& theirs,
                       const Standing& told) const;
-  void TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& path,
-                std::uint64_t now_ns);
+  void TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& path, bool resumed,
+                std::uint64_t heard_at_start_ns, std::uint64_t now_ns);
+  bool HasHeard(const OnRail& on, std::uint64_t since_ns) const;
+  void KeepEndOf(std::size_t at, std::uint64_t now_ns);
+  void CloseKept();
   void DropOlderCircuits(std::size_t newest, std::uint64_t now_ns);
   void RemoveRailAt(std::size_t at, const std::string& why, DownCause cause,
                     std::uint64_t now_ns);
@@ -230,6 +251,7 @@ class Link {
   Channel channel_;
   ArrivalOrder arrivals_;
   std::array<OnRail, kRailsMax> rails_;  // After what they use.
+  std::deque<Kept> kept_;  // Oldest first.
   std::size_t rail_count_ = 0;
   std::size_t delivered_last_ = kNoRail;
   std::size_t waiting_count_ = 0;

@@ -75,6 +75,29 @@ void Link::DropRail(std::size_t at) {
   ask_ = true;
 }
 
+// The other side has been heard on it; its receiver's clock says when.
+bool Link::HasHeard(const OnRail& on, std::uint64_t since_ns) const {
+  const std::uint64_t heard_ns = on.rail->last_received_ns();
+  return (on.delivered || heard_ns != on.heard_at_start_ns) && heard_ns > since_ns;
+}
+
+void Link::KeepEndOf(std::size_t at, std::uint64_t now_ns) {
+  std::unique_ptr<KeptEnd> end = rails_[at].rail->KeepEnd();
+  if (end == nullptr) return;
+  if (kept_.size() == kKeptMax) kept_.pop_front();
+  kept_.push_back({std::move(end), now_ns});
+}
+
+// Those given up before the other side was last heard on a connection.
+void Link::CloseKept() {
+  for (const OnRail& on : rails_) {
+    while (!kept_.empty() && on.rail != nullptr && on.rail->is_direct() &&
+           HasHeard(on, kept_.front().since_ns)) {
+      kept_.pop_front();
+    }
+  }
+}
+
 void Link::RemoveRailAt(std::size_t at, const std::string& why, DownCause cause,
                         std::uint64_t now_ns) {
   now_ns_ = now_ns;
@@ -85,6 +108,7 @@ void Link::RemoveRailAt(std::size_t at, const std::string& why, DownCause cause,
     Deliver(at, event);
     if (on.rail == nullptr) return;  // Lost while delivering.
   }
+  if (cause == DownCause::kCut) KeepEndOf(at, now_ns);
   DropRail(at);
   if (rail_count_ == 0) {
     if (state_ == State::kUp) EnterGrace(why, cause == DownCause::kReset, now_ns);
@@ -153,8 +177,9 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
     rail->Expect(posted.receive, posted.share);
     posted.on_several = true;  // Some of it may have come on an earlier one.
   }
+  const std::uint64_t heard_ns = rail->last_received_ns();
   if (absl::Status status = rail->Start(/*resumed=*/goes_on, claims_); !status.ok()) return status;
-  TakeRail(at, std::move(rail), path, now_ns);
+  TakeRail(at, std::move(rail), path, goes_on, heard_ns, now_ns);
   if (goes_on) {
     spdlog::info("link to {}: a rail {}, {} in all", peer_.name,
                  state_ == State::kGrace ? "is back, going on" : "has joined", rail_count_);
@@ -169,11 +194,14 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
 }
 
 void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& path,
-                    std::uint64_t now_ns) {
+                    bool resumed, std::uint64_t heard_at_start_ns, std::uint64_t now_ns) {
   OnRail& on = rails_[at];
   on.rail = std::move(rail);
   on.path = path;
   on.withdrawals_taken = first_withdrawal_ + withdrawals_.size();
+  on.resumed = resumed;
+  on.delivered = false;
+  on.heard_at_start_ns = heard_at_start_ns;
   on.last_snapshot = {};
   on.last_tick_ns = now_ns;
   on.sent_rate = 0;
@@ -242,6 +270,7 @@ void Link::StopRails() {
   for (OnRail& on : rails_) {
     if (on.rail != nullptr) on.rail->Stop();
   }
+  kept_.clear();
 }
 
 std::uint64_t Link::deadline_ns() const {
@@ -269,6 +298,7 @@ void Link::OnTick(std::uint64_t now_ns) {
   for (std::size_t at = 0; at < kRailsMax; ++at) {
     if (rails_[at].rail != nullptr) TickRail(at, now_ns);
   }
+  CloseKept();
   // The one that asked for it may have been lost.
   if (!wanted_.empty()) acknowledge_now_ = ask_ = true;
 }

@@ -53,7 +53,7 @@ struct RailCommand {
 };
 
 enum class DownCause : std::uint8_t {
-  kCut,        // Nobody knows why, or we wanted it.
+  kCut,        // Nobody knows why, or we wanted it: both daemons may well live.
   kReset,      // The other side closed it.
   kViolation,  // The other side broke the protocol: its state is not to be trusted.
 };
@@ -73,9 +73,18 @@ struct RailEvent {
   std::string reason;                 // kDown
 };
 
+// What is left of a rail that this side has given up: neither read nor written, but there.
+// To the other side a connection that is closed is a daemon that has ended, which waits for
+// nobody; whoever gives up only a rail keeps its end until the other side has another or is
+// lost, and meanwhile that comes to its own verdict, by silence.
+class KeptEnd {
+ public:
+  virtual ~KeptEnd() = default;  // Closes it.
+};
+
 class Rail {
  public:
-  virtual ~Rail() = default;  // Stops, joins.
+  virtual ~Rail() = default;  // Stops, joins, closes.
 
   // Before Start: a receive that goes on. As many as there are.
   virtual void Expect(const PostedReceive& receive, ReceiveBudget::Share share) = 0;
@@ -88,6 +97,8 @@ class Rail {
   // As Stop, but first sends what it was given, within a short time. Does not wait.
   virtual void Finish() = 0;
   virtual void Stop() = 0;  // Returns once no memory is touched any more; kDown follows.
+  // After Stop; null if nothing is open any more, or if its end tells why it has ended.
+  virtual std::unique_ptr<KeptEnd> KeepEnd() { return nullptr; }
 
   virtual bool Pop(RailEvent& event) = 0;
   virtual bool PrepareToSleep() = 0;

@@ -203,24 +203,43 @@ asio::awaitable<void> TcpFabric::AcceptLoop(Tcp::acceptor& acceptor) {
       co_await pause.async_wait(kTuple);
       continue;
     }
-    if (strangers_ >= options_.strangers_max) {
-      RefuseStranger("a connection", "too many that have not proved the key");
-      continue;
-    }
     asio::co_spawn(io_, Accept(std::move(socket)), asio::detached);
   }
 }
 
+// One host that opens many makes only its own go.
+void TcpFabric::MakePlaceForStranger() {
+  if (strangers_.empty() || strangers_.size() < options_.strangers_max) return;
+  const auto held_by = [this](const asio::ip::address& address) {
+    return std::count_if(strangers_.begin(), strangers_.end(), [&](const Stranger* stranger) {
+      return stranger->address == address;
+    });
+  };
+  const auto goes = std::max_element(strangers_.begin(), strangers_.end(),
+                                     [&](const Stranger* one, const Stranger* other) {
+                                       return held_by(one->address) < held_by(other->address);
+                                     });
+  Stranger& stranger = **goes;
+  strangers_.erase(goes);
+  stranger.gave_way = true;
+  asio::error_code ignored;
+  stranger.socket.close(ignored);  // Its Accept goes on from there.
+}
+
 asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
   asio::error_code ignored;
-  const std::string from = Describe(socket.remote_endpoint(ignored));
+  const Tcp::endpoint remote = socket.remote_endpoint(ignored);
+  const std::string from = Describe(remote);
   socket.set_option(Tcp::no_delay(true), ignored);  // The hello, too, is small messages.
-  ++strangers_;
+  MakePlaceForStranger();
+  Stranger stranger{socket, remote.address()};
+  strangers_.push_back(&stranger);
   const absl::StatusOr<Proved> proved = co_await CheckDialer(socket, options_);
-  --strangers_;
+  if (!stranger.gave_way) std::erase(strangers_, &stranger);
   if (stopped_) co_return;
-  if (!proved.ok()) {
-    RefuseStranger(from, std::string(proved.status().message()));
+  if (stranger.gave_way || !proved.ok()) {
+    RefuseStranger(from, stranger.gave_way ? "too many that have not proved the key"
+                                           : std::string(proved.status().message()));
     co_return;
   }
   const wire::VerdictCode verdict = links_.Judge(proved->peer, proved->path);

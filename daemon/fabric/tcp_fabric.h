@@ -16,6 +16,10 @@
 // missed on them; one that has come up, or got an address, ends all back-offs, and all
 // waiting for answers, for what was asked before it came is lost.
 //
+// Strangers, who have not proved the key, have strangers_max places. When all are taken, a
+// newcomer gets the oldest of the address that holds most of them: an honest hello takes a
+// millisecond, and whoever takes longer gives way, its own connections first.
+//
 // Owner: Daemon, as Fabric. Thread: engine. Memory: that of Links; one coroutine a
 // configured address; at most strangers_max unproved connections.
 #pragma once
@@ -80,9 +84,17 @@ class TcpFabric final : public Fabric, private LinksPort {
     std::string detail;     // Why it is not connected.
   };
 
+  // A connection that has not proved the key yet; in its Accept.
+  struct Stranger {
+    Tcp::socket& socket;
+    asio::ip::address address;
+    bool gave_way = false;
+  };
+
   absl::Status Listen(const std::string& address);
   asio::awaitable<void> AcceptLoop(Tcp::acceptor& acceptor);
   asio::awaitable<void> Accept(Tcp::socket socket);
+  void MakePlaceForStranger();
   asio::awaitable<void> DialLoop(Dialer& dialer);
   asio::awaitable<void> BackOff(Dialer& dialer);
   asio::awaitable<absl::Status> Dial(Dialer& dialer);
@@ -113,7 +125,7 @@ class TcpFabric final : public Fabric, private LinksPort {
   std::vector<std::unique_ptr<Dialer>> dialers_;
   asio::steady_timer tick_;
   std::uint64_t tick_ns_ = 0;  // What it is set to; 0: it does not run.
-  std::uint32_t strangers_ = 0;
+  std::vector<Stranger*> strangers_;  // Oldest first.
   std::uint64_t strangers_refused_ = 0;
   std::uint64_t refusals_logged_in_second_ = 0;
   std::uint64_t refusal_second_ = 0;

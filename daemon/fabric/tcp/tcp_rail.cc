@@ -28,6 +28,19 @@ constexpr std::uint64_t kSpinNsManyCores = 50'000;
 // How long an orderly end may take when the other side does not read.
 constexpr std::uint64_t kFinishNs = 500'000'000;
 
+class KeptSocket final : public KeptEnd {
+ public:
+  explicit KeptSocket(platform::FileDescriptor socket) : socket_(std::move(socket)) {}
+
+ private:
+  platform::FileDescriptor socket_;
+};
+
+// Only these come from the other side; all else is this machine's, or the way between.
+DownCause CauseOf(int error) {
+  return error == ECONNRESET || error == EPIPE ? DownCause::kReset : DownCause::kCut;
+}
+
 int MillisecondsUntil(std::uint64_t deadline_ns) {
   const std::uint64_t now = platform::MonotonicNow();
   return now >= deadline_ns ? 0 : static_cast<int>((deadline_ns - now) / 1'000'000 + 1);
@@ -93,6 +106,11 @@ void TcpRail::Stop() {
   bell_.Ring();
   if (thread_.joinable()) thread_.join();
   up_.store(false, std::memory_order_relaxed);
+}
+
+std::unique_ptr<KeptEnd> TcpRail::KeepEnd() {
+  if (socket_.get() < 0) return nullptr;
+  return std::make_unique<KeptSocket>(std::move(socket_));
 }
 
 bool TcpRail::Give(const RailCommand& command) {
@@ -192,7 +210,7 @@ void TcpRail::SendTheRest() {
   for (;;) {
     bool moved = TakeCommands();
     moved = Write() || moved;
-    if (!write_error_.empty()) return;
+    if (write_error_ != 0) return;
     if (!moved && outgoing_count_ == 0) break;
     if (!moved && ::poll(&waited, 1, MillisecondsUntil(deadline)) == 0) return;
     if (platform::MonotonicNow() >= deadline) return;
@@ -261,11 +279,11 @@ void TcpRail::GatherBatch(iovec* parts, std::size_t* part_count) {
 }
 
 bool TcpRail::WantsToWrite() const {
-  return write_error_.empty() && (outgoing_count_ > 0 || echo_due_ || heartbeat_due_);
+  return write_error_ == 0 && (outgoing_count_ > 0 || echo_due_ || heartbeat_due_);
 }
 
 bool TcpRail::Write() {
-  if (!write_error_.empty()) return false;
+  if (write_error_ != 0) return false;
   // Signs of life go between frames, never inside one.
   if (front_written_ == 0 && (echo_due_ || heartbeat_due_)) PutSignOfLife();
   if (outgoing_count_ == 0) return false;
@@ -279,7 +297,7 @@ bool TcpRail::Write() {
   const ssize_t written = ::sendmsg(socket_.get(), &message, kNoSignal | MSG_DONTWAIT);
   if (written < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS) return false;
-    write_error_ = std::strerror(errno);
+    write_error_ = errno;
     return false;
   }
   sent_bytes_.fetch_add(static_cast<std::uint64_t>(written), std::memory_order_relaxed);
@@ -370,8 +388,9 @@ bool TcpRail::Read() {
     if (got < 0) {
       if (errno == EINTR) return moved;
       const bool all_read = errno == EAGAIN || errno == EWOULDBLOCK;
-      if (all_read && write_error_.empty()) return moved;
-      GoDown(DownCause::kReset, all_read ? write_error_ : std::strerror(errno));
+      if (all_read && write_error_ == 0) return moved;
+      const int error = all_read ? write_error_ : errno;
+      GoDown(CauseOf(error), std::strerror(error));
       return moved;
     }
     moved = true;
@@ -525,12 +544,14 @@ void TcpRail::Emit(RailEvent&& event) {
 void TcpRail::GoDown(DownCause cause, std::string reason) {
   if (std::exchange(down_, true)) return;
   up_.store(false, std::memory_order_relaxed);
-  if (!finish_.load(std::memory_order_relaxed)) {
+  const bool finishes = finish_.load(std::memory_order_relaxed);
+  if (!finishes) {
     // Not a polite end: what the kernel still holds must not go on for minutes.
     const linger at_once{1, 0};
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   }
-  socket_.Reset();
+  // Else it stays for KeepEnd.
+  if (finishes || cause != DownCause::kCut) socket_.Reset();
   RailEvent event;
   event.kind = RailEvent::Kind::kDown;
   event.cause = cause;

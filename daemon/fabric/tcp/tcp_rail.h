@@ -14,6 +14,11 @@
 // When writing fails, what has come is read to its end before the rail goes down: it
 // may be the other side's last word.
 //
+// A rail that goes down because the other side has ended, or has broken the protocol,
+// closes its socket; one that is stopped, or fails for a reason on this machine, leaves it
+// open for KeepEnd. What the kernel holds to be sent may still arrive: frames that were
+// written whole, which have their numbers, and one that never becomes whole.
+//
 // Owner: Link. Thread: its own; the rest of Rail's calls on the engine thread.
 // Memory: rings, slots and the staging buffer are fixed at creation; a control
 // message above the eager size is allocated, for it is rare, kLargeControlsMax at once.
@@ -56,6 +61,7 @@ class TcpRail final : public Rail {
   bool Give(const RailCommand& command) override;
   void Finish() override;
   void Stop() override;
+  std::unique_ptr<KeptEnd> KeepEnd() override;
   bool Pop(RailEvent& event) override;
   bool PrepareToSleep() override { return events_.PrepareToSleep(); }
   void WakeUp() override { events_.WakeUp(); }
@@ -129,7 +135,7 @@ class TcpRail final : public Rail {
   std::size_t front_written_ = 0;         // Bytes of the first frame.
   std::uint64_t front_began_ns_ = 0;      // When they were; only where it is observed.
   std::uint32_t transmitted_ = 0;         // Written, not yet told.
-  std::string write_error_;               // Nothing can be written any more.
+  int write_error_ = 0;                   // Nothing can be written any more.
   bool echo_due_ = false;
   bool heartbeat_due_ = false;
   wire::FrameHeader echo_;

@@ -103,6 +103,37 @@ TEST_F(FabricTest, GoesOnWhereItWasWhenTheCableIsCutInMidTransfer) {
   EXPECT_EQ(a.up.size(), 1u);
 }
 
+// Why: the side that hears nothing gives the connection up; if it closed it, the other,
+// which hears well, would take that for the daemon's end and not wait the grace period.
+TEST_F(FabricTest, HalfOpenConnectionThatHealsCostsAPause) {
+  const auto quick = [](FabricOptions& options) {
+    options.heartbeat_timeout_ns = 300'000'000;
+    options.reset_grace_ns = 0;
+    options.grace_period_ns = 60'000'000'000;
+  };
+  Node a(io, "a", 1, {}, 7, quick);
+  Cable cable(io, a.address());
+  Node b(io, "b", 2, {cable.address()}, 7, quick);
+  const auto both = [&](const std::string& state) {
+    return RunUntil({&a, &b}, [&] {
+      return a.fabric->Snapshot().at(0).state == state && b.fabric->Snapshot().at(0).state == state;
+    });
+  };
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
+  cable.Mute();
+  ASSERT_TRUE(SendText(b, a, "said while it could be heard").ok());
+  ASSERT_TRUE(SendText(a, b, "said while nobody heard").ok());
+  ASSERT_TRUE(both("grace"));
+  EXPECT_THAT(a.fabric->Snapshot().at(0).detail, testing::HasSubstr("nothing heard"));
+  EXPECT_THAT(b.fabric->Snapshot().at(0).detail, testing::HasSubstr("nothing heard"));
+  cable.PlugIn();
+  ASSERT_TRUE(both("up"));
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.control.size() == 1 && b.control.size() == 1; }));
+  EXPECT_THAT(a.lost, testing::IsEmpty());
+  EXPECT_THAT(b.lost, testing::IsEmpty());
+  EXPECT_EQ(a.up.size(), 1u);
+}
+
 TEST_F(FabricTest, RefusesAnotherKeyAndCountsIt) {
   Node a(io, "a", 1);
   Node stranger(io, "s", 3, {a.address()}, /*key=*/8);
@@ -323,6 +354,34 @@ TEST_F(FabricTest, RefusesSilentStrangersAndGoesOn) {
   ASSERT_TRUE(RunUntil({&a}, [&] { return a.fabric->strangers_refused() == 5; }));
   Node b(io, "b", 2, {a.address()});
   ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1; }));
+}
+
+// Why: a daemon that was just restarted must get in whoever holds the places.
+// How: the strangers' time is never over; one place after the other is given away, and
+// those of the address that has most go first.
+TEST_F(FabricTest, GivesTheOldestStrangersPlaceToANewcomer) {
+  Node a(io, "a", 1, {}, 7, [](FabricOptions& options) {
+    options.strangers_max = 3;
+    options.greeting_timeout_ns = 3600'000'000'000;
+  });
+  const auto port = static_cast<std::uint16_t>(std::stoi(a.address().substr(10)));
+  std::vector<std::unique_ptr<Tcp::socket>> strangers;
+  for (int i = 0; i < 5; ++i) {
+    strangers.push_back(std::make_unique<Tcp::socket>(io));
+    strangers.back()->connect({asio::ip::address_v4::loopback(), port});
+  }
+  ASSERT_TRUE(RunUntil({&a}, [&] { return a.fabric->strangers_refused() == 2; }));
+  Node b(io, "b", 2, {a.address()});
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1; }));
+  EXPECT_EQ(a.fabric->strangers_refused(), 3u);
+  const auto closed = [&](std::size_t i) {
+    char any;
+    asio::error_code error;
+    strangers[i]->non_blocking(true);
+    strangers[i]->read_some(asio::buffer(&any, 1), error);
+    return error == asio::error::eof || error == asio::error::connection_reset;
+  };
+  for (std::size_t i = 0; i < strangers.size(); ++i) EXPECT_EQ(closed(i), i < 3) << i;
 }
 
 }  // namespace

@@ -197,6 +197,64 @@ TEST_F(LinkRailsTest, AcknowledgesSoonThoughTheEngineNeverSleeps) {
   EXPECT_EQ(two.b.link.channel().queued(), 0u);
 }
 
+// Why: a connection that is closed reads as the end of a daemon, and neither has ended. The
+// other side must find out by silence, as this one has.
+// How: b is not heard any more, then is joined anew.
+TEST_F(LinkRailsTest, ClosesNoRailThatItGivesUpBeforeTheOtherSideIsHeardOnAnother) {
+  TwoSides two;
+  auto& first = two.Join("first");
+  Begin(two);
+  two.RunUntil(Link::kNever, [&] { return two.a.data.size() >= 10; });
+  first.cable->lanes[1].silent = true;
+  two.now += two.a.options.heartbeat_timeout_ns + kMs;
+  two.a.link.OnTick(two.now);
+  EXPECT_EQ(two.a.link.state(), Link::State::kGrace);
+  EXPECT_FALSE(two.a.link.lost_by_reset());
+  EXPECT_EQ(first.cable->kept_ends, 1);
+  two.CutEnd(first, 1);
+  two.b.link.Poll(two.now);
+  auto& second = two.Join("second");
+  two.a.link.OnTick(two.now);
+  EXPECT_EQ(first.cable->kept_ends, 2) << "it may not have finished the join";
+  two.Run();
+  EXPECT_EQ(first.cable->kept_ends, 0);
+  ExpectDone(two);
+  two.Cut(second);
+  EXPECT_EQ(second.cable->kept_ends, 2);
+  two.now += two.a.options.grace_period_ns + kMs;
+  two.a.link.OnTime(two.now);
+  EXPECT_EQ(second.cable->kept_ends, 1) << "lost nodes are told";
+}
+
+TEST_F(LinkRailsTest, KeepsTheEndsOfFewRails) {
+  TwoSides two;
+  std::vector<TwoSides::Joined*> joined;
+  for (std::size_t i = 0; i <= Link::kRailsMax; ++i) {
+    joined.push_back(&two.Join(absl::StrCat("rail ", i)));
+    two.Cut(*joined.back());
+  }
+  EXPECT_EQ(joined.front()->cable->kept_ends, 0);
+  for (std::size_t i = 1; i < joined.size(); ++i) EXPECT_EQ(joined[i]->cable->kept_ends, 2);
+}
+
+// Why: a join that this side has finished and the other could not is closed by a daemon
+// that lives; one on which it has spoken is closed by its end.
+TEST_F(LinkRailsTest, TakesTheEndOfARailThatNeverSpokeForAJoinThatFailed) {
+  TwoSides two;
+  two.Cut(two.Join("first"));
+  auto& second = two.Join("second");
+  two.CutEnd(second, 0, DownCause::kReset);
+  two.a.link.Poll(two.now);
+  EXPECT_EQ(two.a.link.state(), Link::State::kGrace);
+  EXPECT_FALSE(two.a.link.lost_by_reset());
+  two.Cut(second);
+  auto& third = two.Join("third");
+  two.Run();
+  two.CutEnd(third, 0, DownCause::kReset);
+  two.a.link.Poll(two.now);
+  EXPECT_TRUE(two.a.link.lost_by_reset());
+}
+
 // Why: an acknowledgement that was lost with its rail would leave the sender with buffers
 // that nobody ever releases, if nothing else is said.
 TEST_F(LinkRailsTest, AcknowledgesAnewWhenARailGoes) {

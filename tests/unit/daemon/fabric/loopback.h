@@ -148,7 +148,16 @@ class Cable {
     return "127.0.0.1:" + std::to_string(acceptor_.local_endpoint().port());
   }
   std::uint64_t carried = 0;
-  void PlugIn() { in_ = true; }
+  void PlugIn() {
+    in_ = true;
+    mute_ = false;
+  }
+  // Half-open: what whoever was dialed says is lost, and the rest passes, ends as well.
+  // Whoever dials hears nothing.
+  void Mute() {
+    in_ = false;
+    mute_ = true;
+  }
   void PullOut() {
     in_ = false;
     Cut();
@@ -175,17 +184,17 @@ class Cable {
       asio::error_code failed;
       far->connect(to_, failed);
       pairs_.emplace_back(near, far);
-      Forward(near, far);
-      Forward(far, near);
+      Forward(near, far, false);
+      Forward(far, near, true);
       Accept();
     });
   }
-  void Forward(const Socket& from, const Socket& to) {
+  void Forward(const Socket& from, const Socket& to, bool of_dialed) {
     auto buffer = std::make_shared<std::vector<char>>(16 * 1024);
     from->async_read_some(asio::buffer(*buffer), [=, this](const asio::error_code& error,
                                                           std::size_t bytes) {
       asio::error_code failed = error;
-      if (!failed) asio::write(*to, asio::buffer(buffer->data(), bytes), failed);
+      if (!failed && !(mute_ && of_dialed)) asio::write(*to, asio::buffer(buffer->data(), bytes), failed);
       if (failed) {
         asio::error_code ignored;
         from->close(ignored);
@@ -193,13 +202,14 @@ class Cable {
         return;
       }
       carried += bytes;
-      Forward(from, to);
+      Forward(from, to, of_dialed);
     });
   }
   asio::io_context& io_;
   Tcp::acceptor acceptor_;
   Tcp::endpoint to_;
   bool in_;
+  bool mute_ = false;
   std::vector<std::pair<Socket, Socket>> pairs_;
 };
 

@@ -44,6 +44,7 @@ struct Cable {
   bool reliable = true;
   bool direct = true;
   std::mt19937* random = nullptr;
+  int kept_ends = 0;  // Given up and still open.
 
   static Cable Of(double bytes_per_second, std::uint64_t latency_ns) {
     Cable cable;
@@ -103,8 +104,12 @@ class SimulatedRail final : public Rail {
   }
   void Finish() override { Stop(); }
   void Stop() override { GoDown(DownCause::kCut, "stopped"); }
+  std::unique_ptr<KeptEnd> KeepEnd() override {
+    return open_ ? std::make_unique<End>(cable_) : nullptr;
+  }
   void GoDown(DownCause cause, const std::string& why) {
     if (std::exchange(down_, true)) return;
+    open_ = cause == DownCause::kCut;
     source_.clear();
     // What was written is on the cable still; the rest never was.
     std::erase_if(lane().frames, [](const Lane::OnWire& frame) { return !frame.written; });
@@ -207,6 +212,11 @@ class SimulatedRail final : public Rail {
   }
 
  private:
+  struct End : KeptEnd {
+    explicit End(std::shared_ptr<Cable> of) : cable(std::move(of)) { ++cable->kept_ends; }
+    ~End() override { --cable->kept_ends; }
+    std::shared_ptr<Cable> cable;
+  };
   Lane& lane() { return cable_->lanes[side_]; }
   double Chance() { return static_cast<double>((*cable_->random)()) / 4294967296.0; }
   // False: it is only half here, or it took the rail down.
@@ -245,6 +255,7 @@ class SimulatedRail final : public Rail {
   const std::uint64_t& now_;
   std::uint64_t heard_ns_;
   bool down_ = false;
+  bool open_ = false;
   PostedReceives posted_;
   std::deque<RailCommand> commands_;
   std::deque<const std::byte*> source_;

@@ -224,6 +224,42 @@ TEST_F(TcpRailTest, TellsThatTheOtherSideHasClosed) {
   EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kReset);
 }
 
+// Why: to the other side an end is the end of this daemon, which only gives up a rail.
+TEST_F(TcpRailTest, LeavesItsEndOpenWhenItIsStopped) {
+  Start();
+  rail_->Stop();
+  EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kCut);
+  std::unique_ptr<KeptEnd> end = rail_->KeepEnd();
+  ASSERT_NE(end, nullptr);
+  rail_.reset();
+  std::byte any;
+  EXPECT_EQ(::recv(far_.get(), &any, 1, MSG_DONTWAIT), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  end.reset();
+  EXPECT_EQ(::recv(far_.get(), &any, 1, MSG_DONTWAIT), 0);
+}
+
+TEST_F(TcpRailTest, LeavesNothingOpenWhereTheOtherSideHasEndedOrBrokenTheProtocol) {
+  Start();
+  SendFromFar(std::vector<std::byte>(200, std::byte{0x5a}));
+  Next(RailEvent::Kind::kDown);
+  rail_->Stop();
+  EXPECT_EQ(rail_->KeepEnd(), nullptr);
+  std::byte any;
+  EXPECT_LE(::recv(far_.get(), &any, 1, 0), 0);
+}
+
+// Why: no route, no interface, no memory: all of that happens to daemons that live.
+TEST_F(TcpRailTest, TakesAFailureOfThisMachineForNoEndOfTheOtherSide) {
+  auto created = TcpRail::Create(
+      platform::FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)), "here", "there",
+      bell_);
+  ASSERT_TRUE(created.ok());
+  rail_ = *std::move(created);
+  Start();  // ENOTCONN.
+  EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kCut);
+}
+
 // Why: a neighbour that ends says why and is gone; if we happen to write just then, the
 // failing write must not cost what it said.
 TEST_F(TcpRailTest, ReadsTheLastWordsThoughNothingCanBeWrittenAnyMore) {
