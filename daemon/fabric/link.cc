@@ -39,8 +39,11 @@ void Link::Pump() {
   while (waiting_count_ == 0 && channel_.NextToHand(command.frame, at, arrivals_.has_gaps())) {
     command.frame.header.acknowledged = arrivals_.received();
     if (!arrivals_.has_gaps()) {
-      unacknowledged_frames_ = 0;
-      unacknowledged_bytes_ = 0;
+      // Said with the frame; but not soon, if that waits for others on its rail.
+      if (channel_.flight(at).unwritten_frames() == 1) {
+        unacknowledged_frames_ = 0;
+        unacknowledged_bytes_ = 0;
+      }
     } else if (command.frame.header.type == wire::FrameType::kControl) {
       GiveAcknowledgement(at);
     }

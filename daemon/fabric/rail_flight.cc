@@ -107,13 +107,10 @@ std::uint64_t RailFlight::ArrivalNs(std::uint64_t bytes, double rate_unmeasured,
   return std::max(static_cast<std::uint64_t>(ahead + own), now_ns > since ? now_ns - since : 0);
 }
 
-bool RailFlight::IsFull(bool alone) const {
+bool RailFlight::IsFull() const {
   const std::uint64_t frames = reliable_ ? end() - written_ : under_way_frames_;
   const std::uint64_t bytes = reliable_ ? unwritten_bytes_ : under_way_bytes_;
-  if (frames >= kHandedFramesMax || bytes >= kHandedBytesMax) return true;
-  if (alone) return false;
-  const double soon = meter_.bytes_per_second() * kQueueSeconds;
-  return under_way_bytes_ >= kUnmeasuredBytesMax + static_cast<std::uint64_t>(soon);
+  return frames >= kHandedFramesMax || bytes >= kHandedBytesMax;
 }
 
 std::uint64_t RailFlight::ProbeNs() {

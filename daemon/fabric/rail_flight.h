@@ -53,6 +53,7 @@ class RailFlight {
   std::uint64_t OnHanded(std::uint64_t sequence, std::uint64_t bytes);
   void OnNow(std::uint64_t now_ns);
   bool has_unwritten() const { return written_ < end(); }
+  std::uint64_t unwritten_frames() const { return end() - written_; }
   // The oldest unwritten frame has been written: its sequence.
   std::uint64_t OnWritten();
   void OnAcknowledged(std::uint64_t ordinal, std::uint64_t now_ns);
@@ -71,9 +72,9 @@ class RailFlight {
   std::uint64_t OldestSinceNs(std::uint64_t now_ns);
   // How long from now until `bytes` more would have arrived.
   std::uint64_t ArrivalNs(std::uint64_t bytes, double rate_unmeasured, std::uint64_t now_ns);
-  // As full as it may be. `alone`: there is no other rail, so nothing is gained by having
-  // little under way on this one.
-  bool IsFull(bool alone) const;
+  // As full as it may be. Of a reliable rail what is unwritten alone decides, not what is not
+  // acknowledged yet: acknowledgements come back behind what the other side sends.
+  bool IsFull() const;
   std::uint64_t bytes_under_way() const { return under_way_bytes_; }
   const RailMeter& meter() const { return meter_; }
   // Of an unreliable rail: when the last frame under way is taken for lost although nothing
@@ -84,12 +85,8 @@ class RailFlight {
   std::uint64_t acknowledged_end() const { return acknowledged_end_; }
 
  private:
-  static constexpr std::uint64_t kUnmeasuredBytesMax = 1024 * 1024;
   static constexpr std::uint64_t kProbeNsMin = 10'000'000;
   static constexpr std::uint64_t kProbeNsUnmeasured = 100'000'000;
-
-  // What may be under way on one of several rails, at its rate.
-  static constexpr double kQueueSeconds = 0.25;
 
   Entry& EntryAt(std::uint64_t ordinal) {
     return entries_[static_cast<std::size_t>(ordinal - first_)];

@@ -4,38 +4,48 @@
 
 namespace mlxcomm::fabric {
 
-// Nothing ahead: it was idle meanwhile, so no span goes on.
+// Nothing ahead: it has been idle meanwhile.
 void RailMeter::OnHanded(std::uint64_t ahead_bytes) {
-  if (ahead_bytes == 0) span_open_ = false;
+  if (ahead_bytes == 0) busy_.open = false;
 }
 
 void RailMeter::OnDelivered(const Delivery& delivery, std::uint64_t now_ns) {
   MeasureLatency(delivery, now_ns);
   RaiseByOne(delivery, now_ns);
-  if (!span_open_) {
-    span_open_ = true;
-    span_busy_ = true;
-    span_begin_ns_ = now_ns;
-    span_bytes_ = 0;
+  if (!busy_.open) busy_ = {.begin_ns = now_ns, .open = true};
+  // What is acknowledged at its begin has arrived before it.
+  if (now_ns > busy_.begin_ns) {
+    busy_.bytes += delivery.bytes;
+    ++busy_.frames;
   }
-  // What is acknowledged at the span's begin has arrived before it.
-  if (now_ns > span_begin_ns_) span_bytes_ += delivery.bytes;
-  if (!WasBusy(delivery, now_ns)) span_busy_ = false;
-  if (delivery.left_bytes == 0) {
-    if (now_ns - span_begin_ns_ >= kSpanNsMin) TakeSpan(now_ns, /*busy=*/false);
-    span_open_ = false;
-  } else if (now_ns - span_begin_ns_ >= std::max(kSpanNs, 2 * latency_ns())) {
-    TakeSpan(now_ns, span_busy_);
-    span_busy_ = true;
-    span_begin_ns_ = now_ns;
-    span_bytes_ = 0;
-  }
+  if (!WasBusy(delivery, now_ns)) busy_.full = false;
+  const bool idle = delivery.left_bytes == 0;
+  const std::uint64_t span_ns = span_.ns + now_ns - busy_.begin_ns;
+  const bool tells = span_.frames + busy_.frames >= kSpanFrames || span_ns >= kSpanNsLong;
+  const std::uint64_t enough_ns = idle ? kSpanNsMin : std::max(kSpanNs, 2 * latency_ns());
+  const bool ends = tells && span_ns >= enough_ns;
+  if (idle || ends) EndBusy(now_ns);
+  if (!ends) return;
+  if (span_.ns > 0) TakeSpan();
+  span_ = {};
+  if (!idle) busy_ = {.begin_ns = now_ns, .open = true};
+}
+
+// A little that is carried quickly says nothing of how much could be.
+void RailMeter::EndBusy(std::uint64_t now_ns) {
+  busy_.open = false;
+  if (busy_.bytes < kOneBytesMin) return;
+  span_.ns += now_ns - busy_.begin_ns;
+  span_.bytes += busy_.bytes;
+  span_.frames += busy_.frames;
+  span_.full = span_.full && busy_.full;
 }
 
 // A rail that is thought to be slow gets one frame at a time, and no span is ever long
 // enough; but what one frame took, all of it, is at most too little.
 void RailMeter::RaiseByOne(const Delivery& delivery, std::uint64_t now_ns) {
-  if (delivery.ahead_bytes > 0 || rate_ == 0 || now_ns <= delivery.handed_ns) return;
+  if (delivery.ahead_bytes > 0 || delivery.bytes < kOneBytesMin) return;
+  if (rate_ == 0 || now_ns <= delivery.handed_ns) return;
   const double rate = static_cast<double>(delivery.bytes) * 1e9 /
                       static_cast<double>(now_ns - delivery.handed_ns);
   if (rate > rate_) rate_ += (rate - rate_) / 2;
@@ -50,12 +60,11 @@ bool RailMeter::WasBusy(const Delivery& delivery, std::uint64_t now_ns) const {
          (delivery.ahead_bytes > 0 && now_ns - delivery.handed_ns > 2 * latency_ns());
 }
 
-void RailMeter::TakeSpan(std::uint64_t now_ns, bool busy) {
-  const double rate =
-      static_cast<double>(span_bytes_) * 1e9 / static_cast<double>(now_ns - span_begin_ns_);
+void RailMeter::TakeSpan() {
+  const double rate = static_cast<double>(span_.bytes) * 1e9 / static_cast<double>(span_.ns);
   if (rate_ == 0) {
     rate_ = rate;
-  } else if (busy || rate > rate_) {
+  } else if (span_.full || rate > rate_) {
     rate_ += (rate - rate_) / 2;
   }
   best_ = std::max(best_, rate_);

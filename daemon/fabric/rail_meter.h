@@ -1,9 +1,10 @@
 // How fast one rail is, measured from what is acknowledged: its rate while it is busy, and
 // the shortest time from handing a frame to its acknowledgement.
 //
-// The rate is that of the last spans of time in which it was busy without a break: bytes
-// acknowledged over time, some milliseconds each, so that acknowledgements that come in
-// bunches do not look like speed. Where the rail was not busy all of a span, what it
+// The rate is that of the last spans of time in which it was busy: bytes acknowledged over
+// time, some milliseconds and frames each, so that acknowledgements that come in bunches do
+// not look like speed. Idle times between are left out, so a rail that gets only some
+// frames at a time is measured too. Where the rail was not busy all of a span, what it
 // carried says only that it can do at least that; so does a single frame. So a rail that
 // gets slower is known to within some spans, one that gets faster as well, and one that
 // is idle keeps its rate.
@@ -35,22 +36,41 @@ class RailMeter {
   std::uint64_t round_trip_ns() const { return round_trip_ns_; }  // Smoothed, with queueing.
 
  private:
+  // Since it was idle, or since the last span.
+  struct Busy {
+    std::uint64_t begin_ns = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t frames = 0;
+    bool open = false;
+    bool full = true;  // Enough was under way all the time.
+  };
+  // Some of them one after the other, without the idle times between.
+  struct Span {
+    std::uint64_t ns = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t frames = 0;
+    bool full = true;
+  };
   static constexpr std::uint64_t kSpanNs = 5'000'000;
   static constexpr std::uint64_t kSpanNsMin = 1'000'000;  // Where the rail falls idle.
+  // Acknowledgements come in bunches, some frames at once: the time of fewer frames than
+  // that says little, unless it is long.
+  static constexpr std::uint64_t kSpanFrames = 8;
+  static constexpr std::uint64_t kSpanNsLong = 500'000'000;
+  static constexpr std::uint64_t kOneBytesMin = 128 * 1024;  // Buffers take less at once.
   static constexpr std::uint64_t kLatencyEpochNs = 5'000'000'000;
   static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
 
   void RaiseByOne(const Delivery& delivery, std::uint64_t now_ns);
   bool WasBusy(const Delivery& delivery, std::uint64_t now_ns) const;
-  void TakeSpan(std::uint64_t now_ns, bool busy);
+  void EndBusy(std::uint64_t now_ns);
+  void TakeSpan();
   void MeasureLatency(const Delivery& delivery, std::uint64_t now_ns);
 
   double rate_ = 0;
   double best_ = 0;
-  std::uint64_t span_begin_ns_ = 0;
-  std::uint64_t span_bytes_ = 0;
-  bool span_open_ = false;
-  bool span_busy_ = false;
+  Busy busy_;
+  Span span_;
   std::uint64_t latency_now_ = kUnknown;     // The least of this epoch and of the last.
   std::uint64_t latency_before_ = kUnknown;
   std::uint64_t latency_epoch_ns_ = 0;

@@ -1,5 +1,7 @@
 #include "daemon/fabric/tcp/tcp_rail.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -25,6 +27,9 @@ constexpr int kNoSignal = 0;  // SO_NOSIGPIPE then.
 // where cores are scarce: somebody else needs them to make the next data.
 constexpr std::uint64_t kSpinNsFewCores = 5'000;
 constexpr std::uint64_t kSpinNsManyCores = 50'000;
+// What the kernel may hold that it has not sent: enough until the thread runs again, and
+// little, for acknowledgements wait behind it. What is on the way comes on top of it.
+constexpr int kUnsentBytesMax = 256 * 1024;
 // How long an orderly end may take when the other side does not read.
 constexpr std::uint64_t kFinishNs = 500'000'000;
 
@@ -54,6 +59,11 @@ absl::StatusOr<std::unique_ptr<TcpRail>> TcpRail::Create(platform::FileDescripto
                                                          platform::Wakeup& engine_bell) {
   absl::StatusOr<platform::Wakeup> bell = platform::Wakeup::Create();
   if (!bell.ok()) return bell.status();
+#if defined(TCP_NOTSENT_LOWAT)
+  // Other sockets, as those of tests, do not know it.
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytesMax,
+               sizeof kUnsentBytesMax);
+#endif
 #if defined(SO_NOSIGPIPE)
   const int on = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
@@ -240,6 +250,7 @@ bool TcpRail::TakeCommands() {
 void TcpRail::Obey(const RailCommand& command) {
   switch (command.kind) {
     case RailCommand::Kind::kTransmit:
+      if (command.frame.header.type == wire::FrameType::kAck) return PutInFront(command.frame);
       outgoing_[(outgoing_first_ + outgoing_count_++) % kRingSlots] = command.frame;
       return;
     case RailCommand::Kind::kPostReceive: return Expect(command.receive, command.share);
@@ -330,6 +341,17 @@ void TcpRail::TellTransmitted() {
   Emit(std::move(event));
 }
 
+// The other side's window waits for acknowledgements, and they are true at any place; they
+// only may not go inside a frame. Several may so change places: what one says stays so.
+void TcpRail::PutInFront(const Channel::Frame& frame) {
+  Channel::Frame& begun = outgoing_[outgoing_first_];
+  outgoing_first_ = (outgoing_first_ + kRingSlots - 1) % kRingSlots;
+  ++outgoing_count_;
+  const bool inside = front_written_ > 0;
+  if (inside) outgoing_[outgoing_first_] = begun;
+  (inside ? begun : outgoing_[outgoing_first_]) = frame;
+}
+
 // Puts echo or heartbeat in front of what waits; TakeCommands leaves it a place.
 void TcpRail::PutSignOfLife() {
   if (outgoing_count_ == kRingSlots) return;
@@ -343,9 +365,7 @@ void TcpRail::PutSignOfLife() {
     header.offset = platform::MonotonicNow();
     heartbeat_due_ = false;
   }
-  outgoing_first_ = (outgoing_first_ + kRingSlots - 1) % kRingSlots;
-  outgoing_[outgoing_first_] = {header, nullptr};
-  ++outgoing_count_;
+  PutInFront({header, nullptr});
 }
 
 bool TcpRail::HasRoomForEvent() const {

@@ -11,6 +11,8 @@
 // was placed is always told, and the thread never waits in the middle of a frame.
 // Data for a receive that is not known makes it take all commands that wait, and if there
 // is no room for what they call for, wait with them.
+// Acknowledgements and signs of life go before the data that waits, never inside a frame;
+// the kernel gets little at a time, for in it they cannot overtake.
 // When writing fails, what has come is read to its end before the rail goes down: it
 // may be the other side's last word.
 //
@@ -94,6 +96,7 @@ class TcpRail final : public Rail {
   void OnWritten(std::size_t bytes, std::uint64_t began_ns);
   void TellReceived();
   void TellTransmitted();
+  void PutInFront(const Channel::Frame& frame);
   void PutSignOfLife();
   bool MayRead() const;
   bool HasRoomForEvent() const;

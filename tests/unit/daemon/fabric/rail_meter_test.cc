@@ -47,6 +47,38 @@ TEST_F(RailMeterTest, TakesBunchesNotForSpeed) {
   EXPECT_LT(meter.bytes_per_second_best(), 1.1e9);
 }
 
+// Why: after a hole TCP gives several frames at once, and more soon after; on a slow cable
+// that is many times its rate for longer than a span has to be.
+// How: 25 MB/s, in four frames at once and four more 6 ms later, then nothing for long.
+TEST_F(RailMeterTest, TakesBunchesThatFollowEachOtherNotForSpeed) {
+  constexpr double kRate = 25e6;
+  meter.OnHanded(0);
+  meter.OnDelivered({1000, 0, 0, now - 20'000}, now);
+  const auto period = static_cast<std::uint64_t>(8 * static_cast<double>(kChunk) * 1e9 / kRate);
+  for (int i = 0; i < 20; ++i) {
+    for (const std::uint64_t gap : {6 * kMs, period - 6 * kMs}) {
+      now += gap;
+      for (int n = 0; n < 4; ++n) {
+        meter.OnDelivered({kChunk, 8 * kChunk, 8 * kChunk, now - period}, now);
+      }
+    }
+  }
+  EXPECT_NEAR(meter.bytes_per_second(), kRate, 0.1 * kRate);
+  EXPECT_LT(meter.bytes_per_second_best(), 1.1 * kRate);
+}
+
+// Why: a token bucket, or a buffer on the way, takes a small frame at once.
+TEST_F(RailMeterTest, DoesNotRiseByWhatASmallFrameTakes) {
+  Busy(1e8, 100 * kMs);
+  const double before = meter.bytes_per_second();
+  for (int i = 0; i < 100; ++i) {
+    now += 5 * kMs;
+    meter.OnHanded(0);
+    meter.OnDelivered({16 * 1024, 0, 0, now - 20'000}, now);
+  }
+  EXPECT_EQ(meter.bytes_per_second(), before);
+}
+
 TEST_F(RailMeterTest, FollowsTheRateDownAndUpWithinSomeSpans) {
   Busy(1e9, 100 * kMs);
   Busy(1e8, 200 * kMs);

@@ -95,6 +95,37 @@ TEST_F(RailScheduleTest, FollowsARailWhoseRateChanges) {
   }
 }
 
+// Why: an acknowledgement comes back behind what the other side sends, so both sides wait
+// for theirs for as long as the other's queue takes. That must not keep rails empty.
+// How: slow cables, and a step each way at once.
+TEST_F(RailScheduleTest, TwoRailsCarryAlmostTwiceBothWaysAtOnce) {
+  const auto both_ways = [](std::size_t rails) {
+    static const std::vector<std::byte> source(kStep, std::byte{1});
+    std::vector<std::byte> targets[2] = {std::vector<std::byte>(kStep),
+                                         std::vector<std::byte>(kStep)};
+    TwoSides two;
+    for (std::size_t i = 0; i < rails; ++i) {
+      two.Join(absl::StrCat("rail ", i), Cable::Of(2.5e7, 100'000));
+    }
+    const std::uint64_t before = two.now;
+    for (int side = 0; side < 2; ++side) {
+      const auto number = static_cast<std::uint64_t>(side) + 1;
+      two.Post(side, number, targets[side]);
+      two.SendGrant(side, number);
+      two.SendData(1 - side, number, source, kChunk);
+    }
+    EXPECT_TRUE(two.RunUntil(Link::kNever, [&] {
+      return two.a.data_bytes == kStep && two.b.data_bytes == kStep;
+    }));
+    return 1e9 * static_cast<double>(kStep) / static_cast<double>(two.now - before);
+  };
+  const double one = both_ways(1);
+  const double two = both_ways(2);
+  std::printf("both ways at once: two rails carry %.3f times one\n", two / one);
+  EXPECT_GE(one, 0.95 * 2.5e7);
+  EXPECT_GE(two / one, 1.9);
+}
+
 TEST_F(RailScheduleTest, UnreliableRailsCarryAlmostTheirRate) {
   const double rate = 1e9;
   Cable cable = Cable::Of(rate, 20'000);

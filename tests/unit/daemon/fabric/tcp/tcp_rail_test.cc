@@ -328,6 +328,39 @@ TEST_F(TcpRailTest, TakesWhatItHadReadAheadHoweverRoomComes) {
   }
 }
 
+// Why: the other side's window waits for acknowledgements; behind megabytes of data, which
+// a slow cable takes long for, they would hold back what it sends.
+// How: two data frames that do not fit the socket, then an acknowledgement. It comes before
+// the second, and not inside the first.
+TEST_F(TcpRailTest, PutsAcknowledgementsBeforeTheDataThatWaits) {
+  const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{7});
+  RailCommand command;
+  command.kind = RailCommand::Kind::kTransmit;
+  command.frame.payload = payload.data();
+  for (const std::uint64_t sequence : {1, 2}) {
+    command.frame.header = Header(wire::FrameType::kData, sequence, wire::kChunkBytesMax);
+    ASSERT_TRUE(rail_->Give(command));
+  }
+  command.frame = {Header(wire::FrameType::kAck, 0), nullptr};
+  ASSERT_TRUE(rail_->Give(command));
+  Start();
+  std::vector<wire::FrameType> types;
+  std::vector<std::byte> read(payload.size());
+  for (int i = 0; i < 3; ++i) {
+    wire::FrameHeader header;
+    ASSERT_EQ(::recv(far_.get(), &header, sizeof header, MSG_WAITALL),
+              static_cast<ssize_t>(sizeof header));
+    ASSERT_TRUE(wire::IsWellFormed(header));
+    types.push_back(header.type);
+    if (header.payload_bytes == 0) continue;
+    ASSERT_EQ(::recv(far_.get(), read.data(), header.payload_bytes, MSG_WAITALL),
+              static_cast<ssize_t>(header.payload_bytes));
+    EXPECT_EQ(read, payload);
+  }
+  EXPECT_EQ(types.back(), wire::FrameType::kData);
+  EXPECT_EQ(std::count(types.begin(), types.end(), wire::FrameType::kAck), 1);
+}
+
 TEST_F(TcpRailTest, EchoesHeartbeats) {
   Start();
   SendFromFar(FrameBytes(Header(wire::FrameType::kHeartbeat, 0, 0, 4711)));
