@@ -40,7 +40,7 @@ void Link::Pump() {
     command.frame.header.acknowledged = arrivals_.received();
     if (!arrivals_.has_gaps()) {
       // Said with the frame; but not soon, if that waits for others on its rail.
-      if (channel_.flight(at).unwritten_frames() == 1) {
+      if (channel_.flight(at).unwritten_frames() == 1 && SaysForSure(at)) {
         unacknowledged_frames_ = 0;
         unacknowledged_bytes_ = 0;
       }
@@ -224,6 +224,19 @@ void Link::FlushAcknowledgement() {
     return;
   }
   GiveAcknowledgement(at);
+  if (SaysForSure(at)) return;
+  for (at = 0; rails_[at].rail == nullptr || !channel_.flight(at).is_reliable();) ++at;
+  GiveAcknowledgement(at);
+}
+
+// What came over a reliable rail is never sent again, so nobody would ask for an
+// acknowledgement of it that an unreliable one has lost.
+bool Link::SaysForSure(std::size_t at) const {
+  if (channel_.flight(at).is_reliable()) return true;
+  for (std::size_t other = 0; other < kRailsMax; ++other) {
+    if (rails_[other].rail != nullptr && channel_.flight(other).is_reliable()) return false;
+  }
+  return true;
 }
 
 // All that has come, gaps and all; and what is wanted once more, unless that has been said:

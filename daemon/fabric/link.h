@@ -24,8 +24,8 @@
 // on any, so that the data which a grant calls for finds it wherever it comes. Numbers and
 // bytes are claimed before they are placed (arrival_claims.h, receive_budget.h).
 //
-// Acknowledgements go on the rail that has delivered last, for that one works. One may be
-// lost with its rail: whenever one goes, everything is acknowledged anew on another. What a
+// Acknowledgements go on the rail that has delivered last, for that one works, and on a
+// reliable one as well if that may lose them. One may be lost with its rail: whenever one goes, everything is acknowledged anew on another. What a
 // control frame says may have come of what was received before it, so those who read it
 // must know of that first: where there are gaps, an acknowledgement goes before it.
 //
@@ -203,6 +203,7 @@ class Link {
   void GiveWaiting();
   bool HasWaiting() const { return waiting_count_ > 0; }
   void GiveAcknowledgement(std::size_t at);
+  bool SaysForSure(std::size_t at) const;
   std::size_t PollRail(std::size_t at, std::uint64_t now_ns);
   void Deliver(std::size_t at, RailEvent& event);
   void TakeAbandoned(const RailEvent& event);
