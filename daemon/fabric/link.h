@@ -25,9 +25,10 @@
 // bytes are claimed before they are placed (arrival_claims.h, receive_budget.h).
 //
 // Acknowledgements go on the rail that has delivered last, for that one works, and on a
-// reliable one as well if that may lose them. One may be lost with its rail: whenever one goes, everything is acknowledged anew on another. What a
-// control frame says may have come of what was received before it, so those who read it
-// must know of that first: where there are gaps, an acknowledgement goes before it.
+// reliable one as well if that may lose them. One may be lost with its rail: whenever one
+// goes, everything is acknowledged anew on another. What a control frame says may have come
+// of what was received before it, so those who read it must know of that first: where
+// there are gaps, an acknowledgement goes before it.
 //
 // A connection that is closed reads as the end of the daemon (reset_grace). So this side
 // closes none that it only gives up (silence, an interface that is down, whatever failed
