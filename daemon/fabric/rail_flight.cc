@@ -20,6 +20,7 @@ void RailFlight::Close() {
   unwritten_bytes_ = 0;
   under_way_bytes_ = 0;
   under_way_frames_ = 0;
+  idle_since_ns_ = 0;
   probes_ = 0;
   meter_ = {};
   open_ = false;
@@ -33,6 +34,7 @@ std::uint64_t RailFlight::OnHanded(std::uint64_t sequence, std::uint64_t bytes) 
   unwritten_bytes_ += bytes;
   under_way_bytes_ += bytes;
   ++under_way_frames_;
+  idle_since_ns_ = 0;
   return end() - 1;
 }
 
@@ -63,6 +65,7 @@ void RailFlight::OnAcknowledged(std::uint64_t ordinal, std::uint64_t now_ns) {
   if (entry.timed) {
     meter_.OnDelivered({entry.bytes, entry.ahead_bytes, under_way_bytes_, entry.handed_ns}, now_ns);
   }
+  if (under_way_frames_ == 0) idle_since_ns_ = now_ns;
   PopDone();
 }
 
@@ -103,8 +106,13 @@ std::uint64_t RailFlight::ArrivalNs(std::uint64_t bytes, double rate_unmeasured,
   const double own = static_cast<double>(bytes) * 1e9 / rate;
   const double drained = static_cast<double>(under_way_bytes_) * 1e9 / rate;
   const double ahead = std::max(drained, static_cast<double>(meter_.latency_ns()));
+  const auto expected = static_cast<std::uint64_t>(ahead + own);
+  if (idle_since_ns_ != 0 &&
+      now_ns - idle_since_ns_ >= std::max(kTryAgainNsMin, kTryAgainTimes * expected)) {
+    return 0;
+  }
   const std::uint64_t since = OldestSinceNs(now_ns);
-  return std::max(static_cast<std::uint64_t>(ahead + own), now_ns > since ? now_ns - since : 0);
+  return std::max(expected, now_ns > since ? now_ns - since : 0);
 }
 
 bool RailFlight::IsFull() const {

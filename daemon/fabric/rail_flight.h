@@ -12,6 +12,10 @@
 // which the oldest frame has been waiting: a rail that has stopped without telling looks
 // slower with every moment, until frames go another way.
 //
+// One that looked slow once would never be given a frame again, and so never be seen to have
+// recovered. So an idle rail is tried anew after many times what it is thought to take: if it
+// still takes that long, little is lost.
+//
 // Time. Frames are handed in the middle of the engine's turn, where no clock is read; they
 // get their time from the next OnNow.
 //
@@ -87,6 +91,10 @@ class RailFlight {
  private:
   static constexpr std::uint64_t kProbeNsMin = 10'000'000;
   static constexpr std::uint64_t kProbeNsUnmeasured = 100'000'000;
+  // An idle rail is tried anew after that many times what a frame is thought to take on it,
+  // which makes the tries cost 3 % at most.
+  static constexpr std::uint64_t kTryAgainTimes = 32;
+  static constexpr std::uint64_t kTryAgainNsMin = 1'000'000'000;
 
   Entry& EntryAt(std::uint64_t ordinal) {
     return entries_[static_cast<std::size_t>(ordinal - first_)];
@@ -105,6 +113,7 @@ class RailFlight {
   std::uint64_t unwritten_bytes_ = 0;
   std::uint64_t under_way_bytes_ = 0;
   std::uint64_t under_way_frames_ = 0;
+  std::uint64_t idle_since_ns_ = 0;  // Nothing under way; 0: not so, or nothing has been yet.
   std::uint32_t probes_ = 0;   // Since something was acknowledged.
   RailMeter meter_;
 };
