@@ -73,7 +73,9 @@ def test_person_cuts_enters_looks_and_leaves(terminal):
     terminal.type("ip -br addr; echo socket $MLXCOMM_SOCKET\n")
     shown = terminal.until(r"socket /.*1\.sock[^$]*node-1\$ ")
     assert "to-0" in shown and "to-2" in shown and "to-1" not in shown, shown
-    terminal.type("sleep 1000\n")
+    # Typed too early, it would take back what is typed rather than end what runs.
+    terminal.type("echo be''gun; sleep 1000\n")
+    terminal.until("begun")
     terminal.type("\x03")  # Ctrl-C ends the command and not the shell.
     terminal.until(r"\^C[^$]*node-1\$ ")
     terminal.type("\x04")
