@@ -92,7 +92,8 @@ std::string DescribeCall(const OperationLife& life) {
 
 std::string StateOf(const OperationLife& life) {
   if (life.ended_ns != 0) return life.failed ? "failed" : "done";
-  if (life.first_byte_ns != 0) return "moving";
+  // Small data goes out without waiting: with that alone the others may be missing.
+  if (life.first_byte_ns != 0 && !life.heard.empty()) return "moving";
   if (life.matched_ns != 0) return "matched";
   return life.submitted.empty() ? "early" : "called";
 }

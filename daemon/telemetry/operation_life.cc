@@ -55,7 +55,7 @@ std::uint64_t OperationLife::began_ns() const {
 }
 
 OperationLife::Last OperationLife::last() const {
-  if (submitted.empty() || (first_byte_ns == 0 && ended_ns == 0)) return {};
+  if (submitted.empty() || ended_ns == 0 || failed) return {};
   Last last{false, submitted.back().rank};
   if (!heard.empty() && heard.back().time_ns > submitted.back().time_ns) {
     last = {true, heard.back().rank};

@@ -54,8 +54,8 @@ struct OperationLife {
   std::vector<Carrier> carriers;
 
   std::uint64_t began_ns() const;      // The first thing known of it.
-  // Of those who called or were heard; nobody before the first byte or, on one node, the
-  // end: somebody may still be missing.
+  // Of those who called or were heard, once it is done. Before, or where it has failed,
+  // nobody: somebody may still be missing, for small data goes out without waiting.
   Last last() const;
 };
 

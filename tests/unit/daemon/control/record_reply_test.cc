@@ -90,17 +90,23 @@ TEST_F(RecordReplyTest, TellsHowFarOneHasComeThatGoesOn) {
   Call(1, 4, 0, 40);
   Happen(1, 4, EventKind::kMatched, 40);
   Happen(1, 4, EventKind::kFirstByte, 41);
+  Call(1, 5, 0, 50);
+  Happen(1, 5, EventKind::kMatched, 50);
+  Happen(1, 5, EventKind::kFirstByte, 51);
+  Happen(1, 5, EventKind::kHeard, 52, 2);
   const v1::FlightRecordReply reply = Read();
-  ASSERT_EQ(reply.operations_size(), 4);
+  ASSERT_EQ(reply.operations_size(), 5);
   EXPECT_EQ(reply.operations(0).state(), "early");
   EXPECT_TRUE(reply.operations(0).operation().empty());
   EXPECT_EQ(reply.operations(1).state(), "called");
   EXPECT_TRUE(reply.operations(1).last().empty());
   EXPECT_EQ(reply.operations(2).state(), "matched");
   EXPECT_TRUE(reply.operations(2).last().empty());  // Other nodes may be missing.
-  EXPECT_EQ(reply.operations(3).state(), "moving");
-  EXPECT_EQ(reply.operations(3).last(), "rank 0");
+  EXPECT_EQ(reply.operations(3).state(), "matched");  // Its own small data has gone out.
+  EXPECT_TRUE(reply.operations(3).last().empty());
   EXPECT_EQ(reply.operations(3).ended_ns(), 0u);
+  EXPECT_EQ(reply.operations(4).state(), "moving");
+  EXPECT_TRUE(reply.operations(4).last().empty());
 }
 
 TEST_F(RecordReplyTest, ChoosesByJobGroupNameAndIdAndTakesTheNewest) {
