@@ -140,9 +140,11 @@ void Rendezvous::OnNodeLost(const NodeId& node) {
     }
   }
   for (const auto& [name, rank] : gone) Forget(name, rank);
+  std::erase_if(settled_early_, [&node](const auto& attempt) { return attempt.first == node; });
 }
 
 void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& announced) {
+  if (settled_early_.erase({node, announced.attempt()}) != 0) return;
   const Claim claim{announced.job(), announced.rank(), announced.size(), announced.pid(),
                     std::string(Utf8Prefix(announced.program(), kJobBytesMax))};
   Failure failure = CheckClaim(claim);
@@ -247,18 +249,29 @@ void Rendezvous::OnWorldFormedElsewhere(const NodeId& node, const v1::WorldForme
     }
     members.push_back(std::move(member));
   }
-  for (std::uint32_t rank = 0; rank < size; ++rank) {
-    const auto job = jobs_.find(formed.job());
-    if (job == jobs_.end()) break;
-    const auto waiting = job->second.find(rank);
-    if (waiting == job->second.end()) continue;
-    const FormedMember& member = members[rank];
-    if (waiting->second.node != member.node) continue;
-    if (member.node == self_ && member.session == 0) continue;  // A newer attempt waits on.
-    Forget(formed.job(), rank);
-  }
+  Settle(formed, members);
   if (any_local) {
     port_.OnWorldFormed(formed.job(), formed.group(), members, BoundedCosts(formed.costs()));
+  }
+}
+
+// Those in the world do not wait any more; a newer attempt of the same rank waits on.
+void Rendezvous::Settle(const v1::WorldFormed& formed, const std::vector<FormedMember>& members) {
+  for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
+    const NodeId& node = members[rank].node;
+    const std::uint64_t attempt = formed.members(static_cast<int>(rank)).attempt();
+    const auto job = jobs_.find(formed.job());
+    if (job != jobs_.end()) {
+      const auto waiting = job->second.find(rank);
+      if (waiting != job->second.end() && waiting->second.node == node &&
+          waiting->second.attempt == attempt) {
+        Forget(formed.job(), rank);
+        continue;
+      }
+    }
+    if (node == self_) continue;
+    if (settled_early_.size() >= kWaitingMax) settled_early_.erase(settled_early_.begin());
+    settled_early_.emplace(node, attempt);
   }
 }
 

@@ -6,16 +6,20 @@
 //
 // The node of rank 0 decides, so there is one world group whatever the order in
 // which announcements arrive. A rank is taken by whoever came first on its node; a
-// node that hears of a second claim, or of another size, refuses it.
+// node that hears of a second claim, or of another size, refuses it. An announcement
+// goes another way than the world that it has led to, and may come after it.
 //
 // Sans-I/O: calls in, calls of the RendezvousPort out; time is an argument.
-// Owner: Engine. Thread: engine. Memory: one entry for each rank that waits,
-// kWaitingMax at most from other nodes.
+// Owner: Engine. Thread: engine. Memory: one entry for each rank that waits, and for
+// each that is still to be announced though its world is formed; kWaitingMax of either
+// at most from other nodes.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mlxcomm/v1/peer.pb.h"
@@ -108,6 +112,7 @@ class Rendezvous {
   void Announce(const Waiting& waiting, const NodeId* only_to);
   void FormIfComplete(const std::string& job);
   void Forget(const std::string& job, std::uint32_t rank);
+  void Settle(const v1::WorldFormed& formed, const std::vector<FormedMember>& members);
   std::string DescribeMissing(const Job& job, std::uint32_t size) const;
 
   NodeId self_;
@@ -116,6 +121,8 @@ class Rendezvous {
   RendezvousPort& port_;
   std::map<std::string, Job> jobs_;
   std::map<std::pair<std::string, std::uint32_t>, Taken> running_;  // Local ranks.
+  // Attempts in a world that was heard of before they were.
+  std::set<std::pair<NodeId, std::uint64_t>> settled_early_;
   std::map<NodeId, std::string> node_names_;
   std::uint64_t next_attempt_ = 1;
   std::uint64_t groups_formed_ = 0;

@@ -182,6 +182,53 @@ TEST(RendezvousTest, ForgetsWhoWithdrewAndLostNodes) {
   EXPECT_EQ(cluster.nodes[0]->formed.size(), 1u);
 }
 
+// Why: an announcement and the world come from two nodes, over two ways. A claim that is put
+// down after its world has formed would wait for ever: status would show it, and the job's
+// next ranks would be refused on its behalf.
+// How: three nodes, ranks on the first two; the third hears of the world before it hears of
+// rank 1, whose process then ends. Rank 1 of the next run is started on the third node.
+TEST(RendezvousTest, AnAnnouncementThatComesAfterItsWorldLeavesNoClaim) {
+  Cluster cluster(3);
+  cluster.Attach(1, 1, 1, 2);
+  std::vector<Cluster::Message> late;
+  std::erase_if(cluster.wire, [&late](const Cluster::Message& message) {
+    if (message.to == Id(3)) late.push_back(message);
+    return message.to == Id(3);
+  });
+  ASSERT_EQ(late.size(), 1u);
+  cluster.Attach(0, 1, 0, 2);
+  cluster.Run();
+  ASSERT_EQ(cluster.nodes[0]->formed.size(), 1u);
+  cluster.wire.push_back(late[0]);
+  cluster.Run();
+  EXPECT_TRUE(cluster.nodes[2]->rendezvous.AllWaiting().empty());
+  for (int node : {0, 1}) cluster.nodes[static_cast<std::size_t>(node)]->rendezvous.Leave(1);
+  cluster.Attach(2, 7, 1, 3);
+  cluster.Attach(0, 8, 0, 3);
+  cluster.Attach(1, 9, 2, 3);
+  cluster.Run();
+  EXPECT_TRUE(cluster.nodes[2]->refused.empty());
+  EXPECT_EQ(cluster.nodes[2]->formed.size(), 1u);
+}
+
+// Why: the same two ways. Who withdraws and comes again has a new attempt, which the world
+// of the former is not about.
+TEST(RendezvousTest, AWorldOfAFormerAttemptLeavesTheNewOneWaiting) {
+  Cluster cluster(3);
+  cluster.Attach(1, 1, 1, 2);
+  cluster.Run();
+  v1::WorldFormed formed;
+  formed.set_job("job");
+  formed.set_group(5);
+  for (const std::uint8_t node : {1, 2}) {
+    const NodeId id = Id(node);
+    formed.add_members()->set_node_id(id.bytes.data(), id.bytes.size());
+  }
+  formed.mutable_members(1)->set_attempt(77);
+  cluster.nodes[2]->rendezvous.OnWorldFormedElsewhere(Id(1), formed);
+  EXPECT_EQ(cluster.nodes[2]->rendezvous.AllWaiting().size(), 1u);
+}
+
 TEST(RendezvousTest, IgnoresAWorldThatIsNotItsSendersToForm) {
   Cluster cluster(2);
   cluster.Attach(0, 1, 0, 2);
