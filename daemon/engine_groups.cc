@@ -102,7 +102,10 @@ void Engine::OnGroupsLeft(intake::SessionId session, const std::vector<std::uint
 
 void Engine::RemoveGroupsLeft() {
   const std::vector<std::uint64_t> removed = membership_.RemoveLeft();
-  for (const std::uint64_t group : removed) shrink_.OnGroupRemoved(group);
+  for (const std::uint64_t group : removed) {
+    shrink_.OnGroupRemoved(group);
+    operation_recorder_.OnGroupRemoved(group);
+  }
   if (!removed.empty()) CountGroups();
 }
 

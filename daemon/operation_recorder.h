@@ -38,6 +38,8 @@ class OperationRecorder final : public collective::OperationObserver {
 
   // From here on the record's readers know it by its name, and its nodes by theirs.
   void NameGroup(const collective::Group& group, const std::string& job);
+  // Its name is kept for a while.
+  void OnGroupRemoved(std::uint64_t group) { recorder_.CloseGroup(group); }
 
  private:
   // Many groups may fail at once, and the engine has others to serve.

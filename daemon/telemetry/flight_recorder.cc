@@ -80,16 +80,23 @@ std::vector<TrackCopy> FlightRecorder::Copy(TrackKind kind, std::size_t most) co
 void FlightRecorder::NameGroup(GroupName name) {
   if (name.nodes.size() > kNodesNamedMax) name.nodes.resize(kNodesNamedMax);
   const std::lock_guard lock(mutex_);
-  const auto known = std::find_if(groups_.begin(), groups_.end(),
-                                  [&name](const GroupName& other) { return other.id == name.id; });
-  if (known != groups_.end()) groups_.erase(known);
-  if (groups_.size() == kGroupsNamedMax) groups_.pop_front();
-  groups_.push_back(std::move(name));
+  const std::uint64_t id = name.id;
+  open_groups_[id] = std::move(name);
+}
+
+void FlightRecorder::CloseGroup(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  auto closed = open_groups_.extract(id);
+  if (closed.empty()) return;
+  if (gone_groups_.size() == kGroupsGoneNamed) gone_groups_.pop_front();
+  gone_groups_.push_back(std::move(closed.mapped()));
 }
 
 std::vector<GroupName> FlightRecorder::GroupNames() const {
   const std::lock_guard lock(mutex_);
-  return {groups_.begin(), groups_.end()};
+  std::vector<GroupName> names(gone_groups_.begin(), gone_groups_.end());
+  for (const auto& [id, name] : open_groups_) names.push_back(name);
+  return names;
 }
 
 }  // namespace mlxcomm::telemetry

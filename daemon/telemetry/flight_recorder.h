@@ -11,12 +11,14 @@
 //
 // Owner: Daemon. Thread: a track is written by one thread, without lock or allocation;
 // everything else from any, under a mutex that no writing ever takes.
-// Memory: tracks are allocated whole when they are added, kTracksMax at the most.
+// Memory: tracks are allocated whole when they are added, kTracksMax at the most; a name
+// for each group there is, which the core bounds, and for the last kGroupsGoneNamed.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -56,7 +58,7 @@ class FlightRecorder {
   static constexpr std::size_t kWorkerEvents = 2048;
   static constexpr std::size_t kTracksMax = 64;
   static constexpr std::size_t kClosedTracksKept = 4;
-  static constexpr std::size_t kGroupsNamedMax = 256;
+  static constexpr std::size_t kGroupsGoneNamed = 256;
   static constexpr std::size_t kNodesNamedMax = 64;
 
   explicit FlightRecorder(std::string node) : node_(std::move(node)) {}
@@ -74,7 +76,8 @@ class FlightRecorder {
   std::vector<TrackCopy> Copy(TrackKind kind, std::size_t most) const;
 
   void NameGroup(GroupName name);  // Again: replaces it.
-  // Those of open groups and of some that are gone; the oldest first.
+  void CloseGroup(std::uint64_t id);
+  // Those of groups that are gone, the oldest first, then those of all open ones.
   std::vector<GroupName> GroupNames() const;
 
  private:
@@ -92,7 +95,8 @@ class FlightRecorder {
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Track>> tracks_;
   std::uint64_t closings_ = 0;
-  std::deque<GroupName> groups_;
+  std::map<std::uint64_t, GroupName> open_groups_;
+  std::deque<GroupName> gone_groups_;
 };
 
 }  // namespace mlxcomm::telemetry
