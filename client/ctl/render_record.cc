@@ -17,8 +17,8 @@ std::uint64_t Between(std::uint64_t from_ns, std::uint64_t to_ns) {
   return from_ns != 0 && to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
-std::string PhaseText(std::uint64_t from_ns, std::uint64_t to_ns) {
-  return from_ns == 0 || to_ns == 0 ? "-" : HumanNanoseconds(Between(from_ns, to_ns));
+std::string PhaseText(const Phase& phase) {
+  return phase.begin_ns == 0 ? "-" : HumanNanoseconds(Between(phase.begin_ns, phase.end_ns));
 }
 
 std::string BytesText(std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
@@ -33,25 +33,40 @@ std::string GroupOf(const v1::RecordedOperation& operation) {
                                         : Shown(operation.group_name());
 }
 
-// What came before the end: the last byte, or on one node the match.
-std::uint64_t BeforeEnd(const v1::RecordedOperation& operation) {
-  return operation.last_byte_ns() != 0 ? operation.last_byte_ns() : operation.matched_ns();
+bool IsDone(const v1::RecordedOperation& operation) {
+  return operation.ended_ns() != 0 && operation.failure().empty();
+}
+
+// As far as one can see: whose plan is told, or that has moved something, is.
+bool IsBetweenNodes(const v1::RecordedOperation& operation) {
+  if (IsDone(operation)) return operation.first_byte_ns() != 0;
+  const bool message = operation.point_to_point() && operation.called_size() == 1 &&
+                       operation.source_rank() != operation.destination_rank();
+  return message || !operation.plan().empty() || operation.first_byte_ns() != 0 ||
+         operation.heard_size() > 0;
+}
+
+// When there was something of another node; 0: not so far. What is done has what it needed.
+std::uint64_t MetAt(const v1::RecordedOperation& operation) {
+  if (operation.first_byte_ns() == 0) return 0;
+  if (operation.heard_size() == 0) return IsDone(operation) ? operation.first_byte_ns() : 0;
+  return std::max(operation.first_byte_ns(), operation.heard(0).at_ns());
 }
 
 Row RowOf(const v1::RecordedOperation& operation, std::uint64_t now_ns) {
   const std::uint64_t called = CalledAt(operation);
-  const bool ended = operation.ended_ns() != 0;
+  const Phases phases = PhasesOf(operation, now_ns);
   Row row;
   row[0] = HumanNanoseconds(Between(called, now_ns));
   row[1] = GroupOf(operation);
   row[2] = DescribeRecorded(operation);
   row[3] = BytesText(operation.bytes());
   row[4] = operation.failure().empty() ? operation.state() : operation.failure();
-  row[5] = PhaseText(called, ended ? operation.ended_ns() : now_ns);
-  row[6] = PhaseText(called, operation.matched_ns());
-  row[7] = PhaseText(operation.matched_ns(), operation.first_byte_ns());
-  row[8] = PhaseText(operation.first_byte_ns(), operation.last_byte_ns());
-  row[9] = PhaseText(BeforeEnd(operation), operation.ended_ns());
+  row[5] = PhaseText({called, operation.ended_ns() != 0 ? operation.ended_ns() : now_ns});
+  row[6] = PhaseText(phases.ranks);
+  row[7] = PhaseText(phases.peers);
+  row[8] = PhaseText(phases.data);
+  row[9] = PhaseText(phases.end);
   row[10] = operation.last().empty() ? "-" : Shown(operation.last());
   return row;
 }
@@ -121,14 +136,26 @@ std::string DescribeRecorded(const v1::RecordedOperation& operation) {
 }
 
 Phases PhasesOf(const v1::RecordedOperation& operation, std::uint64_t now_ns) {
-  const std::uint64_t called = CalledAt(operation);
-  const std::uint64_t end = operation.ended_ns() != 0 ? operation.ended_ns() : now_ns;
   Phases phases;
-  phases.total_ns = Between(called, end);
-  phases.ranks_ns = Between(called, operation.matched_ns());
-  phases.peers_ns = Between(operation.matched_ns(), operation.first_byte_ns());
-  phases.data_ns = Between(operation.first_byte_ns(), operation.last_byte_ns());
-  phases.end_ns = Between(BeforeEnd(operation), operation.ended_ns());
+  const std::uint64_t stop_ns = operation.ended_ns() != 0 ? operation.ended_ns() : now_ns;
+  std::uint64_t since_ns = CalledAt(operation);
+  // False: it has not come further than this.
+  const auto pass = [&since_ns, stop_ns](Phase& phase, std::uint64_t until_ns) {
+    phase.begin_ns = since_ns;
+    phase.end_ns = std::max(since_ns, until_ns != 0 ? until_ns : stop_ns);
+    since_ns = phase.end_ns;
+    return until_ns != 0;
+  };
+  // What has moved was matched, though the ring may have lost it.
+  if (!pass(phases.ranks, operation.matched_ns() != 0 ? operation.matched_ns()
+                                                      : operation.first_byte_ns())) {
+    return phases;
+  }
+  if (IsBetweenNodes(operation)) {
+    if (!pass(phases.peers, MetAt(operation))) return phases;
+    if (!pass(phases.data, IsDone(operation) ? operation.last_byte_ns() : 0)) return phases;
+  }
+  pass(phases.end, operation.ended_ns());
   return phases;
 }
 

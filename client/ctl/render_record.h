@@ -3,6 +3,7 @@
 // Owner: none. Thread: any. Memory: the text.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -14,14 +15,17 @@ namespace mlxcomm::ctl {
 // that have not ended or have failed, who is missing and which rails carried them.
 std::string RenderRecord(const v1::FlightRecordReply& record);
 
-// How long each phase of an operation took; of one that goes on, or that never came to
-// it, until `now_ns` or not at all.
+// The phases of an operation, one after the other. The one in which it has failed lasts
+// until then; the one that goes on, until `now_ns`.
+struct Phase {
+  std::uint64_t begin_ns = 0;  // 0: it never came to it, or had no need to.
+  std::uint64_t end_ns = 0;
+};
 struct Phases {
-  std::uint64_t total_ns = 0;   // From its first call here.
-  std::uint64_t ranks_ns = 0;   // Until all ranks of this node had called.
-  std::uint64_t peers_ns = 0;   // Until the first byte to or from another node.
-  std::uint64_t data_ns = 0;    // Until the last.
-  std::uint64_t end_ns = 0;     // Until its ranks had their answers.
+  Phase ranks;  // From its first call here until all ranks of this node had called.
+  Phase peers;  // Until another node was heard. Own data that went out alone is none.
+  Phase data;   // Until the last byte had come or was acknowledged.
+  Phase end;    // Until its ranks had their answers; on one node all after the last call.
 };
 Phases PhasesOf(const v1::RecordedOperation& operation, std::uint64_t now_ns);
 

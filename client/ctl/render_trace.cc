@@ -114,16 +114,16 @@ class RankThreads {
   std::vector<Lane> lanes_;
 };
 
-void AddPhase(Trace& trace, std::uint32_t thread, const Slice& whole, std::uint64_t begin_ns,
-              std::uint64_t end_ns, const char* name) {
-  if (begin_ns == 0 || end_ns == 0) return;  // It never came to that.
-  const Slice slice{std::clamp(begin_ns, whole.begin_ns, whole.end_ns),
-                    std::clamp(end_ns, whole.begin_ns, whole.end_ns)};
+void AddPhase(Trace& trace, std::uint32_t thread, const Slice& whole, const Phase& phase,
+              const char* name) {
+  if (phase.begin_ns == 0) return;  // It never came to that.
+  const Slice slice{std::clamp(phase.begin_ns, whole.begin_ns, whole.end_ns),
+                    std::clamp(phase.end_ns, whole.begin_ns, whole.end_ns)};
   if (slice.end_ns > slice.begin_ns) trace.AddSlice(thread, slice, name, "phase");
 }
 
 void AddOperation(Trace& trace, std::uint32_t thread, const Slice& slice,
-                  const v1::RecordedOperation& operation) {
+                  const v1::RecordedOperation& operation, std::uint64_t now_ns) {
   Struct& event = trace.AddSlice(thread, slice, DescribeRecorded(operation), "operation");
   Struct& arguments = Arguments(event);
   Set(arguments, "state", operation.failure().empty() ? operation.state() : operation.failure());
@@ -133,13 +133,12 @@ void AddOperation(Trace& trace, std::uint32_t thread, const Slice& slice,
   SetCount(arguments, "bytes", operation.bytes());
   SetCount(arguments, "sent_bytes", operation.sent_bytes());
   SetCount(arguments, "received_bytes", operation.received_bytes());
-  const std::uint64_t before_end =
-      operation.last_byte_ns() != 0 ? operation.last_byte_ns() : operation.matched_ns();
-  const std::uint64_t first = operation.first_byte_ns();
-  AddPhase(trace, thread, slice, slice.begin_ns, operation.matched_ns(), "waits for ranks here");
-  AddPhase(trace, thread, slice, operation.matched_ns(), first, "waits for the first byte");
-  AddPhase(trace, thread, slice, first, operation.last_byte_ns(), "moves data");
-  AddPhase(trace, thread, slice, before_end, operation.ended_ns(), "ends");
+  const Phases phases = PhasesOf(operation, now_ns);
+  const bool moves = phases.data.begin_ns != 0;
+  AddPhase(trace, thread, slice, phases.ranks, "waits for ranks here");
+  AddPhase(trace, thread, slice, phases.peers, "waits for other nodes");
+  AddPhase(trace, thread, slice, phases.data, "moves data");
+  AddPhase(trace, thread, slice, phases.end, moves ? "ends" : "works on this node");
 }
 
 void AddRanks(Trace& trace, const v1::FlightRecordReply& record) {
@@ -161,7 +160,7 @@ void AddRanks(Trace& trace, const v1::FlightRecordReply& record) {
     });
     RankThreads threads(trace, "rank " + std::to_string(key.second) + " of " + key.first);
     for (const auto& [slice, operation] : operations) {
-      AddOperation(trace, threads.ThreadFor(slice), slice, *operation);
+      AddOperation(trace, threads.ThreadFor(slice), slice, *operation, record.taken_ns());
     }
   }
 }

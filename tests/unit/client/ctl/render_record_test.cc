@@ -37,6 +37,57 @@ TEST(RenderRecordTest, IsATableOfPhasesWithTheNewestLast) {
             "      -        -  2.00 us  rank 0\n");
 }
 
+v1::RecordedOperation Between(const std::string& moments) {
+  v1::RecordedOperation operation;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "plan: \"exchange\" called { rank: 0 at_ns: 1000 } matched_ns: 1100 " + moments, &operation));
+  return operation;
+}
+
+std::uint64_t Length(const Phase& phase) {
+  return phase.begin_ns == 0 ? 0 : phase.end_ns - phase.begin_ns;
+}
+
+// Why: small data goes out before anybody else has come, and the wait that follows is the one
+// for the other nodes, not the time that data takes.
+TEST(RenderRecordTest, CountsTheWaitForOtherNodesAsThatAlsoWhereOwnDataHasGoneOut) {
+  const Phases done = PhasesOf(
+      Between("first_byte_ns: 1100 heard { at_ns: 5000 } last_byte_ns: 5200 ended_ns: 5300"), 9000);
+  EXPECT_EQ(Length(done.ranks), 100u);
+  EXPECT_EQ(Length(done.peers), 3900u);
+  EXPECT_EQ(Length(done.data), 200u);
+  EXPECT_EQ(Length(done.end), 100u);
+  const Phases waits = PhasesOf(Between("first_byte_ns: 1100"), 9000);
+  EXPECT_EQ(Length(waits.peers), 7900u);
+  EXPECT_EQ(waits.data.begin_ns, 0u);
+  // Nobody answers what a root has sent, once it is acknowledged.
+  const Phases root = PhasesOf(Between("first_byte_ns: 1100 last_byte_ns: 1400 ended_ns: 1500"), 9000);
+  EXPECT_EQ(Length(root.peers), 0u);
+  EXPECT_EQ(Length(root.data), 300u);
+}
+
+TEST(RenderRecordTest, GivesTheTimeUntilAFailureToThePhaseThatHasFailed) {
+  const std::string failed = " failure: \"RANK_LOST\" ended_ns: 8000";
+  const Phases waited = PhasesOf(Between("first_byte_ns: 1100 last_byte_ns: 1100" + failed), 9000);
+  EXPECT_EQ(Length(waited.peers), 6900u);
+  EXPECT_EQ(waited.data.begin_ns, 0u);
+  EXPECT_EQ(waited.end.begin_ns, 0u);
+  const Phases moved =
+      PhasesOf(Between("first_byte_ns: 1100 heard { at_ns: 1200 } last_byte_ns: 2000" + failed), 9000);
+  EXPECT_EQ(Length(moved.peers), 100u);
+  EXPECT_EQ(Length(moved.data), 6800u);
+  EXPECT_EQ(moved.end.begin_ns, 0u);
+}
+
+TEST(RenderRecordTest, GivesAllAfterTheLastCallToTheEndOnOneNode) {
+  v1::RecordedOperation operation = Between("ended_ns: 1500");
+  operation.clear_plan();
+  const Phases phases = PhasesOf(operation, 9000);
+  EXPECT_EQ(phases.peers.begin_ns, 0u);
+  EXPECT_EQ(phases.data.begin_ns, 0u);
+  EXPECT_EQ(Length(phases.end), 400u);
+}
+
 // Why: what has not ended, or has failed, is what one looks for.
 TEST(RenderRecordTest, SaysWhoIsMissingAndWhatTheRailsDid) {
   const v1::FlightRecordReply record = Parse(

@@ -131,8 +131,20 @@ TEST(RenderTraceTest, DrawsWhatGoesOnUntilTheMomentOfTheCall) {
   const auto threads = Threads(RenderTrace(Parse(
       R"(node: "a" taken_ns: 5000
          operations { group: 4 number: 1 operation: "barrier" called { rank: 3 at_ns: 2000 } })")));
-  ASSERT_EQ(threads.at("rank 3 of 4").size(), 1u);
-  EXPECT_DOUBLE_EQ(threads.at("rank 3 of 4")[0].end, 3);
+  const std::vector<Slice>& rank = threads.at("rank 3 of 4");
+  ASSERT_EQ(rank.size(), 2u);
+  EXPECT_DOUBLE_EQ(rank[0].end, 3);
+  EXPECT_EQ(rank[1].name, "waits for ranks here");
+  EXPECT_DOUBLE_EQ(rank[1].end, 3);
+}
+
+// Why: what a rank does on one node is no end of something.
+TEST(RenderTraceTest, TellsWorkOnOneNodeFromTheEndOfWhatCameOverCables) {
+  const auto threads = Threads(RenderTrace(Parse(
+      R"(node: "a" taken_ns: 9000
+         operations { group: 4 number: 1 operation: "barrier" called { rank: 3 at_ns: 2000 }
+                      matched_ns: 2000 ended_ns: 3000 })")));
+  EXPECT_EQ(threads.at("rank 3 of 4").at(1).name, "works on this node");
 }
 
 TEST(RenderTraceTest, IsJsonOfTheFormatsObjectForm) {
