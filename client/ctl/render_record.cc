@@ -118,7 +118,8 @@ std::string Details(const v1::RecordedOperation& operation, std::uint64_t now_ns
   }
   text += heard.empty() ? "; heard from no other node" : "; heard from " + heard;
   for (const v1::RecordedRail& rail : operation.rails()) {
-    text += "; " + Shown(rail.rail()) + " carried " + BytesText(rail.sent_bytes()) + " out, " +
+    text += "; " + Shown(rail.rail()) + " carried " + (rail.at_least() ? "at least " : "") +
+            BytesText(rail.sent_bytes()) + " out, " +
             BytesText(rail.received_bytes()) + " in, the last " +
             HumanNanoseconds(Between(rail.last_ns(), now_ns)) + " ago";
   }

@@ -61,6 +61,10 @@ class Trace {
     Set(event, "dur", Microseconds(slice.end_ns - slice.begin_ns));
     return event;
   }
+  // An empty thread would look like one that did nothing.
+  void AddGap(std::uint32_t thread, std::uint64_t until_ns) {
+    if (until_ns > begin_ns_) AddSlice(thread, {begin_ns_, until_ns}, "no longer recorded", "gap");
+  }
   Struct Take(const v1::FlightRecordReply& record) {
     Struct& other = *(*trace_.mutable_fields())["otherData"].mutable_struct_value();
     Set(other, "node", Shown(record.node()));
@@ -210,6 +214,7 @@ std::vector<Placed> OneAfterTheOther(const v1::RecordedTrack& track, const std::
 void AddSpans(Trace& trace, const v1::RecordedTrack& track, const std::string& what,
               const std::string& name, const std::map<std::uint64_t, std::string>& groups) {
   const std::uint32_t thread = trace.AddThread(name);
+  if (track.spans_left_out() > 0) trace.AddGap(thread, track.since_ns());
   for (const auto& [slice, span] : OneAfterTheOther(track, what)) {
     const auto group = groups.find(span->group());
     std::string title = (group != groups.end() ? group->second : std::to_string(span->group())) +

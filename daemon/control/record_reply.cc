@@ -120,6 +120,7 @@ void Translation::WriteOperation(const OperationLife& life, std::span<const Trac
     rail.set_sent_bytes(carrier.sent_bytes);
     rail.set_received_bytes(carrier.received_bytes);
     rail.set_last_ns(Unix(carrier.last_ns));
+    rail.set_at_least(carrier.at_least);
   }
 }
 
@@ -130,6 +131,7 @@ void Translation::WriteTrack(const TrackCopy& track, const char* kind,
   told.set_open(track.open);
   told.set_spans_left_out(track.written > track.events.size()
                               ? track.written - track.events.size() : 0);
+  told.set_since_ns(Unix(track.since_ns()));
   for (const Event& event : track.events) {
     if (!IsWanted(event.group)) continue;
     v1::RecordedSpan& span = *told.add_spans();

@@ -65,7 +65,7 @@ void AppendLife(const OperationLife& life, std::span<const telemetry::TrackCopy>
   AppendParties(", heard from the node of", life.heard, begin_ns, text);
   AppendMoment("matched", life.matched_ns, begin_ns, text);
   AppendMoment("first byte", life.first_byte_ns, begin_ns, text);
-  AppendMoment("last byte", life.last_byte_ns, begin_ns, text);
+  AppendMoment(life.failed ? "moved last" : "last byte", life.last_byte_ns, begin_ns, text);
   if (life.last_byte_ns != 0) {
     absl::StrAppend(&text, " (", life.sent_bytes, " B sent, ", life.received_bytes,
                     " B received)");
@@ -73,8 +73,10 @@ void AppendLife(const OperationLife& life, std::span<const telemetry::TrackCopy>
   const std::string end = life.failed ? FailureCodeName(static_cast<FailureCode>(life.code)) : "done";
   AppendMoment(end.c_str(), life.ended_ns, begin_ns, text);
   for (const OperationLife::Carrier& carrier : life.carriers) {
-    absl::StrAppend(&text, ", ", rails[carrier.track].name, " carried ", carrier.frames,
-                    " frames, the last ", Time(Since(now_ns, carrier.last_ns)), " ago");
+    absl::StrAppend(&text, ", ", rails[carrier.track].name, " carried ",
+                    carrier.at_least ? "at least " : "", carrier.frames,
+                    carrier.frames == 1 ? " frame" : " frames", ", the last ",
+                    Time(Since(now_ns, carrier.last_ns)), " ago");
   }
 }
 

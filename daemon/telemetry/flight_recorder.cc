@@ -17,6 +17,13 @@ std::size_t EventsOf(TrackKind kind) {
 
 }  // namespace
 
+std::uint64_t TrackCopy::since_ns() const {
+  if (written <= events.size() || events.empty()) return 0;
+  std::uint64_t since = ~std::uint64_t{0};  // They come in the order of their ends.
+  for (const Event& event : events) since = std::min(since, event.time_ns);
+  return since;
+}
+
 // The one that was closed first, once there are enough of them or no room for more.
 FlightRecorder::Track* FlightRecorder::TrackToReuse(TrackKind kind) {
   Track* oldest = nullptr;

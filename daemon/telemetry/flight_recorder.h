@@ -49,6 +49,9 @@ struct TrackCopy {
   bool open = false;               // Its writer has not ended.
   std::uint64_t written = 0;       // Events since it was opened.
   std::vector<Event> events;       // Oldest first.
+
+  // From when on nothing is missing; 0: from its beginning.
+  std::uint64_t since_ns() const;
 };
 
 class FlightRecorder {

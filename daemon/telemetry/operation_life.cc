@@ -81,12 +81,13 @@ void AddCarriers(std::span<const TrackCopy> rails, std::vector<OperationLife>& l
   std::map<Name, OperationLife*> known;
   for (OperationLife& life : lives) known.emplace(life.name, &life);
   for (std::size_t track = 0; track < rails.size(); ++track) {
+    const std::uint64_t since_ns = rails[track].since_ns();
     for (const Event& event : rails[track].events) {
       const auto found = known.find(event.name());
       if (found == known.end()) continue;
       auto& carriers = found->second->carriers;
       if (carriers.empty() || carriers.back().track != track) {
-        carriers.push_back({track, 0, 0, 0, 0});
+        carriers.push_back({track, 0, 0, 0, 0, found->second->began_ns() < since_ns});
       }
       OperationLife::Carrier& carrier = carriers.back();
       ++carrier.frames;

@@ -27,6 +27,7 @@ struct OperationLife {
     std::uint64_t sent_bytes = 0;
     std::uint64_t received_bytes = 0;
     std::uint64_t last_ns = 0;
+    bool at_least = false;  // Older frames of it may be overwritten.
   };
   // Who came last: a rank of this node, or the node of that rank.
   struct Last {

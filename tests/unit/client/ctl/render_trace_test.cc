@@ -138,6 +138,23 @@ TEST(RenderTraceTest, DrawsWhatGoesOnUntilTheMomentOfTheCall) {
   EXPECT_DOUBLE_EQ(rank[1].end, 3);
 }
 
+// Why: a rail has many frames for each operation, so the record of it begins later.
+TEST(RenderTraceTest, SaysWhereARailsRecordBeginsOnlyLater) {
+  const auto threads = Threads(RenderTrace(Parse(
+      R"(node: "a" taken_ns: 9000
+         operations { group: 4 number: 1 operation: "barrier" called { rank: 3 at_ns: 2000 } }
+         tracks { kind: "rail" name: "r" open: true spans_left_out: 7 since_ns: 5000
+                  spans { what: "sent" begin_ns: 5500 duration_ns: 100 group: 4 number: 1 } }
+         tracks { kind: "worker" name: "w" open: true } )")));
+  ASSERT_EQ(threads.at("r, sent").size(), 2u);
+  EXPECT_EQ(threads.at("r, sent")[0].name, "no longer recorded");
+  EXPECT_DOUBLE_EQ(threads.at("r, sent")[0].begin, 0);
+  EXPECT_DOUBLE_EQ(threads.at("r, sent")[0].end, 3);
+  EXPECT_EQ(threads.at("r, received").size(), 1u);
+  EXPECT_TRUE(threads.at("w").empty());
+  for (const auto& [name, slices] : threads) ExpectNested(slices);
+}
+
 // Why: what a rank does on one node is no end of something.
 TEST(RenderTraceTest, TellsWorkOnOneNodeFromTheEndOfWhatCameOverCables) {
   const auto threads = Threads(RenderTrace(Parse(

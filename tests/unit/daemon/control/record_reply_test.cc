@@ -180,6 +180,7 @@ TEST_F(RecordReplyTest, StaysSmallWhenEverythingIsFull) {
   EXPECT_EQ(static_cast<std::size_t>(reply.operations_size()) + reply.operations_left_out(),
             telemetry::FlightRecorder::kEngineEvents);
   EXPECT_GT(reply.tracks(0).spans_left_out(), 0u);
+  EXPECT_EQ(reply.tracks(0).since_ns(), reply.tracks(0).spans(0).begin_ns());
   EXPECT_LT(reply.ByteSizeLong(), std::size_t{4} << 20);
 }
 

@@ -103,6 +103,21 @@ TEST(OperationLifeTest, AddsUpWhatEachRailCarried) {
   EXPECT_EQ(lives[0].carriers[0].received_bytes, 8u);
   EXPECT_EQ(lives[0].carriers[1].track, 1u);
   EXPECT_EQ(lives[0].carriers[1].last_ns, 25u);
+  EXPECT_FALSE(lives[0].carriers[0].at_least);
+}
+
+// Why: a rail's ring is small against a large operation, and half of its bytes told as all
+// of them would be a rail that is not used.
+TEST(OperationLifeTest, TellsThatARailMayHaveCarriedMoreThanIsStillRecorded) {
+  std::vector<OperationLife> lives = LivesOf(std::vector<Event>{
+      Of(5, EventKind::kSubmitted, 10, 0), Of(6, EventKind::kSubmitted, 40, 0)});
+  std::vector<TrackCopy> rails(1);
+  rails[0].written = 100;
+  rails[0].events = {Of(5, EventKind::kSent, 30), Of(6, EventKind::kSent, 50)};
+  EXPECT_EQ(rails[0].since_ns(), 30u);
+  AddCarriers(rails, lives);
+  EXPECT_TRUE(lives[0].carriers.at(0).at_least);
+  EXPECT_FALSE(lives[1].carriers.at(0).at_least);
 }
 
 }  // namespace
