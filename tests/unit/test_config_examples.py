@@ -45,6 +45,45 @@ def test_annotated_file_is_fine():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def bounds_of(comment):
+    """(lowest, highest) of what the annotated file says behind a number; lowest is None where
+    that is another field's value."""
+    told = re.match(r"(?:0, or )?(?:(\S+)|above the \w+,|from the \w+,) to (\S+?)(?:[:,;]|$| )",
+                    comment)
+    assert told, f"no bounds in {comment!r}"
+    value = [text and (2 ** int(text[2:]) if text.startswith("2^") else int(text))
+             for text in told.groups()]
+    return tuple(value)
+
+
+# Why: whoever changes a number looks here for what it may be.
+# How: the annotated file with every number at its lowest, at its highest, and one beyond.
+def test_annotated_bounds_are_those_the_daemon_has(tmp_path):
+    text = (CONFIG / "mlxcommd.textproto").read_text()
+    number = re.compile(r"^( *)(\w+): (\d+)( +# (.*))?$", re.MULTILINE)
+    bounds = {field: bounds_of(comment) for _, field, _, _, comment in number.findall(text)}
+    assert len(bounds) > 15
+
+    def checked(chosen):
+        path = tmp_path / "changed.textproto"
+        path.write_text(number.sub(
+            lambda m: f"{m[1]}{m[2]}: {chosen[m[2]] if chosen[m[2]] is not None else m[3]}", text))
+        return check(path)
+
+    relative = {"heartbeat_timeout_ms": 11, "reconnect_delay_max_ms": 1}
+    lowest = {f: relative[f] if low is None else low for f, (low, _) in bounds.items()}
+    highest = {f: high for f, (_, high) in bounds.items()}
+    for chosen in (lowest, highest):
+        done = checked(chosen)
+        assert (done.returncode, done.stderr) == (0, "")
+    too_low = {f: low - 1 if low else None for f, (low, _) in bounds.items()}
+    too_high = {f: high + 1 for f, high in highest.items()}
+    for chosen in (too_low, too_high):
+        done = checked(chosen)
+        refused = set(re.findall(r": (\w+): expected", done.stderr))
+        assert refused == {f for f, value in chosen.items() if value is not None}
+
+
 @pytest.mark.parametrize("path", [f for f in FILES if "examples" in f.parts],
                          ids=lambda path: path.name)
 def test_example_is_fine_once_its_key_is_there(path, tmp_path):
