@@ -17,6 +17,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/fabric/authentication.h"
 #include "daemon/fabric/tcp/tcp_rail.h"
 #include "daemon/platform/machine.h"
 #include "proto/types/plain_text.h"
@@ -295,7 +296,8 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, const Links::Join& join,
   }
   ::fcntl(descriptor.get(), F_SETFL, O_NONBLOCK);
   ::fcntl(descriptor.get(), F_SETFD, FD_CLOEXEC);
-  const std::string name = absl::StrCat("tcp ", local, " - ", remote);
+  const std::string name = absl::StrCat("to ", MakePrintable(TextOf(theirs.node_name)), " tcp ",
+                                        local, " - ", remote);
   absl::StatusOr<std::unique_ptr<TcpRail>> rail =
       TcpRail::Create(std::move(descriptor), std::move(local), std::move(remote), bell_);
   if (!rail.ok()) {

@@ -118,11 +118,12 @@ def test_a_trace_has_a_track_for_each_rank_rail_and_worker(cluster, nodes):
     processes = [e["args"]["name"] for e in events if e["name"] == "process_name"]
     assert processes == ["node node-0 (mlxcommd)"]
     assert "rank 0 of job" in names.values() and "worker 0" in names.values(), names
-    rails = [name for name in names.values() if name.startswith("tcp ")]
+    rails = [name for name in names.values() if " tcp " in name]
     if nodes == 1:
         assert "rank 1 of job" in names.values() and not rails
     else:
         assert [name.rsplit(", ")[1] for name in rails] == ["sent", "received"], rails
+        assert all(name.startswith("to node-1 tcp 127.0.0.1:") for name in rails), rails
     slices = [e for e in events if e["ph"] == "X"]
     assert {e["ph"] for e in events} == {"X", "M"}
     for event in slices:
