@@ -209,7 +209,8 @@ class Engine final : public intake::IntakeListener,
   void AddShrinking(std::uint64_t group, Waits& waits) const;
   void MergeJob(const v1::JobStatus& told, v1::JobStatus& job) const;
   void AddWaiting(v1::StatusReply& reply) const;
-  v1::JobStatus& JobIn(v1::StatusReply& reply, const std::string& name) const;
+  v1::JobStatus& JobIn(v1::StatusReply& reply, const std::string& name,
+                       bool forms = false) const;
   void OnStatusQuery(const NodeId& node, std::uint64_t query);
   void OnStatusAnswer(const NodeId& node, const v1::StatusAnswer& answer);
   void FinishStatus(std::uint64_t query);

@@ -103,12 +103,15 @@ void Engine::AddLinks(v1::NodeStatus& node) const {
   }
 }
 
-v1::JobStatus& Engine::JobIn(v1::StatusReply& reply, const std::string& name) const {
+// Ranks that wait for a job to form may do so while the last one of that name still runs or
+// has failed: the two have nothing in common.
+v1::JobStatus& Engine::JobIn(v1::StatusReply& reply, const std::string& name, bool forms) const {
   for (v1::JobStatus& job : *reply.mutable_jobs()) {
-    if (job.name() == name) return job;
+    if (job.name() == name && (job.state() == "forming") == forms) return job;
   }
   v1::JobStatus& job = *reply.add_jobs();
   job.set_name(name);
+  if (forms) job.set_state("forming");
   return job;
 }
 
@@ -198,9 +201,8 @@ void Engine::AddShrinking(std::uint64_t group, Waits& waits) const {
 
 void Engine::AddWaiting(v1::StatusReply& reply) const {
   for (const cluster::Rendezvous::Waiting& waiting : rendezvous_.AllWaiting()) {
-    v1::JobStatus& job = JobIn(reply, waiting.claim.job);
+    v1::JobStatus& job = JobIn(reply, waiting.claim.job, /*forms=*/true);
     job.set_size(waiting.claim.size);
-    if (job.state().empty()) job.set_state("forming");
     v1::RankStatus& rank = *job.add_ranks();
     rank.set_rank(waiting.claim.rank);
     rank.set_node(rendezvous_.NodeName(waiting.node));
@@ -272,7 +274,7 @@ void Engine::MergeJob(const v1::JobStatus& told, v1::JobStatus& job) const {
   }
   job.set_groups_left_out(std::max(job.groups_left_out(), told.groups_left_out()));
   if (told.state().empty()) return;  // None of the job's ranks is there, only its groups'.
-  const bool has_main = !job.state().empty() && job.state() != "forming";
+  const bool has_main = !job.state().empty();
   if (has_main && told.shrinks() < job.shrinks()) return;  // It has not shrunk there yet.
   if (has_main && told.shrinks() > job.shrinks()) {
     job.clear_state();
@@ -307,8 +309,9 @@ void Engine::FinishStatus(std::uint64_t query) {
   std::sort(nodes.begin() + 1, nodes.end(),
             [](const auto& a, const auto& b) { return a.name() < b.name(); });
   auto& jobs = *call.reply.mutable_jobs();
-  std::sort(jobs.begin(), jobs.end(),
-            [](const auto& a, const auto& b) { return a.name() < b.name(); });
+  std::sort(jobs.begin(), jobs.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.name(), a.state()) < std::pair(b.name(), b.state());
+  });
   for (v1::JobStatus& job : jobs) {
     auto& ranks = *job.mutable_ranks();
     std::sort(ranks.begin(), ranks.end(),

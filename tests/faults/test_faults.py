@@ -59,6 +59,27 @@ def test_status_tells_who_waits_for_whom(cluster):
     assert wait_until(waits, "status shows the wait")[0]["awaited"] == [1]
 
 
+# Why: a job may be started again while a rank of its last run is still there. Told as one job,
+# it had ranks of both runs, and the size of either.
+@LAYOUTS
+def test_status_tells_a_job_that_forms_again_from_the_run_that_is_still_there(cluster, nodes):
+    c = cluster(nodes)
+    left, victim = (c.rank(r, 2, RANK, node=r * (nodes - 1), arguments=["wait"]) for r in (0, 1))
+    left.wait_for("waiting")
+    victim.wait_for("waiting")
+    victim.signal(SIGKILL)
+
+    def jobs():
+        return [(job["state"], job["size"], [int(rank["pid"]) for rank in job["ranks"]])
+                for job in (c.status(nodes - 1) or {"jobs": []})["jobs"]]
+
+    failed = ("failed", 2, [left.child.pid])
+    wait_until(lambda: jobs() == [failed], "the run has failed")
+    again = c.rank(1, 3, RANK, node=nodes - 1)
+    wait_until(lambda: len(jobs()) == 2, "both runs are told")
+    assert jobs() == [failed, ("forming", 3, [again.child.pid])]
+
+
 @LAYOUTS
 @pytest.mark.parametrize("calls, words", [
     (("sum:float32:8", "sum:float32:9"), ("float32[8]", "float32[9]")),
