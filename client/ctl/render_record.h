@@ -3,7 +3,6 @@
 // Owner: none. Thread: any. Memory: the text.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 
