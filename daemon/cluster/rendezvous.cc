@@ -218,7 +218,7 @@ void Rendezvous::FormIfComplete(const std::string& name) {
 }
 
 std::uint64_t Rendezvous::NewGroupId() {
-  return (incarnation_ & ~std::uint64_t{0xffffffff}) | ++groups_formed_;
+  return NumbersOf(incarnation_) | ++groups_formed_;
 }
 
 void Rendezvous::OnWorldFormedElsewhere(const NodeId& node, const v1::WorldFormed& formed) {

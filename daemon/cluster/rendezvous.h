@@ -73,10 +73,15 @@ class Rendezvous {
     v1::LinkCosts costs;            // Of its node.
   };
 
-  // `incarnation` makes group ids unique among daemons.
+  // `incarnation` makes group ids unique among daemons, and attempts among those that this
+  // node has had.
   Rendezvous(const NodeId& self, std::string self_name, std::uint64_t incarnation,
              RendezvousPort& port)
-      : self_(self), self_name_(std::move(self_name)), incarnation_(incarnation), port_(port) {}
+      : self_(self),
+        self_name_(std::move(self_name)),
+        incarnation_(incarnation),
+        port_(port),
+        next_attempt_(NumbersOf(incarnation) + 1) {}
 
   void Attach(std::uint64_t session, const Claim& claim, std::uint64_t timeout_ns,
               std::uint64_t now_ns);
@@ -105,6 +110,9 @@ class Rendezvous {
     std::uint64_t pid = 0;
   };
 
+  static std::uint64_t NumbersOf(std::uint64_t incarnation) {
+    return incarnation & ~std::uint64_t{0xffffffff};
+  }
   Failure CheckClaim(const Claim& claim) const;
   // What speaks against the claim; ok: nothing.
   Failure Objection(const Claim& claim, bool local) const;
@@ -124,7 +132,7 @@ class Rendezvous {
   // Attempts in a world that was heard of before they were.
   std::set<std::pair<NodeId, std::uint64_t>> settled_early_;
   std::map<NodeId, std::string> node_names_;
-  std::uint64_t next_attempt_ = 1;
+  std::uint64_t next_attempt_;
   std::uint64_t groups_formed_ = 0;
   std::size_t waiting_remotely_ = 0;
 };

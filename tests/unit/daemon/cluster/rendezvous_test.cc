@@ -26,8 +26,10 @@ class Cluster {
  public:
   struct Node : RendezvousPort {
     Node(Cluster& cluster, std::uint8_t number)
+        : Node(cluster, number, std::uint64_t{number} << 40) {}
+    Node(Cluster& cluster, std::uint8_t number, std::uint64_t incarnation)
         : owner(cluster), id(Id(number)),
-          rendezvous(id, "node-" + std::to_string(number), std::uint64_t{number} << 40, *this) {}
+          rendezvous(id, "node-" + std::to_string(number), incarnation, *this) {}
     void SendToNode(const NodeId& to, const v1::PeerMessage& message) override {
       owner.wire.push_back({id, to, message});
     }
@@ -209,6 +211,22 @@ TEST(RendezvousTest, AnAnnouncementThatComesAfterItsWorldLeavesNoClaim) {
   cluster.Run();
   EXPECT_TRUE(cluster.nodes[2]->refused.empty());
   EXPECT_EQ(cluster.nodes[2]->formed.size(), 1u);
+}
+
+// Why: what has been settled of a daemon's ranks must not be taken for what its next process
+// says, which has a place in no world.
+// How: a node hears of a world of ranks that it never hears of; their node starts again.
+TEST(RendezvousTest, AnAttemptOfARestartedDaemonIsNoneOfItsFormerOnes) {
+  Cluster cluster(2);
+  Cluster::Node former(cluster, 1);
+  former.rendezvous.OnNodeUp(Id(2), "node-2");
+  former.rendezvous.Attach(1, {"job", 0, 1, 1000, "program"}, 1'000'000'000, 0);
+  std::erase_if(cluster.wire, [](const auto& message) { return message.body.has_rank_announced(); });
+  cluster.Run();  // The world of one rank, told to all.
+  Cluster::Node next(cluster, 1, /*incarnation=*/std::uint64_t{77} << 40);
+  next.rendezvous.Attach(1, {"job", 0, 2, 2000, "program"}, 1'000'000'000, 0);
+  cluster.Run();
+  EXPECT_EQ(cluster.nodes[1]->rendezvous.AllWaiting().size(), 1u);
 }
 
 // Why: the same two ways. Who withdraws and comes again has a new attempt, which the world
