@@ -58,7 +58,8 @@ void FlightRecorder::CloseTrack(const EventRing* closed) {
   for (const auto& track : tracks_) {
     if (track->ring.get() != closed || !track->open) continue;
     track->open = false;
-    track->closed_at = ++closings_;
+    // One without an event has nothing to show, and goes first.
+    track->closed_at = closed->written() == track->first ? 0 : ++closings_;
   }
 }
 

@@ -88,7 +88,7 @@ class FlightRecorder {
     TrackKind kind = TrackKind::kEngine;
     std::string name;
     bool open = true;
-    std::uint64_t closed_at = 0;   // Which of the closings it was.
+    std::uint64_t closed_at = 0;   // Which of the closings it was; 0: of no use.
     std::uint64_t first = 0;       // Events before it are those of the ring's last user.
     std::unique_ptr<EventRing> ring;
   };

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <thread>
@@ -67,6 +68,24 @@ TEST(FlightRecorderTest, TakesTheTrackThatWasClosedFirstAndShowsNothingOfItsLast
     EXPECT_EQ(rail.name, NameOf(static_cast<int>(rail.events[0].time_ns)));
     EXPECT_GE(rail.events[0].time_ns, 1000 - FlightRecorder::kClosedTracksKept);
   }
+}
+
+// Why: a cable that flaps, or whose other end refuses it, has rails without a frame; they must
+// not take the place of the rail that carried something.
+TEST(FlightRecorderTest, KeepsTracksThatHaveSomethingToShowBeforeThoseThatHaveNot) {
+  FlightRecorder recorder("node");
+  for (std::size_t i = 0; i < FlightRecorder::kClosedTracksKept; ++i) {
+    EventRing* const rail = recorder.AddTrack(TrackKind::kRail, NameOf(static_cast<int>(i)));
+    rail->Write(At(i));
+    recorder.CloseTrack(rail);
+  }
+  for (int i = 100; i < 120; ++i) {
+    recorder.CloseTrack(recorder.AddTrack(TrackKind::kRail, NameOf(i)));
+  }
+  const auto rails = recorder.Copy(TrackKind::kRail, 10);
+  const auto kept = std::count_if(rails.begin(), rails.end(),
+                                  [](const TrackCopy& rail) { return !rail.events.empty(); });
+  EXPECT_GE(static_cast<std::size_t>(kept) + 1, FlightRecorder::kClosedTracksKept);
 }
 
 TEST(FlightRecorderTest, HasNoTrackBeyondTheMostUntilOneIsClosed) {
