@@ -238,8 +238,8 @@ TEST(RendezvousTest, AWorldOfAFormerAttemptLeavesTheNewOneWaiting) {
   v1::WorldFormed formed;
   formed.set_job("job");
   formed.set_group(5);
-  for (const std::uint8_t node : {1, 2}) {
-    const NodeId id = Id(node);
+  for (const int node : {1, 2}) {
+    const NodeId id = Id(static_cast<std::uint8_t>(node));
     formed.add_members()->set_node_id(id.bytes.data(), id.bytes.size());
   }
   formed.mutable_members(1)->set_attempt(77);
