@@ -65,6 +65,7 @@ bool CircuitRail::Give(const RailCommand& command) {
   if (down_) return true;  // kDown follows; nothing that was given counts.
   switch (command.kind) {
     case RailCommand::Kind::kTransmit:
+      if (RenewWaiting(command.frame.header)) return true;
       if (queue_.size() >= kQueueMax) return false;
       queue_.emplace_back() = command.frame;
       SendWhatFits();
@@ -86,6 +87,19 @@ bool CircuitRail::Give(const RailCommand& command) {
     }
   }
   return true;
+}
+
+// Of the acknowledgements of each block one waits at most, so that they do not fill the queue
+// while the other end takes nothing. To be said earlier does them no harm.
+bool CircuitRail::RenewWaiting(const wire::FrameHeader& newer) {
+  if (newer.type != wire::FrameType::kAck) return false;
+  for (std::size_t i = 0; i < queue_.size(); ++i) {
+    wire::FrameHeader& waiting = queue_[i].header;
+    if (waiting.type != newer.type || waiting.tag != newer.tag) continue;
+    wire::Renew(waiting, newer);
+    return true;
+  }
+  return false;
 }
 
 bool CircuitRail::Pop(RailEvent& event) {

@@ -77,6 +77,7 @@ class CircuitRail final : public Rail {
   static constexpr std::uint32_t kUntoldFrames = wire::kCircuitFramesMax / 4;
   static constexpr std::uint32_t kUntoldBytes = wire::kCircuitBytesMax / 4;
 
+  bool RenewWaiting(const wire::FrameHeader& newer);
   void SendWhatFits();
   bool SendPiece(const wire::FrameHeader& inner, const std::byte* piece, std::uint32_t offset,
                  std::uint32_t bytes);

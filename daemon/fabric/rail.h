@@ -92,7 +92,8 @@ class Rail {
   // outlive the rail.
   virtual absl::Status Start(bool resumed, ArrivalClaims& claims) = 0;
 
-  // False: as full as it may be; try again after the next events.
+  // False: as full as it may be; try again after the next events. While a command waits, so
+  // does the whole link: few may wait inside, and of acknowledgements only the newest.
   [[nodiscard]] virtual bool Give(const RailCommand& command) = 0;
   // As Stop, but first sends what it was given, within a short time. Does not wait.
   virtual void Finish() = 0;

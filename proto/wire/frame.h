@@ -133,6 +133,16 @@ inline Arrived ArrivedOf(const FrameHeader& header) {
   return {header.tag, header.step, {header.group, header.number, header.offset, header.digest}};
 }
 
+// An acknowledgement that still waits gives way to a newer one of its block, and a sign of
+// life to a newer one: what the former said, the latter and its like say as well. What it asks
+// for is asked all the same.
+inline void Renew(FrameHeader& waiting, const FrameHeader& newer) {
+  const std::uint64_t wanted = waiting.acknowledged + waiting.step;
+  const bool asks = waiting.step != 0 && newer.step == 0 && wanted > newer.acknowledged;
+  waiting = newer;
+  if (asks) waiting.step = static_cast<std::uint16_t>(wanted - newer.acknowledged);
+}
+
 // True when every field is within its bound for its type; says nothing about
 // whether anybody asked for the frame.
 bool IsWellFormed(const FrameHeader& header);

@@ -188,9 +188,11 @@ void TcpRail::Sleep() {
   const bool has_room = HasRoomForEvent();
   // Room has come since the last look: nobody will call for what is read already, nor for
   // what has been written and could not be told.
-  if (has_room && (read_first_ < read_end_ || transmitted_ > 0)) return;
+  const bool reads = !stalled_ && read_first_ < read_end_;
+  if (has_room && (reads || transmitted_ > 0)) return;
   if (has_room) {
-    if (!commands_.PrepareToSleep()) return;
+    // Else they wait until the socket has taken some of what was given earlier.
+    if (HasRoomToSend() && !commands_.PrepareToSleep()) return;
   } else {
     // The engine's next empty Pop rings; commands wait until then as well.
     waits_for_room_.store(true, std::memory_order_relaxed);
@@ -227,7 +229,9 @@ void TcpRail::SendTheRest() {
   }
   ::shutdown(socket_.get(), SHUT_WR);
   waited.events = POLLIN;
-  while (::poll(&waited, 1, MillisecondsUntil(deadline)) > 0) {
+  // One that goes on sending is not listened to for longer than one that is silent.
+  while (platform::MonotonicNow() < deadline &&
+         ::poll(&waited, 1, MillisecondsUntil(deadline)) > 0) {
     const ssize_t got = ::recv(socket_.get(), read_ahead_.data(), read_ahead_.size(),
                                MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return;
@@ -239,8 +243,7 @@ bool TcpRail::TakeCommands() {
   RailCommand command;
   // In the end nobody takes events any more, and what is still to be sent needs none.
   const bool ends = finish_.load(std::memory_order_relaxed);
-  while (outgoing_count_ + 1 < kRingSlots && (ends || events_.Room() > kEventsKept) &&
-         commands_.Pop(command)) {
+  while (HasRoomToSend() && (ends || events_.Room() > kEventsKept) && commands_.Pop(command)) {
     Obey(command);
     any = true;
   }
@@ -342,12 +345,20 @@ void TcpRail::TellTransmitted() {
 }
 
 // The other side's window waits for acknowledgements, and they are true at any place; they
-// only may not go inside a frame. Several may so change places: what one says stays so.
+// only may not go inside a frame. Several may so change places: what one says stays so. Of
+// each kind one waits at most, whatever the other side sends while it reads nothing: so there
+// is always room for commands.
 void TcpRail::PutInFront(const Channel::Frame& frame) {
+  const bool inside = front_written_ > 0;
+  for (std::size_t i = inside ? 1 : 0; i < outgoing_count_; ++i) {
+    wire::FrameHeader& waiting = outgoing_[(outgoing_first_ + i) % kRingSlots].header;
+    if (waiting.sequence != 0) break;  // Those without a number are in front.
+    if (waiting.type != frame.header.type || waiting.tag != frame.header.tag) continue;
+    return wire::Renew(waiting, frame.header);
+  }
   Channel::Frame& begun = outgoing_[outgoing_first_];
   outgoing_first_ = (outgoing_first_ + kRingSlots - 1) % kRingSlots;
   ++outgoing_count_;
-  const bool inside = front_written_ > 0;
   if (inside) outgoing_[outgoing_first_] = begun;
   (inside ? begun : outgoing_[outgoing_first_]) = frame;
 }
@@ -376,9 +387,12 @@ bool TcpRail::HasRoomForEvent() const {
          events_.Room() > kEventsKept;
 }
 
+// One place is left for a sign of life.
+bool TcpRail::HasRoomToSend() const { return outgoing_count_ + 1 < kRingSlots; }
+
 // A frame that has begun has its place; another may begin only if there is one.
 bool TcpRail::MayRead() const {
-  return target_ != nullptr || (header_have_ > 0 && !stalled_) || HasRoomForEvent();
+  return !stalled_ && (target_ != nullptr || header_have_ > 0 || HasRoomForEvent());
 }
 
 // Reads ahead for headers and small payloads; large ones go straight to their place.

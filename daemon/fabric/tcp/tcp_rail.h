@@ -12,7 +12,8 @@
 // Data for a receive that is not known makes it take all commands that wait, and if there
 // is no room for what they call for, wait with them.
 // Acknowledgements and signs of life go before the data that waits, never inside a frame;
-// the kernel gets little at a time, for in it they cannot overtake.
+// the kernel gets little at a time, for in it they cannot overtake. Of each kind only the
+// newest waits, so a socket that takes nothing leaves room for all commands.
 // When writing fails, what has come is read to its end before the rail goes down: it
 // may be the other side's last word.
 //
@@ -100,6 +101,7 @@ class TcpRail final : public Rail {
   void PutSignOfLife();
   bool MayRead() const;
   bool HasRoomForEvent() const;
+  bool HasRoomToSend() const;
   bool Read();
   bool TakeReadAhead();
   bool BeginFrame();

@@ -128,6 +128,33 @@ class CircuitRailTest : public testing::Test {
 
 constexpr std::uint32_t kPiece = wire::kEagerBytesMax;
 
+// Why: an end that sends and gives no credit makes this one acknowledge without end; a rail
+// that was filled with that took no commands any more, and the engine waited without a pause.
+TEST_F(CircuitRailTest, TakesEveryCommandHoweverManyAcknowledgementsWaitForTheWindow) {
+  Transmit(Header(wire::FrameType::kData, 1, wire::kChunkBytesMax), source.data());
+  std::uint64_t bytes = 0;
+  for (const Sent& sent : circuit.sent) bytes += sent.payload.size();
+  const std::uint64_t pieces = circuit.sent.size();
+  ASSERT_LT(pieces, wire::kChunkBytesMax / kPiece);
+  for (std::uint64_t i = 1; i <= 5000 && !HasFatalFailure(); ++i) {
+    wire::FrameHeader header = Header(wire::FrameType::kAck, 0, 0);
+    header.acknowledged = i;
+    header.tag = i % wire::Arrived::kBlocks;
+    Transmit(header, nullptr);
+  }
+  Transmit(Header(wire::FrameType::kGrant, 2, 0), nullptr);
+  circuit.sent.clear();
+  rail.OnCredit(pieces, bytes, 0);
+  rail.OnCredit(circuit.sent.size(), bytes, 0);
+  std::vector<std::uint64_t> acknowledged;
+  for (const Sent& sent : circuit.sent) {
+    if (sent.inner().type != wire::FrameType::kAck) continue;
+    acknowledged.push_back(sent.inner().acknowledged);
+  }
+  EXPECT_THAT(acknowledged, ElementsAre(4997, 4998, 4999, 5000));
+  EXPECT_EQ(circuit.sent.back().inner().type, wire::FrameType::kGrant);
+}
+
 // Why: what is under way is all that nodes in between must hold.
 TEST_F(CircuitRailTest, SendsNoMoreThanTheWindowUntilItIsTaken) {
   Transmit(Header(wire::FrameType::kData, 1, 1024 * 1024), source.data());

@@ -46,6 +46,27 @@ TEST(FrameTest, RefusesPayloadBeyondTheTypesLimit) {
   }
 }
 
+// Why: acknowledgements that wait are not kept, each but the newest; a frame that the other
+// side asks for must be asked for all the same, unless it has come meanwhile.
+TEST(FrameTest, ANewerAcknowledgementKeepsWhatAnEarlierOneAskedFor) {
+  const auto ack = [](std::uint64_t acknowledged, std::uint16_t wanted) {
+    FrameHeader header = Frame(FrameType::kAck, 0, 0);
+    header.acknowledged = acknowledged;
+    PutArrived({1, wanted, {acknowledged, 2, 3, 4}}, header);
+    return header;
+  };
+  FrameHeader waiting = ack(100, 30);
+  Renew(waiting, ack(110, 0));
+  EXPECT_EQ(waiting.acknowledged, 110u);
+  EXPECT_EQ(ArrivedOf(waiting).wanted, 20u);
+  EXPECT_EQ(ArrivedOf(waiting).bits[0], 110u);
+  EXPECT_TRUE(IsWellFormed(waiting));
+  Renew(waiting, ack(120, 3));
+  EXPECT_EQ(ArrivedOf(waiting).wanted, 3u);
+  Renew(waiting, ack(123, 0));
+  EXPECT_EQ(ArrivedOf(waiting).wanted, 0u);
+}
+
 // What neighbours tell about ways to others: each has a payload of its own bounds.
 TEST(FrameTest, BoundsRoutingFrames) {
   const auto takes = [](FrameType type, std::size_t least, std::size_t most) {

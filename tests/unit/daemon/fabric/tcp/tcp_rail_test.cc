@@ -9,7 +9,12 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
+#include <map>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -74,6 +79,21 @@ class TcpRailTest : public testing::Test {
     receive.bytes = target.size();
     receive.destination = target.data();
     rail_->Expect(receive, budgets_.emplace_back().Open(receive.bytes));
+  }
+  // As the link does: tries again while the rail is full. A minute is "never".
+  bool GiveInTime(const RailCommand& command) {
+    const std::uint64_t deadline = platform::MonotonicNow() + 60'000'000'000;
+    while (!rail_->Give(command)) {
+      if (platform::MonotonicNow() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+  wire::FrameHeader ReadHeader() {
+    wire::FrameHeader header;
+    EXPECT_EQ(::recv(far_.get(), &header, sizeof header, MSG_WAITALL),
+              static_cast<ssize_t>(sizeof header));
+    return header;
   }
   void GiveWithdraw() {
     RailCommand command;
@@ -360,6 +380,89 @@ TEST_F(TcpRailTest, PutsAcknowledgementsBeforeTheDataThatWaits) {
   EXPECT_EQ(types.back(), wire::FrameType::kData);
   EXPECT_EQ(std::count(types.begin(), types.end(), wire::FrameType::kAck), 1);
 }
+
+// Why: whoever sends and does not read makes this side acknowledge without end. A rail that
+// was filled with that took no commands any more; with those the whole link waited, and
+// the engine looked for room without a pause.
+// How: ten times as many acknowledgements as there are places, while the socket is full. All
+// are taken, and the newest of each block goes out.
+TEST_F(TcpRailTest, TakesEveryCommandHoweverManyAcknowledgementsWait) {
+  const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{7});
+  RailCommand command;
+  command.frame = {Header(wire::FrameType::kData, 1, wire::kChunkBytesMax), payload.data()};
+  ASSERT_TRUE(rail_->Give(command));
+  Start();
+  while (rail_->Snapshot().sent_bytes == 0) std::this_thread::yield();
+  constexpr std::uint64_t kAcknowledgements = 10'000;
+  for (std::uint64_t i = 1; i <= kAcknowledgements; ++i) {
+    command.frame = {Header(wire::FrameType::kAck, 0), nullptr};
+    command.frame.header.acknowledged = i;
+    command.frame.header.tag = i % wire::Arrived::kBlocks;
+    ASSERT_TRUE(GiveInTime(command)) << "acknowledgement " << i;
+  }
+  command.frame = {Header(wire::FrameType::kGrant, 2), nullptr};
+  ASSERT_TRUE(GiveInTime(command));
+  ReadHeader();
+  std::vector<std::byte> read(payload.size());
+  ASSERT_EQ(::recv(far_.get(), read.data(), read.size(), MSG_WAITALL),
+            static_cast<ssize_t>(read.size()));
+  std::map<std::uint32_t, std::uint64_t> newest;
+  int count = 0;
+  for (wire::FrameHeader header = ReadHeader(); header.type == wire::FrameType::kAck && count < 100;
+       header = ReadHeader()) {
+    newest[header.tag] = header.acknowledged;
+    ++count;
+  }
+  // The last ones may have come while the first were being written.
+  EXPECT_LE(count, 2 * static_cast<int>(wire::Arrived::kBlocks));
+  EXPECT_EQ(newest, (std::map<std::uint32_t, std::uint64_t>{
+                        {0, 10'000}, {1, 9'997}, {2, 9'998}, {3, 9'999}}));
+}
+
+#if defined(__linux__)
+// The threads of this process, and whether one of them sleeps.
+std::set<std::string> Threads() {
+  std::set<std::string> threads;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    threads.insert(entry.path());
+  }
+  return threads;
+}
+bool Sleeps(const std::string& thread) {
+  std::ifstream file(thread + "/stat");
+  const std::string stat((std::istreambuf_iterator<char>(file)), {});
+  const std::size_t name_end = stat.rfind(')');
+  return name_end + 2 < stat.size() && stat[name_end + 2] == 'S';
+}
+
+// Why: a thread that looks again and again whether a socket has room takes a core from the
+// others, for as long as the other side does not read.
+// How: numbered frames until the rail takes no more; then its thread is seen asleep. When the
+// other side reads, it wakes up and sends all of them.
+TEST_F(TcpRailTest, SleepsWhileCommandsWaitForTheSocket) {
+  const std::set<std::string> before = Threads();
+  Start();
+  std::string thread;
+  for (const std::string& one : Threads()) {
+    if (!before.contains(one)) thread = one;
+  }
+  RailCommand command;
+  std::uint64_t given = 0;
+  const std::uint64_t deadline = platform::MonotonicNow() + 60'000'000'000;
+  bool full_and_asleep = false;
+  while (!full_and_asleep && platform::MonotonicNow() < deadline) {
+    command.frame.header = Header(wire::FrameType::kGrant, given + 1);
+    if (rail_->Give(command)) {
+      ++given;
+    } else {
+      // Its commands, and what it has taken of them. Before that it may only be starting.
+      full_and_asleep = given > 2000 && Sleeps(thread);
+    }
+  }
+  EXPECT_TRUE(full_and_asleep);
+  for (std::uint64_t i = 1; i <= given; ++i) ASSERT_EQ(ReadHeader().sequence, i);
+}
+#endif
 
 TEST_F(TcpRailTest, EchoesHeartbeats) {
   Start();
