@@ -89,6 +89,8 @@ class Link {
   bool has_rail() const { return rail_count_ > 0; }
   bool is_neighbour() const { return direct_rails() > 0; }
   std::size_t direct_rails() const;
+  // Since the link was made, however they went.
+  std::uint64_t direct_rails_gone() const { return direct_rails_gone_; }
   bool HasRailOver(const RailPath& path) const { return PlaceOf(path) != kNoRail; }
 
   // For our introduction.
@@ -255,6 +257,7 @@ class Link {
   std::array<OnRail, kRailsMax> rails_;  // After what they use.
   std::deque<Kept> kept_;  // Oldest first.
   std::size_t rail_count_ = 0;
+  std::uint64_t direct_rails_gone_ = 0;
   std::size_t delivered_last_ = kNoRail;
   std::size_t waiting_count_ = 0;
   absl::flat_hash_map<PostedKey, Posted> posted_;

@@ -56,6 +56,7 @@ void Link::EnterGrace(const std::string& why, bool reset, std::uint64_t now_ns) 
 // Takes it out of all that counts rails; it has been stopped.
 void Link::DropRail(std::size_t at) {
   OnRail& on = rails_[at];
+  if (on.rail->is_direct()) ++direct_rails_gone_;
   on.rail.reset();
   --rail_count_;
   channel_.OnRailDown(at);

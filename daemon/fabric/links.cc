@@ -65,27 +65,23 @@ void Links::Cancel(const NodeId& node, const OperationKey& key) {
 std::size_t Links::Poll(std::uint64_t now_ns) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
-    Link& link = *in_order_[i]->link;
-    const std::size_t direct_before = link.direct_rails();
-    count += link.Poll(now_ns);
-    NoticeGone(link, direct_before);
+    count += in_order_[i]->link->Poll(now_ns);
   }
   ObserveNeighbours(now_ns);
   router_.Turn(now_ns);
   return count;
 }
 
-void Links::NoticeGone(const Link& link, std::size_t direct_before) {
-  if (link.direct_rails() >= direct_before) return;
-  port_.OnRailGone();
-  port_.OnDeadlineChanged();  // A grace period may run.
-}
-
-// Tells the router of neighbours that have come and gone since the last call.
+// Tells the router of neighbours that have come and gone since the last call, and the port of
+// rails that have gone. It looks for what has changed, for rails go in many ways: by
+// themselves, for another connection, with a link that is lost, while a circuit's frame is taken.
 void Links::ObserveNeighbours(std::uint64_t now_ns) {
+  bool rail_gone = false;
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
     Peer& peer = *in_order_[i];
     const Link& link = *peer.link;
+    const std::uint64_t rails_gone = link.direct_rails_gone();
+    rail_gone = std::exchange(peer.rails_gone, rails_gone) != rails_gone || rail_gone;
     const Link::Standing standing = link.standing();
     Sessions now;
     if (link.is_neighbour()) now = {standing.session, standing.known_peer_session};
@@ -97,6 +93,9 @@ void Links::ObserveNeighbours(std::uint64_t now_ns) {
     }
     if (now != Sessions{}) router_.OnNeighbourUp(node);
   }
+  if (!rail_gone) return;
+  port_.OnRailGone();
+  port_.OnDeadlineChanged();  // A grace period may run.
 }
 
 bool Links::PrepareToSleep() {
@@ -125,10 +124,8 @@ void Links::OnTime(std::uint64_t now_ns) {
   if (tick) next_tick_ns_ = now_ns + options_.heartbeat_interval_ns;
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
     Link& link = *in_order_[i]->link;
-    const std::size_t direct_before = link.direct_rails();
     if (tick) link.OnTick(now_ns);
     link.OnTime(now_ns);
-    NoticeGone(link, direct_before);
   }
   ObserveNeighbours(now_ns);
   router_.Turn(now_ns);
@@ -269,10 +266,7 @@ absl::Status Links::Finish(const Join& join, std::unique_ptr<Rail> rail,
 
 void Links::OnInterfaceDown(const std::string& interface, std::uint64_t now_ns) {
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
-    Link& link = *in_order_[i]->link;
-    const std::size_t direct_before = link.direct_rails();
-    link.OnInterfaceDown(interface, now_ns);
-    NoticeGone(link, direct_before);
+    in_order_[i]->link->OnInterfaceDown(interface, now_ns);
   }
   ObserveNeighbours(now_ns);
 }

@@ -54,7 +54,7 @@ namespace mlxcomm::fabric {
 class LinksPort {
  public:
   virtual ~LinksPort() = default;
-  // A direct rail has gone: who knows the address may dial again.
+  // A direct rail has gone, in whatever way: who knows the address may dial again.
   virtual void OnRailGone() = 0;
   // deadline_ns() may have come nearer.
   virtual void OnDeadlineChanged() = 0;
@@ -155,6 +155,7 @@ class Links final : private RouterPort {
     std::vector<std::pair<RailPath, std::uint64_t>> rails;
     std::uint64_t rails_added = 0;
     Sessions observed;  // What the router knows of.
+    std::uint64_t rails_gone = 0;  // Of which the port was told.
   };
   struct UnderWay {
     std::uint64_t number = 0;
@@ -170,7 +171,6 @@ class Links final : private RouterPort {
   Join Begin(const Link& link, const RailPath& path, const Link::Standing& told, bool as_dialer,
              bool anew);
   void ObserveNeighbours(std::uint64_t now_ns);
-  void NoticeGone(const Link& link, std::size_t direct_before);
   static absl::Status TooManyNodes();
   // RouterPort
   Link* LinkTo(const NodeId& node) override;

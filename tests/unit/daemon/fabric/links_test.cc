@@ -360,5 +360,35 @@ TEST_F(LinksTest, HasAsManyRailsAsALinkMayHaveAndSaysSo) {
   EXPECT_TRUE(absl::IsResourceExhausted(none)) << none;
 }
 
+// Why: whoever dials waits until its rail has gone; one that is not told waits for ever.
+// How: a half-open connection gives way to one that then comes to nothing.
+TEST_F(LinksTest, TellsOfARailThatGaveWayToAConnectionThatCameToNothing) {
+  const std::shared_ptr<Connection> dead = Connect(0, "1");
+  dead->cut = true;
+  dead->ends[1]->GoDown(DownCause::kCut);
+  PollBoth();
+  ASSERT_EQ(Of(0).rails_gone, 0);
+  Dial dial;
+  dial.dialer = 1;
+  dial.cable = "1";
+  for (int step = 0; step < 3; ++step) Step(dial, true);
+  Break(dial);
+  PollBoth();
+  EXPECT_FALSE(HasRail(0, "1"));
+  EXPECT_EQ(Of(0).rails_gone, 1);
+}
+
+// How: a peer was restarted and comes back over one of two cables; what there was over the other
+// goes with its old life.
+TEST_F(LinksTest, TellsOfTheRailsThatGoWithALinkThatBeginsAnew) {
+  Connect(0, "1")->cut = true;
+  Connect(0, "2")->cut = true;
+  sides[1] = std::make_unique<Daemon>(1, /*life=*/1);
+  Connect(1, "3");
+  ASSERT_TRUE(HasRail(0, "3"));
+  ASSERT_FALSE(HasRail(0, "1") || HasRail(0, "2"));
+  EXPECT_GT(Of(0).rails_gone, 0);
+}
+
 }  // namespace
 }  // namespace mlxcomm::fabric
