@@ -82,11 +82,11 @@ void Engine::OnNodeUp(const fabric::NodeIdentity& node) {
 
 void Engine::OnNodeLost(const NodeId& node, const absl::Status& why) {
   nodes_.erase(node);
+  const std::string name = rendezvous_.NodeName(node);
   rendezvous_.OnNodeLost(node);
   for (auto& [query, call] : status_calls_) std::erase(call.awaited, node);
-  collectives_.OnNodeLost(node, absl::StrCat("node ", rendezvous_.NodeName(node), ": ",
-                                             std::string(why.message())),
-                          now_ns_);
+  collectives_.OnNodeLost(
+      node, absl::StrCat("node ", name, ": ", std::string(why.message())), now_ns_);
   CarryOut();
   shrink_.OnNodeLost(node);
 }

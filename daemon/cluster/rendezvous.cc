@@ -133,6 +133,7 @@ void Rendezvous::OnNodeUp(const NodeId& node, const std::string& name) {
 }
 
 void Rendezvous::OnNodeLost(const NodeId& node) {
+  node_names_.erase(node);  // Else whoever comes and goes under new names would fill it.
   std::vector<std::pair<std::string, std::uint32_t>> gone;
   for (const auto& [name, job] : jobs_) {
     for (const auto& [rank, waiting] : job) {

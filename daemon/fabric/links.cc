@@ -129,6 +129,32 @@ void Links::OnTime(std::uint64_t now_ns) {
   }
   ObserveNeighbours(now_ns);
   router_.Turn(now_ns);
+  if (tick) ForgetIdle(now_ns);
+}
+
+// Nobody has anything to do with it, and nobody is about to.
+bool Links::IsIdle(const Peer& peer) const {
+  const Link& link = *peer.link;
+  const NodeId& node = link.peer().id;
+  return !link.reachable() && !link.HasWork() && peer.observed == Sessions{} &&
+         !IsJoining(node) && !router_.MayOpenWayTo(node);
+}
+
+// Only from OnTime: elsewhere links are in use further up the stack.
+void Links::ForgetIdle(std::uint64_t now_ns) {
+  const bool crowded = in_order_.size() > kLinksMax / 2;
+  const std::uint64_t patience_ns = crowded ? kForgetSoonNs : kForgetNs;
+  std::erase_if(in_order_, [&](Peer* const peer) {
+    if (!IsIdle(*peer)) {
+      peer->idle_since_ns = kNever;
+      return false;
+    }
+    peer->idle_since_ns = std::min(peer->idle_since_ns, now_ns);
+    if (now_ns - peer->idle_since_ns < patience_ns) return false;
+    const NodeId node = peer->link->peer().id;
+    peers_.erase(node);
+    return true;
+  });
 }
 
 std::uint64_t Links::deadline_ns() const {
@@ -310,7 +336,7 @@ void Links::StopRails() {
 absl::Status Links::TooManyNodes() {
   return absl::ResourceExhaustedError(
       absl::StrCat("this daemon has met ", kLinksMax,
-                   " nodes, the most it remembers; restart it if they are gone"));
+                   " nodes of late, the most it remembers; those that are gone it forgets"));
 }
 
 }  // namespace mlxcomm::fabric

@@ -27,6 +27,10 @@
 // A node is a neighbour while there is a direct rail to it; the router is told when the
 // first comes, when the last goes, and when a new session began in between.
 //
+// A link that is lost is kept for a while, for status and for whoever comes back; then, if
+// nobody joins it and no way leads to its node, it is forgotten: nodes get new names, and
+// whoever holds the key may name as many as it likes. Soon where half of the places are taken.
+//
 // Owner: TcpFabric, or the simulator. Thread: engine; time is an argument, and random
 // numbers are the options'. Memory: one Link a node, at most kLinksMax; joins as many as
 // the caller has under way.
@@ -64,6 +68,9 @@ class Links final : private RouterPort {
  public:
   static constexpr std::size_t kLinksMax = 4096;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  // How long a link is kept of which there is nothing but the memory.
+  static constexpr std::uint64_t kForgetNs = 600'000'000'000;
+  static constexpr std::uint64_t kForgetSoonNs = 1'000'000'000;
 
   // `options` and the others outlive it.
   Links(const FabricOptions& options, FabricListener& listener, LinksPort& port);
@@ -156,6 +163,7 @@ class Links final : private RouterPort {
     std::uint64_t rails_added = 0;
     Sessions observed;  // What the router knows of.
     std::uint64_t rails_gone = 0;  // Of which the port was told.
+    std::uint64_t idle_since_ns = kNever;
   };
   struct UnderWay {
     std::uint64_t number = 0;
@@ -171,6 +179,8 @@ class Links final : private RouterPort {
   Join Begin(const Link& link, const RailPath& path, const Link::Standing& told, bool as_dialer,
              bool anew);
   void ObserveNeighbours(std::uint64_t now_ns);
+  bool IsIdle(const Peer& peer) const;
+  void ForgetIdle(std::uint64_t now_ns);
   static absl::Status TooManyNodes();
   // RouterPort
   Link* LinkTo(const NodeId& node) override;

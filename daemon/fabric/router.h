@@ -59,6 +59,11 @@ class Router final : public RoutingListener, private CircuitsPort {
   void Turn(std::uint64_t now_ns);
   std::uint64_t deadline_ns() const { return next_look_ns_; }
 
+  // A circuit to it is being opened, or may be at any time.
+  bool MayOpenWayTo(const NodeId& node) const {
+    return circuits_.IsOpening(node) || !table_.WayTo(node).empty();
+  }
+
   const RouteTable& table() const { return table_; }
   const Circuits& circuits() const { return circuits_; }
   std::uint64_t violations() const { return violations_ + circuits_.violations(); }

@@ -247,6 +247,14 @@ TEST(RendezvousTest, AWorldOfAFormerAttemptLeavesTheNewOneWaiting) {
   EXPECT_EQ(cluster.nodes[2]->rendezvous.AllWaiting().size(), 1u);
 }
 
+// Why: whoever holds the key may come and go under as many names as it likes.
+TEST(RendezvousTest, ForgetsTheNameOfANodeThatIsLost) {
+  Cluster cluster(2);
+  EXPECT_EQ(cluster.nodes[0]->rendezvous.NodeName(Id(2)), "node-2");
+  cluster.nodes[0]->rendezvous.OnNodeLost(Id(2));
+  EXPECT_EQ(cluster.nodes[0]->rendezvous.NodeName(Id(2)), Id(2).ToString());
+}
+
 TEST(RendezvousTest, IgnoresAWorldThatIsNotItsSendersToForm) {
   Cluster cluster(2);
   cluster.Attach(0, 1, 0, 2);

@@ -390,5 +390,70 @@ TEST_F(LinksTest, TellsOfTheRailsThatGoWithALinkThatBeginsAnew) {
   EXPECT_GT(Of(0).rails_gone, 0);
 }
 
+// Heartbeats pass until then; each turn a tick.
+class ForgettingTest : public LinksTest {
+ protected:
+  static constexpr std::uint64_t kSecond = 1'000'000'000;
+  void Pass(std::uint64_t seconds) {
+    const std::uint64_t end_ns = now_ns + seconds * kSecond;
+    while (now_ns < end_ns) {
+      now_ns += Of(0).options.heartbeat_interval_ns;
+      LinksOf(0).OnTime(now_ns);
+      LinksOf(0).Poll(now_ns);
+    }
+  }
+  static NodeId Stranger(int number) {
+    NodeId id;
+    id.bytes = {99, static_cast<std::uint8_t>(number / 256), static_cast<std::uint8_t>(number % 256)};
+    return id;
+  }
+};
+
+// Why: nodes get new names when they are set up anew; a daemon that runs for a year must not
+// remember them all, nor be full of them one day.
+TEST_F(ForgettingTest, ForgetsANodeThatWasLostLongAgo) {
+  Connect(0, "1")->answers = false;
+  Pass(60);
+  ASSERT_EQ(Of(0).lost.size(), 1u);
+  EXPECT_EQ(LinksOf(0).Snapshot().size(), 1u);  // For status.
+  Pass(600);
+  EXPECT_EQ(LinksOf(0).Snapshot().size(), 0u);
+  EXPECT_FALSE(LinksOf(0).IsReachable(IdOf(1)));
+  sides[1] = std::make_unique<Daemon>(1, /*life=*/1);
+  Connect(1, "1");
+  EXPECT_TRUE(HasRail(0, "1") && HasRail(1, "1"));
+  EXPECT_EQ(Of(0).up.size(), 2u);
+}
+
+TEST_F(ForgettingTest, ForgetsNobodyWhoIsThereOrJoins) {
+  Connect(0, "1");
+  const absl::StatusOr<Links::Join> join = LinksOf(0).BeginAsDialer(Stranger(1), {"x", "y"});
+  ASSERT_TRUE(join.ok());
+  Pass(1500);
+  EXPECT_TRUE(HasRail(0, "1"));
+  EXPECT_EQ(LinksOf(0).Snapshot().size(), 2u);
+  wire::Introduction theirs{};
+  theirs.session = 5;
+  theirs.next_expected = 1;
+  const auto connection = std::make_shared<Connection>();
+  EXPECT_TRUE(LinksOf(0).Finish(*join, std::make_unique<PaperRail>(connection, 0, now_ns), theirs,
+                                now_ns).ok());
+  EXPECT_TRUE(LinksOf(0).IsReachable(Stranger(1)));
+}
+
+// Why: whoever holds the key may name as many nodes as it likes. For those who come after
+// there is a place again soon.
+TEST_F(ForgettingTest, ForgetsSoonWhoHasGoneWhereMostPlacesAreTaken) {
+  for (std::size_t i = 0; i < Links::kLinksMax; ++i) {
+    const auto join = LinksOf(0).BeginAsDialer(Stranger(static_cast<int>(i)), {"x", "y"});
+    ASSERT_TRUE(join.ok());
+    LinksOf(0).Abandon(*join);
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(LinksOf(0).BeginAsDialer(IdOf(1), {"x", "y"}).status()));
+  Pass(3);
+  Connect(0, "1");
+  EXPECT_TRUE(HasRail(0, "1"));
+}
+
 }  // namespace
 }  // namespace mlxcomm::fabric
