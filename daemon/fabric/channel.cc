@@ -30,8 +30,7 @@ std::int32_t Channel::TakeSlot() {
   return slot;
 }
 
-absl::Status Channel::Send(const wire::FrameHeader& header, const std::byte* payload,
-                           std::uint64_t cookie) {
+absl::Status Channel::HasRoomFor(const wire::FrameHeader& header) const {
   if (frames_.size() >= limits_.frames_max) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the limit of ", limits_.frames_max, " frames wait for the peer already"));
@@ -41,6 +40,26 @@ absl::Status Channel::Send(const wire::FrameHeader& header, const std::byte* pay
     return absl::ResourceExhaustedError(
         absl::StrCat(copied_bytes_, " bytes wait for the peer already, of at most ",
                      limits_.copied_bytes_max));
+  }
+  if (!wire::IsRouting(header.type) || header.type == wire::FrameType::kCircuitClosed) {
+    return absl::OkStatus();
+  }
+  if (carried_frames_ >= limits_.frames_max / 4 * 3 ||
+      carried_bytes_ + header.payload_bytes > limits_.copied_bytes_max / 4 * 3) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(carried_frames_, " frames of ", carried_bytes_,
+                     " bytes for third nodes wait for the peer already"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Channel::Send(const wire::FrameHeader& header, const std::byte* payload,
+                           std::uint64_t cookie) {
+  if (absl::Status status = HasRoomFor(header); !status.ok()) return status;
+  const bool copied = header.type != wire::FrameType::kData && header.payload_bytes > 0;
+  if (wire::IsRouting(header.type)) {
+    ++carried_frames_;
+    carried_bytes_ += header.payload_bytes;
   }
   Outgoing& frame = frames_.emplace_back();
   frame.header = header;
@@ -205,6 +224,10 @@ void Channel::PopDone() {
   while (!frames_.empty()) {
     const Outgoing& frame = frames_.front();
     if (frame.header.sequence > acknowledged_ || frame.readers > 0) return;
+    if (wire::IsRouting(frame.header.type)) {
+      --carried_frames_;
+      carried_bytes_ -= frame.header.payload_bytes;
+    }
     frames_.pop_front();
   }
 }
@@ -296,6 +319,8 @@ void Channel::Reset() {
   next_new_ = 1;
   acknowledged_ = 0;
   copied_bytes_ = 0;
+  carried_frames_ = 0;
+  carried_bytes_ = 0;
   early_bytes_ = 0;
   probe_ns_ = kNever;
   waits_until_ns_ = kNever;

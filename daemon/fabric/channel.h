@@ -19,6 +19,10 @@
 // If the best rail is full, a frame waits for it rather than to take one on which it would
 // arrive later; deadline_ns() says when that would have to be judged anew.
 //
+// What is carried for third nodes may take three quarters of the room that there is, so that
+// neighbours who send much of it leave some to this daemon's own. The end of a circuit is told
+// as long as there is any.
+//
 // Sans-I/O; time is an argument. Owner: Link. Thread: engine. Memory: a ring of frames that
 // grows to the largest number ever queued, at most FabricOptions::queued_frames_max; eager
 // payloads in slots that are reused; copied payload of all kinds at most copied_bytes_max.
@@ -120,6 +124,7 @@ class Channel {
   };
   // What the other side has to keep if something is missing before it.
   static std::uint64_t EarlyBytes(const Outgoing& frame);
+  absl::Status HasRoomFor(const wire::FrameHeader& header) const;
   Outgoing* Find(std::uint64_t sequence);
   Outgoing* NextOutgoing();
   bool ChooseRail(const Outgoing& frame, bool reliable_only, std::size_t& rail);
@@ -140,6 +145,8 @@ class Channel {
   std::uint64_t next_new_ = 1;       // The first that was never handed.
   std::uint64_t acknowledged_ = 0;   // All up to here.
   std::uint64_t copied_bytes_ = 0;
+  std::size_t carried_frames_ = 0;   // For third nodes.
+  std::uint64_t carried_bytes_ = 0;
   std::uint64_t early_bytes_ = 0;    // Copied, handed, beyond what is acknowledged.
   std::uint64_t resent_ = 0;
   std::uint64_t now_ns_ = 0;

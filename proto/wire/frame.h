@@ -79,6 +79,9 @@ enum class FrameType : std::uint8_t {
   kCircuitClosed = 15,
 };
 
+// What neighbours tell each other for third nodes.
+inline constexpr bool IsRouting(FrameType type) { return type >= FrameType::kTopology; }
+
 // Why a circuit has ended.
 enum class CircuitEnd : std::uint16_t {
   kCut = 0,    // The way broke, or an end gave it up: the other end may well be there.

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -485,6 +486,44 @@ TEST(ChannelStoryTest, DeliversOnceOverRailsThatDieAndLose) {
     }
     story.ExpectAllWell();
   }
+}
+
+// Why: neighbours decide how much of what they send is for others; it must not take the room
+// for what this daemon says itself, or its own operations would fail for it.
+TEST_F(ChannelTest, LeavesRoomForItsOwnWhateverIsCarriedForOthers) {
+  Channel narrow({100, 1'000'000});
+  const auto send = [&](wire::FrameType type, std::uint32_t bytes) {
+    return narrow.Send(Header(type, 0, bytes), payload.data(), 0).ok();
+  };
+  int carried = 0;
+  while (send(wire::FrameType::kCircuitFrame, 80) && ++carried < 1000) continue;
+  EXPECT_EQ(carried, 75);
+  EXPECT_FALSE(send(wire::FrameType::kTopology, 104));
+  EXPECT_TRUE(send(wire::FrameType::kCircuitClosed, 10));  // Else an end would never hear of it.
+  for (int i = 0; i < 24; ++i) EXPECT_TRUE(send(wire::FrameType::kControl, 1000));
+  EXPECT_FALSE(send(wire::FrameType::kControl, 1000));
+  // Room comes as they are acknowledged.
+  narrow.OnRailUp(0, true);
+  std::size_t rail = 0;
+  while (narrow.NextToHand(frame, rail, false)) {
+    narrow.OnTransmitted(0, 1);
+    ASSERT_TRUE(narrow.OnAcknowledged(frame.header.sequence));
+  }
+  EXPECT_EQ(narrow.queued(), 0u);
+  EXPECT_TRUE(send(wire::FrameType::kTopology, 104));
+}
+
+TEST_F(ChannelTest, LeavesBytesForItsOwnWhateverIsCarriedForOthers) {
+  Channel narrow({100'000, 1'000'000});
+  const auto send = [&](wire::FrameType type, std::uint32_t bytes) {
+    return narrow.Send(Header(type, 0, bytes), payload.data(), 0).ok();
+  };
+  std::uint32_t carried = 0;
+  while (send(wire::FrameType::kCircuitFrame, 10'000) && carried < 10'000'000) carried += 10'000;
+  EXPECT_EQ(carried, 750'000u);
+  EXPECT_TRUE(send(wire::FrameType::kControl, 250'000));
+  narrow.Reset();
+  EXPECT_TRUE(send(wire::FrameType::kCircuitFrame, 10'000));
 }
 
 }  // namespace
