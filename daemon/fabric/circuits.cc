@@ -202,8 +202,9 @@ void Circuits::OnOpen(const NodeId& neighbour, const wire::FrameHeader& header,
 void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const NodeId& neighbour,
                       const std::vector<NodeId>& way, std::uint64_t now_ns) {
   const NodeId peer = way.front();
-  Link* const link = port_.LinkTo(peer);
-  if (link == nullptr || link->is_neighbour() || port_.IsJoining(peer) || !(peer < self_)) {
+  const bool may_be = peer < self_ && opener.session != 0 && !port_.IsJoining(peer);
+  Link* const link = may_be ? port_.LinkTo(peer) : nullptr;
+  if (link == nullptr || link->is_neighbour()) {
     return SendClosed(neighbour, id, wire::CircuitEnd::kCut, "the two are linked otherwise");
   }
   const Link::Standing told = link->AnswerTo(opener);
@@ -239,7 +240,11 @@ void Circuits::OnOpened(const wire::FrameHeader& header, std::span<const std::by
   const Link::Standing told = circuit.told;
   Link* const link = port_.LinkTo(peer);
   absl::Status added = absl::AbortedError("a connection to it is being made");
-  if (!port_.IsJoining(peer)) added = AddRail(header.group, *link, theirs, told, now_ns);
+  if (theirs.session == 0) {
+    added = absl::InvalidArgumentError("its introduction names no session");
+  } else if (!port_.IsJoining(peer)) {
+    added = AddRail(header.group, *link, theirs, told, now_ns);
+  }
   if (!added.ok()) {
     return CloseCircuit(header.group, wire::CircuitEnd::kCut, std::string(added.message()));
   }
@@ -278,13 +283,13 @@ void Circuits::Forward(std::uint64_t id, std::size_t to, const wire::FrameHeader
       return EndBroken(id, "more was under way than the window allows");
     }
   } else if (header.type == wire::FrameType::kCircuitCredit) {
-    if (header.number > back.frames || header.offset > back.bytes) {
+    if (header.number == 0 || header.number > back.frames || header.offset > back.bytes) {
       ++violations_;
-      return EndBroken(id, "more was taken than had been sent");
+      return EndBroken(id, "none was taken, or more than had been sent");
     }
     back.frames -= header.number;
     back.bytes -= header.offset;
-  } else if (to != 0) {
+  } else if (to != 0 || std::exchange(circuit.opened, true)) {
     ++violations_;
     return EndBroken(id, "it was opened twice");
   }

@@ -15,7 +15,8 @@
 // A forwarder trusts neither end. The way must be a list of different nodes with this
 // one behind the neighbour it came from; frames are taken only from the two neighbours
 // of the circuit; whoever has more under way than the window allows loses the circuit.
-// So what circuits can make a node hold is circuits times window, whatever the others do.
+// So what circuits can make a node hold is circuits times window, whatever the others do. What
+// the window does not count passes once (opened), or takes some of what it counts (credit).
 //
 // Why forwarding cannot deadlock. A deadlock needs nodes that wait for each other. Here
 // nobody who carries frames for others ever waits: what arrives on a circuit is handed to
@@ -124,6 +125,7 @@ class Circuits final : public CircuitPort {
     std::uint64_t deadline_ns = kNever;  // kOpening
     std::string through;
     std::size_t way_nodes = 0;       // The ends.
+    bool opened = false;             // kBetween: the destination has taken it.
     const NodeId& OtherEnd() const { return place == Place::kDestination ? opener : destination; }
   };
 

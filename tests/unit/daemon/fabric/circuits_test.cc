@@ -84,7 +84,7 @@ struct Node5 : CircuitsPort {
   void Opens(int neighbour, std::uint64_t circuit, const std::vector<int>& way,
              std::uint32_t count_told = 0) {
     wire::CircuitOpening opening{};
-    opening.introduction.session = 77;
+    opening.introduction.session = session;
     opening.introduction.next_expected = 1;
     opening.node_count = count_told != 0 ? count_told : static_cast<std::uint32_t>(way.size());
     std::vector<std::byte> payload(sizeof opening + 16 * way.size());
@@ -131,6 +131,7 @@ struct Node5 : CircuitsPort {
   std::vector<NodeId> ended;
   std::vector<std::pair<NodeId, std::size_t>> opened;
   bool joining = false;
+  std::uint64_t session = 77;  // Of whoever opens.
   Circuits circuits{Id(5), options.random, *this};
 };
 
@@ -230,6 +231,43 @@ TEST_F(CircuitsTest, ClosesACircuitWhoseCreditIsMoreThanWasSent) {
   node.Hears(6, Type::kCircuitCredit, 9, {}, 1, wire::kSlotBytesMax + 1);
   EXPECT_THAT(node.Says(), ElementsAre("closed>4", "closed>6"));
   EXPECT_EQ(node.circuits.violations(), 1u);
+}
+
+// Why: the window counts pieces alone; whatever else an end may send without end would fill a
+// forwarder's channel to the other.
+TEST_F(CircuitsTest, ClosesACircuitWhoseEndRepeatsWhatTheWindowDoesNotCount) {
+  node.Opens(4, 9, {4, 5, 6, 7});
+  node.HearsPiece(4, 9);
+  node.Says();
+  node.Hears(6, Type::kCircuitCredit, 9, {}, 0, 0);
+  EXPECT_THAT(node.Says(), ElementsAre("closed>4", "closed>6"));
+  node.Opens(4, 10, {4, 5, 6, 7});
+  node.Says();
+  const std::vector<std::byte> introduction(sizeof(wire::Introduction));
+  node.Hears(6, Type::kCircuitOpened, 10, introduction);
+  EXPECT_THAT(node.Says(), ElementsAre("opened>4"));
+  node.Hears(6, Type::kCircuitOpened, 10, introduction);
+  EXPECT_THAT(node.Says(), ElementsAre("closed>4", "closed>6"));
+  EXPECT_EQ(node.circuits.violations(), 2u);
+}
+
+// Why: no session is what a node says of one that it does not know; to go on with it later
+// would be to go on with anybody. And who is refused is nobody to remember.
+TEST_F(CircuitsTest, RefusesWhoNamesNoSessionAndRemembersNobodyWhomItRefuses) {
+  node.session = 0;
+  node.Opens(4, 9, {3, 4, 5});
+  EXPECT_THAT(node.Says(), ElementsAre("closed>4"));
+  node.session = 77;
+  node.Opens(6, 10, {7, 6, 5});
+  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  EXPECT_THAT(node.links, IsEmpty());
+  ASSERT_TRUE(node.circuits.Open({Id(5), Id(6), Id(7)}, 100, 0));
+  node.Says();
+  const std::uint64_t circuit = node.last.header.group;
+  node.Hears(6, Type::kCircuitOpened, circuit, std::vector<std::byte>(sizeof(wire::Introduction)));
+  EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  EXPECT_FALSE(node.links[Id(7)]->has_rail());
+  EXPECT_EQ(node.circuits.size(), 0u);
 }
 
 TEST_F(CircuitsTest, RefusesMoreCircuitsOverANeighbourThanTheLimit) {
