@@ -356,20 +356,36 @@ asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
   }
 }
 
-// NOT_FOUND: the connection was refused.
-asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, Dialer& dialer) {
+// Names are looked up by a thread that all share, one after the other, and a name server that
+// is silent holds it for long. So what is an address already does not go there.
+asio::awaitable<absl::StatusOr<std::vector<TcpFabric::Tcp::endpoint>>> TcpFabric::Resolve(
+    Dialer& dialer) {
   const HostAndPort to = *Split(dialer.address);
-  asio::steady_timer& deadline = dialer.pause;
-  deadline.expires_after(std::chrono::nanoseconds(options_.greeting_timeout_ns));
+  asio::error_code error;
+  const asio::ip::address address = asio::ip::make_address(to.host, error);
+  const bool names_interface = to.host.find('%') != std::string::npos;
+  // Why an interface is not there, the system says better.
+  if (!error && (!names_interface || (address.is_v6() && address.to_v6().scope_id() != 0))) {
+    co_return std::vector{Tcp::endpoint(address, static_cast<std::uint16_t>(std::stoul(to.port)))};
+  }
   Tcp::resolver resolver(io_);
   const auto resolved = co_await (resolver.async_resolve(to.host, to.port, kTuple) ||
-                                  deadline.async_wait(kTuple));
+                                  dialer.pause.async_wait(kTuple));
   if (resolved.index() == 1) co_return absl::UnavailableError("its name is not resolved in time");
   const auto& [resolve_error, endpoints] = std::get<0>(resolved);
   if (resolve_error) {
     co_return absl::UnavailableError(absl::StrCat("no such host or interface: ", resolve_error.message()));
   }
-  const auto first = co_await (asio::async_connect(socket, endpoints, kTuple) ||
+  co_return std::vector<Tcp::endpoint>(endpoints.begin(), endpoints.end());
+}
+
+// NOT_FOUND: the connection was refused.
+asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, Dialer& dialer) {
+  asio::steady_timer& deadline = dialer.pause;
+  deadline.expires_after(std::chrono::nanoseconds(options_.greeting_timeout_ns));
+  const absl::StatusOr<std::vector<Tcp::endpoint>> endpoints = co_await Resolve(dialer);
+  if (!endpoints.ok()) co_return endpoints.status();
+  const auto first = co_await (asio::async_connect(socket, *endpoints, kTuple) ||
                                deadline.async_wait(kTuple));
   if (first.index() == 1) co_return absl::UnavailableError("no answer to connect in time");
   if (const asio::error_code error = std::get<0>(std::get<0>(first)); error) {

@@ -98,6 +98,7 @@ class TcpFabric final : public Fabric, private LinksPort {
   asio::awaitable<void> DialLoop(Dialer& dialer);
   asio::awaitable<void> BackOff(Dialer& dialer);
   asio::awaitable<absl::Status> Dial(Dialer& dialer);
+  asio::awaitable<absl::StatusOr<std::vector<Tcp::endpoint>>> Resolve(Dialer& dialer);
   asio::awaitable<absl::Status> Connect(Tcp::socket& socket, Dialer& dialer);
   asio::awaitable<absl::Status> JoinAsDialer(Tcp::socket& socket, const Proved& proved);
   asio::awaitable<absl::Status> JoinAsAcceptor(Tcp::socket& socket, const Proved& proved,
