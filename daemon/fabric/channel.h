@@ -50,6 +50,8 @@ class Channel {
  public:
   static constexpr std::size_t kRailsMax = 8;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  // A peer may ask for a frame again and again, while rails hold the copies before.
+  static_assert(kRailsMax * RailFlight::kHandedFramesMax < 65536, "they are counted in 16 bits");
   struct Limits {
     std::size_t frames_max = 65536;
     std::uint64_t copied_bytes_max = 256 * 1024 * 1024;
@@ -117,7 +119,7 @@ class Channel {
     std::uint64_t ordinal = 0;                    // kUnderWay: on `rail`.
     State state = State::kQueued;
     std::uint8_t rail = 0;
-    std::uint8_t readers = 0;                     // Rails that may be reading the payload.
+    std::uint16_t readers = 0;                    // Copies that rails have not written yet.
     bool acknowledged = false;
     bool cancelled = false;                       // Replaced once nobody reads it.
     bool released = false;                        // Its payload.

@@ -488,6 +488,37 @@ TEST(ChannelStoryTest, DeliversOnceOverRailsThatDieAndLose) {
   }
 }
 
+// Why: a peer may ask for a frame as often as it likes. If the copies that rails hold were
+// miscounted, the payload would be let go of while it is read.
+// How: as many copies as eight bits cannot count, on several rails, for one alone takes no more;
+// a large frame behind them makes the next rail the better one.
+TEST_F(ChannelTest, KeepsAPayloadHoweverOftenThePeerAsksForItAgain) {
+  ASSERT_TRUE(channel.Send(Data(1, 100), payload.data(), 11).ok());
+  std::map<std::size_t, std::size_t> frames_of;
+  int copies = 0;
+  const auto hand = [&] {
+    for (const auto& [rail, sequence] : Hand()) {
+      ++frames_of[rail];
+      if (sequence == 1) ++copies;
+    }
+  };
+  for (std::size_t rail = 0; rail < Channel::kRailsMax && copies < 256; ++rail) {
+    channel.OnRailUp(rail, true);
+    for (int i = 0; i < 60 && copies < 256; ++i) {
+      if (copies > 0) channel.OnWanted(1);
+      hand();
+    }
+    if (copies == 256) break;
+    Send(2 + rail, 12 + rail);
+    hand();
+  }
+  ASSERT_EQ(copies, 256);
+  EXPECT_TRUE(channel.OnAcknowledged(1));
+  EXPECT_THAT(channel.released(), IsEmpty());
+  for (const auto& [rail, frames] : frames_of) channel.OnTransmitted(rail, frames);
+  EXPECT_THAT(channel.released(), ElementsAre(11));
+}
+
 // Why: neighbours decide how much of what they send is for others; it must not take the room
 // for what this daemon says itself, or its own operations would fail for it.
 TEST_F(ChannelTest, LeavesRoomForItsOwnWhateverIsCarriedForOthers) {
