@@ -20,14 +20,24 @@ std::uint64_t WireBytes(const wire::FrameHeader& header) {
 
 }  // namespace
 
-std::int32_t Channel::TakeSlot() {
-  if (free_slots_.empty()) {
-    free_slots_.push_back(static_cast<std::int32_t>(slots_.size()));
-    slots_.push_back(std::make_unique<std::byte[]>(wire::kSlotBytesMax));
+// Of the smallest size that is large enough: most messages are small, and a peer that does not
+// read may let very many of them wait.
+std::byte* Channel::TakeSlot(Outgoing& frame) {
+  while (kSlotBytes[frame.size] < frame.header.payload_bytes) ++frame.size;
+  Slots& slots = slots_[frame.size];
+  if (slots.free.empty()) {
+    slots.free.push_back(static_cast<std::int32_t>(slots.all.size()));
+    slots.all.push_back(std::make_unique_for_overwrite<std::byte[]>(kSlotBytes[frame.size]));
   }
-  const std::int32_t slot = free_slots_.back();
-  free_slots_.pop_back();
-  return slot;
+  frame.slot = slots.free.back();
+  slots.free.pop_back();
+  return slots.all[static_cast<std::size_t>(frame.slot)].get();
+}
+
+std::uint64_t Channel::slot_bytes() const {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < slots_.size(); ++i) bytes += slots_[i].all.size() * kSlotBytes[i];
+  return bytes;
 }
 
 absl::Status Channel::HasRoomFor(const wire::FrameHeader& header) const {
@@ -70,8 +80,7 @@ absl::Status Channel::Send(const wire::FrameHeader& header, const std::byte* pay
   if (!copied) return absl::OkStatus();
   copied_bytes_ += header.payload_bytes;
   if (header.payload_bytes <= wire::kSlotBytesMax) {
-    frame.slot = TakeSlot();
-    std::byte* const copy = slots_[static_cast<std::size_t>(frame.slot)].get();
+    std::byte* const copy = TakeSlot(frame);
     std::memcpy(copy, payload, header.payload_bytes);
     frame.payload = copy;
   } else {
@@ -180,7 +189,7 @@ void Channel::OnReadNoMore(std::uint64_t sequence) {
 void Channel::Release(Outgoing& frame) {
   if (std::exchange(frame.released, true)) return;
   if (frame.slot >= 0 || frame.own != nullptr) copied_bytes_ -= frame.header.payload_bytes;
-  if (frame.slot >= 0) free_slots_.push_back(std::exchange(frame.slot, -1));
+  if (frame.slot >= 0) slots_[frame.size].free.push_back(std::exchange(frame.slot, -1));
   frame.own.reset();
   if (frame.header.type == wire::FrameType::kData) released_.push_back(frame.cookie);
 }
@@ -310,7 +319,7 @@ void Channel::Cancel(const OperationKey& key) {
 
 void Channel::Reset() {
   for (std::size_t i = 0; i < frames_.size(); ++i) {
-    if (frames_[i].slot >= 0) free_slots_.push_back(frames_[i].slot);
+    if (frames_[i].slot >= 0) slots_[frames_[i].size].free.push_back(frames_[i].slot);
   }
   frames_.clear();
   lost_.clear();

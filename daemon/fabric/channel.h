@@ -24,8 +24,9 @@
 // as long as there is any.
 //
 // Sans-I/O; time is an argument. Owner: Link. Thread: engine. Memory: a ring of frames that
-// grows to the largest number ever queued, at most FabricOptions::queued_frames_max; eager
-// payloads in slots that are reused; copied payload of all kinds at most copied_bytes_max.
+// grows to the largest number ever queued, at most FabricOptions::queued_frames_max; small
+// payloads in slots that are reused, each of 128 bytes or about twice what it holds at most;
+// copied payload of all kinds at most copied_bytes_max.
 #pragma once
 
 #include <array>
@@ -103,6 +104,8 @@ class Channel {
   // The number of the oldest that is not acknowledged, or of the next one.
   std::uint64_t oldest() const { return next_sequence_ - frames_.size(); }
   std::uint64_t copied_bytes() const { return copied_bytes_; }
+  // Of all slots, also those that are free.
+  std::uint64_t slot_bytes() const;
   std::uint64_t resent() const { return resent_; }
   // Nothing waits for a rail.
   bool all_handed() const { return next_new_ == next_sequence_ && lost_.empty(); }
@@ -114,7 +117,8 @@ class Channel {
     wire::FrameHeader header;
     const std::byte* payload = nullptr;
     std::uint64_t cookie = 0;
-    std::int32_t slot = -1;                       // Eager payload.
+    std::int32_t slot = -1;                       // Small payload, in slots_[size].
+    std::uint8_t size = 0;
     std::unique_ptr<std::vector<std::byte>> own;  // Control payload: rare.
     std::uint64_t ordinal = 0;                    // kUnderWay: on `rail`.
     State state = State::kQueued;
@@ -137,7 +141,13 @@ class Channel {
   void PopDone();
   void Release(Outgoing& frame);
   void ReplaceByCancelled(Outgoing& frame);
-  std::int32_t TakeSlot();
+  struct Slots {
+    std::vector<std::unique_ptr<std::byte[]>> all;
+    std::vector<std::int32_t> free;
+  };
+  static constexpr std::array<std::uint32_t, 8> kSlotBytes = {
+      128, 256, 512, 1024, 2048, 4096, 8192, wire::kSlotBytesMax};
+  std::byte* TakeSlot(Outgoing& frame);
 
   Limits limits_;
   GrowingRing<Outgoing> frames_;  // Not yet gone, in order of their numbers.
@@ -155,8 +165,7 @@ class Channel {
   std::uint64_t waits_until_ns_ = kNever;  // For the best rail.
   std::uint64_t probe_ns_ = kNever;        // Of unreliable rails.
   std::vector<std::uint64_t> released_;
-  std::vector<std::unique_ptr<std::byte[]>> slots_;
-  std::vector<std::int32_t> free_slots_;
+  std::array<Slots, kSlotBytes.size()> slots_;
 };
 
 }  // namespace mlxcomm::fabric

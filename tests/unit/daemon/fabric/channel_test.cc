@@ -519,6 +519,28 @@ TEST_F(ChannelTest, KeepsAPayloadHoweverOftenThePeerAsksForItAgain) {
   EXPECT_THAT(channel.released(), ElementsAre(11));
 }
 
+// Why: a peer that does not read may let as many frames wait as the limit says; a large slot
+// for each small one would be many times what is copied.
+TEST_F(ChannelTest, HoldsNotMuchMoreMemoryThanItCopies) {
+  for (const std::uint32_t bytes : {1u, 100u, 129u, 3000u, wire::kSlotBytesMax}) {
+    Channel waiting;
+    for (int i = 0; i < 100; ++i) {
+      const wire::FrameHeader header = Header(wire::FrameType::kControl, 0, bytes);
+      ASSERT_TRUE(waiting.Send(header, payload.data(), 0).ok());
+    }
+    EXPECT_GE(waiting.slot_bytes(), waiting.copied_bytes());
+    EXPECT_LE(waiting.slot_bytes(), std::max<std::uint64_t>(100 * 128, 2 * waiting.copied_bytes()));
+    // They are used again.
+    const std::uint64_t before = waiting.slot_bytes();
+    waiting.Reset();
+    for (int i = 0; i < 100; ++i) {
+      const wire::FrameHeader header = Header(wire::FrameType::kControl, 0, bytes);
+      ASSERT_TRUE(waiting.Send(header, payload.data(), 0).ok());
+    }
+    EXPECT_EQ(waiting.slot_bytes(), before);
+  }
+}
+
 // Why: neighbours decide how much of what they send is for others; it must not take the room
 // for what this daemon says itself, or its own operations would fail for it.
 TEST_F(ChannelTest, LeavesRoomForItsOwnWhateverIsCarriedForOthers) {
