@@ -284,7 +284,9 @@ void Link::Deliver(std::size_t at, RailEvent& event) {
 // It took a copy of a frame for one too many, and then the frame did not come.
 void Link::TakeAbandoned(const RailEvent& event) {
   if (event.abandoned == 0 || arrivals_.HasCome(event.abandoned)) return;
-  wanted_.push_back(event.abandoned);
+  if (std::find(wanted_.begin(), wanted_.end(), event.abandoned) == wanted_.end()) {
+    wanted_.push_back(event.abandoned);
+  }
   ask_ = true;
   acknowledge_now_ = true;
 }

@@ -213,6 +213,28 @@ TEST(LinkTest, KeepsTheOrderOfCommandsWhenTheRailIsFull) {
   EXPECT_FALSE(side.link.HasWork());
 }
 
+// Why: a peer whose rails go again and again in the middle of one frame must not fill the
+// memory of who asks for it.
+TEST(LinkTest, AsksOnceForAFrameHoweverOftenItsRailGoes) {
+  Side side;
+  ASSERT_TRUE(side.Join(NewPeer()).ok());
+  for (int i = 0; i < 4; ++i) {
+    side.paper->GoDown();
+    side.paper->events.back().abandoned = 5;
+    side.link.Poll(0);
+    ASSERT_TRUE(side.JoinAgain().ok());
+  }
+  side.paper->given.clear();
+  side.link.OnTick(0);
+  side.link.Poll(0);
+  int asked = 0;
+  for (const RailCommand& command : side.paper->given) {
+    if (command.frame.header.type != wire::FrameType::kAck) continue;
+    if (wire::ArrivedOf(command.frame.header).wanted == 5) ++asked;
+  }
+  EXPECT_EQ(asked, 1);
+}
+
 TEST(LinkTest, GoesOnWhereItWasWhenTheRailIsBack) {
   Side side;
   ASSERT_TRUE(side.Join(NewPeer()).ok());
