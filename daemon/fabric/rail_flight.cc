@@ -121,13 +121,15 @@ bool RailFlight::IsFull() const {
   return frames >= kHandedFramesMax || bytes >= kHandedBytesMax;
 }
 
+std::uint64_t RailFlight::PatienceNs() const {
+  const std::uint64_t round_trip = meter_.round_trip_ns();
+  return (round_trip == 0 ? kProbeNsUnmeasured : std::max(kProbeNsMin, 4 * round_trip)) << probes_;
+}
+
 std::uint64_t RailFlight::ProbeNs() {
   const std::uint64_t oldest = Oldest();
   if (oldest == end() || !EntryAt(oldest).timed) return kNever;
-  const std::uint64_t round_trip = meter_.round_trip_ns();
-  const std::uint64_t patience =
-      round_trip == 0 ? kProbeNsUnmeasured : std::max(kProbeNsMin, 4 * round_trip);
-  return EntryAt(oldest).handed_ns + (patience << probes_);
+  return EntryAt(oldest).handed_ns + PatienceNs();
 }
 
 }  // namespace mlxcomm::fabric

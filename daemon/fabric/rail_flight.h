@@ -81,9 +81,11 @@ class RailFlight {
   bool IsFull() const;
   std::uint64_t bytes_under_way() const { return under_way_bytes_; }
   const RailMeter& meter() const { return meter_; }
-  // Of an unreliable rail: when the last frame under way is taken for lost although nothing
+  // Of an unreliable rail: when the oldest frame under way is taken for lost although nothing
   // behind it has been acknowledged; kNever: nothing is under way.
   std::uint64_t ProbeNs();
+  // How long it, and any other, may have been under way by then.
+  std::uint64_t PatienceNs() const;
   void OnProbed() { probes_ = probes_ < 6 ? probes_ + 1 : probes_; }
   // The highest that was acknowledged, plus one.
   std::uint64_t acknowledged_end() const { return acknowledged_end_; }
