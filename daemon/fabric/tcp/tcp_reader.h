@@ -1,0 +1,136 @@
+// The receiving half of a TCP rail: reads frames, puts or reduces their payload where it
+// was posted, and hands them on.
+//
+//   socket ──▶ read ahead ──header──▶ target: where it was posted, staging, a slot, a copy
+//     └────────── large payload, straight ──────────▶ target ──all of it──▶ port: OnFrame
+//
+//   reading ──no place to tell of a frame, or no slot──▶ waits ──room──▶ reading
+//      ├── data for a receive that is not known: the rail takes all commands that wait, and
+//      │   if there is no room for what they call for, the frame waits with them
+//      └── the other side ends, breaks the protocol, or nothing can be read ──▶ ended
+//
+// When writing has failed, what has come is read to its end before that ends the rail: it
+// may be the other side's last word.
+//
+// Owner: TcpRail. Thread: its owner's; OnSlotFreed and OnLargeControlFreed by whoever takes
+// the events, the atomic figures from any. Memory: slots, staging and read-ahead are fixed
+// at creation; a control message above the eager size is allocated, for it is rare,
+// kLargeControlsMax at once.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/fabric/posted_receives.h"
+#include "daemon/fabric/rail.h"
+#include "daemon/fabric/rail_observer.h"
+#include "daemon/platform/file_descriptor.h"
+
+namespace mlxcomm::fabric {
+
+// What the reader needs of its rail.
+class TcpReaderPort {
+ public:
+  virtual ~TcpReaderPort() = default;
+  // For a frame that has not begun; one that has keeps its place.
+  virtual bool HasPlaceForEvent() const = 0;
+  // As far as there is room for what they call for.
+  virtual void TakeCommands() = 0;
+  virtual bool CommandsWait() const = 0;
+  virtual void OnFrame(RailEvent&& event) = 0;
+  virtual void OnHeartbeat(const wire::FrameHeader& heartbeat) = 0;
+};
+
+class TcpReader {
+ public:
+  // Both outlive it.
+  TcpReader(const platform::FileDescriptor& socket, TcpReaderPort& port);
+
+  // Before anything else; may be nullptr.
+  void Observe(RailObserver* observer) { observer_ = observer; }
+  PostedReceives& posted() { return posted_; }
+  // The operation's receives are withdrawn: nothing of them is touched any more.
+  void Forget(const OperationKey& key);
+
+  // What the socket has, for some turns. `write_error`: why nothing can be written any
+  // more, 0: it can. True: anything moved.
+  bool Read(int write_error);
+  // There may be something to read, and room for it.
+  bool MayRead() const;
+  bool HasRoom() const;
+  // Something that was read has not been handed on.
+  bool has_read_ahead() const { return read_first_ < read_end_; }
+  // And would not wait for commands.
+  bool may_take_read_ahead() const { return !stalled_ && has_read_ahead(); }
+  // Reads what is for nobody any more. False: there will be nothing.
+  bool ReadAway();
+
+  bool has_ended() const { return has_ended_; }
+  DownCause end_cause() const { return end_cause_; }
+  const std::string& end_reason() const { return end_reason_; }
+
+  // Whoever takes the events has done with a payload.
+  void OnSlotFreed() { slots_freed_.fetch_add(1, std::memory_order_release); }
+  void OnLargeControlFreed() { large_controls_freed_.fetch_add(1, std::memory_order_release); }
+
+  std::uint64_t received_bytes() const { return received_bytes_.load(std::memory_order_relaxed); }
+  std::uint64_t last_received_ns() const {
+    return last_received_ns_.load(std::memory_order_relaxed);
+  }
+  std::uint64_t round_trip_ns() const { return round_trip_ns_.load(std::memory_order_relaxed); }
+  std::uint64_t round_trip_ns_min() const {
+    return round_trip_ns_min_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::size_t kReceivesExpected = 1024;
+  static constexpr std::size_t kPayloadSlots = 128;
+  static constexpr std::size_t kLargeControlsMax = 16;
+  static constexpr std::size_t kReadAheadBytes = 64 * 1024;
+
+  bool Fill(int write_error);
+  bool TakeReadAhead();
+  bool BeginFrame();
+  bool ChooseTarget();
+  PostedReceives::Place PlaceOfData();
+  void FinishFrame();
+  void OnEcho();
+  void TellReceived();
+  void End(DownCause cause, std::string reason);
+
+  const platform::FileDescriptor& socket_;
+  TcpReaderPort& port_;
+  RailObserver* observer_ = nullptr;
+  PostedReceives posted_;
+  std::unique_ptr<std::byte[]> staging_;
+  std::vector<std::byte> read_ahead_;
+  std::size_t read_first_ = 0;
+  std::size_t read_end_ = 0;
+  wire::FrameHeader incoming_;
+  std::size_t header_have_ = 0;
+  std::uint64_t incoming_began_ns_ = 0;   // When its header was read.
+  std::byte* target_ = nullptr;           // Where the payload goes.
+  std::size_t payload_have_ = 0;
+  bool target_slot_ = false;
+  bool target_duplicate_ = false;         // A copy of data, read and dropped.
+  bool stalled_ = false;                  // The frame's receive may wait among the commands.
+  std::unique_ptr<std::vector<std::byte>> target_control_;
+  std::unique_ptr<std::byte[]> slots_;
+  std::uint64_t slots_used_ = 0;
+  std::uint64_t large_controls_used_ = 0;
+  bool has_ended_ = false;
+  DownCause end_cause_ = DownCause::kCut;
+  std::string end_reason_;
+  std::atomic<std::uint64_t> slots_freed_{0};
+  std::atomic<std::uint64_t> large_controls_freed_{0};
+  std::atomic<std::uint64_t> received_bytes_{0};
+  std::atomic<std::uint64_t> last_received_ns_;
+  std::atomic<std::uint64_t> round_trip_ns_{0};
+  std::atomic<std::uint64_t> round_trip_ns_min_{0};
+};
+
+}  // namespace mlxcomm::fabric

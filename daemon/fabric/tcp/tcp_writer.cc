@@ -1,0 +1,128 @@
+#include "daemon/fabric/tcp/tcp_writer.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "daemon/platform/machine.h"
+
+namespace mlxcomm::fabric {
+namespace {
+
+#if defined(MSG_NOSIGNAL)
+constexpr int kNoSignal = MSG_NOSIGNAL;
+#else
+constexpr int kNoSignal = 0;  // SO_NOSIGPIPE then.
+#endif
+
+}  // namespace
+
+TcpWriter::TcpWriter(const platform::FileDescriptor& socket)
+    : socket_(socket), outgoing_(kFramesMax) {}
+
+void TcpWriter::Queue(const Channel::Frame& frame) {
+  if (frame.header.type == wire::FrameType::kAck) return PutInFront(frame);
+  outgoing_[(outgoing_first_ + outgoing_count_++) % kFramesMax] = frame;
+}
+
+void TcpWriter::Echo(const wire::FrameHeader& heartbeat) {
+  echo_clock_ = heartbeat.offset;
+  echo_due_ = true;
+}
+
+// The other side's window waits for acknowledgements, and they are true at any place; they
+// only may not go inside a frame. Several may so change places: what one says stays so. Of
+// each kind one waits at most, whatever the other side sends while it reads nothing: so there
+// is always room for commands.
+void TcpWriter::PutInFront(const Channel::Frame& frame) {
+  const bool inside = front_written_ > 0;
+  for (std::size_t i = inside ? 1 : 0; i < outgoing_count_; ++i) {
+    wire::FrameHeader& waiting = outgoing_[(outgoing_first_ + i) % kFramesMax].header;
+    if (waiting.sequence != 0) break;  // Those without a number are in front.
+    if (waiting.type != frame.header.type || waiting.tag != frame.header.tag) continue;
+    return wire::Renew(waiting, frame.header);
+  }
+  Channel::Frame& begun = outgoing_[outgoing_first_];
+  outgoing_first_ = (outgoing_first_ + kFramesMax - 1) % kFramesMax;
+  ++outgoing_count_;
+  if (inside) outgoing_[outgoing_first_] = begun;
+  (inside ? begun : outgoing_[outgoing_first_]) = frame;
+}
+
+// Puts echo or heartbeat in front of what waits; HasRoom leaves it a place.
+void TcpWriter::PutSignOfLife() {
+  if (outgoing_count_ == kFramesMax) return;
+  wire::FrameHeader header;
+  if (echo_due_) {
+    header.type = wire::FrameType::kEcho;
+    header.offset = echo_clock_;
+    echo_due_ = false;
+  } else {
+    header.type = wire::FrameType::kHeartbeat;
+    header.offset = platform::MonotonicNow();
+    heartbeat_due_ = false;
+  }
+  PutInFront({header, nullptr});
+}
+
+void TcpWriter::GatherBatch(iovec* parts, std::size_t* part_count) {
+  std::size_t skip = front_written_;
+  const auto add = [&](const void* data, std::size_t bytes) {
+    if (skip >= bytes) {
+      skip -= bytes;
+      return;
+    }
+    parts[(*part_count)++] = {const_cast<char*>(static_cast<const char*>(data)) + skip,
+                              bytes - skip};
+    skip = 0;
+  };
+  for (std::size_t i = 0; i < std::min(outgoing_count_, kBatchFrames); ++i) {
+    Channel::Frame& frame = outgoing_[(outgoing_first_ + i) % kFramesMax];
+    add(&frame.header, sizeof frame.header);
+    if (frame.header.payload_bytes > 0) add(frame.payload, frame.header.payload_bytes);
+  }
+}
+
+bool TcpWriter::Write() {
+  if (error_ != 0) return false;
+  // Signs of life go between frames, never inside one.
+  if (front_written_ == 0 && (echo_due_ || heartbeat_due_)) PutSignOfLife();
+  if (outgoing_count_ == 0) return false;
+  iovec parts[2 * kBatchFrames];
+  std::size_t part_count = 0;
+  GatherBatch(parts, &part_count);
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = static_cast<decltype(message.msg_iovlen)>(part_count);
+  const std::uint64_t began_ns = observer_ == nullptr ? 0 : platform::MonotonicNow();
+  const ssize_t written = ::sendmsg(socket_.get(), &message, kNoSignal | MSG_DONTWAIT);
+  if (written < 0) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS) return false;
+    error_ = errno;
+    return false;
+  }
+  sent_bytes_.fetch_add(static_cast<std::uint64_t>(written), std::memory_order_relaxed);
+  OnWritten(static_cast<std::size_t>(written), began_ns);
+  return written > 0;
+}
+
+void TcpWriter::OnWritten(std::size_t bytes, std::uint64_t began_ns) {
+  const std::uint64_t now = observer_ == nullptr ? 0 : platform::MonotonicNow();
+  if (front_written_ == 0) front_began_ns_ = began_ns;
+  front_written_ += bytes;
+  while (outgoing_count_ > 0) {
+    const wire::FrameHeader& header = outgoing_[outgoing_first_].header;
+    const std::size_t length = sizeof header + header.payload_bytes;
+    if (front_written_ < length) break;
+    front_written_ -= length;
+    if (header.sequence != 0) ++transmitted_;
+    if (observer_ != nullptr) observer_->OnSent(header, front_began_ns_, now);
+    front_began_ns_ = began_ns;
+    outgoing_first_ = (outgoing_first_ + 1) % kFramesMax;
+    --outgoing_count_;
+  }
+}
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,82 @@
+// The sending half of a TCP rail: frames wait here in order and go out straight from where
+// they lie, as many at once as the socket takes.
+//
+//   Queue, Beat, Echo ──▶ outgoing ring ──Write──▶ socket ──▶ transmitted, not yet told
+//
+// Acknowledgements and signs of life go before the data that waits, never inside a frame;
+// the kernel gets little at a time, for in it they cannot overtake. Of each kind only the
+// newest waits, so a socket that takes nothing leaves room for all commands.
+// Once writing has failed nothing is written any more; the rail goes on reading, for what
+// has come may be the other side's last word.
+//
+// Owner: TcpRail. Thread: its owner's; sent_bytes from any. Memory: a ring that is fixed at
+// creation; payload is referenced until it has been written.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "daemon/fabric/channel.h"
+#include "daemon/fabric/rail_observer.h"
+#include "daemon/platform/file_descriptor.h"
+
+struct iovec;
+
+namespace mlxcomm::fabric {
+
+class TcpWriter {
+ public:
+  // `socket` outlives it.
+  explicit TcpWriter(const platform::FileDescriptor& socket);
+
+  // Before anything else; may be nullptr.
+  void Observe(RailObserver* observer) { observer_ = observer; }
+
+  // Room for a frame, and one place left for a sign of life.
+  bool HasRoom() const { return outgoing_count_ + 1 < kFramesMax; }
+  // Only if there is room. An acknowledgement goes in front of what waits.
+  void Queue(const Channel::Frame& frame);
+  void Beat() { heartbeat_due_ = true; }
+  void Echo(const wire::FrameHeader& heartbeat);
+
+  // What the socket takes. True: it took something.
+  bool Write();
+  bool WantsToWrite() const {
+    return error_ == 0 && (outgoing_count_ > 0 || echo_due_ || heartbeat_due_);
+  }
+  bool is_empty() const { return outgoing_count_ == 0; }
+  int error() const { return error_; }
+
+  // Numbered frames written, and not taken from here yet.
+  std::uint32_t transmitted() const { return transmitted_; }
+  std::uint32_t TakeTransmitted() { return std::exchange(transmitted_, 0); }
+  std::uint64_t sent_bytes() const { return sent_bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr std::size_t kFramesMax = 1024;
+  static constexpr std::size_t kBatchFrames = 16;
+
+  void GatherBatch(struct iovec* parts, std::size_t* part_count);
+  void OnWritten(std::size_t bytes, std::uint64_t began_ns);
+  void PutInFront(const Channel::Frame& frame);
+  void PutSignOfLife();
+
+  const platform::FileDescriptor& socket_;
+  RailObserver* observer_ = nullptr;
+  std::vector<Channel::Frame> outgoing_;  // A ring.
+  std::size_t outgoing_first_ = 0;
+  std::size_t outgoing_count_ = 0;
+  std::size_t front_written_ = 0;         // Bytes of the first frame.
+  std::uint64_t front_began_ns_ = 0;      // When they were; only where it is observed.
+  std::uint32_t transmitted_ = 0;
+  int error_ = 0;                         // Nothing can be written any more.
+  bool echo_due_ = false;
+  bool heartbeat_due_ = false;
+  std::uint64_t echo_clock_ = 0;
+  std::atomic<std::uint64_t> sent_bytes_{0};
+};
+
+}  // namespace mlxcomm::fabric
