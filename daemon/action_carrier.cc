@@ -1,6 +1,7 @@
 #include "daemon/action_carrier.h"
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/reduce/kernels.h"
@@ -18,22 +19,26 @@ collective::PeerFrame FrameOf(const wire::FrameHeader& header) {
           (header.flags & wire::kSolicited) != 0};
 }
 
-// A reduction in the 32 bits that a posted receive has for it. Ranks are far below 2^16.
-std::uint32_t Pack(const reduce::Reduction& reduction) {
+// A reduction in the 32 bits that a posted receive has for it. Ranks are far below 2^16, and
+// operators few.
+constexpr std::uint32_t kReceivedFirst = 0x80;
+
+std::uint32_t Pack(const reduce::Reduction& reduction, bool received_first) {
   return reduction.divisor << 16 | static_cast<std::uint32_t>(reduction.type) << 8 |
-         static_cast<std::uint32_t>(reduction.op);
+         (received_first ? kReceivedFirst : 0) | static_cast<std::uint32_t>(reduction.op);
 }
 
 reduce::Reduction Unpack(std::uint32_t packed) {
-  return {static_cast<DataType>(packed >> 8 & 0xff), static_cast<ReduceOperator>(packed & 0xff),
+  return {static_cast<DataType>(packed >> 8 & 0xff), static_cast<ReduceOperator>(packed & 0x7f),
           packed >> 16};
 }
 
-// On a rail's thread: operand op received, while both are in the cache.
+// On a rail's thread, while both are in the cache.
 void CombineReceived(const fabric::PostedReceive& receive, std::uint64_t offset,
                      const std::byte* staged, std::uint32_t bytes) {
   const reduce::Reduction reduction = Unpack(receive.place_arguments);
-  const std::byte* const inputs[] = {receive.operand + offset, staged};
+  const std::byte* inputs[] = {receive.operand + offset, staged};
+  if ((receive.place_arguments & kReceivedFirst) != 0) std::swap(inputs[0], inputs[1]);
   std::byte* const output = receive.destination + offset;
   reduce::Combine(reduction, inputs, 2, &output, 1, bytes / DataTypeBytes(reduction.type),
                   reduce::Stores::kOrdinary);
@@ -105,7 +110,7 @@ void ActionCarrier::PostReceive(const collective::Action& action, std::uint64_t 
   if (action.operand != nullptr) {
     receive.place = &CombineReceived;
     receive.operand = action.operand;
-    receive.place_arguments = Pack({action.type, action.op, action.divisor});
+    receive.place_arguments = Pack({action.type, action.op, action.divisor}, action.received_first);
   }
   const absl::Status posted = port_.PostReceive(action.node, receive);
   if (!posted.ok()) FailGroup(action.key, "cannot receive: ", posted, now_ns);

@@ -56,7 +56,8 @@ struct Action {
     kSendData,     // + offset, cookie. Answer: OnDataReleased(node, cookie).
     kSendGrant,    // key, step, digest, node.
     kSendCredit,   // key.group, node, bytes = number of frames.
-    kPostReceive,  // key, step, node, bytes, destination; operand, divisor where it reduces.
+    kPostReceive,  // key, step, node, bytes, destination; where it reduces operand, divisor,
+                   // received_first.
                    // Answer: OnData for each chunk.
     kWithdraw,     // key, node. Answer: OnWithdrawn(node, key).
     kCancel,       // key, node. Answers: OnDataReleased for what is still out.
@@ -69,6 +70,7 @@ struct Action {
   Kind kind = Kind::kComplete;
   bool group_failed = false;
   bool solicited = false;
+  bool received_first = false;
   std::uint16_t step = 0;
   std::uint32_t rank = 0;
   NodeId node;

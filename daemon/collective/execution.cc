@@ -7,11 +7,11 @@
 namespace mlxcomm::collective {
 namespace {
 
-// Chunks of one step that may be done out of order: the width of done_mask.
+// Chunks of one step that may be done out of order: the width of done_mask. Of data that is
+// sent so much may be unacknowledged, 16 MiB: an acknowledgement waits behind what the other
+// side sends in the cable's buffers, so its round trip is twice their length, whatever the
+// cable's own is (20 ms at 1 Gb/s are 5 MB). How much a rail holds is another limit.
 constexpr std::uint32_t kLocalWindow = 64;
-// Data frames of one step that may be unacknowledged: 4 MiB, above the
-// bandwidth-delay product of an 80 Gb/s cable with 400 us round trip.
-constexpr std::uint32_t kSendWindow = 16;
 // Steps above this do not fit a last-level cache: stores go past it.
 constexpr std::uint64_t kCacheBytes = 8 * 1024 * 1024;
 
@@ -141,8 +141,7 @@ void Execution::AdvanceSend(std::size_t index, std::uint32_t ready) {
     return;
   }
   if (!state.granted) return;
-  while (state.issued < ready && state.under_way < kSendWindow &&
-         state.issued - state.done < kLocalWindow) {
+  while (state.issued < ready && state.issued - state.done < kLocalWindow) {
     const std::uint32_t chunk = state.issued++;
     ++state.under_way;
     ++under_way_;
@@ -182,6 +181,7 @@ void Execution::AdvanceReceive(std::size_t index) {
     post.operand = InputAt(step.source, step.source.local_rank);
     post.op = setting_.signature.op;
     post.divisor = DivisorOf(step);
+    post.received_first = step.received_first;
   }
   NewAction(Action::Kind::kSendGrant, step);
 }
@@ -269,10 +269,11 @@ void Execution::IssueStashed(std::size_t index) {
   work.divisor = DivisorOf(step);
   work.elements = step.bytes / DataTypeBytes(work.type);
   if (work.elements > 0) {
+    work.inputs[work.input_count++] = host_.StashData(state.stash);
     if (step.kind == StepKind::kReduceReceived) {
       work.inputs[work.input_count++] = InputAt(step.source, step.source.local_rank);
+      if (!step.received_first) std::swap(work.inputs[0], work.inputs[1]);
     }
-    work.inputs[work.input_count++] = host_.StashData(state.stash);
     work.outputs[work.output_count++] = OutputAt(step.destination, step.destination.local_rank);
   }
   Dispatch(index, work, cookie);

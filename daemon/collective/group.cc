@@ -256,14 +256,16 @@ void Group::Start(Operation& operation, std::uint64_t now_ns) {
   }
   buffers_.clear();
   tables_.clear();
+  bool in_place = false;
   for (const Operation::LocalCall& local : operation.calls) {
     buffers_.push_back({local.call.input, local.call.output});
     tables_.emplace_back(local.counts);
+    in_place = in_place || local.call.input == local.call.output;
   }
   Plan& plan = operation.execution.plan();
   MakePlan({operation.signature, layout_, costs_,
             {operation.key.source_rank, operation.key.destination_rank},
-            tables_},
+            tables_, in_place},
            plan);
   std::byte* const scratch = plan.scratch_bytes == 0 ? nullptr : scratch_.Take(plan.scratch_bytes);
   if (plan.scratch_bytes != 0 && scratch == nullptr) {

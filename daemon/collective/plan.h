@@ -7,7 +7,7 @@
 //   kLocal    sources ─combine─▶ destinations     on this node, in shared memory
 //   kSend     source ─▶ node                      meets the step there with the same tag
 //   kReceive  node ─▶ destination
-//   kReduceReceived  node ─▶ destination = operand op received
+//   kReduceReceived  node ─▶ destination = operand op received, or the other way round
 //
 // A step of n bytes is done in chunks (ChunkCount(n)). It may start a chunk when
 // each step that it comes `after` has done that part: the same chunk where both
@@ -51,6 +51,7 @@ struct Step {
   // element of a result comes from exactly one such step on one node, or from equal
   // ones on all.
   bool finishes = false;
+  bool received_first = false;  // kReduceReceived: received op operand.
   std::uint16_t tag = 0;   // kSend and receives: unique between the two nodes, in each direction.
   std::uint16_t node = 0;  // kSend and receives: index in the layout.
   Place source;            // kLocal, kSend; kReduceReceived: the operand.
@@ -147,6 +148,9 @@ struct PlanRequest {
   // all_gather_v: one table, size entries. all_to_all_v: one table for each local
   // rank, its size send counts, then its size receive counts. Elements.
   std::span<const std::span<const std::uint64_t>> counts = {};
+  // A local rank's output is its input. Other nodes do not know: it may change when a step
+  // begins here, and nothing that they see.
+  bool in_place = false;
 };
 
 // Chooses the planner, by the cost model unless signature.plan forces one, and fills

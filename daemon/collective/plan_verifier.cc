@@ -254,6 +254,7 @@ class Verifier {
     if (kind == StepKind::kReceive || kind == StepKind::kReduceReceived) {
       const StepRef send = order_.PartnerOf(ref);
       sources.push_back(sent_[send.node][send.index]);
+      if (order_.At(ref).received_first) std::swap(sources.front(), sources.back());
     }
     return CombinePieces(expressions_, sources);
   }

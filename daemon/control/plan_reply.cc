@@ -58,7 +58,8 @@ bool SameSteps(const Plan& a, const Plan& b) {
     const Step& one = a.steps[i];
     const Step& other = b.steps[i];
     if (one.kind != other.kind || one.node != other.node || one.tag != other.tag ||
-        one.finishes != other.finishes || one.source_count != other.source_count ||
+        one.finishes != other.finishes || one.received_first != other.received_first ||
+        one.source_count != other.source_count ||
         one.after_begin != other.after_begin || one.after_count != other.after_count ||
         collective::IsEager(one.bytes) != collective::IsEager(other.bytes)) {
       return false;

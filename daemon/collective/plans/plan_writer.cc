@@ -9,7 +9,8 @@ PlanWriter::PlanWriter(const PlanRequest& request, Plan& plan)
       plan_(plan),
       count_(request.signature.count),
       element_bytes_(DataTypeBytes(request.signature.type)),
-      root_(request.signature.root) {
+      root_(request.signature.root),
+      in_place_(request.in_place) {
   ABSL_HARDENING_ASSERT(layout_.self() < layout_.node_count());
   ABSL_HARDENING_ASSERT(root_ < layout_.rank_count());
 }

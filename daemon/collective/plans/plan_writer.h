@@ -53,6 +53,8 @@ class PlanWriter {
   int nodes() const { return layout_.node_count(); }
   int self() const { return layout_.self(); }
   bool several_local() const { return layout_.local_ranks().size() > 1; }
+  // What is sent straight from an input is never written to.
+  bool input_stays() const { return !several_local() && !in_place_; }
   const GroupLayout& layout() const { return layout_; }
   const std::vector<std::uint32_t>& RanksOn(int node) const {
     return layout_.ranks_on(static_cast<std::uint16_t>(node));
@@ -101,6 +103,7 @@ class PlanWriter {
   std::uint64_t count_;
   std::uint64_t element_bytes_;
   std::uint32_t root_;
+  bool in_place_;
 };
 
 }  // namespace mlxcomm::collective

@@ -73,7 +73,9 @@ Plan MakePlanOf(const WholeOperation& operation, std::uint16_t node) {
     for (const std::uint32_t rank : layout.local_ranks()) counts.push_back(operation.counts[rank]);
   }
   Plan plan;
-  MakePlan({operation.signature, layout, operation.costs, operation.ends, counts}, plan);
+  MakePlan({operation.signature, layout, operation.costs, operation.ends, counts,
+            operation.in_place},
+           plan);
   return plan;
 }
 

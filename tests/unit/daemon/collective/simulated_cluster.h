@@ -186,6 +186,7 @@ class SimulatedCluster {
     DataType type;
     ReduceOperator op;
     std::uint32_t divisor;
+    bool received_first;
   };
   struct Node {
     explicit Node(const NodeId& node) : id(node), core(node, scratch, {}, &lives) {}
@@ -268,6 +269,7 @@ class SimulatedCluster {
       return;
     }
     const std::byte* inputs[] = {posted.operand + frame.frame.offset, frame.payload.data()};
+    if (posted.received_first) std::swap(inputs[0], inputs[1]);
     reduce::Combine({posted.type, posted.op, posted.divisor}, inputs, 2, &to, 1,
                     frame.payload.size() / DataTypeBytes(posted.type), reduce::Stores::kOrdinary);
   }
@@ -299,7 +301,8 @@ class SimulatedCluster {
         }
         case Action::Kind::kPostReceive:
           node.posted[{action.node, action.key, action.step}] = {action.destination, action.operand,
-                                                    action.type, action.op, action.divisor};
+                                                    action.type, action.op, action.divisor,
+                                                    action.received_first};
           break;
         case Action::Kind::kWithdraw:
           std::erase_if(node.posted, [&](const auto& entry) {

@@ -42,6 +42,15 @@ TEST_P(AllPlansTest, AreProved) {
         operation.in_place = in_place;
         const auto report = VerifyPlans(operation, MakePlans(operation));
         ASSERT_TRUE(report.ok()) << Describe(operation, shape) << ": " << report.status();
+        if (!in_place) continue;
+        // Only the first node's ranks: the others do not know.
+        std::vector<Plan> plans = MakePlans(operation);
+        operation.in_place = false;
+        for (std::uint16_t node = 1; node < plans.size(); ++node) {
+          plans[node] = MakePlanOf(operation, node);
+        }
+        const auto mixed = VerifyPlans(operation, plans);
+        ASSERT_TRUE(mixed.ok()) << Describe(operation, shape) << ": " << mixed.status();
       }
     }
   }

@@ -97,7 +97,7 @@ std::vector<Fault> OrderFaults() {
                                         plans[0].after.data()] = 5; },
        "which is not an earlier one"},
       // Each of two nodes grants what it receives only when its own data has gone.
-      {"crossed_grants", AllReduce(2, 1, PlanKind::kExchange, kLarge),
+      {"crossed_grants", InPlace(AllReduce(2, 1, PlanKind::kExchange, kLarge)),
        [](auto& plans) {
          for (Plan& plan : plans) {
            Step& receive = Find(plan, StepKind::kReceive);
@@ -193,8 +193,11 @@ std::vector<Fault> ResultFaults() {
                                       PlanKind::kTree, 300),
        [](auto& plans) { Remove(plans[1], Find(plans[1], StepKind::kLocal)); },
        "where nobody has written anything"},
-      {"read_before_written", AllReduce(2, 1, PlanKind::kExchange, 300),
-       [](auto& plans) { plans[0].steps.back().source_count = 3; }, "scratch memory"},
+      {"received_in_another_order", AllReduce(2, 1, PlanKind::kExchange, 300),
+       [](auto& plans) { plans[1].steps.back().received_first = false; },
+       "combined in another order"},
+      {"read_before_written", exchange,
+       [](auto& plans) { plans[0].steps.back().source_count = 4; }, "scratch memory"},
       {"wrong_block",
        MakeOperation(EvenShape(4, 1), OperationKind::kAllToAll, PlanKind::kExchange, 300),
        [](auto& plans) { Find(plans[2], StepKind::kSend).source.offset = 0; },
@@ -207,9 +210,8 @@ std::vector<Fault> ResultFaults() {
          send.tag = receive.tag = 99;
          send.source = {Place::Side::kInput, 0, 0};
          receive.node = 0;
-         receive.destination = {Place::Side::kScratch, 0, 0};
+         receive.destination = {Place::Side::kScratch, 0, plans[1].AddScratch(4)};
          send.bytes = receive.bytes = 4;
-         plans[1].scratch_bytes = 4;
          plans[0].Add(send);
          plans[1].Add(receive);
        },
