@@ -400,6 +400,8 @@ bool Link::OnData(const RailEvent& event) {
     command.key = posted.receive.key;
     command.step = posted.receive.step;
     const bool on_several = posted.on_several;
+    // The other side may be done as soon as it knows that this has come.
+    acknowledge_now_ = true;
     GiveBackBudget(posted);
     posted_.erase(found);
     for (std::size_t at = 0; on_several && at < kRailsMax; ++at) {

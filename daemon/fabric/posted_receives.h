@@ -3,7 +3,11 @@
 // placed: the frame's number (arrival_claims.h) and its bytes (receive_budget.h).
 //
 //   header read ──Begin──▶ placed here ──all of it has come──▶ Complete
+//                             │  └──some of it has──▶ PlaceSome: while it is in the cache
 //                             └──rail goes down in between──▶ Abandon: claims go back
+//
+// What was placed in part comes once more, and is placed once more. That changes nothing
+// where the operand is not overwritten; where it is, only a whole payload is placed.
 //
 // Data of a withdrawn operation is dropped; so is a copy of what has come, or is coming on
 // another rail. Data that nobody ever asked for, that lies outside of its receive or is
@@ -15,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -91,9 +96,22 @@ class PostedReceives {
     places_ = true;
     current_ = found->first;
     claimed_bytes_ = header.payload_bytes;
+    placed_bytes_ = 0;
     if (posted.receive.place != nullptr) return Place::kStaged;
     *destination = posted.receive.destination + header.offset;
     return Place::kDirect;
+  }
+
+  // The first `bytes` of a staged payload have come: they are placed as far as they may be.
+  void PlaceSome(const wire::FrameHeader& header, const std::byte* staged, std::size_t bytes) {
+    const std::size_t part = (bytes - placed_bytes_) / kPartBytes * kPartBytes;
+    if (!places_ || part == 0) return;
+    const auto found = posted_.find(current_);
+    if (found == posted_.end() || !KeepsOperand(found->second.receive)) return;
+    const PostedReceive& receive = found->second.receive;
+    receive.place(receive, header.offset + placed_bytes_, staged + placed_bytes_,
+                  static_cast<std::uint32_t>(part));
+    placed_bytes_ += part;
   }
 
   // All of the payload of what was begun has come, to `staged` unless it went where it
@@ -105,7 +123,8 @@ class PostedReceives {
     if (found == posted_.end()) return false;
     Posted& posted = found->second;
     if (posted.receive.place != nullptr) {
-      posted.receive.place(posted.receive, header.offset, staged, header.payload_bytes);
+      posted.receive.place(posted.receive, header.offset + placed_bytes_, staged + placed_bytes_,
+                           header.payload_bytes - static_cast<std::uint32_t>(placed_bytes_));
     }
     posted.placed_bytes += header.payload_bytes;
     if (posted.placed_bytes == posted.receive.bytes) posted_.erase(found);
@@ -124,12 +143,20 @@ class PostedReceives {
 
  private:
   static constexpr std::size_t kWithdrawnMax = 4096;
+  // A multiple of every type, and worth a call.
+  static constexpr std::size_t kPartBytes = 32 * 1024;
   using Key = std::pair<OperationKey, std::uint16_t>;
   struct Posted {
     PostedReceive receive;
     ReceiveBudget::Share share;
     std::uint64_t placed_bytes = 0;  // By this rail.
   };
+  static bool KeepsOperand(const PostedReceive& receive) {
+    const std::less_equal<const std::byte*> before;
+    return receive.operand != nullptr &&
+           (before(receive.operand + receive.bytes, receive.destination) ||
+            before(receive.destination + receive.bytes, receive.operand));
+  }
   bool WasWithdrawn(const wire::FrameHeader& header) const {
     return !knows_all_withdrawn_ || withdrawn_.contains(KeyOf(header));
   }
@@ -143,6 +170,7 @@ class PostedReceives {
   bool places_ = false;
   Key current_;
   std::uint64_t claimed_bytes_ = 0;
+  std::size_t placed_bytes_ = 0;        // Of its payload, ahead of the rest.
 };
 
 }  // namespace mlxcomm::fabric

@@ -1,7 +1,5 @@
 #include "daemon/fabric/tcp/tcp_rail.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -9,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "daemon/fabric/tcp/tcp_socket.h"
 #include "daemon/platform/machine.h"
 
 namespace mlxcomm::fabric {
@@ -18,9 +17,9 @@ namespace {
 // where cores are scarce: somebody else needs them to make the next data.
 constexpr std::uint64_t kSpinNsFewCores = 5'000;
 constexpr std::uint64_t kSpinNsManyCores = 50'000;
-// What the kernel may hold that it has not sent: enough until the thread runs again, and
-// little, for acknowledgements wait behind it. What is on the way comes on top of it.
-constexpr int kUnsentBytesMax = 256 * 1024;
+// While it is busy, the engine is woken after so much data, or so many frames written.
+constexpr std::uint64_t kUntoldBytesMax = 512 * 1024;
+constexpr std::uint32_t kUntoldFramesMax = 8;
 // How long an orderly end may take when the other side does not read.
 constexpr std::uint64_t kFinishNs = 500'000'000;
 
@@ -45,15 +44,7 @@ absl::StatusOr<std::unique_ptr<TcpRail>> TcpRail::Create(platform::FileDescripto
                                                          platform::Wakeup& engine_bell) {
   absl::StatusOr<platform::Wakeup> bell = platform::Wakeup::Create();
   if (!bell.ok()) return bell.status();
-#if defined(TCP_NOTSENT_LOWAT)
-  // Other sockets, as those of tests, do not know it.
-  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytesMax,
-               sizeof kUnsentBytesMax);
-#endif
-#if defined(SO_NOSIGPIPE)
-  const int on = 1;
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
-#endif
+  SetUpSocket(socket.get());
   return std::unique_ptr<TcpRail>(new TcpRail(std::move(socket), std::move(local_address),
                                               std::move(remote_address), engine_bell,
                                               *std::move(bell)));
@@ -158,11 +149,13 @@ void TcpRail::Run() {
       GoDown(reader_.end_cause(), reader_.end_reason());
       break;
     }
-    TellTransmitted();
     if (moved) {
+      if (writer_.transmitted() >= kUntoldFramesMax) TellTransmitted();
       idle_since = 0;
       continue;
     }
+    TellTransmitted();
+    if (untold_bytes_ > 0) WakeEngine();
     const std::uint64_t now = platform::MonotonicNow();
     if (idle_since == 0) idle_since = now;
     if (now - idle_since < spin_ns) continue;
@@ -266,7 +259,15 @@ void TcpRail::TellTransmitted() {
 // Whoever emits has made sure of the place (kEventsKept).
 void TcpRail::Emit(RailEvent&& event) {
   event.transmitted = writer_.TakeTransmitted();
+  const bool may_wait = event.kind == RailEvent::Kind::kFrame &&
+                        event.header.type == wire::FrameType::kData;
+  untold_bytes_ += event.header.payload_bytes;
   if (!events_.Push(std::move(event))) std::abort();
+  if (!may_wait || untold_bytes_ >= kUntoldBytesMax) WakeEngine();
+}
+
+void TcpRail::WakeEngine() {
+  untold_bytes_ = 0;
   if (events_.ConsumerSleeps()) engine_bell_.Ring();
 }
 

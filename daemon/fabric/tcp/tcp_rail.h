@@ -10,6 +10,10 @@
 // the event ring are kept for a frame that has begun and for the end, so that what
 // was placed is always told, and the thread never waits in the middle of a frame.
 //
+// While data keeps coming the engine is not woken for each frame of it, nor for what was
+// written: what they cause can wait until some have gathered, and a thread that is woken
+// costs as much as a good part of a frame.
+//
 // A rail that goes down because the other side has ended, or has broken the protocol,
 // closes its socket; one that is stopped, or fails for a reason on this machine, leaves it
 // open for KeepEnd. What the kernel holds to be sent may still arrive: frames that were
@@ -76,6 +80,7 @@ class TcpRail final : public Rail, private TcpReaderPort {
   void Forget(const OperationKey& key);
   void TellTransmitted();
   void Emit(RailEvent&& event);
+  void WakeEngine();
   void GoDown(DownCause cause, std::string reason);
   // TcpReaderPort
   bool HasPlaceForEvent() const override { return events_.Room() > kEventsKept; }
@@ -102,6 +107,7 @@ class TcpRail final : public Rail, private TcpReaderPort {
   std::unique_ptr<RailObserver> observer_;
   TcpWriter writer_;
   TcpReader reader_;
+  std::uint64_t untold_bytes_ = 0;  // Of data whose events the engine was not woken for.
   bool down_ = false;
   std::thread thread_;
 };

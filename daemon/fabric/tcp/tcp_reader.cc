@@ -70,7 +70,8 @@ bool TcpReader::Fill(int write_error) {
   if (wanted > 0) parts[count++] = {target_ + payload_have_, wanted};
   read_first_ = 0;
   read_end_ = 0;
-  parts[count++] = {read_ahead_.data(), read_ahead_.size()};
+  const bool among_data = incoming_.type == wire::FrameType::kData;
+  parts[count++] = {read_ahead_.data(), among_data ? kReadAheadBytesAmongData : kReadAheadBytes};
   msghdr message{};
   message.msg_iov = parts;
   message.msg_iovlen = static_cast<decltype(message.msg_iovlen)>(count);
@@ -93,7 +94,12 @@ bool TcpReader::Fill(int write_error) {
   const std::size_t direct = std::min(bytes, wanted);
   payload_have_ += direct;
   read_end_ = bytes - direct;
-  if (in_payload && payload_have_ == incoming_.payload_bytes) FinishFrame();
+  if (!in_payload) return true;
+  if (payload_have_ == incoming_.payload_bytes) {
+    FinishFrame();
+  } else if (target_ == staging_.get()) {
+    posted_.PlaceSome(incoming_, staging_.get(), payload_have_);
+  }
   return true;
 }
 

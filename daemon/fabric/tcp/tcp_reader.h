@@ -4,6 +4,9 @@
 //   socket ──▶ read ahead ──header──▶ target: where it was posted, staging, a slot, a copy
 //     └────────── large payload, straight ──────────▶ target ──all of it──▶ port: OnFrame
 //
+// What is to be combined with something is so while it is read, part by part: it is in the
+// cache then, and little is left to be done when the last of it comes.
+//
 //   reading ──no place to tell of a frame, or no slot──▶ waits ──room──▶ reading
 //      ├── data for a receive that is not known: the rail takes all commands that wait, and
 //      │   if there is no room for what they call for, the frame waits with them
@@ -91,6 +94,8 @@ class TcpReader {
   static constexpr std::size_t kPayloadSlots = 128;
   static constexpr std::size_t kLargeControlsMax = 16;
   static constexpr std::size_t kReadAheadBytes = 64 * 1024;
+  // Among large payloads: the next header, and little that would have to be copied from here.
+  static constexpr std::size_t kReadAheadBytesAmongData = 4 * 1024;
 
   bool Fill(int write_error);
   bool TakeReadAhead();
