@@ -42,6 +42,8 @@ bool OffersPlan(OperationKind kind, PlanKind plan, const GroupLayout& layout);
 
 // A reduce-scatter pass and an all-gather pass. 2(N-1) a + 2n (N-1)/N b, half of it
 // with two links. Each link carries 2n less the two blocks that its receiver has first.
+// Where nothing is in place, both passes are granted at the beginning, and blocks on their
+// way lie in scratch memory.
 void RingAllReduce(const PlanRequest& request, Plan& plan);
 // (N-1) a + B (N-1)/N b. Each link: half of all blocks but those of its sender's ranks.
 void RingReduceScatter(const PlanRequest& request, Plan& plan);
@@ -58,6 +60,8 @@ void RingReduce(const PlanRequest& request, Plan& plan);
 // the sender's links; the fewest steps there can be.
 
 // Every node combines all contributions, in the order of nodes. a + n (N-1) b; n on each link.
+// Two nodes of one rank each do so as they receive, without scratch memory; where they work
+// in place and n is not eager, only when all has come.
 void ExchangeAllReduce(const PlanRequest& request, Plan& plan);
 // n on each link to the root's node.
 void ExchangeReduce(const PlanRequest& request, Plan& plan);
