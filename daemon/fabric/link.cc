@@ -13,7 +13,8 @@ namespace mlxcomm::fabric {
 namespace {
 
 // An acknowledgement goes out by itself after this much, or this long if the engine is
-// busy with other links; else with the next frame or when it has nothing else to do.
+// busy with other links; else with the next frame or when it has nothing else to do. Where
+// nobody waits for it, the next frame or the tick.
 constexpr std::uint64_t kAcknowledgeFrames = 16;
 constexpr std::uint64_t kAcknowledgeBytes = 1024 * 1024;
 constexpr std::uint64_t kAcknowledgeNs = 1'000'000;
@@ -43,6 +44,7 @@ void Link::Pump() {
       if (channel_.flight(at).unwritten_frames() == 1 && SaysForSure(at)) {
         unacknowledged_frames_ = 0;
         unacknowledged_bytes_ = 0;
+        unacknowledged_data_ = false;
       }
     } else if (command.frame.header.type == wire::FrameType::kControl) {
       GiveAcknowledgement(at);
@@ -220,6 +222,7 @@ void Link::FlushAcknowledgement() {
   if (options_.planted_bug == PlantedBug::kDropAcknowledgement) {
     unacknowledged_frames_ = 0;
     unacknowledged_bytes_ = 0;
+    unacknowledged_data_ = false;
     acknowledge_now_ = false;
     return;
   }
@@ -227,6 +230,14 @@ void Link::FlushAcknowledgement() {
   if (SaysForSure(at)) return;
   for (at = 0; rails_[at].rail == nullptr || !channel_.flight(at).is_reliable();) ++at;
   GiveAcknowledgement(at);
+}
+
+// Several rails: the other side judges them by how soon they deliver.
+void Link::AcknowledgeBeforeSleep() {
+  const bool awaited = unacknowledged_data_ || rail_count_ > 1 || arrivals_.has_gaps() ||
+                       delivered_last_ == kNoRail ||
+                       !channel_.flight(delivered_last_).is_reliable();
+  if (awaited) FlushAcknowledgement();
 }
 
 // What came over a reliable rail is never sent again, so nobody would ask for an
@@ -261,6 +272,7 @@ void Link::GiveAcknowledgement(std::size_t at) {
   ask_ = false;
   unacknowledged_frames_ = 0;
   unacknowledged_bytes_ = 0;
+  unacknowledged_data_ = false;
   acknowledge_now_ = false;
 }
 
@@ -347,6 +359,7 @@ bool Link::OnNumbered(RailEvent& event) {
   if (unacknowledged_frames_++ == 0) unacknowledged_since_ns_ = now_ns_;
   unacknowledged_bytes_ += header.payload_bytes;
   if (header.type == wire::FrameType::kData) {
+    unacknowledged_data_ = true;
     if (!OnData(event)) return false;
   } else if (arrival == ArrivalOrder::Arrival::kNext) {
     Tell(header, event.payload);

@@ -25,7 +25,10 @@
 // bytes are claimed before they are placed (arrival_claims.h, receive_budget.h).
 //
 // Acknowledgements go on the rail that has delivered last, for that one works, and on a
-// reliable one as well if that may lose them. One may be lost with its rail: whenever one
+// reliable one as well if that may lose them. They ride on frames that go there anyway, or go
+// alone when the engine has nothing else to do. Of small frames, which the other side has
+// copied, one alone is not worth a wake-up there: on the only rail, which loses nothing, they
+// are acknowledged after some, or with the next tick. One may be lost with its rail: whenever one
 // goes, everything is acknowledged anew on another. What a control frame says may have come
 // of what was received before it, so those who read it must know of that first: where
 // there are gaps, an acknowledgement goes before it.
@@ -144,6 +147,8 @@ class Link {
   void WakeUp();
   // Sends the acknowledgement that is due.
   void FlushAcknowledgement();
+  // As that, if the other side waits for it; else the next frame carries it, or a tick.
+  void AcknowledgeBeforeSleep();
   // Something waits for the next Poll that no rail will ring for.
   bool HasWork() const {
     return !withdrawn_.empty() || !channel_.released().empty() || HasWaiting();
@@ -240,6 +245,7 @@ class Link {
   void ForgetChannel();
   void EnterGrace(const std::string& why, bool reset, std::uint64_t now_ns);
   void TickRail(std::size_t at, std::uint64_t now_ns);
+  bool IsSilent(const OnRail& on, std::uint64_t now_ns) const;
 
   const FabricOptions& options_;
   FabricListener& listener_;
@@ -270,6 +276,7 @@ class Link {
   std::uint64_t unacknowledged_frames_ = 0;
   std::uint64_t unacknowledged_bytes_ = 0;
   std::uint64_t unacknowledged_since_ns_ = 0;  // Where there are any.
+  bool unacknowledged_data_ = false;      // Memory that the other side could hand back.
   bool acknowledge_now_ = false;
   std::uint64_t now_ns_ = 0;              // Of the last call that told it.
   std::uint64_t grace_end_ns_ = 0;

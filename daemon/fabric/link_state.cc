@@ -242,6 +242,7 @@ void Link::ForgetChannel() {
   ask_ = false;
   unacknowledged_frames_ = 0;
   unacknowledged_bytes_ = 0;
+  unacknowledged_data_ = false;
   acknowledge_now_ = false;
 }
 
@@ -302,6 +303,7 @@ void Link::OnTick(std::uint64_t now_ns) {
   CloseKept();
   // The one that asked for it may have been lost.
   if (!wanted_.empty()) acknowledge_now_ = ask_ = true;
+  FlushAcknowledgement();
 }
 
 void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
@@ -315,15 +317,22 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   }
   on.last_snapshot = snapshot;
   on.last_tick_ns = now_ns;
-  const std::uint64_t heard = on.rail->last_received_ns();
-  if (now_ns > heard && now_ns - heard > options_.heartbeat_timeout_ns) {
-    return RemoveRailAt(at, absl::StrCat("nothing heard for ", (now_ns - heard) / 1'000'000, " ms"),
-                        DownCause::kCut, now_ns);
-  }
   RailCommand command;
   command.kind = RailCommand::Kind::kHeartbeat;
   command.clock_ns = now_ns;
   if (on.waiting.empty()) Give(at, command);  // Otherwise there is enough to be heard.
+  if (!IsSilent(on, now_ns)) return;
+  // It may be this engine that was asleep: what lies in the socket was not heard yet.
+  PollRail(at, now_ns);
+  if (on.rail == nullptr || !IsSilent(on, now_ns)) return;
+  RemoveRailAt(at, absl::StrCat("nothing heard for ",
+                                (now_ns - on.rail->last_received_ns()) / 1'000'000, " ms"),
+               DownCause::kCut, now_ns);
+}
+
+bool Link::IsSilent(const OnRail& on, std::uint64_t now_ns) const {
+  const std::uint64_t heard = on.rail->last_received_ns();
+  return now_ns > heard && now_ns - heard > options_.heartbeat_timeout_ns;
 }
 
 LinkSnapshot Link::Snapshot() const {

@@ -101,7 +101,7 @@ void Links::ObserveNeighbours(std::uint64_t now_ns) {
 bool Links::PrepareToSleep() {
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
     Link& link = *in_order_[i]->link;
-    link.FlushAcknowledgement();
+    link.AcknowledgeBeforeSleep();
     if (!link.HasWork() && link.PrepareToSleep()) continue;
     for (std::size_t k = 0; k < i; ++k) in_order_[k]->link->WakeUp();
     return false;
