@@ -31,6 +31,9 @@
 
 namespace mlxcomm::fabric {
 
+// To move more than that costs more than to wake a thread for it.
+inline constexpr std::uint64_t kLargeBytes = 64 * 1024 + 1;
+
 class PostedReceives {
  public:
   enum class Place : std::uint8_t {
@@ -44,18 +47,27 @@ class PostedReceives {
   };
 
   void Reserve(std::size_t receives) { posted_.reserve(receives); }
+  // Any of at least kLargeBytes.
+  bool has_large() const { return large_ > 0; }
   // Before the first Begin; outlives this.
   void ShareClaims(ArrivalClaims& claims) { claims_ = &claims; }
   // Data may come that an earlier rail was told to forget.
   void DoNotKnowAllWithdrawn() { knows_all_withdrawn_ = false; }
 
   void Expect(const PostedReceive& receive, ReceiveBudget::Share share) {
-    posted_[{receive.key, receive.step}] = {receive, share, 0};
+    Posted& posted = posted_[{receive.key, receive.step}];
+    large_ -= IsLarge(posted) ? 1 : 0;  // An earlier one of that name.
+    posted = {receive, share, 0};
+    large_ += IsLarge(posted) ? 1 : 0;
   }
   // The operation's receives are withdrawn. True: the frame under way is one of them; the
   // rest of it goes nowhere.
   bool Forget(const OperationKey& key) {
-    absl::erase_if(posted_, [&](const auto& entry) { return entry.first.first == key; });
+    absl::erase_if(posted_, [&](const auto& entry) {
+      if (entry.first.first != key) return false;
+      large_ -= IsLarge(entry.second) ? 1 : 0;
+      return true;
+    });
     if (withdrawn_.size() < kWithdrawnMax) {
       withdrawn_.insert(key);
     } else {
@@ -66,7 +78,9 @@ class PostedReceives {
     return true;
   }
   // All of it has come, on several rails.
-  void ForgetCompleted(const OperationKey& key, std::uint16_t step) { posted_.erase({key, step}); }
+  void ForgetCompleted(const OperationKey& key, std::uint16_t step) {
+    if (const auto found = posted_.find({key, step}); found != posted_.end()) Erase(found);
+  }
 
   // Where the payload of a well-formed kData frame goes.
   Place Begin(const wire::FrameHeader& header, std::byte** destination) {
@@ -127,7 +141,7 @@ class PostedReceives {
                            header.payload_bytes - static_cast<std::uint32_t>(placed_bytes_));
     }
     posted.placed_bytes += header.payload_bytes;
-    if (posted.placed_bytes == posted.receive.bytes) posted_.erase(found);
+    if (posted.placed_bytes == posted.receive.bytes) Erase(found);
     return true;
   }
 
@@ -157,12 +171,18 @@ class PostedReceives {
            (before(receive.operand + receive.bytes, receive.destination) ||
             before(receive.destination + receive.bytes, receive.operand));
   }
+  static bool IsLarge(const Posted& posted) { return posted.receive.bytes >= kLargeBytes; }
+  void Erase(absl::flat_hash_map<Key, Posted>::iterator found) {
+    large_ -= IsLarge(found->second) ? 1 : 0;
+    posted_.erase(found);
+  }
   bool WasWithdrawn(const wire::FrameHeader& header) const {
     return !knows_all_withdrawn_ || withdrawn_.contains(KeyOf(header));
   }
 
   ArrivalClaims* claims_ = nullptr;
   absl::flat_hash_map<Key, Posted> posted_;
+  std::size_t large_ = 0;
   absl::flat_hash_set<OperationKey> withdrawn_;
   bool knows_all_withdrawn_ = true;
   // The frame under way.

@@ -80,6 +80,7 @@ TcpFabric::TcpFabric(asio::io_context& io, FabricOptions options, FabricListener
     : io_(io),
       options_(std::move(options)),
       bell_watch_(io),
+      watches_(io),
       interfaces_watch_(io),
       tick_(io),
       links_(options_, listener, *this) {}
@@ -299,7 +300,8 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, const Links::Join& join,
   const std::string name = absl::StrCat("to ", MakePrintable(TextOf(theirs.node_name)), " tcp ",
                                         local, " - ", remote);
   absl::StatusOr<std::unique_ptr<TcpRail>> rail =
-      TcpRail::Create(std::move(descriptor), std::move(local), std::move(remote), bell_);
+      TcpRail::Create(std::move(descriptor), std::move(local), std::move(remote), bell_,
+                      watches_.Take());
   if (!rail.ok()) {
     links_.Abandon(join);
     return rail.status();
@@ -499,6 +501,7 @@ void TcpFabric::Stop() {
   for (const auto& acceptor : acceptors_) acceptor->close(ignored);
   for (const auto& dialer : dialers_) dialer->pause.cancel();
   tick_.cancel();
+  watches_.Retire();  // From here on nobody is in the io_context to hear of a socket.
   SendTheRest();
   links_.FinishRails();
   links_.StopRails();

@@ -37,6 +37,7 @@
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/handshake.h"
 #include "daemon/fabric/links.h"
+#include "daemon/fabric/tcp/socket_watch.h"
 #include "daemon/platform/interface_watch.h"
 #include "daemon/platform/wakeup.h"
 
@@ -120,6 +121,7 @@ class TcpFabric final : public Fabric, private LinksPort {
   FabricOptions options_;
   platform::Wakeup bell_;
   asio::posix::stream_descriptor bell_watch_;
+  SocketWatches watches_;  // Rails have some.
   std::optional<platform::InterfaceWatch> interfaces_;
   asio::posix::stream_descriptor interfaces_watch_;
   std::vector<std::unique_ptr<Tcp::acceptor>> acceptors_;

@@ -20,6 +20,8 @@ constexpr std::uint64_t kSpinNsManyCores = 50'000;
 // While it is busy, the engine is woken after so much data, or so many frames written.
 constexpr std::uint64_t kUntoldBytesMax = 512 * 1024;
 constexpr std::uint32_t kUntoldFramesMax = 8;
+// How often the engine reads at one look: a frame that is not large, and what comes with it.
+constexpr int kLookTurns = 3;
 // How long an orderly end may take when the other side does not read.
 constexpr std::uint64_t kFinishNs = 500'000'000;
 
@@ -41,22 +43,26 @@ int MillisecondsUntil(std::uint64_t deadline_ns) {
 absl::StatusOr<std::unique_ptr<TcpRail>> TcpRail::Create(platform::FileDescriptor socket,
                                                          std::string local_address,
                                                          std::string remote_address,
-                                                         platform::Wakeup& engine_bell) {
+                                                         platform::Wakeup& engine_bell,
+                                                         SocketWatches::Handle watch) {
   absl::StatusOr<platform::Wakeup> bell = platform::Wakeup::Create();
   if (!bell.ok()) return bell.status();
   SetUpSocket(socket.get());
   return std::unique_ptr<TcpRail>(new TcpRail(std::move(socket), std::move(local_address),
                                               std::move(remote_address), engine_bell,
-                                              *std::move(bell)));
+                                              *std::move(bell), std::move(watch)));
 }
 
 TcpRail::TcpRail(platform::FileDescriptor socket, std::string local_address,
-                 std::string remote_address, platform::Wakeup& engine_bell, platform::Wakeup bell)
+                 std::string remote_address, platform::Wakeup& engine_bell, platform::Wakeup bell,
+                 SocketWatches::Handle watch)
     : socket_(std::move(socket)),
       local_address_(std::move(local_address)),
       remote_address_(std::move(remote_address)),
       engine_bell_(engine_bell),
       bell_(std::move(bell)),
+      watch_(std::move(watch)),
+      may_change_hands_(watch_ != nullptr),
       writer_(socket_),
       reader_(socket_, *this) {}
 
@@ -75,6 +81,7 @@ void TcpRail::Expect(const PostedReceive& receive, ReceiveBudget::Share share) {
 absl::Status TcpRail::Start(bool resumed, ArrivalClaims& claims) {
   reader_.posted().ShareClaims(claims);
   if (resumed) reader_.posted().DoNotKnowAllWithdrawn();
+  if (may_change_hands_ && !IsHeavy()) driver_.store(Driver::kEngine, std::memory_order_release);
   try {
     thread_ = std::thread([this] { Run(); });
   } catch (const std::system_error& error) {
@@ -83,13 +90,21 @@ absl::Status TcpRail::Start(bool resumed, ArrivalClaims& claims) {
   return absl::OkStatus();
 }
 
+// What Stop and Finish store tells the thread that it drives.
+void TcpRail::DriveNoMore() {
+  ends_ = true;
+  if (watch_ != nullptr) watch_->Close();
+}
+
 void TcpRail::Finish() {
+  DriveNoMore();
   finish_.store(true, std::memory_order_relaxed);
   stop_.store(true, std::memory_order_release);
   bell_.Ring();
 }
 
 void TcpRail::Stop() {
+  DriveNoMore();
   stop_.store(true, std::memory_order_release);
   bell_.Ring();
   if (thread_.joinable()) thread_.join();
@@ -103,6 +118,10 @@ std::unique_ptr<KeptEnd> TcpRail::KeepEnd() {
 
 bool TcpRail::Give(const RailCommand& command) {
   const bool given = commands_.Push(RailCommand(command));
+  if (EngineDrives()) {
+    TakeGiven();
+    return given;
+  }
   const bool may_wait = given && command.kind == RailCommand::Kind::kForgetCompleted;
   if (!may_wait && commands_.ConsumerSleeps()) bell_.Ring();
   return given;
@@ -111,13 +130,15 @@ bool TcpRail::Give(const RailCommand& command) {
 bool TcpRail::Pop(RailEvent& event) {
   if (std::exchange(popped_slot_, false)) reader_.OnSlotFreed();
   if (std::exchange(popped_large_control_, false)) reader_.OnLargeControlFreed();
-  const bool popped = events_.Pop(event);
-  if (popped) {
+  // One look a turn, which ends when there is nothing to pop.
+  if (EngineDrives() && events_.IsEmpty() && !std::exchange(looked_, true)) Look();
+  if (events_.Pop(event)) {
     popped_large_control_ = event.control != nullptr;
     popped_slot_ = event.kind == RailEvent::Kind::kFrame && !event.payload.empty() &&
                    !popped_large_control_;
     return true;
   }
+  looked_ = false;
   // The other half is in Sleep: either we see that it waits, or it sees the room.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (waits_for_room_.load(std::memory_order_relaxed)) bell_.Ring();
@@ -137,32 +158,143 @@ RailSnapshot TcpRail::Snapshot() const {
   return snapshot;
 }
 
+bool TcpRail::PrepareToSleep() {
+  if (EngineDrives()) {
+    if (!events_.IsEmpty() || !commands_.IsEmpty() || !writer_.is_empty() ||
+        writer_.transmitted() > 0 || reader_.has_read_ahead() || !watch_->is_open()) {
+      return false;
+    }
+    looks_ = false;
+    watch_->Arm();
+  }
+  if (!events_.PrepareToSleep()) return false;
+  // The thread may have given it up just now: either it sees that we sleep, or we see that.
+  if (!EngineDrives() || watch_->is_armed()) return true;
+  events_.WakeUp();
+  return false;
+}
+
+void TcpRail::HandOver() {
+  watch_->Close();
+  wrote_ = false;
+  driver_.store(Driver::kThread, std::memory_order_release);
+  bell_.Ring();
+}
+
+// The first frame goes out at once, others together with the next look.
+void TcpRail::TakeGiven() {
+  if (down_) return;
+  looks_ = true;  // It will be answered.
+  ObeyCommands();
+  if (IsHeavy()) return HandOver();
+  if (std::exchange(wrote_, true)) return;
+  writer_.Write();
+  if (IsStuck()) HandOver();
+}
+
+void TcpRail::Look() {
+  if (down_) return;
+  if (!watch_->is_open() && !watch_->Open(socket_.get())) {
+    may_change_hands_ = false;
+    return HandOver();
+  }
+  if (watch_->TakeReady()) looks_ = true;
+  wrote_ = false;
+  ObeyCommands();
+  if (IsHeavy()) return HandOver();
+  writer_.Write();
+  if (looks_ || writer_.error() != 0) LookAtSocket();
+  if (down_) return;
+  TellTransmitted();
+  if (IsStuck()) HandOver();
+}
+
+void TcpRail::LookAtSocket() {
+  const std::uint64_t before = reader_.received_bytes();
+  const bool moved = reader_.Read(writer_.error(), kLookTurns);
+  if (reader_.has_ended()) {
+    watch_->Close();
+    return GoDown(reader_.end_cause(), reader_.end_reason());
+  }
+  writer_.Write();  // An echo.
+  empty_looks_ = moved ? 0 : empty_looks_ + 1;
+  if (reader_.received_bytes() - before > kLookBytesMax) return HandOver();
+  if (empty_looks_ < kEmptyLooksMax) return;
+  looks_ = false;
+  empty_looks_ = 0;
+  watch_->Arm();
+}
+
 void TcpRail::Run() {
   const std::uint64_t spin_ns =
       platform::CoreCount() <= 4 ? kSpinNsFewCores : kSpinNsManyCores;
   std::uint64_t idle_since = 0;
   while (!stop_.load(std::memory_order_acquire)) {
-    bool moved = ObeyCommands();
-    moved = writer_.Write() || moved;
-    moved = reader_.Read(writer_.error()) || moved;
-    if (reader_.has_ended()) {
-      GoDown(reader_.end_cause(), reader_.end_reason());
-      break;
-    }
-    if (moved) {
-      if (writer_.transmitted() >= kUntoldFramesMax) TellTransmitted();
+    if (driver_.load(std::memory_order_acquire) == Driver::kEngine) {
+      Park();
       idle_since = 0;
       continue;
     }
-    TellTransmitted();
-    if (untold_bytes_ > 0) WakeEngine();
+    if (down_) break;
+    if (Turn()) {
+      idle_since = 0;
+      continue;
+    }
+    if (down_) break;
     const std::uint64_t now = platform::MonotonicNow();
     if (idle_since == 0) idle_since = now;
     if (now - idle_since < spin_ns) continue;
-    Sleep();
+    if (may_change_hands_ && IsQuiet(now)) {
+      GiveToEngine();
+    } else {
+      Sleep();
+    }
   }
   if (!down_ && finish_.load(std::memory_order_relaxed)) SendTheRest();
   if (!down_) GoDown(DownCause::kCut, "stopped");
+}
+
+// True: anything moved.
+bool TcpRail::Turn() {
+  bool moved = ObeyCommands();
+  moved = writer_.Write() || moved;
+  moved = reader_.Read(writer_.error()) || moved;
+  if (reader_.has_ended()) {
+    GoDown(reader_.end_cause(), reader_.end_reason());
+    return false;
+  }
+  if (moved && writer_.transmitted() < kUntoldFramesMax) return true;
+  TellTransmitted();
+  if (!moved && untold_bytes_ > 0) WakeEngine();
+  return moved;
+}
+
+// The engine drives.
+void TcpRail::Park() {
+  while (!stop_.load(std::memory_order_acquire) &&
+         driver_.load(std::memory_order_acquire) == Driver::kEngine) {
+    pollfd bell = {bell_.descriptor(), POLLIN, 0};
+    ::poll(&bell, 1, -1);
+    bell_.Drain();
+  }
+  quiet_since_ns_ = platform::MonotonicNow();
+  quiet_bytes_ = writer_.sent_bytes() + reader_.received_bytes();
+}
+
+bool TcpRail::IsQuiet(std::uint64_t now_ns) {
+  const std::uint64_t bytes = writer_.sent_bytes() + reader_.received_bytes();
+  const bool busy = IsHeavy() || IsStuck() || writer_.transmitted() > 0 ||
+                    !reader_.is_between_frames() || bytes - quiet_bytes_ > kQuietBytes;
+  if (!busy) return now_ns - quiet_since_ns_ >= kQuietNs;
+  quiet_since_ns_ = now_ns;
+  quiet_bytes_ = bytes;
+  return false;
+}
+
+// The last thing the thread does with what is the driver's.
+void TcpRail::GiveToEngine() {
+  driver_.store(Driver::kEngine, std::memory_order_release);
+  if (events_.ConsumerSleeps()) engine_bell_.Ring();
 }
 
 void TcpRail::Sleep() {
@@ -188,10 +320,16 @@ void TcpRail::Sleep() {
   // A socket that is not asked for anything still reports its end, again and again.
   if (waited[0].events == 0) waited[0].fd = -1;
   constexpr int kSafetyNetMs = 100;
-  ::poll(waited, 2, has_room ? -1 : kSafetyNetMs);
+  ::poll(waited, 2, has_room ? SleepMs() : kSafetyNetMs);
   if (has_room) commands_.WakeUp();
   waits_for_room_.store(false, std::memory_order_relaxed);
   if ((waited[1].revents & POLLIN) != 0) bell_.Drain();
+}
+
+// Until the engine may drive, if nothing happens until then.
+int TcpRail::SleepMs() const {
+  if (!may_change_hands_ || IsHeavy() || IsStuck() || !reader_.is_between_frames()) return -1;
+  return MillisecondsUntil(quiet_since_ns_ + kQuietNs);
 }
 
 // An orderly end: what was given goes out, then the other side reads to the end and

@@ -19,6 +19,23 @@
 // open for KeepEnd. What the kernel holds to be sent may still arrive: frames that were
 // written whole, which have their numbers, and one that never becomes whole.
 //
+// Who drives. While there is little to carry, the engine drives the rail itself, in Give and
+// Pop, and sleeps on its socket: a frame so wakes one thread on each side, not two. It never
+// waits there, and moves no payload that would take it longer than to wake the thread.
+//
+//             Start, nothing large posted
+//                      │   a large frame is given, or a large receive; the socket takes no
+//                      ▼   more, or has much to be read; its watch cannot be opened
+//   thread ◀─────── engine
+//      │ └──────────────▲
+//      │     kQuietNs in which nothing large was there and little moved
+//      └── (Start otherwise)
+//   either ──Stop, Finish: the engine has no part in it from then on──▶ thread
+//
+// `driver_` says who, and is stored only by that one, as its last act on all that is the
+// driver's; whoever reads that it is its turn has all that the other did. Both rings stay
+// in use, so a command that is given while the rail changes hands is obeyed by the next.
+//
 // Owner: Link. Thread: its own; the rest of Rail's calls on the engine thread.
 // Memory: rings are fixed at creation; the writer's and the reader's beside.
 #pragma once
@@ -34,6 +51,7 @@
 #include "daemon/fabric/rail.h"
 #include "daemon/fabric/rail_observer.h"
 #include "daemon/fabric/spsc_ring.h"
+#include "daemon/fabric/tcp/socket_watch.h"
 #include "daemon/fabric/tcp/tcp_reader.h"
 #include "daemon/fabric/tcp/tcp_writer.h"
 #include "daemon/platform/file_descriptor.h"
@@ -43,11 +61,13 @@ namespace mlxcomm::fabric {
 
 class TcpRail final : public Rail, private TcpReaderPort {
  public:
-  // `socket` is connected and non-blocking. `engine_bell` wakes the engine.
+  // `socket` is connected and non-blocking. `engine_bell` wakes the engine. Without a watch
+  // the thread always drives.
   static absl::StatusOr<std::unique_ptr<TcpRail>> Create(platform::FileDescriptor socket,
                                                          std::string local_address,
                                                          std::string remote_address,
-                                                         platform::Wakeup& engine_bell);
+                                                         platform::Wakeup& engine_bell,
+                                                         SocketWatches::Handle watch = nullptr);
   ~TcpRail() override;
 
   // Before Start; may be nullptr.
@@ -59,7 +79,7 @@ class TcpRail final : public Rail, private TcpReaderPort {
   void Stop() override;
   std::unique_ptr<KeptEnd> KeepEnd() override;
   bool Pop(RailEvent& event) override;
-  bool PrepareToSleep() override { return events_.PrepareToSleep(); }
+  bool PrepareToSleep() override;
   void WakeUp() override { events_.WakeUp(); }
   std::uint64_t last_received_ns() const override { return reader_.last_received_ns(); }
   RailSnapshot Snapshot() const override;
@@ -68,13 +88,41 @@ class TcpRail final : public Rail, private TcpReaderPort {
   static constexpr std::size_t kRingSlots = 1024;
   static constexpr std::size_t kEventsKept = 2;  // For a frame that has begun, and for kDown.
 
-  TcpRail(platform::FileDescriptor socket, std::string local_address, std::string remote_address,
-          platform::Wakeup& engine_bell, platform::Wakeup bell);
+  // How long little may have moved until the engine drives, and how much that is.
+  static constexpr std::uint64_t kQuietNs = 2'000'000;
+  static constexpr std::uint64_t kQuietBytes = 1024 * 1024;
+  // What the engine reads at one look is little.
+  static constexpr std::uint64_t kLookBytesMax = 128 * 1024;
+  // Looks without anything until the socket has to call.
+  static constexpr int kEmptyLooksMax = 64;
+  enum class Driver : std::uint8_t { kThread, kEngine };
 
-  // The rail's thread from here on.
+  TcpRail(platform::FileDescriptor socket, std::string local_address, std::string remote_address,
+          platform::Wakeup& engine_bell, platform::Wakeup bell, SocketWatches::Handle watch);
+
+  // The engine, driving.
+  bool EngineDrives() const {
+    return !ends_ && driver_.load(std::memory_order_acquire) == Driver::kEngine;
+  }
+  void TakeGiven();
+  void Look();
+  void LookAtSocket();
+  void HandOver();
+  void DriveNoMore();
+
+  // The thread, driving.
   void Run();
+  bool Turn();
+  void Park();
+  bool IsQuiet(std::uint64_t now_ns);
+  void GiveToEngine();
   void Sleep();
+  int SleepMs() const;
   void SendTheRest();
+
+  // Whoever drives.
+  bool IsHeavy() const { return writer_.holds_large() || reader_.posted().has_large(); }
+  bool IsStuck() const { return !writer_.is_empty() && writer_.error() == 0; }
   bool ObeyCommands();
   void Obey(const RailCommand& command);
   void Forget(const OperationKey& key);
@@ -103,12 +151,24 @@ class TcpRail final : public Rail, private TcpReaderPort {
   bool popped_slot_ = false;  // Engine: the event handed out last holds a slot.
   bool popped_large_control_ = false;
 
-  // The thread's own from Start on.
+  std::atomic<Driver> driver_{Driver::kThread};
+  // Engine.
+  SocketWatches::Handle watch_;  // Open only while the engine drives.
+  bool ends_ = false;            // Stop or Finish was called.
+  bool looks_ = true;            // Something may have come; else the watch says so.
+  bool looked_ = false;          // In this turn.
+  bool wrote_ = false;           // Since the last look.
+  int empty_looks_ = 0;
+
+  // The driver's.
+  bool may_change_hands_;  // There is a watch, and it opens.
   std::unique_ptr<RailObserver> observer_;
   TcpWriter writer_;
   TcpReader reader_;
   std::uint64_t untold_bytes_ = 0;  // Of data whose events the engine was not woken for.
   bool down_ = false;
+  std::uint64_t quiet_since_ns_ = 0;
+  std::uint64_t quiet_bytes_ = 0;  // All that had moved by then.
   std::thread thread_;
 };
 

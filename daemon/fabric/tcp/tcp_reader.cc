@@ -47,15 +47,16 @@ bool TcpReader::MayRead() const {
   return !stalled_ && (target_ != nullptr || header_have_ > 0 || HasRoom());
 }
 
-bool TcpReader::Read(int write_error) {
+bool TcpReader::Read(int write_error, int turns) {
   bool moved = false;
-  for (int turn = 0; turn < 8 && !has_ended_; ++turn) {
+  for (int turn = 0; turn < turns && !has_ended_; ++turn) {
     if (TakeReadAhead()) moved = true;
     // What is left of the last read waits for room, and so do we.
     if (has_ended_ || stalled_ || has_read_ahead() || !MayRead()) return moved;
     if (!Fill(write_error)) return moved;
     moved = true;
   }
+  if (!has_ended_) TakeReadAhead();
   return moved;
 }
 

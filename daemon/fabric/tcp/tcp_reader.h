@@ -56,12 +56,13 @@ class TcpReader {
   // Before anything else; may be nullptr.
   void Observe(RailObserver* observer) { observer_ = observer; }
   PostedReceives& posted() { return posted_; }
+  const PostedReceives& posted() const { return posted_; }
   // The operation's receives are withdrawn: nothing of them is touched any more.
   void Forget(const OperationKey& key);
 
-  // What the socket has, for some turns. `write_error`: why nothing can be written any
-  // more, 0: it can. True: anything moved.
-  bool Read(int write_error);
+  // What the socket has, read so many times at most. `write_error`: why nothing can be
+  // written any more, 0: it can. True: anything moved.
+  bool Read(int write_error, int turns = kTurns);
   // There may be something to read, and room for it.
   bool MayRead() const;
   bool HasRoom() const;
@@ -69,6 +70,10 @@ class TcpReader {
   bool has_read_ahead() const { return read_first_ < read_end_; }
   // And would not wait for commands.
   bool may_take_read_ahead() const { return !stalled_ && has_read_ahead(); }
+  // Nothing of a frame has been read that has not been handed on.
+  bool is_between_frames() const {
+    return target_ == nullptr && header_have_ == 0 && !has_read_ahead();
+  }
   // Reads what is for nobody any more. False: there will be nothing.
   bool ReadAway();
 
@@ -93,6 +98,7 @@ class TcpReader {
   static constexpr std::size_t kReceivesExpected = 1024;
   static constexpr std::size_t kPayloadSlots = 128;
   static constexpr std::size_t kLargeControlsMax = 16;
+  static constexpr int kTurns = 8;
   static constexpr std::size_t kReadAheadBytes = 64 * 1024;
   // Among large payloads: the next header, and little that would have to be copied from here.
   static constexpr std::size_t kReadAheadBytesAmongData = 4 * 1024;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "daemon/fabric/posted_receives.h"
 #include "daemon/platform/machine.h"
 
 namespace mlxcomm::fabric {
@@ -24,6 +25,7 @@ TcpWriter::TcpWriter(const platform::FileDescriptor& socket)
 
 void TcpWriter::Queue(const Channel::Frame& frame) {
   if (frame.header.type == wire::FrameType::kAck) return PutInFront(frame);
+  if (frame.header.payload_bytes >= kLargeBytes) ++large_frames_;
   outgoing_[(outgoing_first_ + outgoing_count_++) % kFramesMax] = frame;
 }
 
@@ -118,6 +120,7 @@ void TcpWriter::OnWritten(std::size_t bytes, std::uint64_t began_ns) {
     if (front_written_ < length) break;
     front_written_ -= length;
     if (header.sequence != 0) ++transmitted_;
+    if (header.payload_bytes >= kLargeBytes) --large_frames_;
     if (observer_ != nullptr) observer_->OnSent(header, front_began_ns_, now);
     front_began_ns_ = began_ns;
     outgoing_first_ = (outgoing_first_ + 1) % kFramesMax;

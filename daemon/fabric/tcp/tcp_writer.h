@@ -48,6 +48,8 @@ class TcpWriter {
     return error_ == 0 && (outgoing_count_ > 0 || echo_due_ || heartbeat_due_);
   }
   bool is_empty() const { return outgoing_count_ == 0; }
+  // Frames of at least kLargeBytes.
+  bool holds_large() const { return large_frames_ > 0; }
   int error() const { return error_; }
 
   // Numbered frames written, and not taken from here yet.
@@ -69,6 +71,7 @@ class TcpWriter {
   std::vector<Channel::Frame> outgoing_;  // A ring.
   std::size_t outgoing_first_ = 0;
   std::size_t outgoing_count_ = 0;
+  std::size_t large_frames_ = 0;
   std::size_t front_written_ = 0;         // Bytes of the first frame.
   std::uint64_t front_began_ns_ = 0;      // When they were; only where it is observed.
   std::uint32_t transmitted_ = 0;

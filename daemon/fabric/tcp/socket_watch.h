@@ -1,0 +1,108 @@
+// Ends the engine's sleep when a socket can be read: for rails that the engine drives.
+//
+//   (closed) ──Open──▶ open ──Arm, before the sleep──▶ armed ──readable──▶ open, ready
+//      ▲──────── Close: of this socket nothing is heard any more ────────────┘
+//
+// A watch that is armed says so when the socket was readable before, too; so whoever arms
+// it last and then sleeps misses nothing. The handler of one that was closed comes later
+// and finds that its number is no longer the watch's.
+//
+// Owner: TcpFabric has the pool, a rail the watch that it took from there. Thread: engine.
+// Memory: a watch is used again; its handlers lie in places of their own, which the last
+// of them shares with it: the io_context may drop it when the watch has gone.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+
+namespace mlxcomm::fabric {
+
+// Places for the handlers that are under way; asio would allocate them anew each time.
+class HandlerPlaces {
+ public:
+  void* Take(std::size_t bytes) {
+    for (Place& place : places_) {
+      if (!place.taken && bytes <= sizeof place.bytes) {
+        place.taken = true;
+        return place.bytes;
+      }
+    }
+    return ::operator new(bytes);
+  }
+  void GiveBack(void* memory) {
+    for (Place& place : places_) {
+      if (memory != place.bytes) continue;
+      place.taken = false;
+      return;
+    }
+    ::operator delete(memory);
+  }
+
+ private:
+  struct Place {
+    alignas(std::max_align_t) std::byte bytes[256];
+    bool taken = false;
+  };
+  std::array<Place, 4> places_;
+};
+
+class SocketWatch {
+ public:
+  explicit SocketWatch(asio::io_context& io) : descriptor_(io) {}
+  ~SocketWatch() { Close(); }
+  SocketWatch(const SocketWatch&) = delete;
+  SocketWatch& operator=(const SocketWatch&) = delete;
+
+  // The socket stays its owner's. False: the system does not watch it.
+  bool Open(int socket);
+  // Before the socket is closed, or read by somebody else.
+  void Close();
+  bool is_open() const { return open_; }
+  void Arm();
+  bool is_armed() const { return armed_; }
+  // It could be read; once for each Arm.
+  bool TakeReady() { return std::exchange(ready_, false); }
+
+ private:
+  friend class SocketWatches;
+  asio::posix::stream_descriptor descriptor_;
+  std::shared_ptr<HandlerPlaces> places_ = std::make_shared<HandlerPlaces>();
+  std::uint64_t number_ = 0;  // Of the opening.
+  bool open_ = false;
+  bool armed_ = false;
+  bool ready_ = false;
+  bool retired_ = false;
+};
+
+class SocketWatches {
+ public:
+  struct GiveBack {
+    SocketWatches* pool = nullptr;
+    void operator()(SocketWatch* watch) const { pool->TakeBack(*watch); }
+  };
+  using Handle = std::unique_ptr<SocketWatch, GiveBack>;
+
+  explicit SocketWatches(asio::io_context& io) : io_(io) {}
+  // To be given back before the pool goes.
+  Handle Take();
+  // The io_context will not run any more: all are closed, and none opens again.
+  void Retire();
+
+ private:
+  void TakeBack(SocketWatch& watch);
+
+  asio::io_context& io_;
+  std::vector<std::unique_ptr<SocketWatch>> all_;
+  std::vector<SocketWatch*> free_;
+  bool retired_ = false;
+};
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,331 @@
+// Who drives a rail, and that nothing is lost while it changes hands: one rail with a watch
+// at one end of a socket, the test's own bytes at the other. The test is the engine.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <asio/io_context.hpp>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/fabric/tcp/tcp_rail.h"
+#include "daemon/platform/machine.h"
+
+namespace mlxcomm::fabric {
+namespace {
+
+// How many numbered frames the engine has moved, and how many the rail's thread.
+struct Moved {
+  std::atomic<int> sent{0};
+  std::atomic<int> received{0};
+  std::atomic<int> data{0};
+};
+class MovedBy final : public RailObserver {
+ public:
+  MovedBy(Moved& engine, Moved& thread) : engine_(engine), thread_(thread) {}
+  void OnSent(const wire::FrameHeader& header, std::uint64_t, std::uint64_t) override {
+    if (header.sequence != 0) ++Who(header).sent;
+  }
+  void OnReceived(const wire::FrameHeader& header, std::uint64_t, std::uint64_t) override {
+    ++Who(header).received;
+  }
+
+ private:
+  Moved& Who(const wire::FrameHeader& header) {
+    Moved& who = std::this_thread::get_id() == test_ ? engine_ : thread_;
+    if (header.type == wire::FrameType::kData) ++who.data;
+    return who;
+  }
+  const std::thread::id test_ = std::this_thread::get_id();
+  Moved& engine_;
+  Moved& thread_;
+};
+
+class TcpRailDriverTest : public testing::Test {
+ protected:
+  TcpRailDriverTest() {
+    int ends[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    far_.Reset(ends[1]);
+    auto created =
+        TcpRail::Create(platform::FileDescriptor(ends[0]), "here", "there", bell_, watches_.Take());
+    EXPECT_TRUE(created.ok());
+    rail_ = *std::move(created);
+    rail_->Observe(std::make_unique<MovedBy>(by_engine_, by_thread_));
+  }
+  void Start() { ASSERT_TRUE(rail_->Start(/*resumed=*/false, claims_).ok()); }
+
+  static wire::FrameHeader Header(wire::FrameType type, std::uint64_t sequence,
+                                  std::uint32_t payload_bytes = 0, std::uint64_t offset = 0) {
+    wire::FrameHeader header;
+    header.type = type;
+    header.sequence = sequence;
+    header.payload_bytes = payload_bytes;
+    header.offset = offset;
+    header.number = 5;
+    return header;
+  }
+  void SendFromFar(const wire::FrameHeader& header, int fill = 0) {
+    std::vector<std::byte> bytes(sizeof header + header.payload_bytes,
+                                 static_cast<std::byte>(fill));
+    std::memcpy(bytes.data(), &header, sizeof header);
+    for (std::size_t sent = 0; sent < bytes.size();) {
+      const ssize_t done =
+          ::send(far_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+      ASSERT_GT(done, 0);
+      sent += static_cast<std::size_t>(done);
+    }
+  }
+  wire::FrameHeader ReadAtFar() {
+    wire::FrameHeader header;
+    EXPECT_EQ(::recv(far_.get(), &header, sizeof header, MSG_WAITALL), ssize_t{sizeof header});
+    EXPECT_TRUE(wire::IsWellFormed(header));
+    std::vector<std::byte> payload(header.payload_bytes);
+    if (!payload.empty()) {
+      EXPECT_EQ(::recv(far_.get(), payload.data(), payload.size(), MSG_WAITALL),
+                static_cast<ssize_t>(payload.size()));
+    }
+    return header;
+  }
+  bool Give(const wire::FrameHeader& header, const std::byte* payload = nullptr) {
+    RailCommand command;
+    command.frame = {header, payload};
+    return rail_->Give(command);
+  }
+  // As the engine: turns, and sleeps in the io_context, or on the bell, when there is nothing.
+  // A minute is "never".
+  RailEvent Next(RailEvent::Kind kind) {
+    const std::uint64_t deadline = platform::MonotonicNow() + 60'000'000'000;
+    RailEvent event;
+    while (platform::MonotonicNow() < deadline) {
+      while (rail_->Pop(event)) {
+        transmitted_ += event.transmitted;
+        if (event.kind == kind) return event;
+        if (event.kind == RailEvent::Kind::kDown) {
+          ADD_FAILURE() << event.reason;
+          return {};
+        }
+      }
+      Sleep();
+    }
+    ADD_FAILURE() << "the event does not come";
+    return {};
+  }
+  void Sleep() {
+    if (!rail_->PrepareToSleep()) return;
+    ++sleeps_;
+    // Both are what ends the engine's sleep; one ends the wait for the other.
+    io_.restart();
+    while (io_.run_one_for(std::chrono::milliseconds(1)) == 0) {
+      pollfd bell = {bell_.descriptor(), POLLIN, 0};
+      if (::poll(&bell, 1, 0) > 0) break;
+      if (tired_ && tired_()) break;
+      io_.restart();
+    }
+    bell_.Drain();
+    rail_->WakeUp();
+  }
+  void PostReceive(std::vector<std::byte>& target, std::uint64_t number) {
+    RailCommand command;
+    command.kind = RailCommand::Kind::kPostReceive;
+    command.receive.key.number = number;
+    command.receive.bytes = target.size();
+    command.receive.destination = target.data();
+    command.share = budgets_.emplace_back().Open(target.size());
+    ASSERT_TRUE(rail_->Give(command));
+  }
+
+  asio::io_context io_;
+  SocketWatches watches_{io_};
+  platform::Wakeup bell_;
+  platform::FileDescriptor far_;
+  ArrivalClaims claims_;
+  std::deque<ReceiveBudget> budgets_;
+  Moved by_engine_, by_thread_;
+  std::function<bool()> tired_;
+  std::unique_ptr<TcpRail> rail_;
+  std::uint64_t transmitted_ = 0;
+  int sleeps_ = 0;
+};
+
+// Why: each thread that has to be woken for a small frame costs as much as the frame.
+TEST_F(TcpRailDriverTest, SmallFramesAreWrittenAndReadByTheEngineItself) {
+  Start();
+  for (std::uint64_t i = 1; i <= 100; ++i) {
+    ASSERT_TRUE(Give(Header(wire::FrameType::kGrant, i)));
+    EXPECT_EQ(ReadAtFar().sequence, i);  // Nobody had to turn for it.
+    SendFromFar(Header(wire::FrameType::kEager, i, 1000), static_cast<int>(i));
+    const RailEvent event = Next(RailEvent::Kind::kFrame);
+    EXPECT_EQ(event.header.sequence, i);
+    ASSERT_EQ(event.payload.size(), 1000u);
+    EXPECT_EQ(event.payload.back(), static_cast<std::byte>(i));
+  }
+  while (transmitted_ < 100) Next(RailEvent::Kind::kTransmitted);
+  rail_->Stop();
+  EXPECT_EQ(by_engine_.sent, 100);
+  EXPECT_EQ(by_engine_.received, 100);
+}
+
+// Why: what is sent while the engine sleeps must wake it, and what came just before as well.
+TEST_F(TcpRailDriverTest, TheSocketEndsTheEnginesSleep) {
+  Start();
+  std::thread far([this] {
+    for (std::uint64_t i = 1; i <= 200; ++i) {
+      SendFromFar(Header(wire::FrameType::kGrant, i));
+      if (i % 10 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
+    }
+  });
+  for (std::uint64_t i = 1; i <= 200; ++i) {
+    ASSERT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, i);
+  }
+  far.join();
+  EXPECT_GT(sleeps_, 0);
+}
+
+// Why: the engine never places or sends large payload, however the rail changes hands; and
+// when that has passed, small frames are its own again.
+// How: small frames and large data in turn, with pauses in which the rail comes back.
+TEST_F(TcpRailDriverTest, LargeDataIsTheThreadsAndSmallFramesComeBackToTheEngine) {
+  Start();
+  std::uint64_t ours = 0, theirs = 0;
+  std::vector<std::byte> target(300'000), source(300'000, std::byte{9});
+  for (std::uint64_t round = 1; round <= 20; ++round) {
+    std::fill(target.begin(), target.end(), std::byte{0});
+    PostReceive(target, 5);
+    ASSERT_TRUE(Give(Header(wire::FrameType::kData, ++ours, 300'000), source.data()));
+    std::thread far([&] {
+      EXPECT_EQ(ReadAtFar().payload_bytes, 300'000u);
+      SendFromFar(Header(wire::FrameType::kData, ++theirs, 300'000), static_cast<int>(round));
+    });
+    const RailEvent event = Next(RailEvent::Kind::kFrame);
+    EXPECT_TRUE(event.placed);
+    EXPECT_EQ(target.front(), static_cast<std::byte>(round));
+    EXPECT_EQ(target.back(), static_cast<std::byte>(round));
+    far.join();
+    // Until it is the engine's: a frame that is given is there when Give returns.
+    const std::uint64_t deadline = platform::MonotonicNow() + 60'000'000'000;
+    for (bool came_back = false; !came_back;) {
+      ASSERT_LT(platform::MonotonicNow(), deadline);
+      tired_ = [until = platform::MonotonicNow() + 5'000'000] {
+        return platform::MonotonicNow() > until;
+      };
+      RailEvent other;
+      while (rail_->Pop(other)) continue;
+      Sleep();
+      while (rail_->Pop(other)) continue;
+      ASSERT_TRUE(Give(Header(wire::FrameType::kGrant, ++ours)));
+      wire::FrameHeader read;
+      came_back = ::recv(far_.get(), &read, sizeof read, MSG_DONTWAIT) > 0;
+      if (!came_back) read = ReadAtFar();
+      EXPECT_EQ(read.sequence, ours);
+    }
+  }
+  EXPECT_EQ(by_engine_.data, 0);
+  EXPECT_EQ(by_thread_.data, 40);
+}
+
+// Why: it could not be written at once, and the engine waits for no socket.
+TEST_F(TcpRailDriverTest, WhatTheSocketDoesNotTakeIsLeftToTheThread) {
+  Start();
+  constexpr std::uint64_t kFrames = 500;
+  const std::vector<std::byte> payload(wire::kEagerBytesMax, std::byte{3});
+  std::thread far;
+  std::uint64_t given = 0;
+  while (given < kFrames) {
+    if (Give(Header(wire::FrameType::kEager, given + 1, wire::kEagerBytesMax), payload.data())) {
+      ++given;
+    }
+    // Nobody reads until then.
+    if (given == 300 && !far.joinable()) {
+      far = std::thread([this] {
+        for (std::uint64_t i = 1; i <= kFrames; ++i) ASSERT_EQ(ReadAtFar().sequence, i);
+      });
+    }
+    RailEvent event;
+    while (rail_->Pop(event)) transmitted_ += event.transmitted;
+  }
+  while (transmitted_ < kFrames) Next(RailEvent::Kind::kTransmitted);
+  far.join();
+}
+
+// Why: nobody else would notice.
+TEST_F(TcpRailDriverTest, TheEngineSeesTheEndAndGarbage) {
+  Start();
+  SendFromFar(Header(wire::FrameType::kGrant, 1));
+  far_.Reset();
+  EXPECT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, 1u);
+  const RailEvent down = Next(RailEvent::Kind::kDown);
+  EXPECT_EQ(down.cause, DownCause::kReset);
+  rail_->Stop();
+  EXPECT_EQ(rail_->KeepEnd(), nullptr);
+}
+
+TEST_F(TcpRailDriverTest, StopAndFinishAreRightWhoeverDrives) {
+  for (const bool heavy : {false, true}) {
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    far_.Reset(ends[1]);
+    auto created =
+        TcpRail::Create(platform::FileDescriptor(ends[0]), "here", "there", bell_, watches_.Take());
+    ASSERT_TRUE(created.ok());
+    rail_ = *std::move(created);
+    Start();
+    std::vector<std::byte> target(100'000);
+    if (heavy) PostReceive(target, 5);
+    ASSERT_TRUE(Give(Header(wire::FrameType::kGrant, 1)));
+    ASSERT_TRUE(Give(Header(wire::FrameType::kGrant, 2)));
+    rail_->Finish();
+    EXPECT_EQ(ReadAtFar().sequence, 1u);
+    EXPECT_EQ(ReadAtFar().sequence, 2u);
+    std::byte any;
+    EXPECT_EQ(::recv(far_.get(), &any, 1, 0), 0);
+    far_.Reset();
+    rail_->Stop();
+    Next(RailEvent::Kind::kDown);
+  }
+}
+
+// Why: to the other side an end is the end of this daemon, which only gives up a rail.
+TEST_F(TcpRailDriverTest, LeavesItsEndOpenWhenItIsStopped) {
+  Start();
+  SendFromFar(Header(wire::FrameType::kGrant, 1));
+  Next(RailEvent::Kind::kFrame);
+  rail_->Stop();
+  EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kCut);
+  std::unique_ptr<KeptEnd> end = rail_->KeepEnd();
+  ASSERT_NE(end, nullptr);
+  rail_.reset();
+  std::byte any;
+  EXPECT_EQ(::recv(far_.get(), &any, 1, MSG_DONTWAIT), -1);
+  end.reset();
+  EXPECT_EQ(::recv(far_.get(), &any, 1, MSG_DONTWAIT), 0);
+}
+
+// Why: the fabric's orderly end runs without the io_context, where nobody hears of sockets.
+TEST_F(TcpRailDriverTest, TheThreadDrivesOnceTheWatchesAreRetired) {
+  Start();
+  SendFromFar(Header(wire::FrameType::kGrant, 1));
+  Next(RailEvent::Kind::kFrame);
+  watches_.Retire();
+  RailEvent event;
+  for (int turn = 0; turn < 2; ++turn) {
+    while (rail_->Pop(event)) continue;
+  }
+  SendFromFar(Header(wire::FrameType::kHeartbeat, 0));
+  EXPECT_EQ(ReadAtFar().type, wire::FrameType::kEcho);  // Without a turn.
+  ASSERT_TRUE(Give(Header(wire::FrameType::kGrant, 1)));
+  EXPECT_EQ(ReadAtFar().sequence, 1u);
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric
