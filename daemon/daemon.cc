@@ -78,7 +78,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   engine_options.scratch_bytes_max = config.scratch_bytes_max();
   engine_options.link_latency_ns = std::uint64_t{config.peers().link_latency_us()} * 1000;
   engine_options.link_bytes_per_second = config.peers().link_bytes_per_second();
-  engine_options.workers = std::clamp(platform::CoreCount() / 2, 2u, 4u);
+  // The engine is one more.
+  engine_options.workers = std::clamp(platform::CoreCount() / 2, 1u, 4u);
   engine_options.ends_with_last_client = options.is_private;
   daemon->recorder_ = std::make_unique<telemetry::FlightRecorder>(self->name);
   daemon->rail_recorder_ = std::make_unique<RailRecorder>(*daemon->recorder_);

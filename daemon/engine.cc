@@ -9,16 +9,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
+#include "proto/queue/adaptive_spin.h"
 #include "proto/types/utf8.h"
 
 namespace mlxcomm {
 namespace {
 
-// How long the engine looks again before it sleeps: a hand-over through a sleeping
-// thread costs ten times as much as one to a thread that looks. Short where cores
-// are scarce, for then somebody else needs this one.
-constexpr std::uint64_t kSpinNsFewCores = 5'000;
-constexpr std::uint64_t kSpinNsManyCores = 50'000;
+// What comes by the io_context while the engine is awake (calls, ends of processes, timers)
+// can wait so long: asking the system costs more than a turn without it.
+constexpr std::uint64_t kIoIntervalNs = 20'000;
 
 }  // namespace
 
@@ -64,25 +63,24 @@ void Engine::WatchBell() {
 }
 
 void Engine::Run() {
-  const std::uint64_t spin_ns = platform::CoreCount() <= 4 ? kSpinNsFewCores : kSpinNsManyCores;
-  std::uint64_t idle_since = 0;
+  queue::AdaptiveSpin spin(queue::SpinLimits::For(platform::CoreCount()));
   while (!stop_.load(std::memory_order_acquire)) {
     now_ns_ = platform::MonotonicNow();
     if (Turn()) {
-      idle_since = 0;
-      continue;
-    }
-    if (idle_since == 0) idle_since = now_ns_;
-    if (now_ns_ - idle_since >= spin_ns) {
+      spin.Found(now_ns_);
+    } else if (!workers_->Help() && !spin.LookAgain(now_ns_)) {
       Sleep();
-      idle_since = 0;
     }
   }
 }
 
 // One look at everything. False: there was nothing to do.
 bool Engine::Turn() {
-  std::size_t count = io_.poll();
+  std::size_t count = 0;
+  if (now_ns_ - io_polled_ns_ >= kIoIntervalNs) {
+    io_polled_ns_ = now_ns_;
+    count += io_.poll();
+  }
   count += intake_->Poll();
   CarryOut();
   count += fabric_->Poll();

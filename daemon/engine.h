@@ -5,8 +5,9 @@
 //   fabric ─frames──────▶ collective, rendezvous, shrink
 //   control ─calls──────▶ rendezvous, membership, shrink (posted to this thread)
 //
-//   turn: io_context, queues, rails, workers, time ─▶ actions until none is left
-//   idle: looks again for a short, bounded time, then sleeps in the io_context
+//   turn: io_context (at intervals), queues, rails, workers, time ─▶ actions until none is left
+//   nothing to do: a piece of the workers' work; else looks again for a time that is bounded
+//   and learnt (adaptive_spin.h), then sleeps in the io_context
 //
 // Owner: Daemon. Thread: Run() is the engine thread; ControlPort from any; the rest
 // before Run or after it. Memory: tables that are reused; a warm operation allocates
@@ -258,6 +259,7 @@ class Engine final : public intake::IntakeListener,
   ActionCarrier carrier_;
   std::vector<std::uint64_t> done_work_;
   std::uint64_t now_ns_;
+  std::uint64_t io_polled_ns_ = 0;
   std::uint64_t started_ns_;
   std::map<intake::SessionId, Session> sessions_;
   std::vector<intake::SessionId> ended_sessions_;  // Memory still to be released.

@@ -27,8 +27,12 @@ void Engine::CancelFrames(const NodeId& node, const OperationKey& key) {
 }
 
 bool Engine::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
-  return Workers::IsWorthwhile(work) &&
-         workers_->Submit(&work, cookie, RecordedName(collectives_.KeyOfWork(cookie)));
+  if (Workers::IsWorthwhile(work) &&
+      workers_->Submit(&work, cookie, RecordedName(collectives_.KeyOfWork(cookie)))) {
+    return true;
+  }
+  workers_->CountOwn(work);
+  return false;
 }
 
 void Engine::Complete(const collective::Action& action) {

@@ -71,6 +71,9 @@ void Engine::FillOwnPart(v1::NodeStatus& node, v1::StatusReply* jobs_of) const {
   node.set_strangers_refused(fabric_->strangers_refused());
   node.set_arena_bytes(counters.arena_bytes);
   node.set_memory_bytes(platform::OwnMemoryBytes());
+  const Workers::Traffic traffic = workers_->traffic();
+  node.set_combined_bytes_read(traffic.bytes_read);
+  node.set_combined_bytes_written(traffic.bytes_written);
   AddLinks(node);
   AddGroups(*jobs_of);
   AddWaiting(*jobs_of);

@@ -62,12 +62,17 @@ LoadedModule LoadModule() {
   return loaded;
 }
 
+queue::SpinLimits SpinLimitsHere() {
+  return queue::SpinLimits::For(std::thread::hardware_concurrency());
+}
+
 }  // namespace
 
 Connection::Connection(mlxcomm_interrupt interrupt)
     : creator_pid_(::getpid()),
       interrupt_(interrupt),
-      spin_ns_(std::thread::hardware_concurrency() <= 4 ? 10'000 : 50'000) {}
+      spins_{queue::AdaptiveSpin(SpinLimitsHere()), queue::AdaptiveSpin(SpinLimitsHere()),
+             queue::AdaptiveSpin(SpinLimitsHere())} {}
 
 Failure Connection::Open(const mlxcomm_connect_options& options,
                          std::unique_ptr<Connection>& out) {
@@ -151,6 +156,10 @@ Failure Connection::Map(queue::Dialed& dialed) {
   ::close(dialed.descriptors[0]);
   ::close(dialed.descriptors[1]);
   if (arena != MAP_FAILED) arena_ = static_cast<std::byte*>(arena);
+#if defined(MADV_HUGEPAGE)
+  // Fewer faults and fewer misses of the translation; a hint, where the system has them.
+  if (arena_ != nullptr) ::madvise(arena_, arena_bytes_, MADV_HUGEPAGE);
+#endif
   if (queue != MAP_FAILED) queue_ = static_cast<std::byte*>(queue);
   if (arena_ == nullptr || queue_ == nullptr) {
     return {FailureCode::kResourceExhausted, kNoRank,

@@ -22,6 +22,9 @@ constexpr std::uint64_t kAnswerMarginNs = 10'000 * kMs;
 // How long who gives up an operation waits for the daemon to have heard of it.
 constexpr std::uint64_t kCancelPatienceNs = 100 * kMs;
 constexpr std::uint64_t kCancelTimeoutNs = 10'000 * kMs;
+// Operations that read and write up to so much are small, and middling.
+constexpr std::uint64_t kSmallBytes = 256 * 1024;
+constexpr std::uint64_t kMiddlingBytes = 4 * 1024 * 1024;
 
 std::string ProgramName() {
 #if defined(__APPLE__)
@@ -215,6 +218,7 @@ Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Extent extent, bo
     }
     pending.group = entry.group;
     pending.kind = entry.kind;
+    pending.bytes = extent.input_bytes + extent.output_bytes;
     pending.deadline_ns = NowNs() + timeout_ns + kAnswerMarginNs;
     ticket = next_ticket_++;
     pending_[ticket] = std::move(pending);
@@ -281,6 +285,24 @@ void Connection::LoseDaemon(const std::string& why) {
   settled_.notify_all();
 }
 
+// The reader looks, without the lock. True: completions were taken, perhaps not its own.
+bool Connection::LookFirst(std::unique_lock<std::mutex>& lock, const queue::SpinLimits& limits,
+                           std::uint64_t until_ns) {
+  reader_present_ = true;
+  lock.unlock();
+  bool found = completions_->HasNext();
+  while (!found && NowNs() < until_ns) {
+    queue::AdaptiveSpin::Pause(limits);
+    found = completions_->HasNext();
+  }
+  lock.lock();
+  reader_present_ = false;
+  if (!found) return false;
+  TakeCompletions();
+  settled_.notify_all();
+  return true;
+}
+
 // Reads completions, or sleeps until there may be some. Returns with the lock held.
 void Connection::ReadOrSleep(std::unique_lock<std::mutex>& lock, std::uint64_t until_ns) {
   const std::uint64_t now = NowNs();
@@ -321,26 +343,33 @@ bool Connection::TakeOutcome(std::uint64_t ticket, Outcome& outcome) {
   return true;
 }
 
+queue::AdaptiveSpin& Connection::SpinFor(std::uint64_t bytes) {
+  return spins_[bytes <= kSmallBytes ? 0 : bytes <= kMiddlingBytes ? 1 : 2];
+}
+
 Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::uint64_t group,
                                       std::uint64_t ticket, std::uint64_t until_ns,
                                       bool interruptible, Outcome& outcome) {
-  const std::uint64_t spin_end = NowNs() + spin_ns_;
-  for (;;) {
-    const Pending* const pending = Find(group, ticket);
+  const Pending* pending = Find(group, ticket);
+  if (pending == nullptr) return Awaited::kUnknown;
+  queue::AdaptiveSpin& spin = SpinFor(pending->bytes);
+  const std::uint64_t began = NowNs();
+  for (;; pending = Find(group, ticket)) {
     if (pending == nullptr) return Awaited::kUnknown;
     const std::uint64_t deadline_ns = pending->deadline_ns;
-    if (TakeOutcome(ticket, outcome)) return Awaited::kEnded;
+    if (TakeOutcome(ticket, outcome)) {
+      spin.Learn(NowNs() - began);
+      return Awaited::kEnded;
+    }
     const std::uint64_t now = NowNs();
     if (now >= until_ns) return Awaited::kTimeout;
     if (now >= deadline_ns) {
       LoseDaemon("it does not answer");
       continue;
     }
-    if (now < spin_end) {
-      lock.unlock();
-      std::this_thread::yield();
-      lock.lock();
-      continue;
+    // Again and again while others' answers come, but in all not longer than is worth it.
+    if (!reader_present_ && now - began <= spin.budget_ns()) {
+      if (LookFirst(lock, spin.limits(), began + spin.budget_ns())) continue;
     }
     ReadOrSleep(lock, std::min(deadline_ns, until_ns));
     if (!interruptible) continue;

@@ -4,7 +4,7 @@
 // one at a time reads the completion ring and hands out what is not its own; the
 // others sleep until it has something for them or goes.
 //
-//   reader: look again for a short, bounded time ─▶ sleep on the doorbell ─▶ ...
+//   reader: look again for a bounded, learnt time ─▶ sleep on the doorbell ─▶ ...
 //   doorbell's end-of-file ─▶ DAEMON_LOST for everything, at once
 //
 // The ranges of the arena that an operation reads or writes are pinned from before it is
@@ -15,6 +15,7 @@
 // operation in flight.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -30,6 +31,7 @@
 #include "client/lib/arena_allocator.h"
 #include "client/lib/attach_table.h"
 #include "client/lib/mlxcomm.h"
+#include "proto/queue/adaptive_spin.h"
 #include "proto/queue/dial.h"
 #include "proto/queue/ring.h"
 #include "proto/types/failure.h"
@@ -120,6 +122,7 @@ class Connection {
     std::uint64_t input_offset = 0;
     std::uint64_t output_offset = 0;
     std::uint64_t table_offset = 0;
+    std::uint64_t bytes = 0;        // Read and written.
     std::uint64_t deadline_ns = 0;  // A daemon that answers nothing by then is lost.
     bool reads = false;             // Its input is pinned.
     bool writes = false;            // Its output is pinned.
@@ -145,6 +148,9 @@ class Connection {
   Failure PinRanges(const queue::SubmissionEntry& entry, Extent extent, bool has_table,
                     Pending& pending);
   void UnpinRanges(const Pending& pending);
+  queue::AdaptiveSpin& SpinFor(std::uint64_t bytes);
+  bool LookFirst(std::unique_lock<std::mutex>& lock, const queue::SpinLimits& limits,
+                 std::uint64_t until_ns);
   void ReadOrSleep(std::unique_lock<std::mutex>& lock, std::uint64_t until_ns);
   bool Interrupted() const;
 
@@ -157,7 +163,6 @@ class Connection {
   const mlxcomm_attach_table* attach_ = nullptr;
   mlxcomm_attachment* attachment_ = nullptr;
   mlxcomm_interrupt interrupt_{};
-  std::uint64_t spin_ns_ = 0;
 
   std::mutex submit_mutex_;
   std::optional<queue::SubmissionProducer> submissions_;
@@ -167,6 +172,8 @@ class Connection {
   std::unordered_map<std::uint64_t, Pending> pending_;
   std::uint64_t next_ticket_ = 1;
   bool reader_present_ = false;
+  // By size: what lasts milliseconds says nothing of what lasts microseconds.
+  std::array<queue::AdaptiveSpin, 3> spins_;
   Failure lost_;  // Latched.
 };
 

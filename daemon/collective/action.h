@@ -28,7 +28,7 @@ struct LocalWork {
   ReduceOperator op = ReduceOperator::kNone;
   std::uint32_t divisor = 1;  // Of a mean that ends here; otherwise 1.
   std::uint64_t elements = 0;
-  bool beyond_cache = false;  // The whole step is larger than a cache.
+  std::uint64_t step_bytes = 0;  // What the whole step reads and writes, of which it is a part.
   std::uint32_t input_count = 0;
   std::uint32_t output_count = 0;
   std::array<const std::byte*, kLocalRanksMax> inputs{};

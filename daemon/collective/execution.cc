@@ -12,8 +12,6 @@ namespace {
 // side sends in the cable's buffers, so its round trip is twice their length, whatever the
 // cable's own is (20 ms at 1 Gb/s are 5 MB). How much a rail holds is another limit.
 constexpr std::uint32_t kLocalWindow = 64;
-// Steps above this do not fit a last-level cache: stores go past it.
-constexpr std::uint64_t kCacheBytes = 8 * 1024 * 1024;
 
 std::uint64_t ChunkOffset(std::uint32_t chunk) { return chunk * kChunkBytes; }
 std::uint64_t ChunkLength(std::uint64_t bytes, std::uint32_t chunk) {
@@ -216,7 +214,7 @@ void Execution::IssueLocal(std::size_t index, std::uint32_t chunk) {
   work.divisor = DivisorOf(step);
   work.elements = step.bytes == 0 ? 0 : ChunkLength(step.bytes, chunk) / DataTypeBytes(work.type);
   if (work.elements > 0) SetOperands(step, ChunkOffset(chunk), work);
-  work.beyond_cache = step.bytes * (work.input_count + work.output_count) > kCacheBytes;
+  work.step_bytes = step.bytes * (work.input_count + work.output_count);
   Dispatch(index, work, cookie);
 }
 

@@ -10,6 +10,11 @@
 #include "absl/strings/str_cat.h"
 
 namespace mlxcomm::platform {
+namespace {
+
+[[maybe_unused]] constexpr std::uint64_t kLargePageBytes = 2 * 1024 * 1024;
+
+}  // namespace
 
 absl::StatusOr<SharedSegment> SharedSegment::Create(const char* name, std::uint64_t bytes) {
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -28,6 +33,10 @@ absl::StatusOr<SharedSegment> SharedSegment::Create(const char* name, std::uint6
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot map ", bytes, " bytes: ", std::strerror(errno)));
   }
+#if defined(MADV_HUGEPAGE)
+  // A hint, where the system has them; the other process gives it for its own mapping.
+  if (bytes >= kLargePageBytes) ::madvise(data, bytes, MADV_HUGEPAGE);
+#endif
   return SharedSegment(std::move(object), static_cast<std::byte*>(data), bytes);
 }
 

@@ -81,6 +81,7 @@ class RingConsumer {
   RingConsumer(RingPositions* positions, const Entry* slots, std::uint32_t slot_count)
       : positions_(positions), slots_(slots), slot_count_(slot_count) {}
 
+  bool HasNext() const { return Available() != 0; }
   // Copies the next entry out; the slot may be overwritten from then on.
   RingResult Pop(Entry& copy) {
     const std::uint64_t available = Available();

@@ -9,6 +9,11 @@
 #include <thread>
 
 namespace mlxcomm::platform {
+namespace {
+
+constexpr std::uint64_t kCacheBytesUnknown = 8 * 1024 * 1024;
+
+}  // namespace
 
 std::uint64_t PhysicalMemoryBytes() {
   return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
@@ -33,6 +38,36 @@ std::uint32_t CoreCount() {
     return static_cast<std::uint32_t>(std::max(1, CPU_COUNT(&usable)));
   }
   return std::max(1u, std::thread::hardware_concurrency());
+}
+
+std::uint32_t CurrentCore() {
+  const int core = ::sched_getcpu();
+  return core < 0 ? kAnyCore : static_cast<std::uint32_t>(core);
+}
+
+void LeaveCore(std::uint32_t core) {
+  cpu_set_t usable;
+  if (core >= CPU_SETSIZE || ::sched_getaffinity(0, sizeof usable, &usable) != 0) return;
+  cpu_set_t others = usable;
+  CPU_CLR(core, &others);
+  if (CPU_COUNT(&others) == 0 || ::sched_setaffinity(0, sizeof others, &others) != 0) return;
+  ::sched_setaffinity(0, sizeof usable, &usable);
+}
+
+// The C library does not know it on every architecture; the kernel lists the first core's
+// caches, nearest first, as "32768K".
+std::uint64_t LastLevelCacheBytes() {
+  std::uint64_t largest = 0;
+  for (int index = 0; index < 8; ++index) {
+    std::ifstream size("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) +
+                       "/size");
+    std::uint64_t number = 0;
+    char unit = 0;
+    if (!(size >> number >> unit)) break;
+    const std::uint64_t bytes = number * (unit == 'M' ? 1024 * 1024 : 1024);
+    largest = std::max(largest, bytes);
+  }
+  return largest != 0 ? largest : kCacheBytesUnknown;
 }
 
 }  // namespace mlxcomm::platform

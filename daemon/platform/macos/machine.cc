@@ -27,6 +27,20 @@ std::uint64_t OwnMemoryBytes() {
   return info.phys_footprint;
 }
 
+std::uint32_t CurrentCore() { return kAnyCore; }
+
+void LeaveCore(std::uint32_t) {}  // The system lets nobody choose.
+
+// The performance cores' shared cache; the system-level one behind it is not told.
+std::uint64_t LastLevelCacheBytes() {
+  for (const char* const name : {"hw.l3cachesize", "hw.perflevel0.l2cachesize", "hw.l2cachesize"}) {
+    std::uint64_t bytes = 0;
+    std::size_t length = sizeof bytes;
+    if (::sysctlbyname(name, &bytes, &length, nullptr, 0) == 0 && bytes != 0) return bytes;
+  }
+  return 8 * 1024 * 1024;
+}
+
 std::uint32_t CoreCount() { return std::max(1u, std::thread::hardware_concurrency()); }
 
 }  // namespace mlxcomm::platform

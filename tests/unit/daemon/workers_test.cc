@@ -12,9 +12,6 @@
 namespace mlxcomm {
 namespace {
 
-// What one worker can have: done and not taken, in its hand, and to do.
-constexpr std::size_t kHeldByAWorker = 1024 + 1 + 1024;
-
 // Sums of two rows of numbers, each a piece of work.
 class Sums {
  public:
@@ -93,31 +90,75 @@ TEST(WorkersTest, WakeAnEngineThatSleeps) {
   }
 }
 
+// Why: what is refused is done at once by the engine; what was accepted must come back.
 TEST(WorkersTest, RefuseWhatDoesNotFitAndLoseNothing) {
   const Sums sums(1, 4);
   platform::Wakeup bell;
   telemetry::FlightRecorder recorder("node");
   Workers workers(1, bell, recorder);
-  std::uint64_t given = 0;
-  while (given < kHeldByAWorker) {
-    if (workers.Submit(sums[0], given, {})) ++given;
+  for (int round = 0; round < 3; ++round) {
+    std::uint64_t given = 0;
+    // Nobody polls, so no place becomes free however fast the worker is.
+    while (given < Workers::kWorksMax && workers.Submit(sums[0], given, {})) ++given;
+    ASSERT_EQ(given, Workers::kWorksMax) << round;
+    EXPECT_FALSE(workers.Submit(sums[0], given, {}));
+    std::vector<std::uint64_t> done;
+    while (done.size() < given) workers.Poll(done);
+    std::sort(done.begin(), done.end());
+    for (std::uint64_t i = 0; i < given; ++i) ASSERT_EQ(done[i], i);
   }
-  EXPECT_FALSE(workers.Submit(sums[0], given, {}));
-  std::vector<std::uint64_t> done;
-  while (done.size() < given) workers.Poll(done);
-  for (std::uint64_t i = 0; i < given; ++i) ASSERT_EQ(done[i], i);
 }
 
 // Why: when the engine has ended nobody takes results any more; the daemon must end too.
-// How: a worker that has all it can hold.
 TEST(WorkersTest, EndThoughNobodyTakesTheirResults) {
   const Sums sums(1, 4);
   platform::Wakeup bell;
   telemetry::FlightRecorder recorder("node");
-  Workers workers(1, bell, recorder);
+  Workers workers(2, bell, recorder);
   std::uint64_t given = 0;
-  while (given < kHeldByAWorker) {
+  while (given < Workers::kWorksMax) {
     if (workers.Submit(sums[0], given, {})) ++given;
+  }
+}
+
+// Why: a work is one piece after the other to whoever is free, and is done when its last
+// piece is, whoever did that; every element is to be combined once.
+// How: works of many pieces, with a rest, done by workers and the engine in any mixture.
+TEST(WorkersTest, ShareOneWorkAmongThemselvesAndTheEngine) {
+  constexpr std::size_t kElements = 1'000'003;
+  constexpr std::size_t kWorks = 6;
+  const Sums sums(kWorks, kElements);
+  platform::Wakeup bell;
+  telemetry::FlightRecorder recorder("node");
+  Workers workers(3, bell, recorder);
+  std::vector<std::uint64_t> done;
+  for (std::size_t i = 0; i < kWorks; ++i) ASSERT_TRUE(workers.Submit(sums[i], i, {}));
+  std::size_t helped = 0;
+  while (done.size() < kWorks) {
+    if (workers.Help()) ++helped;
+    workers.Poll(done);
+  }
+  EXPECT_FALSE(workers.Help());
+  for (std::size_t i = 0; i < kWorks; ++i) ASSERT_TRUE(sums.IsDone(i)) << i;
+  const Workers::Traffic traffic = workers.traffic();
+  EXPECT_EQ(traffic.bytes_read, 2 * kWorks * kElements * sizeof(std::int32_t));
+  EXPECT_EQ(traffic.bytes_written, kWorks * kElements * sizeof(std::int32_t));
+}
+
+// Why: on one core the worker may not run before all is done.
+TEST(WorkersTest, LetTheEngineDoAllOfItWhereItComesFirst) {
+  const Sums sums(2, 300'000);
+  platform::Wakeup bell;
+  telemetry::FlightRecorder recorder("node");
+  Workers workers(1, bell, recorder);
+  std::vector<std::uint64_t> done;
+  for (std::uint64_t round = 0; round < 200; ++round) {
+    ASSERT_TRUE(workers.Submit(sums[round % 2], round, {}));
+    while (workers.Help()) {
+    }
+    while (workers.Poll(done) == 0) {
+    }
+    ASSERT_EQ(done.back(), round);
   }
 }
 
@@ -133,15 +174,17 @@ TEST(WorkersTest, AreNoneWhereNoneAreWanted) {
   telemetry::FlightRecorder recorder("node");
   Workers workers(0, bell, recorder);
   EXPECT_FALSE(workers.Submit(sums[0], 1, {}));
+  EXPECT_FALSE(workers.Help());
   EXPECT_TRUE(workers.PrepareToSleep());
   Workers::Do(*sums[0]);
   EXPECT_TRUE(sums.IsDone(0));
 }
 
-TEST(WorkersTest, AreWorthwhileAboveTheEagerSizeOnly) {
+TEST(WorkersTest, AreWorthwhileAboveOnePieceOnly) {
   collective::LocalWork work;
   work.type = DataType::kFloat16;
-  work.elements = collective::kEagerBytes / 2;
+  work.input_count = work.output_count = 2;
+  work.elements = Workers::kPieceBytes / 4 / 2;
   EXPECT_FALSE(Workers::IsWorthwhile(work));
   ++work.elements;
   EXPECT_TRUE(Workers::IsWorthwhile(work));

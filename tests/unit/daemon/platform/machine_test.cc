@@ -32,8 +32,20 @@ TEST(MachineTest, HasMemoryCoresAndAName) {
   EXPECT_GT(OwnMemoryBytes(), 0u);
   EXPECT_LT(OwnMemoryBytes(), PhysicalMemoryBytes());
   EXPECT_GE(CoreCount(), 1u);
+  EXPECT_GE(LastLevelCacheBytes(), 64u * 1024);
+  EXPECT_LE(LastLevelCacheBytes(), PhysicalMemoryBytes());
   EXPECT_THAT(HostName(), testing::Not(testing::IsEmpty()));
   EXPECT_THAT(HostName(), testing::Not(testing::HasSubstr(".")));
+}
+
+// Why: two threads that work are to be on two cores; neither is to be bound to one for ever.
+TEST(MachineTest, LeavesACoreForAnotherAndMayUseAllOfThemAfterwards) {
+  const std::uint32_t cores = CoreCount();
+  const std::uint32_t left = CurrentCore();
+  LeaveCore(left);
+  EXPECT_EQ(CoreCount(), cores);
+  LeaveCore(kAnyCore);  // Nothing to leave.
+  EXPECT_EQ(CoreCount(), cores);
 }
 
 TEST(MachineTest, NamesPlacesForFiles) {

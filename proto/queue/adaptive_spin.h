@@ -1,0 +1,90 @@
+// How long to look again before going to sleep, learnt from how soon the last answers came.
+//
+//   nothing to do ─LookAgain─▶ true: look ─▶ true: look ─▶ false: sleep ─▶ ...
+//                                  '──────── Found ◀────────────'
+//
+// A hand-over to somebody who looks costs a tenth of one to a sleeper, but who looks for
+// nothing takes a core from somebody with work. So it looks only where a good part of the
+// last waits were short, at most `most_ns`, asleep or not; and then not much longer than
+// those were. Otherwise it is `least_ns`.
+// Where cores are scarce every look gives the core away first. Who then does not get it
+// back for long competes with somebody who computes, and learns to sleep: a sleeper that is
+// woken is let in sooner than one that only gave way.
+//
+// Owner: the waiting thread, or whatever lock it holds. Thread: one at a time.
+// Memory: none.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <thread>
+
+namespace mlxcomm::queue {
+
+struct SpinLimits {
+  std::uint64_t least_ns = 0;
+  std::uint64_t most_ns = 0;
+  bool gives_way = false;  // Cores are scarce: somebody else needs this one.
+
+  // For a process's one waiting thread on a machine of so many cores.
+  static constexpr SpinLimits For(std::uint32_t cores) {
+    return cores <= 4 ? SpinLimits{2'000, 100'000, true} : SpinLimits{5'000, 200'000, false};
+  }
+};
+
+class AdaptiveSpin {
+ public:
+  explicit AdaptiveSpin(SpinLimits limits) : limits_(limits) {}
+
+  // Nothing was found at now_ns. True: look again, at once; false: sleep.
+  bool LookAgain(std::uint64_t now_ns) {
+    if (idle_since_ns_ == 0) idle_since_ns_ = now_ns;
+    if (looking_ && now_ns - looked_ns_ > limits_.most_ns) Learn(UINT64_MAX);
+    looked_ns_ = now_ns;
+    looking_ = now_ns - idle_since_ns_ < budget_ns();
+    if (looking_) Pause(limits_);
+    return looking_;
+  }
+  // Something was, after however many looks and sleeps.
+  void Found(std::uint64_t now_ns) {
+    looking_ = false;
+    if (idle_since_ns_ == 0) return;
+    Learn(now_ns - idle_since_ns_);
+    idle_since_ns_ = 0;
+  }
+
+  // For those who keep the time themselves.
+  std::uint64_t budget_ns() const {
+    if (short_share_ < kWorthwhile) return limits_.least_ns;
+    return std::min(limits_.most_ns, limits_.least_ns + 4 * short_ns_);
+  }
+  const SpinLimits& limits() const { return limits_; }
+  void Learn(std::uint64_t waited_ns) {
+    const bool is_short = waited_ns <= limits_.most_ns;
+    short_share_ = short_share_ - short_share_ / 8 + (is_short ? kAlways / 8 : 0);
+    if (is_short) short_ns_ = short_ns_ - short_ns_ / 8 + waited_ns / 8;
+  }
+  // Between two looks.
+  static void Pause(const SpinLimits& limits) {
+    if (limits.gives_way) return std::this_thread::yield();
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("isb" ::: "memory");
+#endif
+  }
+
+ private:
+  static constexpr std::uint32_t kAlways = 1024;
+  static constexpr std::uint32_t kWorthwhile = kAlways / 4;
+
+  SpinLimits limits_;
+  // Means over the last waits, of which the newest count most.
+  std::uint32_t short_share_ = kAlways;
+  std::uint64_t short_ns_ = limits_.most_ns / 4;  // Of the short ones.
+  std::uint64_t idle_since_ns_ = 0;
+  std::uint64_t looked_ns_ = 0;
+  bool looking_ = false;
+};
+
+}  // namespace mlxcomm::queue

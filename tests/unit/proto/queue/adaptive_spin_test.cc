@@ -1,0 +1,68 @@
+// Whether to look again or to sleep, told in a time that the test makes up.
+#include "proto/queue/adaptive_spin.h"
+
+#include <gtest/gtest.h>
+
+namespace mlxcomm::queue {
+namespace {
+
+constexpr SpinLimits kLimits{1'000, 10'000, false};
+
+// One wait of so long, with a look each step. Returns how long it looked.
+std::uint64_t WaitFor(AdaptiveSpin& spin, std::uint64_t wait_ns, std::uint64_t& now_ns) {
+  constexpr std::uint64_t kStepNs = 100;
+  const std::uint64_t begin = now_ns;
+  std::uint64_t looked = 0;
+  bool looks = true;
+  for (; now_ns < begin + wait_ns; now_ns += kStepNs) {
+    looks = looks && spin.LookAgain(now_ns);
+    if (looks) looked = now_ns + kStepNs - begin;
+  }
+  spin.Found(now_ns);
+  return looked;
+}
+
+TEST(AdaptiveSpinTest, LooksAsLongAsAnswersComeSoon) {
+  AdaptiveSpin spin(kLimits);
+  std::uint64_t now = 1'000'000;
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(WaitFor(spin, 9'000, now), 9'000u) << i;
+  EXPECT_LE(WaitFor(spin, 1'000'000, now), kLimits.most_ns) << "never longer than its limit";
+}
+
+// Why: a core that is looked away for nothing is taken from somebody who computes.
+TEST(AdaptiveSpinTest, SleepsAlmostAtOnceWhereAnswersTakeLongAndLooksAgainWhenTheyComeSoon) {
+  AdaptiveSpin spin(kLimits);
+  std::uint64_t now = 1'000'000;
+  for (int i = 0; i < 20; ++i) WaitFor(spin, 1'000'000, now);
+  EXPECT_LE(WaitFor(spin, 1'000'000, now), kLimits.least_ns);
+  for (int i = 0; i < 5; ++i) WaitFor(spin, 2'000, now);
+  EXPECT_EQ(WaitFor(spin, 2'000, now), 2'000u);
+}
+
+// Why: a barrier before each long computation, say: every other answer comes soon, and
+// looking for it must not cost much more than that takes.
+TEST(AdaptiveSpinTest, LooksNotMuchLongerThanShortWaitsTake) {
+  AdaptiveSpin spin(kLimits);
+  std::uint64_t now = 1'000'000;
+  for (int i = 0; i < 50; ++i) {
+    WaitFor(spin, 1'000'000, now);
+    WaitFor(spin, 600, now);
+  }
+  EXPECT_LE(WaitFor(spin, 1'000'000, now), 5'000u);
+  EXPECT_EQ(WaitFor(spin, 600, now), 600u);
+}
+
+// Why: who gives its core away and gets it back late competes with somebody who computes.
+TEST(AdaptiveSpinTest, SleepsWhereItDoesNotGetItsCoreBack) {
+  AdaptiveSpin spin(kLimits);
+  std::uint64_t now = 1'000'000;
+  for (int i = 0; i < 20; ++i) {
+    spin.LookAgain(now);
+    EXPECT_FALSE(spin.LookAgain(now += 3'000'000));
+    spin.Found(now += 100);
+  }
+  EXPECT_EQ(spin.budget_ns(), kLimits.least_ns);
+}
+
+}  // namespace
+}  // namespace mlxcomm::queue
