@@ -1,8 +1,8 @@
 #include "client/python/src/operation_task.h"
 
-#include <cstring>
 #include <utility>
 
+#include "client/python/src/copy_in.h"
 #include "client/python/src/interrupt.h"
 #include "client/python/src/operation_error.h"
 #include "mlx/backend/cpu/encoder.h"
@@ -36,7 +36,7 @@ class ArenaInput {
     }
     GetCounters().inputs_copied.fetch_add(1, std::memory_order_relaxed);
     copy_ = ArenaRange::Allocate(connected, bytes);
-    std::memcpy(copy_.data(), data, bytes);
+    CopyIn(copy_.data(), static_cast<const std::byte*>(data), bytes);
     data_ = copy_.data();
   }
   const void* data() const { return data_; }

@@ -1,0 +1,48 @@
+#include "client/python/src/copy_in.h"
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace mlxcomm::python {
+namespace {
+
+#if defined(__SSE2__)
+constexpr std::size_t kLineBytes = 64;
+
+// Whole lines to a place that begins with one, and in each all four parts at once: the
+// processor sends a line on when it is full. Returns how much that was.
+std::size_t StreamLines(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const std::size_t whole = bytes / kLineBytes * kLineBytes;
+  for (std::size_t i = 0; i < whole; i += kLineBytes) {
+    const auto* const source = reinterpret_cast<const __m128i*>(from + i);
+    auto* const place = reinterpret_cast<__m128i*>(to + i);
+    const __m128i a = _mm_loadu_si128(source);
+    const __m128i b = _mm_loadu_si128(source + 1);
+    const __m128i c = _mm_loadu_si128(source + 2);
+    const __m128i d = _mm_loadu_si128(source + 3);
+    _mm_stream_si128(place, a);
+    _mm_stream_si128(place + 1, b);
+    _mm_stream_si128(place + 2, c);
+    _mm_stream_si128(place + 3, d);
+  }
+  _mm_sfence();  // Before anybody is told that it is there.
+  return whole;
+}
+#endif
+
+}  // namespace
+
+void CopyIn(std::byte* to, const std::byte* from, std::size_t bytes) {
+  std::size_t done = 0;
+#if defined(__SSE2__)
+  const bool begins_a_line = reinterpret_cast<std::uintptr_t>(to) % kLineBytes == 0;
+  if (bytes > kStreamBytes && begins_a_line) done = StreamLines(to, from, bytes);
+#endif
+  std::memcpy(to + done, from + done, bytes - done);
+}
+
+}  // namespace mlxcomm::python

@@ -1,0 +1,51 @@
+// Every byte arrives, however it goes, and none beside.
+#include "client/python/src/copy_in.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace mlxcomm::python {
+namespace {
+
+constexpr std::size_t kMargin = 64;
+constexpr std::byte kUntouched{0xee};
+
+std::vector<std::byte> Numbers(std::size_t bytes) {
+  std::vector<std::byte> numbers(bytes);
+  std::uint32_t state = 1;
+  for (std::byte& number : numbers) {
+    state = state * 1664525 + 1013904223;
+    number = static_cast<std::byte>(state >> 24);
+  }
+  return numbers;
+}
+
+// Copies to a place so far behind the beginning of a line.
+void ExpectCopied(std::size_t bytes, std::size_t behind) {
+  const std::vector<std::byte> from = Numbers(bytes + 1);
+  std::vector<std::byte> memory(bytes + 4 * kMargin, kUntouched);
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
+  const std::size_t first = kMargin + (kMargin - begin % kMargin) % kMargin + behind;
+  std::byte* const to = memory.data() + first;
+  CopyIn(to, from.data() + 1, bytes);  // A source need not be aligned at all.
+  EXPECT_TRUE(std::equal(to, to + bytes, from.data() + 1)) << bytes << " bytes, " << behind;
+  const auto is_untouched = [](std::byte one) { return one == kUntouched; };
+  EXPECT_TRUE(std::all_of(memory.data(), to, is_untouched));
+  EXPECT_TRUE(std::all_of(to + bytes, memory.data() + memory.size(), is_untouched));
+}
+
+TEST(CopyInTest, CopiesWhatFitsTheCaches) {
+  for (const std::size_t bytes : {0, 1, 63, 64, 4097}) ExpectCopied(bytes, 0);
+}
+
+TEST(CopyInTest, CopiesWhatGoesPastThemWithItsRest) {
+  for (const std::size_t more : {0, 1, 63, 64, 65}) ExpectCopied(kStreamBytes + more, 0);
+}
+
+TEST(CopyInTest, CopiesToWhereNoLineBegins) { ExpectCopied(kStreamBytes + 100, 4); }
+
+}  // namespace
+}  // namespace mlxcomm::python
