@@ -76,7 +76,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_connect(const mlxcomm_connect_options* options,
     const Failure failure = Connection::Open(*options, made->session);
     if (failure.ok()) *connection = made.release();
     return Tell(failure, error);
-  } catch (const std::exception& thrown) {  // No thread or no memory for gRPC.
+  } catch (const std::exception& thrown) {  // No thread or no memory.
     return Tell({FailureCode::kResourceExhausted, kNoRank,
                  std::string("cannot connect: ") + thrown.what()},
                 error);

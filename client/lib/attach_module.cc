@@ -1,58 +1,30 @@
 // libmlxcomm_attach: the calls of control.proto, behind attach_table.h. The only
-// part of the client library that knows gRPC.
-#include <fcntl.h>
-
+// part of the client library that knows protobuf and HTTP/2.
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <unordered_set>
-
-#include <grpcpp/create_channel_posix.h>
-#include <grpcpp/grpcpp.h>
 
 #include "client/lib/attach_table.h"
+#include "client/lib/control_channel.h"
 #include "client/lib/mlxcomm.h"
-#include "mlxcomm/v1/control.grpc.pb.h"
-#include "proto/queue/hello.h"
+#include "mlxcomm/v1/control.pb.h"
+
+struct mlxcomm_attachment {
+  mlxcomm::client::ControlChannel channel;
+};
 
 namespace {
 
 namespace v1 = mlxcomm::v1;
-using AsyncStub = v1::Control::StubInterface::async_interface;
-
-// Lives until gRPC has said how it ended.
-struct CancelCall {
-  grpc::ClientContext context;
-  v1::CancelRequest request;
-  v1::CancelReply reply;
-};
-
-}  // namespace
-
-struct mlxcomm_attachment {
-  std::unique_ptr<v1::Control::Stub> stub;
-  std::string token;
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::unordered_set<CancelCall*> cancels;  // Under way.
-};
-
-namespace {
+using mlxcomm::client::ControlChannel;
 
 // The daemon's own deadline comes first; this one is for a daemon that does not
 // answer at all.
 constexpr std::uint64_t kDeadlineMarginNs = 10'000'000'000;
 constexpr std::uint64_t kLongestWaitNs = 90'000'000'000'000;
-constexpr auto kLeavePatience = std::chrono::seconds(1);
-constexpr auto kCancelPatience = std::chrono::seconds(10);
-
-void Authenticate(grpc::ClientContext& context, const mlxcomm_attachment& attachment) {
-  context.AddMetadata(mlxcomm::queue::kTokenMetadataKey, attachment.token);
-}
+constexpr std::uint64_t kLeavePatienceNs = 1'000'000'000;
+constexpr mlxcomm_interrupt kUninterrupted = {nullptr, nullptr};
 
 int Tell(mlxcomm_error* error, int code, int rank, const std::string& message) {
   if (error != nullptr) {
@@ -68,72 +40,41 @@ std::uint64_t ToMs(std::uint64_t ns) {
 }
 
 mlxcomm_attachment* Open(int connection, const std::uint8_t* token, std::size_t token_bytes) {
-  ::fcntl(connection, F_SETFL, ::fcntl(connection, F_GETFL) | O_NONBLOCK);
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  auto channel = grpc::CreateCustomInsecureChannelFromFd("mlxcommd", connection, arguments);
-  auto attachment = std::make_unique<mlxcomm_attachment>();
-  attachment->stub = v1::Control::NewStub(channel);
-  attachment->token.assign(reinterpret_cast<const char*>(token), token_bytes);
-  return attachment.release();
+  return new mlxcomm_attachment{
+      {connection, std::string(reinterpret_cast<const char*>(token), token_bytes)}};
 }
-
-struct Ended {
-  grpc::Status status;
-  bool interrupted = false;
-};
 
 // One call that may take as long as timeout_ns (0: as long as the daemon wants).
 template <typename Request, typename Reply>
-Ended Call(mlxcomm_attachment& attachment,
-           void (AsyncStub::*method)(grpc::ClientContext*, const Request*, Reply*,
-                                     std::function<void(grpc::Status)>),
-           const Request& request, std::uint64_t timeout_ns, mlxcomm_interrupt interrupt,
-           Reply& reply) {
-  grpc::ClientContext context;
-  Authenticate(context, attachment);
+ControlChannel::Ended Call(mlxcomm_attachment& attachment, const char* path,
+                           const Request& request, std::uint64_t timeout_ns,
+                           mlxcomm_interrupt interrupt, Reply& reply) {
   const std::uint64_t wait_ns =
       timeout_ns == 0 ? kLongestWaitNs : std::min(timeout_ns, kLongestWaitNs) + kDeadlineMarginNs;
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::microseconds(wait_ns / 1000));
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;
-  Ended end;
-  (attachment.stub->async()->*method)(&context, &request, &reply, [&](grpc::Status status) {
-    const std::lock_guard lock(mutex);
-    end.status = std::move(status);
-    done = true;
-    changed.notify_one();
-  });
-  std::unique_lock lock(mutex);
-  while (!changed.wait_for(lock, std::chrono::milliseconds(50), [&] { return done; })) {
-    if (end.interrupted || interrupt.interrupted == nullptr) continue;
-    lock.unlock();
-    const bool interrupted = interrupt.interrupted(interrupt.context) != 0;
-    if (interrupted) context.TryCancel();
-    lock.lock();
-    end.interrupted = interrupted;
+  ControlChannel::Ended end =
+      attachment.channel.Call(path, request.SerializeAsString(), wait_ns, interrupt);
+  if (end.status == ControlChannel::Status::kOk && !reply.ParseFromString(end.reply)) {
+    end.status = ControlChannel::Status::kInternal;
   }
   return end;
 }
 
+bool Ok(const ControlChannel::Ended& end) { return end.status == ControlChannel::Status::kOk; }
+
 // Why a call was not carried out; `doing` is what it was for.
-int Refused(const Ended& end, const std::string& doing, mlxcomm_error* error) {
+int Refused(const ControlChannel::Ended& end, const std::string& doing, mlxcomm_error* error) {
   if (end.interrupted) return Tell(error, MLXCOMM_CANCELLED, -1, "interrupted while " + doing);
   v1::Refusal refusal;
-  const std::string& details = end.status.error_details();
-  if (!details.empty() && refusal.ParseFromString(details) && refusal.code() != MLXCOMM_OK &&
+  if (!end.details.empty() && refusal.ParseFromString(end.details) && refusal.code() != MLXCOMM_OK &&
       refusal.code() <= MLXCOMM_INTERNAL) {
     return Tell(error, static_cast<int>(refusal.code()), refusal.rank(), refusal.message());
   }
-  switch (end.status.error_code()) {
-    case grpc::StatusCode::UNIMPLEMENTED:
+  switch (end.status) {
+    case ControlChannel::Status::kUnimplemented:
       return Tell(error, MLXCOMM_UNAVAILABLE, -1,
                   "the daemon is an older one and cannot do this: " + doing +
                       ". Install the same release of both");
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
+    case ControlChannel::Status::kDeadlineExceeded:
       return Tell(error, MLXCOMM_DAEMON_LOST, -1, "the daemon does not answer, while " + doing);
     default:
       return Tell(error, MLXCOMM_DAEMON_LOST, -1,
@@ -173,9 +114,9 @@ int Attach(mlxcomm_attachment* attachment, const char* job, std::uint32_t rank, 
   request.set_size(size);
   request.set_timeout_ms(ToMs(timeout_ns));
   request.set_program(program);
-  const Ended end =
-      Call(*attachment, &AsyncStub::Attach, request, timeout_ns, interrupt, reply);
-  if (!end.status.ok()) return Refused(end, "waiting for the other ranks of the job", error);
+  const ControlChannel::Ended end =
+      Call(*attachment, "/mlxcomm.v1.Control/Attach", request, timeout_ns, interrupt, reply);
+  if (!Ok(end)) return Refused(end, "waiting for the other ranks of the job", error);
   const std::uint64_t default_ns = reply.timeout_default_ms() * 1'000'000;
   return Made(reply, mlxcomm_group_told{0, rank, default_ns, job, 0}, listener, error);
 }
@@ -190,8 +131,9 @@ int Split(mlxcomm_attachment* attachment, std::uint64_t parent, std::uint64_t nu
   request.set_number(number);
   request.mutable_ranks()->Add(ranks, ranks + rank_count);
   request.set_name(name);
-  const Ended end = Call(*attachment, &AsyncStub::Split, request, timeout_ns, interrupt, reply);
-  if (!end.status.ok()) return Refused(end, "splitting a group", error);
+  const ControlChannel::Ended end =
+      Call(*attachment, "/mlxcomm.v1.Control/Split", request, timeout_ns, interrupt, reply);
+  if (!Ok(end)) return Refused(end, "splitting a group", error);
   return Made(reply, listener, error);
 }
 
@@ -201,8 +143,9 @@ int Shrink(mlxcomm_attachment* attachment, std::uint64_t group, std::uint64_t ti
   v1::GroupReply reply;
   request.set_group(group);
   request.set_timeout_ms(ToMs(timeout_ns));
-  const Ended end = Call(*attachment, &AsyncStub::Shrink, request, timeout_ns, interrupt, reply);
-  if (!end.status.ok()) {
+  const ControlChannel::Ended end =
+      Call(*attachment, "/mlxcomm.v1.Control/Shrink", request, timeout_ns, interrupt, reply);
+  if (!Ok(end)) {
     return Refused(end, "waiting for the ranks that are left of a group", error);
   }
   return Made(reply, listener, error);
@@ -210,53 +153,27 @@ int Shrink(mlxcomm_attachment* attachment, std::uint64_t group, std::uint64_t ti
 
 void Cancel(mlxcomm_attachment* attachment, std::uint64_t group, std::uint64_t ticket,
             std::uint64_t patience_ns) {
-  auto* const call = new CancelCall;
-  Authenticate(call->context, *attachment);
-  call->context.set_deadline(std::chrono::system_clock::now() + kCancelPatience);
-  call->request.set_group(group);
-  call->request.set_ticket(ticket);
-  std::unique_lock lock(attachment->mutex);
-  attachment->cancels.insert(call);
-  lock.unlock();
-  attachment->stub->async()->Cancel(
-      &call->context, &call->request, &call->reply, [attachment, call](grpc::Status) {
-        const std::unique_ptr<CancelCall> ended(call);
-        const std::lock_guard held(attachment->mutex);
-        attachment->cancels.erase(call);
-        attachment->changed.notify_all();
-      });
-  lock.lock();
-  attachment->changed.wait_for(lock, std::chrono::nanoseconds(patience_ns),
-                               [&] { return !attachment->cancels.contains(call); });
+  v1::CancelRequest request;
+  request.set_group(group);
+  request.set_ticket(ticket);
+  attachment->channel.Tell("/mlxcomm.v1.Control/Cancel", request.SerializeAsString(), patience_ns);
 }
 
+// How these end is nobody's concern: a daemon that is gone, or that has ended the group, has
+// forgotten this rank already.
 void Release(mlxcomm_attachment* attachment, std::uint64_t group) {
-  grpc::ClientContext context;
-  Authenticate(context, *attachment);
-  context.set_deadline(std::chrono::system_clock::now() + kLeavePatience);
   v1::ReleaseRequest request;
-  v1::ReleaseReply reply;
   request.set_group(group);
-  // A daemon that is gone, or that has ended the group, has forgotten this rank already.
-  (void)attachment->stub->Release(&context, request, &reply);
+  attachment->channel.Call("/mlxcomm.v1.Control/Release", request.SerializeAsString(),
+                           kLeavePatienceNs, kUninterrupted);
 }
 
 void Detach(mlxcomm_attachment* attachment) {
-  grpc::ClientContext context;
-  Authenticate(context, *attachment);
-  context.set_deadline(std::chrono::system_clock::now() + kLeavePatience);
-  v1::DetachReply reply;
-  (void)attachment->stub->Detach(&context, v1::DetachRequest(), &reply);  // As Release.
+  attachment->channel.Call("/mlxcomm.v1.Control/Detach", v1::DetachRequest().SerializeAsString(),
+                           kLeavePatienceNs, kUninterrupted);
 }
 
-void Close(mlxcomm_attachment* attachment) {
-  {
-    std::unique_lock lock(attachment->mutex);
-    for (CancelCall* const call : attachment->cancels) call->context.TryCancel();
-    attachment->changed.wait(lock, [&] { return attachment->cancels.empty(); });
-  }
-  delete attachment;
-}
+void Close(mlxcomm_attachment* attachment) { delete attachment; }
 
 }  // namespace
 

@@ -1,10 +1,10 @@
-/* What libmlxcomm needs of gRPC, as a table of C functions: the module
+/* What libmlxcomm needs of the control service, as a table of C functions: the module
  * libmlxcomm_attach has it, and is loaded when a process first connects, so that
- * nobody who only links or imports mlxcomm pays for gRPC.
+ * nobody who only links or imports mlxcomm pays for it.
  *
  * Calls that block ask `interrupt` about every 50 ms, and end ten seconds after their
  * deadline if the daemon keeps none. They return a mlxcomm_code; what a failure says is
- * for users, and names nothing of gRPC.
+ * for users, and names nothing of the protocol.
  *
  * Owner: the module, static. Thread: any. Memory: an Attachment is made by open and
  * ended by close; strings are the caller's, on both sides.

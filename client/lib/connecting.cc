@@ -1,5 +1,5 @@
 // How a Connection comes to be: the daemon that is reached, its memory mapped, and the
-// module with gRPC loaded meanwhile.
+// module with the control calls loaded meanwhile.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ struct LoadedModule {
   std::string error;
 };
 
-// The process that loaded gRPC, whose threads a forked child does not have: calls of
+// The process that loaded the module, whose threads a forked child does not have: calls of
 // the child would wait for them for ever.
 std::atomic<int> g_loaded_by{0};
 
@@ -45,7 +45,7 @@ bool LoadedBeforeFork() {
   return !g_loaded_by.compare_exchange_strong(nobody, ::getpid()) && nobody != ::getpid();
 }
 
-// Stays loaded: gRPC's threads do not survive an unload.
+// Stays loaded: protobuf's and its threads' code does not survive an unload.
 LoadedModule LoadModule() {
   static const LoadedModule loaded = [] {
     LoadedModule module;
@@ -78,10 +78,10 @@ Failure Connection::Open(const mlxcomm_connect_options& options,
                          std::unique_ptr<Connection>& out) {
   if (LoadedBeforeFork()) {
     return {FailureCode::kInvalidArgument, kNoRank,
-            "this process was forked from one that had connected, and gRPC does not survive "
-            "that: start it by exec instead (Python: multiprocessing's \"spawn\")"};
+            "this process was forked from one that had connected, and the connection's thread "
+            "does not survive that: start it by exec instead (Python: multiprocessing's \"spawn\")"};
   }
-  // gRPC is loaded while the daemon answers the hello.
+  // The module is loaded while the daemon answers the hello.
   std::future<LoadedModule> module = std::async(std::launch::async, LoadModule);
   std::unique_ptr<Connection> connection(
       new Connection({options.interrupted, options.interrupted_context}));
@@ -91,7 +91,7 @@ Failure Connection::Open(const mlxcomm_connect_options& options,
   if (failure.ok()) failure = connection->Map(dialed);
   if (failure.ok() && loaded.table == nullptr) {
     failure = {FailureCode::kInternal, kNoRank,
-               "cannot load gRPC for the client library: " + loaded.error +
+               "cannot load a part of the client library: " + loaded.error +
                    ". Install mlxcomm again"};
   }
   if (!failure.ok()) {

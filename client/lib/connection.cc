@@ -45,7 +45,7 @@ std::uint64_t NowNs() {
 }
 
 Connection::~Connection() {
-  // In a forked child gRPC is the parent's; the rest is ours as well.
+  // In a forked child the attachment's thread is the parent's; the rest is ours as well.
   if (usable() && attachment_ != nullptr) attach_->close(attachment_);
   if (doorbell_ >= 0) ::close(doorbell_);
   if (queue_ != nullptr) ::munmap(queue_, queue::kQueueSegmentBytes);

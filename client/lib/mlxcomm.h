@@ -8,8 +8,8 @@
  * fills it. Every wait has a deadline. A group that has failed stays failed: each
  * later call on it returns the same error at once.
  *
- * After fork() the child must not use what the parent made, nor connect itself (gRPC
- * does not survive a fork); its calls fail with MLXCOMM_INVALID_ARGUMENT. Start children
+ * After fork() the child must not use what the parent made, nor connect itself (the
+ * library's threads do not survive a fork); its calls fail with MLXCOMM_INVALID_ARGUMENT. Start children
  * by exec.
  */
 #ifndef MLXCOMM_H_

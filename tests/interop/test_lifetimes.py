@@ -103,7 +103,7 @@ def test_process_leaves_while_an_operation_is_in_flight(cluster):
                all(len(job["ranks"]) < 2 for job in c.status()["jobs"]), "the daemon has seen it")
 
 
-# Why: gRPC's threads are not in the child; joining there would never end.
+# Why: the library's threads are not in the child; joining there would never end.
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_forked_child_is_refused_and_its_parent_goes_on(cluster):
     c = cluster(1)

@@ -1,5 +1,5 @@
 // One session from the client's side, through the C interface: the daemon is moved by hand
-// (fake_daemon.h), and gRPC is left out (fake_attach_module.cc).
+// (fake_daemon.h), and the control calls are left out (fake_attach_module.cc).
 #include "client/lib/connection.h"
 
 #include <gmock/gmock.h>
@@ -313,7 +313,7 @@ TEST_F(ConnectionTest, FillsTheErrorOfASuccessInAGroupOfOne) {
 
 // --- fork -----------------------------------------------------------------------------
 
-// Why: a child has the parent's memory but none of gRPC's threads: it would wait for ever,
+// Why: a child has the parent's memory but none of its threads: it would wait for ever,
 // or break the parent's queue.
 TEST_F(ConnectionTest, RefusesEveryCallOfAForkedChild) {
   const pid_t child = ::fork();

@@ -1,4 +1,4 @@
-// Stands for libmlxcomm_attach: joining without gRPC. The name of the job says how it
+// Stands for libmlxcomm_attach: joining without a daemon. The name of the job says how it
 // ends: "refused" is, every other one is group 7 with a deadline of a minute. The rest is
 // the test's to say (fake_attach.h).
 #include <unistd.h>

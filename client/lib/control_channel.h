@@ -1,0 +1,97 @@
+// The control service's calls on one connection: as much of gRPC as a client of unary calls
+// needs, over nghttp2. gRPC itself would load sixty libraries into every training process,
+// which takes longer than all the rest of attaching, and leave its threads there.
+//
+//   Call ─▶ HEADERS, DATA ─▶ the daemon (gRPC) ─▶ HEADERS, DATA, trailers ─▶ Ended
+//
+// What goes over the wire: github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md.
+//
+// Owner: an attachment. Thread: calls from any; one of its own reads the connection, so that
+// the daemon's pings are answered whether or not somebody calls. Memory: what is in flight,
+// and at most kReplyBytesMax of each reply.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "client/lib/attach_table.h"
+
+struct nghttp2_session;
+
+namespace mlxcomm::client {
+
+class ControlChannel {
+ public:
+  static constexpr std::size_t kReplyBytesMax = 4 << 20;
+
+  // gRPC's numbers, those that are looked at.
+  enum class Status : std::uint8_t {
+    kOk = 0,
+    kCancelled = 1,
+    kUnknown = 2,
+    kDeadlineExceeded = 4,
+    kUnimplemented = 12,
+    kInternal = 13,
+    kUnavailable = 14,  // Also: the connection has ended.
+  };
+  struct Ended {
+    Status status = Status::kUnavailable;
+    std::string details;  // grpc-status-details-bin: a Refusal.
+    std::string reply;
+    bool interrupted = false;
+  };
+
+  // Takes the connection, which has said hello; `token` goes with every call.
+  ControlChannel(int connection, const std::string& token);
+  ~ControlChannel();  // No thread may be in a call.
+  ControlChannel(const ControlChannel&) = delete;
+  ControlChannel& operator=(const ControlChannel&) = delete;
+
+  // Waits for the answer; asks `interrupt` about every 50 ms. What is given up, by that or
+  // at timeout_ns, is cancelled at the daemon. `path`: "/mlxcomm.v1.Control/Attach".
+  Ended Call(const char* path, const std::string& request, std::uint64_t timeout_ns,
+             mlxcomm_interrupt interrupt);
+  // The same without an answer: waits for it for patience_ns at most, and lets it go on.
+  void Tell(const char* path, const std::string& request, std::uint64_t patience_ns);
+
+  // One call, between HEADERS and the end of its stream.
+  struct Stream {
+    std::string request;      // With gRPC's prefix of five bytes.
+    std::size_t sent_bytes = 0;
+    std::string received;
+    std::string details;
+    int status = -1;          // grpc-status; -1: it has not come.
+    bool ended = false;
+    bool forgotten = false;   // Nobody waits for its end.
+  };
+
+ private:
+  friend struct ControlChannelCallbacks;
+
+  // The functions below are called with mutex_ held.
+  std::int32_t Begin(const char* path, const std::string& request, std::uint64_t timeout_ns);
+  Ended Take(std::int32_t stream);
+  void GiveUp(std::int32_t stream);
+  void OnStreamEnd(std::int32_t stream);
+  void Flush();
+  [[nodiscard]] bool Write(const std::uint8_t* data, std::size_t bytes);
+
+  void ReadUntilTheEnd();
+
+  const int connection_;
+  const std::string token_;  // As metadata: base64.
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  nghttp2_session* session_ = nullptr;
+  std::map<std::int32_t, std::unique_ptr<Stream>> streams_;
+  bool lost_ = false;
+  std::thread reader_;
+};
+
+}  // namespace mlxcomm::client
