@@ -35,6 +35,7 @@ void OnSignal(int signal) { g_signal = signal; }
 
 struct Rank {
   unsigned number = 0;
+  bool prefix = true;           // Its lines are shown behind its number.
   pid_t pid = -1;
   int output[2] = {-1, -1};     // Pipes from its standard output and error.
   std::string partial[2];       // Lines not yet complete.
@@ -49,7 +50,7 @@ struct Rank {
 void PrintLine(Rank& rank, int stream) {
   std::string& line = rank.partial[stream];
   FILE* const to = stream == 0 ? stdout : stderr;
-  std::fprintf(to, "[%u] ", rank.number);
+  if (rank.prefix) std::fprintf(to, "[%u] ", rank.number);
   std::fwrite(line.data(), 1, line.size(), to);
   std::fputc('\n', to);
   line.clear();
@@ -263,6 +264,7 @@ int RunLaunch(const LaunchOptions& given) {
   Launch launch(ranks);
   for (unsigned i = 0; i < options.ranks; ++i) {
     ranks[i].number = i;
+    ranks[i].prefix = options.prefix;
     if (Start(ranks[i], options)) continue;
     std::fprintf(stderr, "mlxcommctl: cannot start rank %u: %s\n", i, std::strerror(errno));
     launch.FailWith(kExitFailed);

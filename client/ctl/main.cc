@@ -11,6 +11,7 @@
 
 namespace {
 
+using mlxcomm::ctl::BenchOptions;
 using mlxcomm::ctl::PlanOptions;
 using mlxcomm::ctl::RecordOptions;
 
@@ -84,6 +85,35 @@ CLI::App* AddTrace(CLI::App& app, RecordOptions& options) {
   return trace;
 }
 
+CLI::App* AddBench(CLI::App& app, BenchOptions& options) {
+  using namespace mlxcomm::ctl;
+  CLI::App* const bench = app.add_subcommand(
+      "bench", "Measure operations between the ranks of a job: time, bandwidth, values checked");
+  CLI::Option* const ranks =
+      bench->add_option("-n,--ranks", options.ranks, "Start so many ranks on this machine")
+          ->check(CLI::Range(1, 64));
+  CLI::Option* const rank =
+      bench->add_option("--rank", options.rank, "Which rank this is (as the launcher says)");
+  CLI::Option* const size =
+      bench->add_option("--size", options.size, "Of how many (as the launcher says)");
+  rank->needs(size)->excludes(ranks);
+  size->needs(rank)->excludes(ranks);
+  bench->add_option("--op", options.operation,
+                    "all_reduce (default), all_gather, reduce_scatter, broadcast, all_to_all, send_recv");
+  bench->add_option("-d,--dtype", options.data_type, "Type of the elements (float32)");
+  bench->add_option("-o,--operator", options.reduce_operator, "How a reduction combines (sum)");
+  AddQuantity(*bench, "-b,--from", options.from_bytes, ParseBytes, "64M or 1.5G", "The first size (8)");
+  AddQuantity(*bench, "-e,--to", options.to_bytes, ParseBytes, "64M or 1.5G", "The last size (128M)");
+  bench->add_option("-f,--factor", options.factor, "From one size to the next (4)");
+  bench->add_option("-i,--iterations", options.iterations, "Operations timed for each size (20)");
+  bench->add_option("-w,--warm-up", options.warm_up, "Operations before them (5)");
+  bench->add_flag("!--no-check", options.check, "Do not check values");
+  bench->add_flag("--json", options.json, "For programs: one object, when all is measured");
+  bench->add_option("--job", options.job, "The job's name, the same on all ranks");
+  bench->add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  return bench;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -109,6 +139,10 @@ int main(int argc, char** argv) {
   RecordOptions trace_options;
   const CLI::App* const trace = AddTrace(app, trace_options);
 
+  BenchOptions bench_options;
+  bench_options.called = argv[0];
+  const CLI::App* const bench = AddBench(app, bench_options);
+
   LaunchOptions launch_options;
   CLI::App* const launch = app.add_subcommand("launch", "Start the ranks of a job on this machine");
   launch->add_option("-n,--ranks", launch_options.ranks, "How many ranks")
@@ -127,5 +161,6 @@ int main(int argc, char** argv) {
   if (status->parsed()) return RunStatus(status_options);
   if (record->parsed()) return RunRecord(record_options);
   if (trace->parsed()) return RunTrace(trace_options);
+  if (bench->parsed()) return RunBench(bench_options);
   return plan->parsed() ? RunPlan(plan_options) : RunLaunch(launch_options);
 }

@@ -53,11 +53,33 @@ struct RecordOptions {
 int RunRecord(const RecordOptions& options);
 int RunTrace(const RecordOptions& options);
 
+// Measures operations as nccl-tests does. Either `ranks` of them here, or this process is one.
+struct BenchOptions {
+  std::string called;  // How this program was: argv[0].
+  std::string socket_path;
+  std::string job;     // Empty: from the environment, else "bench".
+  std::string operation = "all_reduce";
+  std::string data_type = "float32";
+  std::string reduce_operator = "sum";
+  std::uint64_t from_bytes = 8;
+  std::uint64_t to_bytes = std::uint64_t{128} << 20;
+  double factor = 4;
+  std::uint32_t iterations = 20;
+  std::uint32_t warm_up = 5;
+  bool check = true;
+  bool json = false;
+  unsigned ranks = 0;
+  std::optional<std::uint32_t> rank;  // Both or neither; neither: from the environment.
+  std::optional<std::uint32_t> size;
+};
+int RunBench(const BenchOptions& options);
+
 struct LaunchOptions {
   std::string socket_path;
   std::string job;  // Empty: a name of its own for this launch.
   unsigned ranks = 1;
   std::vector<std::string> command;
+  bool prefix = true;  // Lines are shown behind their rank.
 };
 // Starts local ranks, prefixes their output, forwards signals, ends all when one
 // fails; the exit code is that of the first that failed (128 + signal).

@@ -25,6 +25,7 @@ ALLOWED = {
     "daemon/intake/": ("proto/", "daemon/platform/", "daemon/intake/"),
     "daemon/control/": ("proto/", "daemon/", "mlxcomm/v1/"),
     "client/lib/": ("proto/", "client/lib/", "mlxcomm/v1/"),
+    "client/bench/": ("proto/types/", "client/lib/mlxcomm", "client/bench/"),
     "client/ctl/": ("proto/", "client/ctl/", "mlxcomm/v1/"),
     "client/python/": ("client/lib/mlxcomm", "client/python/"),
     "client/examples/": ("client/lib/mlxcomm",),

@@ -1,0 +1,54 @@
+// What is measured, and what its time means: sizes, and the bandwidths of nccl-tests
+// (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md).
+//
+//   size S      all_reduce, broadcast, send_recv: what a rank passes; all_gather: what it gets;
+//               reduce_scatter, all_to_all: what it passes, blocks of all ranks together
+//   algorithm   S / t
+//   bus         algorithm x 2 (n - 1) / n   all_reduce
+//               algorithm x (n - 1) / n     all_gather, reduce_scatter, all_to_all
+//               algorithm                   broadcast, send_recv
+//
+// The bus bandwidth is what each link carries in one direction where every rank is a node of
+// a ring, whatever their number: to be compared with what the cable can.
+//
+// Owner: none, pure functions. Thread: any. Memory: none.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/types/operation.h"
+
+namespace mlxcomm::ctl {
+
+struct BenchSubject {
+  OperationKind kind = OperationKind::kAllReduce;  // kSend: send_recv.
+  DataType type = DataType::kFloat32;
+  ReduceOperator op = ReduceOperator::kSum;  // kNone where nothing is combined.
+  std::uint32_t ranks = 1;
+};
+
+// By the names that people use: "all_reduce", "float32", "sum".
+std::optional<OperationKind> FindBenchKind(std::string_view name);
+std::optional<DataType> FindDataType(std::string_view name);
+std::optional<ReduceOperator> FindOperator(std::string_view name);
+const char* BenchKindName(OperationKind kind);  // "send_recv" for kSend.
+std::string BenchKindNames();                   // All of them, for people.
+
+// Elements as the operation counts them (of a block, where there is one for each rank), for
+// a size of at most `bytes`; at least one.
+std::uint64_t BenchCount(const BenchSubject& subject, std::uint64_t bytes);
+std::uint64_t BenchBytes(const BenchSubject& subject, std::uint64_t count);
+
+// from, from x factor, ... up to `to`, without those that come to the same count.
+std::vector<std::uint64_t> BenchCounts(const BenchSubject& subject, std::uint64_t from,
+                                       std::uint64_t to, double factor);
+
+// Bytes a second.
+double AlgorithmBandwidth(std::uint64_t bytes, double nanoseconds);
+double BusBandwidth(const BenchSubject& subject, std::uint64_t bytes, double nanoseconds);
+
+}  // namespace mlxcomm::ctl

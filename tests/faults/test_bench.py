@@ -1,0 +1,83 @@
+"""mlxcommctl bench: ranks on real daemons, measured and checked."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from conftest import PATIENCE, Process, find_program
+
+SMALL = ("--to", "64K", "-f", "64", "-i", "3", "-w", "1")
+
+
+def bench(socket, *arguments):
+    return subprocess.run(
+        [find_program("mlxcommctl"), "bench", *arguments], capture_output=True, text=True,
+        timeout=PATIENCE, env={**os.environ, "MLXCOMM_SOCKET": socket})
+
+
+def test_ranks_of_one_machine_make_one_table(cluster):
+    done = bench(cluster(1).socket(0), "-n", "3", *SMALL)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("all_reduce sum, 3 ranks on a cluster of 1 node")
+    assert [line.split()[0] for line in lines[3:-1]] == ["8", "512", "32768"]
+    assert lines[-1] == "all values are right"
+
+
+@pytest.mark.parametrize("operation", ["all_reduce", "all_gather", "reduce_scatter", "broadcast",
+                                       "all_to_all", "send_recv"])
+def test_every_operation_between_two_nodes_is_checked_and_its_links_are_told(cluster, operation):
+    made = cluster(2)
+    other = Process([find_program("mlxcommctl"), "bench", "--op", operation, "-d", "bfloat16", *SMALL,
+                     "--rank", "1", "--size", "2", "--job", operation],
+                    {"MLXCOMM_SOCKET": made.socket(1)})
+    done = bench(made.socket(0), "--op", operation, "-d", "bfloat16", *SMALL, "--json",
+                 "--rank", "0", "--size", "2", "--job", operation)
+    assert other.finish() == 0 and done.returncode == 0, done.stderr + str(other.lines)
+    run = json.loads(done.stdout)
+    assert (run["operation"], run["ranks"], run["nodes"]) == (operation, 2, 2)
+    largest = run["results"][-1]
+    assert largest["wrong"] == 0 and largest["time_us"] > 0
+    carried = {(link["from"], link["to"]): link["bytes_per_operation"] for link in largest["links"]}
+    assert set(carried) == {("node-0", "node-1"), ("node-1", "node-0")}
+    assert carried["node-0", "node-1"] > largest["bytes"] / 4
+
+
+def test_it_is_a_rank_where_a_launcher_says_so(cluster):
+    done = subprocess.run(
+        [find_program("mlxcommctl"), "launch", "-n", "2", "--", find_program("mlxcommctl"), "bench",
+         *SMALL], capture_output=True, text=True, timeout=PATIENCE,
+        env={**os.environ, "MLXCOMM_SOCKET": cluster(1).socket(0)})
+    assert done.returncode == 0, done.stderr
+    assert "[0] all values are right" in done.stdout and "[1]" not in done.stdout
+
+
+def test_mistakes_say_the_remedy(tmp_path):
+    nowhere = str(tmp_path / "nobody.sock")
+    done = bench(nowhere)
+    assert done.returncode == 2 and "mlxcommctl bench -n 2" in done.stderr
+    done = bench(nowhere, "-n", "2", "--op", "sort")
+    assert done.returncode == 2 and "all_to_all" in done.stderr
+    done = bench(nowhere, "-n", "2", "--from", "2M", "--to", "1M")
+    assert done.returncode == 2 and "--from" in done.stderr
+    done = bench(nowhere, "-n", "2")
+    assert done.returncode == 3 and "Start it (mlxcommd --config FILE)" in done.stderr
+
+
+def test_an_operator_that_a_type_lacks_is_an_error_and_no_table(cluster):
+    done = bench(cluster(1).socket(0), "-n", "2", "-d", "complex64", "-o", "max", *SMALL)
+    assert done.returncode == 1
+    assert "INVALID_ARGUMENT" in done.stderr
+
+
+# Why: whoever reads the first lines only must not leave ranks behind.
+def test_ranks_end_when_nobody_reads_the_table(cluster):
+    made = cluster(1)
+    child = subprocess.Popen([find_program("mlxcommctl"), "bench", "-n", "2", *SMALL],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             env={**os.environ, "MLXCOMM_SOCKET": made.socket(0)})
+    child.stdout.close()
+    assert child.wait(timeout=PATIENCE) != 0
+    child.stderr.close()
