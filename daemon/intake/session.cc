@@ -8,10 +8,25 @@
 
 #include <asio/post.hpp>
 
+#include "daemon/platform/handler_memory.h"
 #include "daemon/platform/process_exit.h"
 #include "proto/queue/doorbell.h"
 
 namespace mlxcomm::intake {
+namespace {
+
+// With memory of its own, for it is waited for again on every ring.
+struct Rung : platform::UsesHandlerMemory {
+  SessionObserver& observer;
+  SessionId id;
+
+  Rung(SessionObserver& to, SessionId session) : observer(to), id(session) {}
+  void operator()(const asio::error_code& failed) const {
+    if (failed != asio::error::operation_aborted) observer.OnRung(id);
+  }
+};
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(asio::io_context& io, SessionId id,
                                                          const Peer& peer, const Token& token,
@@ -77,10 +92,7 @@ void Session::Watch() {
 }
 
 void Session::ListenForRings() {
-  doorbell_.async_wait(asio::posix::descriptor_base::wait_read,
-                       [&observer = observer_, id = id_](const asio::error_code& failed) {
-                         if (failed != asio::error::operation_aborted) observer.OnRung(id);
-                       });
+  doorbell_.async_wait(asio::posix::descriptor_base::wait_read, Rung(observer_, id_));
 }
 
 bool Session::TakeRings() {

@@ -1,0 +1,75 @@
+// Memory of asio's handlers, kept by the thread that gave it back for the next: a wait that is
+// begun again and again, but not from within a handler (there asio keeps one itself), would
+// allocate each time.
+//
+//   struct Ring : platform::UsesHandlerMemory { void operator()(const asio::error_code&); };
+//   socket.async_wait(..., Ring{...});
+//
+// It belongs to no object that a handler could outlive: blocks are the thread's, and those
+// that it has too many of, or that are too long, are ordinary memory.
+//
+// Owner: each thread. Thread: any. Memory: at most kBlocksKept blocks a thread.
+#pragma once
+
+#include <cstddef>
+#include <new>
+
+namespace mlxcomm::platform {
+
+class HandlerMemory {
+ public:
+  static constexpr std::size_t kBlockBytes = 256;
+  static constexpr std::size_t kBlocksKept = 64;
+
+  static void* Allocate(std::size_t bytes) {
+    if (bytes > kBlockBytes) return ::operator new(bytes);
+    Kept& kept = OfThisThread();
+    return kept.count > 0 ? kept.blocks[--kept.count] : ::operator new(kBlockBytes);
+  }
+  static void Free(void* block, std::size_t bytes) {
+    Kept& kept = OfThisThread();
+    if (bytes > kBlockBytes || kept.count == kBlocksKept) return ::operator delete(block);
+    kept.blocks[kept.count++] = block;
+  }
+
+ private:
+  struct Kept {
+    void* blocks[kBlocksKept];
+    std::size_t count = 0;
+    ~Kept() {
+      while (count > 0) ::operator delete(blocks[--count]);
+    }
+  };
+  static Kept& OfThisThread() {
+    thread_local Kept kept;
+    return kept;
+  }
+};
+
+template <typename Value>
+struct HandlerAllocator {
+  using value_type = Value;
+  HandlerAllocator() = default;
+  template <typename Other>
+  HandlerAllocator(const HandlerAllocator<Other>&) {}  // NOLINT: allocators convert.
+  static_assert(alignof(Value) <= alignof(std::max_align_t));
+
+  Value* allocate(std::size_t count) const {
+    return static_cast<Value*>(HandlerMemory::Allocate(count * sizeof(Value)));
+  }
+  void deallocate(Value* block, std::size_t count) const {
+    HandlerMemory::Free(block, count * sizeof(Value));
+  }
+  template <typename Other>
+  bool operator==(const HandlerAllocator<Other>&) const {
+    return true;
+  }
+};
+
+// A base of handlers.
+struct UsesHandlerMemory {
+  using allocator_type = HandlerAllocator<std::byte>;
+  allocator_type get_allocator() const noexcept { return {}; }
+};
+
+}  // namespace mlxcomm::platform

@@ -1,0 +1,94 @@
+"""Warm operations allocate nothing, wait for no lock and write no log line, in any thread of a
+daemon that payload goes through: guard.cc, loaded into real daemons, aborts where one does."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from conftest import Cluster, Process, find_program, find_test_program
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="watched by LD_PRELOAD")
+SIZES = [8, 4096, 65536, 1 << 20, 16 << 20]
+COUNTS = [str(size // 4) for size in SIZES]
+
+
+class GuardedCluster(Cluster):
+    def start_daemon(self, node):
+        self.guard = self.folder / "guard"
+        if not self.guard.exists():
+            self.guard.write_text("0")
+        self.daemons[node] = Process(
+            [find_program("mlxcommd"), "--config", str(self.write_config(node))],
+            {"LD_PRELOAD": find_test_program("payload_way", "libpayload_guard.so"),
+             "MLXCOMM_GUARD": str(self.guard)})
+        return self.daemons[node]
+
+    def arm(self, on):
+        with open(self.guard, "r+b") as flag:  # In place: daemons have it mapped.
+            flag.write(b"1" if on else b"0")
+
+
+def places(lines):
+    """What the guard said, with the names of functions that addr2line knows."""
+    program = os.path.realpath(find_program("mlxcommd"))
+    text = []
+    for line in lines:
+        if "mlxcommd(+0x" in line:
+            address = line.split("(+")[1].split(")")[0]
+            names = subprocess.run(["addr2line", "-Cfpie", program, address], capture_output=True,
+                                   text=True).stdout.strip()
+            text.append(names or line)
+        else:
+            text.append(line)
+    return "\n".join(text)
+
+
+def start_rank(cluster, rank, size, node, kind):
+    program = os.path.join(os.environ["MLXCOMM_BUILD"], "client", "bench", "mlxcomm-bench")
+    return Process(
+        [program, "--socket", cluster.socket(node), "--job", "warm", "--rank", str(rank), "--size",
+         str(size), "--kind", str(kind), "--type", "1", "--operator", "1", "--iterations", "20",
+         "--warm-up", "5", "--counts", *COUNTS, *COUNTS, *COUNTS, "2"], stdin=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("daemons", [1, 2])
+def test_warm_all_reduce_allocates_nothing(tmp_path, daemons):
+    cluster = GuardedCluster(tmp_path, daemons)
+    ranks = []
+    try:
+        cluster.start()
+        ranks = [start_rank(cluster, rank, 2, rank % daemons, 1) for rank in range(2)]
+        for size in range(3 * len(SIZES) + 1):
+            ranks[0].wait_for("ready")
+            if size == 2 * len(SIZES):  # Every size has come twice: all is warm.
+                cluster.arm(True)
+            if size == 3 * len(SIZES):  # Leaving is not the payload's way.
+                cluster.arm(False)
+            ranks[0].child.stdin.write("go\n")
+            ranks[0].child.stdin.flush()
+        codes = [rank.finish() for rank in ranks]
+        for daemon in cluster.daemons:
+            daemon.signal(15)
+        ended = [daemon.finish() for daemon in cluster.daemons]
+        said = places(line for daemon in cluster.daemons for line in daemon.lines)
+        assert "payload guard" not in said, said
+        assert codes == [0, 0] and ended == [0] * daemons, said
+    finally:
+        for rank in ranks:
+            rank.end()
+        cluster.end()
+
+
+# Why: a guard that never bites proves nothing.
+def test_guard_bites(tmp_path):
+    cluster = GuardedCluster(tmp_path, 1)
+    try:
+        cluster.start()
+        cluster.arm(True)
+        cluster.status(0)  # Answered by the engine, which writes a message for it.
+        assert cluster.daemons[0].finish() == -6
+        assert any("payload guard: " in line for line in cluster.daemons[0].lines)
+    finally:
+        cluster.end()

@@ -1,0 +1,44 @@
+// Memory of handlers comes back to who asks next.
+#include "daemon/platform/handler_memory.h"
+
+#include <set>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace mlxcomm::platform {
+namespace {
+
+TEST(HandlerMemoryTest, GivesAgainWhatCameBack) {
+  void* const first = HandlerMemory::Allocate(100);
+  HandlerMemory::Free(first, 100);
+  void* const second = HandlerMemory::Allocate(HandlerMemory::kBlockBytes);
+  EXPECT_EQ(second, first) << "whatever its length";
+  HandlerMemory::Free(second, HandlerMemory::kBlockBytes);
+}
+
+TEST(HandlerMemoryTest, KeepsNeitherTooManyNorTooLong) {
+  std::vector<void*> blocks;
+  for (std::size_t i = 0; i < 2 * HandlerMemory::kBlocksKept; ++i) {
+    blocks.push_back(HandlerMemory::Allocate(8));
+  }
+  EXPECT_EQ(std::set<void*>(blocks.begin(), blocks.end()).size(), blocks.size());
+  for (void* const block : blocks) HandlerMemory::Free(block, 8);
+  void* const big = HandlerMemory::Allocate(HandlerMemory::kBlockBytes + 1);
+  HandlerMemory::Free(big, HandlerMemory::kBlockBytes + 1);
+  void* const next = HandlerMemory::Allocate(8);
+  EXPECT_NE(next, big);
+  HandlerMemory::Free(next, 8);
+}
+
+// Why: what waits when a daemon ends is dropped by the thread that ends it.
+TEST(HandlerMemoryTest, MayBeGivenBackByAnotherThread) {
+  void* block = nullptr;
+  std::thread([&] { block = HandlerMemory::Allocate(8); }).join();
+  HandlerMemory::Free(block, 8);
+  std::thread([] { HandlerMemory::Free(HandlerMemory::Allocate(8), 8); }).join();
+}
+
+}  // namespace
+}  // namespace mlxcomm::platform
