@@ -1,13 +1,17 @@
-"""One rank of the benchmark: times all_sum through mx.eval for each size, prints JSON.
+"""One rank that times all_sum through mx.eval, as peers/timed_all_reduce.cc times the others.
 
-Arguments: mlxcomm | ring, rounds, sizes in bytes...
+Arguments: mlxcomm | ring, the folder for rank-N.json, seconds for a size, sizes in bytes...
 """
 
 import json
+import os
+import resource
+import statistics
 import sys
 import time
 
-system, rounds, sizes = sys.argv[1], int(sys.argv[2]), [int(s) for s in sys.argv[3:]]
+system, folder, budget = sys.argv[1], sys.argv[2], float(sys.argv[3])
+sizes = [int(size) for size in sys.argv[4:]]
 if system == "mlxcomm":
     import mlxcomm
 
@@ -15,21 +19,70 @@ if system == "mlxcomm":
 
 import mlx.core as mx
 
-begin = time.perf_counter()
+SLOW_SECONDS, BATCH_SECONDS, WARM_UPS, ALONE_BYTES = 0.02, 100e-6, 20, 64 * 1024
+
+
+def cpu_seconds():
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+asked = time.monotonic()
 world = mx.distributed.init(backend="any" if system == "mlxcomm" else system, strict=True)
-init_ms = (time.perf_counter() - begin) * 1e3
-times = {}
-for size in sizes:
-    data = mx.ones((max(1, size // 4),), dtype=mx.float32)
-    mx.eval(data)
-    taken = []
-    for _ in range(rounds + 2):
-        mx.eval(mx.distributed.all_sum(mx.ones(1), group=world))  # Begin together.
-        begin = time.perf_counter()
+joined = time.monotonic()
+found, cpu, reduced = [], 0.0, 0
+
+
+def seconds_of(data, times):
+    global cpu, reduced
+    cpu_before, begin = cpu_seconds(), time.monotonic()
+    for _ in range(times):
         total = mx.distributed.all_sum(data, group=world)
         mx.eval(total)
-        taken.append((time.perf_counter() - begin) * 1e6)
-        del total
-    times[size] = taken[2:]  # The first two warm up.
-if world.rank() == 0:
-    print(json.dumps({"init_ms": init_ms, "times": times}), flush=True)
+    seconds = time.monotonic() - begin
+    cpu += cpu_seconds() - cpu_before
+    reduced += times * data.nbytes
+    return seconds, total
+
+
+def agreed(seconds):
+    """What rank 0 found, on every rank; and so where all of them meet."""
+    own = mx.array([seconds if world.rank() == 0 else 0], dtype=mx.float32)
+    return max(1e-8, mx.distributed.all_sum(own, group=world).item())
+
+
+for size in sizes:
+    pattern = (1 + mx.arange(max(1, size // 4)) % 3).astype(mx.float32)
+    expected = pattern * (world.size() * (world.size() + 1) // 2)
+    data = pattern * (world.rank() + 1)
+    mx.eval(data, expected)
+    one = agreed(seconds_of(data, 1)[0])
+    if one < SLOW_SECONDS:
+        seconds_of(data, WARM_UPS)
+        one = agreed(seconds_of(data, WARM_UPS)[0] / WARM_UPS)
+    alone = size >= ALONE_BYTES
+    batch = 1 if alone else max(1, int(BATCH_SECONDS / one))
+    count = min(100 if alone else 2000, max(3, int(budget / (one * batch))))
+    samples = []
+    for _ in range(count):
+        if alone:
+            data = pattern * (world.rank() + 1)  # Anew, as gradients are.
+            mx.eval(data)
+            agreed(0)
+        seconds, total = seconds_of(data, batch)
+        samples.append(1e6 * seconds / batch)
+        if not mx.array_equal(total, expected).item():
+            sys.exit(f"rank {world.rank()}: a wrong sum of {size} bytes")
+    samples.sort()
+    tenth = len(samples) // 10
+    found.append({"bytes": size, "median_us": statistics.median(samples), "min_us": samples[0],
+                  "p10_us": samples[tenth], "p90_us": samples[-1 - tenth],
+                  "operations": count * batch})
+
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+path = os.path.join(folder, f"rank-{world.rank()}.json")
+with open(path + ".part", "w", encoding="ascii") as file:
+    json.dump({"rank": world.rank(), "ranks": world.size(), "pid": os.getpid(),
+               "asked_seconds": asked, "joined_seconds": joined, "cpu_seconds": cpu,
+               "resident_bytes_max": peak, "reduced_bytes": reduced, "sizes": found}, file)
+os.rename(path + ".part", path)

@@ -1,0 +1,270 @@
+"""The six parts of the benchmark: what is measured where. A Part is a place and the turns that are
+taken there; what it found is plain data (README.md) that tables, pictures and verdicts read."""
+
+import dataclasses
+import os
+import pathlib
+import sys
+
+from bench import systems as s
+from bench.cost import cost_of, idle_cost
+from bench.places import Lab, Machine, end_of
+from bench.rounds import Turn, expected, take
+from lab.namespaces import NotAllowed
+from lab.wiring import pair, ring
+
+KIB, MIB = 1 << 10, 1 << 20
+SIZES = [8, 64, 1 * KIB, 8 * KIB, 64 * KIB, 256 * KIB, 1 * MIB, 4 * MIB, 16 * MIB, 128 * MIB]
+FEW_SIZES = [8, 64 * KIB, 1 * MIB, 16 * MIB, 128 * MIB]
+SHAPED_SIZES = [16 * MIB, 32 * MIB]
+QUICK_SIZES = [8, 1 * MIB]
+RATES = ["1gbit", "2.5gbit", "5gbit", "10gbit"]
+TRAIN = pathlib.Path(__file__).parent / "train_rank.py"
+MODELS = {"demo": 40, "transformer": 6}  # Steps that are timed.
+
+
+@dataclasses.dataclass(frozen=True)
+class Extent:
+    """How much is measured."""
+
+    rounds: int = 6
+    seconds: float = 0.06   # For each size of a turn.
+    quick: bool = False
+
+    def sizes(self, sizes):
+        return QUICK_SIZES if self.quick else sizes
+
+    @property
+    def shaped_rounds(self):
+        """A shaped cable repeats itself to a percent, and takes its time."""
+        return min(self.rounds, 3)
+
+
+class Part:
+    """Turns at a place. `found` is what goes to the JSON: {"kind", "part", "place", ...}."""
+
+    def __init__(self, key, place, rounds):
+        self.key, self.place, self.rounds = key, place, rounds
+        self.turns = []
+
+    @property
+    def title(self):
+        return f"{self.key.replace('_', ' ')}, {self.place.name}"
+
+    def seconds(self):
+        return expected(self.turns, self.rounds) + 2
+
+    def add(self, name, run, seconds):
+        self.turns.append(Turn(name, run, [], seconds))
+
+    def take(self, clock, failures):
+        with self.place.up():
+            take(clock, self.title, self.turns, self.rounds, failures)
+            found = [self.head() | self.found(turn) for turn in self.turns if turn.into]
+            found += self.found_last(clock)
+        clock.done(2)
+        return found
+
+    def head(self):
+        return {"part": self.key, "place": self.place.name, "ranks": self.place.ranks}
+
+    def found_last(self, _clock):
+        return []
+
+
+class Curves(Part):
+    """Time against size, for each system."""
+
+    def __init__(self, key, place, rounds, systems, sizes, extent, streams=False):
+        super().__init__(key, place, rounds)
+        for system in systems:
+            self.add(system.name, self._runner(system, extent.seconds, extent.sizes(sizes)),
+                     1.5 + 0.25 * len(sizes))
+        if streams:
+            self.add("iperf3", place.stream, 2)
+
+    def _runner(self, system, seconds, sizes):
+        def run():
+            before = touched_bytes(self.place) if system is s.OURS_CPP else None
+            ranks = system.run(self.place, seconds, sizes)
+            touched = None
+            if before is not None:
+                payload = sum(rank["reduced_bytes"] for rank in ranks)
+                touched = [(after - earlier) / payload for after, earlier in
+                           zip(touched_bytes(self.place), before)]
+            return {"sizes": ranks[0]["sizes"], "touched": touched}
+        return run
+
+    def found(self, turn):
+        if turn.name == "iperf3":
+            return {"kind": "stream", "system": turn.name, "bits_per_second": turn.into}
+        times = {str(found["bytes"]): [] for found in turn.into[0]["sizes"]}
+        for taken in turn.into:
+            for found in taken["sizes"]:
+                times[str(found["bytes"])].append(found["median_us"])
+        entry = {"kind": "curve", "system": turn.name, "median_us": times}
+        if turn.into[-1]["touched"]:
+            entry["read_and_written_of_payload"] = turn.into[-1]["touched"]
+        return entry
+
+
+def touched_bytes(place):
+    """[read, written] by the daemons where they combine; None: they do not count."""
+    nodes = [place.status(node)["nodes"][0] for node in range(place.nodes)]
+    if "combined_bytes_read" not in nodes[0]:
+        return None
+    return [sum(int(node[f"combined_bytes_{did}"]) for node in nodes) for did in ("read", "written")]
+
+
+class Overlap(Part):
+    """Seconds of a training step, without communication and with each system."""
+
+    def __init__(self, place, extent):
+        super().__init__("overlap", place, extent.shaped_rounds)
+        for model, steps in list(MODELS.items())[:1 if extent.quick else None]:
+            for system in ("none", "mlxcomm", "ring"):
+                self.add(f"{model}, {system}",
+                         self._runner(system, model, 3 if extent.quick else steps), 8)
+
+    def _runner(self, system, model, steps):
+        def run():
+            folder = s.OURS_MLX.new_folder(self.place)
+            if system == "ring":
+                s.write_hosts(self.place, folder)
+            ranks = []
+            for rank in range(self.place.ranks):
+                environment = {
+                    "none": {"MLX_RANK": str(rank)},
+                    "mlxcomm": s.OURS_MLX.environment(self.place, rank, folder),
+                    "ring": s.RING.environment(self.place, rank, folder)}[system]
+                ranks.append(self.place.start(
+                    rank, [sys.executable, TRAIN, system, folder, model, steps], environment))
+            end_of(ranks)
+            return max(result["step_seconds"] for result in s.ranks_results(folder))
+        return run
+
+    def found(self, turn):
+        model, system = turn.name.split(", ")
+        return {"kind": "step", "model": model, "system": system, "step_seconds": turn.into}
+
+
+class Start(Part):
+    """From when the last rank has asked until the last one has joined; ours attach before."""
+
+    def __init__(self, place, extent, systems):
+        super().__init__("start", place, extent.rounds)
+        for system in systems:
+            times = 1 if extent.quick else 8 if system.program else 2
+            self.add(system.name, self._runner(system, times), times * 0.6)
+
+    def _runner(self, system, times):
+        def run():
+            world, attach = [], []
+            for _ in range(times):
+                ranks = system.run(self.place, 0, [])
+                world.append(1e3 * (max(rank["joined_seconds"] for rank in ranks) -
+                                    max(rank["asked_seconds"] for rank in ranks)))
+                attach += [1e3 * (rank["attached_seconds"] - rank["asked_seconds"])
+                           for rank in ranks if rank.get("attached_seconds")]
+            return {"world_ms": sorted(world)[len(world) // 2],
+                    "attach_ms": sorted(attach)[len(attach) // 2] if attach else None}
+        return run
+
+    def found(self, turn):
+        return {"kind": "start", "system": turn.name,
+                "world_ms": [found["world_ms"] for found in turn.into],
+                "attach_ms": [found["attach_ms"] for found in turn.into
+                              if found["attach_ms"] is not None]}
+
+
+class Attach(Start):
+    """One rank alone, so that nothing else is on the cores while it attaches."""
+
+    def __init__(self, place, extent):
+        super().__init__(place, extent, [s.OURS_CPP])
+
+
+class Cost(Part):
+    """CPU seconds for a GiB, of ranks and daemons, and what they cost when they do nothing."""
+
+    def __init__(self, place, extent, systems):
+        super().__init__("cost", place, extent.shaped_rounds)
+        self.idle_seconds = 0.3 if extent.quick else 2
+        for system in systems:
+            self.add(system.name, lambda system=system: cost_of(
+                system, self.place, 0.1 if extent.quick else 1.0, 16 * MIB), 4)
+
+    def found(self, turn):
+        return {"kind": "cost", "system": turn.name,
+                "cpu_seconds_per_gib": [found["cpu_seconds_per_gib"] for found in turn.into],
+                "rank_bytes_max": [found["rank_bytes_max"] for found in turn.into]}
+
+    def take(self, clock, failures):
+        if not os.path.exists("/proc/self/schedstat"):
+            raise NotAllowed("this system does not tell what CPU time another process has used")
+        return super().take(clock, failures)
+
+    def found_last(self, clock):
+        clock.say(f"{self.title}: idle for a while")
+        return [self.head() | {"kind": "idle", "system": s.OURS_CPP.name} |
+                idle_cost(s.OURS_CPP, self.place, self.idle_seconds, MIB)]
+
+
+def one_node(extent):
+    systems = [s.OURS_CPP, s.MPI_SHARED, s.LOOP, s.OURS_MLX, s.RING, s.GLOO]
+    return [Curves("one_node", Machine("one daemon, 2 ranks", 2, 1), extent.rounds, systems, SIZES,
+                   extent),
+            Curves("one_node", Machine("one daemon, 4 ranks", 4, 1), extent.rounds, systems,
+                   FEW_SIZES, extent)]
+
+
+BETWEEN = [s.OURS_CPP, s.MPI_TCP, s.OURS_MLX, s.RING, s.GLOO]
+
+
+def two_nodes(extent):
+    return [Curves("two_nodes", Machine("two daemons, loopback", 2, 2), extent.rounds, BETWEEN,
+                   SIZES, extent),
+            Curves("two_nodes", Lab("two daemons, veth pair", pair()), extent.rounds, BETWEEN,
+                   SIZES, extent, streams=True)]
+
+
+def shaped(extent):
+    parts = []
+    for rate in RATES[:1] if extent.quick else RATES:
+        places = [Lab(f"pair, {rate}", pair(rate=rate))]
+        if not extent.quick:
+            places += [Lab(f"ring of 3, {rate}", ring(3, rate=rate)),
+                       Lab(f"ring of 4, {rate}", ring(4, rate=rate))]
+            if rate in RATES[:2]:
+                places += [Lab(f"pair with two cables, {rate}", pair(cables=2, rate=rate))]
+        for place in places:
+            parts.append(Curves("shaped", place, extent.shaped_rounds, BETWEEN, SHAPED_SIZES,
+                                extent, streams=True))
+    return parts
+
+
+def overlap(extent):
+    return [Overlap(Machine("two daemons, loopback", 2, 2), extent)]
+
+
+def start(extent):
+    return [Attach(Machine("one daemon, 1 rank", 1, 1), extent),
+            Start(Machine("one daemon, 2 ranks", 2, 1), extent,
+                  [s.OURS_CPP, s.OURS_MLX, s.RING, s.MPI_SHARED, s.GLOO]),
+            Start(Machine("two daemons, loopback", 2, 2), extent, [s.OURS_CPP, s.OURS_MLX])]
+
+
+def cost(extent):
+    return [Cost(Machine("one daemon, 2 ranks", 2, 1), extent,
+                 [s.OURS_CPP, s.MPI_SHARED, s.OURS_MLX, s.RING, s.GLOO]),
+            Cost(Machine("two daemons, loopback", 2, 2), extent, BETWEEN)]
+
+
+PARTS = {made.__name__: made for made in (one_node, two_nodes, shaped, overlap, start, cost)}
+
+
+def without_missing(parts, missing):
+    """Leaves out the turns of systems that are not here."""
+    for part in parts:
+        part.turns = [turn for turn in part.turns if turn.name not in missing]
+    return [part for part in parts if part.turns]

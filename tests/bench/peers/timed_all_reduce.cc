@@ -1,0 +1,239 @@
+#include "tests/bench/peers/timed_all_reduce.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <exception>
+#include <fstream>
+#include <stdexcept>
+
+namespace mlxcomm::bench {
+namespace {
+
+constexpr double kSlowSeconds = 0.02;    // From here on one operation warms up enough.
+constexpr double kBatchSeconds = 100e-6;
+constexpr std::uint64_t kAloneBytes = 64 * 1024;  // From here on each is timed alone.
+#ifdef __APPLE__
+constexpr long kMaxRssUnit = 1;
+#else
+constexpr long kMaxRssUnit = 1024;
+#endif
+constexpr int kWarmUps = 20;
+constexpr int kSamplesMin = 3;
+constexpr int kSamplesMax = 2000;
+constexpr int kSamplesAloneMax = 200;  // Filling and checking takes time as well.
+
+struct Sizes {
+  std::uint64_t bytes = 0;
+  std::vector<double> samples_us;  // Sorted: the mean of each batch.
+  std::uint64_t operations = 0;
+};
+
+struct Cost {
+  double cpu_seconds = 0;  // Of this process, while it reduced.
+  double reduced_bytes = 0;
+};
+
+rusage Usage() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage;
+}
+
+double CpuSeconds() {
+  const rusage usage = Usage();
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// What buffers hold, over and over: small integers, so that every sum is exact. Short enough
+// to stay in the first cache, so that filling and checking disturb nothing else.
+constexpr std::uint64_t kPeriod = 3 * 512;
+using Values = std::array<float, kPeriod>;
+
+Values Multiples(float factor) {
+  Values values;
+  for (std::uint64_t i = 0; i < kPeriod; ++i) values[i] = factor * static_cast<float>(1 + i % 3);
+  return values;
+}
+
+void Fill(AllReduceSystem& system, std::uint64_t count) {
+  const Values values = Multiples(static_cast<float>(system.rank() + 1));
+  float* const input = system.input();
+  for (std::uint64_t i = 0; i < count; i += kPeriod) {
+    std::copy_n(values.data(), std::min(kPeriod, count - i), input + i);
+  }
+  system.OnFilled();
+}
+
+void CheckResult(AllReduceSystem& system, std::uint64_t count) {
+  const std::uint32_t ranks = system.size();
+  const Values expected = Multiples(static_cast<float>(ranks * (ranks + 1) / 2));
+  const float* const output = system.output();
+  for (std::uint64_t i = 0; i < count; i += kPeriod) {
+    const std::uint64_t length = std::min(kPeriod, count - i);
+    if (std::memcmp(output + i, expected.data(), length * sizeof(float)) == 0) continue;
+    const float* const wrong = std::mismatch(output + i, output + i + length, expected.data()).first;
+    throw std::runtime_error("rank " + std::to_string(system.rank()) + ", " + std::to_string(count) +
+                             " floats: element " + std::to_string(wrong - output) + " is " +
+                             std::to_string(*wrong) + ", expected " +
+                             std::to_string(expected[static_cast<std::uint64_t>(wrong - output) % kPeriod]));
+  }
+}
+
+// What rank 0 found, on every rank: a sum in which the others have nothing.
+double Agreed(AllReduceSystem& system, double seconds) {
+  const float own = system.input()[0];
+  system.input()[0] = system.rank() == 0 ? static_cast<float>(seconds) : 0.0F;
+  system.Run();
+  system.input()[0] = own;
+  return std::max(1e-8, static_cast<double>(system.output()[0]));
+}
+
+// Times one size.
+class Timing {
+ public:
+  Timing(AllReduceSystem& system, Cost& cost, Sizes& found)
+      : system_(system),
+        cost_(cost),
+        found_(found),
+        count_(std::max<std::uint64_t>(1, found.bytes / sizeof(float))) {}
+
+  void Measure(double budget) {
+    system_.Prepare(count_);
+    Fill(system_, count_);
+    double one = Agreed(system_, SecondsOf(1));
+    if (one < kSlowSeconds) {
+      SecondsOf(kWarmUps);
+      one = Agreed(system_, SecondsOf(kWarmUps) / kWarmUps);
+    }
+    const bool alone = found_.bytes >= kAloneBytes;
+    const auto batch = alone ? std::uint64_t{1}
+                             : static_cast<std::uint64_t>(std::clamp(kBatchSeconds / one, 1.0, 1e4));
+    const int samples = static_cast<int>(std::clamp(
+        budget / (one * static_cast<double>(batch)), double{kSamplesMin},
+        static_cast<double>(alone ? kSamplesAloneMax : kSamplesMax)));
+    for (int i = 0; i < samples; ++i) {
+      if (alone) {
+        Fill(system_, count_);
+        system_.Meet();
+      }
+      const double seconds = SecondsOf(batch);
+      found_.samples_us.push_back(1e6 * seconds / static_cast<double>(batch));
+      CheckResult(system_, count_);
+    }
+    std::sort(found_.samples_us.begin(), found_.samples_us.end());
+  }
+
+ private:
+  double SecondsOf(std::uint64_t times) {
+    const double cpu_before = CpuSeconds();
+    const double begin = Now();
+    for (std::uint64_t i = 0; i < times; ++i) system_.Run();
+    const double seconds = Now() - begin;
+    cost_.cpu_seconds += CpuSeconds() - cpu_before;
+    cost_.reduced_bytes += static_cast<double>(times * count_ * sizeof(float));
+    found_.operations += times;
+    return seconds;
+  }
+
+  AllReduceSystem& system_;
+  Cost& cost_;
+  Sizes& found_;
+  std::uint64_t count_;
+};
+
+double Quantile(const std::vector<double>& sorted, double part) {
+  return sorted[static_cast<std::size_t>(part * static_cast<double>(sorted.size() - 1) + 0.5)];
+}
+
+struct Start {
+  double asked_seconds = 0;
+  double joined_seconds = 0;
+};
+
+void Write(const std::string& folder, const AllReduceSystem& system, const Start& start,
+           const Cost& cost, const std::vector<Sizes>& sizes) {
+  const std::string path = folder + "/rank-" + std::to_string(system.rank()) + ".json";
+  std::ofstream file(path + ".part");
+  file.precision(15);
+  file << "{\"rank\": " << system.rank() << ", \"ranks\": " << system.size() << ", \"pid\": " << getpid()
+       << ", \"asked_seconds\": " << start.asked_seconds
+       << ", \"attached_seconds\": " << system.attached_seconds()
+       << ", \"joined_seconds\": " << start.joined_seconds << ", \"cpu_seconds\": " << cost.cpu_seconds
+       << ", \"reduced_bytes\": " << cost.reduced_bytes
+       << ", \"resident_bytes_max\": " << kMaxRssUnit * Usage().ru_maxrss << ", \"sizes\": [";
+  for (const Sizes& found : sizes) {
+    file << (&found == sizes.data() ? "" : ", ") << "{\"bytes\": " << found.bytes
+         << ", \"median_us\": " << Quantile(found.samples_us, 0.5)
+         << ", \"min_us\": " << found.samples_us.front()
+         << ", \"p10_us\": " << Quantile(found.samples_us, 0.1)
+         << ", \"p90_us\": " << Quantile(found.samples_us, 0.9)
+         << ", \"operations\": " << found.operations << "}";
+  }
+  file << "]}\n";
+  file.close();
+  if (!file || std::rename((path + ".part").c_str(), path.c_str()) != 0) {
+    throw std::runtime_error("cannot write " + path);
+  }
+}
+
+int Run(int argc, char** argv, const MakeSystem& make) {
+  const double budget = std::stod(argv[2]);
+  const bool hold = std::string(argv[argc - 1]) == "hold";
+  std::vector<Sizes> sizes;
+  for (int i = 3; i < argc - (hold ? 1 : 0); ++i) sizes.push_back({std::stoull(argv[i]), {}, 0});
+  Start start;
+  start.asked_seconds = Now();
+  const std::unique_ptr<AllReduceSystem> system = make();
+  start.joined_seconds = Now();
+  Cost cost;
+  for (Sizes& found : sizes) Timing(*system, cost, found).Measure(budget);
+  Write(argv[1], *system, start, cost, sizes);
+  char nothing = 0;
+  while (hold && read(STDIN_FILENO, &nothing, 1) > 0) {
+  }
+  return 0;
+}
+
+}  // namespace
+
+double Now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+std::string Environment(const char* name) {
+  const char* const value = std::getenv(name);
+  if (value == nullptr) throw std::runtime_error(std::string(name) + " is not set");
+  return value;
+}
+
+std::uint32_t EnvironmentNumber(const char* name) {
+  return static_cast<std::uint32_t>(std::stoul(Environment(name)));
+}
+
+int TimedMain(int argc, char** argv, const MakeSystem& make) {
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: %s FOLDER SECONDS [BYTES...] [hold]\n", argv[0]);
+    return 2;
+  }
+  try {
+    return Run(argc, argv, make);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
+    std::_Exit(1);  // Not by way of destructors that wait for the other ranks.
+  }
+}
+
+}  // namespace mlxcomm::bench

@@ -1,0 +1,186 @@
+"""Where ranks run: a Machine (this one, daemons joined over loopback) or a Lab (a host of its own
+for each rank, cables between them). Systems start their processes here and ask for addresses."""
+
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+from bench.rounds import Failed
+from conftest import Cluster, free_port, find_program
+from lab.cluster import LabCluster
+
+PATIENCE = 180  # Seconds after which a system is declared stuck.
+NODE_NET = "10.99.0.0/24"
+
+
+class Machine:
+    """Daemons of this machine, linked over loopback; rank r is on daemon r % daemons."""
+
+    is_lab = False
+
+    def __init__(self, name, ranks, daemons):
+        self.name, self.ranks, self.nodes = name, ranks, daemons
+
+    @contextlib.contextmanager
+    def up(self):
+        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+            self.folder = pathlib.Path(folder)
+            self.cluster = Cluster(self.folder, self.nodes)
+            try:
+                self.cluster.start()
+                yield self
+            finally:
+                self.cluster.end()
+
+    def socket(self, rank):
+        return self.cluster.socket(rank % self.nodes)
+
+    def daemon_pids(self):
+        return [daemon.child.pid for daemon in self.cluster.daemons]
+
+    def status(self, node):
+        return self.cluster.status(node)
+
+    def address(self, _):
+        return "127.0.0.1"
+
+    def ring_addresses(self, _):
+        """Where a rank listens for MLX's ring."""
+        return [f"127.0.0.1:{free_port()}"]
+
+    def start(self, _, command, environment):
+        return subprocess.Popen(
+            list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True,
+            env={**os.environ, "PATH": f"{programs()}:{os.environ['PATH']}", **environment})
+
+
+class Lab:
+    """Hosts that are network namespaces (tests/lab), rank r on host r. For systems that know
+    nothing of cables, each host has an address of its own, and routes lead to all others'."""
+
+    is_lab = True
+
+    def __init__(self, name, wiring):
+        self.name, self.wiring = name, wiring
+        self.ranks = self.nodes = wiring.nodes
+        self._port = 20000
+
+    @contextlib.contextmanager
+    def up(self):
+        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+            self.folder = pathlib.Path(folder)
+            self.cluster = LabCluster(folder, self.wiring)  # Raises NotAllowed.
+            try:
+                self._route()
+                self.cluster.start()
+                yield self
+            finally:
+                self.cluster.end()
+
+    def _route(self):
+        for node in range(self.nodes):
+            host = f"node-{node}"
+            lines = ["link add here0 type veth peer name here1", "link set here0 up",
+                     "link set here1 up", f"addr add {self.address(node)}/32 dev here0"]
+            for other in set(range(self.nodes)) - {node}:
+                interface, gateway = self._first_step(node, other)
+                lines.append(f"route add {self.address(other)}/32 via {gateway} dev {interface} "
+                             f"src {self.address(node)}")
+            self.cluster.namespaces.ip(host, *lines)
+            self.cluster.namespaces.call(
+                ["sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"], host=host)
+
+    def _first_step(self, node, to):
+        """(own interface, the neighbour's address) on a shortest way; lower numbers go right."""
+        if to in self.wiring.neighbours(node):
+            towards = to
+        else:
+            towards = (node + (1 if node < to else -1)) % self.nodes
+        return next((interface, end.ipv4) for interface, end in self.wiring.ends_seen_from(node)
+                    if end.place == f"node-{towards}")
+
+    def socket(self, rank):
+        return self.cluster.socket(rank)
+
+    def daemon_pids(self):
+        return [daemon.pid for daemon in self.cluster.daemons]
+
+    def status(self, node):
+        return self.cluster.status(node)
+
+    def address(self, rank):
+        return f"10.99.0.{rank + 1}"
+
+    def networks(self):
+        """What Open MPI may use: both cables where there are two, for it spreads over them;
+        else the hosts' own addresses, for it knows of no ring."""
+        if self.nodes == 2:
+            return ",".join(f"{cable.ends[0].ipv4.rpartition('.')[0]}.0/24"
+                            for cable in self.wiring.cables)
+        return NODE_NET
+
+    def ring_addresses(self, rank):
+        """MLX's ring connects to the right: its addresses at the cables to its left."""
+        left = f"node-{(rank - 1) % self.nodes}"
+        addresses = []
+        for own, cable in self.wiring.cables_of(rank):
+            if left in {end.place for end in cable.ends}:
+                self._port += 1
+                addresses.append(f"{own.ipv4}:{self._port}")
+        return addresses
+
+    def start(self, rank, command, environment):
+        prefix = self.cluster.namespaces.enter(f"node-{rank}")
+        return subprocess.Popen(
+            prefix + list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True,
+            env={**os.environ, "PATH": f"{programs()}:{os.environ['PATH']}:/usr/sbin:/sbin",
+                 **environment})
+
+    def stream(self):
+        """Bits per second of one TCP connection over the first cable (iperf3)."""
+        address = self.wiring.cables[0].end_at("node-1").ipv4
+        server = self.start(1, ["iperf3", "--server", "--one-off", "--forceflush",
+                                "--bind", address], {})
+        try:
+            for line in server.stdout:
+                if "listening" in line:
+                    break
+            client = self.start(0, ["iperf3", "--client", address, "--time", "1", "--json"], {})
+            return received_bits(end_of([client])[0])
+        finally:
+            server.kill()
+            server.communicate()
+
+
+def received_bits(text):
+    return json.loads(text)["end"]["sum_received"]["bits_per_second"]
+
+
+def programs():
+    """The folder of mlxcommd and mlxcommctl."""
+    return os.path.dirname(find_program("mlxcommd"))
+
+
+def end_of(processes):
+    """What each has said, once all have ended. Raises Failed with the words of one that failed."""
+    said = []
+    try:
+        for process in processes:
+            said.append(process.communicate(timeout=PATIENCE)[0])
+    except subprocess.TimeoutExpired:
+        raise Failed(f"no end in {PATIENCE} s: {processes[0].args}") from None
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+    for process, words in zip(processes, said):
+        if process.returncode != 0:
+            last = " / ".join(words.strip().splitlines()[-4:])
+            raise Failed(f"ended with {process.returncode}: {last}")
+    return said

@@ -1,0 +1,178 @@
+"""What is compared, and how each of it is started at a place. One system a class; `run` starts
+all ranks, waits for their end, and gives what they wrote (peers/timed_all_reduce.h)."""
+
+import itertools
+import json
+import os
+import pathlib
+import shutil
+import sys
+
+from bench.places import NODE_NET, end_of
+from bench.rounds import Failed
+
+FOLDER = pathlib.Path(__file__).parent
+_numbers = itertools.count()
+
+
+def peer_program(name):
+    build = pathlib.Path(os.environ["MLXCOMM_BUILD"])
+    return build / "tests" / "bench" / "peers" / name
+
+
+class System:
+    """Name and colour are its own in all tables and pictures."""
+
+    name = ""
+    color = ""
+    program = ""
+
+    def missing(self):
+        """Why it cannot be measured here; None: it can."""
+        path = peer_program(self.program)
+        return None if path.exists() else f"{self.name}: {path.name} was not built"
+
+    def command(self, words):
+        return [peer_program(self.program), *words]
+
+    def environment(self, place, rank, folder):
+        return {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(place.ranks)}
+
+    def start(self, place, folder, words):
+        """The processes of all ranks."""
+        return [place.start(rank, self.command([folder, *words]),
+                            self.environment(place, rank, folder)) for rank in range(place.ranks)]
+
+    def new_folder(self, place):
+        folder = place.folder / f"run-{next(_numbers)}"
+        folder.mkdir()
+        return folder
+
+    def run(self, place, seconds, sizes):
+        folder = self.new_folder(place)
+        end_of(self.start(place, folder, [seconds, *sizes]))
+        return ranks_results(folder)
+
+
+def ranks_results(folder):
+    """[what rank r wrote]"""
+    results = [json.loads(path.read_text()) for path in folder.glob("rank-*.json")]
+    if not results or len(results) != max(result["ranks"] for result in results):
+        raise Failed(f"only {len(results)} ranks wrote what they found")
+    shutil.rmtree(folder, ignore_errors=True)
+    return sorted(results, key=lambda result: result["rank"])
+
+
+def job_environment(place, rank, folder):
+    return {"MLXCOMM_JOB": folder.name, "MLXCOMM_SOCKET": place.socket(rank)}
+
+
+class MlxcommCpp(System):
+    name, color, program = "mlxcomm, C++", "#c0392b", "mlxcomm_all_reduce"
+
+    def environment(self, place, rank, folder):
+        return super().environment(place, rank, folder) | job_environment(place, rank, folder)
+
+
+class MlxcommMlx(System):
+    name, color = "mlxcomm, MLX", "#e67e22"
+
+    def missing(self):
+        return None
+
+    def command(self, words):
+        return [sys.executable, FOLDER / "mlx_rank.py", "mlxcomm", *words]
+
+    def environment(self, place, rank, folder):
+        return super().environment(place, rank, folder) | job_environment(place, rank, folder)
+
+
+class MlxRing(System):
+    name, color = "MLX ring", "#2980b9"
+
+    def missing(self):
+        return None
+
+    def command(self, words):
+        return [sys.executable, FOLDER / "mlx_rank.py", "ring", *words]
+
+    def start(self, place, folder, words):
+        write_hosts(place, folder)
+        return super().start(place, folder, words)
+
+    def environment(self, place, rank, folder):
+        return {"MLX_RANK": str(rank), "MLX_HOSTFILE": str(folder / "hosts.json")}
+
+
+def write_hosts(place, folder):
+    (folder / "hosts.json").write_text(
+        json.dumps([place.ring_addresses(rank) for rank in range(place.ranks)]))
+
+
+class OpenMpi(System):
+    """Through shared memory where it can, else over TCP."""
+
+    program = "openmpi_all_reduce"
+
+    def __init__(self, shared_memory):
+        self.shared_memory = shared_memory
+        self.name = "Open MPI, shared memory" if shared_memory else "Open MPI, TCP"
+        self.color = "#27ae60"
+
+    def missing(self):
+        return super().missing() or (None if shutil.which("mpirun") else f"{self.name}: no mpirun")
+
+    def start(self, place, folder, words):
+        mpirun = ["mpirun", "-n", place.ranks, "--mca", "pml", "ob1", "--mca", "btl",
+                  "self,vader" if self.shared_memory else "self,tcp"]
+        if place.is_lab:
+            mpirun += self._across_hosts(place, folder)
+        else:
+            mpirun += ["--mca", "btl_tcp_if_include", "127.0.0.0/8", "--host",
+                       f"localhost:{place.ranks}", "--mca", "oob_tcp_if_include", "127.0.0.0/8"]
+            if place.ranks > os.cpu_count():
+                mpirun += ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
+        return [place.start(0, mpirun + self.command([folder, *words]), {
+            "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})]
+
+    @staticmethod
+    def _across_hosts(place, folder):
+        """mpirun runs on the first host and enters the others as it would by ssh. Without
+        mpi_yield_when_idle ranks that wait keep the cores from those that do not."""
+        agent = folder / "enter-host"
+        agent.write_text('#!/bin/sh\n# HOST COMMAND...; 10.99.0.N is node-(N-1).\nhost=$1; shift\n'
+                         'exec ip netns exec "node-$((${host##*.} - 1))" sh -c "$*"\n')
+        agent.chmod(0o755)
+        hosts = ",".join(f"{place.address(rank)}:1" for rank in range(place.ranks))
+        return ["--host", hosts, "--bind-to", "none",
+                "--mca", "plm_rsh_agent", agent, "--mca", "plm_rsh_no_tree_spawn", "1",
+                "--mca", "oob_tcp_if_include", NODE_NET,
+                "--mca", "btl_tcp_if_include", place.networks(),
+                "--mca", "mpi_yield_when_idle", "1"]
+
+
+class Gloo(System):
+    name, color, program = "Gloo, TCP", "#8e44ad", "gloo_all_reduce"
+
+    def environment(self, place, rank, folder):
+        return super().environment(place, rank, folder) | {
+            "GLOO_STORE": str(folder), "GLOO_ADDRESS": place.address(rank)}
+
+
+class PlainLoop(System):
+    """One process with two threads, for all ranks. Below its least size it is only a call."""
+
+    name, color, program = "plain loop", "#7f8c8d", "plain_loop_all_reduce"
+    bytes_min = 64 << 10
+
+    def run(self, place, seconds, sizes):
+        return super().run(place, seconds, [size for size in sizes if size >= self.bytes_min])
+
+    def start(self, place, folder, words):
+        return [place.start(0, self.command([folder, *words]),
+                            {"MLX_WORLD_SIZE": str(place.ranks)})]
+
+
+OURS_CPP, OURS_MLX, RING = MlxcommCpp(), MlxcommMlx(), MlxRing()
+MPI_SHARED, MPI_TCP, GLOO, LOOP = OpenMpi(True), OpenMpi(False), Gloo(), PlainLoop()
+ALL = [OURS_CPP, OURS_MLX, MPI_SHARED, MPI_TCP, GLOO, RING, LOOP]

@@ -1,0 +1,68 @@
+"""The benchmark itself, at its smallest: every part runs, with whatever peers are installed, and
+what it writes is what README.md tells. No figure is judged here."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from conftest import PATIENCE, find_test_program
+
+BENCH = pathlib.Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """(what it said, the JSON, the folder of results)"""
+    if not os.path.exists(find_test_program("bench", "peers/mlxcomm_all_reduce")):
+        pytest.skip("the benchmark's programs were not built")
+    folder = tmp_path_factory.mktemp("bench")
+    done = subprocess.run(
+        [sys.executable, str(BENCH), "--quick", "--json", folder / "bench.json", "--keep", folder],
+        capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done, json.loads((folder / "bench.json").read_text()), folder
+
+
+def test_every_part_finds_something(run):
+    _, result, _ = run
+    assert result["schema"] == 1 and result["rounds"] == 1
+    parts = {entry["part"] for entry in result["found"]}
+    assert {"one_node", "two_nodes", "overlap", "start", "cost"} <= parts
+    assert "shaped" in parts or any("shaped" in reason for reason in result["left_out"])
+
+
+def test_our_own_are_never_left_out(run):
+    _, result, _ = run
+    assert not [reason for reason in result["left_out"] if "mlxcomm" in reason.split(":")[0]]
+    for place in ("one daemon, 2 ranks", "one daemon, 4 ranks", "two daemons, loopback"):
+        for system in ("mlxcomm, C++", "mlxcomm, MLX", "MLX ring"):
+            curves = [entry for entry in result["found"] if entry["kind"] == "curve" and
+                      (entry["place"], entry["system"]) == (place, system)]
+            assert len(curves) == 1, (place, system)
+            assert all(len(times) == 1 and times[0] > 0
+                       for times in curves[0]["median_us"].values())
+
+
+def test_a_single_round_gives_no_verdict(run):
+    _, result, _ = run
+    once = [target for target in result["targets"] if target["rounds"] == 1]
+    assert once and {target["verdict"] for target in once} == {"void"}
+
+
+def test_says_what_it_does_and_how_long_it_takes(run):
+    done, _, folder = run
+    assert "left] one node, one daemon, 2 ranks: round 1 of 1: mlxcomm, C++" in done.stderr
+    assert "| 1 MiB |" in done.stdout and "What is to be reached" in done.stdout
+    assert done.stdout.strip() in (folder / "results.md").read_text()
+
+
+def test_shows_again_what_was_measured(run):
+    done, _, folder = run
+    again = subprocess.run(
+        [sys.executable, str(BENCH), "--show", "--json", folder / "bench.json", "--keep", folder],
+        capture_output=True, text=True, timeout=PATIENCE)
+    assert again.returncode == 0 and again.stdout == done.stdout
