@@ -52,9 +52,9 @@ struct HandlerAllocator {
   HandlerAllocator() = default;
   template <typename Other>
   HandlerAllocator(const HandlerAllocator<Other>&) {}  // NOLINT: allocators convert.
-  static_assert(alignof(Value) <= alignof(std::max_align_t));
 
   Value* allocate(std::size_t count) const {
+    static_assert(alignof(Value) <= alignof(std::max_align_t));
     return static_cast<Value*>(HandlerMemory::Allocate(count * sizeof(Value)));
   }
   void deallocate(Value* block, std::size_t count) const {
