@@ -267,9 +267,12 @@ int RunBench(const BenchOptions& options) {
   BenchSubject subject;
   std::string error;
   if (!Subject(options, subject, error)) return Fail(kExitUsage, error);
-  if (options.from_bytes > options.to_bytes || options.factor <= 1 || options.iterations == 0) {
-    return Fail(kExitUsage, "--from, --to, --factor, --iterations: expected sizes that grow from the "
-                            "first to the last, a factor above 1, at least one iteration");
+  // Smaller factors are not told to the ranks exactly, and make a list that does not end.
+  if (options.from_bytes == 0 || options.from_bytes > options.to_bytes ||
+      !(options.factor >= 1.01) || options.iterations == 0) {
+    return Fail(kExitUsage,
+                "--from, --to, --factor, --iterations: expected sizes of at least 1 that grow from the "
+                "first to the last, a factor of at least 1.01, at least one iteration");
   }
   const std::string own_path = OwnPath(options.called);
   if (options.ranks > 0) return LaunchRanks(options, own_path);

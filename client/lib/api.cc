@@ -78,7 +78,8 @@ MLXCOMM_API mlxcomm_code mlxcomm_connect(const mlxcomm_connect_options* options,
     return Tell(failure, error);
   } catch (const std::exception& thrown) {  // No thread or no memory.
     return Tell({FailureCode::kResourceExhausted, kNoRank,
-                 std::string("cannot connect: ") + thrown.what()},
+                 std::string("cannot connect: ") + thrown.what() +
+                     ". Raise this process's limit of threads (ulimit -u) or of memory"},
                 error);
   }
 }

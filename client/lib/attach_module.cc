@@ -76,6 +76,10 @@ int Refused(const ControlChannel::Ended& end, const std::string& doing, mlxcomm_
                       ". Install the same release of both");
     case ControlChannel::Status::kDeadlineExceeded:
       return Tell(error, MLXCOMM_DAEMON_LOST, -1, "the daemon does not answer, while " + doing);
+    case ControlChannel::Status::kInternal:
+      return Tell(error, MLXCOMM_INTERNAL, -1,
+                  "the daemon's answer could not be read, while " + doing +
+                      ": install the same release of both");
     default:
       return Tell(error, MLXCOMM_DAEMON_LOST, -1,
                   "the daemon ended while " + doing + ": connect anew once it is back");

@@ -101,6 +101,8 @@ Failure Connection::Join(const char* job, std::uint32_t rank, std::uint32_t size
     Leave();
     return OtherThanAsked("its size");
   }
+  // The daemon may have let it in just before it heard.
+  if (code == MLXCOMM_CANCELLED) Leave();
   return FailureOf(code, error);
 }
 

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstring>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <nghttp2/nghttp2.h>
@@ -31,7 +32,9 @@ constexpr int kNoSignal = 0;  // macOS: Dial has set SO_NOSIGPIPE.
 constexpr std::size_t kPrefixBytes = 5;  // Of a gRPC message: compressed or not, its length.
 constexpr auto kAskAgain = std::chrono::milliseconds(50);
 // A daemon that takes nothing for so long, of a few hundred bytes, is not there.
-constexpr int kWritePatienceMs = 1000;
+constexpr auto kWritePatience = std::chrono::milliseconds(1000);
+// Calls that nobody waits for any more. A daemon that answers none of so many hears no more.
+constexpr std::size_t kStreamsMax = 64;
 constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 std::string ToBase64(std::string_view bytes) {
@@ -137,7 +140,9 @@ struct ControlChannelCallbacks {
                     const std::uint8_t* data, std::size_t bytes, void* user) {
     ControlChannel::Stream* const stream = Find(user, id);
     if (stream == nullptr) return 0;
+    if (stream->too_long) return 0;
     if (stream->received.size() + bytes > ControlChannel::kReplyBytesMax) {
+      stream->too_long = true;
       nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_ENHANCE_YOUR_CALM);
       return 0;
     }
@@ -185,7 +190,14 @@ ControlChannel::ControlChannel(int connection, const std::string& token)
   sigset_t before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  reader_ = std::thread([this] { ReadUntilTheEnd(); });
+  try {
+    reader_ = std::thread([this] { ReadUntilTheEnd(); });
+  } catch (const std::system_error&) {
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    nghttp2_session_del(session_);
+    ::close(connection_);
+    throw;
+  }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -217,6 +229,7 @@ void ControlChannel::ReadUntilTheEnd() {
 }
 
 bool ControlChannel::Write(const std::uint8_t* data, std::size_t bytes) {
+  const auto deadline = Clock::now() + kWritePatience;
   while (bytes > 0) {
     const ssize_t sent = ::send(connection_, data, bytes, kNoSignal);
     if (sent > 0) {
@@ -224,7 +237,9 @@ bool ControlChannel::Write(const std::uint8_t* data, std::size_t bytes) {
       bytes -= static_cast<std::size_t>(sent);
     } else if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       pollfd waited{connection_, POLLOUT, 0};
-      if (::poll(&waited, 1, kWritePatienceMs) == 0) return false;
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+      if (left.count() <= 0) return false;
+      ::poll(&waited, 1, static_cast<int>(left.count()));
     } else if (sent == 0 || errno != EINTR) {
       return false;
     }
@@ -286,6 +301,10 @@ ControlChannel::Ended ControlChannel::Take(std::int32_t id) {
   Ended end;
   const std::unique_ptr<Stream> stream = std::move(streams_.at(id));
   streams_.erase(id);
+  if (stream->too_long) {
+    end.status = Status::kInternal;
+    return end;
+  }
   if (!stream->ended || stream->status < 0) return end;  // The connection went before.
   end.status = static_cast<Status>(std::min(stream->status, 255));
   end.details = std::move(stream->details);
@@ -325,6 +344,7 @@ void ControlChannel::Tell(const char* path, const std::string& request,
                           std::uint64_t patience_ns) {
   constexpr std::uint64_t kTimeoutNs = 10'000'000'000;
   std::unique_lock lock(mutex_);
+  if (streams_.size() >= kStreamsMax) return;
   const std::int32_t id = Begin(path, request, kTimeoutNs);
   if (id < 0) return;
   const auto over = [&] { return lost_ || streams_.at(id)->ended; };

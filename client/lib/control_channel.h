@@ -68,6 +68,7 @@ class ControlChannel {
     std::string details;
     int status = -1;          // grpc-status; -1: it has not come.
     bool ended = false;
+    bool too_long = false;    // What has come; the rest is not taken.
     bool forgotten = false;   // Nobody waits for its end.
   };
 

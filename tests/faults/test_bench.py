@@ -62,6 +62,9 @@ def test_mistakes_say_the_remedy(tmp_path):
     assert done.returncode == 2 and "all_to_all" in done.stderr
     done = bench(nowhere, "-n", "2", "--from", "2M", "--to", "1M")
     assert done.returncode == 2 and "--from" in done.stderr
+    for endless in (["--from", "0"], ["--factor", "1"], ["--factor", "nan"]):
+        done = bench(nowhere, "-n", "2", *endless)
+        assert done.returncode == 2 and "at least 1" in done.stderr, endless
     done = bench(nowhere, "-n", "2")
     assert done.returncode == 3 and "Start it (mlxcommd --config FILE)" in done.stderr
 
