@@ -204,7 +204,8 @@ void TcpRail::Look() {
   if (IsHeavy()) return HandOver();
   writer_.Write();
   if (looks_ || writer_.error() != 0) LookAtSocket();
-  if (down_) return;
+  // It may have been too much: then nothing of the driver's is to be touched any more.
+  if (!EngineDrives() || down_) return;
   TellTransmitted();
   if (IsStuck()) HandOver();
 }
