@@ -263,11 +263,18 @@ void Group::Start(Operation& operation, std::uint64_t now_ns) {
     in_place = in_place || local.call.input == local.call.output;
   }
   Plan& plan = operation.execution.plan();
-  MakePlan({operation.signature, layout_, costs_,
-            {operation.key.source_rank, operation.key.destination_rank},
-            tables_, in_place},
-           plan);
-  std::byte* const scratch = plan.scratch_bytes == 0 ? nullptr : scratch_.Take(plan.scratch_bytes);
+  const auto plan_with_scratch = [&]() -> std::byte* {
+    MakePlan({operation.signature, layout_, costs_,
+              {operation.key.source_rank, operation.key.destination_rank},
+              tables_, in_place},
+             plan);
+    return plan.scratch_bytes == 0 ? nullptr : scratch_.Take(plan.scratch_bytes);
+  };
+  std::byte* scratch = plan_with_scratch();
+  if (plan.scratch_bytes != 0 && scratch == nullptr && !in_place) {
+    in_place = true;  // As if: a ring then waits between its passes, and needs none.
+    scratch = plan_with_scratch();
+  }
   if (plan.scratch_bytes != 0 && scratch == nullptr) {
     return Fail({FailureCode::kResourceExhausted, kNoRank,
                  absl::StrCat(operation.signature.Describe(), ", ", DescribeKey(operation.key),

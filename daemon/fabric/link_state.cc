@@ -323,7 +323,7 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   if (on.waiting.empty()) Give(at, command);  // Otherwise there is enough to be heard.
   if (!IsSilent(on, now_ns)) return;
   // It may be this engine that was asleep: what lies in the socket was not heard yet.
-  PollRail(at, now_ns);
+  if (PollRail(at, now_ns) > 0) Pump();
   if (on.rail == nullptr || !IsSilent(on, now_ns)) return;
   RemoveRailAt(at, absl::StrCat("nothing heard for ",
                                 (now_ns - on.rail->last_received_ns()) / 1'000'000, " ms"),

@@ -99,9 +99,10 @@ void Links::ObserveNeighbours(std::uint64_t now_ns) {
 }
 
 bool Links::PrepareToSleep() {
+  // First all of them: those of circuits go out over neighbours' rails.
+  for (Peer* const peer : in_order_) peer->link->AcknowledgeBeforeSleep();
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
     Link& link = *in_order_[i]->link;
-    link.AcknowledgeBeforeSleep();
     if (!link.HasWork() && link.PrepareToSleep()) continue;
     for (std::size_t k = 0; k < i; ++k) in_order_[k]->link->WakeUp();
     return false;

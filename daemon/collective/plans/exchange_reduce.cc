@@ -48,11 +48,9 @@ class Slots {
 // Two nodes, one rank each: what comes is combined as it comes, into the output.
 void ExchangeOfPair(PlanWriter& writer) {
   const int other = 1 - writer.self();
-  const std::int32_t sent = writer.Send(other, 0, InputOf(0, 0), writer.bytes());
-  // An eager frame is a copy, so over its input the result may go as soon as it is sent.
-  const std::int32_t received = writer.ReduceReceived(
-      other, 0, InputOf(0, 0), OutputOf(0, 0), writer.bytes(),
-      {writer.input_stays() ? Step::kNone : sent});
+  writer.Send(other, 0, InputOf(0, 0), writer.bytes());
+  const std::int32_t received =
+      writer.ReduceReceived(other, 0, InputOf(0, 0), OutputOf(0, 0), writer.bytes());
   writer.plan().steps[static_cast<std::size_t>(received)].received_first = other == 0;
   writer.Finish(received);
 }
@@ -61,9 +59,10 @@ void ExchangeOfPair(PlanWriter& writer) {
 
 void ExchangeAllReduce(const PlanRequest& request, Plan& plan) {
   PlanWriter writer(request, plan);
-  // Not where each would wait for the other to have sent all before it lets it send.
+  // Not over the input: what is received would wait for what is sent, and would not ask for
+  // its frame before; two nodes without credit would wait for each other.
   if (writer.nodes() == 2 && !writer.several_local() &&
-      (writer.input_stays() || IsEager(writer.bytes()))) {
+      (writer.input_stays() || writer.bytes() == 0)) {
     return ExchangeOfPair(writer);
   }
   Slots slots(writer, writer.bytes());

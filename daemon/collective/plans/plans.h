@@ -60,8 +60,8 @@ void RingReduce(const PlanRequest& request, Plan& plan);
 // the sender's links; the fewest steps there can be.
 
 // Every node combines all contributions, in the order of nodes. a + n (N-1) b; n on each link.
-// Two nodes of one rank each do so as they receive, without scratch memory; where they work
-// in place and n is not eager, only when all has come.
+// Two nodes of one rank each do so as they receive, without scratch memory; one that works in
+// place only when all has come.
 void ExchangeAllReduce(const PlanRequest& request, Plan& plan);
 // n on each link to the root's node.
 void ExchangeReduce(const PlanRequest& request, Plan& plan);

@@ -194,9 +194,12 @@ void TcpRail::TakeGiven() {
 
 void TcpRail::Look() {
   if (down_) return;
-  if (!watch_->is_open() && !watch_->Open(socket_.get())) {
-    may_change_hands_ = false;
-    return HandOver();
+  if (!watch_->is_open()) {
+    looks_ = true;  // Nobody has looked since the thread did.
+    if (!watch_->Open(socket_.get())) {
+      may_change_hands_ = false;
+      return HandOver();
+    }
   }
   if (watch_->TakeReady()) looks_ = true;
   wrote_ = false;

@@ -245,6 +245,41 @@ TEST(CollectivesTest, ReceivesInTheReverseOrderOfSmallSendsGetTheirMessages) {
   EXPECT_EQ(cluster.completions[1].size(), kMessages);
 }
 
+// Why: a step that receives asks for its frame when it may begin; where it came after the own
+// send, two nodes without credit waited for each other.
+// How: both spend their credit on messages that nobody wants yet; then a barrier, and a sum
+// in place.
+TEST(CollectivesTest, TwoNodesWithoutCreditMeetInABarrierAndAddInPlace) {
+  SimulatedCluster cluster(2, 1, 9);
+  std::int32_t out = 5;
+  std::vector<std::int32_t> sums = {1, 2};
+  for (std::uint32_t tag = 0; tag < kEagerCredits; ++tag) {
+    for (const std::uint32_t rank : {0u, 1u}) {
+      Call send = Plain(OperationKind::kSend, &out, nullptr, 1);
+      send.peer_rank = 1 - rank;
+      send.tag = tag;
+      cluster.Submit(rank, send);
+    }
+  }
+  cluster.Run();
+  ASSERT_EQ(cluster.completions[1].size(), kEagerCredits);
+  ASSERT_EQ(cluster.completions[2].size(), kEagerCredits);
+  for (const std::uint32_t rank : {0u, 1u}) {
+    cluster.Submit(rank, Plain(OperationKind::kBarrier, nullptr, nullptr, 0));
+  }
+  cluster.Run();
+  EXPECT_EQ(cluster.completions[1].size(), kEagerCredits + 1);
+  EXPECT_EQ(cluster.completions[2].size(), kEagerCredits + 1);
+  for (const std::uint32_t rank : {0u, 1u}) {
+    Call add = Plain(OperationKind::kAllReduce, &sums[rank], &sums[rank], 1);
+    add.signature.op = ReduceOperator::kSum;
+    cluster.Submit(rank, add);
+  }
+  cluster.Run();
+  EXPECT_EQ(sums, (std::vector<std::int32_t>{3, 3}));
+  EXPECT_EQ(cluster.violations, 0u);
+}
+
 // Why: a receiver that has all of a message may leave before the acknowledgement is here;
 // nothing is missing then.
 // How: one core alone, its peer played by hand.
