@@ -20,6 +20,17 @@ std::uint64_t ChunkLength(std::uint64_t bytes, std::uint32_t chunk) {
 
 }  // namespace
 
+Execution::Execution(ExecutionHost& host) : host_(host) {
+  plan_.steps.reserve(kStepsUsual);
+  plan_.after.reserve(2 * kStepsUsual);
+  buffers_.reserve(kLocalRanksMax);
+  states_.reserve(kStepsUsual);
+  tagged_.reserve(kStepsUsual);
+  unsolicited_.reserve(kStepsUsual);
+  successor_begin_.reserve(kStepsUsual + 2);
+  successors_.reserve(2 * kStepsUsual);
+}
+
 void Execution::Begin(const Setting& setting, const std::vector<Buffers>& buffers,
                       std::byte* scratch) {
   setting_ = setting;

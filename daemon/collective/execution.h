@@ -8,7 +8,7 @@
 // surroundings (credit, stash, work slots) it gets from its ExecutionHost.
 //
 // Owner: Group, reused for many operations. Thread: engine. Memory: vectors that
-// keep their capacity; names buffers, never touches them.
+// keep their capacity, enough for kStepsUsual from the start; names buffers, never touches them.
 #pragma once
 
 #include <cstddef>
@@ -76,7 +76,7 @@ class Execution {
     std::uint64_t received_bytes = 0;
   };
 
-  explicit Execution(ExecutionHost& host) : host_(host) {}
+  explicit Execution(ExecutionHost& host);
 
   // Where the planner writes; then Begin. `buffers` by local rank; `scratch` has
   // plan().scratch_bytes, nullptr where that is 0.
@@ -126,6 +126,9 @@ class Execution {
   bool NeedsPeer() const;
 
  private:
+  // Which of a group's executions an operation gets is chance: none is to grow late.
+  static constexpr std::size_t kStepsUsual = 64;
+
   struct StepState {
     std::uint32_t chunks = 1;
     std::uint32_t issued = 0;     // Started; chunks start in order.

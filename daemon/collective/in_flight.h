@@ -2,7 +2,8 @@
 // workers find their operation by an index and nothing else.
 //
 // Owner: Collectives. Thread: engine. Memory: tables that grow to the largest
-// number ever under way and are reused; slots stay where they are.
+// number ever under way and are reused; slots stay where they are. How much work is under
+// way at once is chance, so there is some from the start.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,13 @@ class InFlight {
     Group* group = nullptr;
     Operation* operation = nullptr;
   };
+
+  InFlight() {
+    for (std::uint32_t slot = 0; slot < kWorkUsual; ++slot) {
+      work_.push_back(std::make_unique<WorkSlot>());
+      free_work_.push_back(slot);
+    }
+  }
 
   std::uint32_t Register(Group* group, Operation* operation) {
     if (free_ids_.empty()) {
@@ -59,6 +67,8 @@ class InFlight {
   void FreeWork(std::uint64_t cookie) { free_work_.push_back(static_cast<std::uint32_t>(cookie)); }
 
  private:
+  static constexpr std::uint32_t kWorkUsual = 64;  // What one step may have under way.
+
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_ids_;
   std::vector<std::unique_ptr<WorkSlot>> work_;

@@ -38,7 +38,11 @@ struct Call {
 };
 
 struct Operation {
-  explicit Operation(ExecutionHost& host) : execution(host) {}
+  explicit Operation(ExecutionHost& host) : execution(host) {
+    // Whether a frame comes early is chance: the first that does may be long after the start.
+    early_grants.reserve(kEarlyUsual);
+    early_eager.reserve(kEarlyUsual);
+  }
 
   struct LocalCall {
     bool called = false;
@@ -50,6 +54,7 @@ struct Operation {
     // "all_to_all_v float32 sending [1, 2], expecting [0, 5]"
     std::string Describe() const;
   };
+  static constexpr std::size_t kEarlyUsual = 16;  // Frames; more make the tables grow.
   struct EarlyGrant {
     std::uint16_t node;
     std::uint16_t tag;

@@ -148,7 +148,18 @@ void Connection::Close(int side) {
   TellReset(1 - side);
 }
 
+void Connection::Keep(int side) {
+  if (At(side).closed) return;
+  Forget(side);
+  At(side).kept = true;
+}
+
+void Connection::LetGo(int side) {
+  if (std::exchange(At(side).kept, false)) TellReset(1 - side);
+}
+
 void Connection::Vanish(int side) {
+  if (std::exchange(At(side).kept, false)) At(side).vanished = true;
   if (At(side).closed) return;
   Forget(side);
   At(side).vanished = true;

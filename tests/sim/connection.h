@@ -66,6 +66,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void SetStopped(int side, bool stopped);
   // This side ends it; the other hears a reset.
   void Close(int side);
+  // This side gives it up and keeps its end open: the other hears nothing until LetGo.
+  void Keep(int side);
+  void LetGo(int side);
   // This side's power fails: nobody is told anything.
   void Vanish(int side);
   // The host of a side that vanished is back and refuses what it hears.
@@ -89,6 +92,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     bool leaving = false;
     bool stopped = false;
     bool closed = false;           // By this side.
+    bool kept = false;             // Closed, and the other side not told yet.
     bool vanished = false;
     bool ended = false;            // This side has been told that the other has closed.
     bool reset_comes = false;

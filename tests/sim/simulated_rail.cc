@@ -27,6 +27,7 @@ SimulatedRail::SimulatedRail(Schedule& schedule, RailOwner& owner,
 SimulatedRail::~SimulatedRail() {
   *alive_ = false;
   Stop();
+  if (!kept_) connection_->LetGo(side_);
 }
 
 void SimulatedRail::Expect(const fabric::PostedReceive& receive,
@@ -193,7 +194,30 @@ SimulatedRail::Told& SimulatedRail::Tell(RailEvent::Kind kind) {
 
 void SimulatedRail::OnEnded(DownCause cause, const std::string& why) { GoDown(cause, why); }
 
-void SimulatedRail::Stop() { GoDown(DownCause::kCut, "stopped"); }
+void SimulatedRail::Finish() {
+  connection_->Close(side_);
+  Stop();
+}
+
+void SimulatedRail::Stop() {
+  if (!down_) connection_->Keep(side_);
+  GoDown(DownCause::kCut, "stopped");
+}
+
+std::unique_ptr<fabric::KeptEnd> SimulatedRail::KeepEnd() {
+  class KeptConnection final : public fabric::KeptEnd {
+   public:
+    KeptConnection(std::shared_ptr<Connection> connection, int side)
+        : connection_(std::move(connection)), side_(side) {}
+    ~KeptConnection() override { connection_->LetGo(side_); }
+
+   private:
+    std::shared_ptr<Connection> connection_;
+    int side_;
+  };
+  kept_ = true;
+  return std::make_unique<KeptConnection>(connection_, side_);
+}
 
 void SimulatedRail::GoDown(DownCause cause, const std::string& why) {
   if (std::exchange(down_, true)) return;

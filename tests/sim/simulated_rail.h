@@ -49,8 +49,9 @@ class SimulatedRail final : public fabric::Rail, private ConnectionEnd {
   void Expect(const fabric::PostedReceive& receive, fabric::ReceiveBudget::Share share) override;
   absl::Status Start(bool resumed, fabric::ArrivalClaims& claims) override;
   bool Give(const fabric::RailCommand& command) override;
-  void Finish() override { Stop(); }
+  void Finish() override;
   void Stop() override;
+  std::unique_ptr<fabric::KeptEnd> KeepEnd() override;
   bool Pop(fabric::RailEvent& event) override;
   bool PrepareToSleep() override { return events_.empty() && transmitted_ == 0; }
   void WakeUp() override {}
@@ -89,6 +90,7 @@ class SimulatedRail final : public fabric::Rail, private ConnectionEnd {
   std::shared_ptr<bool> alive_;  // For events that come after it.
   bool down_ = false;
   bool started_ = false;
+  bool kept_ = false;            // Somebody else has its end of the connection.
   std::deque<fabric::RailCommand> commands_;
   bool commands_due_ = false;
   std::deque<Told> events_;
