@@ -18,6 +18,9 @@ import time
 
 import pytest
 
+# Run in a background, Ctrl-C would be ignored by all that is started here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 PATIENCE = 300  # Seconds after which something is declared stuck; never a measurement.
 
 
