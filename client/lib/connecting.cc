@@ -1,9 +1,6 @@
 // How a Connection comes to be: the daemon that is reached, its memory mapped, and the
 // module with the control calls loaded meanwhile.
 #include <dlfcn.h>
-#if defined(__linux__)
-#include <sched.h>
-#endif
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -20,6 +17,7 @@
 
 #include "client/lib/connection.h"
 #include "client/lib/private_daemon.h"
+#include "proto/queue/usable_cores.h"
 
 namespace mlxcomm::client {
 namespace {
@@ -66,13 +64,7 @@ LoadedModule LoadModule() {
 }
 
 queue::SpinLimits SpinLimitsHere() {
-#if defined(__linux__)
-  cpu_set_t usable;  // A cpuset or taskset may leave fewer cores than the machine has.
-  if (::sched_getaffinity(0, sizeof usable, &usable) == 0) {
-    return queue::SpinLimits::For(static_cast<std::uint32_t>(CPU_COUNT(&usable)));
-  }
-#endif
-  return queue::SpinLimits::For(std::thread::hardware_concurrency());
+  return queue::SpinLimits::For(queue::UsableCores());
 }
 
 }  // namespace

@@ -18,17 +18,13 @@
 #include <nghttp2/nghttp2.h>
 
 #include "proto/queue/hello.h"
+#include "proto/queue/no_signal.h"
 
 namespace mlxcomm::client {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-#if defined(MSG_NOSIGNAL)
-constexpr int kNoSignal = MSG_NOSIGNAL;
-#else
-constexpr int kNoSignal = 0;  // macOS: Dial has set SO_NOSIGPIPE.
-#endif
 constexpr std::size_t kPrefixBytes = 5;  // Of a gRPC message: compressed or not, its length.
 constexpr auto kAskAgain = std::chrono::milliseconds(50);
 // A daemon that takes nothing for so long, of a few hundred bytes, is not there.
@@ -231,7 +227,7 @@ void ControlChannel::ReadUntilTheEnd() {
 bool ControlChannel::Write(const std::uint8_t* data, std::size_t bytes) {
   const auto deadline = Clock::now() + kWritePatience;
   while (bytes > 0) {
-    const ssize_t sent = ::send(connection_, data, bytes, kNoSignal);
+    const ssize_t sent = ::send(connection_, data, bytes, queue::kNoSignal);
     if (sent > 0) {
       data += sent;
       bytes -= static_cast<std::size_t>(sent);

@@ -11,16 +11,13 @@
 #include <chrono>
 #include <cstring>
 
+#include "proto/queue/no_signal.h"
+
 namespace mlxcomm::queue {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-#if defined(MSG_NOSIGNAL)
-constexpr int kNoSignal = MSG_NOSIGNAL;
-#else
-constexpr int kNoSignal = 0;
-#endif
 #if defined(MSG_CMSG_CLOEXEC)
 constexpr int kCloseOnExec = MSG_CMSG_CLOEXEC;
 #else

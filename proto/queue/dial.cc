@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "proto/queue/descriptor_passing.h"
+#include "proto/queue/no_signal.h"
 
 namespace mlxcomm::queue {
 namespace {
@@ -61,10 +62,7 @@ int OpenSocket() {
   if (connection < 0) return -1;
   ::fcntl(connection, F_SETFD, FD_CLOEXEC);
   ::fcntl(connection, F_SETFL, O_NONBLOCK);
-#if defined(SO_NOSIGPIPE)
-  const int on = 1;
-  ::setsockopt(connection, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
-#endif
+  SilenceSignals(connection);
   return connection;
 }
 

@@ -8,21 +8,14 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "proto/queue/no_signal.h"
+
 namespace mlxcomm::queue {
 namespace {
 
-#if defined(MSG_NOSIGNAL)
-constexpr int kNoSignal = MSG_NOSIGNAL;
-#else
-constexpr int kNoSignal = 0;  // macOS: SO_NOSIGPIPE on the socket instead.
-#endif
-
 bool Prepare(int end) {
-#if defined(SO_NOSIGPIPE)
-  const int on = 1;
-  if (::setsockopt(end, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on) != 0) return false;
-#endif
-  return ::fcntl(end, F_SETFD, FD_CLOEXEC) == 0 && ::fcntl(end, F_SETFL, O_NONBLOCK) == 0;
+  return SilenceSignals(end) && ::fcntl(end, F_SETFD, FD_CLOEXEC) == 0 &&
+         ::fcntl(end, F_SETFL, O_NONBLOCK) == 0;
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "proto/queue/no_signal.h"
+
 namespace mlxcomm::fabric {
 namespace {
 
@@ -41,10 +43,7 @@ void SetUpSocket(int socket) {
 #if defined(TCP_CONGESTION)
   LeavePacing(socket);
 #endif
-#if defined(SO_NOSIGPIPE)
-  const int on = 1;
-  ::setsockopt(socket, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
-#endif
+  queue::SilenceSignals(socket);
 }
 
 }  // namespace mlxcomm::fabric

@@ -8,18 +8,9 @@
 
 #include "daemon/fabric/posted_receives.h"
 #include "daemon/platform/machine.h"
+#include "proto/queue/no_signal.h"
 
 namespace mlxcomm::fabric {
-namespace {
-
-#if defined(MSG_NOSIGNAL)
-constexpr int kNoSignal = MSG_NOSIGNAL;
-#else
-constexpr int kNoSignal = 0;  // SO_NOSIGPIPE then.
-#endif
-
-}  // namespace
-
 TcpWriter::TcpWriter(const platform::FileDescriptor& socket)
     : socket_(socket), outgoing_(kFramesMax) {}
 
@@ -99,7 +90,7 @@ bool TcpWriter::Write() {
   message.msg_iov = parts;
   message.msg_iovlen = static_cast<decltype(message.msg_iovlen)>(part_count);
   const std::uint64_t began_ns = observer_ == nullptr ? 0 : platform::MonotonicNow();
-  const ssize_t written = ::sendmsg(socket_.get(), &message, kNoSignal | MSG_DONTWAIT);
+  const ssize_t written = ::sendmsg(socket_.get(), &message, queue::kNoSignal | MSG_DONTWAIT);
   if (written < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS) return false;
     error_ = errno;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
-#include <thread>
 
 namespace mlxcomm::platform {
 namespace {
@@ -29,15 +28,6 @@ std::uint64_t OwnMemoryBytes() {
     if (word == "RssAnon:" && status >> kib) return kib * 1024;
   }
   return 0;
-}
-
-// A cpuset or taskset may leave us fewer than the machine has.
-std::uint32_t CoreCount() {
-  cpu_set_t usable;
-  if (::sched_getaffinity(0, sizeof usable, &usable) == 0) {
-    return static_cast<std::uint32_t>(std::max(1, CPU_COUNT(&usable)));
-  }
-  return std::max(1u, std::thread::hardware_concurrency());
 }
 
 std::uint32_t CurrentCore() {

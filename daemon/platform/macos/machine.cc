@@ -4,9 +4,6 @@
 #include <sys/sysctl.h>
 #include <sys/types.h>
 
-#include <algorithm>
-#include <thread>
-
 namespace mlxcomm::platform {
 
 std::uint64_t PhysicalMemoryBytes() {
@@ -40,7 +37,5 @@ std::uint64_t LastLevelCacheBytes() {
   }
   return 8 * 1024 * 1024;
 }
-
-std::uint32_t CoreCount() { return std::max(1u, std::thread::hardware_concurrency()); }
 
 }  // namespace mlxcomm::platform
