@@ -123,34 +123,34 @@ void Workers::WakeOne() {
 }
 
 // Moves the front beyond works of which all was taken.
-bool Workers::HasPieces() {
-  std::uint64_t at = front_.load(std::memory_order_acquire);
+Workers::Slot* Workers::FirstWithPieces(std::uint64_t& at) {
+  at = front_.load(std::memory_order_acquire);
   while (at < written_.load(std::memory_order_acquire)) {
-    const std::uint64_t cursor = slots_[at % kWorksMax].cursor.load(std::memory_order_relaxed);
-    if ((cursor & 0xffffffff) < cursor >> 32) return true;
+    Slot& slot = slots_[at % kWorksMax];
+    const std::uint64_t cursor = slot.cursor.load(std::memory_order_relaxed);
+    if ((cursor & 0xffffffff) < cursor >> 32) return &slot;
     if (front_.compare_exchange_strong(at, at + 1, std::memory_order_acq_rel)) ++at;
   }
-  return false;
+  return nullptr;
+}
+
+bool Workers::HasPieces() {
+  std::uint64_t at = 0;
+  return FirstWithPieces(at) != nullptr;
 }
 
 // A front that has moved on meanwhile may show a later work in its slot: a piece of that
 // is as good, and where there is none the front is read anew.
 bool Workers::Take(Piece& piece) {
-  std::uint64_t at = front_.load(std::memory_order_acquire);
-  while (at < written_.load(std::memory_order_acquire)) {
-    Slot& slot = slots_[at % kWorksMax];
-    std::uint64_t cursor = slot.cursor.load(std::memory_order_relaxed);
-    if ((cursor & 0xffffffff) < cursor >> 32) {
-      cursor = slot.cursor.fetch_add(1, std::memory_order_acquire);
-      const std::uint64_t next = cursor & 0xffffffff;
-      if (next < cursor >> 32) {
-        piece.slot = &slot;
-        piece.first = next * slot.piece_elements;
-        piece.more = next + 1 < cursor >> 32 || at + 1 < written_.load(std::memory_order_relaxed);
-        return true;
-      }
-    }
-    if (front_.compare_exchange_strong(at, at + 1, std::memory_order_acq_rel)) ++at;
+  std::uint64_t at = 0;
+  while (Slot* const slot = FirstWithPieces(at)) {
+    const std::uint64_t cursor = slot->cursor.fetch_add(1, std::memory_order_acquire);
+    const std::uint64_t next = cursor & 0xffffffff;
+    if (next >= cursor >> 32) continue;  // Others were faster.
+    piece.slot = slot;
+    piece.first = next * slot->piece_elements;
+    piece.more = next + 1 < cursor >> 32 || at + 1 < written_.load(std::memory_order_relaxed);
+    return true;
   }
   return false;
 }

@@ -102,6 +102,7 @@ class Workers {
   void Run(Worker& worker);
   void Sleep(Worker& worker);
   void AvoidEngine();
+  Slot* FirstWithPieces(std::uint64_t& at);  // Its number, too; nullptr: none.
   bool HasPieces();
   bool Take(Piece& piece);
   // True: it was its work's last one.
