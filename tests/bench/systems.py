@@ -74,27 +74,27 @@ class MlxcommCpp(System):
         return super().environment(place, rank, folder) | job_environment(place, rank, folder)
 
 
-class MlxcommMlx(System):
-    name, color = "mlxcomm, MLX", "#e67e22"
+class Mlx(System):
+    """Through MLX, which is there wherever this runs; `backend` as mlx_rank.py has it."""
+
+    backend = None
 
     def missing(self):
         return None
 
     def command(self, words):
-        return [sys.executable, FOLDER / "mlx_rank.py", "mlxcomm", *words]
+        return [sys.executable, FOLDER / "mlx_rank.py", self.backend, *words]
+
+
+class MlxcommMlx(Mlx):
+    name, color, backend = "mlxcomm, MLX", "#e67e22", "mlxcomm"
 
     def environment(self, place, rank, folder):
         return super().environment(place, rank, folder) | job_environment(place, rank, folder)
 
 
-class MlxRing(System):
-    name, color = "MLX ring", "#2980b9"
-
-    def missing(self):
-        return None
-
-    def command(self, words):
-        return [sys.executable, FOLDER / "mlx_rank.py", "ring", *words]
+class MlxRing(Mlx):
+    name, color, backend = "MLX ring", "#2980b9", "ring"
 
     def start(self, place, folder, words):
         write_hosts(place, folder)

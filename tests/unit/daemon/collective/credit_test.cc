@@ -5,21 +5,11 @@
 #include <numeric>
 #include <vector>
 
+#include "tests/unit/daemon/collective/calls.h"
 #include "tests/unit/daemon/collective/simulated_cluster.h"
 
 namespace mlxcomm::collective {
 namespace {
-
-Call Plain(OperationKind kind, const void* input, void* output, std::uint64_t count,
-           ReduceOperator op = ReduceOperator::kNone) {
-  Call call;
-  call.ticket = 1;
-  call.signature = {kind, DataType::kInt32, op, count};
-  call.input = static_cast<const std::byte*>(input);
-  call.output = static_cast<std::byte*>(output);
-  call.output_bytes_available = 1 << 30;
-  return call;
-}
 
 // Why: far more small messages than credits, none yet received: the sender must
 // wait for credit, not overrun the receiver, and everything must still arrive.
@@ -99,8 +89,7 @@ TEST(CreditTest, TwoNodesWithoutCreditMeetInABarrierAndAddInPlace) {
   EXPECT_EQ(cluster.completions[1].size(), kEagerCredits + 1);
   EXPECT_EQ(cluster.completions[2].size(), kEagerCredits + 1);
   for (const std::uint32_t rank : {0u, 1u}) {
-    cluster.Submit(rank, Plain(OperationKind::kAllReduce, &sums[rank], &sums[rank], 1,
-                               ReduceOperator::kSum));
+    cluster.Submit(rank, AllReduce(&sums[rank], &sums[rank], 1));
   }
   cluster.Run();
   EXPECT_EQ(sums, (std::vector<std::int32_t>{3, 3}));

@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/fabric/tcp/tcp_rail.h"
 #include "daemon/platform/machine.h"
+#include "tests/unit/daemon/fabric/tcp/one_rail.h"
 
 namespace mlxcomm::fabric {
 namespace {
@@ -49,41 +49,17 @@ class MovedBy final : public RailObserver {
   Moved& thread_;
 };
 
-class TcpRailDriverTest : public testing::Test {
+class TcpRailDriverTest : public OneRailTest {
  protected:
-  TcpRailDriverTest() {
-    int ends[2];
-    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    far_.Reset(ends[1]);
-    auto created =
-        TcpRail::Create(platform::FileDescriptor(ends[0]), "here", "there", bell_, watches_.Take());
-    EXPECT_TRUE(created.ok());
-    rail_ = *std::move(created);
+  void SetUp() override {
+    MakeRail(watches_.Take());
     rail_->Observe(std::make_unique<MovedBy>(by_engine_, by_thread_));
   }
-  void Start() { ASSERT_TRUE(rail_->Start(/*resumed=*/false, claims_).ok()); }
+  // Before what it uses is gone.
+  void TearDown() override { rail_.reset(); }
 
-  static wire::FrameHeader Header(wire::FrameType type, std::uint64_t sequence,
-                                  std::uint32_t payload_bytes = 0, std::uint64_t offset = 0) {
-    wire::FrameHeader header;
-    header.type = type;
-    header.sequence = sequence;
-    header.payload_bytes = payload_bytes;
-    header.offset = offset;
-    header.number = 5;
-    return header;
-  }
   void SendFromFar(const wire::FrameHeader& header, int fill = 0) {
-    std::vector<std::byte> bytes(sizeof header + header.payload_bytes,
-                                 static_cast<std::byte>(fill));
-    std::memcpy(bytes.data(), &header, sizeof header);
-    for (std::size_t sent = 0; sent < bytes.size();) {
-      const ssize_t done =
-          ::send(far_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-      ASSERT_GT(done, 0);
-      sent += static_cast<std::size_t>(done);
-    }
+    OneRailTest::SendFromFar(FrameBytes(header, fill));
   }
   wire::FrameHeader ReadAtFar() {
     wire::FrameHeader header;
@@ -146,14 +122,8 @@ class TcpRailDriverTest : public testing::Test {
 
   asio::io_context io_;
   SocketWatches watches_{io_};
-  platform::Wakeup bell_;
-  platform::FileDescriptor far_;
-  ArrivalClaims claims_;
-  std::deque<ReceiveBudget> budgets_;
   Moved by_engine_, by_thread_;
   std::function<bool()> tired_;
-  std::unique_ptr<TcpRail> rail_;
-  std::uint64_t transmitted_ = 0;
   int sleeps_ = 0;
 };
 
@@ -271,14 +241,7 @@ TEST_F(TcpRailDriverTest, TheEngineSeesTheEndAndGarbage) {
 
 TEST_F(TcpRailDriverTest, StopAndFinishAreRightWhoeverDrives) {
   for (const bool heavy : {false, true}) {
-    int ends[2];
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    far_.Reset(ends[1]);
-    auto created =
-        TcpRail::Create(platform::FileDescriptor(ends[0]), "here", "there", bell_, watches_.Take());
-    ASSERT_TRUE(created.ok());
-    rail_ = *std::move(created);
+    MakeRail(watches_.Take());
     Start();
     std::vector<std::byte> target(100'000);
     if (heavy) PostReceive(target, 5);
