@@ -28,6 +28,8 @@
 namespace mlxcomm::fabric {
 namespace {
 
+using Tcp = asio::ip::tcp;
+
 TEST_F(FabricTest, CarriesControlAndEagerFramesBothWaysInOrder) {
   Node a(io, "a", 1);
   Node b(io, "b", 2, {a.address()});
@@ -86,9 +88,9 @@ TEST_F(FabricTest, GoesOnWhereItWasWhenTheCableIsCutInMidTransfer) {
   for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::byte>(i >> 5);
   SendChunks(a, b, source, target);
   for (int cut = 1; cut <= 3; ++cut) {
-    const std::uint64_t mark = cable.carried + 700'000;
+    const std::uint64_t mark = cable.carried() + 700'000;
     ASSERT_TRUE(RunUntil({&a, &b}, [&] {
-      return cable.carried > mark || b.data_bytes == source.size();
+      return cable.carried() > mark || b.data_bytes == source.size();
     }));
     cable.Cut();
   }

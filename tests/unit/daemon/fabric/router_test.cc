@@ -143,8 +143,8 @@ TEST_F(RouterTest, NeighboursGoRoundAPulledCableAndBack) {
   const std::vector<std::byte> source = Pattern(16 * 1024 * 1024);
   std::vector<std::byte> target(source.size());
   SendChunks(a, b, source, target);
-  const std::uint64_t mark = cable.carried + 700'000;
-  ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return cable.carried > mark; }));
+  const std::uint64_t mark = cable.carried() + 700'000;
+  ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return cable.carried() > mark; }));
   cable.PullOut();
   ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] {
     return LinkOf(a, b).detail == "reached through c" && b.data_bytes > 4'000'000;

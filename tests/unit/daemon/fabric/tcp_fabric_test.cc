@@ -17,6 +17,8 @@
 namespace mlxcomm::fabric {
 namespace {
 
+using Tcp = asio::ip::tcp;
+
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -85,8 +87,8 @@ class TcpFabricTest : public FabricTest {
     SendChunks(*a, *b, source, target);
   }
   bool Carries(const Cable& cable) {
-    const std::uint64_t mark = cable.carried + 500'000;
-    return Until([&] { return cable.carried > mark || b->data_bytes == source.size(); });
+    const std::uint64_t mark = cable.carried() + 500'000;
+    return Until([&] { return cable.carried() > mark || b->data_bytes == source.size(); });
   }
   void ExpectAllArrived() {
     ASSERT_TRUE(Until([&] { return b->data_bytes == source.size() && a->released[9] == 96; }));
@@ -117,7 +119,7 @@ TEST_F(TcpFabricTest, SpreadsATransferOverBothCables) {
   MakePair();
   // Where the machine was busy when a cable was tried first, it looks slow for a while.
   const auto both_carried = [&] {
-    return std::min(cables[0]->carried, cables[1]->carried) > 24 * 1024 * 1024 / 10;
+    return std::min(cables[0]->carried(), cables[1]->carried()) > 24 * 1024 * 1024 / 10;
   };
   for (int transfers = 0; transfers < 100 && !both_carried(); ++transfers) {
     b->data_bytes = 0;
@@ -125,7 +127,7 @@ TEST_F(TcpFabricTest, SpreadsATransferOverBothCables) {
     BeginTransfer();
     ExpectAllArrived();
   }
-  EXPECT_TRUE(both_carried()) << cables[0]->carried << " and " << cables[1]->carried;
+  EXPECT_TRUE(both_carried()) << cables[0]->carried() << " and " << cables[1]->carried();
   for (const RailSnapshot& rail : RailsOf(*a)) {
     EXPECT_GT(rail.delivery_bytes_per_second, 0);
     EXPECT_GE(rail.delivery_bytes_per_second_best, rail.delivery_bytes_per_second);
@@ -173,8 +175,8 @@ TEST_F(TcpFabricTest, SurvivesCablesThatAreCutAgainAndAgain) {
   BeginTransfer();
   for (int cut = 0; cut < 10; ++cut) {
     Cable& cable = *cables[static_cast<std::size_t>(cut % 2)];
-    const std::uint64_t mark = cable.carried + 100'000;
-    ASSERT_TRUE(Until([&] { return cable.carried > mark || b->data_bytes == source.size(); }));
+    const std::uint64_t mark = cable.carried() + 100'000;
+    ASSERT_TRUE(Until([&] { return cable.carried() > mark || b->data_bytes == source.size(); }));
     cable.Cut();
   }
   ExpectAllArrived();

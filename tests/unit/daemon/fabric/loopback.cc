@@ -1,0 +1,164 @@
+#include "tests/unit/daemon/fabric/loopback.h"
+
+#include <algorithm>
+#include <asio/ip/tcp.hpp>
+#include <asio/write.hpp>
+
+#include "daemon/fabric/authentication.h"
+#include "daemon/platform/machine.h"
+
+namespace mlxcomm::fabric {
+
+using Tcp = asio::ip::tcp;
+
+Node::Node(asio::io_context& context, const std::string& name, std::uint8_t id,
+           std::vector<std::string> connect, std::uint8_t key,
+           const std::function<void(FabricOptions&)>& change)
+    : io(context) {
+  options.self.id.bytes[0] = id;
+  options.self.name = name;
+  options.self.software_version = "test";
+  options.self.incarnation = RandomNumber();
+  options.cluster = "test";
+  options.key.assign(wire::kClusterKeyBytes, key);
+  options.listen = {"127.0.0.1:0"};
+  options.connect = std::move(connect);
+  options.heartbeat_interval_ns = 20'000'000;
+  options.reconnect_delay_max_ns = 50'000'000;
+  options.greeting_timeout_ns = 500'000'000;
+  change(options);
+  auto created = Fabric::Create(io, options, *this);
+  EXPECT_TRUE(created.ok()) << created.status();
+  fabric = *std::move(created);
+}
+
+bool FabricTest::RunUntil(const std::vector<Node*>& nodes, const std::function<bool()>& condition) {
+  const std::uint64_t deadline = platform::MonotonicNow() + 60'000'000'000;
+  while (!condition()) {
+    if (platform::MonotonicNow() > deadline) return false;
+    io.restart();
+    io.poll();
+    for (Node* const node : nodes) {
+      if (&node->io != &io) node->io.restart(), node->io.poll();
+      node->fabric->Poll();
+      // As the engine does when it has nothing to do: acknowledgements go out.
+      if (idle) node->fabric->PrepareToSleep(), node->fabric->WakeUp();
+    }
+  }
+  return true;
+}
+
+absl::Status FabricTest::SendText(Node& from, const Node& to, const std::string& text) {
+  wire::FrameHeader header;
+  header.type = wire::FrameType::kControl;
+  header.payload_bytes = static_cast<std::uint32_t>(text.size());
+  return from.fabric->Send(to.options.self.id, header,
+                           reinterpret_cast<const std::byte*>(text.data()), 0);
+}
+
+void FabricTest::SendChunks(Node& from, Node& to, const std::vector<std::byte>& source,
+                            std::vector<std::byte>& target, std::uint64_t chunk,
+                            const std::function<void(PostedReceive&)>& change) {
+  PostedReceive receive;
+  receive.key.number = 5;
+  receive.bytes = source.size();
+  receive.destination = target.data();
+  change(receive);
+  ASSERT_TRUE(to.fabric->PostReceive(from.options.self.id, receive).ok());
+  for (std::uint64_t offset = 0; offset < source.size(); offset += chunk) {
+    wire::FrameHeader header;
+    header.type = wire::FrameType::kData;
+    header.number = 5;
+    header.offset = offset;
+    header.payload_bytes =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(chunk, source.size() - offset));
+    ASSERT_TRUE(from.fabric->Send(to.options.self.id, header, source.data() + offset, 9).ok());
+  }
+}
+
+class Cable::Forwarder {
+ public:
+  Forwarder(asio::io_context& io, const std::string& to, bool in)
+      : io_(io), acceptor_(io, {asio::ip::address_v4::loopback(), 0}), in_(in) {
+    to_ = {asio::ip::make_address(to.substr(0, to.rfind(':'))),
+           static_cast<std::uint16_t>(std::stoi(to.substr(to.rfind(':') + 1)))};
+    Accept();
+  }
+  std::string address() const {
+    return "127.0.0.1:" + std::to_string(acceptor_.local_endpoint().port());
+  }
+  std::uint64_t carried = 0;
+  void PlugIn() {
+    in_ = true;
+    mute_ = false;
+  }
+  void Mute() {
+    in_ = false;
+    mute_ = true;
+  }
+  void PullOut() {
+    in_ = false;
+    Cut();
+  }
+  void Cut() {
+    for (auto& [near, far] : pairs_) {
+      asio::error_code ignored;
+      near->close(ignored);
+      far->close(ignored);
+    }
+  }
+
+ private:
+  using Socket = std::shared_ptr<Tcp::socket>;
+  void Accept() {
+    auto near = std::make_shared<Tcp::socket>(io_);
+    acceptor_.async_accept(*near, [this, near](const asio::error_code& error) {
+      if (error) return;
+      auto far = std::make_shared<Tcp::socket>(io_);
+      if (!in_) {
+        pairs_.emplace_back(near, far);
+        return Accept();
+      }
+      asio::error_code failed;
+      far->connect(to_, failed);
+      pairs_.emplace_back(near, far);
+      Forward(near, far, false);
+      Forward(far, near, true);
+      Accept();
+    });
+  }
+  void Forward(const Socket& from, const Socket& to, bool of_dialed) {
+    auto buffer = std::make_shared<std::vector<char>>(16 * 1024);
+    from->async_read_some(asio::buffer(*buffer), [=, this](const asio::error_code& error,
+                                                          std::size_t bytes) {
+      asio::error_code failed = error;
+      if (!failed && !(mute_ && of_dialed)) asio::write(*to, asio::buffer(buffer->data(), bytes), failed);
+      if (failed) {
+        asio::error_code ignored;
+        from->close(ignored);
+        to->close(ignored);
+        return;
+      }
+      carried += bytes;
+      Forward(from, to, of_dialed);
+    });
+  }
+  asio::io_context& io_;
+  Tcp::acceptor acceptor_;
+  Tcp::endpoint to_;
+  bool in_;
+  bool mute_ = false;
+  std::vector<std::pair<Socket, Socket>> pairs_;
+};
+
+Cable::Cable(asio::io_context& io, const std::string& to, bool in)
+    : forwarder_(std::make_unique<Forwarder>(io, to, in)) {}
+Cable::~Cable() = default;
+std::string Cable::address() const { return forwarder_->address(); }
+std::uint64_t Cable::carried() const { return forwarder_->carried; }
+void Cable::PlugIn() { forwarder_->PlugIn(); }
+void Cable::Mute() { forwarder_->Mute(); }
+void Cable::PullOut() { forwarder_->PullOut(); }
+void Cable::Cut() { forwarder_->Cut(); }
+
+}  // namespace mlxcomm::fabric
