@@ -1,6 +1,6 @@
 // The loop over a row for a Format and an Operator, once for each SIMD target.
 //
-//   |■■■■|■■■■|■■■■|■■··|     whole vectors, then the rest in one padded vector
+//   |■■■■|■■■■|■■■■|■■··|     whole vectors, four at a time, then the rest in one padded vector
 //
 // The rest goes through the same lanes as the others, so an element's bits do not
 // depend on where it lies, and no operator has a scalar twin that could differ.
@@ -53,17 +53,22 @@ struct PaddedVector {
   }
 };
 
+template <typename Format, typename Operator>
+HWY_INLINE typename Format::Vector Finished(const Row& row, typename Format::Vector combined) {
+  if constexpr (Operator::kDivides) {
+    const typename Format::Tag d;
+    combined = hn::Div(combined, hn::Set(d, static_cast<hn::TFromD<decltype(d)>>(row.divisor)));
+  }
+  return combined;
+}
+
 template <typename Format, typename Operator, typename Place>
 HWY_INLINE typename Format::Vector CombinedAt(const Row& row, const Place& place) {
   auto combined = Format::Load(place.Of(row, 0));
   for (std::size_t k = 1; k < row.input_count; ++k) {
     combined = Operator::Apply(combined, Format::Load(place.Of(row, k)));
   }
-  if constexpr (Operator::kDivides) {
-    const typename Format::Tag d;
-    combined = hn::Div(combined, hn::Set(d, static_cast<hn::TFromD<decltype(d)>>(row.divisor)));
-  }
-  return combined;
+  return Finished<Format, Operator>(row, combined);
 }
 
 template <typename Format, typename Operator>
@@ -89,30 +94,73 @@ bool MayStream(const Row& row) {
   return true;
 }
 
-template <typename Format, typename Operator>
-void CombineRow(const Row& row) {
+template <typename Format, bool kPastCache>
+HWY_INLINE void Put(typename Format::Vector v, typename Format::Stored* to) {
+  if constexpr (kPastCache) {
+    Format::Stream(v, to);
+  } else {
+    Format::Store(v, to);
+  }
+}
+
+// Four vectors of an input, then of the next: so there are four loads and four stores in a row
+// to lines that lie together, and one look at the lists of buffers for all of them. Returns
+// how many elements that was.
+template <typename Format, typename Operator, bool kPastCache>
+HWY_INLINE std::size_t CombineFours(const Row& row) {
   using Stored = typename Format::Stored;
   const std::size_t count = Format::Count();
   std::size_t i = 0;
-  if constexpr (Format::kStreams) {
-    if (MayStream<Format>(row)) {
-      for (; i + count <= row.elements; i += count) {
-        const auto combined = CombinedAt<Format, Operator>(row, WholeVector<Stored>{i});
-        for (std::size_t k = 0; k < row.output_count; ++k) {
-          Format::Stream(combined, OutputOf<Stored>(row, k) + i);
-        }
-      }
-      hwy::FlushStream();
-      return CombineRest<Format, Operator>(row, i);
+  for (; i + 4 * count <= row.elements; i += 4 * count) {
+    const WholeVector<Stored> place{i};
+    const Stored* in = place.Of(row, 0);
+    auto a = Format::Load(in);
+    auto b = Format::Load(in + count);
+    auto c = Format::Load(in + 2 * count);
+    auto d = Format::Load(in + 3 * count);
+    for (std::size_t k = 1; k < row.input_count; ++k) {
+      in = place.Of(row, k);
+      a = Operator::Apply(a, Format::Load(in));
+      b = Operator::Apply(b, Format::Load(in + count));
+      c = Operator::Apply(c, Format::Load(in + 2 * count));
+      d = Operator::Apply(d, Format::Load(in + 3 * count));
+    }
+    a = Finished<Format, Operator>(row, a);
+    b = Finished<Format, Operator>(row, b);
+    c = Finished<Format, Operator>(row, c);
+    d = Finished<Format, Operator>(row, d);
+    for (std::size_t k = 0; k < row.output_count; ++k) {
+      Stored* const out = OutputOf<Stored>(row, k) + i;
+      Put<Format, kPastCache>(a, out);
+      Put<Format, kPastCache>(b, out + count);
+      Put<Format, kPastCache>(c, out + 2 * count);
+      Put<Format, kPastCache>(d, out + 3 * count);
     }
   }
+  return i;
+}
+
+template <typename Format, typename Operator, bool kPastCache>
+HWY_INLINE void CombineWhole(const Row& row) {
+  using Stored = typename Format::Stored;
+  const std::size_t count = Format::Count();
+  std::size_t i = CombineFours<Format, Operator, kPastCache>(row);
   for (; i + count <= row.elements; i += count) {
     const auto combined = CombinedAt<Format, Operator>(row, WholeVector<Stored>{i});
     for (std::size_t k = 0; k < row.output_count; ++k) {
-      Format::Store(combined, OutputOf<Stored>(row, k) + i);
+      Put<Format, kPastCache>(combined, OutputOf<Stored>(row, k) + i);
     }
   }
+  if constexpr (kPastCache) hwy::FlushStream();
   CombineRest<Format, Operator>(row, i);
+}
+
+template <typename Format, typename Operator>
+void CombineRow(const Row& row) {
+  if constexpr (Format::kStreams) {
+    if (MayStream<Format>(row)) return CombineWhole<Format, Operator, true>(row);
+  }
+  CombineWhole<Format, Operator, false>(row);
 }
 
 // The same bytes seen as elements of which `parts` make one of the row's.

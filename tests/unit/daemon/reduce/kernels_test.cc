@@ -88,7 +88,7 @@ TEST_P(CombineTest, EqualsPlainLoopForEveryShape) {
   const auto [type, op] = GetParam();
   OnEveryTarget([&, type = type, op = op] {
     for (const std::size_t inputs : {1, 2, 3, 7, 64}) {
-      for (const std::size_t elements : {0, 1, 3, 17, 63, 131}) {
+      for (const std::size_t elements : {0, 1, 3, 17, 63, 131, 341, 523}) {
         for (const std::size_t shift : {0, 1}) {
           for (const Stores stores : {Stores::kOrdinary, Stores::kNonTemporal}) {
             const Shape shape{inputs, 1 + inputs % 3, elements, shift, stores};
