@@ -63,7 +63,8 @@ struct PostedReceive {
   std::byte* destination = nullptr;  // Valid until OnWithdrawn or the last OnDataReceived.
   // nullptr: the payload is read straight to the destination. Otherwise the
   // payload is staged by the rail and given to `place` on the rail's thread; on the
-  // engine's where the node is reached through others, or the receive is not large.
+  // engine's where the node is reached through others, the receive is not large, or cores
+  // are scarce.
   void (*place)(const PostedReceive& receive, std::uint64_t offset, const std::byte* staged,
                 std::uint32_t bytes) = nullptr;
   const std::byte* operand = nullptr;  // For `place`.

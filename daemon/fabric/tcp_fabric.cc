@@ -27,6 +27,15 @@ namespace {
 
 using namespace asio::experimental::awaitable_operators;  // NOLINT: operators only.
 
+// On so few no rail's thread would run beside the engine: to hand over would only be a change
+// of threads.
+constexpr std::uint32_t kFewCores = 4;
+
+TcpRail::EngineShare EngineShareHere() {
+  return platform::CoreCount() <= kFewCores ? TcpRail::EngineShare::kAll
+                                            : TcpRail::EngineShare::kSmall;
+}
+
 constexpr auto kTuple = asio::experimental::as_tuple(asio::use_awaitable);
 
 struct HostAndPort {
@@ -301,7 +310,7 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, const Links::Join& join,
                                         local, " - ", remote);
   absl::StatusOr<std::unique_ptr<TcpRail>> rail =
       TcpRail::Create(std::move(descriptor), std::move(local), std::move(remote), bell_,
-                      watches_.Take());
+                      watches_.Take(), EngineShareHere());
   if (!rail.ok()) {
     links_.Abandon(join);
     return rail.status();

@@ -43,6 +43,7 @@ bool SocketWatch::Open(int socket) {
 
 void SocketWatch::Close() {
   armed_ = false;
+  armed_for_writing_ = false;
   ready_ = false;
   if (std::exchange(open_, false)) descriptor_.release();
 }
@@ -55,6 +56,17 @@ void SocketWatch::Arm() {
     ready_ = true;  // Also for an error: whoever reads learns of it.
   };
   descriptor_.async_wait(asio::posix::descriptor_base::wait_read,
+                         PlacedHandler<decltype(heard)>{places_, heard});
+}
+
+void SocketWatch::ArmForWriting() {
+  if (!open_ || std::exchange(armed_for_writing_, true)) return;
+  auto heard = [this, number = number_](const asio::error_code&) {
+    if (!open_ || number != number_) return;
+    armed_for_writing_ = false;
+    ready_ = true;
+  };
+  descriptor_.async_wait(asio::posix::descriptor_base::wait_write,
                          PlacedHandler<decltype(heard)>{places_, heard});
 }
 

@@ -1,4 +1,5 @@
-// Ends the engine's sleep when a socket can be read: for rails that the engine drives.
+// Ends the engine's sleep when a socket can be read, or written if that is asked for: for
+// rails that the engine drives.
 //
 //   (closed) ──Open──▶ open ──Arm, before the sleep──▶ armed ──readable──▶ open, ready
 //      ▲──────── Close: of this socket nothing is heard any more ────────────┘
@@ -68,7 +69,9 @@ class SocketWatch {
   bool is_open() const { return open_; }
   void Arm();
   bool is_armed() const { return armed_; }
-  // It could be read; once for each Arm.
+  // Until it can be written once.
+  void ArmForWriting();
+  // It could be read, or written; once for each.
   bool TakeReady() { return std::exchange(ready_, false); }
 
  private:
@@ -78,6 +81,7 @@ class SocketWatch {
   std::uint64_t number_ = 0;  // Of the opening.
   bool open_ = false;
   bool armed_ = false;
+  bool armed_for_writing_ = false;
   bool ready_ = false;
   bool retired_ = false;
 };

@@ -44,23 +44,25 @@ absl::StatusOr<std::unique_ptr<TcpRail>> TcpRail::Create(platform::FileDescripto
                                                          std::string local_address,
                                                          std::string remote_address,
                                                          platform::Wakeup& engine_bell,
-                                                         SocketWatches::Handle watch) {
+                                                         SocketWatches::Handle watch,
+                                                         EngineShare share) {
   absl::StatusOr<platform::Wakeup> bell = platform::Wakeup::Create();
   if (!bell.ok()) return bell.status();
   SetUpSocket(socket.get());
   return std::unique_ptr<TcpRail>(new TcpRail(std::move(socket), std::move(local_address),
                                               std::move(remote_address), engine_bell,
-                                              *std::move(bell), std::move(watch)));
+                                              *std::move(bell), std::move(watch), share));
 }
 
 TcpRail::TcpRail(platform::FileDescriptor socket, std::string local_address,
                  std::string remote_address, platform::Wakeup& engine_bell, platform::Wakeup bell,
-                 SocketWatches::Handle watch)
+                 SocketWatches::Handle watch, EngineShare share)
     : socket_(std::move(socket)),
       local_address_(std::move(local_address)),
       remote_address_(std::move(remote_address)),
       engine_bell_(engine_bell),
       bell_(std::move(bell)),
+      share_(share),
       watch_(std::move(watch)),
       may_change_hands_(watch_ != nullptr),
       writer_(socket_),
@@ -81,7 +83,7 @@ void TcpRail::Expect(const PostedReceive& receive, ReceiveBudget::Share share) {
 absl::Status TcpRail::Start(bool resumed, ArrivalClaims& claims) {
   reader_.posted().ShareClaims(claims);
   if (resumed) reader_.posted().DoNotKnowAllWithdrawn();
-  if (may_change_hands_ && !IsHeavy()) driver_.store(Driver::kEngine, std::memory_order_release);
+  if (may_change_hands_ && !IsForThread()) driver_.store(Driver::kEngine, std::memory_order_release);
   try {
     thread_ = std::thread([this] { Run(); });
   } catch (const std::system_error& error) {
@@ -160,18 +162,25 @@ RailSnapshot TcpRail::Snapshot() const {
 
 bool TcpRail::PrepareToSleep() {
   if (EngineDrives()) {
-    if (!events_.IsEmpty() || !commands_.IsEmpty() || !writer_.is_empty() ||
-        writer_.transmitted() > 0 || reader_.has_read_ahead() || !watch_->is_open()) {
-      return false;
-    }
-    looks_ = false;
-    watch_->Arm();
+    const bool waits = events_.IsEmpty() && writer_.transmitted() == 0 &&
+                       !reader_.may_take_read_ahead() && watch_->is_open();
+    const bool all_given = commands_.IsEmpty() && writer_.is_empty();
+    if (!waits || (!all_given && !writer_.is_blocked())) return false;
+    WatchSocket();
   }
   if (!events_.PrepareToSleep()) return false;
   // The thread may have given it up just now: either it sees that we sleep, or we see that.
   if (!EngineDrives() || watch_->is_armed()) return true;
   events_.WakeUp();
   return false;
+}
+
+// It says when there is something to read, or when what waits may be written.
+void TcpRail::WatchSocket() {
+  looks_ = false;
+  empty_looks_ = 0;
+  watch_->Arm();
+  if (IsStuck()) watch_->ArmForWriting();
 }
 
 void TcpRail::HandOver() {
@@ -181,15 +190,16 @@ void TcpRail::HandOver() {
   bell_.Ring();
 }
 
-// The first frame goes out at once, others together with the next look.
+// The first frame goes out at once, others together with the next look, and so do large ones:
+// the more the system takes at once, the less it costs.
 void TcpRail::TakeGiven() {
   if (down_) return;
   looks_ = true;  // It will be answered.
   ObeyCommands();
-  if (IsHeavy()) return HandOver();
-  if (std::exchange(wrote_, true)) return;
+  if (IsForThread()) return HandOver();
+  if (writer_.holds_large() || std::exchange(wrote_, true)) return;
   writer_.Write();
-  if (IsStuck()) HandOver();
+  if (IsForThread()) HandOver();
 }
 
 void TcpRail::Look() {
@@ -204,29 +214,29 @@ void TcpRail::Look() {
   if (watch_->TakeReady()) looks_ = true;
   wrote_ = false;
   ObeyCommands();
-  if (IsHeavy()) return HandOver();
-  writer_.Write();
+  if (IsForThread()) return HandOver();
+  if (looks_ || !writer_.is_blocked()) writer_.Write();
   if (looks_ || writer_.error() != 0) LookAtSocket();
   // It may have been too much: then nothing of the driver's is to be touched any more.
   if (!EngineDrives() || down_) return;
   TellTransmitted();
-  if (IsStuck()) HandOver();
+  if (IsForThread()) HandOver();
 }
 
 void TcpRail::LookAtSocket() {
-  const std::uint64_t before = reader_.received_bytes();
-  const bool moved = reader_.Read(writer_.error(), kLookTurns);
+  const std::uint64_t before = reader_.received_bytes() + writer_.sent_bytes();
+  const std::uint64_t read_before = reader_.received_bytes();
+  reader_.Read(writer_.error(), kLookTurns);
   if (reader_.has_ended()) {
     watch_->Close();
     return GoDown(reader_.end_cause(), reader_.end_reason());
   }
   writer_.Write();  // An echo.
+  const bool too_much = reader_.received_bytes() - read_before > kLookBytesMax;
+  if (share_ == EngineShare::kSmall && too_much) return HandOver();
+  const bool moved = reader_.received_bytes() + writer_.sent_bytes() > before;
   empty_looks_ = moved ? 0 : empty_looks_ + 1;
-  if (reader_.received_bytes() - before > kLookBytesMax) return HandOver();
-  if (empty_looks_ < kEmptyLooksMax) return;
-  looks_ = false;
-  empty_looks_ = 0;
-  watch_->Arm();
+  if (empty_looks_ >= kEmptyLooksMax) WatchSocket();
 }
 
 void TcpRail::Run() {

@@ -32,6 +32,11 @@
 //      └── (Start otherwise)
 //   either ──Stop, Finish: the engine has no part in it from then on──▶ thread
 //
+// Where cores are scarce (EngineShare::kAll) the engine drives whatever the size: there is no
+// core on which the thread would run beside it. It moves a few reads' worth at each look, so
+// that its other work has its turn, and while a full socket takes nothing it sleeps until
+// there is room. The thread then is there for the end, and where the watch cannot be opened.
+//
 // `driver_` says who, and is stored only by that one, as its last act on all that is the
 // driver's; whoever reads that it is its turn has all that the other did. Both rings stay
 // in use, so a command that is given while the rail changes hands is obeyed by the next.
@@ -61,13 +66,17 @@ namespace mlxcomm::fabric {
 
 class TcpRail final : public Rail, private TcpReaderPort {
  public:
+  // What the engine moves by itself, as above.
+  enum class EngineShare : std::uint8_t { kSmall, kAll };
+
   // `socket` is connected and non-blocking. `engine_bell` wakes the engine. Without a watch
   // the thread always drives.
   static absl::StatusOr<std::unique_ptr<TcpRail>> Create(platform::FileDescriptor socket,
                                                          std::string local_address,
                                                          std::string remote_address,
                                                          platform::Wakeup& engine_bell,
-                                                         SocketWatches::Handle watch = nullptr);
+                                                         SocketWatches::Handle watch = nullptr,
+                                                         EngineShare share = EngineShare::kSmall);
   ~TcpRail() override;
 
   // Before Start; may be nullptr.
@@ -98,7 +107,8 @@ class TcpRail final : public Rail, private TcpReaderPort {
   enum class Driver : std::uint8_t { kThread, kEngine };
 
   TcpRail(platform::FileDescriptor socket, std::string local_address, std::string remote_address,
-          platform::Wakeup& engine_bell, platform::Wakeup bell, SocketWatches::Handle watch);
+          platform::Wakeup& engine_bell, platform::Wakeup bell, SocketWatches::Handle watch,
+          EngineShare share);
 
   // The engine, driving.
   bool EngineDrives() const {
@@ -107,6 +117,8 @@ class TcpRail final : public Rail, private TcpReaderPort {
   void TakeGiven();
   void Look();
   void LookAtSocket();
+  bool IsForThread() const { return share_ == EngineShare::kSmall && (IsHeavy() || IsStuck()); }
+  void WatchSocket();
   void HandOver();
   void DriveNoMore();
 
@@ -151,6 +163,7 @@ class TcpRail final : public Rail, private TcpReaderPort {
   bool popped_slot_ = false;  // Engine: the event handed out last holds a slot.
   bool popped_large_control_ = false;
 
+  const EngineShare share_;
   std::atomic<Driver> driver_{Driver::kThread};
   // Engine.
   SocketWatches::Handle watch_;  // Open only while the engine drives.

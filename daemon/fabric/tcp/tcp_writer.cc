@@ -82,6 +82,7 @@ bool TcpWriter::Write() {
   if (error_ != 0) return false;
   // Signs of life go between frames, never inside one.
   if (front_written_ == 0 && (echo_due_ || heartbeat_due_)) PutSignOfLife();
+  blocked_ = false;
   if (outgoing_count_ == 0) return false;
   iovec parts[2 * kBatchFrames];
   std::size_t part_count = 0;
@@ -92,7 +93,8 @@ bool TcpWriter::Write() {
   const std::uint64_t began_ns = observer_ == nullptr ? 0 : platform::MonotonicNow();
   const ssize_t written = ::sendmsg(socket_.get(), &message, queue::kNoSignal | MSG_DONTWAIT);
   if (written < 0) {
-    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS) return false;
+    blocked_ = errno == EAGAIN || errno == EWOULDBLOCK;
+    if (blocked_ || errno == EINTR || errno == ENOBUFS) return false;
     error_ = errno;
     return false;
   }

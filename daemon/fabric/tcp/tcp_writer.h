@@ -51,6 +51,8 @@ class TcpWriter {
   // Frames of at least kLargeBytes.
   bool holds_large() const { return large_frames_ > 0; }
   int error() const { return error_; }
+  // The socket took no more when it was last asked.
+  bool is_blocked() const { return blocked_; }
 
   // Numbered frames written, and not taken from here yet.
   std::uint32_t transmitted() const { return transmitted_; }
@@ -76,6 +78,7 @@ class TcpWriter {
   std::uint64_t front_began_ns_ = 0;      // When they were; only where it is observed.
   std::uint32_t transmitted_ = 0;
   int error_ = 0;                         // Nothing can be written any more.
+  bool blocked_ = false;
   bool echo_due_ = false;
   bool heartbeat_due_ = false;
   std::uint64_t echo_clock_ = 0;

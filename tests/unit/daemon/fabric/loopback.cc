@@ -101,11 +101,7 @@ class Cable::Forwarder {
     Cut();
   }
   void Cut() {
-    for (auto& [near, far] : pairs_) {
-      asio::error_code ignored;
-      near->close(ignored);
-      far->close(ignored);
-    }
+    for (auto& [near, far] : pairs_) Close(near, far);
   }
 
  private:
@@ -127,21 +123,29 @@ class Cable::Forwarder {
       Accept();
     });
   }
+  // Neither waits: who is to read what is written may be on this thread.
   void Forward(const Socket& from, const Socket& to, bool of_dialed) {
     auto buffer = std::make_shared<std::vector<char>>(16 * 1024);
     from->async_read_some(asio::buffer(*buffer), [=, this](const asio::error_code& error,
                                                           std::size_t bytes) {
-      asio::error_code failed = error;
-      if (!failed && !(mute_ && of_dialed)) asio::write(*to, asio::buffer(buffer->data(), bytes), failed);
-      if (failed) {
-        asio::error_code ignored;
-        from->close(ignored);
-        to->close(ignored);
-        return;
-      }
-      carried += bytes;
-      Forward(from, to, of_dialed);
+      if (error) return Close(from, to);
+      if (mute_ && of_dialed) return Carried(from, to, of_dialed, bytes);
+      asio::async_write(*to, asio::buffer(buffer->data(), bytes),
+                        [this, from, to, of_dialed, buffer](const asio::error_code& failed,
+                                                            std::size_t written) {
+                          if (failed) return Close(from, to);
+                          Carried(from, to, of_dialed, written);
+                        });
     });
+  }
+  void Carried(const Socket& from, const Socket& to, bool of_dialed, std::size_t bytes) {
+    carried += bytes;
+    Forward(from, to, of_dialed);
+  }
+  static void Close(const Socket& one, const Socket& other) {
+    asio::error_code ignored;
+    one->close(ignored);
+    other->close(ignored);
   }
   asio::io_context& io_;
   Tcp::acceptor acceptor_;

@@ -19,13 +19,14 @@ namespace mlxcomm::fabric {
 
 class OneRailTest : public testing::Test {
  protected:
-  void MakeRail(SocketWatches::Handle watch = nullptr) {
+  void MakeRail(SocketWatches::Handle watch = nullptr,
+                TcpRail::EngineShare share = TcpRail::EngineShare::kSmall) {
     int ends[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
     far_.Reset(ends[1]);
     auto created = TcpRail::Create(platform::FileDescriptor(ends[0]), "here", "there", bell_,
-                                   std::move(watch));
+                                   std::move(watch), share);
     ASSERT_TRUE(created.ok());
     rail_ = *std::move(created);
   }

@@ -51,8 +51,10 @@ class MovedBy final : public RailObserver {
 
 class TcpRailDriverTest : public OneRailTest {
  protected:
-  void SetUp() override {
-    MakeRail(watches_.Take());
+  using Share = TcpRail::EngineShare;
+  void SetUp() override { Make(Share::kSmall); }
+  void Make(Share share) {
+    MakeRail(watches_.Take(), share);
     rail_->Observe(std::make_unique<MovedBy>(by_engine_, by_thread_));
   }
   // Before what it uses is gone.
@@ -203,6 +205,66 @@ TEST_F(TcpRailDriverTest, LargeDataIsTheThreadsAndSmallFramesComeBackToTheEngine
   EXPECT_EQ(by_thread_.data, 40);
 }
 
+// Why: where cores are scarce no thread runs beside the engine, and to hand over only costs.
+// How: large data both ways at once, more than the socket takes, of a size that no read ends with.
+TEST_F(TcpRailDriverTest, TheEngineMovesLargeDataWhereAllIsItsShare) {
+  Make(TcpRail::EngineShare::kAll);
+  Start();
+  constexpr std::uint64_t kFrames = 20;
+  constexpr std::uint32_t kBytes = 900'001;
+  std::vector<std::byte> source(kBytes, std::byte{9});
+  std::vector<std::vector<std::byte>> targets(kFrames, std::vector<std::byte>(kBytes));
+  for (std::uint64_t i = 1; i <= kFrames; ++i) {
+    PostReceive(targets[i - 1], i);
+    ASSERT_TRUE(Give(Header(wire::FrameType::kData, i, kBytes), source.data()));
+  }
+  std::thread far([&] {
+    for (std::uint64_t i = 1; i <= kFrames; ++i) {
+      EXPECT_EQ(ReadAtFar().sequence, i);
+      wire::FrameHeader header = Header(wire::FrameType::kData, i, kBytes);
+      header.number = i;
+      SendFromFar(header, static_cast<int>(i));
+    }
+  });
+  for (std::uint64_t i = 1; i <= kFrames; ++i) {
+    EXPECT_TRUE(Next(RailEvent::Kind::kFrame).placed);
+    EXPECT_EQ(targets[i - 1].front(), static_cast<std::byte>(i));
+    EXPECT_EQ(targets[i - 1].back(), static_cast<std::byte>(i));
+  }
+  while (transmitted_ < kFrames) Next(RailEvent::Kind::kTransmitted);
+  far.join();
+  EXPECT_EQ(by_engine_.data, 2 * static_cast<int>(kFrames));
+  EXPECT_EQ(by_thread_.data, 0);
+}
+
+// Why: the engine waits for no socket, and must not look at a full one again and again either;
+// and when it has room, nobody else would tell.
+// How: nobody reads, until the engine sleeps with data that waits; then all is read.
+TEST_F(TcpRailDriverTest, TheEngineSleepsWhileTheSocketIsFullAndGoesOnWhenItHasRoom) {
+  Make(TcpRail::EngineShare::kAll);
+  Start();
+  constexpr std::uint64_t kFrames = 8;
+  const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{3});
+  for (std::uint64_t i = 1; i <= kFrames; ++i) {
+    ASSERT_TRUE(Give(Header(wire::FrameType::kData, i, wire::kChunkBytesMax), payload.data()));
+  }
+  const std::uint64_t deadline = platform::MonotonicNow() + 60'000'000'000;
+  RailEvent event;
+  while (!rail_->PrepareToSleep()) {
+    ASSERT_LT(platform::MonotonicNow(), deadline);
+    while (rail_->Pop(event)) transmitted_ += event.transmitted;
+  }
+  rail_->WakeUp();
+  ASSERT_LT(transmitted_, kFrames);
+  std::thread far([&] {
+    for (std::uint64_t i = 1; i <= kFrames; ++i) EXPECT_EQ(ReadAtFar().sequence, i);
+  });
+  while (transmitted_ < kFrames) Next(RailEvent::Kind::kTransmitted);
+  far.join();
+  EXPECT_GT(sleeps_, 0);
+  EXPECT_EQ(by_engine_.data, static_cast<int>(kFrames));
+}
+
 // Why: it could not be written at once, and the engine waits for no socket.
 TEST_F(TcpRailDriverTest, WhatTheSocketDoesNotTakeIsLeftToTheThread) {
   Start();
@@ -240,8 +302,9 @@ TEST_F(TcpRailDriverTest, TheEngineSeesTheEndAndGarbage) {
 }
 
 TEST_F(TcpRailDriverTest, StopAndFinishAreRightWhoeverDrives) {
-  for (const bool heavy : {false, true}) {
-    MakeRail(watches_.Take());
+  for (const auto& [share, heavy] : {std::pair(Share::kSmall, false), std::pair(Share::kSmall, true),
+                                     std::pair(Share::kAll, true)}) {
+    Make(share);
     Start();
     std::vector<std::byte> target(100'000);
     if (heavy) PostReceive(target, 5);
