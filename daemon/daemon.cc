@@ -58,6 +58,31 @@ absl::StatusOr<fabric::NodeIdentity> MakeIdentity(const Options& options,
   return self;
 }
 
+intake::UserNaming NamingOf(v1::ClientConfig::Users users) {
+  switch (users) {
+    case v1::ClientConfig::BY_UID: return intake::UserNaming::kByUid;
+    case v1::ClientConfig::SHARED: return intake::UserNaming::kShared;
+    default: return intake::UserNaming::kByName;
+  }
+}
+
+intake::IntakeOptions MakeIntakeOptions(const Options& options, const v1::DaemonConfig& config) {
+  const v1::ClientConfig& clients = config.clients();
+  intake::IntakeOptions made;
+  made.socket_path = options.socket_path.empty() ? config.socket_path() : options.socket_path;
+  made.clients_max = clients.clients_max();
+  made.arena_bytes_max = clients.arena_bytes_max();
+  made.hello_timeout_ns = clients.hello_timeout_ms() * kMs;
+  // A private daemon serves its user alone, so there is nobody to keep apart.
+  made.all_users = clients.all_users() && !options.is_private;
+  made.users = {options.is_private ? intake::UserNaming::kShared : NamingOf(clients.users()),
+                options.is_private ? std::string() : clients.operators_group()};
+  made.per_user = {clients.clients_per_user_max(), clients.arena_bytes_per_user_max(),
+                   clients.operations_per_user_max()};
+  made.all = {0, clients.arena_bytes_all_max(), clients.operations_max()};
+  return made;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
@@ -89,15 +114,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   daemon->engine_->set_on_useless(
       [](void* context) { static_cast<TerminationSignals*>(context)->RequestStop(); }, &signals);
 
-  intake::IntakeOptions intake_options;
-  intake_options.socket_path =
-      options.socket_path.empty() ? config.socket_path() : options.socket_path;
-  intake_options.clients_max = config.clients().clients_max();
-  intake_options.arena_bytes_max = config.clients().arena_bytes_max();
-  intake_options.hello_timeout_ns = config.clients().hello_timeout_ms() * kMs;
-  intake_options.all_users = config.clients().all_users();
-  auto intake =
-      intake::Intake::Create(daemon->io_, std::move(intake_options), *daemon->engine_);
+  auto intake = intake::Intake::Create(daemon->io_, MakeIntakeOptions(options, config),
+                                       *daemon->engine_);
   if (!intake.ok()) return intake.status();
   daemon->intake_ = *std::move(intake);
 

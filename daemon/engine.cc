@@ -310,7 +310,7 @@ void Engine::Attach(const intake::SessionIdentity& who, std::uint64_t call,
                                                                    86'400'000) * 1'000'000
                                          : options_.rendezvous_timeout_ns;
     rendezvous_.Attach(who.session,
-                       {request.job(), request.rank(), request.size(),
+                       {{session.peer.user.name, request.job()}, request.rank(), request.size(),
                         static_cast<std::uint64_t>(session.peer.pid), session.program},
                        timeout_ns, now_ns_);
     CarryOut();

@@ -100,7 +100,8 @@ class Engine final : public intake::IntakeListener,
   void CancelShrink(intake::SessionId session, std::uint64_t call) override;
   void Cancel(intake::SessionId session, const v1::CancelRequest& request,
               std::unique_ptr<control::CancelAnswer> answer) override;
-  void Status(std::unique_ptr<control::StatusAnswer> answer) override;
+  void Status(const intake::User& viewer,
+              std::unique_ptr<control::StatusAnswer> answer) override;
   void MeasureLinks(std::unique_ptr<control::CostsAnswer> answer) override;
 
  private:
@@ -136,6 +137,7 @@ class Engine final : public intake::IntakeListener,
   // A status call that waits for the peers' own parts.
   struct StatusCall {
     std::unique_ptr<control::StatusAnswer> answer;
+    intake::User viewer;
     v1::StatusReply reply;
     std::vector<NodeId> awaited;
     std::uint64_t deadline_ns = 0;
@@ -169,7 +171,7 @@ class Engine final : public intake::IntakeListener,
   // RendezvousPort, ShrinkPort
   void SendToNode(const NodeId& node, const v1::PeerMessage& message) override;
   void SendToAllNodes(const v1::PeerMessage& message) override;
-  void OnWorldFormed(const std::string& job, std::uint64_t group,
+  void OnWorldFormed(const JobId& job, std::uint64_t group,
                      const std::vector<cluster::FormedMember>& members,
                      const v1::LinkCosts& costs) override;
   v1::LinkCosts OwnCosts() override;
@@ -198,9 +200,10 @@ class Engine final : public intake::IntakeListener,
   void CarryOut() { carrier_.CarryOut(now_ns_); }
   void CountViolation(const NodeId& node, bool fine);
   // Status (engine_status.cc).
-  void BeginStatus(std::unique_ptr<control::StatusAnswer> answer);
+  void BeginStatus(const intake::User& viewer, std::unique_ptr<control::StatusAnswer> answer);
   void FillOwnPart(v1::NodeStatus& node, v1::StatusReply* jobs_of) const;
   void AddLinks(v1::NodeStatus& node) const;
+  void AddUse(v1::NodeStatus& node) const;
   void AddGroups(v1::StatusReply& reply) const;
   void AddMainGroup(const collective::Group& group, const collective::GroupOrigin& origin,
                     v1::JobStatus& job) const;
@@ -210,8 +213,7 @@ class Engine final : public intake::IntakeListener,
   void AddShrinking(std::uint64_t group, Waits& waits) const;
   void MergeJob(const v1::JobStatus& told, v1::JobStatus& job) const;
   void AddWaiting(v1::StatusReply& reply) const;
-  v1::JobStatus& JobIn(v1::StatusReply& reply, const std::string& name,
-                       bool forms = false) const;
+  v1::JobStatus& JobIn(v1::StatusReply& reply, const JobId& id, bool forms = false) const;
   void OnStatusQuery(const NodeId& node, std::uint64_t query);
   void OnStatusAnswer(const NodeId& node, const v1::StatusAnswer& answer);
   void FinishStatus(std::uint64_t query);

@@ -285,7 +285,7 @@ std::vector<intake::SessionId> Engine::WaitingSessions(
   return sessions;
 }
 
-void Engine::OnWorldFormed(const std::string& job, std::uint64_t group,
+void Engine::OnWorldFormed(const JobId& job, std::uint64_t group,
                            const std::vector<cluster::FormedMember>& members,
                            const v1::LinkCosts& costs) {
   std::vector<collective::Member> layout;
@@ -316,12 +316,13 @@ void Engine::OnWorldFormed(const std::string& job, std::uint64_t group,
   const std::vector<intake::SessionId> sessions = WaitingSessions(members);
   if (!membership_.AddWorld(group, job, std::move(layout), sessions, CostsOf(costs), now_ns_)) {
     const Failure failure{FailureCode::kResourceExhausted, kNoRank,
-                          absl::StrCat("job ", job, " is beyond what this daemon serves (",
+                          absl::StrCat("job ", job.name, " is beyond what this daemon serves (",
                                        collective::kLocalRanksMax, " ranks a node, ",
                                        collective::Membership::kGroupsMax, " groups)")};
     return RefuseWorld(group, members, failure);
   }
-  spdlog::info("job {} is formed: {} ranks, group {}", job, members.size(), group);
+  spdlog::info("job {} of user {} is formed: {} ranks, group {}", job.name,
+               job.user.empty() ? "(shared)" : job.user, members.size(), group);
   OnGroupMade(group);
   for (const intake::SessionId session : sessions) {
     if (session != 0) forming.sessions.push_back(session);

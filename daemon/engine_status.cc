@@ -2,24 +2,26 @@
 // when they answer or kStatusWaitNs is over.
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include <asio/post.hpp>
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/control/visibility.h"
 #include "daemon/engine.h"
 #include "daemon/platform/machine.h"
 
 namespace mlxcomm {
 
-void Engine::Status(std::unique_ptr<control::StatusAnswer> answer) {
+void Engine::Status(const intake::User& viewer, std::unique_ptr<control::StatusAnswer> answer) {
   if (!BeginCall()) {
     return answer->Fail({FailureCode::kResourceExhausted, kNoRank, "too many calls at once"});
   }
-  asio::post(io_, [this, raw = answer.release()] {
+  asio::post(io_, [this, viewer, raw = answer.release()] {
     calls_.fetch_sub(1);
-    BeginStatus(std::unique_ptr<control::StatusAnswer>(raw));
+    BeginStatus(viewer, std::unique_ptr<control::StatusAnswer>(raw));
   });
 }
 
@@ -34,10 +36,12 @@ void Engine::MeasureLinks(std::unique_ptr<control::CostsAnswer> answer) {
   });
 }
 
-void Engine::BeginStatus(std::unique_ptr<control::StatusAnswer> answer) {
+void Engine::BeginStatus(const intake::User& viewer,
+                         std::unique_ptr<control::StatusAnswer> answer) {
   const std::uint64_t query = next_query_++;
   StatusCall& call = status_calls_[query];
   call.answer = std::move(answer);
+  call.viewer = viewer;
   call.deadline_ns = now_ns_ + kStatusWaitNs;
   call.reply.set_node(options_.self.name);
   call.reply.set_cluster(options_.cluster);
@@ -74,9 +78,29 @@ void Engine::FillOwnPart(v1::NodeStatus& node, v1::StatusReply* jobs_of) const {
   const Workers::Traffic traffic = workers_->traffic();
   node.set_combined_bytes_read(traffic.bytes_read);
   node.set_combined_bytes_written(traffic.bytes_written);
+  AddUse(node);
   AddLinks(node);
   AddGroups(*jobs_of);
   AddWaiting(*jobs_of);
+}
+
+void Engine::AddUse(v1::NodeStatus& node) const {
+  const intake::UseOfLimits use = intake_->use();
+  const auto write = [](const intake::Amounts& used, const intake::Amounts& most,
+                        v1::UseStatus& told) {
+    told.set_clients(used.clients);
+    told.set_clients_max(most.clients);
+    told.set_arena_bytes(used.arena_bytes);
+    told.set_arena_bytes_max(most.arena_bytes);
+    told.set_operations(used.operations);
+    told.set_operations_max(most.operations);
+  };
+  write(use.used, use.all, *node.mutable_use());
+  for (const intake::UserUse& user : use.users) {
+    v1::UseStatus& told = *node.add_users();
+    told.set_user(user.name.empty() ? absl::StrCat("#", user.uid) : user.name);
+    write(user.used, use.per_user, told);
+  }
 }
 
 void Engine::AddLinks(v1::NodeStatus& node) const {
@@ -108,12 +132,14 @@ void Engine::AddLinks(v1::NodeStatus& node) const {
 
 // Ranks that wait for a job to form may do so while the last one of that name still runs or
 // has failed: the two have nothing in common.
-v1::JobStatus& Engine::JobIn(v1::StatusReply& reply, const std::string& name, bool forms) const {
+v1::JobStatus& Engine::JobIn(v1::StatusReply& reply, const JobId& id, bool forms) const {
   for (v1::JobStatus& job : *reply.mutable_jobs()) {
-    if (job.name() == name && (job.state() == "forming") == forms) return job;
+    const bool same = job.name() == id.name && job.user() == id.user;
+    if (same && (job.state() == "forming") == forms) return job;
   }
   v1::JobStatus& job = *reply.add_jobs();
-  job.set_name(name);
+  job.set_name(id.name);
+  job.set_user(id.user);
   if (forms) job.set_state("forming");
   return job;
 }
@@ -121,7 +147,7 @@ v1::JobStatus& Engine::JobIn(v1::StatusReply& reply, const std::string& name, bo
 // One job can have two main groups here: the one that failed, until it is closed, and
 // the one it has shrunk to, which stands for the job.
 void Engine::AddGroups(v1::StatusReply& reply) const {
-  std::map<std::string, std::uint32_t> shrinks;  // By job.
+  std::map<JobId, std::uint32_t> shrinks;
   collectives_.ForEach([&](const collective::Group& group) {
     const collective::GroupOrigin& origin = *membership_.OriginOf(group.id());
     std::uint32_t& most = shrinks[origin.job];
@@ -254,7 +280,9 @@ void Engine::OnStatusAnswer(const NodeId& node, const v1::StatusAnswer& answer) 
   for (v1::NodeStatus& other : *call.reply.mutable_nodes()) {
     if (other.id() == id) other = answer.node();
   }
-  for (const v1::JobStatus& told : answer.jobs()) MergeJob(told, JobIn(call.reply, told.name()));
+  for (const v1::JobStatus& told : answer.jobs()) {
+    MergeJob(told, JobIn(call.reply, {told.user(), told.name()}));
+  }
   if (call.awaited.empty()) FinishStatus(answer.query());
 }
 
@@ -313,7 +341,7 @@ void Engine::FinishStatus(std::uint64_t query) {
             [](const auto& a, const auto& b) { return a.name() < b.name(); });
   auto& jobs = *call.reply.mutable_jobs();
   std::sort(jobs.begin(), jobs.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.name(), a.state()) < std::pair(b.name(), b.state());
+    return std::tuple(a.user(), a.name(), a.state()) < std::tuple(b.user(), b.name(), b.state());
   });
   for (v1::JobStatus& job : jobs) {
     auto& ranks = *job.mutable_ranks();
@@ -329,6 +357,7 @@ void Engine::FinishStatus(std::uint64_t query) {
                 [](const auto& a, const auto& b) { return a.rank() < b.rank(); });
     }
   }
+  control::HideOthers(call.viewer, call.reply);
   call.answer->Succeed(call.reply);
 }
 

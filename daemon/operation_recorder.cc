@@ -170,8 +170,8 @@ std::string OperationRecorder::Dump(std::uint64_t group, const OperationKey& ope
   return control::DescribeLives(lives, rails, platform::MonotonicNow());
 }
 
-void OperationRecorder::NameGroup(const collective::Group& group, const std::string& job) {
-  telemetry::GroupName name{group.id(), job, group.name(), {}};
+void OperationRecorder::NameGroup(const collective::Group& group, const JobId& job) {
+  telemetry::GroupName name{group.id(), job.user, job.name, group.name(), {}};
   const collective::GroupLayout& layout = group.layout();
   const std::size_t most = telemetry::FlightRecorder::kNodesNamedMax;
   for (std::uint16_t node = 0; node < layout.node_count() && name.nodes.size() < most; ++node) {

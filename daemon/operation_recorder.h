@@ -15,6 +15,7 @@
 #include "daemon/collective/group.h"
 #include "daemon/collective/operation_observer.h"
 #include "daemon/telemetry/flight_recorder.h"
+#include "proto/types/job_id.h"
 
 namespace mlxcomm {
 
@@ -37,7 +38,7 @@ class OperationRecorder final : public collective::OperationObserver {
                      const OperationKey& operation) override;
 
   // From here on the record's readers know it by its name, and its nodes by theirs.
-  void NameGroup(const collective::Group& group, const std::string& job);
+  void NameGroup(const collective::Group& group, const JobId& job);
   // Its name is kept for a while.
   void OnGroupRemoved(std::uint64_t group) { recorder_.CloseGroup(group); }
 

@@ -162,7 +162,12 @@ Phases PhasesOf(const v1::RecordedOperation& operation, std::uint64_t now_ns) {
 
 std::string RenderRecord(const v1::FlightRecordReply& record) {
   std::string text = "node " + Shown(record.node()) + ": ";
-  if (record.operations_size() == 0) return text + "no operation is recorded\n";
+  const std::uint64_t hidden = record.operations_of_others();
+  const std::string others =
+      std::to_string(hidden) + (hidden == 1 ? " operation" : " operations") + " of other users\n";
+  if (record.operations_size() == 0) {
+    return text + (hidden == 0 ? "no operation is recorded\n" : others);
+  }
   const auto shown = static_cast<std::uint64_t>(record.operations_size());
   text += (record.operations_left_out() > 0 ? "the last " : "") + std::to_string(shown) +
           (shown == 1 ? " operation" : " operations");
@@ -178,6 +183,7 @@ std::string RenderRecord(const v1::FlightRecordReply& record) {
     if (operation.state() != "done") details += Details(operation, record.taken_ns());
   }
   text += Table(rows);
+  if (hidden > 0) text += "and " + others;
   return details.empty() ? text : text + "not done\n" + details;
 }
 

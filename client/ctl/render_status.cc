@@ -73,6 +73,16 @@ void RenderRail(const v1::RailStatus& rail, const Painter& paint, std::string& o
          HumanBytes(static_cast<double>(rail.received_bytes())) + " received\n";
 }
 
+// Against what they may have.
+void RenderUse(const v1::UseStatus& use, std::string& out) {
+  out += "    user " + Shown(use.user()) + "  " + std::to_string(use.clients()) + " of " +
+         Plural(use.clients_max(), "client") + ", " +
+         HumanBytes(static_cast<double>(use.arena_bytes())) + " of " +
+         HumanBytes(static_cast<double>(use.arena_bytes_max())) + " for arenas, " +
+         std::to_string(use.operations()) + " of " + Plural(use.operations_max(), "operation") +
+         " in flight\n";
+}
+
 void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std::string& out) {
   out += "  " + paint.Bold(node.name()) + "  " + paint.State(node.state());
   if (!node.answered()) {
@@ -82,6 +92,7 @@ void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std:
   out += "  mlxcommd " + Shown(node.version()) + ", pid " + std::to_string(node.pid()) + ", up " +
          HumanTime(node.uptime_ms()) + ", " + Plural(node.clients(), "client") + ", " +
          HumanBytes(static_cast<double>(node.memory_bytes())) + (own ? "  (this node)" : "") + "\n";
+  for (const v1::UseStatus& use : node.users()) RenderUse(use, out);
   for (const v1::LinkStatus& link : node.links()) {
     out += "    to " + Shown(link.peer()) + "  " + paint.State(link.state());
     const bool repeats = link.detail().starts_with(link.state() + ": ");
@@ -147,6 +158,7 @@ std::string LongAwaited(const v1::JobStatus& job) {
 void RenderJob(const v1::JobStatus& job, const Painter& paint, std::string& out) {
   out += "  " + paint.Bold(job.name()) + "  " + paint.State(job.state()) + "  " +
          std::to_string(job.ranks_size()) + " of " + Plural(job.size(), "rank");
+  if (!job.user().empty()) out += ", user " + Shown(job.user());
   if (job.shrinks() > 0) {
     out += ", shrunk from " + std::to_string(job.size_at_start());
   }
@@ -242,8 +254,12 @@ std::string RenderStatus(const v1::StatusReply& status, bool colours) {
   for (const v1::NodeStatus& node : status.nodes()) {
     RenderNode(node, node.name() == status.node(), paint, out);
   }
-  out += status.jobs_size() == 0 ? "no jobs\n" : "jobs\n";
+  const bool none = status.jobs_size() == 0 && status.jobs_of_others() == 0;
+  out += none ? "no jobs\n" : "jobs\n";
   for (const v1::JobStatus& job : status.jobs()) RenderJob(job, paint, out);
+  if (status.jobs_of_others() > 0) {
+    out += "  " + Plural(status.jobs_of_others(), "job") + " of other users\n";
+  }
   return out + "health: " + Health(status, paint) + "\n";
 }
 

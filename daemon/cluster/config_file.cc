@@ -191,6 +191,19 @@ void CheckPeers(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tr
   }
 }
 
+void CheckLimits(const v1::ClientConfig& clients, const TextFormat::ParseInfoTree* tree,
+                 BoundsCheck& bounds) {
+  constexpr std::uint64_t kArenasMax = std::uint64_t{1} << 58;
+  constexpr std::uint64_t kOperationsMax = 4'194'304;
+  bounds.Check(clients, tree, "clients_per_user_max", clients.clients_per_user_max(), 0, 4096);
+  bounds.Check(clients, tree, "arena_bytes_per_user_max", clients.arena_bytes_per_user_max(), 0,
+               kArenasMax);
+  bounds.Check(clients, tree, "arena_bytes_all_max", clients.arena_bytes_all_max(), 0, kArenasMax);
+  bounds.Check(clients, tree, "operations_max", clients.operations_max(), 64, kOperationsMax);
+  bounds.Check(clients, tree, "operations_per_user_max", clients.operations_per_user_max(), 0,
+               kOperationsMax);
+}
+
 void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
                  BoundsCheck& bounds) {
   const auto subtree = [&](const char* field) {
@@ -217,6 +230,7 @@ void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree
                kDayMs);
   bounds.Check(clients, client_tree, "rendezvous_timeout_ms", clients.rendezvous_timeout_ms(), 1,
                kDayMs);
+  CheckLimits(clients, client_tree, bounds);
 }
 
 void FillDefaults(v1::DaemonConfig& config) {
@@ -228,6 +242,10 @@ void FillDefaults(v1::DaemonConfig& config) {
   }
   if (config.state_directory().empty()) {
     config.set_state_directory(platform::DefaultStateDirectory());
+  }
+  // What root runs is the service; it keeps users apart.
+  if (!config.clients().has_all_users()) {
+    config.mutable_clients()->set_all_users(::geteuid() == 0);
   }
   if (config.socket_path().empty()) config.set_socket_path(platform::DefaultSocketPath());
 }

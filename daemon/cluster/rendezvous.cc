@@ -20,8 +20,13 @@ Failure Rendezvous::CheckClaim(const Claim& claim) const {
   const auto invalid = [](std::string message) {
     return Failure{FailureCode::kInvalidArgument, kNoRank, std::move(message)};
   };
-  if (claim.job.empty() || claim.job.size() > kJobBytesMax || !IsPlainText(claim.job)) {
+  const std::string& name = claim.job.name;
+  if (name.empty() || name.size() > kJobBytesMax || !IsPlainText(name)) {
     return invalid(absl::StrCat("job: expected 1 to ", kJobBytesMax,
+                                " bytes of UTF-8 without control characters"));
+  }
+  if (claim.job.user.size() > kUserBytesMax || !IsPlainText(claim.job.user)) {
+    return invalid(absl::StrCat("user: expected at most ", kUserBytesMax,
                                 " bytes of UTF-8 without control characters"));
   }
   if (claim.size == 0 || claim.size > kSizeMax) {
@@ -36,7 +41,7 @@ Failure Rendezvous::CheckClaim(const Claim& claim) const {
 Failure Rendezvous::Objection(const Claim& claim, bool local) const {
   const auto taken = [&](std::uint64_t pid, const std::string& node) {
     return Failure{FailureCode::kAlreadyExists, static_cast<std::int32_t>(claim.rank),
-                   absl::StrCat("rank ", claim.rank, " of job ", claim.job, " is taken by pid ",
+                   absl::StrCat("rank ", claim.rank, " of job ", claim.job.name, " is taken by pid ",
                                 pid, " on node ", node,
                                 ": end that process, or use another job name (MLXCOMM_JOB)")};
   };
@@ -51,7 +56,7 @@ Failure Rendezvous::Objection(const Claim& claim, bool local) const {
     if (rank == claim.rank) return taken(waiting.claim.pid, NodeName(waiting.node));
     if (waiting.claim.size != claim.size) {
       return {FailureCode::kInvalidArgument, static_cast<std::int32_t>(claim.rank),
-              absl::StrCat("job ", claim.job, ": rank ", claim.rank, " says size ", claim.size,
+              absl::StrCat("job ", claim.job.name, ": rank ", claim.rank, " says size ", claim.size,
                            ", but rank ", rank, " (", NodeName(waiting.node), ", pid ",
                            waiting.claim.pid, ") says ", waiting.claim.size,
                            ": start all ranks with the same size")};
@@ -80,7 +85,8 @@ void Rendezvous::Attach(std::uint64_t session, const Claim& claim, std::uint64_t
 void Rendezvous::Announce(const Waiting& waiting, const NodeId* only_to) {
   v1::PeerMessage message;
   v1::RankAnnounced& announced = *message.mutable_rank_announced();
-  announced.set_job(waiting.claim.job);
+  announced.set_job(waiting.claim.job.name);
+  announced.set_user(waiting.claim.job.user);
   announced.set_rank(waiting.claim.rank);
   announced.set_size(waiting.claim.size);
   announced.set_pid(waiting.claim.pid);
@@ -94,8 +100,8 @@ void Rendezvous::Announce(const Waiting& waiting, const NodeId* only_to) {
   }
 }
 
-void Rendezvous::Forget(const std::string& job, std::uint32_t rank) {
-  const auto found = jobs_.find(job);
+void Rendezvous::Forget(const JobId& id, std::uint32_t rank) {
+  const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;
   const auto waiting = found->second.find(rank);
   if (waiting == found->second.end()) return;
@@ -105,14 +111,15 @@ void Rendezvous::Forget(const std::string& job, std::uint32_t rank) {
 }
 
 void Rendezvous::Leave(std::uint64_t session) {
-  for (const auto& [name, job] : jobs_) {
+  for (const auto& [id, job] : jobs_) {
     for (const auto& [rank, waiting] : job) {
       if (waiting.node != self_ || waiting.session != session) continue;
       v1::PeerMessage message;
-      message.mutable_rank_withdrawn()->set_job(name);
+      message.mutable_rank_withdrawn()->set_job(id.name);
+      message.mutable_rank_withdrawn()->set_user(id.user);
       message.mutable_rank_withdrawn()->set_attempt(waiting.attempt);
       port_.SendToAllNodes(message);
-      return Forget(std::string(name), rank);
+      return Forget(JobId(id), rank);
     }
   }
   std::erase_if(running_, [session](const auto& entry) { return entry.second.session == session; });
@@ -125,7 +132,7 @@ void Rendezvous::Refuse(std::uint64_t session, const Failure& failure) {
 
 void Rendezvous::OnNodeUp(const NodeId& node, const std::string& name) {
   node_names_[node] = name;
-  for (const auto& [job_name, job] : jobs_) {
+  for (const auto& [id, job] : jobs_) {
     for (const auto& [rank, waiting] : job) {
       if (waiting.node == self_) Announce(waiting, &node);
     }
@@ -134,20 +141,20 @@ void Rendezvous::OnNodeUp(const NodeId& node, const std::string& name) {
 
 void Rendezvous::OnNodeLost(const NodeId& node) {
   node_names_.erase(node);  // Else whoever comes and goes under new names would fill it.
-  std::vector<std::pair<std::string, std::uint32_t>> gone;
-  for (const auto& [name, job] : jobs_) {
+  std::vector<std::pair<JobId, std::uint32_t>> gone;
+  for (const auto& [id, job] : jobs_) {
     for (const auto& [rank, waiting] : job) {
-      if (waiting.node == node) gone.emplace_back(name, rank);
+      if (waiting.node == node) gone.emplace_back(id, rank);
     }
   }
-  for (const auto& [name, rank] : gone) Forget(name, rank);
+  for (const auto& [id, rank] : gone) Forget(id, rank);
   std::erase_if(settled_early_, [&node](const auto& attempt) { return attempt.first == node; });
 }
 
 void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& announced) {
   if (settled_early_.erase({node, announced.attempt()}) != 0) return;
-  const Claim claim{announced.job(), announced.rank(), announced.size(), announced.pid(),
-                    std::string(Utf8Prefix(announced.program(), kJobBytesMax))};
+  const Claim claim{{announced.user(), announced.job()}, announced.rank(), announced.size(),
+                    announced.pid(), std::string(Utf8Prefix(announced.program(), kJobBytesMax))};
   Failure failure = CheckClaim(claim);
   if (failure.ok()) failure = Objection(claim, /*local=*/false);
   if (failure.ok() && waiting_remotely_ >= kWaitingMax) {
@@ -158,7 +165,8 @@ void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& an
   if (!failure.ok()) {
     v1::PeerMessage message;
     v1::WorldRefused& refused = *message.mutable_world_refused();
-    refused.set_job(claim.job);
+    refused.set_job(claim.job.name);
+    refused.set_user(claim.job.user);
     refused.set_attempt(announced.attempt());
     refused.set_code(static_cast<std::uint32_t>(failure.code));
     refused.set_rank(failure.rank);
@@ -175,18 +183,19 @@ void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& an
 }
 
 void Rendezvous::OnRankWithdrawn(const NodeId& node, const v1::RankWithdrawn& withdrawn) {
-  const auto job = jobs_.find(withdrawn.job());
+  const JobId id{withdrawn.user(), withdrawn.job()};
+  const auto job = jobs_.find(id);
   if (job == jobs_.end()) return;
   for (const auto& [rank, waiting] : job->second) {
     if (waiting.node == node && waiting.attempt == withdrawn.attempt()) {
-      return Forget(withdrawn.job(), rank);
+      return Forget(id, rank);
     }
   }
 }
 
 // Only rank 0's node forms the world.
-void Rendezvous::FormIfComplete(const std::string& name) {
-  const auto found = jobs_.find(name);
+void Rendezvous::FormIfComplete(const JobId& id) {
+  const auto found = jobs_.find(id);
   if (found == jobs_.end() || !found->second.contains(0)) return;
   const Job& job = found->second;
   const Waiting& first = job.at(0);
@@ -197,7 +206,8 @@ void Rendezvous::FormIfComplete(const std::string& name) {
   const std::uint64_t group = NewGroupId();
   v1::PeerMessage message;
   v1::WorldFormed& formed = *message.mutable_world_formed();
-  formed.set_job(name);
+  formed.set_job(id.name);
+  formed.set_user(id.user);
   formed.set_group(group);
   std::vector<FormedMember> members;
   v1::LinkCosts costs;
@@ -209,13 +219,13 @@ void Rendezvous::FormIfComplete(const std::string& name) {
     member.set_pid(waiting.claim.pid);
     member.set_attempt(waiting.attempt);
     members.push_back({waiting.node, NodeName(waiting.node), waiting.claim.pid, waiting.session});
-    if (waiting.node == self_) running_[{name, rank}] = {waiting.session, waiting.claim.pid};
+    if (waiting.node == self_) running_[{id, rank}] = {waiting.session, waiting.claim.pid};
     if (waiting.node != self_) --waiting_remotely_;
   }
   jobs_.erase(found);
   *formed.mutable_costs() = costs;
   port_.SendToAllNodes(message);
-  port_.OnWorldFormed(name, group, members, costs);
+  port_.OnWorldFormed(id, group, members, costs);
 }
 
 std::uint64_t Rendezvous::NewGroupId() {
@@ -225,6 +235,7 @@ std::uint64_t Rendezvous::NewGroupId() {
 void Rendezvous::OnWorldFormedElsewhere(const NodeId& node, const v1::WorldFormed& formed) {
   const auto size = static_cast<std::uint32_t>(formed.members_size());
   if (size == 0 || size > kSizeMax) return;
+  const JobId id{formed.user(), formed.job()};
   std::vector<FormedMember> members;
   bool any_local = false;
   for (std::uint32_t rank = 0; rank < size; ++rank) {
@@ -237,14 +248,14 @@ void Rendezvous::OnWorldFormedElsewhere(const NodeId& node, const v1::WorldForme
     member.pid = told.pid();
     if (member.node == self_) {
       any_local = true;
-      const auto job = jobs_.find(formed.job());
+      const auto job = jobs_.find(id);
       if (job != jobs_.end()) {
         const auto waiting = job->second.find(rank);
         if (waiting != job->second.end() && waiting->second.node == self_ &&
             waiting->second.attempt == told.attempt()) {
           member.session = waiting->second.session;
           member.pid = waiting->second.claim.pid;
-          running_[{formed.job(), rank}] = {member.session, member.pid};
+          running_[{id, rank}] = {member.session, member.pid};
         }
       }
     }
@@ -252,21 +263,22 @@ void Rendezvous::OnWorldFormedElsewhere(const NodeId& node, const v1::WorldForme
   }
   Settle(formed, members);
   if (any_local) {
-    port_.OnWorldFormed(formed.job(), formed.group(), members, BoundedCosts(formed.costs()));
+    port_.OnWorldFormed(id, formed.group(), members, BoundedCosts(formed.costs()));
   }
 }
 
 // Those in the world do not wait any more; a newer attempt of the same rank waits on.
 void Rendezvous::Settle(const v1::WorldFormed& formed, const std::vector<FormedMember>& members) {
+  const JobId id{formed.user(), formed.job()};
   for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
     const NodeId& node = members[rank].node;
     const std::uint64_t attempt = formed.members(static_cast<int>(rank)).attempt();
-    const auto job = jobs_.find(formed.job());
+    const auto job = jobs_.find(id);
     if (job != jobs_.end()) {
       const auto waiting = job->second.find(rank);
       if (waiting != job->second.end() && waiting->second.node == node &&
           waiting->second.attempt == attempt) {
-        Forget(formed.job(), rank);
+        Forget(id, rank);
         continue;
       }
     }
@@ -277,7 +289,7 @@ void Rendezvous::Settle(const v1::WorldFormed& formed, const std::vector<FormedM
 }
 
 void Rendezvous::OnWorldRefused(const NodeId&, const v1::WorldRefused& refused) {
-  const auto job = jobs_.find(refused.job());
+  const auto job = jobs_.find(JobId{refused.user(), refused.job()});
   if (job == jobs_.end()) return;
   for (const auto& [rank, waiting] : job->second) {
     if (waiting.node != self_ || waiting.attempt != refused.attempt()) continue;
@@ -304,17 +316,18 @@ void Rendezvous::OnTime(std::uint64_t now_ns) {
   for (;;) {
     std::uint64_t session = 0;
     Failure failure;
-    for (const auto& [name, job] : jobs_) {
+    for (const auto& [id, job] : jobs_) {
       for (const auto& [rank, waiting] : job) {
         if (waiting.node != self_ || waiting.deadline_ns > now_ns) continue;
         session = waiting.session;
         failure = {FailureCode::kDeadlineExceeded, kNoRank,
-                   absl::StrCat("job ", name, ": after ",
+                   absl::StrCat("job ", id.name, ": after ",
                                 static_cast<double>(waiting.timeout_ns) / 1e9, " s ",
                                 DescribeMissing(job, waiting.claim.size), " of ",
                                 waiting.claim.size,
-                                " had not come: are they started, with this job name, and are "
-                                "their daemons linked (mlxcommctl status)?")};
+                                " had not come: are they started, with this job name",
+                                id.user.empty() ? "" : absl::StrCat(", as user ", id.user),
+                                ", and are their daemons linked (mlxcommctl status)?")};
       }
     }
     if (session == 0) return;
@@ -324,7 +337,7 @@ void Rendezvous::OnTime(std::uint64_t now_ns) {
 
 std::uint64_t Rendezvous::NextDeadline() const {
   std::uint64_t next = kNever;
-  for (const auto& [name, job] : jobs_) {
+  for (const auto& [id, job] : jobs_) {
     for (const auto& [rank, waiting] : job) {
       if (waiting.node == self_) next = std::min(next, waiting.deadline_ns);
     }
@@ -334,7 +347,7 @@ std::uint64_t Rendezvous::NextDeadline() const {
 
 std::vector<Rendezvous::Waiting> Rendezvous::AllWaiting() const {
   std::vector<Waiting> all;
-  for (const auto& [name, job] : jobs_) {
+  for (const auto& [id, job] : jobs_) {
     for (const auto& [rank, waiting] : job) all.push_back(waiting);
   }
   return all;

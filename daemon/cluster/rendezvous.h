@@ -9,6 +9,10 @@
 // node that hears of a second claim, or of another size, refuses it. An announcement
 // goes another way than the world that it has led to, and may come after it.
 //
+// A job is one user's (proto/types/job_id.h): those of two users never meet, whatever their
+// names. What a message says of its user is what its node says; nodes of a cluster trust
+// each other in it.
+//
 // Sans-I/O: calls in, calls of the RendezvousPort out; time is an argument.
 // Owner: Engine. Thread: engine. Memory: one entry for each rank that waits, and for
 // each that is still to be announced though its world is formed; kWaitingMax of either
@@ -24,6 +28,7 @@
 
 #include "mlxcomm/v1/peer.pb.h"
 #include "proto/types/failure.h"
+#include "proto/types/job_id.h"
 #include "proto/types/node_id.h"
 
 namespace mlxcomm::cluster {
@@ -41,7 +46,7 @@ class RendezvousPort {
   virtual void SendToNode(const NodeId& node, const v1::PeerMessage& message) = 0;
   virtual void SendToAllNodes(const v1::PeerMessage& message) = 0;
   // In order of rank. At least one member is local.
-  virtual void OnWorldFormed(const std::string& job, std::uint64_t group,
+  virtual void OnWorldFormed(const JobId& job, std::uint64_t group,
                              const std::vector<FormedMember>& members,
                              const v1::LinkCosts& costs) = 0;
   // What this node's links cost, as measured now.
@@ -54,10 +59,11 @@ class Rendezvous {
   static constexpr std::size_t kWaitingMax = 16384;
   static constexpr std::uint32_t kSizeMax = 4096;
   static constexpr std::size_t kJobBytesMax = 200;
+  static constexpr std::size_t kUserBytesMax = 200;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
   struct Claim {
-    std::string job;
+    JobId job;
     std::uint32_t rank = 0;
     std::uint32_t size = 0;
     std::uint64_t pid = 0;
@@ -118,8 +124,8 @@ class Rendezvous {
   Failure Objection(const Claim& claim, bool local) const;
   void Refuse(std::uint64_t session, const Failure& failure);
   void Announce(const Waiting& waiting, const NodeId* only_to);
-  void FormIfComplete(const std::string& job);
-  void Forget(const std::string& job, std::uint32_t rank);
+  void FormIfComplete(const JobId& id);
+  void Forget(const JobId& id, std::uint32_t rank);
   void Settle(const v1::WorldFormed& formed, const std::vector<FormedMember>& members);
   std::string DescribeMissing(const Job& job, std::uint32_t size) const;
 
@@ -127,8 +133,8 @@ class Rendezvous {
   std::string self_name_;
   std::uint64_t incarnation_;
   RendezvousPort& port_;
-  std::map<std::string, Job> jobs_;
-  std::map<std::pair<std::string, std::uint32_t>, Taken> running_;  // Local ranks.
+  std::map<JobId, Job> jobs_;
+  std::map<std::pair<JobId, std::uint32_t>, Taken> running_;  // Local ranks.
   // Attempts in a world that was heard of before they were.
   std::set<std::pair<NodeId, std::uint64_t>> settled_early_;
   std::map<NodeId, std::string> node_names_;

@@ -49,14 +49,14 @@ void Membership::Seat(std::uint64_t group, std::uint32_t rank, SessionId session
   sessions_[session][group] = {rank, joined};
 }
 
-bool Membership::AddWorld(std::uint64_t group, const std::string& job,
+bool Membership::AddWorld(std::uint64_t group, const JobId& job,
                           std::vector<Member> members, const std::vector<SessionId>& sessions,
                           const LinkCosts& costs, std::uint64_t now_ns) {
   GroupOrigin origin;
   origin.job = job;
   origin.size_at_start = static_cast<std::uint32_t>(members.size());
   if (groups_.size() >= kGroupsMax || members.size() != sessions.size() ||
-      !Add(group, job, std::move(origin), std::move(members), costs)) {
+      !Add(group, job.name, std::move(origin), std::move(members), costs)) {
     return false;
   }
   for (std::uint32_t rank = 0; rank < sessions.size(); ++rank) {

@@ -24,6 +24,7 @@
 
 #include "daemon/collective/collectives.h"
 #include "proto/types/failure.h"
+#include "proto/types/job_id.h"
 
 namespace mlxcomm::collective {
 
@@ -32,7 +33,7 @@ enum class GroupKind : std::uint8_t { kWorld, kSplit, kShrunk };
 // Where a group comes from.
 struct GroupOrigin {
   GroupKind kind = GroupKind::kWorld;
-  std::string job;
+  JobId job;
   std::uint64_t parent = 0;                 // Split or shrunk from.
   std::vector<std::uint32_t> parent_ranks;  // By rank: its rank in the parent.
   // The world group, or what it has shrunk to.
@@ -60,7 +61,7 @@ class Membership {
 
   // A world group. `sessions` by rank; 0: elsewhere, or a local process that has gone.
   // False: as Collectives::AddGroup.
-  [[nodiscard]] bool AddWorld(std::uint64_t group, const std::string& job,
+  [[nodiscard]] bool AddWorld(std::uint64_t group, const JobId& job,
                               std::vector<Member> members, const std::vector<SessionId>& sessions,
                               const LinkCosts& costs, std::uint64_t now_ns);
   // What is left of `parent`: those of its ranks. Sessions by new rank.

@@ -54,7 +54,8 @@ class ControlPort {
   virtual void CancelShrink(intake::SessionId session, std::uint64_t call) = 0;
   virtual void Cancel(intake::SessionId session, const v1::CancelRequest& request,
                       std::unique_ptr<CancelAnswer> answer) = 0;
-  virtual void Status(std::unique_ptr<StatusAnswer> answer) = 0;
+  // What `viewer` may see.
+  virtual void Status(const intake::User& viewer, std::unique_ptr<StatusAnswer> answer) = 0;
   // What this node's links cost, as jobs that form now are told.
   virtual void MeasureLinks(std::unique_ptr<CostsAnswer> answer) = 0;
 };

@@ -222,9 +222,10 @@ class DiagnosticsService final : public v1::Diagnostics::CallbackService {
 
   grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* context, const v1::StatusRequest*,
                                    v1::StatusReply* reply) override {
-    if (!Identify(intake_, *context)) return RefuseStranger();
+    const auto who = Identify(intake_, *context);
+    if (!who) return RefuseStranger();
     auto* const call = new Call;
-    port_.Status(std::make_unique<CallAnswer<v1::StatusReply>>(call, reply));
+    port_.Status(who->peer.user, std::make_unique<CallAnswer<v1::StatusReply>>(call, reply));
     return call;
   }
 
@@ -249,7 +250,8 @@ class DiagnosticsService final : public v1::Diagnostics::CallbackService {
   grpc::ServerUnaryReactor* FlightRecord(grpc::CallbackServerContext* context,
                                          const v1::FlightRecordRequest* request,
                                          v1::FlightRecordReply* reply) override {
-    if (!Identify(intake_, *context)) return RefuseStranger();
+    const auto who = Identify(intake_, *context);
+    if (!who) return RefuseStranger();
     auto* const call = new Call;
     if (reading_.exchange(true)) {
       call->Finish(Refuse({FailureCode::kResourceExhausted, kNoRank,
@@ -258,7 +260,7 @@ class DiagnosticsService final : public v1::Diagnostics::CallbackService {
     }
     const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
     const auto unix_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count();
-    WriteRecordReply(recorder_, *request,
+    WriteRecordReply(recorder_, *request, who->peer.user,
                      {platform::MonotonicNow(), static_cast<std::uint64_t>(unix_ns)}, *reply);
     reading_ = false;
     call->Finish(grpc::Status::OK);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/control/record_text.h"
+#include "daemon/control/visibility.h"
 #include "daemon/telemetry/operation_life.h"
 #include "proto/types/failure.h"
 #include "proto/types/operation.h"
@@ -28,12 +29,19 @@ using telemetry::TrackKind;
 class Translation {
  public:
   Translation(const FlightRecorder& recorder, const v1::FlightRecordRequest& request,
-              const RecordClocks& now)
-      : request_(request), now_(now) {
+              const intake::User& viewer, const RecordClocks& now)
+      : request_(request), viewer_(viewer), now_(now) {
     for (GroupName& name : recorder.GroupNames()) groups_[name.id] = std::move(name);
   }
 
+  // Whose it was is known as long as its name is.
+  bool IsSeen(std::uint64_t group) const {
+    if (MaySeeAll(viewer_)) return true;
+    const auto found = groups_.find(group);
+    return found != groups_.end() && MaySee(viewer_, found->second.user);
+  }
   bool IsWanted(std::uint64_t group) const {
+    if (!IsSeen(group)) return false;
     const auto found = groups_.find(group);
     const bool job = request_.job().empty() ||
                      (found != groups_.end() && found->second.job == request_.job());
@@ -55,6 +63,7 @@ class Translation {
   std::string LastOf(const OperationLife& life) const;
 
   const v1::FlightRecordRequest& request_;
+  const intake::User& viewer_;
   RecordClocks now_;
   std::map<std::uint64_t, GroupName> groups_;
 };
@@ -181,14 +190,19 @@ void WriteNewest(const Translation& translation, std::span<const OperationLife> 
 }  // namespace
 
 void WriteRecordReply(const FlightRecorder& recorder, const v1::FlightRecordRequest& request,
-                      const RecordClocks& now, v1::FlightRecordReply& reply) {
-  const Translation translation(recorder, request, now);
+                      const intake::User& viewer, const RecordClocks& now,
+                      v1::FlightRecordReply& reply) {
+  const Translation translation(recorder, request, viewer, now);
   reply.set_node(recorder.node());
   reply.set_taken_ns(now.unix_ns);
   std::vector<OperationLife> lives;
   for (const TrackCopy& engine : recorder.Copy(TrackKind::kEngine, FlightRecorder::kEngineEvents)) {
     lives = telemetry::LivesOf(engine.events);  // There is one engine.
   }
+  reply.set_operations_of_others(static_cast<std::uint64_t>(
+      std::count_if(lives.begin(), lives.end(), [&](const OperationLife& life) {
+        return !translation.IsSeen(life.name.group);
+      })));
   std::erase_if(lives, [&](const OperationLife& life) {
     return !translation.IsWanted(life.name.group);
   });

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "daemon/intake/user_directory.h"
 #include "daemon/telemetry/flight_recorder.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
@@ -23,8 +24,9 @@ struct RecordClocks {
   std::uint64_t unix_ns = 0;       // At the same time.
 };
 
+// What `viewer` may see of it; the rest is counted.
 void WriteRecordReply(const telemetry::FlightRecorder& recorder,
-                      const v1::FlightRecordRequest& request, const RecordClocks& now,
-                      v1::FlightRecordReply& reply);
+                      const v1::FlightRecordRequest& request, const intake::User& viewer,
+                      const RecordClocks& now, v1::FlightRecordReply& reply);
 
 }  // namespace mlxcomm::control

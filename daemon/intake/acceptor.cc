@@ -15,6 +15,7 @@
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/platform/machine.h"
 #include "proto/queue/descriptor_passing.h"
 
 namespace mlxcomm::intake {
@@ -89,15 +90,49 @@ asio::awaitable<void> Acceptor::AcceptLoop() {
   }
 }
 
+bool Acceptor::MaySayHello(const absl::StatusOr<platform::PeerCredentials>& who) const {
+  if (!who.ok() || who->uid == 0 || who->uid == ::geteuid()) return true;
+  const auto found = hellos_of_.find(who->uid);
+  return found == hellos_of_.end() || found->second < kHellosPerUserMax;
+}
+
+asio::awaitable<void> Acceptor::LearnUser(uid_t uid, asio::steady_timer& deadline) {
+  if (users_.Find(uid, platform::MonotonicNow())) co_return;
+  users_.AwaitAnswer(uid, deadline);
+  co_await deadline.async_wait(kTuple);
+  users_.StopWaiting(uid, deadline);
+}
+
+Failure Acceptor::IdentifyUser(uid_t uid, User& user) {
+  const auto found = users_.Find(uid, platform::MonotonicNow());
+  if (found && found->ok()) {
+    user = **found;
+    return {};
+  }
+  return {FailureCode::kUnavailable, kNoRank,
+          absl::StrCat("the system does not say who user ", uid, " is (",
+                       found ? found->status().message() : "no answer in time",
+                       "): mend its user directory, or set clients { users: BY_UID }")};
+}
+
 asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
-  ++hellos_;
   const auto credentials = platform::GetPeerCredentials(socket.native_handle());
+  if (!MaySayHello(credentials)) {
+    Refuse(socket,
+           {FailureCode::kResourceExhausted, kNoRank,
+            absl::StrCat(kHellosPerUserMax, " processes of user ", credentials->uid,
+                         " are saying hello already: try again")},
+           credentials->pid);
+    co_return;
+  }
+  const uid_t uid = credentials.ok() ? credentials->uid : ~uid_t{0};
+  ++hellos_;
+  ++hellos_of_[uid];
   asio::steady_timer deadline(io_, std::chrono::nanoseconds(options_.hello_timeout_ns));
   queue::ClientHello hello{};
   const auto first = co_await (
       asio::async_read(socket, asio::buffer(&hello, sizeof hello), kTuple) ||
       deadline.async_wait(kTuple));
-  --hellos_;
   const bool late = first.index() == 1;
   Failure failure;
   if (!late && std::get<0>(std::get<0>(first))) {
@@ -112,8 +147,14 @@ asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
                             credentials.status().message())};
   } else {
     failure = CheckWelcome(hello, *credentials);
-    if (failure.ok()) failure = listener_.OnHello(socket, hello, *credentials);
+    if (failure.ok()) co_await LearnUser(uid, deadline);
+    User user;
+    if (failure.ok()) failure = CheckWelcome(hello, *credentials);  // It may be stopping now.
+    if (failure.ok()) failure = IdentifyUser(uid, user);
+    if (failure.ok()) failure = listener_.OnHello(socket, hello, *credentials, user);
   }
+  --hellos_;
+  if (--hellos_of_[uid] == 0) hellos_of_.erase(uid);
   if (!failure.ok()) Refuse(socket, failure, credentials.ok() ? credentials->pid : 0);
 }
 

@@ -5,8 +5,12 @@
 //                      │                        │             │
 //                      └────────────────────────┴─────────────┴──▶ refused, counted, logged
 //
+// Who the user is the system is asked (user_directory.h), for as long as is left of the
+// hello's deadline.
+//
 // A stranger costs one socket and one small frame for at most the deadline, and no
-// more than kHellosMax of them are heard at once. No more than kAcceptsPerTurn are
+// more than kHellosMax of them are heard at once, kHellosPerUserMax of a user's other than
+// root and the daemon's own. No more than kAcceptsPerTurn are
 // taken in until the next OnTurn(), so that a flood of them does not hold the engine.
 // A flood of refusals is logged a few times a second and then summed up.
 //
@@ -16,6 +20,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -26,6 +31,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/intake/socket_file.h"
+#include "daemon/intake/user_directory.h"
 #include "daemon/platform/peer_credentials.h"
 #include "proto/queue/hello.h"
 #include "proto/types/failure.h"
@@ -40,18 +46,20 @@ class HelloListener {
   // A hello of the right form, from a user who is served. Takes the socket's
   // descriptor over, or says why not, which the process is then told.
   virtual Failure OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
-                          const platform::PeerCredentials& credentials) = 0;
+                          const platform::PeerCredentials& credentials, const User& user) = 0;
 };
 
 struct AcceptorOptions {
   std::string socket_path;
   std::uint64_t hello_timeout_ns = 0;
   bool all_users = false;
+  UserOptions users;
 };
 
 class Acceptor {
  public:
   static constexpr std::uint32_t kHellosMax = 64;
+  static constexpr std::uint32_t kHellosPerUserMax = 16;
   static constexpr std::uint32_t kAcceptsPerTurn = 16;
   static constexpr std::uint32_t kRefusalsLoggedPerSecond = 5;
 
@@ -61,6 +69,7 @@ class Acceptor {
         listener_(listener),
         file_(options_.socket_path, options_.all_users),
         acceptor_(io),
+        users_(io, options_.users),
         window_(io) {}
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
@@ -77,6 +86,10 @@ class Acceptor {
  private:
   asio::awaitable<void> AcceptLoop();
   asio::awaitable<void> Greet(LocalStream::socket socket);
+  // The first answers, unless that takes longer than the hello may.
+  asio::awaitable<void> LearnUser(uid_t uid, asio::steady_timer& deadline);
+  Failure IdentifyUser(uid_t uid, User& user);
+  bool MaySayHello(const absl::StatusOr<platform::PeerCredentials>& who) const;
   // Empty: welcome.
   Failure CheckWelcome(const queue::ClientHello& hello,
                        const platform::PeerCredentials& credentials) const;
@@ -91,6 +104,8 @@ class Acceptor {
   bool cannot_accept_ = false;
   std::uint32_t accepted_in_turn_ = 0;
   std::uint32_t hellos_ = 0;
+  std::map<uid_t, std::uint32_t> hellos_of_;
+  UserDirectory users_;
   std::atomic<std::uint64_t> refused_{0};
   asio::steady_timer window_;  // One second of refusals, from the first of them.
   std::uint64_t refused_in_window_ = 0;

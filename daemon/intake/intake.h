@@ -24,6 +24,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -31,6 +32,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/intake/user_directory.h"
+#include "daemon/intake/user_limits.h"
 #include "daemon/platform/file_descriptor.h"
 #include "proto/queue/hello.h"
 #include "proto/queue/layout.h"
@@ -45,6 +48,7 @@ struct Peer {
   uid_t uid = 0;
   gid_t gid = 0;
   pid_t pid = 0;
+  User user;
 };
 
 // A submission whose fields are all possible. Offsets lie in the session's arena; that
@@ -74,9 +78,22 @@ class IntakeListener {
 struct IntakeOptions {
   std::string socket_path;
   std::uint32_t clients_max = 64;
-  std::uint64_t arena_bytes_max = 0;  // 0: the machine's memory.
+  std::uint64_t arena_bytes_max = 0;  // Of a client; 0: the machine's memory.
   std::uint64_t hello_timeout_ns = 2'000'000'000;
   bool all_users = false;  // Else only root and the daemon's own user.
+  UserOptions users;
+  // 0, as below: three quarters of what all may have where all_users is set, else all.
+  Amounts per_user;
+  // Of all, `clients` left out. 0: arena bytes as clients_max clients can have, and as many
+  // again for those that are ending; operations as these can have in flight.
+  Amounts all;
+};
+
+struct UseOfLimits {
+  Amounts used;  // By all.
+  Amounts all;
+  Amounts per_user;
+  std::vector<UserUse> users;
 };
 
 struct IntakeCounters {
@@ -126,6 +143,7 @@ class Intake {
   virtual std::optional<SessionIdentity> Find(std::string_view token,
                                               std::string_view grpc_peer) const = 0;
   virtual IntakeCounters counters() const = 0;
+  virtual UseOfLimits use() const = 0;  // On the engine thread.
 
   // No new processes; those that are connected stay.
   virtual void StopAccepting() = 0;

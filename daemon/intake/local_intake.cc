@@ -22,6 +22,32 @@ namespace {
 // The engine waits for nobody: an answer fits the buffer of a socket so young.
 constexpr std::uint64_t kAnswerTimeoutNs = 0;
 
+std::uint64_t ArenaBytesMax(const IntakeOptions& options) {
+  return options.arena_bytes_max != 0 ? options.arena_bytes_max
+                                      : platform::PhysicalMemoryBytes();
+}
+
+Amounts LimitsOfAll(const IntakeOptions& options) {
+  Amounts all = options.all;
+  all.clients = options.clients_max;
+  // Those that have ended keep theirs for a moment, while others come in their place.
+  if (all.arena_bytes == 0) all.arena_bytes = 2 * all.clients * ArenaBytesMax(options);
+  if (all.operations == 0) all.operations = all.clients * Session::kInFlightMax;
+  return all;
+}
+
+// Where there are several users one of them leaves some for the others.
+Amounts LimitsPerUser(const IntakeOptions& options) {
+  const Amounts all = LimitsOfAll(options);
+  const auto part = [&options](std::uint64_t own, std::uint64_t whole) {
+    if (own != 0) return std::min(own, whole);
+    return options.all_users ? whole - whole / 4 : whole;
+  };
+  return {part(options.per_user.clients, all.clients),
+          part(options.per_user.arena_bytes, all.arena_bytes),
+          part(options.per_user.operations, all.operations)};
+}
+
 std::string TokenKey(const Session::Token& token) {
   return {reinterpret_cast<const char*>(token.data()), token.size()};
 }
@@ -40,36 +66,56 @@ LocalIntake::LocalIntake(asio::io_context& io, IntakeOptions options, IntakeList
     : io_(io),
       options_(std::move(options)),
       listener_(listener),
-      acceptor_(io, {options_.socket_path, options_.hello_timeout_ns, options_.all_users},
-                *this) {}
+      acceptor_(io, {options_.socket_path, options_.hello_timeout_ns, options_.all_users,
+                     options_.users},
+                *this),
+      limits_(LimitsPerUser(options_), LimitsOfAll(options_)) {}
 
 LocalIntake::~LocalIntake() {
   StopAccepting();
   for (const auto& [id, session] : sessions_) session->End();
 }
 
-Failure LocalIntake::OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
-                             const platform::PeerCredentials& credentials) {
-  if (hello.role == queue::ProcessRole::kClient && clients_ >= options_.clients_max) {
-    return {FailureCode::kResourceExhausted, kNoRank,
-            absl::StrCat("it serves ", clients_.load(), " clients already, its limit: raise "
-                         "clients { clients_max } in its configuration, or end some")};
-  }
-  if (hello.role == queue::ProcessRole::kTool && tools_ >= kToolsMax) {
+Failure LocalIntake::CheckTools(const Peer& peer) const {
+  if (tools_ >= kToolsMax) {
     return {FailureCode::kResourceExhausted, kNoRank,
             absl::StrCat("it serves ", tools_, " tools already, its limit: end some of them")};
   }
-  return Open(socket, hello, credentials);
+  const auto own = std::count_if(sessions_.begin(), sessions_.end(), [&peer](const auto& entry) {
+    const Session& other = *entry.second;
+    return !other.is_client() && !other.ended() && other.peer().uid == peer.uid;
+  });
+  if (peer.user.sees_all || own < kToolsPerUserMax) return {};
+  return {FailureCode::kResourceExhausted, kNoRank,
+          absl::StrCat("it serves ", own, " tools of user ", peer.uid,
+                       " already, the limit: end some of them")};
+}
+
+Failure LocalIntake::OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
+                             const platform::PeerCredentials& credentials, const User& user) {
+  const Peer peer{hello.role, credentials.uid, credentials.gid, credentials.pid, user};
+  if (hello.role == queue::ProcessRole::kTool) {
+    const Failure failure = CheckTools(peer);
+    return failure.ok() ? Open(socket, peer, 0, nullptr) : failure;
+  }
+  const std::uint64_t arena_bytes = ArenaBytes(hello.arena_bytes);
+  Failure failure = limits_.Admit(peer.uid, user.name, arena_bytes);
+  if (!failure.ok()) return failure;
+  UserUse& use = limits_.Of(peer.uid);
+  failure = Open(socket, peer, arena_bytes, &use);
+  if (failure.ok()) return failure;
+  limits_.Leave(use);
+  limits_.Release(use, arena_bytes, 0);
+  return failure;
 }
 
 std::uint64_t LocalIntake::ArenaBytes(std::uint64_t wanted) const {
-  const std::uint64_t limit =
-      options_.arena_bytes_max != 0 ? options_.arena_bytes_max : platform::PhysicalMemoryBytes();
+  const std::uint64_t limit = std::min(ArenaBytesMax(options_), limits_.per_user().arena_bytes);
   return std::max<std::uint64_t>(wanted == 0 ? limit : std::min(wanted, limit), 1);
 }
 
-Failure LocalIntake::Open(LocalStream::socket& socket, const queue::ClientHello& hello,
-                          const platform::PeerCredentials& credentials) {
+Failure LocalIntake::Open(LocalStream::socket& socket, const Peer& peer,
+                          std::uint64_t arena_bytes, UserUse* use) {
   Session::Token token{};
   if (RAND_bytes(token.data(), static_cast<int>(token.size())) != 1) {
     return {FailureCode::kInternal, kNoRank, "no random numbers for a token"};
@@ -80,10 +126,8 @@ Failure LocalIntake::Open(LocalStream::socket& socket, const queue::ClientHello&
             absl::StrCat("no doorbell: ", std::strerror(errno))};
   }
   const platform::FileDescriptor theirs(ends[1]);
-  const Peer peer{hello.role, credentials.uid, credentials.gid, credentials.pid};
   auto created = Session::Create(io_, next_session_, peer, token,
-                                 platform::FileDescriptor(ends[0]), ArenaBytes(hello.arena_bytes),
-                                 *this);
+                                 platform::FileDescriptor(ends[0]), arena_bytes, *this);
   if (!created.ok()) {
     return {FailureCode::kResourceExhausted, kNoRank, std::string(created.status().message())};
   }
@@ -93,6 +137,7 @@ Failure LocalIntake::Open(LocalStream::socket& socket, const queue::ClientHello&
     return {FailureCode::kResourceExhausted, kNoRank,
             absl::StrCat("no descriptor left: ", std::strerror(errno))};
   }
+  session.set_use(use, arena_bytes);
   session.KeepConnection(std::move(duplicate));
   queue::DaemonHello answer{};
   answer.magic = queue::kDaemonHelloMagic;
@@ -114,10 +159,17 @@ Failure LocalIntake::Open(LocalStream::socket& socket, const queue::ClientHello&
   asio::error_code ignored;
   platform::FileDescriptor connection(socket.release(ignored));
   ::fcntl(connection.get(), F_SETFL, O_NONBLOCK);
+  Adopt(*std::move(created), std::move(connection));
+  return {};
+}
+
+void LocalIntake::Adopt(std::unique_ptr<Session> opened, platform::FileDescriptor connection) {
+  Session& session = *opened;
   const SessionId id = next_session_++;
   {
     const std::lock_guard lock(known_mutex_);
-    known_[TokenKey(token)] = {{id, peer}, absl::StrCat("fd:", connection.get())};
+    known_[TokenKey(session.token())] = {{id, session.peer()},
+                                         absl::StrCat("fd:", connection.get())};
   }
   if (session.is_client()) {
     ++clients_;
@@ -126,12 +178,11 @@ Failure LocalIntake::Open(LocalStream::socket& socket, const queue::ClientHello&
   } else {
     ++tools_;
   }
-  sessions_.emplace(id, *std::move(created));
+  sessions_.emplace(id, std::move(opened));
   rung_.reserve(sessions_.size());  // Each is in it once at most.
   session.Watch();
-  listener_.OnSessionOpened(id, peer);
+  listener_.OnSessionOpened(id, session.peer());
   listener_.OnConnection(id, std::move(connection));
-  return {};
 }
 
 std::size_t LocalIntake::Poll() {
@@ -158,11 +209,16 @@ bool LocalIntake::TakeSubmission(Session& session) {
       return false;
     case queue::RingResult::kDone: break;
   }
+  const Failure too_many = limits_.BeginOperation(*session.use());
   // A client library waits for a completion before it goes beyond its limit.
   if (session.in_flight() > Session::kInFlightMax) {
     EndForGarbage(session, absl::StrCat("more than ", Session::kInFlightMax,
                                         " operations in flight"));
     return false;
+  }
+  if (!too_many.ok()) {
+    Complete(session.id(), entry.ticket, entry.group, too_many, false);
+    return true;
   }
   const CheckedSubmission checked =
       CheckSubmission(entry, session.arena(), session.arena_bytes());
@@ -213,6 +269,7 @@ void LocalIntake::Complete(SessionId id, std::uint64_t ticket, std::uint64_t gro
   std::fill(std::begin(entry.reserved), std::end(entry.reserved), std::uint8_t{0});
   entry.message_bytes = static_cast<std::uint16_t>(
       failure.message.copy(entry.message, queue::kMessageBytesMax));
+  if (found->second->in_flight() > 0) limits_.EndOperation(*found->second->use());
   if (!found->second->PushCompletion(entry)) {
     EndForGarbage(*found->second, "it never reads its completions");
   }
@@ -252,6 +309,7 @@ void LocalIntake::End(SessionId id, const absl::Status& why) {
   if (session.is_client()) {
     --clients_;
     arena_bytes_ -= session.arena_bytes();
+    limits_.Leave(*session.use());
   } else {
     --tools_;
   }
@@ -261,6 +319,10 @@ void LocalIntake::End(SessionId id, const absl::Status& why) {
 void LocalIntake::ReleaseMemory(SessionId id) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end() || !found->second->ended()) return;
+  const Session& session = *found->second;
+  if (session.is_client()) {
+    limits_.Release(*session.use(), session.counted_arena_bytes(), session.in_flight());
+  }
   std::erase(polled_, found->second.get());
   sessions_.erase(found);
 }
@@ -275,6 +337,10 @@ std::optional<SessionIdentity> LocalIntake::Find(std::string_view token,
 
 IntakeCounters LocalIntake::counters() const {
   return {clients_, acceptor_.refused(), garbage_, arena_bytes_};
+}
+
+UseOfLimits LocalIntake::use() const {
+  return {limits_.used(), limits_.all(), limits_.per_user(), limits_.Users()};
 }
 
 }  // namespace mlxcomm::intake

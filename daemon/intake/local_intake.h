@@ -25,6 +25,7 @@ namespace mlxcomm::intake {
 class LocalIntake final : public Intake, private HelloListener, private SessionObserver {
  public:
   static constexpr std::uint32_t kToolsMax = 64;
+  static constexpr std::uint32_t kToolsPerUserMax = 16;  // Of those who see only their own.
   static constexpr std::size_t kSubmissionsPerTurn = 64;
 
   LocalIntake(asio::io_context& io, IntakeOptions options, IntakeListener& listener);
@@ -41,6 +42,7 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
   std::optional<SessionIdentity> Find(std::string_view token,
                                       std::string_view grpc_peer) const override;
   IntakeCounters counters() const override;
+  UseOfLimits use() const override;
   void StopAccepting() override { acceptor_.Stop(); }
 
  private:
@@ -50,9 +52,12 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
   };
 
   Failure OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
-                  const platform::PeerCredentials& credentials) override;
-  Failure Open(LocalStream::socket& socket, const queue::ClientHello& hello,
-               const platform::PeerCredentials& credentials);
+                  const platform::PeerCredentials& credentials, const User& user) override;
+  Failure CheckTools(const Peer& peer) const;
+  // `use`: of a client, in which it is counted already.
+  Failure Open(LocalStream::socket& socket, const Peer& peer, std::uint64_t arena_bytes,
+               UserUse* use);
+  void Adopt(std::unique_ptr<Session> session, platform::FileDescriptor connection);
   void OnRung(SessionId session) override;
   void OnProcessGone(SessionId session) override;
   void ListenAgain();
@@ -72,6 +77,7 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
   absl::flat_hash_map<std::string, Known> known_;  // By token.
   std::atomic<std::uint64_t> clients_{0};
   std::uint32_t tools_ = 0;
+  UserLimits limits_;
   std::atomic<std::uint64_t> garbage_{0};
   std::atomic<std::uint64_t> arena_bytes_{0};
 };

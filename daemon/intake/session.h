@@ -49,6 +49,13 @@ class Session {
 
   SessionId id() const { return id_; }
   const Peer& peer() const { return peer_; }
+  // Of a client: where its user's use is counted.
+  void set_use(UserUse* use, std::uint64_t arena_bytes) {
+    use_ = use;
+    counted_arena_bytes_ = arena_bytes;
+  }
+  UserUse* use() const { return use_; }
+  std::uint64_t counted_arena_bytes() const { return counted_arena_bytes_; }  // Before rounding.
   const Token& token() const { return token_; }
   bool is_client() const { return peer_.role == queue::ProcessRole::kClient; }
   std::byte* arena() const { return arena_->data(); }
@@ -95,6 +102,8 @@ class Session {
   std::optional<platform::SharedSegment> queue_;
   std::optional<queue::SubmissionConsumer> submissions_;
   std::optional<queue::CompletionProducer> completions_;
+  UserUse* use_ = nullptr;
+  std::uint64_t counted_arena_bytes_ = 0;
   std::uint32_t in_flight_ = 0;
   bool ended_ = false;
 };

@@ -78,6 +78,11 @@ absl::Status SocketFile::CheckFolder() const {
                               ", who could put another socket in this one's place: choose a "
                               "socket_path in a folder of user ", ::geteuid(), " or of root"));
   }
+  if (all_users_ && (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return Unfit("the socket's folder " + folder,
+                 "others may write to it, and all users are told to look there: take their "
+                 "right away (chmod go-w), or choose another socket_path");
+  }
   if ((facts.st_mode & S_IWOTH) != 0 && (facts.st_mode & S_ISVTX) == 0) {
     return Unfit("the socket's folder " + folder,
                  "every user could put another socket in this one's place: take their right "

@@ -38,6 +38,7 @@ struct GroupName {
     std::string name;
   };
   std::uint64_t id = 0;
+  std::string user;  // Whose job it is: who may read of it.
   std::string job;
   std::string name;
   std::vector<Node> nodes;  // At most kNodesNamedMax.

@@ -62,7 +62,7 @@ void Job::Start() {
     for (std::uint32_t rank = 0; rank < local.size(); ++rank) {
       if (options_.hosts[rank] != host) local[rank] = 0;
     }
-    if (!host->daemon()->membership().AddWorld(options_.program.group, name(), members, local,
+    if (!host->daemon()->membership().AddWorld(options_.program.group, {"", name()}, members, local,
                                                options_.costs, schedule_.now_ns())) {
       Complain("its world group could not be made");
     }

@@ -206,7 +206,7 @@ class ScaleRun final : public HostListener {
   void AddGroup(Host& host) {
     std::vector<collective::SessionId> sessions(options_.nodes, 0);
     sessions[host.index()] = 1;
-    if (!host.daemon()->membership().AddWorld(kGroup, "scale", members_, sessions, costs_,
+    if (!host.daemon()->membership().AddWorld(kGroup, {"", "scale"}, members_, sessions, costs_,
                                               schedule_.now_ns())) {
       wrong_ = "the group could not be made";
     }

@@ -40,7 +40,7 @@ class OperationRecorderTest : public testing::Test {
     std::vector<collective::Member> members = {{self_, "a", 10}, {self_, "a", 11}};
     if (with_other_node) members.push_back({other_, "b", 12});
     ASSERT_TRUE(core_.AddGroup(group, "train", std::move(members)));
-    recorder_.NameGroup(*core_.Find(group), "train");
+    recorder_.NameGroup(*core_.Find(group), {"ann", "train"});
   }
   void Call(std::uint64_t group, std::uint32_t rank, OperationKind kind) {
     collective::Call call;

@@ -58,6 +58,18 @@ TEST(ParseConfigTest, FillsInDefaults) {
   EXPECT_FALSE(config->node_name().empty());
   EXPECT_FALSE(config->socket_path().empty());
   EXPECT_FALSE(config->state_directory().empty());
+  EXPECT_EQ(config->clients().all_users(), ::geteuid() == 0) << "the service, or a user's own";
+  EXPECT_EQ(config->clients().users(), v1::ClientConfig::BY_NAME);
+}
+
+TEST(ParseConfigTest, TakesLimitsForUsers) {
+  EXPECT_TRUE(ParseConfig("clients { all_users: false users: SHARED operators_group: \"staff\" "
+                          "clients_per_user_max: 4 operations_max: 64 }", "f").ok());
+  EXPECT_EQ(MistakeIn("clients {\n operations_max: 63\n operations_per_user_max: 4194305\n }"),
+            "f:2:2: operations_max: expected 64 to 4194304, got 63\n"
+            "f:3:2: operations_per_user_max: expected 0 to 4194304, got 4194305");
+  EXPECT_THAT(MistakeIn("clients { clients_per_user_max: 4097 }"), HasSubstr("expected 0 to 4096"));
+  EXPECT_THAT(MistakeIn("clients { users: BY_FACE }"), HasSubstr("BY_FACE"));
 }
 
 TEST(ParseConfigTest, TellsThePlaceOfAMistakeInTheText) {
@@ -131,7 +143,8 @@ TEST(ParseConfigTest, AnnotatedFileShowsEveryFieldAtItsDefault) {
   ASSERT_TRUE(config.ok()) << config.status();
   const google::protobuf::Message& all = *config;
   std::vector<const google::protobuf::Message*> messages = {&all, &config->peers(),
-                                                            &config->clients(), &config->log()};
+                                                            &config->clients(), &config->log(),
+                                                            &config->metrics()};
   for (const auto* const message : messages) {
     const auto* const type = message->GetDescriptor();
     for (int i = 0; i < type->field_count(); ++i) {

@@ -38,10 +38,11 @@ class Cluster {
         if (other->id != id) SendToNode(other->id, message);
       }
     }
-    void OnWorldFormed(const std::string&, std::uint64_t group,
+    void OnWorldFormed(const JobId& job, std::uint64_t group,
                        const std::vector<FormedMember>& members,
                        const v1::LinkCosts& costs) override {
       formed.push_back(group);
+      last_job = job;
       last_costs = costs;
       last = members;
     }
@@ -54,6 +55,7 @@ class Cluster {
     Rendezvous rendezvous;
     std::vector<std::uint64_t> formed;
     std::vector<FormedMember> last;
+    JobId last_job;
     v1::LinkCosts own_costs;
     v1::LinkCosts last_costs;
     std::map<std::uint64_t, Failure> refused;
@@ -87,13 +89,75 @@ class Cluster {
     }
   }
   void Attach(int node, std::uint64_t session, std::uint32_t rank, std::uint32_t size,
-              const std::string& job = "job") {
+              const std::string& job = "job", const std::string& user = "ann") {
     nodes[static_cast<std::size_t>(node)]->rendezvous.Attach(
-        session, {job, rank, size, 1000 + session, "program"}, 1'000'000'000, 0);
+        session, {{user, job}, rank, size, 1000 + session, "program"}, 1'000'000'000, 0);
   }
   std::deque<Message> wire;
   std::vector<std::unique_ptr<Node>> nodes;
 };
+
+// Why: two users may choose the same name for a job, of the same size, on the same nodes.
+// How: each has a rank on each of two nodes, so four claims of two ranks; that each user's
+// own two meet, and nobody is refused, is only possible where the jobs are two.
+TEST(RendezvousTest, TwoUsersJobsOfTheSameNameNeverMeet) {
+  Cluster cluster(2);
+  cluster.Attach(0, 1, 0, 2, "train", "ann");
+  cluster.Attach(1, 1, 1, 2, "train", "bob");
+  cluster.Run();
+  EXPECT_TRUE(cluster.nodes[0]->formed.empty());
+  cluster.Attach(0, 2, 0, 2, "train", "bob");
+  cluster.Run();
+  ASSERT_EQ(cluster.nodes[0]->formed.size(), 1u);
+  EXPECT_EQ(cluster.nodes[0]->last_job, (JobId{"bob", "train"}));
+  EXPECT_EQ(cluster.nodes[0]->last[0].pid, 1002u);
+  EXPECT_EQ(cluster.nodes[1]->last_job, (JobId{"bob", "train"}));
+  cluster.Attach(1, 2, 1, 2, "train", "ann");
+  cluster.Run();
+  ASSERT_EQ(cluster.nodes[1]->formed.size(), 2u);
+  EXPECT_EQ(cluster.nodes[1]->last_job, (JobId{"ann", "train"}));
+  EXPECT_TRUE(cluster.nodes[0]->refused.empty());
+  EXPECT_TRUE(cluster.nodes[1]->refused.empty());
+}
+
+// Why: who waits for ranks that another user has started should hear what to look for, and
+// nothing of that other user's.
+TEST(RendezvousTest, WhoWaitsInVainHearsAsWhomItWaited) {
+  Cluster cluster(2);
+  cluster.Attach(0, 1, 0, 2, "train", "ann");
+  cluster.Attach(1, 1, 1, 2, "train", "bob");
+  cluster.Run();
+  cluster.nodes[0]->rendezvous.OnTime(1'000'000'000);
+  ASSERT_EQ(cluster.nodes[0]->refused.count(1), 1u);
+  EXPECT_THAT(cluster.nodes[0]->refused[1].message, HasSubstr("as user ann"));
+  EXPECT_THAT(cluster.nodes[0]->refused[1].message, testing::Not(HasSubstr("bob")));
+}
+
+// Why: a withdrawal and a refusal name a job too; another user's of that name stays.
+TEST(RendezvousTest, ARankThatWithdrawsTakesNoOtherUsersClaimWithIt) {
+  Cluster cluster(2);
+  cluster.Attach(1, 1, 1, 2, "train", "ann");
+  cluster.Attach(1, 2, 1, 2, "train", "bob");
+  cluster.Run();
+  ASSERT_EQ(cluster.nodes[0]->rendezvous.AllWaiting().size(), 2u);
+  cluster.nodes[1]->rendezvous.Leave(1);
+  cluster.Run();
+  const auto waiting = cluster.nodes[0]->rendezvous.AllWaiting();
+  ASSERT_EQ(waiting.size(), 1u);
+  EXPECT_EQ(waiting[0].claim.job.user, "bob");
+}
+
+TEST(RendezvousTest, RefusesAUserThatNoTerminalCouldShow) {
+  Cluster cluster(2);
+  v1::RankAnnounced announced;
+  announced.set_job("train");
+  announced.set_user("ann\n");
+  announced.set_size(2);
+  cluster.nodes[0]->rendezvous.OnRankAnnounced(Id(2), announced);
+  announced.set_user(std::string(201, 'a'));
+  cluster.nodes[0]->rendezvous.OnRankAnnounced(Id(2), announced);
+  EXPECT_TRUE(cluster.nodes[0]->rendezvous.AllWaiting().empty());
+}
 
 TEST(RendezvousTest, FormsOneWorldOnAllNodesWhateverTheOrder) {
   std::vector<int> order = {0, 1, 2};
@@ -220,11 +284,11 @@ TEST(RendezvousTest, AnAttemptOfARestartedDaemonIsNoneOfItsFormerOnes) {
   Cluster cluster(2);
   Cluster::Node former(cluster, 1);
   former.rendezvous.OnNodeUp(Id(2), "node-2");
-  former.rendezvous.Attach(1, {"job", 0, 1, 1000, "program"}, 1'000'000'000, 0);
+  former.rendezvous.Attach(1, {{"ann", "job"}, 0, 1, 1000, "program"}, 1'000'000'000, 0);
   std::erase_if(cluster.wire, [](const auto& message) { return message.body.has_rank_announced(); });
   cluster.Run();  // The world of one rank, told to all.
   Cluster::Node next(cluster, 1, /*incarnation=*/std::uint64_t{77} << 40);
-  next.rendezvous.Attach(1, {"job", 0, 2, 2000, "program"}, 1'000'000'000, 0);
+  next.rendezvous.Attach(1, {{"ann", "job"}, 0, 2, 2000, "program"}, 1'000'000'000, 0);
   cluster.Run();
   EXPECT_EQ(cluster.nodes[1]->rendezvous.AllWaiting().size(), 1u);
 }
@@ -237,6 +301,7 @@ TEST(RendezvousTest, AWorldOfAFormerAttemptLeavesTheNewOneWaiting) {
   cluster.Run();
   v1::WorldFormed formed;
   formed.set_job("job");
+  formed.set_user("ann");
   formed.set_group(5);
   for (const int node : {1, 2}) {
     const NodeId id = Id(static_cast<std::uint8_t>(node));
@@ -260,6 +325,7 @@ TEST(RendezvousTest, IgnoresAWorldThatIsNotItsSendersToForm) {
   cluster.Attach(0, 1, 0, 2);
   v1::WorldFormed forged;
   forged.set_job("job");
+  forged.set_user("ann");
   forged.set_group(1);
   for (int rank = 0; rank < 2; ++rank) {
     forged.add_members()->set_node_id(std::string(1, 1) + std::string(15, 0));
@@ -289,6 +355,7 @@ TEST(RendezvousTest, CutsAPeersWordsBetweenLetters) {
   for (int i = 0; i < 100; ++i) long_name += "\u20ac";
   v1::RankAnnounced announced;
   announced.set_job("job");
+  announced.set_user("ann");
   announced.set_size(2);
   announced.set_program(long_name);
   cluster.nodes[0]->rendezvous.OnRankAnnounced(Id(2), announced);

@@ -29,7 +29,7 @@ class MembershipTest : public testing::Test {
     LinkCosts costs;
     costs.latency_ns = 777;
     EXPECT_TRUE(membership.AddWorld(
-        kWorld, "train", {{self, "a", 100}, {self, "a", 101}, {remote, "b", 102}}, {1, 2, 0},
+        kWorld, {"", "train"}, {{self, "a", 100}, {self, "a", 101}, {remote, "b", 102}}, {1, 2, 0},
         costs, 0));
   }
 

@@ -35,7 +35,7 @@ TEST_F(MembershipTest, SplitsAreSplitAgainAndNamedByTheirWay) {
   ASSERT_TRUE(Split(2, 50, {0, 1}).ok());
   ASSERT_TRUE(Split(2, 60, {1}, 50, "").ok());
   EXPECT_EQ(core.Find(60)->name(), "train/rows/1");
-  EXPECT_EQ(membership.OriginOf(60)->job, "train");
+  EXPECT_EQ(membership.OriginOf(60)->job.name, "train");
 }
 
 TEST_F(MembershipTest, RefusesWhatIsNoSplitAndChangesNothing) {

@@ -43,6 +43,7 @@ class KnownSessions final : public intake::Intake {
     return std::nullopt;
   }
   intake::IntakeCounters counters() const override { return {}; }
+  intake::UseOfLimits use() const override { return {}; }
   void StopAccepting() override {}
 
  private:
@@ -50,6 +51,8 @@ class KnownSessions final : public intake::Intake {
     intake::SessionIdentity identity;
     identity.session = session;
     identity.peer.role = role;
+    const bool tool = role == queue::ProcessRole::kTool;
+    identity.peer.user = {tool ? "tools-user" : "clients-user", /*sees_all=*/tool};
     return identity;
   }
 };
@@ -119,7 +122,9 @@ class ScriptedEngine final : public ControlPort {
               std::unique_ptr<CancelAnswer> answer) override {
     answer->Succeed({});
   }
-  void Status(std::unique_ptr<StatusAnswer> answer) override {
+  void Status(const intake::User& viewer, std::unique_ptr<StatusAnswer> answer) override {
+    const std::lock_guard lock(mutex_);
+    asked_for_ = viewer.name;
     v1::StatusReply reply;
     reply.set_node("here");
     answer->Succeed(reply);
@@ -165,6 +170,11 @@ class ScriptedEngine final : public ControlPort {
     return attached_;
   }
 
+  std::string asked_for() {
+    const std::lock_guard lock(mutex_);
+    return asked_for_;
+  }
+
   Does does = Does::kSucceed;
   Failure failure;
 
@@ -175,6 +185,7 @@ class ScriptedEngine final : public ControlPort {
   std::unique_ptr<CostsAnswer> measuring_;
   std::unique_ptr<GroupAnswer> kept_shrink_;
   intake::SessionId attached_ = 0;
+  std::string asked_for_;
   std::vector<std::uint64_t> calls_;
   intake::SessionId cancelled_ = 0;
   std::uint64_t cancelled_call_ = 0;
@@ -238,6 +249,13 @@ class ControlServerTest : public testing::Test {
   v1::StatusReply status_;
   v1::PlanReply planned_;
 };
+
+TEST_F(ControlServerTest, AsksForStatusAsTheUserOfTheSession) {
+  ASSERT_TRUE(Status(kToolToken).ok());
+  EXPECT_EQ(engine_.asked_for(), "tools-user");
+  ASSERT_TRUE(Status(kClientToken).ok());
+  EXPECT_EQ(engine_.asked_for(), "clients-user");
+}
 
 TEST_F(ControlServerTest, AnswersWithWhatTheEngineSays) {
   v1::AttachRequest request;
@@ -432,6 +450,10 @@ TEST_F(ControlServerTest, ReadsTheRecordWithoutTheEngineAndToNobodyUnknown) {
   EXPECT_TRUE(read(kToolToken, record).ok());
   EXPECT_EQ(record.node(), "node");
   EXPECT_EQ(record.operations_size(), 1);
+  v1::FlightRecordReply another_users;
+  EXPECT_TRUE(read(kClientToken, another_users).ok());
+  EXPECT_EQ(another_users.operations_size(), 0);
+  EXPECT_EQ(another_users.operations_of_others(), 1u);
   EXPECT_GT(record.taken_ns(), 1'600'000'000'000'000'000u);
 }
 

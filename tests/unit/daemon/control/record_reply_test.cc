@@ -19,9 +19,9 @@ constexpr RecordClocks kNow{1'000'000, 1'700'000'000'000'000'000};
 class RecordReplyTest : public testing::Test {
  protected:
   RecordReplyTest() : engine_(recorder_.AddTrack(TrackKind::kEngine, "engine")) {
-    recorder_.NameGroup({1, "train", "train", {{0, "a"}, {2, "b"}}});
-    recorder_.NameGroup({2, "train", "train/rows", {}});
-    recorder_.NameGroup({3, "other", "other", {}});
+    recorder_.NameGroup({1, "ann", "train", "train", {{0, "a"}, {2, "b"}}});
+    recorder_.NameGroup({2, "ann", "train", "train/rows", {}});
+    recorder_.NameGroup({3, "bob", "other", "other", {}});
   }
   static Event Of(std::uint64_t group, std::uint64_t number, EventKind kind,
                   std::uint64_t time_ns) {
@@ -47,9 +47,10 @@ class RecordReplyTest : public testing::Test {
     event.party = party;
     engine_->Write(event);
   }
-  v1::FlightRecordReply Read(const v1::FlightRecordRequest& request = {}) {
+  v1::FlightRecordReply Read(const v1::FlightRecordRequest& request = {},
+                             const intake::User& viewer = {"root", true}) {
     v1::FlightRecordReply reply;
-    WriteRecordReply(recorder_, request, kNow, reply);
+    WriteRecordReply(recorder_, request, viewer, kNow, reply);
     return reply;
   }
 
@@ -157,6 +158,33 @@ TEST_F(RecordReplyTest, TellsWhatRailsAndWorkersDid) {
   EXPECT_EQ(reply.tracks(1).spans(0).what(), "worked");
 }
 
+// Why: what a user's job does is nobody's business but its own and the operators', also what
+// rails and workers did for it, and also where its number is asked for.
+TEST_F(RecordReplyTest, TellsAUserOfItsOwnJobsAndCountsTheOthers) {
+  telemetry::EventRing* const rail = recorder_.AddTrack(TrackKind::kRail, "tcp x - y");
+  for (const std::uint64_t group : {1, 2, 3}) {
+    Call(group, 0, 0, 10 + group);
+    rail->Write(Of(group, 0, EventKind::kSent, 20 + group));
+  }
+  Call(99, 0, 0, 14);  // Of a group whose name, and so whose user, is known no more.
+  v1::FlightRecordRequest request;
+  request.set_with_tracks(true);
+  const v1::FlightRecordReply all = Read(request, {"root", true});
+  EXPECT_EQ(all.operations_size(), 4);
+  EXPECT_EQ(all.operations_of_others(), 0u);
+  const v1::FlightRecordReply bobs = Read(request, {"bob", false});
+  ASSERT_EQ(bobs.operations_size(), 1);
+  EXPECT_EQ(bobs.operations(0).group_name(), "other");
+  EXPECT_EQ(bobs.operations_of_others(), 3u);
+  ASSERT_EQ(bobs.tracks(0).spans_size(), 1);
+  EXPECT_EQ(bobs.tracks(0).spans(0).group(), 3u);
+  request.set_group("1");
+  EXPECT_EQ(Read(request, {"bob", false}).operations_size(), 0);
+  EXPECT_EQ(Read(request, {"ann", false}).operations_size(), 1);
+  request.set_group("");
+  EXPECT_EQ(Read(request, {"", false}).operations_size(), 4) << "users who share";
+}
+
 // Why: gRPC takes 4 MiB, and a full recorder must still be readable.
 TEST_F(RecordReplyTest, StaysSmallWhenEverythingIsFull) {
   for (std::size_t i = 0; i < telemetry::FlightRecorder::kEngineEvents; ++i) {
@@ -187,7 +215,7 @@ TEST_F(RecordReplyTest, StaysSmallWhenEverythingIsFull) {
 // Why: names are the jobs' own and may be long; the newest operations are those asked for.
 TEST_F(RecordReplyTest, LeavesOutTheOldestRatherThanOutgrowAMessage) {
   constexpr std::size_t kEvents = telemetry::FlightRecorder::kEngineEvents;
-  recorder_.NameGroup({1, std::string(100, 'j'), std::string(300, 'g'), {{0, "a"}}});
+  recorder_.NameGroup({1, "ann", std::string(100, 'j'), std::string(300, 'g'), {{0, "a"}}});
   for (std::size_t i = 0; i < kEvents; ++i) Call(1, i, 0, 1000 + i);
   const v1::FlightRecordReply reply = Read();
   EXPECT_LE(reply.ByteSizeLong(), kReplyBytesMax);

@@ -29,14 +29,16 @@ using testing::HasSubstr;
 class Host : public HelloListener {
  public:
   Failure OnHello(LocalStream::socket& socket, const queue::ClientHello& hello,
-                  const platform::PeerCredentials& credentials) override {
+                  const platform::PeerCredentials& credentials, const User& welcomed) override {
     if (!answer.ok()) return answer;
     sockets.push_back(std::move(socket));
     hellos.push_back(hello);
     who = credentials;
+    user = welcomed;
     return {};
   }
   Failure answer;
+  User user;
   std::vector<LocalStream::socket> sockets;
   std::vector<queue::ClientHello> hellos;
   platform::PeerCredentials who;
@@ -70,7 +72,7 @@ class AcceptorTest : public testing::Test {
   }
 
   SocketFolder folder;
-  AcceptorOptions options{folder.socket(), 60'000'000'000, false};
+  AcceptorOptions options{folder.socket(), 60'000'000'000, false, {}};
   asio::io_context io;
   Host host;
   std::optional<Acceptor> acceptor;
@@ -302,6 +304,45 @@ TEST_F(AcceptorTest, ServesNoOtherUserUnlessTold) {
     acceptor->Stop();
     Turn();
   }
+}
+
+TEST_F(AcceptorTest, SaysWhoTheUserIs) {
+  options.users = {UserNaming::kByName, ""};
+  ASSERT_TRUE(Open().ok());
+  LocalProcess process(options.socket_path);
+  ASSERT_TRUE(process.Send(GoodHello()));
+  ASSERT_TRUE(Await([&] { return !host.hellos.empty(); }));
+  EXPECT_TRUE(host.user.sees_all) << "the daemon's own user";
+  EXPECT_EQ(host.user.name == "root", ::geteuid() == 0);
+}
+
+// Why: connecting costs nothing; whoever says nothing must not keep the others out.
+TEST_F(AcceptorTest, OneUsersSilentProcessesLeaveRoomForTheOthers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  constexpr uid_t kNobody = 65534;
+  options.all_users = true;
+  ASSERT_TRUE(Open().ok());
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
+  std::vector<std::unique_ptr<LocalProcess>> silent;
+  ASSERT_EQ(::seteuid(kNobody), 0);
+  for (std::uint32_t i = 0; i < Acceptor::kHellosPerUserMax; ++i) {
+    silent.push_back(std::make_unique<LocalProcess>(options.socket_path));
+  }
+  LocalProcess late(options.socket_path);
+  ASSERT_EQ(::seteuid(0), 0);
+  ASSERT_TRUE(AwaitRefusal(late));
+  EXPECT_EQ(late.answer().failure_code, FailureCode::kResourceExhausted);
+  EXPECT_THAT(late.answer().message, HasSubstr("16 processes of user 65534"));
+  ExpectService();
+  const std::uint64_t refused = acceptor->refused();
+  silent.front()->CloseConnection();
+  ASSERT_TRUE(Await([&] { return acceptor->refused() > refused; }));
+  ASSERT_EQ(::seteuid(kNobody), 0);
+  LocalProcess next(options.socket_path);
+  ASSERT_EQ(::seteuid(0), 0);
+  const std::size_t before = host.hellos.size();
+  ASSERT_TRUE(next.Send(GoodHello()));
+  EXPECT_TRUE(Await([&] { return host.hellos.size() > before; }));
 }
 
 TEST_F(AcceptorTest, MakesItsSocketForItsUserAlone) {

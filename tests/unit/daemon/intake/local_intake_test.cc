@@ -183,6 +183,72 @@ TEST_F(IntakeTest, TakesTurnsBetweenSessions) {
   EXPECT_EQ(diary.taken.back().session, diary.opened[1]);
 }
 
+// Why: what one user takes the others have not; a crash gives it back.
+// How: the limits of one user are less than those of all, so it is its own that it meets.
+TEST_F(IntakeTest, AUserMeetsItsOwnLimitsAndGetsBackWhatItsCrashedClientsHad) {
+  options.per_user = {2, 2 << 16, 0};
+  ASSERT_TRUE(Open().ok());
+  auto first = Connect();
+  const auto second = Connect(GoodHello(queue::ProcessRole::kClient, 1 << 15));
+  const auto third = Connect();
+  ASSERT_NE(third, nullptr);
+  EXPECT_EQ(third->answer().failure_code, FailureCode::kResourceExhausted);
+  EXPECT_THAT(third->answer().message, HasSubstr("clients_per_user_max"));
+  ASSERT_EQ(intake->use().users.size(), 1u);
+  EXPECT_EQ(intake->use().users[0].used.clients, 2u);
+  first->CloseDoorbell();
+  ASSERT_TRUE(AwaitEnd(diary.opened[0]));
+  const auto large = Connect(GoodHello(queue::ProcessRole::kClient, 1 << 17));
+  ASSERT_NE(large, nullptr);
+  EXPECT_THAT(large->answer().message, HasSubstr("arena_bytes_per_user_max"));
+  intake->ReleaseMemory(diary.opened[0]);
+  const auto fourth = Connect();
+  ASSERT_NE(fourth, nullptr);
+  EXPECT_EQ(fourth->answer().failure_code, FailureCode::kNone) << fourth->answer().message;
+  EXPECT_EQ(intake->use().used.arena_bytes, (1u << 16) + (1u << 15));
+}
+
+// How: one operation more than may be in flight is answered at once, and the next one is taken
+// as soon as one has ended, also where that ended with its process.
+TEST_F(IntakeTest, RefusesAnOperationBeyondAUsersLimitUntilOneEnds) {
+  options.per_user = {0, 0, 3};
+  ASSERT_TRUE(Open().ok());
+  auto crashing = Connect();
+  const auto client = Connect();
+  ASSERT_TRUE(crashing->Submit(Sum(1)));
+  ASSERT_TRUE(Await([&] { return diary.taken.size() == 1; }));
+  for (std::uint64_t ticket = 1; ticket <= 3; ++ticket) ASSERT_TRUE(client->Submit(Sum(ticket)));
+  ASSERT_TRUE(Await([&] { return diary.taken.size() == 3; }));
+  queue::CompletionEntry refused;
+  ASSERT_TRUE(Await([&] {
+    return client->completions().Pop(refused) == queue::RingResult::kDone;
+  }));
+  EXPECT_EQ(refused.ticket, 3u);
+  EXPECT_EQ(refused.failure_code, static_cast<std::uint8_t>(FailureCode::kResourceExhausted));
+  EXPECT_EQ(refused.group_failed, 0);
+  EXPECT_THAT(std::string(refused.message, refused.message_bytes),
+              HasSubstr("3 operations in flight, the limit: raise clients { "
+                        "operations_per_user_max"));
+  crashing->CloseDoorbell();
+  ASSERT_TRUE(AwaitEnd(diary.opened[0]));
+  EXPECT_EQ(intake->use().used.operations, 3u) << "its memory is still in use";
+  intake->ReleaseMemory(diary.opened[0]);
+  EXPECT_EQ(intake->use().used.operations, 2u);
+  ExpectService(*client, diary.opened[1]);
+  EXPECT_EQ(intake->use().used.operations, 2u);
+}
+
+TEST_F(IntakeTest, WhereAllUsersAreServedNoneHasMoreThanThreeQuarters) {
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(intake->use().per_user.clients, 64u);
+  intake.reset();
+  options.all_users = true;
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(intake->use().per_user.clients, 48u);
+  EXPECT_EQ(intake->use().all.clients, 64u);
+  EXPECT_EQ(intake->use().per_user.operations, intake->use().all.operations / 4 * 3);
+}
+
 TEST_F(IntakeTest, RefusesClientsBeyondTheLimitUntilOneLeaves) {
   options.clients_max = 2;
   ASSERT_TRUE(Open().ok());

@@ -39,6 +39,21 @@ TEST_F(SocketFileTest, RemovesItsSocketAndLetsTheNextOneIn) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+// Why: where all users are told to look, none of them may put a socket of their own, also not
+// while no daemon runs, as the sticky bit of /tmp would let them.
+TEST_F(SocketFileTest, ForAllUsersItsFolderBelongsToItsUserAlone) {
+  for (const mode_t mode : {0775, 0757, 01777}) {
+    ASSERT_EQ(::chmod(folder.path().c_str(), mode), 0);
+    SocketFile file(path, /*all_users=*/true);
+    const absl::Status status = file.Claim();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << std::oct << mode;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("chmod go-w"));
+  }
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
+  SocketFile file(path, /*all_users=*/true);
+  EXPECT_TRUE(file.Claim().ok());
+}
+
 // Why: between bind and listen a socket looks like one that was left behind.
 TEST_F(SocketFileTest, LeavesTheSocketOfOneThatIsStillStarting) {
   SocketFile first(path, false);

@@ -104,8 +104,8 @@ TEST(FlightRecorderTest, HasNoTrackBeyondTheMostUntilOneIsClosed) {
 
 TEST(FlightRecorderTest, KnowsAGroupByItsLastNameAndItsFirstNodes) {
   FlightRecorder recorder("node");
-  recorder.NameGroup({11, "job", "name", {}});
-  GroupName wide{11, "job", "again", {}};
+  recorder.NameGroup({11, "ann", "job", "name", {}});
+  GroupName wide{11, "ann", "job", "again", {}};
   wide.nodes.resize(1000);
   recorder.NameGroup(wide);
   const auto names = recorder.GroupNames();
@@ -119,9 +119,9 @@ TEST(FlightRecorderTest, KnowsAGroupByItsLastNameAndItsFirstNodes) {
 TEST(FlightRecorderTest, KnowsEveryOpenGroupAndTheLastOfThoseThatAreGone) {
   FlightRecorder recorder("node");
   const std::uint64_t most = FlightRecorder::kGroupsGoneNamed;
-  recorder.NameGroup({1, "job", "job", {}});
+  recorder.NameGroup({1, "ann", "job", "job", {}});
   for (std::uint64_t id = 2; id <= most + 11; ++id) {
-    recorder.NameGroup({id, "job", "job/rows", {}});
+    recorder.NameGroup({id, "ann", "job", "job/rows", {}});
     recorder.CloseGroup(id);
     recorder.CloseGroup(id);  // Again, as an unknown one: nothing.
   }
@@ -141,7 +141,7 @@ TEST(FlightRecorderTest, IsReadWhileTracksAreWrittenAddedAndClosed) {
       EventRing* const rail = recorder.AddTrack(TrackKind::kRail, "rail");
       for (std::uint64_t i = 0; i < 5000; ++i) rail->Write(At(i));
       recorder.CloseTrack(rail);
-      recorder.NameGroup({1, "job", "name", {}});
+      recorder.NameGroup({1, "ann", "job", "name", {}});
     }
   };
   std::thread first(write);

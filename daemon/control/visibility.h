@@ -1,0 +1,26 @@
+// What one user may see of what all users do: its own jobs. Root, the daemon's own user and
+// the operators see all (intake/user_directory.h); of nodes, links and rails everybody sees
+// everything. What is hidden is counted, without names.
+//
+// Owner: none, pure functions. Thread: any. Memory: the caller's.
+#pragma once
+
+#include <string>
+
+#include "daemon/intake/user_directory.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
+
+namespace mlxcomm::control {
+
+// `user`: whose it is. Users who share have no name, and see each other's.
+inline bool MaySeeAll(const intake::User& viewer) {
+  return viewer.sees_all || viewer.name.empty();
+}
+inline bool MaySee(const intake::User& viewer, const std::string& user) {
+  return MaySeeAll(viewer) || viewer.name == user;
+}
+
+// Takes out of a whole reply, of all nodes, what the viewer may not see.
+void HideOthers(const intake::User& viewer, v1::StatusReply& reply);
+
+}  // namespace mlxcomm::control

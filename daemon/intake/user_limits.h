@@ -1,0 +1,78 @@
+// What each user has of this daemon, and all have together, against what they may have.
+//
+//   Admit(user, arena) ─▶ clients, arena bytes ──Begin, End: operations──▶ Leave() ─▶ the client
+//                                                    is not counted ──Release()──▶ its memory
+//
+// A user is a number of this machine, whatever its jobs are called: who shares jobs with
+// others has limits of its own all the same.
+//
+// Owner: LocalIntake. Thread: engine. Memory: an entry for each user who has something.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "proto/types/failure.h"
+
+namespace mlxcomm::intake {
+
+struct Amounts {
+  std::uint64_t clients = 0;
+  std::uint64_t arena_bytes = 0;  // Address space.
+  std::uint64_t operations = 0;   // In flight.
+};
+
+struct UserUse {
+  uid_t uid = 0;
+  std::string name;
+  Amounts used;
+};
+
+class UserLimits {
+ public:
+  UserLimits(const Amounts& per_user, const Amounts& all) : per_user_(per_user), all_(all) {}
+  UserLimits(const UserLimits&) = delete;
+  UserLimits& operator=(const UserLimits&) = delete;
+
+  // Counts a client with such an arena, or says which limit speaks against it.
+  Failure Admit(uid_t uid, const std::string& name, std::uint64_t arena_bytes);
+  // Of an admitted client; it stays until Release().
+  UserUse& Of(uid_t uid) { return users_.at(uid); }
+  // The client has ended.
+  void Leave(UserUse& use);
+  // So has what held its arena; `operations` of it never ended by themselves. The use is
+  // no more when nobody else has part in it.
+  void Release(UserUse& use, std::uint64_t arena_bytes, std::uint64_t operations);
+
+  // RESOURCE_EXHAUSTED: it is one too many; it counts all the same, until EndOperation().
+  Failure BeginOperation(UserUse& use) {
+    ++use.used.operations;
+    ++used_.operations;
+    const bool fits = use.used.operations <= per_user_.operations &&
+                      used_.operations <= all_.operations;
+    return fits ? Failure{} : TooManyOperations(use);
+  }
+  void EndOperation(UserUse& use) {
+    --use.used.operations;
+    --used_.operations;
+  }
+
+  const Amounts& used() const { return used_; }
+  const Amounts& per_user() const { return per_user_; }
+  const Amounts& all() const { return all_; }
+  std::vector<UserUse> Users() const;
+
+ private:
+  Failure TooManyOperations(const UserUse& use) const;
+
+  const Amounts per_user_;
+  const Amounts all_;
+  Amounts used_;
+  std::map<uid_t, UserUse> users_;
+};
+
+}  // namespace mlxcomm::intake

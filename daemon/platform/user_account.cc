@@ -1,0 +1,76 @@
+#include "daemon/platform/user_account.h"
+
+#include <grp.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/platform/user_groups.h"
+
+namespace mlxcomm::platform {
+namespace {
+
+// An entry of a directory may be long (a group's lists its members), but not without end.
+constexpr std::size_t kEntryBytesMin = 4096;
+constexpr std::size_t kEntryBytesMax = std::size_t{16} << 20;
+
+// Calls `look` with larger and larger buffers until the entry fits; its error, or 0.
+template <typename Look>
+int WithRoom(std::vector<char>& room, Look look) {
+  for (std::size_t bytes = kEntryBytesMin; bytes <= kEntryBytesMax; bytes *= 4) {
+    room.resize(bytes);
+    int error = look(room.data(), room.size());
+    while (error == EINTR) error = look(room.data(), room.size());
+    if (error != ERANGE) return error;
+  }
+  return ERANGE;
+}
+
+// Some systems give these instead of nothing at all for an account that there is not.
+bool MeansNone(int error) {
+  return error == 0 || error == ENOENT || error == ESRCH;
+}
+
+}  // namespace
+
+absl::StatusOr<UserAccount> FindAccount(uid_t uid) {
+  std::vector<char> room;
+  passwd entry{};
+  passwd* found = nullptr;
+  const int error = WithRoom(room, [&](char* bytes, std::size_t size) {
+    return ::getpwuid_r(uid, &entry, bytes, size, &found);
+  });
+  if (found == nullptr && MeansNone(error)) {
+    return absl::NotFoundError(absl::StrCat("no account has the number ", uid));
+  }
+  if (found == nullptr) return absl::UnavailableError(std::strerror(error));
+  UserAccount account;
+  account.name = entry.pw_name;
+  account.group = entry.pw_gid;
+  for (std::size_t most = 64; most <= kGroupsMax; most *= 4) {
+    account.groups.resize(most);
+    int count = static_cast<int>(most);
+    if (!GroupsOf(account.name, account.group, account.groups.data(), &count)) continue;
+    account.groups.resize(static_cast<std::size_t>(std::max(count, 0)));
+    return account;
+  }
+  return absl::UnavailableError(absl::StrCat(account.name, " is in too many groups"));
+}
+
+absl::StatusOr<gid_t> FindGroup(const std::string& name) {
+  std::vector<char> room;
+  group entry{};
+  group* found = nullptr;
+  const int error = WithRoom(room, [&](char* bytes, std::size_t size) {
+    return ::getgrnam_r(name.c_str(), &entry, bytes, size, &found);
+  });
+  if (found != nullptr) return entry.gr_gid;
+  if (MeansNone(error)) return absl::NotFoundError(absl::StrCat("there is no group ", name));
+  return absl::UnavailableError(std::strerror(error));
+}
+
+}  // namespace mlxcomm::platform

@@ -1,0 +1,31 @@
+// What the system knows of a user: the name of the account, and the groups it is in.
+//
+// The system may have to ask a directory on the network, so any of this can take
+// seconds: never on the engine thread.
+//
+// Owner: none, functions. Thread: any. Memory: plain values; at most kGroupsMax groups.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "absl/status/statusor.h"
+
+namespace mlxcomm::platform {
+
+inline constexpr std::size_t kGroupsMax = 65536;
+
+struct UserAccount {
+  std::string name;
+  gid_t group = 0;            // Its first one.
+  std::vector<gid_t> groups;  // All of them, that one included.
+};
+
+// NOT_FOUND: no account has this number. UNAVAILABLE: the system could not say.
+absl::StatusOr<UserAccount> FindAccount(uid_t uid);
+absl::StatusOr<gid_t> FindGroup(const std::string& name);
+
+}  // namespace mlxcomm::platform

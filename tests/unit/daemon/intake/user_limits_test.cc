@@ -1,0 +1,97 @@
+// What a user may have, and what it is told beyond that.
+#include "daemon/intake/user_limits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace mlxcomm::intake {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr uid_t kAnn = 1001;
+constexpr uid_t kBob = 1002;
+
+class UserLimitsTest : public testing::Test {
+ protected:
+  void ExpectRefusal(const Failure& failure, const std::string& figures,
+                     const std::string& field) {
+    EXPECT_EQ(failure.code, FailureCode::kResourceExhausted);
+    EXPECT_THAT(failure.message, AllOf(HasSubstr(figures), HasSubstr("raise clients { " + field)));
+    EXPECT_LT(failure.message.size(), 216u) << "a hello's answer has no room for it";
+  }
+  UserLimits limits{{2, 1000, 3}, {3, 1500, 4}};
+};
+
+TEST_F(UserLimitsTest, OneUsersClientsLeaveRoomForTheOthers) {
+  ASSERT_TRUE(limits.Admit(kAnn, "ann", 1).ok());
+  ASSERT_TRUE(limits.Admit(kAnn, "ann", 1).ok());
+  ExpectRefusal(limits.Admit(kAnn, "ann", 1), "user ann has 2 clients already",
+                "clients_per_user_max");
+  ASSERT_TRUE(limits.Admit(kBob, "bob", 1).ok());
+  ExpectRefusal(limits.Admit(kBob, "bob", 1), "3 clients already", "clients_max");
+  limits.Leave(limits.Of(kAnn));
+  EXPECT_TRUE(limits.Admit(kBob, "bob", 1).ok());
+}
+
+// Why: pages of an arena are there until no operation uses them, whoever has gone.
+TEST_F(UserLimitsTest, AnArenaCountsUntilItsMemoryIsReleased) {
+  ASSERT_TRUE(limits.Admit(kAnn, "ann", 600).ok());
+  ExpectRefusal(limits.Admit(kAnn, "ann", 500),
+                "user ann has 600 bytes of arenas, and 500 more are beyond 1000",
+                "arena_bytes_per_user_max");
+  ASSERT_TRUE(limits.Admit(kBob, "bob", 900).ok());
+  ExpectRefusal(limits.Admit(kBob, "bob", 100), "1500 bytes of arenas, and 100 more are beyond 1500",
+                "arena_bytes_all_max");
+  limits.Leave(limits.Of(kAnn));
+  EXPECT_FALSE(limits.Admit(kBob, "bob", 100).ok());
+  limits.Release(limits.Of(kAnn), 600, 0);
+  EXPECT_TRUE(limits.Admit(kBob, "bob", 100).ok());
+  ASSERT_EQ(limits.Users().size(), 1u) << "nothing is left of ann's";
+  EXPECT_EQ(limits.Users()[0].used.arena_bytes, 1000u);
+}
+
+TEST_F(UserLimitsTest, AnOperationTooManyIsRefusedAndCountsUntilItEnds) {
+  ASSERT_TRUE(limits.Admit(kAnn, "ann", 1).ok());
+  ASSERT_TRUE(limits.Admit(kBob, "", 1).ok());
+  UserUse& ann = limits.Of(kAnn);
+  UserUse& bob = limits.Of(kBob);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(limits.BeginOperation(ann).ok());
+  ExpectRefusal(limits.BeginOperation(ann), "user ann has 3 operations in flight",
+                "operations_per_user_max");
+  limits.EndOperation(ann);
+  ASSERT_TRUE(limits.BeginOperation(bob).ok());
+  ExpectRefusal(limits.BeginOperation(bob), "all users have 4 operations in flight",
+                "operations_max");
+  limits.EndOperation(bob);
+  limits.Leave(ann);
+  limits.Release(ann, 1, 3);  // Its process ended with three in flight.
+  EXPECT_TRUE(limits.BeginOperation(bob).ok());
+  EXPECT_EQ(limits.used().operations, 2u);
+}
+
+// Why: an entry goes when nobody uses it, and not before: a second client of the user may be
+// on its way while the first one's arena is released.
+TEST_F(UserLimitsTest, AUserIsForgottenWithItsLastClientAndArena) {
+  ASSERT_TRUE(limits.Admit(kAnn, "ann", 10).ok());
+  UserUse& ann = limits.Of(kAnn);
+  limits.Leave(ann);
+  ASSERT_TRUE(limits.Admit(kAnn, "ann", 20).ok());
+  limits.Release(ann, 10, 0);
+  ASSERT_EQ(limits.Users().size(), 1u);
+  EXPECT_EQ(limits.Users()[0].used.clients, 1u);
+  limits.Leave(ann);
+  limits.Release(ann, 20, 0);
+  EXPECT_TRUE(limits.Users().empty());
+}
+
+TEST_F(UserLimitsTest, ASumThatWouldOverflowIsRefused) {
+  UserLimits wide({9, ~std::uint64_t{0}, 9}, {9, ~std::uint64_t{0}, 9});
+  ASSERT_TRUE(wide.Admit(kAnn, "ann", ~std::uint64_t{0} - 5).ok());
+  EXPECT_FALSE(wide.Admit(kAnn, "ann", 6).ok());
+  EXPECT_TRUE(wide.Admit(kAnn, "ann", 5).ok());
+}
+
+}  // namespace
+}  // namespace mlxcomm::intake

@@ -1,0 +1,193 @@
+"""Two users on real daemons: what one has, does and knows is nothing to the other.
+
+Root alone can start processes as somebody else. The programs are copied to a folder that all
+may read, for the build may lie in one that they may not enter. The users are numbers without
+accounts, unless a test is about names.
+"""
+
+import grp
+import json
+import os
+import pathlib
+import pwd
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+
+from conftest import (PATIENCE, SIGKILL, Cluster, Process, find_program, find_test_program,
+                      wait_until)
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start others' processes")
+ANN, BOB = 61001, 61002
+
+
+class Users(Cluster):
+    """A cluster whose sockets all users can reach, and processes of theirs."""
+
+    def __init__(self, folder, count, client_settings=""):
+        super().__init__(folder, count, client_settings=client_settings)
+        # With its folders world-readable from the root down, as /tmp's are.
+        self.public = pathlib.Path(tempfile.mkdtemp(prefix="mlxcomm-users-", dir="/tmp"))
+        self.public.chmod(0o755)
+        build = pathlib.Path(os.environ["MLXCOMM_BUILD"])
+        for program in (find_program("mlxcommctl"), find_test_program("lab", "lab_rank"),
+                        find_test_program("users", "users_trespasser"),
+                        *(build / "client" / "lib").glob("libmlxcomm*.so")):
+            shutil.copy(program, self.public)
+
+    def socket(self, node):
+        return str(self.public / f"{node}.sock")
+
+    def run_as(self, uid, program, *arguments, node=0):
+        process = Process([str(self.public / program), *map(str, arguments)],
+                          {"MLXCOMM_SOCKET": self.socket(node), "HOME": "/",
+                           "LD_LIBRARY_PATH": str(self.public)},
+                          user=uid, group=uid, extra_groups=[], cwd="/")
+        self.ranks.append(process)
+        return process
+
+    def rank_as(self, uid, rank, size, *words, node=0, job="train"):
+        return self.run_as(uid, "lab_rank", rank, size, job, *words, node=node)
+
+    def ask_as(self, uid, *arguments, node=0, group=None):
+        done = subprocess.run([str(self.public / "mlxcommctl"), *arguments, "--socket",
+                               self.socket(node)], capture_output=True, text=True,
+                              timeout=PATIENCE, user=uid, group=group or uid, extra_groups=[],
+                              cwd="/")
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def jobs(self, uid, node=0):
+        status = json.loads(self.ask_as(uid, "status", "--json", node=node))
+        return [(job["user"], job["name"], job["state"]) for job in status["jobs"]], status
+
+    def end(self):
+        super().end()
+        shutil.rmtree(self.public, ignore_errors=True)
+
+
+@pytest.fixture
+def users(tmp_path):
+    made = []
+
+    def make(count, client_settings=""):
+        made.append(Users(tmp_path, count, client_settings))
+        return made[-1].start()
+
+    yield make
+    for one in made:
+        one.end()
+
+
+def job_of_two(cluster, uid, stop, nodes=(0, 0)):
+    """Two ranks that have worked, and work again and end when the file is there."""
+    ranks = [cluster.rank_as(uid, rank, 2, "sum:64", f"await:{stop}", "sum:64", node=node)
+             for rank, node in enumerate(nodes)]
+    for rank in ranks:
+        rank.wait_for("summed")
+    return ranks
+
+
+@pytest.mark.parametrize("nodes", [(0, 0), (0, 1)])
+def test_two_users_jobs_of_one_name_go_on_side_by_side_unseen(users, tmp_path, nodes):
+    c = users(len(set(nodes)))
+    stop = c.public / "stop"
+    ranks = job_of_two(c, ANN, stop, nodes) + job_of_two(c, BOB, stop, nodes)
+    for uid, other, node in ((ANN, BOB, 0), (BOB, ANN, nodes[1])):
+        jobs, status = c.jobs(uid, node)
+        assert jobs == [(f"#{uid}", "train", "running")]
+        assert status["jobs_of_others"] == 1
+        assert f"#{other}" not in json.dumps(status)
+        pids = {int(rank["pid"]) for rank in status["jobs"][0]["ranks"]}
+        own = {r.child.pid for r in (ranks[:2] if uid == ANN else ranks[2:])}
+        assert pids == own
+        use = [use for use in status["nodes"][0]["users"]]
+        assert [u["user"] for u in use] == [f"#{uid}"]
+        assert int(use[0]["clients"]) == 3 - len(set(nodes))
+        text = c.ask_as(uid, "status", node=node)
+        assert "1 job of other users" in text and f"user #{uid}" in text
+    assert [user for user, _, _ in c.jobs(0)[0]] == [f"#{ANN}", f"#{BOB}"], "root sees all"
+    stop.touch()
+    assert [rank.finish() for rank in ranks] == [0] * 4, [rank.lines for rank in ranks]
+
+
+def test_what_a_job_did_is_told_to_its_user_alone(users):
+    c = users(1)
+    for uid, size in ((ANN, 800), (BOB, 1600)):
+        ranks = [c.rank_as(uid, rank, 2, f"sum:{size}") for rank in (0, 1)]
+        assert [rank.finish() for rank in ranks] == [0, 0]
+    for uid, own, other in ((ANN, "uint64[100]", "uint64[200]"),
+                            (BOB, "uint64[200]", "uint64[100]")):
+        for verb in (("record", "-n", "0"), ("record", "--json", "--tracks"), ("trace",)):
+            told = c.ask_as(uid, *verb)
+            assert own in told and other not in told, (verb, told)
+        hidden = json.loads(c.ask_as(uid, "record", "--json"))["operations_of_others"]
+        assert int(hidden) > 0
+        assert "of other users" in c.ask_as(uid, "record")
+    everything = c.ask_as(0, "record", "-n", "0")
+    assert "uint64[100]" in everything and "uint64[200]" in everything
+
+
+# Why: group ids are numbers that one may guess, and the library is not the daemon's guard.
+def test_nobody_lays_hands_on_another_users_group(users):
+    c = users(1)
+    stop = c.public / "stop"
+    ranks = job_of_two(c, BOB, stop)
+    record = json.loads(c.ask_as(0, "record", "--json", "-n", "1"))
+    group = record["operations"][0]["group"]
+    trespasser = c.run_as(ANN, "users_trespasser", c.socket(0), group)
+    assert trespasser.finish() == 0, trespasser.lines
+    told = dict(line.split(": ", 1) for line in trespasser.lines)
+    for call in ("split", "shrink", "release", "submit"):
+        assert told[call].startswith("INVALID_ARGUMENT"), trespasser.lines
+        assert "train" not in told[call], "it learns nothing of it"
+    assert told["cancel"].startswith("OK"), "as for an operation that has ended"
+    # The same job name and a rank that is taken, as another user: it waits for its own.
+    waiting = c.rank_as(ANN, 0, 2, "sum:64")
+    wait_until(lambda: c.jobs(ANN)[0] == [(f"#{ANN}", "train", "forming")], "it waits alone")
+    waiting.signal(SIGKILL)
+    waiting.finish()
+    stop.touch()
+    assert [rank.finish() for rank in ranks] == [0, 0], [rank.lines for rank in ranks]
+
+
+def test_a_limit_is_one_users_and_is_free_again_after_a_crash(users):
+    c = users(1, "clients_per_user_max: 2")
+    stop = c.public / "stop"
+    ranks = job_of_two(c, ANN, stop)
+    third = c.rank_as(ANN, 0, 1, "sum:64", job="other")
+    assert third.finish() != 0
+    refusal = "\n".join(third.lines)
+    assert (f"user #{ANN} has 2 clients already" in refusal and
+            "clients { clients_per_user_max }" in refusal), refusal
+    assert c.rank_as(BOB, 0, 1, "sum:64").finish() == 0, "nobody else's business"
+    ranks[0].signal(SIGKILL)
+    assert ranks[0].finish() == -SIGKILL
+    stop.touch()
+    assert ranks[1].finish() == 3, ranks[1].lines
+    wait_until(lambda: not c.jobs(0)[1]["nodes"][0]["users"], "nothing is left of the job")
+    again = [c.rank_as(ANN, rank, 2, "sum:64") for rank in (0, 1)]
+    assert [rank.finish() for rank in again] == [0, 0], [rank.lines for rank in again]
+
+
+def test_the_operators_group_sees_all_and_accounts_have_names(users):
+    account = pwd.getpwnam("daemon")  # On every Debian and Mac, with a group of its own.
+    group = grp.getgrgid(account.pw_gid).gr_name
+    c = users(1, f'operators_group: "{group}"')
+    stop = c.public / "stop"
+    ranks = job_of_two(c, BOB, stop)
+    assert c.jobs(account.pw_uid)[0] == [(f"#{BOB}", "train", "running")], "an operator"
+    assert c.jobs(ANN)[0] == []
+    single = c.rank_as(account.pw_uid, 0, 1, "sum:64", f"await:{stop}", job="own")
+    single.wait_for("summed")
+    assert ("daemon", "own", "running") in c.jobs(0)[0]
+    stop.touch()
+    assert [rank.finish() for rank in [*ranks, single]] == [0, 0, 0]
+
+
+def test_users_who_share_are_one(users):
+    c = users(1, "users: SHARED")
+    ranks = [c.rank_as(uid, rank, 2, "sum:64") for rank, uid in enumerate((ANN, BOB))]
+    assert [rank.finish() for rank in ranks] == [0, 0], [rank.lines for rank in ranks]
