@@ -107,10 +107,12 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   engine_options.workers = std::clamp(platform::CoreCount() / 2, 1u, 4u);
   engine_options.ends_with_last_client = options.is_private;
   daemon->recorder_ = std::make_unique<telemetry::FlightRecorder>(self->name);
+  daemon->operation_counts_ = std::make_unique<telemetry::OperationCounts>();
   daemon->rail_recorder_ = std::make_unique<RailRecorder>(*daemon->recorder_);
   fabric_options->rail_observers = daemon->rail_recorder_.get();
   daemon->engine_ =
-      std::make_unique<Engine>(daemon->io_, std::move(engine_options), *daemon->recorder_);
+      std::make_unique<Engine>(daemon->io_, std::move(engine_options), *daemon->recorder_,
+                               *daemon->operation_counts_);
   daemon->engine_->set_on_useless(
       [](void* context) { static_cast<TerminationSignals*>(context)->RequestStop(); }, &signals);
 
@@ -129,13 +131,22 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   return daemon;
 }
 
-void Daemon::Start() {
+absl::Status Daemon::Start() {
+  if (!config_.metrics().listen().empty()) {
+    auto metrics = control::MetricsEndpoint::Create(config_.metrics().listen(), *engine_,
+                                                    *operation_counts_);
+    if (!metrics.ok()) return metrics.status();
+    metrics_ = *std::move(metrics);
+    spdlog::info("metrics for Prometheus at {}, port {}, /metrics", config_.metrics().listen(),
+                 metrics_->port());
+  }
   for (const std::string& address : fabric_->listening()) {
     spdlog::info("listening for peers on {}", address);
   }
   spdlog::info("mlxcommd {} is ready: node {}, cluster {}", MLXCOMM_VERSION, config_.node_name(),
                config_.cluster());
   engine_thread_ = std::thread([this] { engine_->Run(); });
+  return absl::OkStatus();
 }
 
 absl::Status Daemon::Drain() {
@@ -143,6 +154,7 @@ absl::Status Daemon::Drain() {
   spdlog::info("stopping: running jobs have {} ms to end", timeout_ms);
   asio::post(io_, [this] { intake_->StopAccepting(); });
   const bool drained = engine_->Drain(timeout_ms * kMs);
+  metrics_.reset();  // Its requests wait for the engine.
   engine_->RequestStop();
   engine_thread_.join();
   fabric_->Stop();
@@ -167,6 +179,7 @@ absl::Status Daemon::Drain() {
 }
 
 Daemon::~Daemon() {
+  metrics_.reset();
   if (engine_thread_.joinable()) {
     engine_->RequestStop();
     engine_thread_.join();

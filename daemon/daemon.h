@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/control/control_server.h"
+#include "daemon/control/metrics_endpoint.h"
 #include "daemon/engine.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/intake/intake.h"
@@ -21,6 +22,7 @@
 #include "daemon/rail_recorder.h"
 #include "daemon/signals.h"
 #include "daemon/telemetry/flight_recorder.h"
+#include "daemon/telemetry/operation_counts.h"
 #include "mlxcomm/v1/config.pb.h"
 
 namespace mlxcomm {
@@ -34,7 +36,8 @@ class Daemon {
                                                         TerminationSignals& signals);
   ~Daemon();
 
-  void Start();
+  // An error: the metrics' port cannot be had.
+  absl::Status Start();
   // Refuses new jobs, lets running ones end for up to the configured time, then
   // stops them with DAEMON_STOPPING. DEADLINE_EXCEEDED where that was needed.
   absl::Status Drain();
@@ -45,11 +48,13 @@ class Daemon {
   v1::DaemonConfig config_;
   asio::io_context io_{1};
   std::unique_ptr<telemetry::FlightRecorder> recorder_;
+  std::unique_ptr<telemetry::OperationCounts> operation_counts_;
   std::unique_ptr<RailRecorder> rail_recorder_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<intake::Intake> intake_;
   std::unique_ptr<fabric::Fabric> fabric_;
   std::unique_ptr<control::ControlServer> control_;
+  std::unique_ptr<control::MetricsEndpoint> metrics_;  // Where it is configured.
   std::thread engine_thread_;
 };
 

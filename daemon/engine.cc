@@ -21,14 +21,15 @@ constexpr std::uint64_t kIoIntervalNs = 20'000;
 
 }  // namespace
 
-Engine::Engine(asio::io_context& io, EngineOptions options, telemetry::FlightRecorder& recorder)
+Engine::Engine(asio::io_context& io, EngineOptions options, telemetry::FlightRecorder& recorder,
+               telemetry::OperationCounts& counts)
     : io_(io),
       options_(std::move(options)),
       bell_watch_(io),
       timer_(io),
       recorder_(recorder),
       scratch_(options_.scratch_bytes_max),
-      operation_recorder_(recorder, now_ns_),
+      operation_recorder_(recorder, counts, now_ns_),
       collectives_(options_.self.id, scratch_, {}, &operation_recorder_),
       membership_(collectives_),
       rendezvous_(options_.self.id, options_.self.name, options_.self.incarnation, *this),
@@ -121,6 +122,7 @@ void Engine::Sleep() {
     }
     io_.restart();
     io_.run_one();
+    ++wakeups_;
     workers_->WakeUp();
   }
   if (fabric_too) fabric_->WakeUp();

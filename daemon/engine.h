@@ -64,8 +64,9 @@ class Engine final : public intake::IntakeListener,
                      public CarrierPort,
                      public control::ControlPort {
  public:
-  // `recorder` outlives it.
-  Engine(asio::io_context& io, EngineOptions options, telemetry::FlightRecorder& recorder);
+  // `recorder` and `counts` outlive it.
+  Engine(asio::io_context& io, EngineOptions options, telemetry::FlightRecorder& recorder,
+         telemetry::OperationCounts& counts);
   ~Engine() override;
 
   // The rooms; before Run.
@@ -103,6 +104,7 @@ class Engine final : public intake::IntakeListener,
   void Status(const intake::User& viewer,
               std::unique_ptr<control::StatusAnswer> answer) override;
   void MeasureLinks(std::unique_ptr<control::CostsAnswer> answer) override;
+  void Metrics(std::unique_ptr<control::MetricsAnswer> answer) override;
 
  private:
   static constexpr std::uint32_t kCallsMax = 1024;
@@ -270,6 +272,7 @@ class Engine final : public intake::IntakeListener,
   std::map<std::uint64_t, Forming> forming_;       // By group.
   std::uint64_t next_query_ = 1;
   std::uint64_t violations_ = 0;
+  std::uint64_t wakeups_ = 0;
   std::uint64_t clients_seen_ = 0;
   std::uint64_t clients_open_ = 0;
   std::atomic<std::uint32_t> calls_{0};

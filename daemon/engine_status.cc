@@ -36,6 +36,25 @@ void Engine::MeasureLinks(std::unique_ptr<control::CostsAnswer> answer) {
   });
 }
 
+void Engine::Metrics(std::unique_ptr<control::MetricsAnswer> answer) {
+  if (!BeginCall()) {
+    return answer->Fail({FailureCode::kResourceExhausted, kNoRank, "too many calls at once"});
+  }
+  asio::post(io_, [this, raw = answer.release()] {
+    calls_.fetch_sub(1);
+    const std::unique_ptr<control::MetricsAnswer> held(raw);
+    control::EngineMetrics metrics;
+    v1::StatusReply own;
+    FillOwnPart(metrics.node, &own);
+    for (const v1::JobStatus& job : own.jobs()) {
+      if (!job.state().empty()) ++metrics.jobs[job.state()];
+    }
+    metrics.wakeups = wakeups_;
+    metrics.violations = violations_;
+    held->Succeed(metrics);
+  });
+}
+
 void Engine::BeginStatus(const intake::User& viewer,
                          std::unique_ptr<control::StatusAnswer> answer) {
   const std::uint64_t query = next_query_++;

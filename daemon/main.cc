@@ -35,7 +35,8 @@ int main(int argc, char** argv) {
 
   const auto daemon = mlxcomm::Daemon::Create(options, *config, signals);
   if (!daemon.ok()) return Report(daemon.status(), ExitCode::kStartup);
-  (*daemon)->Start();
+  const absl::Status started = (*daemon)->Start();
+  if (!started.ok()) return Report(started, ExitCode::kStartup);
 
   signals.Wait([&log] { log->Reopen(); });
 

@@ -37,8 +37,10 @@ telemetry::Name RecordedName(const OperationKey& key) {
 }
 
 OperationRecorder::OperationRecorder(telemetry::FlightRecorder& recorder,
+                                     telemetry::OperationCounts& counts,
                                      const std::uint64_t& now_ns)
     : recorder_(recorder),
+      counts_(counts),
       now_ns_(now_ns),
       track_(recorder.AddTrack(telemetry::TrackKind::kEngine, "engine")) {}
 
@@ -70,7 +72,12 @@ Event OperationRecorder::NewEvent(EventKind kind, const State& state) const {
 void OperationRecorder::OnCalled(const collective::Operation& operation,
                                  const collective::Operation::LocalCall& local) {
   State& state = StateOf(operation);
-  state.called = true;
+  if (!std::exchange(state.called, true)) {
+    state.called_ns = now_ns_;
+    state.bytes = BytesOf(local);
+    state.kind = static_cast<std::uint8_t>(local.call.signature.kind);
+    state.type = static_cast<std::uint8_t>(local.call.signature.type);
+  }
   Event event = NewEvent(EventKind::kSubmitted, state);
   event.party = local.call.rank;
   event.bytes = BytesOf(local);
@@ -123,6 +130,9 @@ void OperationRecorder::OnEnded(const collective::Operation& operation, FailureC
     event.time_ns = platform::MonotonicNow();
     event.code = static_cast<std::uint8_t>(code);
     Write(event);
+    if (state.called) {
+      counts_.Add(state.kind, state.type, failed, state.bytes, event.time_ns - state.called_ns);
+    }
   }
   state.name = {};
 }

@@ -1,5 +1,6 @@
-// Writes the lives of operations into the flight recorder's track of the engine, and when
-// a group fails one line into the log with what its last operations had come to.
+// Writes the lives of operations into the flight recorder's track of the engine, counts them
+// when they end (telemetry/operation_counts.h), and when a group fails writes one line into
+// the log with what its last operations had come to.
 //
 // An event costs a cache line that is written; an operation also one look at the clock,
 // when it ends, for all else that happens in one turn of the engine has the turn's time.
@@ -15,6 +16,7 @@
 #include "daemon/collective/group.h"
 #include "daemon/collective/operation_observer.h"
 #include "daemon/telemetry/flight_recorder.h"
+#include "daemon/telemetry/operation_counts.h"
 #include "proto/types/job_id.h"
 
 namespace mlxcomm {
@@ -24,7 +26,8 @@ telemetry::Name RecordedName(const OperationKey& key);
 class OperationRecorder final : public collective::OperationObserver {
  public:
   // `now_ns` is the time of the engine's turn.
-  OperationRecorder(telemetry::FlightRecorder& recorder, const std::uint64_t& now_ns);
+  OperationRecorder(telemetry::FlightRecorder& recorder, telemetry::OperationCounts& counts,
+                    const std::uint64_t& now_ns);
   ~OperationRecorder() override;
 
   void OnCalled(const collective::Operation& operation,
@@ -50,6 +53,10 @@ class OperationRecorder final : public collective::OperationObserver {
   struct State {
     telemetry::Name name;
     bool called = false;
+    std::uint64_t called_ns = 0;  // The first time, as of what follows.
+    std::uint64_t bytes = 0;
+    std::uint8_t kind = 0;
+    std::uint8_t type = 0;
     bool moved = false;
     std::uint64_t last_byte_ns = 0;
     collective::Execution::Traffic traffic;
@@ -64,6 +71,7 @@ class OperationRecorder final : public collective::OperationObserver {
   std::string Dump(std::uint64_t group, const OperationKey& operation) const;
 
   telemetry::FlightRecorder& recorder_;
+  telemetry::OperationCounts& counts_;
   const std::uint64_t& now_ns_;
   telemetry::EventRing* const track_;
   std::vector<State> states_;  // By Operation::id.

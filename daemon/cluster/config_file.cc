@@ -204,6 +204,30 @@ void CheckLimits(const v1::ClientConfig& clients, const TextFormat::ParseInfoTre
                kOperationsMax);
 }
 
+bool IsLoopback(const std::string& host) {
+  in_addr four{};
+  in6_addr six{};
+  if (::inet_pton(AF_INET, host.c_str(), &four) == 1) return ntohl(four.s_addr) >> 24 == 127;
+  return ::inet_pton(AF_INET6, host.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
+void CheckMetrics(const v1::MetricsConfig& metrics, const TextFormat::ParseInfoTree* tree,
+                  BoundsCheck& bounds) {
+  if (!metrics.has_listen()) return;
+  const std::string host = HostIn(metrics.listen(), /*any_port=*/true);
+  if (!IsNumericAddress(host)) {
+    bounds.Report(metrics, tree, "listen",
+                  absl::StrCat("listen: expected \"ADDRESS:PORT\" or \"[ADDRESS]:PORT\" with an "
+                               "address of this machine (no name), got \"",
+                               absl::CHexEscape(metrics.listen()), "\""));
+  } else if (!IsLoopback(host) && !metrics.allow_other_machines()) {
+    bounds.Report(metrics, tree, "listen",
+                  absl::StrCat("listen: ", host, " is no loopback address, and whoever reaches it "
+                               "may read all metrics: use 127.0.0.1, or set "
+                               "allow_other_machines: true"));
+  }
+}
+
 void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
                  BoundsCheck& bounds) {
   const auto subtree = [&](const char* field) {
@@ -231,6 +255,7 @@ void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree
   bounds.Check(clients, client_tree, "rendezvous_timeout_ms", clients.rendezvous_timeout_ms(), 1,
                kDayMs);
   CheckLimits(clients, client_tree, bounds);
+  CheckMetrics(config.metrics(), subtree("metrics"), bounds);
 }
 
 void FillDefaults(v1::DaemonConfig& config) {

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "daemon/intake/intake.h"
 #include "mlxcomm/v1/control.pb.h"
@@ -32,6 +34,15 @@ using ReleaseAnswer = Answer<v1::ReleaseReply>;
 using CancelAnswer = Answer<v1::CancelReply>;
 using StatusAnswer = Answer<v1::StatusReply>;
 using CostsAnswer = Answer<v1::LinkCosts>;
+
+// What metrics tell of the engine: its own part of a status, and what that has not.
+struct EngineMetrics {
+  v1::NodeStatus node;
+  std::map<std::string, std::uint64_t> jobs;  // By state.
+  std::uint64_t wakeups = 0;
+  std::uint64_t violations = 0;
+};
+using MetricsAnswer = Answer<EngineMetrics>;
 
 class ControlPort {
  public:
@@ -58,6 +69,7 @@ class ControlPort {
   virtual void Status(const intake::User& viewer, std::unique_ptr<StatusAnswer> answer) = 0;
   // What this node's links cost, as jobs that form now are told.
   virtual void MeasureLinks(std::unique_ptr<CostsAnswer> answer) = 0;
+  virtual void Metrics(std::unique_ptr<MetricsAnswer> answer) = 0;
 };
 
 }  // namespace mlxcomm::control

@@ -85,7 +85,8 @@ class Recording {
   Operation operation_{host_};
   std::uint64_t now_ns_ = 1;
   mlxcomm::telemetry::FlightRecorder flight_recorder_{"bench"};
-  mlxcomm::OperationRecorder recorder_{flight_recorder_, now_ns_};
+  mlxcomm::telemetry::OperationCounts counts_;
+  mlxcomm::OperationRecorder recorder_{flight_recorder_, counts_, now_ns_};
   mlxcomm::RailRecorder rails_{flight_recorder_};
   std::unique_ptr<mlxcomm::fabric::RailObserver> rail_ = rails_.ObserverFor("rail");
 };

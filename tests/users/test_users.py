@@ -180,11 +180,10 @@ def test_the_operators_group_sees_all_and_accounts_have_names(users):
     ranks = job_of_two(c, BOB, stop)
     assert c.jobs(account.pw_uid)[0] == [(f"#{BOB}", "train", "running")], "an operator"
     assert c.jobs(ANN)[0] == []
-    single = c.rank_as(account.pw_uid, 0, 1, "sum:64", f"await:{stop}", job="own")
-    single.wait_for("summed")
-    assert ("daemon", "own", "running") in c.jobs(0)[0]
+    ranks += job_of_two(c, account.pw_uid, stop)
+    assert c.jobs(0)[0] == [(f"#{BOB}", "train", "running"), ("daemon", "train", "running")]
     stop.touch()
-    assert [rank.finish() for rank in [*ranks, single]] == [0, 0, 0]
+    assert [rank.finish() for rank in ranks] == [0] * 4
 
 
 def test_users_who_share_are_one(users):

@@ -87,7 +87,8 @@ class OperationRecorderTest : public testing::Test {
   std::uint64_t now_ns_ = 1'000;
   NoScratch scratch_;
   telemetry::FlightRecorder flight_recorder_{"a"};
-  OperationRecorder recorder_{flight_recorder_, now_ns_};
+  telemetry::OperationCounts counts_;
+  OperationRecorder recorder_{flight_recorder_, counts_, now_ns_};
   collective::Collectives core_{self_, scratch_, {}, &recorder_};
 };
 

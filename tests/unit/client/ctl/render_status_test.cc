@@ -1,5 +1,6 @@
 #include "client/ctl/render_status.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,6 +49,24 @@ TEST(RenderStatusTest, ReadsLikeASummary) {
             "    ranks 0, 1 wait for rank 2 in barrier, operation 5 for 3.2 s\n"
             "health: link a to b is slower than it could be: en3 is down: is its cable in, at both "
             "ends?\n");
+}
+
+TEST(RenderStatusTest, ShowsWhoseJobsTheyAreWhatUsersMayHaveAndHowManyAreHidden) {
+  v1::StatusReply status;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(node: "a" cluster: "c" jobs_of_others: 2
+         nodes { name: "a" version: "1" answered: true state: "up"
+                 users { user: "ann" clients: 1 clients_max: 48 arena_bytes: 1048576
+                         arena_bytes_max: 3145728 operations: 7 operations_max: 49152 } }
+         jobs { name: "train" size: 1 state: "running" user: "ann" })",
+      &status));
+  const std::string text = RenderStatus(status, /*colours=*/false);
+  EXPECT_THAT(text, testing::HasSubstr("    user ann  1 of 48 clients, 1.0 MiB of 3.0 MiB for arenas, "
+                              "7 of 49152 operations in flight\n"));
+  EXPECT_THAT(text, testing::HasSubstr("  train  running  0 of 1 rank, user ann\n"
+                              "  2 jobs of other users\n"));
+  status.clear_jobs();
+  EXPECT_THAT(RenderStatus(status, false), testing::HasSubstr("jobs\n  2 jobs of other users\n"));
 }
 
 TEST(RenderStatusTest, ShowsGroupsBelowTheirJobAndThatItShrank) {

@@ -135,6 +135,20 @@ TEST(ParseConfigTest, NeedsAKeyAsSoonAsThereArePeers) {
   EXPECT_THAT(MistakeIn("peers {\n  listen: \"127.0.0.1:1\"\n}"), HasSubstr("f:2:3: key_file"));
 }
 
+TEST(ParseConfigTest, TakesALoopbackAddressForMetrics) {
+  for (const char* const good : {"127.0.0.1:9477", "127.1.2.3:0", "[::1]:9477"}) {
+    EXPECT_TRUE(ParseConfig("metrics { listen: \"" + std::string(good) + "\" }", "f").ok()) << good;
+  }
+  for (const char* const bad : {"0.0.0.0:9477", "192.0.2.1:9477", "[::]:9477"}) {
+    const std::string text = "metrics { listen: \"" + std::string(bad) + "\"";
+    EXPECT_THAT(MistakeIn(text + " }"), HasSubstr("f:1:11: listen: "));
+    EXPECT_THAT(MistakeIn(text + " }"), HasSubstr("allow_other_machines: true"));
+    EXPECT_TRUE(ParseConfig(text + " allow_other_machines: true }", "f").ok()) << bad;
+  }
+  EXPECT_THAT(MistakeIn("metrics { listen: \"localhost:9477\" }"), HasSubstr("no name"));
+  EXPECT_THAT(MistakeIn("metrics { listen: \"9477\" }"), HasSubstr("ADDRESS:PORT"));
+}
+
 // Why: whoever starts from the annotated file must find every field in it, each with
 // the value that it has anyway.
 TEST(ParseConfigTest, AnnotatedFileShowsEveryFieldAtItsDefault) {

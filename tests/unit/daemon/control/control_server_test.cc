@@ -129,6 +129,7 @@ class ScriptedEngine final : public ControlPort {
     reply.set_node("here");
     answer->Succeed(reply);
   }
+  void Metrics(std::unique_ptr<MetricsAnswer> answer) override { answer->Succeed({}); }
   void MeasureLinks(std::unique_ptr<CostsAnswer> answer) override {
     const std::lock_guard lock(mutex_);
     if (does == Does::kSucceed) {

@@ -1,0 +1,91 @@
+#include "daemon/control/metrics_endpoint.h"
+
+#include <chrono>
+#include <exception>
+#include <future>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <prometheus/collectable.h>
+#include <prometheus/exposer.h>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/control/metric_families.h"
+
+namespace mlxcomm::control {
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(2);  // With the engine; scrapers have ten.
+
+// The engine's word for a thread that waits for it, and may have given up meanwhile.
+class PromisedMetrics final : public MetricsAnswer {
+ public:
+  explicit PromisedMetrics(std::promise<std::optional<EngineMetrics>> promise)
+      : promise_(std::move(promise)) {}
+  ~PromisedMetrics() override {
+    if (!told_) promise_.set_value(std::nullopt);
+  }
+  void Succeed(const EngineMetrics& metrics) override {
+    told_ = true;
+    promise_.set_value(metrics);
+  }
+  void Fail(const Failure&) override {
+    told_ = true;
+    promise_.set_value(std::nullopt);
+  }
+
+ private:
+  std::promise<std::optional<EngineMetrics>> promise_;
+  bool told_ = false;
+};
+
+class Collector final : public prometheus::Collectable {
+ public:
+  Collector(ControlPort& port, const telemetry::OperationCounts& operations)
+      : port_(port), operations_(operations) {}
+
+  std::vector<prometheus::MetricFamily> Collect() const override {
+    std::promise<std::optional<EngineMetrics>> promise;
+    std::future<std::optional<EngineMetrics>> told = promise.get_future();
+    port_.Metrics(std::make_unique<PromisedMetrics>(std::move(promise)));
+    const bool answered = told.wait_for(kPatience) == std::future_status::ready;
+    return WriteMetricFamilies(answered ? told.get() : std::nullopt, operations_);
+  }
+
+ private:
+  ControlPort& port_;
+  const telemetry::OperationCounts& operations_;
+};
+
+class HttpMetricsEndpoint final : public MetricsEndpoint {
+ public:
+  HttpMetricsEndpoint(const std::string& address, ControlPort& port,
+                      const telemetry::OperationCounts& operations)
+      : collector_(std::make_shared<Collector>(port, operations)),
+        exposer_(std::vector<std::string>{"listening_ports", address, "num_threads", "2",
+                                          "request_timeout_ms", "2000"}) {
+    exposer_.RegisterCollectable(collector_);
+  }
+  int port() const override { return exposer_.GetListeningPorts().front(); }
+
+ private:
+  std::shared_ptr<Collector> collector_;  // The library holds it weakly.
+  prometheus::Exposer exposer_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Create(
+    const std::string& address, ControlPort& port,
+    const telemetry::OperationCounts& operations) {
+  try {
+    return std::make_unique<HttpMetricsEndpoint>(address, port, operations);
+  } catch (const std::exception& error) {  // CivetException, whose words do not tell the reason.
+    return absl::FailedPreconditionError(
+        absl::StrCat("metrics { listen: \"", address, "\" }: cannot listen there (is the port "
+                     "taken, the address this machine's?): ", error.what()));
+  }
+}
+
+}  // namespace mlxcomm::control

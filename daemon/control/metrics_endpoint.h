@@ -1,0 +1,33 @@
+// The metrics' HTTP port, where the configuration names one: GET /metrics in Prometheus's
+// text format (version 0.0.4, which is what prometheus-cpp writes).
+//
+//   GET ─exposer's thread─▶ snapshot by the engine, as status takes it ─▶ families ─▶ text
+//
+// Who asks is not asked who it is, so the configuration allows loopback addresses alone
+// unless it says otherwise.
+//
+// Owner: Daemon. Thread: made and destroyed on main; serves on threads of its own, which
+// never touch the engine's state. Memory: a snapshot for each request; two at once.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "daemon/control/control_port.h"
+#include "daemon/telemetry/operation_counts.h"
+
+namespace mlxcomm::control {
+
+class MetricsEndpoint {
+ public:
+  // FAILED_PRECONDITION: the address cannot be listened on.
+  static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Create(
+      const std::string& address, ControlPort& port,
+      const telemetry::OperationCounts& operations);
+  // The engine must still run, or a request that waits for it ends by its patience.
+  virtual ~MetricsEndpoint() = default;
+  virtual int port() const = 0;
+};
+
+}  // namespace mlxcomm::control

@@ -1,0 +1,143 @@
+"""What Prometheus reads from a real daemon: by its own parser, and by promtool where there is
+one; and that the example dashboard asks for nothing else."""
+
+import json
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from conftest import PATIENCE, find_program, free_port, wait_until
+
+ROOT = pathlib.Path(__file__).parents[2]
+RANK = ROOT / "tests" / "faults" / "rank.py"
+DASHBOARD = ROOT / "config" / "grafana-dashboard.json"
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def scrape(port, path="/metrics"):
+    with OPENER.open(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
+        return answer.read().decode(), answer.headers
+
+
+def samples(text):
+    return {(sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in text_string_to_metric_families(text) for sample in family.samples}
+
+
+@pytest.fixture
+def measured(cluster):
+    """Two daemons that have done a job of two ranks; and what the first one's port says."""
+    port = free_port()
+    c = cluster(2, top_settings="")
+    c.daemons[0].signal(15)
+    c.daemons[0].finish()
+    c.settings = ("", "", f'metrics {{ listen: "127.0.0.1:{port}" }}')
+    c.start_daemon(0)
+    c.wait_linked()
+    ranks = [c.rank(rank, 2, RANK, node=rank, arguments=["sum:float32:300000", "gather:8"])
+             for rank in (0, 1)]
+    assert [rank.finish() for rank in ranks] == [0, 0], [rank.lines for rank in ranks]
+    wait_until(lambda: samples(scrape(port)[0])[("mlxcomm_clients", ())] == 0, "all have left")
+    return c, port, scrape(port)[0]
+
+
+def test_a_job_is_seen_by_kind_type_bytes_and_time(measured):
+    _, _, text = measured
+    told = samples(text)
+    sums = (("dtype", "float32"), ("operation", "all_reduce"))
+    assert told[("mlxcomm_operations_done_total", sums)] >= 1
+    assert told[("mlxcomm_operation_bytes_total", sums)] >= 1_200_000
+    assert told[("mlxcomm_operations_failed_total", sums)] == 0
+    count = told[("mlxcomm_operation_duration_seconds_count", sums)]
+    assert count == told[("mlxcomm_operations_done_total", sums)]
+    buckets = [value for (name, labels), value in told.items()
+               if name == "mlxcomm_operation_duration_seconds_bucket" and set(sums) < set(labels)]
+    assert buckets == sorted(buckets) and buckets[-1] == count
+    assert 0 < told[("mlxcomm_operation_duration_seconds_sum", sums)] < PATIENCE
+    rails = {labels: value for (name, labels), value in told.items()
+             if name == "mlxcomm_rail_sent_bytes_total"}
+    assert [dict(labels)["peer"] for labels in rails] == ["node-1"]
+    assert sum(rails.values()) > 1_200_000 / 2
+    assert told[("mlxcomm_link_up", (("peer", "node-1"),))] == 1
+    assert told[("mlxcomm_engine_wakeups_total", ())] > 0
+    assert told[("mlxcomm_engine_responsive", ())] == 1
+
+
+# Why: the port asks nobody who they are, and what users do is theirs.
+def test_no_user_and_no_job_has_its_name_there(measured):
+    _, _, text = measured
+    assert '"root"' not in text and '"job"' not in text
+
+
+def test_names_are_as_prometheus_wants_them(measured):
+    """promtool's own word, where it is installed (Debian: prometheus)."""
+    _, _, text = measured
+    own = [family for family in text_string_to_metric_families(text)
+           if not family.name.startswith("exposer_")]  # The library's.
+    assert len(own) > 20
+    for family in own:
+        assert re.fullmatch(r"mlxcomm_[a-z_]+", family.name), family.name
+        assert family.documentation and family.type in ("counter", "gauge", "histogram")
+    if shutil.which("promtool") is None:
+        return
+    lines = [line for line in text.splitlines() if "exposer_" not in line]
+    done = subprocess.run(["promtool", "check", "metrics"], input="\n".join(lines) + "\n",
+                          capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_dashboard_asks_for_nothing_that_is_not_there(measured):
+    _, _, text = measured
+    there = {name for name, _ in samples(text)}
+    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    asked = set()
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            asked |= set(re.findall(r"\bmlxcomm_[a-z_]+", target["expr"]))
+    assert len(asked) > 15
+    assert asked <= there, asked - there
+
+
+# Why: a hanging engine is when one looks, and a scrape must not hang with it.
+def test_a_scrape_of_a_daemon_that_stops_ends(measured):
+    c, port, _ = measured
+    with pytest.raises(urllib.error.HTTPError) as error:
+        scrape(port, "/etc/passwd")
+    assert error.value.code == 404
+    c.daemons[0].signal(15)
+    assert c.daemons[0].finish() == 0, c.daemons[0].lines
+    with pytest.raises(OSError):
+        scrape(port)
+
+
+def start(tmp_path, metrics):
+    config = tmp_path / "c"
+    config.write_text(f'socket_path: "{tmp_path}/s" state_directory: "{tmp_path}/state"\n'
+                      f"metrics {{ {metrics} }}\n")
+    return subprocess.run([find_program("mlxcommd"), "--config", str(config)],
+                          capture_output=True, text=True, timeout=PATIENCE)
+
+
+def test_only_loopback_is_listened_on_unless_told(tmp_path):
+    for address in ("0.0.0.0:9477", "[::]:9477", "192.0.2.1:9477"):
+        done = start(tmp_path, f'listen: "{address}"')
+        assert done.returncode == 2
+        assert "is no loopback address" in done.stderr, done.stderr
+        assert "allow_other_machines" in done.stderr
+    assert "no name" in start(tmp_path, 'listen: "localhost:9477"').stderr
+
+
+def test_a_port_that_is_taken_is_said(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = start(tmp_path, f'listen: "127.0.0.1:{taken.getsockname()[1]}"')
+    assert done.returncode == 1
+    assert "metrics { listen:" in done.stderr and "is the port taken" in done.stderr
