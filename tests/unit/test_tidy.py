@@ -27,6 +27,7 @@ ALLOWED = {
     "client/lib/": ("proto/", "client/lib/", "mlxcomm/v1/"),
     "client/bench/": ("proto/types/", "client/lib/mlxcomm", "client/bench/"),
     "client/ctl/": ("proto/", "client/ctl/", "mlxcomm/v1/"),
+    "client/mpi/": ("client/lib/mlxcomm", "client/mpi/"),
     "client/python/": ("client/lib/mlxcomm", "client/python/"),
     "client/examples/": ("client/lib/mlxcomm",),
 }

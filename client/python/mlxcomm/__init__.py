@@ -52,6 +52,7 @@ from .operations import (
     send,
 )
 from .default_group import install, uninstall
+from .mpi_shim import mpi_library
 
 __version__ = _mlxcomm.version
 
@@ -89,6 +90,7 @@ __all__ = [
     "init",
     "install",
     "is_ours",
+    "mpi_library",
     "name",
     "recv",
     "recv_like",

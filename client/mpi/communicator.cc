@@ -1,0 +1,125 @@
+#include "client/mpi/communicator.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "client/mpi/interrupt.h"
+
+namespace mlxcomm::mpi {
+namespace {
+
+// Null buffers of no bytes are allowed, and memcpy's are not.
+void Copy(void* to, const void* from, std::uint64_t bytes) {
+  if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
+}
+
+// The program's buffer as the daemon can reach it.
+class Staged {
+ public:
+  Staged(Connection& connection, bool in_arena, std::uint64_t bytes) {
+    if (!in_arena) range_.emplace(connection, bytes);
+  }
+  bool copied() const { return range_.has_value(); }
+  void* data(void* original) const { return range_ ? range_->data() : original; }
+
+ private:
+  std::optional<Buffer> range_;
+};
+
+}  // namespace
+
+Communicator::Communicator(std::shared_ptr<Connection> connection, Group group,
+                           std::shared_ptr<Communicator> whole)
+    : connection_(std::move(connection)), whole_(std::move(whole)), group_(std::move(group)) {}
+
+bool Communicator::InArena(const void* data, std::uint64_t bytes) const {
+  return mlxcomm_in_arena(connection_->get(), data, bytes) != 0;
+}
+
+void Communicator::AllReduce(const void* input, void* output, std::uint64_t count, const Type& type,
+                             const Operator& op, MPI_Datatype handle) {
+  if (!group_) return Copy(output, input, count * type.bytes);
+  const UnderWay under_way;
+  if (const std::optional<mlxcomm_operator> known = op.For(type.type)) {
+    return Reduce(input, output, count, type, *known);
+  }
+  Fold(input, output, count, type, op.function, handle);
+}
+
+void Communicator::Reduce(const void* input, void* output, std::uint64_t count, const Type& type,
+                          mlxcomm_operator op) {
+  const std::uint64_t bytes = count * type.bytes;
+  if (bytes == 0) return group_->AllReduce(nullptr, nullptr, 0, type.type, op);
+  const Staged staged(*connection_, InArena(output, bytes), bytes);
+  void* const result = staged.data(output);
+  const bool readable = InArena(input, bytes);  // Then it needs no copy of its own.
+  if (!readable) Copy(result, input, bytes);
+  group_->AllReduce(readable ? input : result, result, count, type.type, op);
+  if (staged.copied()) Copy(output, result, bytes);
+}
+
+void Communicator::Fold(const void* input, void* output, std::uint64_t count, const Type& type,
+                        MPI_User_function* function, MPI_Datatype handle) {
+  const std::uint64_t bytes = count * type.bytes;
+  const Buffer blocks(*connection_, std::max<std::uint64_t>(1, bytes * (size() + 1)));
+  std::byte* const gathered = blocks.as<std::byte>();
+  std::byte* const own = gathered + bytes * size();
+  Copy(own, input, bytes);
+  group_->AllGather(own, gathered, count, type.type);
+  for (std::uint32_t rank = 1; rank < size() && bytes != 0; ++rank) {
+    int elements = static_cast<int>(count);
+    function(gathered + bytes * rank, gathered, &elements, &handle);
+  }
+  Copy(output, gathered, bytes);
+}
+
+void Communicator::AllGather(const void* input, void* output, std::uint64_t count, const Type& type) {
+  const std::uint64_t bytes = count * type.bytes;
+  if (!group_) return Copy(output, input, bytes);
+  const UnderWay under_way;
+  if (bytes == 0) return group_->AllGather(nullptr, nullptr, 0, type.type);
+  const Staged in(*connection_, InArena(input, bytes), bytes);
+  const Staged out(*connection_, InArena(output, bytes * size()), bytes * size());
+  void* const sent = in.data(const_cast<void*>(input));
+  void* const result = out.data(output);
+  Copy(sent, input, bytes);
+  group_->AllGather(sent, result, count, type.type);
+  if (out.copied()) Copy(output, result, bytes * size());
+}
+
+void Communicator::Send(const void* input, std::uint64_t count, const Type& type, std::uint32_t to) {
+  if (!group_) throw std::runtime_error("MPI_Send: this rank is alone in its communicator");
+  const UnderWay under_way;
+  const std::uint64_t bytes = count * type.bytes;
+  if (bytes == 0) return group_->Send(nullptr, 0, type.type, to);
+  const Staged in(*connection_, InArena(input, bytes), bytes);
+  void* const sent = in.data(const_cast<void*>(input));
+  Copy(sent, input, bytes);
+  group_->Send(sent, count, type.type, to);
+}
+
+void Communicator::Receive(void* output, std::uint64_t count, const Type& type, std::uint32_t from) {
+  if (!group_) throw std::runtime_error("MPI_Recv: this rank is alone in its communicator");
+  const UnderWay under_way;
+  const std::uint64_t bytes = count * type.bytes;
+  if (bytes == 0) return group_->Receive(nullptr, 0, type.type, from);
+  const Staged out(*connection_, InArena(output, bytes), bytes);
+  void* const result = out.data(output);
+  group_->Receive(result, count, type.type, from);
+  if (out.copied()) Copy(output, result, bytes);
+}
+
+std::shared_ptr<Communicator> Communicator::Split(const std::shared_ptr<Communicator>& self,
+                                                  int color, int key) {
+  if (!self->group_) return std::make_shared<Communicator>();
+  const UnderWay under_way;
+  std::optional<Group> part = self->group_->Split(color < 0 ? MLXCOMM_NO_GROUP : color, key);
+  if (!part) return std::make_shared<Communicator>();
+  return std::make_shared<Communicator>(self->connection_, std::move(*part), self);
+}
+
+}  // namespace mlxcomm::mpi

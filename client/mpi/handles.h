@@ -1,0 +1,50 @@
+// What MPI's handles for types and operators mean. A handle is looked up by its address and
+// never followed, so that a wrong one is an error.
+//
+//   ompi_mpi_float, ...          the daemon's types
+//   MPI_Type_contiguous          two uint8_t: float16 the first time, then bfloat16. More are
+//                                refused: nothing would tell what they are.
+//   ompi_mpi_op_sum, ...         the daemon's operators
+//   MPI_Op_create                a function; on 16-bit floats perhaps one of the daemon's
+//
+// Owner: the process, for its life: MLX keeps such handles over MPI_Finalize. Thread: any.
+// Memory: a few words for each operator; at most kOperatorsMax.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "client/lib/mlxcomm.h"
+#include "client/mpi/open_mpi.h"
+
+namespace mlxcomm::mpi {
+
+inline constexpr std::size_t kOperatorsMax = 1024;
+
+struct Type {
+  mlxcomm_data_type type;
+  std::uint64_t bytes;
+  const char* name;
+};
+
+struct Operator {
+  std::optional<mlxcomm_operator> on_all;     // The daemon's.
+  std::optional<mlxcomm_operator> on_halves;  // The daemon's, for float16 and bfloat16.
+  MPI_User_function* function = nullptr;
+
+  // What the daemon is asked for; nothing: `function` is to be called here.
+  std::optional<mlxcomm_operator> For(mlxcomm_data_type type) const {
+    const bool half = type == MLXCOMM_FLOAT16 || type == MLXCOMM_BFLOAT16;
+    return half && on_halves ? on_halves : on_all;
+  }
+};
+
+// `call` and `argument` are for the message. They throw std::runtime_error.
+Type FindType(MPI_Datatype handle, const char* call);
+Operator FindOperator(MPI_Op handle, const char* call);
+
+MPI_Datatype MakeHalf(int count, MPI_Datatype of);
+MPI_Op MakeOperator(MPI_User_function* function);
+
+}  // namespace mlxcomm::mpi

@@ -1,0 +1,137 @@
+#include "client/mpi/process.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "client/mpi/interrupt.h"
+#include "client/mpi/launch_environment.h"
+
+namespace mlxcomm::mpi {
+namespace {
+
+struct Process {
+  std::mutex joining;  // Before `mutex`, which nobody holds while he waits.
+  std::mutex mutex;
+  bool exiting = false;
+  pid_t joined_by = 0;
+  int calls = 0;  // Under way.
+  std::shared_ptr<Communicator> world;
+  std::map<const void*, std::shared_ptr<Communicator>> parts;  // By their own address.
+};
+Process& GetProcess() {
+  static Process* const process = new Process;
+  return *process;
+}
+
+struct Held {
+  std::shared_ptr<Communicator> world;
+  std::map<const void*, std::shared_ptr<Communicator>> parts;
+};
+
+// Takes all out of the tables, unless a call is under way. A forked child has nothing to
+// leave.
+Held TakeAll(Process& process) {
+  const std::lock_guard lock(process.mutex);
+  if (process.calls > 0 || process.joined_by != ::getpid()) return {};
+  return {std::exchange(process.world, nullptr), std::exchange(process.parts, {})};
+}
+
+void Exit() {
+  Process& process = GetProcess();
+  {
+    const std::lock_guard lock(process.mutex);
+    process.exiting = true;
+  }
+  const Held held = TakeAll(process);
+}
+
+std::shared_ptr<Communicator> JoinWorld() {
+  const Place place = FindPlace(ProcessEnvironment());
+  if (place.size == 1) return std::make_shared<Communicator>();
+  const UnderWay under_way;
+  mlxcomm_connect_options options;
+  mlxcomm_connect_options_init(&options);
+  options.interrupted = WasInterrupted;
+  auto connection = std::make_shared<Connection>(options);
+  Group world(*connection, place.job, place.rank, place.size);
+  return std::make_shared<Communicator>(std::move(connection), std::move(world), nullptr);
+}
+
+}  // namespace
+
+void Join() {
+  Process& process = GetProcess();
+  const std::lock_guard joining(process.joining);
+  {
+    const std::lock_guard lock(process.mutex);
+    if (process.exiting) throw std::runtime_error("MPI_Init: the process is ending");
+    if (process.world != nullptr) return;
+  }
+  std::shared_ptr<Communicator> world = JoinWorld();
+  static const int registered = std::atexit(Exit);
+  (void)registered;  // Full: then the daemon sees the process end.
+  const std::lock_guard lock(process.mutex);
+  process.world = std::move(world);
+  process.joined_by = ::getpid();
+}
+
+void Leave() noexcept {
+  Process& process = GetProcess();
+  {
+    const std::lock_guard lock(process.mutex);
+    if (process.exiting) return;
+  }
+  const Held held = TakeAll(process);
+}
+
+Call::Call(MPI_Comm handle, const char* name) {
+  Process& process = GetProcess();
+  const std::lock_guard lock(process.mutex);
+  if (process.exiting) throw std::runtime_error(std::string(name) + ": the process is ending");
+  if (process.world == nullptr) {
+    throw std::runtime_error(std::string(name) + ": expected MPI_Init before, and no MPI_Finalize since");
+  }
+  const auto part = process.parts.find(handle);
+  if (part == process.parts.end() && handle != &ompi_mpi_comm_world) {
+    throw std::runtime_error(std::string(name) +
+                             ": unknown communicator handle: expected ompi_mpi_comm_world of this library, "
+                             "or what its MPI_Comm_split gave and MPI_Comm_free has not taken");
+  }
+  on_ = part == process.parts.end() ? process.world : part->second;
+  ++process.calls;
+}
+
+Call::~Call() {
+  Process& process = GetProcess();
+  on_.reset();  // Perhaps the last, after MPI_Comm_free: closed with no lock held.
+  const std::lock_guard lock(process.mutex);
+  --process.calls;
+}
+
+MPI_Comm Add(std::shared_ptr<Communicator> part) {
+  Process& process = GetProcess();
+  const std::lock_guard lock(process.mutex);
+  void* const handle = part.get();
+  process.parts.emplace(handle, std::move(part));
+  return handle;
+}
+
+bool Remove(MPI_Comm handle) noexcept {
+  Process& process = GetProcess();
+  std::shared_ptr<Communicator> part;  // Closed after the lock is given back.
+  const std::lock_guard lock(process.mutex);
+  if (process.exiting) return true;
+  const auto found = process.parts.find(handle);
+  if (found == process.parts.end()) return false;
+  part = std::move(found->second);
+  process.parts.erase(found);
+  return true;
+}
+
+}  // namespace mlxcomm::mpi

@@ -1,0 +1,44 @@
+// This process as a rank: the world, and the communicators that were split off.
+//
+//   (nothing) ──Join──▶ joined ──Leave──▶ (nothing)        the end of the process: Exit
+//
+// MLX keeps its groups until the very end, when the client library's own objects are gone.
+// So there is an exit handler, set after all that was loaded: it leaves the job in an orderly
+// way if no call is under way (else the daemon sees this process end), and from then on
+// nothing is touched any more.
+//
+// Owner: the process; never destroyed. Thread: any. Memory: an entry for each communicator.
+#pragma once
+
+#include <memory>
+
+#include "client/mpi/communicator.h"
+#include "client/mpi/open_mpi.h"
+
+namespace mlxcomm::mpi {
+
+// Connects and joins as the environment says; again: nothing more. Of one rank there is no
+// daemon. Throws what MLX should show.
+void Join();
+// Leaves, unless a call is under way or the process ends.
+void Leave() noexcept;
+
+// A call on a communicator, from its beginning to its end.
+class Call {
+ public:
+  // Throws for an unknown handle, and before Join. `name` is for the message.
+  Call(MPI_Comm handle, const char* name);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  const std::shared_ptr<Communicator>& on() const { return on_; }
+
+ private:
+  std::shared_ptr<Communicator> on_;
+};
+
+MPI_Comm Add(std::shared_ptr<Communicator> part);
+bool Remove(MPI_Comm handle) noexcept;  // False: not one that Add gave.
+
+}  // namespace mlxcomm::mpi

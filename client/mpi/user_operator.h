@@ -1,0 +1,18 @@
+// What a function given to MPI_Op_create does to two-byte floats. MLX makes its own sum, max
+// and min of float16 and bfloat16, which the daemon has as well; it is asked by four values
+// that mean the same in both types, not known by its place among those that MLX makes.
+//
+// Owner: none, a pure function. Thread: any. Memory: a few bytes on the stack.
+#pragma once
+
+#include <optional>
+
+#include "client/lib/mlxcomm.h"
+#include "client/mpi/open_mpi.h"
+
+namespace mlxcomm::mpi {
+
+// Nothing: it is none of these three.
+std::optional<mlxcomm_operator> RecognizeOnHalves(MPI_User_function* function);
+
+}  // namespace mlxcomm::mpi
