@@ -1,0 +1,161 @@
+"""Stock MLX, unmodified: its MPI backend with libmlxcomm_mpi in place of Open MPI's library,
+chosen by the environment alone."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import mlxcomm
+import pytest
+
+from conftest import SIGKILL, Process, find_test_program, wait_until
+
+FOLDER = pathlib.Path(__file__).parent
+OPERATIONS = FOLDER / "mpi_operations.py"
+RANK = FOLDER / "mpi_rank.py"
+LAYOUTS = pytest.mark.parametrize("nodes", [1, 2])
+
+
+def stock(c, rank, size, script, *arguments, node=0, job="stock", **variables):
+    """A process that has nothing of mlxcomm but one variable of its environment."""
+    process = Process(
+        [sys.executable, "-u", str(script), *arguments],
+        {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(size), "MLXCOMM_JOB": job,
+         "MLXCOMM_SOCKET": c.socket(node), "MLX_MPI_LIBNAME": mlxcomm.mpi_library(), **variables})
+    c.ranks.append(process)
+    return process
+
+
+@pytest.mark.parametrize("backend, nodes, ranks", [("mpi", 1, 2), ("any", 2, 2), ("mpi", 2, 3)])
+def test_every_operation_and_type_agrees_with_numpy(cluster, backend, nodes, ranks):
+    c = cluster(nodes)
+    processes = [stock(c, r, ranks, OPERATIONS, backend, node=r % nodes) for r in range(ranks)]
+    for process in processes:
+        assert process.finish() == 0, process.lines
+        assert process.lines[-1] == "all agree"
+    # They left at their end, and were not lost: the daemons remember no failed job.
+    wait_until(lambda: c.status() and c.status()["jobs"] == [], "the job is gone")
+
+
+@LAYOUTS
+def test_killed_rank_is_named_in_the_others_exception(cluster, nodes):
+    c = cluster(nodes)
+    survivor = stock(c, 0, 2, RANK, "loop")
+    victim = stock(c, 1, 2, RANK, "loop", node=nodes - 1)
+    survivor.wait_for("looping")
+    victim.signal(SIGKILL)
+    line = survivor.wait_for("raised")
+    assert line.startswith("raised RuntimeError RANK_LOST") and "rank 1" in line
+    assert f"node-{nodes - 1}" in line and str(victim.child.pid) in line
+    assert "RANK_LOST" in survivor.wait_for("latched")
+    assert survivor.finish() == 3
+
+
+@LAYOUTS
+def test_ranks_that_call_different_things_both_hear_it(cluster, nodes):
+    c = cluster(nodes)
+    ranks = [stock(c, 0, 2, RANK, "sum:5"), stock(c, 1, 2, RANK, "sum:6", node=nodes - 1)]
+    for rank in ranks:
+        line = rank.wait_for("raised")
+        assert "MISMATCH" in line and "float32[5]" in line and "float32[6]" in line
+        assert rank.finish() == 3
+
+
+# Why: a send has no result that somebody reads; its failure must not get lost with it.
+def test_a_send_that_fails_raises_too(cluster):
+    c = cluster(1, client_settings="operation_timeout_ms: 500")
+    sender = stock(c, 0, 2, RANK, "send:3000000")
+    stock(c, 1, 2, RANK, "wait")
+    line = sender.wait_for("raised")
+    assert "DEADLINE_EXCEEDED" in line and "rank 1" in line
+
+
+def test_daemon_that_dies_is_an_exception_at_once(cluster):
+    c = cluster(1)
+    ranks = [stock(c, r, 2, RANK, "loop") for r in (0, 1)]
+    ranks[0].wait_for("looping")
+    c.daemons[0].signal(SIGKILL)
+    for rank in ranks:
+        assert "DAEMON_LOST" in rank.wait_for("raised")
+        assert rank.finish() == 3
+
+
+# Why: MLX's own MPI backend cannot be interrupted in an operation at all.
+def test_ctrl_c_ends_the_wait(cluster):
+    c = cluster(1)
+    stock(c, 1, 2, RANK, "wait")
+    waiting = stock(c, 0, 2, RANK, "sum:100000")
+    wait_until(lambda: any(r["operation"] for job in c.status()["jobs"] for r in job["ranks"]),
+               "the operation is in flight")
+    waiting.signal(signal.SIGINT)
+    line = waiting.wait_for("r")
+    while "raised" not in line and "interrupted" not in line:
+        line = waiting.wait_for("r")
+    assert waiting.finish() != 0
+
+
+@pytest.mark.parametrize("variables, expected", [
+    ({"MLX_RANK": "many"}, "MLX_RANK=many: expected a whole number"),
+    ({"MLX_RANK": "2"}, "MLX_RANK=2: expected a rank below the size, which is 2"),
+    ({"MLXCOMM_SOCKET": "/nowhere/at/all.sock"}, "UNAVAILABLE"),
+])
+def test_what_keeps_a_rank_from_joining_is_said_and_nobody_trains_alone(cluster, variables, expected):
+    c = cluster(1)
+    refused = stock(c, 0, 2, RANK, "sum:1", **variables)
+    assert expected in refused.wait_for("refused")
+    assert refused.finish() == 3
+
+
+# Why: without a launcher MLX wants its usual answer, a group of one, not an error.
+@pytest.mark.parametrize("backend", ["any", "mpi"])
+def test_without_a_launcher_a_program_is_alone_and_needs_no_daemon(backend):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MLX")}
+    environment.update(MLX_MPI_LIBNAME=mlxcomm.mpi_library(), MLXCOMM_SOCKET="/nowhere/at/all.sock")
+    done = subprocess.run(
+        [sys.executable, "-c", "import mlx.core as mx\n"
+         f"w = mx.distributed.init(backend={backend!r})\n"
+         "print(w.size(), mx.distributed.all_sum(mx.ones(2)).tolist())"],
+        env=environment, capture_output=True, text=True, timeout=300)
+    assert done.stdout.strip() == "1 [1.0, 1.0]", done.stderr
+
+
+def in_c(c, rank, *arguments):
+    process = Process([find_test_program("interop", "open_mpi_program"), *arguments],
+                      {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "c",
+                       "MLXCOMM_SOCKET": c.socket(0)})
+    c.ranks.append(process)
+    return process
+
+
+def test_a_program_in_c_gets_what_open_mpi_would_give(cluster):
+    c = cluster(1)
+    for process in [in_c(c, r) for r in (0, 1)]:
+        assert process.finish() == 0, process.lines
+        assert process.lines == ["all is right"]
+
+
+@pytest.mark.parametrize("wrong, expected", [
+    ("datatype", "MPI_Allreduce: unknown datatype handle"),
+    ("operator", "MPI_Allreduce: unknown operator handle"),
+    ("communicator", "MPI_Comm_rank: unknown communicator handle"),
+    ("freed", "MPI_Comm_rank: unknown communicator handle"),
+    ("finalized", "MPI_Comm_rank: expected MPI_Init before"),
+    ("rank", "MPI_Send: rank 2: expected 0 to 1"),
+])
+def test_what_is_wrong_ends_a_program_in_c_with_its_name(cluster, wrong, expected):
+    c = cluster(1)
+    for process in [in_c(c, r, wrong) for r in (0, 1)]:
+        assert process.finish() == -signal.SIGABRT, process.lines
+        assert any(expected in line for line in process.lines), process.lines
+
+
+def test_only_open_mpis_names_are_visible():
+    done = subprocess.run(["nm", "-D", "--defined-only", mlxcomm.mpi_library()],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip("no nm that reads this system's libraries")
+    names = {line.split()[-1].split("@")[0] for line in done.stdout.splitlines()}
+    assert {n for n in names if not n.startswith(("MPI_", "ompi_mpi_"))} == set()
+    assert len(names) == 30
