@@ -6,14 +6,17 @@
 
 #include <CLI/CLI.hpp>
 
+#include "client/ctl/command_table.h"
 #include "client/ctl/quantities.h"
 #include "client/ctl/verbs.h"
 
 namespace {
 
 using mlxcomm::ctl::BenchOptions;
+using mlxcomm::ctl::CompletionOptions;
 using mlxcomm::ctl::PlanOptions;
 using mlxcomm::ctl::RecordOptions;
+using mlxcomm::ctl::SchemaOptions;
 
 // A figure with a unit, into `value`; `form` tells how it is written.
 template <typename Value>
@@ -28,19 +31,30 @@ CLI::Option* AddQuantity(CLI::App& app, const std::string& name, Value& value,
   return app.add_option_function<std::string>(name, take, what + ", as " + form);
 }
 
+// Shown by --help and completed; the daemon says what it takes.
+constexpr char kPlans[] = "{ring,exchange,halving_doubling,tree,two_level}";
+constexpr char kPlanned[] =
+    "{all_reduce,reduce,reduce_scatter,broadcast,all_gather,all_gather_v,gather,scatter,all_to_all,"
+    "all_to_all_v,send,barrier}";
+constexpr char kMeasured[] = "{all_reduce,all_gather,reduce_scatter,broadcast,all_to_all,send_recv}";
+constexpr char kDataTypes[] =
+    "{float32,float16,bfloat16,float64,complex64,bool,int8,int16,int32,int64,uint8,uint16,uint32,uint64}";
+constexpr char kOperators[] = "{sum,prod,min,max,mean,and,or}";
+
 CLI::App* AddPlan(CLI::App& app, PlanOptions& options) {
   using namespace mlxcomm::ctl;
   CLI::App* const plan =
       app.add_subcommand("plan", "How an operation would be carried out, with cost and proof");
-  plan->add_option("--op", options.operation, "all_reduce, all_gather, broadcast, ...")->required();
+  plan->add_option("--op", options.operation, "The operation")->required()->type_name(kPlanned);
   plan->add_option("--nodes", options.nodes, "How many nodes")->required();
   plan->add_option("--ranks-per-node", options.ranks_per_node, "How many ranks on each (1)");
   AddQuantity(*plan, "--bytes", options.bytes, ParseBytes, "64M or 1.5G",
               "What each rank passes: all of it, or its block");
-  plan->add_option("--dtype", options.data_type, "Type of the elements (float32)");
-  plan->add_option("--operator", options.reduce_operator, "How a reduction combines (sum)");
+  plan->add_option("--dtype", options.data_type, "Type of the elements (float32)")->type_name(kDataTypes);
+  plan->add_option("--operator", options.reduce_operator, "How a reduction combines (sum)")
+      ->type_name(kOperators);
   plan->add_option("--root", options.root, "Rank of the root, where there is one (0)");
-  plan->add_option("--plan", options.plan, "ring, exchange, halving_doubling, tree (the cheapest)");
+  plan->add_option("--plan", options.plan, "Which way (the cheapest)")->type_name(kPlans);
   AddQuantity(*plan, "--latency", options.latency_ns, ParseDuration, "30us",
               "Of a link, one way (as this node has it)");
   AddQuantity(*plan, "--bandwidth", options.bytes_per_second, ParseRate, "4.5G",
@@ -82,6 +96,7 @@ CLI::App* AddTrace(CLI::App& app, RecordOptions& options) {
   AddRecordOptions(*trace, options);
   trace->add_option("-n,--operations", options.operations_max,
                     "How many, the newest (all that are still there)");
+  trace->add_flag("--json", options.json, "Write to a terminal, too: a trace is JSON");
   return trace;
 }
 
@@ -98,10 +113,11 @@ CLI::App* AddBench(CLI::App& app, BenchOptions& options) {
       bench->add_option("--size", options.size, "Of how many (as the launcher says)");
   rank->needs(size)->excludes(ranks);
   size->needs(rank)->excludes(ranks);
-  bench->add_option("--op", options.operation,
-                    "all_reduce (default), all_gather, reduce_scatter, broadcast, all_to_all, send_recv");
-  bench->add_option("-d,--dtype", options.data_type, "Type of the elements (float32)");
-  bench->add_option("-o,--operator", options.reduce_operator, "How a reduction combines (sum)");
+  bench->add_option("--op", options.operation, "The operation (all_reduce)")->type_name(kMeasured);
+  bench->add_option("-d,--dtype", options.data_type, "Type of the elements (float32)")
+      ->type_name(kDataTypes);
+  bench->add_option("-o,--operator", options.reduce_operator, "How a reduction combines (sum)")
+      ->type_name(kOperators);
   AddQuantity(*bench, "-b,--from", options.from_bytes, ParseBytes, "64M or 1.5G", "The first size (8)");
   AddQuantity(*bench, "-e,--to", options.to_bytes, ParseBytes, "64M or 1.5G", "The last size (128M)");
   bench->add_option("-f,--factor", options.factor, "From one size to the next (4)");
@@ -112,6 +128,21 @@ CLI::App* AddBench(CLI::App& app, BenchOptions& options) {
   bench->add_option("--job", options.job, "The job's name, the same on all ranks");
   bench->add_option("--socket", options.socket_path, "The daemon's Unix socket");
   return bench;
+}
+
+CLI::App* AddCompletion(CLI::App& app, CompletionOptions& options) {
+  CLI::App* const completion =
+      app.add_subcommand("completion", "Completion for a shell: source <(mlxcommctl completion bash)");
+  completion->add_option("shell", options.shell, "Which shell")->type_name("{bash,zsh,fish}");
+  completion->add_flag("--json", options.json, "For programs: every verb and option");
+  return completion;
+}
+
+CLI::App* AddSchema(CLI::App& app, SchemaOptions& options) {
+  CLI::App* const schema = app.add_subcommand("schema", "The JSON Schema of what a verb's --json prints");
+  schema->add_option("verb", options.verb, "The verb (shows which there are)");
+  schema->add_flag("--json", options.json, "For programs: which verbs there are");
+  return schema;
 }
 
 }  // namespace
@@ -143,6 +174,11 @@ int main(int argc, char** argv) {
   bench_options.called = argv[0];
   const CLI::App* const bench = AddBench(app, bench_options);
 
+  CompletionOptions completion_options;
+  const CLI::App* const completion = AddCompletion(app, completion_options);
+  SchemaOptions schema_options;
+  const CLI::App* const schema = AddSchema(app, schema_options);
+
   LaunchOptions launch_options;
   CLI::App* const launch = app.add_subcommand("launch", "Start the ranks of a job on this machine");
   launch->add_option("-n,--ranks", launch_options.ranks, "How many ranks")
@@ -158,6 +194,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
+  if (completion->parsed()) return RunCompletion(completion_options, TableOf(app));
+  if (schema->parsed()) return RunSchema(schema_options);
   if (status->parsed()) return RunStatus(status_options);
   if (record->parsed()) return RunRecord(record_options);
   if (trace->parsed()) return RunTrace(trace_options);

@@ -48,7 +48,7 @@ int RunRecord(const RecordOptions& options) {
 }
 
 int RunTrace(const RecordOptions& options) {
-  if (::isatty(STDOUT_FILENO) != 0) {
+  if (!options.json && ::isatty(STDOUT_FILENO) != 0) {
     std::fputs("mlxcommctl: a trace is read by Perfetto: write it to a file (mlxcommctl trace > "
                "trace.json) and open that with https://ui.perfetto.dev; for people there is "
                "mlxcommctl record\n", stderr);

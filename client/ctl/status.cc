@@ -1,13 +1,11 @@
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/json_text.h"
 #include "client/ctl/render_status.h"
+#include "client/ctl/terminal.h"
 #include "client/ctl/verbs.h"
 
 namespace mlxcomm::ctl {
@@ -26,7 +24,7 @@ int RunStatus(const StatusOptions& options) {
       return kExitFailed;
     }
   } else {
-    text = RenderStatus(status, ::isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr);
+    text = RenderStatus(status, ColoursWanted());
   }
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
     std::fprintf(stderr, "mlxcommctl: cannot write the status: %s\n", std::strerror(errno));

@@ -47,7 +47,7 @@ struct RecordOptions {
   std::string job;    // Empty, as group: all.
   std::string group;
   std::uint32_t operations_max = 0;  // 0: all that are there.
-  bool json = false;
+  bool json = false;  // Of a trace: to a terminal as well.
   bool tracks = false;
 };
 int RunRecord(const RecordOptions& options);
@@ -73,6 +73,21 @@ struct BenchOptions {
   std::optional<std::uint32_t> size;
 };
 int RunBench(const BenchOptions& options);
+
+// Scripts for shells, from the table of all verbs (command_table.h).
+struct Command;
+struct CompletionOptions {
+  std::string shell;  // bash, zsh, fish
+  bool json = false;  // The table itself.
+};
+int RunCompletion(const CompletionOptions& options, const Command& table);
+
+// What the --json of a verb holds.
+struct SchemaOptions {
+  std::vector<std::string> verb;  // "cluster", "create"; empty: which there are.
+  bool json = false;
+};
+int RunSchema(const SchemaOptions& options);
 
 struct LaunchOptions {
   std::string socket_path;

@@ -1,0 +1,16 @@
+// Files of the tree that are part of the program; embed.cmake writes their bytes.
+//
+// Owner: the program. Thread: any. Memory: constant.
+#pragma once
+
+#include <string_view>
+
+namespace mlxcomm::ctl {
+
+extern const std::string_view kProtoDescriptors;  // A FileDescriptorSet, with comments.
+extern const std::string_view kBenchSchema;
+extern const std::string_view kCompletionSchema;
+extern const std::string_view kSchemaSchema;
+extern const std::string_view kTraceSchema;
+
+}  // namespace mlxcomm::ctl

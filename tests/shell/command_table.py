@@ -1,0 +1,31 @@
+"""All that mlxcommctl can be told, as it says itself, and how the tests run each verb."""
+
+import json
+import subprocess
+
+from conftest import PATIENCE, find_program
+
+
+def mlxcommctl(*arguments, **kwargs):
+    return subprocess.run([find_program("mlxcommctl"), *arguments], capture_output=True, text=True,
+                          timeout=PATIENCE, **kwargs)
+
+
+def commands():
+    """Every command by its path ("" is mlxcommctl itself, "cluster create" a verb of a verb)."""
+    table = json.loads(mlxcommctl("completion", "--json").stdout)
+    return {command["path"]: command for command in table["commands"]}
+
+
+def verbs():
+    """Those that do something: nothing is below them."""
+    return {path: command for path, command in commands().items()
+            if path and not command["has_commands"]}
+
+
+def named(command):
+    return [option for option in command["options"] if not option["positional"]]
+
+
+def has(command, name):
+    return any(name in option["names"] for option in command["options"])

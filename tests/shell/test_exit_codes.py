@@ -1,0 +1,49 @@
+"""Exit codes are those that README, man page and --help list, and what happens."""
+
+import pathlib
+import re
+
+from shell.command_table import has, mlxcommctl, verbs
+
+ROOT = pathlib.Path(__file__).parents[2]
+NOWHERE = ["--socket", "/nowhere/at/all.sock"]
+# What a verb needs before it asks a daemon.
+ARGUMENTS = {"plan": ["--op", "all_reduce", "--nodes", "2", "--bytes", "1K"]}
+
+
+def test_all_three_list_the_same():
+    readme = (ROOT / "client/ctl/README.md").read_text()
+    table = set(re.findall(r"^\| (\d) \|", readme, re.MULTILINE))
+    manual = (ROOT / "client/ctl/mlxcommctl.1").read_text()
+    section = manual.split(".Sh EXIT STATUS")[1].split(".Sh ")[0]
+    told = re.search(r"Exit codes:(.*)", mlxcommctl("--help").stdout).group(1)
+    assert table == set(re.findall(r"^\.It (\d)$", section, re.MULTILINE)) == {"0", "1", "2", "3"}
+    assert table == set(re.findall(r"\b(\d)\b", told))
+
+
+def test_success_is_0():
+    assert mlxcommctl("--help").returncode == mlxcommctl("--version").returncode == 0
+    for verb in verbs():
+        assert mlxcommctl(*verb.split(), "--help").returncode == 0, verb
+
+
+def test_wrong_usage_is_2():
+    assert mlxcommctl().returncode == mlxcommctl("nonsense").returncode == 2
+    for verb in verbs():
+        done = mlxcommctl(*verb.split(), "--no-such-option-exists")
+        # Of a program that a verb runs options are its own.
+        assert done.returncode == 2, (verb, done.stdout)
+
+
+# Why: a script tells by it that there is nothing to ask, from a daemon that says no.
+def test_no_daemon_is_3():
+    asked = [verb for verb in ("status", "plan", "record") if has(verbs()[verb], "--socket")]
+    assert asked
+    for verb in asked:
+        done = mlxcommctl(*verb.split(), *ARGUMENTS.get(verb, []), *NOWHERE)
+        assert done.returncode == 3 and "mlxcommd" in done.stderr, (verb, done.stderr)
+
+
+def test_launch_has_that_of_the_rank_that_failed():
+    assert mlxcommctl("launch", "-n", "1", "--", "sh", "-c", "exit 41").returncode == 41
+    assert mlxcommctl("launch", "-n", "1", "--", "/nowhere/at/all").returncode == 127

@@ -1,0 +1,75 @@
+"""What verbs print with --json is what `mlxcommctl schema VERB` says."""
+
+import json
+
+import jsonschema
+import pytest
+
+from shell.command_table import has, mlxcommctl, verbs
+
+VERBS = verbs()
+WITH_JSON = [path for path, command in VERBS.items() if has(command, "--json")]
+
+# How to run a verb so that it prints something and ends; without an entry: as it is.
+ARGUMENTS = {
+    "bench": ["-n", "2", "--to", "4K", "-i", "2", "-w", "1"],
+    "plan": ["--op", "all_reduce", "--nodes", "3", "--bytes", "64K", "--steps"],
+    "record": ["--tracks"],
+}
+# Shows what the programs print, line by line; of its own it has nothing to say.
+PRINTS_OTHERS_OUTPUT = {"launch"}
+
+
+def schema_of(verb):
+    done = mlxcommctl("schema", *verb.split())
+    assert done.returncode == 0, f"{verb} prints JSON, of which nobody says what it holds: {done.stderr}"
+    return json.loads(done.stdout)
+
+
+def test_every_verb_has_json():
+    assert {verb for verb in VERBS if verb not in WITH_JSON} <= PRINTS_OTHERS_OUTPUT
+
+
+@pytest.mark.parametrize("verb", WITH_JSON)
+def test_every_schema_is_one(verb):
+    jsonschema.Draft202012Validator.check_schema(schema_of(verb))
+
+
+@pytest.mark.parametrize("verb", WITH_JSON)
+def test_output_is_what_the_schema_says(cluster, verb):
+    c = cluster(2)
+    # Operations to be recorded, and a job to be shown.
+    mlxcommctl("bench", "-n", "2", "--to", "4K", "-i", "2", "-w", "1", "--socket", c.socket(0))
+    where = ["--socket", c.socket(0)] if has(VERBS[verb], "--socket") else []
+    done = mlxcommctl(*verb.split(), *ARGUMENTS.get(verb, []), "--json", *where)
+    assert done.returncode != 2, f"say in ARGUMENTS how {verb} is run: {done.stderr}"
+    assert done.returncode == 0, done.stderr
+    jsonschema.validate(json.loads(done.stdout), schema_of(verb),
+                        cls=jsonschema.Draft202012Validator)
+
+
+# Why: a schema that allows everything would pass the test above.
+def test_a_schema_refuses_what_is_not_so(cluster):
+    c = cluster(1)
+    schema = schema_of("status")
+    status = c.status()
+    jsonschema.validate(status, schema)
+    for wrong in ({**status, "nodes": "many"}, {**status, "more": 1},
+                  {**status, "nodes": [{**status["nodes"][0], "pid": 7}]},
+                  {key: value for key, value in status.items() if key != "jobs"}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema)
+
+
+def test_a_schema_says_what_fields_mean():
+    node = schema_of("status")["$defs"]["NodeStatus"]
+    assert node["properties"]["links"]["description"] == "As this node sees them."
+    assert node["properties"]["pid"] == {"type": "string", "pattern": "^[0-9]+$"}
+
+
+def test_a_verb_without_schema_is_told_those_that_have_one():
+    done = mlxcommctl("schema", "nothing")
+    assert done.returncode == 2 and "status" in done.stderr.splitlines()
+    listed = json.loads(mlxcommctl("schema", "--json").stdout)["verbs"]
+    assert sorted(listed) == listed == mlxcommctl("schema").stdout.split("\n")[:-1]
+    assert set(listed) == set(WITH_JSON)
