@@ -8,21 +8,20 @@
 
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <sstream>
 #include <utility>
 
 #include "client/ctl/bandwidth.h"
 #include "client/ctl/daemon_call.h"
+#include "client/ctl/installed_files.h"
 #include "client/ctl/link_loads.h"
-#include "client/ctl/rank_place.h"
 #include "client/ctl/render_bench.h"
 #include "client/ctl/render_status.h"
 #include "client/ctl/verbs.h"
+#include "client/lib/find_place.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -33,35 +32,6 @@ constexpr char kJobDefault[] = "bench";  // The same on all ranks, where no laun
 int Fail(int code, const std::string& message) {
   std::fprintf(stderr, "mlxcommctl: %s\n", Shown(message).c_str());
   return code;
-}
-
-std::string Folder(const std::string& path) { return path.substr(0, path.rfind('/')); }
-
-// This program's own file, from how it was called; links to it are followed.
-std::string OwnPath(const std::string& called) {
-  std::vector<std::string> candidates;
-  if (called.find('/') != std::string::npos) {
-    candidates.push_back(called);
-  } else {
-    std::istringstream path(std::getenv("PATH") == nullptr ? "" : std::getenv("PATH"));
-    for (std::string entry; std::getline(path, entry, ':');) candidates.push_back(entry + "/" + called);
-  }
-  for (const std::string& candidate : candidates) {
-    char resolved[PATH_MAX];
-    if (::access(candidate.c_str(), X_OK) == 0 && ::realpath(candidate.c_str(), resolved) != nullptr) {
-      return resolved;
-    }
-  }
-  return called;
-}
-
-// Beside this program, or where a build folder has it.
-std::string FindProgram(const std::string& own_path) {
-  for (const char* const between : {"/", "/../bench/"}) {
-    const std::string candidate = Folder(own_path) + between + kProgramName;
-    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
-  }
-  return {};
 }
 
 bool Subject(const BenchOptions& options, BenchSubject& subject, std::string& error) {
@@ -83,6 +53,7 @@ int LaunchRanks(const BenchOptions& options, const std::string& own_path) {
   LaunchOptions launch;
   launch.socket_path = options.socket_path;
   launch.job = options.job;
+  launch.called = own_path;
   launch.ranks = options.ranks;
   launch.prefix = false;
   launch.command = {own_path, "bench",
@@ -100,13 +71,11 @@ int LaunchRanks(const BenchOptions& options, const std::string& own_path) {
 }
 
 std::vector<std::string> RankCommand(const BenchOptions& options, const std::string& program,
-                                     const BenchSubject& subject, std::uint32_t rank,
+                                     const BenchSubject& subject, const client::Place& place,
                                      const std::vector<std::uint64_t>& counts) {
-  const char* const named = std::getenv("MLXCOMM_JOB");
-  const std::string job = !options.job.empty() ? options.job : named != nullptr ? named : kJobDefault;
   std::vector<std::string> command = {
-      program, "--job", job,
-      "--rank", std::to_string(rank),
+      program, "--job", place.job,
+      "--rank", std::to_string(place.rank),
       "--size", std::to_string(subject.ranks),
       "--kind", std::to_string(static_cast<int>(subject.kind)),
       "--type", std::to_string(static_cast<int>(subject.type)),
@@ -276,32 +245,25 @@ int RunBench(const BenchOptions& options) {
   }
   const std::string own_path = OwnPath(options.called);
   if (options.ranks > 0) return LaunchRanks(options, own_path);
-  const auto environment = [](const char* name) -> std::optional<std::string> {
-    const char* const value = std::getenv(name);
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  };
-  std::optional<RankPlace> place;
-  if (options.rank && options.size) {
-    place = RankPlace{*options.rank, *options.size};
-    if (*options.rank >= *options.size) error = "--rank and --size: expected the rank below the size";
-  } else {
-    place = FindPlace(environment, error);
-  }
-  if (!error.empty()) return Fail(kExitUsage, error);
-  if (!place) {
+  client::PlaceGiven given{.job = options.job, .rank = options.rank, .size = options.size};
+  client::Place place;
+  const Failure failure = client::FindPlace(client::ProcessEnvironment, given, place);
+  if (!failure.ok()) return Fail(kExitUsage, failure.message);
+  if (!place.launched && !options.rank) {
     return Fail(kExitUsage, "say how many ranks to start here (mlxcommctl bench -n 2), or which one "
                             "this is (--rank 0 --size 2 --job NAME, on every node), or start it by a "
                             "launcher (mlxcommctl launch -n 2 -- mlxcommctl bench)");
   }
-  subject.ranks = place->size;
-  const std::string program = FindProgram(own_path);
+  if (place.job == client::kDefaultJob) place.job = kJobDefault;
+  subject.ranks = place.size;
+  const std::string program = FindProgramBeside(own_path, kProgramName, "bench");
   if (program.empty()) {
     return Fail(kExitFailed, std::string(kProgramName) + " is not beside " + own_path +
                                  ": install mlxcomm again");
   }
   const auto counts = BenchCounts(subject, options.from_bytes, options.to_bytes, options.factor);
-  const auto command = RankCommand(options, program, subject, place->rank, counts);
-  if (place->rank != 0) Become(command);
+  const auto command = RankCommand(options, program, subject, place, counts);
+  if (place.rank != 0) Become(command);
   return RunRankZero(options, command, subject, counts.size());
 }
 

@@ -14,6 +14,8 @@ namespace {
 
 using mlxcomm::ctl::BenchOptions;
 using mlxcomm::ctl::CompletionOptions;
+using mlxcomm::ctl::HostsImportOptions;
+using mlxcomm::ctl::LaunchOptions;
 using mlxcomm::ctl::PlanOptions;
 using mlxcomm::ctl::RecordOptions;
 using mlxcomm::ctl::SchemaOptions;
@@ -145,6 +147,50 @@ CLI::App* AddSchema(CLI::App& app, SchemaOptions& options) {
   return schema;
 }
 
+void AddLaunch(CLI::App& app, LaunchOptions& options) {
+  CLI::App* const launch =
+      app.add_subcommand("launch", "Start the ranks of a job, here or on other hosts by ssh");
+  launch->add_option("-n,--ranks,--ranks-per-node,--repeat-hosts", options.ranks,
+                     "How many ranks on each host (1, or what the hostfile says)")
+      ->check(CLI::Range(1, 64));
+  CLI::Option* const hosts =
+      launch->add_option("--hosts", options.hosts, "Hosts for ssh: mac-1,mac-2 or mac-[1-4] (this one)");
+  CLI::Option* const hostfile =
+      launch->add_option("--hostfile", options.hostfile, "Hosts from a file of MLX, MPI or `hosts import`");
+  launch->add_option("--nodes", options.nodes, "Nodes of this cluster: all, or a,b")
+      ->excludes(hosts)
+      ->excludes(hostfile);
+  hosts->excludes(hostfile);
+  launch->add_option("--env", options.environment, "NAME=VALUE for the ranks; may be repeated")
+      ->take_all()
+      ->allow_extra_args(false);
+  launch->add_option("--cwd", options.directory, "Where they start (here, if it is there)");
+  launch->add_option("--python", options.python, "Run the command with this Python");
+  launch->add_option("--ssh", options.ssh, "How ssh is called: \"ssh -p 2222\" (ssh)");
+  launch->add_option("--job", options.job, "The job's name (default: one of its own)");
+  launch->add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  launch->add_flag("--verbose", options.verbose, "Say what is started, and how it ends");
+  launch->add_option("command", options.command, "-- PROGRAM [ARGUMENT...]")->required();
+  launch->positionals_at_end();
+}
+
+CLI::App* AddHostsImport(CLI::App& app, HostsImportOptions& options) {
+  CLI::App* const hosts = app.add_subcommand("hosts", "Lists of hosts");
+  hosts->require_subcommand(1);
+  CLI::App* const import = hosts->add_subcommand(
+      "import", "Hosts from a file of MLX or MPI, for launch --hostfile or as configurations");
+  import->add_option("file", options.file, "The file")->required();
+  import->add_option("-o,--output", options.output, "Where the hosts go (standard output)");
+  import->add_option("--config-dir", options.config_dir,
+                     "Write a configuration for each node there, in place of the hosts");
+  import->add_option("--cluster", options.cluster, "The cluster's name in them (default)");
+  import->add_option("--key-file", options.key_file, "Where the key is (/etc/mlxcommd/key)");
+  import->add_option("--port", options.port, "The daemons' port (7470)")->check(CLI::Range(1, 65535));
+  import->add_option("--links", options.links, "ring: to the next host; all: to every one (by the file)")
+      ->check(CLI::IsMember({"ring", "all"}));
+  return import;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -180,14 +226,12 @@ int main(int argc, char** argv) {
   const CLI::App* const schema = AddSchema(app, schema_options);
 
   LaunchOptions launch_options;
-  CLI::App* const launch = app.add_subcommand("launch", "Start the ranks of a job on this machine");
-  launch->add_option("-n,--ranks", launch_options.ranks, "How many ranks")
-      ->required()
-      ->check(CLI::Range(1, 64));
-  launch->add_option("--job", launch_options.job, "The job's name (default: one of its own)");
-  launch->add_option("--socket", launch_options.socket_path, "The daemon's Unix socket");
-  launch->add_option("command", launch_options.command, "-- PROGRAM [ARGUMENT...]")->required();
-  launch->positionals_at_end();
+  launch_options.called = argv[0];
+  AddLaunch(app, launch_options);
+  const CLI::App* const agent =
+      app.add_subcommand("launch-agent", "What launch starts on another host")->group("");
+  HostsImportOptions import_options;
+  const CLI::App* const import = AddHostsImport(app, import_options);
 
   try {
     app.parse(argc, argv);
@@ -200,5 +244,7 @@ int main(int argc, char** argv) {
   if (record->parsed()) return RunRecord(record_options);
   if (trace->parsed()) return RunTrace(trace_options);
   if (bench->parsed()) return RunBench(bench_options);
+  if (agent->parsed()) return RunLaunchAgent(argv[0]);
+  if (import->parsed()) return RunHostsImport(import_options);
   return plan->parsed() ? RunPlan(plan_options) : RunLaunch(launch_options);
 }

@@ -90,14 +90,37 @@ struct SchemaOptions {
 int RunSchema(const SchemaOptions& options);
 
 struct LaunchOptions {
+  std::string called;  // How this program was: argv[0].
   std::string socket_path;
   std::string job;  // Empty: a name of its own for this launch.
-  unsigned ranks = 1;
+  std::string hosts;     // One of these three; none: this machine.
+  std::string hostfile;
+  std::string nodes;     // "all", or names of nodes.
+  unsigned ranks = 0;    // On each host; 0: as many as the hostfile says, else one.
+  std::vector<std::string> environment;  // "NAME=VALUE".
+  std::string directory;
+  std::string python;
+  std::string ssh = "ssh";
   std::vector<std::string> command;
   bool prefix = true;  // Lines are shown behind their rank.
+  bool verbose = false;
 };
-// Starts local ranks, prefixes their output, forwards signals, ends all when one
+// Starts ranks here and by ssh, prefixes their output, forwards signals, ends all when one
 // fails; the exit code is that of the first that failed (128 + signal).
 int RunLaunch(const LaunchOptions& options);
+// What `launch` starts on another host.
+int RunLaunchAgent(const std::string& called);
+
+// Hosts as others write them, as our own file of hosts or as configurations.
+struct HostsImportOptions {
+  std::string file;
+  std::string output;      // Empty: standard output.
+  std::string config_dir;  // Not empty: a configuration for each node goes there.
+  std::string cluster = "default";
+  std::string key_file = "/etc/mlxcommd/key";
+  std::string links;       // "ring", "all"; empty: by what the file says.
+  unsigned port = 7470;
+};
+int RunHostsImport(const HostsImportOptions& options);
 
 }  // namespace mlxcomm::ctl

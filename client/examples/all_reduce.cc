@@ -15,20 +15,16 @@
 
 namespace {
 
-std::string Environment(const char* name, const char* otherwise) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? otherwise : value;
-}
-
 int Run(std::uint64_t bytes, int rounds) {
-  const auto rank = static_cast<std::uint32_t>(std::stoul(Environment("MLX_RANK", "0")));
-  const auto size = static_cast<std::uint32_t>(std::stoul(Environment("MLX_WORLD_SIZE", "1")));
+  const mlxcomm_place place = mlxcomm::FindPlace();
+  const std::uint32_t rank = place.rank;
+  const std::uint32_t size = place.size;
   mlxcomm_connect_options options;
   mlxcomm_connect_options_init(&options);
   const auto begin = std::chrono::steady_clock::now();
   mlxcomm::Connection connection(options);
   const auto connected = std::chrono::steady_clock::now();
-  mlxcomm::Group group(connection, Environment("MLXCOMM_JOB", "all_reduce"), rank, size);
+  mlxcomm::Group group(connection, place);
   const auto joined = std::chrono::steady_clock::now();
 
   const std::uint64_t count = bytes / sizeof(float);

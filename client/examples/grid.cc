@@ -15,11 +15,6 @@
 
 namespace {
 
-std::uint32_t Environment(const char* name, const char* otherwise) {
-  const char* const value = std::getenv(name);
-  return static_cast<std::uint32_t>(std::stoul(value == nullptr ? otherwise : value));
-}
-
 // 0, or where the sum along the row is wrong.
 int SumAlong(mlxcomm::Group& row, mlxcomm::Connection& connection) {
   constexpr std::uint64_t kCount = 1024;
@@ -48,13 +43,12 @@ int ExchangeAlong(mlxcomm::Group& column, mlxcomm::Connection& connection) {
 }
 
 int Run(std::uint32_t columns, bool lose_a_rank) {
-  const std::uint32_t rank = Environment("MLX_RANK", "0");
-  const std::uint32_t size = Environment("MLX_WORLD_SIZE", "1");
+  const mlxcomm_place place = mlxcomm::FindPlace();
+  const std::uint32_t rank = place.rank;
   mlxcomm_connect_options options;
   mlxcomm_connect_options_init(&options);
   mlxcomm::Connection connection(options);
-  const char* const job = std::getenv("MLXCOMM_JOB");
-  mlxcomm::Group world(connection, job == nullptr ? "grid" : job, rank, size);
+  mlxcomm::Group world(connection, place);
   world.SetTimeout(60'000'000'000);  // For the groups below as well.
 
   mlxcomm::Group row = *world.Split(static_cast<std::int32_t>(rank / columns), 0, "row");
@@ -66,7 +60,7 @@ int Run(std::uint32_t columns, bool lose_a_rank) {
   if (!lose_a_rank) return 0;
 
   // Like a crash, but mlxcommctl launch would end all ranks for one that fails.
-  if (rank == size - 1) std::_Exit(0);
+  if (rank == place.size - 1) std::_Exit(0);
   try {
     world.Barrier();
     return 1;

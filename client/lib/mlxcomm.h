@@ -125,6 +125,28 @@ MLXCOMM_API mlxcomm_code mlxcomm_connect(const mlxcomm_connect_options* options,
  * no thread may be in a call on it. Its buffers are gone with it. */
 MLXCOMM_API void mlxcomm_disconnect(mlxcomm_connection* connection);
 
+typedef struct mlxcomm_place_options {
+  size_t struct_size; /* sizeof(mlxcomm_place_options) */
+  const char* job;    /* NULL: $MLXCOMM_JOB, else it follows from the launcher's variables */
+  int64_t rank;       /* -1, as for size: from the environment */
+  int64_t size;
+  /* What the environment holds; NULL for what is not set. NULL: that of this process. */
+  const char* (*lookup)(void* context, const char* name);
+  void* lookup_context;
+} mlxcomm_place_options;
+typedef struct mlxcomm_place {
+  char job[1024]; /* NUL-terminated; mlxcomm_join says what it takes */
+  uint32_t rank;
+  uint32_t size;
+} mlxcomm_place;
+MLXCOMM_API void mlxcomm_place_options_init(mlxcomm_place_options* options);
+/* Which rank of how many of which job this process is, by what mlxcommctl launch,
+ * mlx.launch, torchrun, Open MPI, PMI or Slurm has put into its environment; without any
+ * word of a rank, rank 0 of 1 of job "default". Two launches never get one name.
+ * INVALID_ARGUMENT names the variable that is wrong or missing. `options` may be NULL. */
+MLXCOMM_API mlxcomm_code mlxcomm_find_place(const mlxcomm_place_options* options,
+                                            mlxcomm_place* place, mlxcomm_error* error);
+
 /* Joins `job` (1 to 200 bytes of UTF-8) as `rank` of `size` and waits until all ranks are
  * there. timeout_ns 0: the daemon's default (5 minutes). A connection joins one job. */
 MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char* job,

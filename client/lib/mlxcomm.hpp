@@ -145,8 +145,18 @@ class Ticket {
   std::uint64_t number_;
 };
 
+// Which rank of how many of which job this process is, by what its launcher has set.
+inline mlxcomm_place FindPlace() {
+  mlxcomm_place place;
+  mlxcomm_error error;
+  Check(mlxcomm_find_place(nullptr, &place, &error), error);
+  return place;
+}
+
 class Group {
  public:
+  Group(Connection& connection, const mlxcomm_place& place, std::uint64_t timeout_ns = 0)
+      : Group(connection, place.job, place.rank, place.size, timeout_ns) {}
   // Joins a job.
   Group(Connection& connection, const std::string& job, std::uint32_t rank, std::uint32_t size,
         std::uint64_t timeout_ns = 0) {

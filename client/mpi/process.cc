@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "client/mpi/interrupt.h"
-#include "client/mpi/launch_environment.h"
 
 namespace mlxcomm::mpi {
 namespace {
@@ -52,14 +51,14 @@ void Exit() {
 }
 
 std::shared_ptr<Communicator> JoinWorld() {
-  const Place place = FindPlace(ProcessEnvironment());
+  const mlxcomm_place place = FindPlace();
   if (place.size == 1) return std::make_shared<Communicator>();
   const UnderWay under_way;
   mlxcomm_connect_options options;
   mlxcomm_connect_options_init(&options);
   options.interrupted = WasInterrupted;
   auto connection = std::make_shared<Connection>(options);
-  Group world(*connection, place.job, place.rank, place.size);
+  Group world(*connection, place);
   return std::make_shared<Communicator>(std::move(connection), std::move(world), nullptr);
 }
 

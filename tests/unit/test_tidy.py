@@ -26,7 +26,7 @@ ALLOWED = {
     "daemon/control/": ("proto/", "daemon/", "mlxcomm/v1/"),
     "client/lib/": ("proto/", "client/lib/", "mlxcomm/v1/"),
     "client/bench/": ("proto/types/", "client/lib/mlxcomm", "client/bench/"),
-    "client/ctl/": ("proto/", "client/ctl/", "mlxcomm/v1/"),
+    "client/ctl/": ("proto/", "client/ctl/", "client/lib/find_place.h", "mlxcomm/v1/"),
     "client/mpi/": ("client/lib/mlxcomm", "client/mpi/"),
     "client/python/": ("client/lib/mlxcomm", "client/python/"),
     "client/examples/": ("client/lib/mlxcomm",),

@@ -1,9 +1,14 @@
 // The extension mlxcomm._mlxcomm: joining, groups, failures as Python sees them, counters.
 // What can fail returns a failure (operation_error.h: AsTuple) as its last value, or None.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "client/python/src/group_impl.h"
@@ -85,7 +90,32 @@ nb::tuple MakeGroup(const Group& group, Make make) {
   return nb::make_tuple(Group(made), failure);
 }
 
+// What a program sees of a launcher's variables, or of those that it names.
+nb::tuple FindPlace(const std::string& job, std::optional<std::int64_t> rank,
+                    std::optional<std::int64_t> size,
+                    const std::optional<std::map<std::string, std::string>>& environment) {
+  mlxcomm_place_options options;
+  mlxcomm_place_options_init(&options);
+  if (!job.empty()) options.job = job.c_str();
+  options.rank = rank.value_or(-1);
+  options.size = size.value_or(-1);
+  if (environment) {
+    options.lookup = [](void* context, const char* name) -> const char* {
+      const auto& variables = *static_cast<const std::map<std::string, std::string>*>(context);
+      const auto found = variables.find(name);
+      return found == variables.end() ? nullptr : found->second.c_str();
+    };
+    options.lookup_context = const_cast<std::map<std::string, std::string>*>(&*environment);
+  }
+  mlxcomm_place place;
+  mlxcomm_error error{};
+  if (mlxcomm_find_place(&options, &place, &error) != MLXCOMM_OK) throw nb::value_error(error.message);
+  return nb::make_tuple(std::string(place.job), place.rank, place.size);
+}
+
 void BindGroups(nb::module_& m) {
+  m.def("find_place", &FindPlace, nb::arg("job"), nb::arg("rank").none(), nb::arg("size").none(),
+        nb::arg("environment").none());
   m.def("join", &Join);
   m.def("alone", [] { return Group(std::make_shared<AloneGroup>()); });
   m.def("is_ours", [](const Group& group) { return OursOrNull(group) != nullptr; });

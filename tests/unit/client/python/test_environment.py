@@ -1,16 +1,10 @@
-"""Rank, size and job as launchers give them. Needs neither MLX nor the extension."""
+"""Rank, size and job as launchers give them: the library's account of it, asked from Python."""
 
-import importlib.util
 import json
-import pathlib
 
 import pytest
 
-SOURCE = pathlib.Path(__file__).parents[4] / "client/python/mlxcomm/environment.py"
-spec = importlib.util.spec_from_file_location("environment_under_test", SOURCE)
-environment = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(environment)
-find_place = environment.find_place
+from mlxcomm.environment import find_place
 
 
 def place(variables, **arguments):
@@ -23,7 +17,9 @@ LAUNCHERS = {
     "mlx.launch --backend nccl": (
         {"MLX_RANK": "1", "MLX_WORLD_SIZE": "4", "NCCL_HOST_IP": "10.0.0.1", "NCCL_PORT": "12345"},
         "NCCL_PORT"),
-    "mlxcommctl launch, by hand": ({"MLX_RANK": "1", "MLX_WORLD_SIZE": "4"}, None),
+    "by hand": ({"MLX_RANK": "1", "MLX_WORLD_SIZE": "4"}, None),
+    "mlxcommctl launch": (
+        {"MLX_RANK": "1", "MLX_WORLD_SIZE": "4", "MLXCOMM_JOB": "launch-7"}, "MLXCOMM_JOB"),
     "Open MPI 5": (
         {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4",
          "PMIX_NAMESPACE": "prterun-host-7@1", "PMIX_RANK": "1"},
@@ -32,8 +28,30 @@ LAUNCHERS = {
         {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4",
          "OMPI_MCA_ess_base_jobid": "3735420929", "PMIX_RANK": "1"},
         "OMPI_MCA_ess_base_jobid"),
-    "MPICH's Hydra": (
-        {"PMI_RANK": "1", "PMI_SIZE": "4", "PMI_FD": "9", "HYDI_CONTROL_FD": "8"}, None),
+    "Open MPI 4, another mpirun with the same number": (
+        {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4", "PMIX_NAMESPACE": "65077249",
+         "OMPI_MCA_orte_hnp_uri": "65077248.0;tcp://192.0.2.2:34921", "PMIX_RANK": "1"},
+        "OMPI_MCA_orte_hnp_uri"),
+    "MPICH's Hydra, with a job": (
+        {"PMI_RANK": "1", "PMI_SIZE": "4", "PMI_FD": "9", "HYDI_CONTROL_FD": "8",
+         "MLXCOMM_JOB": "mine"}, "MLXCOMM_JOB"),
+    "Slurm with PMI 2": (
+        {"PMI_RANK": "1", "PMI_SIZE": "4", "PMI_JOBID": "88.0", "PMI_FD": "9",
+         "SLURM_PROCID": "1", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "88", "SLURM_STEP_ID": "0"},
+        "SLURM_STEP_ID"),
+    "Slurm with PMIx": (
+        {"PMIX_RANK": "1", "PMIX_NAMESPACE": "slurm.pmix.88.0", "SLURM_PROCID": "1",
+         "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "4", "SLURM_JOB_ID": "88",
+         "SLURM_STEP_ID": "0"},
+        "SLURM_JOB_ID"),
+    "torchrun below srun": (
+        {"RANK": "1", "WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "88", "MASTER_ADDR": "node-a",
+         "MASTER_PORT": "29500", "SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "88",
+         "SLURM_STEP_ID": "0"},
+        "TORCHELASTIC_RUN_ID"),
+    "PyTorch's operator for Kubernetes": (
+        {"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "train-master-0", "MASTER_PORT": "23456"},
+        "MASTER_ADDR"),
     "PMI with a job": ({"PMI_RANK": "1", "PMI_SIZE": "4", "PMI_JOBID": "77"}, "PMI_JOBID"),
     "Slurm": (
         {"SLURM_PROCID": "1", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "88", "SLURM_STEP_ID": "0"},
@@ -88,6 +106,14 @@ def test_arguments_and_the_jobs_own_variable_win():
     assert place({"MLX_RANK": "1"}, size=2)[1:] == (1, 2)
 
 
+def test_environment_of_the_process_is_the_default(monkeypatch):
+    for name in ("MLX_HOSTFILE", "MLXCOMM_JOB"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MLX_RANK", "1")
+    monkeypatch.setenv("MLX_WORLD_SIZE", "2")
+    assert find_place() == ("default", 1, 2)
+
+
 # --- mlx.launch -----------------------------------------------------------------------
 
 
@@ -124,18 +150,18 @@ def test_hostfile_may_be_an_object(tmp_path):
 
 
 @pytest.mark.parametrize("variables, arguments, words", [
-    ({"MLX_RANK": "one", "MLX_WORLD_SIZE": "2"}, {}, ["MLX_RANK='one'", "whole number"]),
-    ({"MLX_RANK": "", "MLX_WORLD_SIZE": "2"}, {}, ["MLX_RANK=''"]),
-    ({"MLX_RANK": "-1", "MLX_WORLD_SIZE": "2"}, {}, ["MLX_RANK='-1'", "not negative"]),
-    ({"MLX_RANK": "0", "MLX_WORLD_SIZE": "2.5"}, {}, ["MLX_WORLD_SIZE='2.5'"]),
+    ({"MLX_RANK": "one", "MLX_WORLD_SIZE": "2"}, {}, ['MLX_RANK="one"', "whole number"]),
+    ({"MLX_RANK": "", "MLX_WORLD_SIZE": "2"}, {}, ['MLX_RANK=""']),
+    ({"MLX_RANK": "-1", "MLX_WORLD_SIZE": "2"}, {}, ['MLX_RANK="-1"', "not negative"]),
+    ({"MLX_RANK": "0", "MLX_WORLD_SIZE": "2.5"}, {}, ['MLX_WORLD_SIZE="2.5"']),
     ({"MLX_RANK": "2", "MLX_WORLD_SIZE": "2"}, {}, ["rank 2 of size 2", "rank < size"]),
     ({"MLX_RANK": "0", "MLX_WORLD_SIZE": "0"}, {}, ["rank 0 of size 0"]),
     ({"MLX_RANK": "0"}, {}, ["MLX_RANK is set but MLX_WORLD_SIZE is not"]),
     ({"RANK": "0"}, {}, ["RANK is set but WORLD_SIZE is not"]),
-    ({"MLX_RANK": "0", "MLX_HOSTFILE": "/no/such/file"}, {}, ["MLX_HOSTFILE='/no/such/file'"]),
-    ({}, {"rank": 1}, ["expected both or neither", "rank=1 and size=None"]),
-    ({}, {"size": 2}, ["expected both or neither", "rank=None and size=2"]),
-    ({}, {"rank": -1, "size": 2}, ["rank -1 of size 2"]),
+    ({"MLX_RANK": "0", "MLX_HOSTFILE": "/no/such/file"}, {}, ['MLX_HOSTFILE="/no/such/file"']),
+    ({}, {"rank": 1}, ["expected both or neither", "rank 1 and size none"]),
+    ({}, {"size": 2}, ["expected both or neither", "rank none and size 2"]),
+    ({}, {"rank": -1, "size": 2}, ["rank", "-1"]),
 ])
 def test_mistakes_are_told_by_name(variables, arguments, words):
     with pytest.raises(ValueError) as raised:

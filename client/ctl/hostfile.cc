@@ -1,0 +1,311 @@
+#include "client/ctl/hostfile.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr std::size_t kFileBytesMax = 16 << 20;
+
+Failure Invalid(const std::string& place, const std::string& what) {
+  return {FailureCode::kInvalidArgument, kNoRank, place + ": " + what};
+}
+
+std::string Quoted(std::string_view text) { return "\"" + MakePrintable(text) + "\""; }
+
+bool IsHostName(std::string_view name) {
+  return !name.empty() && name.size() <= 255 && name.front() != '-' && IsPlainText(name) &&
+         name.find_first_of(" \"'[]/") == std::string_view::npos;
+}
+
+bool ReadCount(std::string_view text, unsigned& count) {
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), count);
+  return code == std::errc() && end == text.data() + text.size() && count >= 1 && count <= kSlotsMax;
+}
+
+// --- ranges: node[01-03,7]-ib ---------------------------------------------------------
+
+// One of "01-03" or "7", between what stands before and behind the brackets.
+bool ExpandPart(std::string_view part, const std::string& before, const std::string& after,
+                std::vector<std::string>& names) {
+  const std::size_t dash = part.find('-');
+  const std::string_view low = part.substr(0, dash);
+  const std::string_view high = dash == std::string_view::npos ? low : part.substr(dash + 1);
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+  const auto number = [](std::string_view text, std::uint32_t& value) {
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return code == std::errc() && end == text.data() + text.size() && !text.empty();
+  };
+  if (!number(low, first) || !number(high, last) || first > last || last - first >= kHostsMax) return false;
+  for (std::uint32_t i = first; i <= last; ++i) {
+    std::string digits = std::to_string(i);
+    if (digits.size() < low.size()) digits.insert(0, low.size() - digits.size(), '0');
+    names.push_back(before + digits + after);
+  }
+  return true;
+}
+
+bool Expand(const std::string& text, std::vector<std::string>& names) {
+  const std::size_t open = text.find('[');
+  if (open == std::string::npos) {
+    names.push_back(text);
+    return true;
+  }
+  const std::size_t close = text.find(']', open);
+  if (close == std::string::npos) return false;
+  std::vector<std::string> mine;
+  std::istringstream parts(text.substr(open + 1, close - open - 1));
+  for (std::string part; std::getline(parts, part, ',');) {
+    if (!ExpandPart(part, text.substr(0, open), text.substr(close + 1), mine)) return false;
+  }
+  if (mine.empty() || mine.size() > kHostsMax) return false;
+  for (const std::string& name : mine) {
+    if (!Expand(name, names) || names.size() > kHostsMax) return false;
+  }
+  return true;
+}
+
+Failure AddHosts(const std::string& place, const std::string& text, unsigned slots, Hostfile& file) {
+  std::vector<std::string> names;
+  if (!Expand(text, names) || !std::all_of(names.begin(), names.end(), IsHostName)) {
+    return Invalid(place, "expected a host, as mac-1, user@10.0.0.1 or node[01-04], got " + Quoted(text));
+  }
+  if (file.hosts.size() + names.size() > kHostsMax) {
+    return Invalid(place, "expected at most " + std::to_string(kHostsMax) + " hosts");
+  }
+  for (std::string& name : names) {
+    HostEntry entry;
+    entry.name = std::move(name);
+    entry.slots = slots;
+    file.hosts.push_back(std::move(entry));
+  }
+  return {};
+}
+
+// --- MPI: a host a line ---------------------------------------------------------------
+
+bool IsOneOf(const std::string& word, std::initializer_list<const char*> words) {
+  return std::any_of(words.begin(), words.end(), [&](const char* one) { return word == one; });
+}
+
+// "slots=2" and the like behind a host.
+Failure ReadMpiSetting(const std::string& place, const std::string& word, unsigned& slots,
+                       unsigned& slots_max, std::string& user) {
+  const std::size_t equals = word.find('=');
+  std::string name = word.substr(0, equals);
+  const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
+  std::replace(name.begin(), name.end(), '-', '_');
+  const bool count = IsOneOf(name, {"slots", "cpu", "count"});
+  if (count || IsOneOf(name, {"max_slots", "slots_max", "cpu_max", "max_cpu", "count_max", "max_count"})) {
+    if (ReadCount(value, count ? slots : slots_max)) return {};
+    return Invalid(place, name + ": expected 1 to " + std::to_string(kSlotsMax) + ", got " + Quoted(value));
+  }
+  if (IsOneOf(name, {"user", "username", "user_name", "login"}) && !value.empty()) {
+    user = value;
+    return {};
+  }
+  return Invalid(place, "expected slots=N, max_slots=N or user=NAME behind the host, got " + Quoted(word));
+}
+
+Failure ParseMpiLine(const std::string& place, std::string line, Hostfile& file) {
+  line = line.substr(0, line.find('#'));
+  // Open MPI allows blanks around the sign.
+  for (std::size_t at; (at = line.find(" =")) != std::string::npos;) line.erase(at, 1);
+  for (std::size_t at; (at = line.find("= ")) != std::string::npos;) line.erase(at + 1, 1);
+  std::istringstream words(line);
+  std::string host;
+  if (!(words >> host)) return {};
+  unsigned slots = 1;
+  unsigned slots_max = kSlotsMax;
+  std::string user;
+  // MPICH writes the count behind a colon; more than one colon is an IPv6 address.
+  if (std::count(host.begin(), host.end(), ':') == 1) {
+    const std::string count = host.substr(host.find(':') + 1);
+    if (!ReadCount(count, slots)) {
+      return Invalid(place, "expected HOST:N, N at most " + std::to_string(kSlotsMax) + ", got " + Quoted(host));
+    }
+    host.resize(host.find(':'));
+  }
+  for (std::string word; words >> word;) {
+    if (Failure failure = ReadMpiSetting(place, word, slots, slots_max, user); !failure.ok()) return failure;
+  }
+  if (slots > slots_max) {
+    return Invalid(place, "slots=" + std::to_string(slots) + " is more than max_slots=" +
+                              std::to_string(slots_max));
+  }
+  return AddHosts(place, user.empty() ? host : user + "@" + host, slots, file);
+}
+
+Failure ParseMpi(const std::string& path, std::string_view text, Hostfile& file) {
+  std::istringstream lines{std::string(text)};
+  std::size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    std::replace_if(line.begin(), line.end(), [](char c) { return c == '\t' || c == '\r'; }, ' ');
+    const std::string place = path + ":" + std::to_string(++number);
+    if (Failure failure = ParseMpiLine(place, line, file); !failure.ok()) return failure;
+  }
+  return {};
+}
+
+// --- MLX: JSON ------------------------------------------------------------------------
+
+Failure ReadText(const std::string& place, const json& value, std::string& text) {
+  if (!value.is_string()) return Invalid(place, "expected a text, got " + value.dump().substr(0, 80));
+  text = value.get<std::string>();
+  if (IsPlainText(text)) return {};
+  return Invalid(place, "expected a text without control characters");
+}
+
+Failure ReadTexts(const std::string& place, const json& values, std::vector<std::string>& texts) {
+  if (!values.is_array()) return Invalid(place, "expected a list, got " + values.dump().substr(0, 80));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Failure failure = ReadText(place + "[" + std::to_string(i) + "]", values[i], texts.emplace_back());
+    if (!failure.ok()) return failure;
+  }
+  return {};
+}
+
+// For each rank null, a device, or a list of devices.
+Failure ReadRdma(const std::string& place, const json& values, HostEntry& host) {
+  if (!values.is_array()) return Invalid(place, "expected a list, got " + values.dump().substr(0, 80));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::vector<std::string>& devices = host.rdma.emplace_back();
+    const std::string here = place + "[" + std::to_string(i) + "]";
+    if (values[i].is_null()) continue;
+    const json list = values[i].is_array() ? values[i] : json::array({values[i]});
+    const Failure failure = ReadTexts(here, list, devices);
+    if (!failure.ok()) return Invalid(here, "expected null, a device or a list of devices");
+  }
+  return {};
+}
+
+Failure ReadHost(const std::string& place, const json& value, HostEntry& host) {
+  if (!value.is_object()) {
+    return Invalid(place, std::string("expected {\"ssh\": ..., \"ips\": [...], \"rdma\": [...]}, got ") +
+                              value.dump().substr(0, 80) +
+                              (value.is_array() ? " (a file of addresses that mlx.launch makes for its ranks "
+                                                  "names no hosts)"
+                                                : ""));
+  }
+  if (!value.contains("ssh")) return Invalid(place, "expected \"ssh\", the host's name");
+  if (Failure failure = ReadText(place + ".ssh", value["ssh"], host.name); !failure.ok()) return failure;
+  if (!IsHostName(host.name)) {
+    return Invalid(place + ".ssh", "expected a host, as mac-1 or user@10.0.0.1, got " + Quoted(host.name));
+  }
+  if (value.contains("ips")) {
+    if (Failure failure = ReadTexts(place + ".ips", value["ips"], host.ips); !failure.ok()) return failure;
+  }
+  if (value.contains("rdma")) {
+    if (Failure failure = ReadRdma(place + ".rdma", value["rdma"], host); !failure.ok()) return failure;
+  }
+  if (!value.contains("slots")) return {};
+  const json& slots = value["slots"];
+  const std::uint64_t count = slots.is_number_unsigned() ? slots.get<std::uint64_t>() : 0;
+  if (count < 1 || count > kSlotsMax) {
+    return Invalid(place + ".slots", "expected 1 to " + std::to_string(kSlotsMax) + ", got " + slots.dump());
+  }
+  host.slots = static_cast<unsigned>(count);
+  return {};
+}
+
+Failure ReadHosts(const std::string& path, const json& root, Hostfile& file) {
+  const json hosts = root.is_array() ? root : root.value("hosts", json());
+  if (!hosts.is_array()) return Invalid(path, "expected \"hosts\", a list");
+  if (hosts.size() > kHostsMax) {
+    return Invalid(path, "expected at most " + std::to_string(kHostsMax) + " hosts");
+  }
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    const std::string place = path + ": hosts[" + std::to_string(i) + "]";
+    if (Failure failure = ReadHost(place, hosts[i], file.hosts.emplace_back()); !failure.ok()) return failure;
+  }
+  return {};
+}
+
+Failure ParseMlx(const std::string& path, std::string_view text, Hostfile& file) {
+  json root;
+  try {
+    root = json::parse(text);
+  } catch (const json::parse_error& error) {
+    // "[json.exception.parse_error.101] parse error at line 2, column 7: ..."
+    const std::string what = error.what();
+    return Invalid(path, MakePrintable(what.substr(std::min(what.size(), what.find("] ") + 2))));
+  }
+  if (root.is_object() && root.contains("backend")) {
+    const Failure failure = ReadText(path + ": backend", root["backend"], file.backend);
+    if (!failure.ok()) return failure;
+  }
+  if (root.is_object() && root.contains("envs")) {
+    if (Failure failure = ReadTexts(path + ": envs", root["envs"], file.envs); !failure.ok()) return failure;
+  }
+  return ReadHosts(path, root, file);
+}
+
+}  // namespace
+
+Failure ParseHostfile(const std::string& path, std::string_view text, Hostfile& file) {
+  file = {};
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const bool is_json = first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
+  const Failure failure = is_json ? ParseMlx(path, text, file) : ParseMpi(path, text, file);
+  if (!failure.ok()) return failure;
+  if (!file.hosts.empty()) return {};
+  return Invalid(path, "expected hosts: MLX's list of {\"ssh\": ...}, or a line `mac-1 slots=2` for each");
+}
+
+Failure ReadHostfile(const std::string& path, Hostfile& file) {
+  std::ifstream stream(path, std::ios::binary);
+  std::string text(kFileBytesMax + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!stream.is_open() || stream.bad()) return Invalid(path, "the file cannot be read");
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  if (text.size() > kFileBytesMax) return Invalid(path, "the file has more than 16 MiB");
+  return ParseHostfile(path, text, file);
+}
+
+Failure ParseHostList(const std::string& called, std::string_view text, Hostfile& file) {
+  file = {};
+  std::string host;
+  bool inside = false;  // Of brackets, where a comma parts numbers.
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && (text[i] != ',' || inside)) {
+      inside = text[i] == '[' || (inside && text[i] != ']');
+      host += text[i];
+      continue;
+    }
+    if (Failure failure = AddHosts(called, host, 1, file); !failure.ok()) return failure;
+    host.clear();
+  }
+  return {};
+}
+
+std::string HostfileJson(const Hostfile& file) {
+  ordered_json hosts = ordered_json::array();
+  for (const HostEntry& host : file.hosts) {
+    ordered_json rdma = ordered_json::array();
+    for (const std::vector<std::string>& devices : host.rdma) {
+      if (devices.empty()) rdma.push_back(nullptr);
+      if (devices.size() == 1) rdma.push_back(devices[0]);
+      if (devices.size() > 1) rdma.push_back(devices);
+    }
+    ordered_json one = {{"ssh", host.name}, {"ips", host.ips}, {"rdma", rdma}};
+    if (host.slots != 1) one["slots"] = host.slots;
+    hosts.push_back(std::move(one));
+  }
+  const ordered_json root = {{"backend", file.backend}, {"envs", file.envs}, {"hosts", hosts}};
+  return root.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace mlxcomm::ctl

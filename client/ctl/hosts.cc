@@ -1,0 +1,73 @@
+// mlxcommctl hosts import: hosts as MLX and MPI write them, in our own file or as
+// configurations of daemons.
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+#include "client/ctl/hostfile.h"
+#include "client/ctl/imported_config.h"
+#include "client/ctl/verbs.h"
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+int Fail(int code, const std::string& message) {
+  std::fprintf(stderr, "mlxcommctl: %s\n", MakePrintable(message).c_str());
+  return code;
+}
+
+bool WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  return file.good();
+}
+
+int WriteConfigs(const Hostfile& file, const HostsImportOptions& options) {
+  std::vector<ImportedConfig> configs;
+  const ImportOptions wanted{.path = options.file,
+                             .cluster = options.cluster,
+                             .key_file = options.key_file,
+                             .port = static_cast<std::uint16_t>(options.port),
+                             .links = options.links};
+  const Failure failure = MakeConfigs(file, wanted, configs);
+  if (!failure.ok()) return Fail(kExitFailed, failure.message);
+  if (::mkdir(options.config_dir.c_str(), 0777) != 0 && errno != EEXIST) {
+    return Fail(kExitFailed, "cannot make " + options.config_dir + ": " + std::strerror(errno));
+  }
+  for (const ImportedConfig& config : configs) {
+    const std::string path = options.config_dir + "/" + config.node_name + ".textproto";
+    if (!WriteFile(path, config.text)) {
+      return Fail(kExitFailed, "cannot write " + path + ": " + std::strerror(errno));
+    }
+    std::printf("%s\n", path.c_str());
+  }
+  const std::string links = options.links.empty() ? LinksOf(file) : options.links;
+  std::fprintf(stderr,
+               "mlxcommctl: %s (--links); on each node: mlxcommd --config FILE, with the same key in %s\n",
+               links == "ring" ? "each node connects to the next" : "each node connects to all after it",
+               options.key_file.c_str());
+  return 0;
+}
+
+}  // namespace
+
+int RunHostsImport(const HostsImportOptions& options) {
+  Hostfile file;
+  const Failure failure = ReadHostfile(options.file, file);
+  if (!failure.ok()) return Fail(kExitFailed, failure.message);
+  if (!options.config_dir.empty()) return WriteConfigs(file, options);
+  const std::string text = HostfileJson(file);
+  if (!options.output.empty()) {
+    if (WriteFile(options.output, text)) return 0;
+    return Fail(kExitFailed, "cannot write " + options.output + ": " + std::strerror(errno));
+  }
+  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
+  return Fail(kExitFailed, std::string("cannot write the hosts: ") + std::strerror(errno));
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,89 @@
+#include "client/ctl/imported_config.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+
+#include <google/protobuf/text_format.h>
+
+#include "mlxcomm/v1/config.pb.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+bool IsAddress(const std::string& text) {
+  std::array<unsigned char, 16> bytes;
+  const std::string bare = text.substr(0, text.find('%'));
+  return ::inet_pton(AF_INET, text.c_str(), bytes.data()) == 1 ||
+         ::inet_pton(AF_INET6, bare.c_str(), bytes.data()) == 1;
+}
+
+std::string WithPort(const std::string& address, std::uint16_t port) {
+  const bool v6 = address.find(':') != std::string::npos;
+  return (v6 ? "[" + address + "]" : address) + ":" + std::to_string(port);
+}
+
+std::string NodeName(const std::string& host) { return host.substr(host.find('@') + 1); }
+
+// A host that stands in the list once for each of its ranks is one node.
+Failure Nodes(const Hostfile& file, const ImportOptions& options, std::vector<HostEntry>& nodes) {
+  for (const HostEntry& host : file.hosts) {
+    const auto invalid = [&](const std::string& what) {
+      return Failure{FailureCode::kInvalidArgument, kNoRank,
+                     options.path + ": host " + host.name + ": " + what};
+    };
+    HostEntry node = host;
+    node.name = NodeName(host.name);
+    const auto same = [&](const HostEntry& one) { return one.name == node.name; };
+    if (std::any_of(nodes.begin(), nodes.end(), same)) continue;
+    if (node.ips.empty() && IsAddress(node.name)) node.ips.push_back(node.name);
+    if (node.ips.empty()) {
+      return invalid("has no \"ips\", but a daemon listens on addresses alone: add them, in MLX's form of "
+                     "the file ({\"ssh\": ..., \"ips\": [...]})");
+    }
+    for (const std::string& ip : node.ips) {
+      if (!IsAddress(ip)) return invalid("ips: expected an IPv4 or IPv6 address, got \"" + ip + "\"");
+    }
+    nodes.push_back(std::move(node));
+  }
+  return {};
+}
+
+void ConnectTo(const HostEntry& host, std::uint16_t port, v1::PeerConfig& peers) {
+  for (const std::string& ip : host.ips) peers.add_connect(WithPort(ip, port));
+}
+
+}  // namespace
+
+std::string LinksOf(const Hostfile& file) {
+  const bool several = std::any_of(file.hosts.begin(), file.hosts.end(),
+                                   [](const HostEntry& host) { return host.ips.size() > 1; });
+  return file.backend == "ring" || several ? "ring" : "all";
+}
+
+Failure MakeConfigs(const Hostfile& file, const ImportOptions& options,
+                    std::vector<ImportedConfig>& configs) {
+  std::vector<HostEntry> nodes;
+  if (Failure failure = Nodes(file, options, nodes); !failure.ok()) return failure;
+  const bool ring = (options.links.empty() ? LinksOf(file) : options.links) == "ring";
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    v1::DaemonConfig config;
+    config.set_cluster(options.cluster);
+    config.set_node_name(nodes[i].name);
+    v1::PeerConfig& peers = *config.mutable_peers();
+    for (const std::string& ip : nodes[i].ips) peers.add_listen(WithPort(ip, options.port));
+    if (ring && (nodes.size() > 2 || i + 1 < nodes.size())) {
+      ConnectTo(nodes[(i + 1) % nodes.size()], options.port, peers);
+    }
+    for (std::size_t j = i + 1; !ring && j < nodes.size(); ++j) ConnectTo(nodes[j], options.port, peers);
+    peers.set_key_file(options.key_file);
+    ImportedConfig& made = configs.emplace_back();
+    made.node_name = nodes[i].name;
+    google::protobuf::TextFormat::PrintToString(config, &made.text);
+    made.text.insert(0, "# Made by `mlxcommctl hosts import`; config/mlxcommd.textproto shows all fields.\n");
+  }
+  return {};
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,78 @@
+#include "client/ctl/launch_hosts.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "client/ctl/daemon_call.h"
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+Failure Invalid(const std::string& message) {
+  return {FailureCode::kInvalidArgument, kNoRank, message};
+}
+
+// A node's name is the host's for ssh; this node needs none.
+HostEntry EntryOf(const v1::StatusReply& status, const std::string& name) {
+  HostEntry entry;
+  entry.name = name == status.node() ? "localhost" : name;
+  return entry;
+}
+
+Failure ChooseNodes(const LaunchOptions& options, Hostfile& file) {
+  v1::StatusReply status;
+  if (Failure failure = FetchStatus(options.socket_path, status); !failure.ok()) return failure;
+  Hostfile wanted;
+  if (options.nodes == "all") {
+    for (const v1::NodeStatus& node : status.nodes()) wanted.hosts.emplace_back().name = node.name();
+    // As status lists them after the own one, so that each node numbers them alike.
+    std::sort(wanted.hosts.begin(), wanted.hosts.end(),
+              [](const HostEntry& a, const HostEntry& b) { return a.name < b.name; });
+  } else if (Failure failure = ParseHostList("--nodes", options.nodes, wanted); !failure.ok()) {
+    return failure;
+  }
+  for (const HostEntry& one : wanted.hosts) {
+    const auto found = std::find_if(status.nodes().begin(), status.nodes().end(),
+                                    [&](const v1::NodeStatus& node) { return node.name() == one.name; });
+    const std::string shown = MakePrintable(one.name);
+    if (found == status.nodes().end()) {
+      return Invalid("--nodes: cluster " + MakePrintable(status.cluster()) + " has no node " + shown +
+                     ": mlxcommctl status lists them");
+    }
+    if (found->state() != "up") {
+      return Invalid("--nodes: node " + shown + " is " + MakePrintable(found->state()) +
+                     ": bring it back (mlxcommctl status), or name those that are to take part");
+    }
+    if (one.name.empty() || one.name.front() == '-' || !IsPlainText(one.name)) {
+      return Invalid("--nodes: node \"" + shown + "\" has no name for ssh: name hosts (--hosts)");
+    }
+    file.hosts.push_back(EntryOf(status, one.name));
+  }
+  return {};
+}
+
+}  // namespace
+
+Failure ChooseHosts(const LaunchOptions& options, Hostfile& file) {
+  if (!options.nodes.empty()) return ChooseNodes(options, file);
+  if (!options.hostfile.empty()) return ReadHostfile(options.hostfile, file);
+  return ParseHostList("--hosts", options.hosts.empty() ? "localhost" : options.hosts, file);
+}
+
+Failure ReadEnvironment(const std::string& place, const std::vector<std::string>& assignments,
+                        std::vector<std::pair<std::string, std::string>>& environment) {
+  for (const std::string& assignment : assignments) {
+    const std::size_t equals = assignment.find('=');
+    const std::string name = assignment.substr(0, equals);
+    const auto fits = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+    if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) != 0 ||
+        !std::all_of(name.begin(), name.end(), fits)) {
+      return Invalid(place + ": expected NAME=VALUE, got \"" + MakePrintable(assignment) + "\"");
+    }
+    environment.emplace_back(name, equals == std::string::npos ? "" : assignment.substr(equals + 1));
+  }
+  return {};
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,231 @@
+#include "client/ctl/local_ranks.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+namespace mlxcomm::ctl {
+namespace {
+
+// Turns in which one rank may be read before the others: it must not starve them.
+constexpr int kReadsMax = 16;
+
+bool Pipe(std::array<int, 2>& ends) {
+  if (::pipe(ends.data()) != 0) return false;
+  for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
+  return true;
+}
+
+void Close(int& descriptor) {
+  if (descriptor >= 0) ::close(std::exchange(descriptor, -1));
+}
+
+}  // namespace
+
+LocalRanks::LocalRanks(std::vector<unsigned> numbers, Input input, RankListener& listener)
+    : input_(input), listener_(listener), ranks_(numbers.size()) {
+  for (std::size_t i = 0; i < numbers.size(); ++i) ranks_[i].number = numbers[i];
+}
+
+LocalRanks::~LocalRanks() {
+  for (Rank& rank : ranks_) {
+    for (int& end : rank.output) Close(end);
+  }
+  Close(input_pipe_);
+}
+
+// Rank 0 may read what is piped in. The others have nothing to read, and nobody has a
+// terminal: their process groups are in its background, where reading stops a process.
+void LocalRanks::ChooseInput(const Rank& rank, int in) const {
+  if (rank.number == 0 && input_ == Input::kGiven) {
+    ::dup2(in, STDIN_FILENO);
+    return;
+  }
+  if (rank.number == 0 && ::isatty(STDIN_FILENO) == 0) return;
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  if (nothing < 0) return;  // Then it has what we have.
+  ::dup2(nothing, STDIN_FILENO);
+  ::close(nothing);
+}
+
+// In the child: environment, pipes, a process group of its own, the command.
+void LocalRanks::Become(const Rank& rank, int in, int out, int error) const {
+  ::setpgid(0, 0);
+  ChooseInput(rank, in);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(error, STDERR_FILENO);
+  std::signal(SIGPIPE, SIG_DFL);  // Ours is ignored, and that would be inherited.
+  for (const auto& [name, value] : command_.environment) ::setenv(name.c_str(), value.c_str(), 1);
+  ::setenv("MLX_RANK", std::to_string(rank.number).c_str(), 1);
+  if (!command_.directory.empty() && ::chdir(command_.directory.c_str()) != 0 &&
+      command_.directory_needed) {
+    std::fprintf(stderr, "mlxcommctl: cannot change to directory %s: %s\n", command_.directory.c_str(),
+                 std::strerror(errno));
+    ::_exit(1);
+  }
+  std::vector<char*> arguments;
+  for (const std::string& word : command_.command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+  std::fprintf(stderr, "mlxcommctl: cannot start %s: %s\n", arguments[0], std::strerror(errno));
+  ::_exit(127);
+}
+
+bool LocalRanks::Start(Rank& rank) {
+  std::array<int, 2> in{-1, -1};
+  std::array<int, 2> out{-1, -1};
+  std::array<int, 2> error{-1, -1};
+  const bool gives = rank.number == 0 && input_ == Input::kGiven;
+  const bool piped = (!gives || Pipe(in)) && Pipe(out) && Pipe(error);
+  if (piped) rank.pid = ::fork();
+  if (piped && rank.pid == 0) Become(rank, in[0], out[1], error[1]);
+  const int why = errno;
+  for (int* const end : {&in[0], &out[1], &error[1]}) Close(*end);
+  if (rank.pid < 0) {
+    for (int* const end : {&in[1], &out[0], &error[0]}) Close(*end);
+    errno = why;
+    return false;
+  }
+  ::setpgid(rank.pid, rank.pid);  // Whoever is first; the other fails harmlessly.
+  rank.group_left = true;
+  rank.output = {out[0], error[0]};
+  for (const int end : {in[1], out[0], error[0]}) {
+    if (end >= 0) ::fcntl(end, F_SETFL, O_NONBLOCK);
+  }
+  if (gives) input_pipe_ = in[1];
+  return true;
+}
+
+void LocalRanks::Begin() {
+  begun_ = true;
+  for (Rank& rank : ranks_) {
+    if (killing_) return;  // The listener has heard of one that cannot be started.
+    if (Start(rank)) continue;
+    const std::string why = std::string("mlxcommctl: cannot be started: ") + std::strerror(errno) + "\n";
+    rank.ended = true;
+    listener_.OnOutput(rank.number, 1, why);
+    listener_.OnEnded({.rank = rank.number, .exit_code = 1});
+  }
+}
+
+void LocalRanks::AddTo(std::vector<pollfd>& waited) {
+  for (const Rank& rank : ranks_) {
+    for (const int end : rank.output) {
+      if (end >= 0 && !hold_) waited.push_back({end, POLLIN, 0});
+    }
+  }
+  if (input_pipe_ >= 0 && !input_left_.empty()) waited.push_back({input_pipe_, POLLOUT, 0});
+}
+
+void LocalRanks::ReadOutput(Rank& rank, int stream) {
+  int& end = rank.output[static_cast<std::size_t>(stream)];
+  for (int reads = 0; end >= 0 && !hold_ && reads < kReadsMax; ++reads) {
+    std::array<char, 8192> bytes;
+    const ssize_t got = ::read(end, bytes.data(), bytes.size());
+    if (got > 0) {
+      listener_.OnOutput(rank.number, stream, {bytes.data(), static_cast<std::size_t>(got)});
+    } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
+      listener_.OnOutput(rank.number, stream, {});
+      Close(end);
+    } else {
+      return;
+    }
+  }
+}
+
+void LocalRanks::GiveInput(std::string_view bytes) {
+  if (bytes.empty()) input_ended_ = true;
+  input_left_.append(bytes);
+  WriteInput();
+}
+
+// What rank 0 does not read any more counts as taken: the rest of it is not waited for.
+void LocalRanks::WriteInput() {
+  if (!begun_) return;
+  while (input_pipe_ >= 0 && !input_left_.empty()) {
+    const ssize_t written = ::write(input_pipe_, input_left_.data(), input_left_.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN) return;
+    if (written < 0) {
+      Close(input_pipe_);
+      break;
+    }
+    listener_.OnInputTaken(static_cast<std::size_t>(written));
+    input_left_.erase(0, static_cast<std::size_t>(written));
+  }
+  if (input_pipe_ < 0 && !input_left_.empty()) {
+    listener_.OnInputTaken(input_left_.size());
+    input_left_.clear();
+  }
+  if (input_ended_) Close(input_pipe_);
+}
+
+void LocalRanks::Reap(Rank& rank) {
+  int status = 0;
+  if (rank.ended && rank.group_left) rank.group_left = ::kill(-rank.pid, 0) == 0;
+  if (!rank.alive() || ::waitpid(rank.pid, &status, WNOHANG) != rank.pid) return;
+  rank.ended = true;
+  // What it has written before it ended is said before its end.
+  for (int stream = 0; stream < 2; ++stream) ReadOutput(rank, stream);
+  listener_.OnEnded({.rank = rank.number,
+                     .exit_code = WIFSIGNALED(status) ? 0 : WEXITSTATUS(status),
+                     .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0});
+}
+
+void LocalRanks::Turn() {
+  WriteInput();
+  for (Rank& rank : ranks_) {
+    for (int stream = 0; stream < 2; ++stream) ReadOutput(rank, stream);
+  }
+  for (Rank& rank : ranks_) {
+    if (!hold_) Reap(rank);  // Its last words come before its end.
+  }
+  if (AnyAlive()) last_alive_ = Clock::now();
+  if (killing_ && Clock::now() >= kill_at_) SignalAll(SIGKILL);
+}
+
+void LocalRanks::End(int signal) {
+  SignalAll(signal);
+  if (std::exchange(killing_, true)) return;
+  kill_at_ = Clock::now() + kRankPatience;
+}
+
+// The number of a group in which nobody is left may be somebody else's soon.
+void LocalRanks::SignalAll(int signal) {
+  for (const Rank& rank : ranks_) {
+    if (rank.group_left) ::kill(-rank.pid, signal);
+  }
+}
+
+bool LocalRanks::AnyAlive() const {
+  return std::any_of(ranks_.begin(), ranks_.end(), std::mem_fn(&Rank::alive));
+}
+
+bool LocalRanks::AnyOpen() const {
+  return std::any_of(ranks_.begin(), ranks_.end(), std::mem_fn(&Rank::open));
+}
+
+// Bounded, for where nobody waits for orphans they stay in their group for ever.
+bool LocalRanks::LeftBehind() const {
+  return killing_ && Clock::now() < kill_at_ + kLastWords &&
+         std::any_of(ranks_.begin(), ranks_.end(), std::mem_fn(&Rank::group_left));
+}
+
+// What ranks leave behind is not waited for when all went well, and ended with them
+// otherwise.
+bool LocalRanks::done() const {
+  if (!begun_) return killing_;
+  return !AnyAlive() && !LeftBehind() && !(AnyOpen() && Clock::now() < last_alive_ + kLastWords);
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,80 @@
+// The ranks of a job on this machine: each a process group of its own with pipes for its
+// output, ended together with everything that it has started.
+//
+// Owner: launch, or the agent on another host. Thread: main. Memory: rank_host.h; input for
+// rank 0 that its pipe does not take yet, which who gives it bounds by OnInputTaken.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/ctl/rank_host.h"
+
+namespace mlxcomm::ctl {
+
+class LocalRanks : public RankHost {
+ public:
+  // Of rank 0: what this process has if it is not a terminal, or what GiveInput gives. The
+  // others have nothing to read.
+  enum class Input { kInherited, kGiven };
+
+  LocalRanks(std::vector<unsigned> numbers, Input input, RankListener& listener);
+  ~LocalRanks() override;
+  LocalRanks(const LocalRanks&) = delete;
+  LocalRanks& operator=(const LocalRanks&) = delete;
+
+  void SetCommand(RankCommand command) { command_ = std::move(command); }
+  // While told so, output is left in the pipes, where it makes its writers wait.
+  void HoldOutput(bool hold) { hold_ = hold; }
+
+  bool ready() const override { return true; }
+  bool failed() const override { return false; }
+  void Begin() override;
+  void AddTo(std::vector<pollfd>& waited) override;
+  void Turn() override;
+  void End(int signal) override;
+  bool done() const override;
+  void GiveInput(std::string_view bytes) override;
+
+ private:
+  struct Rank {
+    unsigned number = 0;
+    pid_t pid = -1;
+    std::array<int, 2> output{-1, -1};  // Of standard output and error.
+    bool ended = false;
+    bool group_left = false;            // Somebody is in its group, perhaps not itself.
+
+    bool alive() const { return pid > 0 && !ended; }
+    bool open() const { return output[0] >= 0 || output[1] >= 0; }
+  };
+
+  bool Start(Rank& rank);
+  [[noreturn]] void Become(const Rank& rank, int in, int out, int error) const;
+  void ChooseInput(const Rank& rank, int in) const;
+  void ReadOutput(Rank& rank, int stream);
+  void WriteInput();
+  void Reap(Rank& rank);
+  bool AnyAlive() const;
+  bool AnyOpen() const;
+  bool LeftBehind() const;
+  void SignalAll(int signal);
+
+  RankCommand command_;
+  const Input input_;
+  RankListener& listener_;
+  std::vector<Rank> ranks_;
+  bool begun_ = false;
+  bool hold_ = false;
+  int input_pipe_ = -1;
+  std::string input_left_;
+  bool input_ended_ = false;
+  bool killing_ = false;
+  Clock::time_point kill_at_;
+  Clock::time_point last_alive_ = Clock::now();
+};
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,73 @@
+// Where ranks of a job run, as `launch` sees it: here (local_ranks.h) or on a host that ssh
+// reaches (ssh_host.h).
+//
+//   connecting --ready()--> Begin() --> running --all ranks have ended--> done()
+//       '-------------------- End(signal) ----'--------------------------> done()
+//
+// Nothing here waits: AddTo says what to poll for, Turn does what can be done now.
+//
+// Owner: launch, or the agent. Thread: main. Memory: a rank's unread output and input,
+// bounded by what pipes hold and launch_frames.h.
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace mlxcomm::ctl {
+
+using Clock = std::chrono::steady_clock;
+
+// How long a rank may take to end after SIGTERM.
+inline constexpr auto kRankPatience = std::chrono::seconds(5);
+// How long output is waited for that something else holds open, once all ranks ended.
+inline constexpr auto kLastWords = std::chrono::seconds(1);
+
+// What a rank is started with, the same for all of a job.
+struct RankCommand {
+  std::vector<std::string> command;
+  std::vector<std::pair<std::string, std::string>> environment;  // Beside MLX_RANK.
+  std::string directory;  // Empty: where this process is.
+  bool directory_needed = false;
+};
+
+struct RankEnd {
+  unsigned rank = 0;
+  int exit_code = 0;
+  int signal = 0;  // 0: it ended by itself.
+
+  int code() const { return signal != 0 ? 128 + signal : exit_code; }
+};
+
+class RankListener {
+ public:
+  virtual ~RankListener() = default;
+  // `bytes` empty: the stream's end. Stream 0 is standard output, 1 standard error.
+  virtual void OnOutput(unsigned rank, int stream, std::string_view bytes) = 0;
+  virtual void OnEnded(const RankEnd& end) = 0;
+  virtual void OnInputTaken(std::size_t bytes) = 0;
+  // What a host says itself, a line at a time; and why it can have no ranks any more.
+  virtual void OnHostText(const std::string& host, const std::string& line) = 0;
+  virtual void OnHostFailed(const std::string& host, const std::string& why) = 0;
+};
+
+class RankHost {
+ public:
+  virtual ~RankHost() = default;
+  virtual bool ready() const = 0;
+  virtual bool failed() const = 0;  // Was told to the listener.
+  virtual void Begin() = 0;
+  virtual void AddTo(std::vector<pollfd>& waited) = 0;
+  virtual void Turn() = 0;
+  // To every rank; those that are left get SIGKILL after kRankPatience.
+  virtual void End(int signal) = 0;
+  virtual bool done() const = 0;
+  // For rank 0, if it is there; empty: the end.
+  virtual void GiveInput(std::string_view bytes) = 0;
+};
+
+}  // namespace mlxcomm::ctl

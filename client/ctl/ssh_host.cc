@@ -1,0 +1,272 @@
+#include "client/ctl/ssh_host.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <sstream>
+#include <utility>
+
+namespace mlxcomm::ctl {
+namespace {
+
+// From ssh's start to the agent's first word. ssh's own limits end before it.
+constexpr auto kHelloPatience = std::chrono::seconds(30);
+constexpr std::size_t kTextLineBytesMax = 8192;
+
+void Close(int& descriptor) {
+  if (descriptor >= 0) ::close(std::exchange(descriptor, -1));
+}
+
+std::string HowItEnded(int status) {
+  return WIFSIGNALED(status) ? "ssh ended with signal " + std::to_string(WTERMSIG(status))
+                             : "ssh ended with exit code " + std::to_string(WEXITSTATUS(status));
+}
+
+std::string Listed(const std::vector<unsigned>& ranks) {
+  std::string text;
+  for (const unsigned rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  return (ranks.size() == 1 ? "rank " : "ranks ") + text;
+}
+
+[[noreturn]] void Become(const std::vector<std::string>& command, int in, int out, int error) {
+  ::setpgid(0, 0);
+  ::dup2(in, STDIN_FILENO);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(error, STDERR_FILENO);
+  std::signal(SIGPIPE, SIG_DFL);
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+  std::fprintf(stderr, "cannot start %s: %s\n", arguments[0], std::strerror(errno));
+  ::_exit(127);
+}
+
+}  // namespace
+
+std::string ShellWord(std::string_view word) {
+  // A backslash stands outside of the quotes, for fish has it mean something inside.
+  std::string quoted = "'";
+  for (const char c : word) {
+    if (c == '\'' || c == '\\') {
+      quoted += std::string("'\\") + c + "'";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "'";
+}
+
+std::vector<std::string> SshCommand(const std::string& ssh) {
+  std::istringstream words(ssh);
+  std::vector<std::string> command;
+  for (std::string word; words >> word;) command.push_back(word);
+  for (const char* const word : {"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o",
+                                 "ServerAliveInterval=10"}) {
+    command.emplace_back(word);
+  }
+  return command;
+}
+
+std::string AgentCommand(const std::string& own_path) {
+  const std::string script =
+      "PATH=$PATH:/usr/local/bin:/opt/homebrew/bin; for ctl in " + ShellWord(own_path) +
+      " mlxcommctl; do if command -v \"$ctl\" >/dev/null 2>&1; then exec \"$ctl\" launch-agent; fi; done; "
+      "echo mlxcommctl is neither at " + ShellWord(own_path) +
+      " nor in PATH: install mlxcomm here >&2; exit 127";
+  return "exec /bin/sh -c " + ShellWord(script);
+}
+
+SshHost::SshHost(std::string name, std::vector<unsigned> ranks, RankCommand command,
+                 RankListener& listener)
+    : name_(std::move(name)),
+      ranks_(std::move(ranks)),
+      running_(ranks_),
+      command_(std::move(command)),
+      listener_(listener) {}
+
+SshHost::~SshHost() {
+  for (int* const end : {&to_, &from_, &text_}) Close(*end);
+  if (pid_ <= 0 || reaped_) return;
+  ::kill(pid_, SIGKILL);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+bool SshHost::Connect(const std::vector<std::string>& ssh, const std::string& own_path) {
+  std::vector<std::string> command = ssh;
+  command.push_back(name_);
+  command.push_back(AgentCommand(own_path));
+  std::array<std::array<int, 2>, 3> pipes;
+  for (auto& ends : pipes) {
+    if (::pipe(ends.data()) != 0) return false;
+    for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
+  }
+  hello_by_ = Clock::now() + kHelloPatience;
+  pid_ = ::fork();
+  if (pid_ < 0) return false;
+  if (pid_ == 0) Become(command, pipes[0][0], pipes[1][1], pipes[2][1]);
+  ::setpgid(pid_, pid_);
+  for (const int end : {pipes[0][0], pipes[1][1], pipes[2][1]}) ::close(end);
+  to_ = pipes[0][1];
+  from_ = pipes[1][0];
+  text_ = pipes[2][0];
+  for (const int end : {to_, from_, text_}) ::fcntl(end, F_SETFL, O_NONBLOCK);
+  return true;
+}
+
+void SshHost::Begin() {
+  begun_ = true;
+  v1::LaunchFrame frame;
+  v1::LaunchBegin& begin = *frame.mutable_begin();
+  for (const unsigned rank : ranks_) begin.add_ranks(rank);
+  for (const std::string& word : command_.command) begin.add_command(word);
+  for (const auto& [name, value] : command_.environment) {
+    v1::LaunchVariable& variable = *begin.add_environment();
+    variable.set_name(name);
+    variable.set_value(value);
+  }
+  begin.set_directory(command_.directory);
+  begin.set_directory_needed(command_.directory_needed);
+  writer_.Add(frame);
+}
+
+void SshHost::AddTo(std::vector<pollfd>& waited) {
+  if (from_ >= 0) waited.push_back({from_, POLLIN, 0});
+  if (text_ >= 0) waited.push_back({text_, POLLIN, 0});
+  if (to_ >= 0 && writer_.pending() > 0) waited.push_back({to_, POLLOUT, 0});
+}
+
+void SshHost::GiveInput(std::string_view bytes) {
+  v1::LaunchFrame frame;
+  frame.mutable_input()->set_data(bytes.data(), bytes.size());
+  writer_.Add(frame);
+}
+
+void SshHost::End(int signal) {
+  if (!std::exchange(ending_, true)) gone_by_ = Clock::now() + kRankPatience + 3 * kLastWords;
+  if (begun_ && to_ >= 0) {
+    v1::LaunchFrame frame;
+    frame.set_end_by_signal(static_cast<std::uint32_t>(signal));
+    writer_.Add(frame);
+    return;
+  }
+  if (pid_ > 0 && !reaped_) ::kill(pid_, SIGTERM);  // Nothing runs there yet.
+}
+
+void SshHost::Turn() {
+  Write();
+  ReadText();
+  ReadFrames();
+  Reap();
+  CheckDeadlines();
+}
+
+void SshHost::Write() {
+  if (to_ < 0 || writer_.pending() == 0) return;
+  if (!writer_.WriteTo(to_)) Close(to_);
+}
+
+void SshHost::ReadText() {
+  std::array<char, 8192> bytes;
+  while (text_ >= 0) {
+    const ssize_t got = ::read(text_, bytes.data(), bytes.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    if (got <= 0) Close(text_);
+    if (got > 0) text_left_.append(bytes.data(), static_cast<std::size_t>(got));
+    if (got <= 0 && !text_left_.empty()) text_left_ += '\n';
+    ShowText();
+  }
+}
+
+void SshHost::ShowText() {
+  for (;;) {
+    std::size_t end = text_left_.find('\n');
+    if (end == std::string::npos && text_left_.size() <= kTextLineBytesMax) return;
+    end = std::min(end, text_left_.size() - 1);
+    std::string line = text_left_.substr(0, end);
+    text_left_.erase(0, end + 1);
+    while (line.ends_with('\r')) line.pop_back();
+    if (!line.empty()) listener_.OnHostText(name_, line);
+  }
+}
+
+void SshHost::ReadFrames() {
+  if (from_ < 0) return;
+  const bool open = reader_.ReadFrom(from_);
+  for (std::string line; reader_.TakeNoise(line);) listener_.OnHostText(name_, line);
+  for (v1::LaunchFrame frame; reader_.Take(frame);) Take(frame);
+  if (!reader_.error().empty()) Fail(reader_.error());
+  if (!open) Close(from_);
+}
+
+bool SshHost::Knows(unsigned rank) const {
+  return std::find(running_.begin(), running_.end(), rank) != running_.end();
+}
+
+void SshHost::Take(const v1::LaunchFrame& frame) {
+  switch (frame.what_case()) {
+    case v1::LaunchFrame::kHello:
+      if (frame.hello().version() != MLXCOMM_VERSION) {
+        return Fail("mlxcommctl there is of release " + frame.hello().version().substr(0, 40) + ", here " +
+                    MLXCOMM_VERSION + ": install the same on both");
+      }
+      said_hello_ = true;
+      return;
+    case v1::LaunchFrame::kOutput:
+      if (!Knows(frame.output().rank())) return;
+      return listener_.OnOutput(frame.output().rank(), frame.output().error() ? 1 : 0, frame.output().data());
+    case v1::LaunchFrame::kInputTaken:
+      return listener_.OnInputTaken(frame.input_taken());
+    case v1::LaunchFrame::kEnded: return TakeEnd(frame.ended());
+    default: return Fail("it says what no mlxcommctl of this release does");
+  }
+}
+
+void SshHost::TakeEnd(const v1::LaunchEnded& told) {
+  if (!Knows(told.rank())) return;
+  std::erase(running_, told.rank());
+  listener_.OnEnded({.rank = told.rank(),
+                     .exit_code = static_cast<int>(told.exit_code() & 0xff),
+                     .signal = static_cast<int>(told.signal() & 0x7f)});
+}
+
+void SshHost::Reap() {
+  if (reaped_ || from_ >= 0 || ::waitpid(pid_, &status_, WNOHANG) != pid_) return;
+  reaped_ = true;
+  ReadText();
+  Close(to_);
+  if (!begun_ && !ending_) return Fail(HowItEnded(status_));
+  if (begun_ && !running_.empty() && !(ending_ && WIFEXITED(status_) && WEXITSTATUS(status_) == 0)) {
+    Fail("the connection is lost (" + HowItEnded(status_) + "), and so " + Listed(running_));
+  }
+}
+
+void SshHost::CheckDeadlines() {
+  if (reaped_) return;
+  if (!said_hello_ && !ending_ && Clock::now() >= hello_by_) {
+    Fail("no answer within " + std::to_string(kHelloPatience.count()) + " s");
+  }
+  if (Clock::now() >= gone_by_) {
+    ::kill(pid_, SIGKILL);  // What runs there ends by itself: the connection is its life.
+    Close(from_);
+  }
+}
+
+// The first reason is the one that is told.
+void SshHost::Fail(const std::string& why) {
+  if (std::exchange(failed_, true)) return;
+  if (pid_ > 0 && !reaped_) ::kill(pid_, SIGTERM);
+  listener_.OnHostFailed(name_, why);
+}
+
+}  // namespace mlxcomm::ctl

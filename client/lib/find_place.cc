@@ -1,0 +1,226 @@
+#include "client/lib/find_place.h"
+
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm::client {
+namespace {
+
+using nlohmann::json;
+
+struct Launcher {
+  const char* rank;
+  std::array<const char*, 2> sizes;  // The first that is set counts.
+  const char* sign;                  // Must be set as well, where there is one.
+  const char* label;                 // How its jobs' names begin.
+  // The same on all ranks of one launch, and on no other.
+  std::array<const char*, 5> launch;
+  // Starts ranks without a word that tells two launches apart: the job must be named.
+  bool may_cross;
+};
+
+constexpr Launcher kLaunchers[] = {
+    {"MLX_RANK", {"MLX_WORLD_SIZE"}, nullptr, "mlx",
+     {"MLX_HOSTFILE", "MLX_JACCL_COORDINATOR", "MLX_IBV_DEVICES", "NCCL_HOST_IP", "NCCL_PORT"}, false},
+    {"RANK", {"WORLD_SIZE"}, "TORCHELASTIC_RUN_ID", "torchrun",
+     {"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"}, false},
+    {"OMPI_COMM_WORLD_RANK", {"OMPI_COMM_WORLD_SIZE"}, nullptr, "mpirun",
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"}, true},
+    {"PMI_RANK", {"PMI_SIZE"}, nullptr, "pmi",
+     {"PMI_JOBID", "PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_STEP_ID"}, true},
+    // A batch script of Slurm has SLURM_PROCID=0 too, but no step: it is alone.
+    {"SLURM_PROCID", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, "SLURM_STEP_ID", "slurm",
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"}, false},
+    {"RANK", {"WORLD_SIZE"}, nullptr, "ranks", {"MASTER_ADDR", "MASTER_PORT"}, false},
+};
+// Files with one entry for each rank, as mlx.launch writes them.
+constexpr const char* kRankFiles[] = {"MLX_HOSTFILE", "MLX_IBV_DEVICES"};
+constexpr std::size_t kFileBytesMax = 16 << 20;
+constexpr std::size_t kReadableJobBytesMax = 100;
+// Slurm numbers the steps that are not srun's (batch, interactive, ...) from the top.
+constexpr std::int64_t kSlurmFirstSpecialStep = 0xfffffff0;
+
+Failure Invalid(std::string message) {
+  return {FailureCode::kInvalidArgument, kNoRank, std::move(message)};
+}
+
+std::string Assignment(const std::string& name, const std::string& value) {
+  return name + "=\"" + MakePrintable(value) + "\"";
+}
+
+bool IsRankFile(std::string_view name) {
+  for (const char* const file : kRankFiles) {
+    if (name == file) return true;
+  }
+  return false;
+}
+
+Failure ReadNumber(const char* name, const std::string& text, std::int64_t& number) {
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (code == std::errc() && end == text.data() + text.size() && number >= 0) return {};
+  return Invalid(Assignment(name, text) + ": expected a whole number that is not negative");
+}
+
+// The entries of a rank file: a JSON list, or an object with `hosts`. An empty file stands
+// for one rank: mlx.launch writes that for a single host.
+Failure ReadEntries(const char* name, const std::string& path, json& entries) {
+  const auto wrong = [&](const std::string& what) { return Invalid(Assignment(name, path) + ": " + what); };
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kFileBytesMax + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!file.is_open() || file.bad()) return wrong("the file cannot be read");
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kFileBytesMax) return wrong("the file has more than 16 MiB");
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) text = "[null]";
+  try {
+    entries = json::parse(text);
+  } catch (const json::parse_error& error) {
+    return wrong(MakePrintable(error.what()));
+  }
+  if (entries.is_object()) entries = entries.value("hosts", json());
+  if (entries.is_array() && !entries.empty()) return {};
+  return wrong("expected a list with one entry for each rank");
+}
+
+Failure SizeOf(const Environment& environment, const Launcher& launcher,
+               std::optional<std::int64_t>& size) {
+  for (const char* const name : launcher.sizes) {
+    if (name == nullptr) continue;
+    const std::optional<std::string> text = environment(name);
+    if (text) return ReadNumber(name, *text, size.emplace());
+  }
+  if (&launcher != &kLaunchers[0]) return {};
+  for (const char* const name : kRankFiles) {
+    const std::optional<std::string> path = environment(name);
+    if (!path) continue;
+    json entries;
+    if (Failure failure = ReadEntries(name, *path, entries); !failure.ok()) return failure;
+    size = static_cast<std::int64_t>(entries.size());
+    return {};
+  }
+  return {};
+}
+
+// FNV-1a: no stranger chooses what goes in, and it need only tell launches apart.
+std::string Digest(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  std::array<char, 17> out{};
+  std::snprintf(out.data(), out.size(), "%016llx", static_cast<unsigned long long>(hash));
+  return out.data();
+}
+
+// "slurm-88,0", "torchrun-none,node-a,29500"; what is long or a file's content as a number.
+Failure JobOf(const Environment& environment, const Launcher& launcher, std::string& job) {
+  std::string readable;
+  std::string told;
+  for (const char* const name : launcher.launch) {
+    if (name == nullptr) continue;
+    std::optional<std::string> value = environment(name);
+    if (!value) continue;
+    bool short_enough = IsPlainText(*value);
+    if (IsRankFile(name)) {
+      json entries;
+      if (Failure failure = ReadEntries(name, *value, entries); !failure.ok()) return failure;
+      value = entries.dump(-1, ' ', false, json::error_handler_t::replace);
+      short_enough = false;
+    }
+    told += std::string(name) + "=" + *value + "\n";
+    readable += (readable.empty() ? "" : ",") + *value;
+    if (!short_enough) readable.resize(kReadableJobBytesMax + 1);
+  }
+  if (told.empty()) return {};
+  const std::string what = readable.size() <= kReadableJobBytesMax ? readable : Digest(told);
+  job = std::string(launcher.label) + "-" + what;
+  return {};
+}
+
+bool Speaks(const Environment& environment, const Launcher& launcher) {
+  if (!environment(launcher.rank)) return false;
+  if (launcher.sign == nullptr) return true;
+  const std::optional<std::string> sign = environment(launcher.sign);
+  if (!sign || std::string_view(launcher.sign) != "SLURM_STEP_ID") return sign.has_value();
+  std::int64_t step = 0;
+  return ReadNumber(launcher.sign, *sign, step).ok() && step < kSlurmFirstSpecialStep;
+}
+
+const Launcher* FindLauncher(const Environment& environment) {
+  for (const Launcher& launcher : kLaunchers) {
+    if (Speaks(environment, launcher)) return &launcher;
+  }
+  return nullptr;
+}
+
+Failure FindRank(const Environment& environment, const PlaceGiven& given, const Launcher* launcher,
+                 Place& place) {
+  std::optional<std::int64_t> rank = given.rank;
+  std::optional<std::int64_t> size = given.size;
+  const auto shown = [](const std::optional<std::int64_t>& number) {
+    return number ? std::to_string(*number) : std::string("none");
+  };
+  if (launcher != nullptr && !rank) {
+    const Failure failure = ReadNumber(launcher->rank, *environment(launcher->rank), rank.emplace());
+    if (!failure.ok()) return failure;
+  }
+  if (launcher != nullptr && !size) {
+    if (Failure failure = SizeOf(environment, *launcher, size); !failure.ok()) return failure;
+    if (!size) {
+      return Invalid(std::string(launcher->rank) + " is set but " + launcher->sizes[0] + " is not: set both");
+    }
+  }
+  if (!rank && !size && environment("PMIX_RANK")) {
+    return Invalid("PMIX_RANK is set, but no variable says of how many: set MLX_RANK and MLX_WORLD_SIZE, "
+                   "or start the ranks by mpirun, srun or mlxcommctl launch");
+  }
+  if (!rank && !size) return {};
+  if (!rank || !size) {
+    return Invalid("rank and size: expected both or neither, got rank " + shown(rank) + " and size " +
+                   shown(size));
+  }
+  if (*size < 1 || *size > std::numeric_limits<std::uint32_t>::max() || *rank < 0 || *rank >= *size) {
+    return Invalid("rank " + shown(rank) + " of size " + shown(size) + ": expected 0 <= rank < size" +
+                   (launcher == nullptr ? "" : std::string(" (") + launcher->rank + ", " +
+                                                   launcher->sizes[0] + ")"));
+  }
+  place.rank = static_cast<std::uint32_t>(*rank);
+  place.size = static_cast<std::uint32_t>(*size);
+  return {};
+}
+
+}  // namespace
+
+std::optional<std::string> ProcessEnvironment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+Failure FindPlace(const Environment& environment, const PlaceGiven& given, Place& place) {
+  const Launcher* const launcher = FindLauncher(environment);
+  place = {};
+  place.launched = launcher != nullptr;
+  if (Failure failure = FindRank(environment, given, launcher, place); !failure.ok()) return failure;
+  place.job = given.job;
+  if (place.job.empty()) place.job = environment("MLXCOMM_JOB").value_or("");
+  if (place.job.empty() && launcher != nullptr) {
+    if (Failure failure = JobOf(environment, *launcher, place.job); !failure.ok()) return failure;
+    if (place.job.empty() && launcher->may_cross && place.size > 1) {
+      return Invalid(std::string(launcher->rank) +
+                     " is set, but no variable tells this launch from another: set MLXCOMM_JOB to a name of "
+                     "this launch on all its ranks (mpiexec -genv MLXCOMM_JOB NAME)");
+    }
+  }
+  if (place.job.empty()) place.job = kDefaultJob;
+  return {};
+}
+
+}  // namespace mlxcomm::client

@@ -1,0 +1,49 @@
+// Which rank of how many of which job a process is, from the environment that its launcher
+// has made. The one account of it: C, C++, Python and mlxcommctl ask here.
+//
+// The first of these counts that names a rank: MLX's own variables (mlxcommctl launch,
+// mlx.launch), torchrun, Open MPI, PMI, Slurm, RANK with WORLD_SIZE. Launchers start one
+// another (srun starts torchrun), so the order is that of who is commonly inside of whom.
+//
+// Where no job is named, its name follows from those variables of the launcher that are the
+// same on all ranks of one launch and on no other. mlx.launch gives each rank a file of its
+// own with the same content, so of files the content counts, not the path.
+//
+// Owner: none, a pure function of what it asks. Thread: any. Memory: the files that MLX's
+// variables name, while they are read.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "proto/types/failure.h"
+
+namespace mlxcomm::client {
+
+struct Place {
+  std::string job;
+  std::uint32_t rank = 0;
+  std::uint32_t size = 1;
+  bool launched = false;  // A launcher's variable named the rank.
+};
+
+// What is known without a launcher; it wins over the environment.
+struct PlaceGiven {
+  std::string job;
+  std::optional<std::int64_t> rank;
+  std::optional<std::int64_t> size;
+};
+
+inline constexpr char kDefaultJob[] = "default";
+
+// What an environment holds; nothing: the variable is not set.
+using Environment = std::function<std::optional<std::string>(const char* name)>;
+std::optional<std::string> ProcessEnvironment(const char* name);
+
+// Without any word of a rank it is the only one, of job "default". INVALID_ARGUMENT names
+// the variable that is wrong or missing.
+Failure FindPlace(const Environment& environment, const PlaceGiven& given, Place& place);
+
+}  // namespace mlxcomm::client

@@ -1,0 +1,23 @@
+"""A rank as a launcher starts it: nothing is said to mlxcomm but what the launcher sets.
+
+Says which job it is in, sums, checks the sum; with a folder as argument it then stays until
+the file `go` is there, so that a test can have two jobs at once.
+"""
+
+import pathlib
+import sys
+
+import mlx.core as mx
+import mlxcomm
+from mlxcomm.environment import find_place
+
+place = find_place()
+mlxcomm.install()
+world = mx.distributed.init()
+got = mx.distributed.all_sum(mx.array([float(world.rank() + 1)])).item()
+assert got == world.size() * (world.size() + 1) / 2, got
+print(f"rank {world.rank()} of {world.size()} in {place.job}", flush=True)
+if len(sys.argv) > 1:  # All see the file in the same step, or one would be left alone.
+    go = pathlib.Path(sys.argv[1]) / "go"
+    while mx.distributed.all_sum(mx.array(1.0 if go.exists() else 0.0)).item() == 0:
+        pass

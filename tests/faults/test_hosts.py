@@ -1,0 +1,174 @@
+"""mlxcommctl hosts import, and launch with hosts, where it needs no second machine."""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from conftest import PATIENCE, Process, find_program, free_port, wait_until
+
+HOSTS = {"backend": "ring", "envs": ["A=1"], "hosts": [
+    {"ssh": "one", "ips": ["127.0.0.1"], "rdma": [None, "rdma_en2"]},
+    {"ssh": "two", "ips": ["127.0.0.2"], "rdma": ["rdma_en2", None]},
+    {"ssh": "three", "ips": ["127.0.0.3"], "rdma": []}]}
+
+
+def ctl(*words, **kwargs):
+    return subprocess.run([find_program("mlxcommctl"), *map(str, words)], capture_output=True,
+                          text=True, timeout=PATIENCE, **kwargs)
+
+
+def test_mlxs_hosts_come_out_as_they_went_in(tmp_path):
+    file = tmp_path / "hosts.json"
+    file.write_text(json.dumps(HOSTS))
+    assert json.loads(ctl("hosts", "import", file).stdout) == HOSTS
+    out = tmp_path / "out.json"
+    assert ctl("hosts", "import", file, "--output", out).returncode == 0
+    assert json.loads(out.read_text()) == HOSTS
+
+
+# Why: mlx.launch and mlx.distributed_config are to read it too.
+def test_mpis_hosts_become_a_file_that_mlx_reads(tmp_path):
+    common = pytest.importorskip("mlx._distributed_utils.common")
+    file = tmp_path / "hosts"
+    file.write_text("mac-1 slots=2\nmac-2\n")
+    out = tmp_path / "out.json"
+    assert ctl("hosts", "import", file, "-o", out).returncode == 0
+    read = common.Hostfile.from_file(out)
+    assert [host.ssh_hostname for host in read.hosts] == ["mac-1", "mac-2"]
+    assert json.loads(out.read_text())["hosts"][0]["slots"] == 2
+
+
+def test_mistakes_are_told_by_file_and_place(tmp_path):
+    file = tmp_path / "hosts"
+    file.write_text("mac-1\nmac-2 slots=many\n")
+    done = ctl("hosts", "import", file)
+    assert done.returncode == 1 and f"{file}:2: slots: expected 1 to" in done.stderr
+    assert ctl("hosts", "import", tmp_path / "none").stderr.endswith("the file cannot be read\n")
+    assert ctl("launch", "--hostfile", file, "--", "true").returncode == 2
+
+
+# The proof of the pudding: daemons started with what was made are a cluster.
+def test_imported_configurations_make_a_cluster(tmp_path):
+    file = tmp_path / "hosts.json"
+    file.write_text(json.dumps(HOSTS))
+    key = tmp_path / "key"
+    key.write_text(os.urandom(32).hex() + "\n")
+    key.chmod(0o600)
+    done = ctl("hosts", "import", file, "--config-dir", tmp_path / "made", "--cluster", "studio",
+               "--key-file", key, "--port", free_port())
+    assert done.returncode == 0, done.stderr
+    assert "each node connects to the next" in done.stderr
+    daemons = []
+    try:
+        for path in done.stdout.split():
+            name = os.path.basename(path).split(".")[0]
+            with open(path, "a", encoding="utf-8") as config:
+                config.write(f'state_directory: "{tmp_path}/{name}" socket_path: "{tmp_path}/{name}.sock"\n')
+            daemons.append(Process([find_program("mlxcommd"), "--config", path]))
+
+        def joined():
+            shown = ctl("status", "--json", "--socket", tmp_path / "one.sock")
+            nodes = json.loads(shown.stdout)["nodes"] if shown.returncode == 0 else []
+            return len(nodes) == 3 and all(
+                link["state"] == "up" for node in nodes for link in node["links"])
+
+        wait_until(joined, "the three are linked")
+    finally:
+        for daemon in daemons:
+            daemon.end()
+
+
+# --- launch, by a stand-in for ssh -----------------------------------------------------
+
+
+def ssh(folder, script):
+    """A program that is called as ssh would be; `$host` and `$command` are what it is given."""
+    path = folder / "ssh"
+    path.write_text('#!/bin/sh\nfor word; do host=$command; command=$word; done\n' + script)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def launch(ssh_path, *words, hosts="far"):
+    return ctl("launch", "--ssh", ssh_path, "--hosts", hosts, *words)
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "dash"])
+def test_command_for_the_host_is_understood_by_shells(tmp_path, shell):
+    stand_in = ssh(tmp_path, f'exec {shell} -c "$command"\n')
+    done = launch(stand_in, "--env", "A=it's \\ a", "--", "sh", "-c", 'echo "$MLX_RANK $A"',
+                  hosts="far,further")
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["[0] 0 it's \\ a", "[1] 1 it's \\ a"]
+
+
+def test_another_release_is_refused_before_anything_starts(tmp_path):
+    # A hello of release 9.9: field 1 of LaunchFrame with field 1 of LaunchHello.
+    stand_in = ssh(tmp_path, "echo 'mlxcommctl launch, frames 1'; printf '\\000\\000\\000\\007\\012\\005"
+                             "\\012\\0039.9'; exec sleep 60\n")
+    done = launch(stand_in, "--", "touch", tmp_path / "started")
+    assert done.returncode == 1 and not (tmp_path / "started").exists()
+    assert "host far: mlxcommctl there is of release 9.9, here" in done.stderr
+    assert "install the same on both; nothing was started" in done.stderr
+
+
+def test_host_without_mlxcomm_is_told(tmp_path):
+    stand_in = ssh(tmp_path, 'command=$(printf %s "$command" | sed s,/mlxcommctl,/no-such-program,g);'
+                             ' PATH=/usr/bin:/bin; exec sh -c "$command"\n')
+    done = launch(stand_in, "--", "true")
+    assert done.returncode == 1, done.stdout
+    assert "[far] mlxcommctl is neither at" in done.stderr and "install mlxcomm here" in done.stderr
+    assert "host far: ssh ended with exit code 127; nothing was started" in done.stderr
+
+
+def test_every_host_that_cannot_be_had_is_told(tmp_path):
+    stand_in = ssh(tmp_path, 'case $host in far) exec sh -c "$command" ;; *) exit 255 ;; esac\n')
+    done = launch(stand_in, "--", "touch", tmp_path / "started", hosts="far,away[1-2]")
+    assert done.returncode == 1 and not (tmp_path / "started").exists()
+    told = sorted(line for line in done.stderr.splitlines())
+    assert told == [f"mlxcommctl: host away{i}: ssh ended with exit code 255; nothing was started"
+                    for i in (1, 2)]
+
+
+# Why: a program that knows only MLX's MPI backend goes through the daemon unchanged.
+def test_mpi_shim_beside_mlxcommctl_is_named_to_ranks(tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "lib").mkdir()
+    own = shutil.copy(find_program("mlxcommctl"), tmp_path / "bin")
+    library = tmp_path / "lib" / f"libmlxcomm_mpi.{'dylib' if sys.platform == 'darwin' else 'so'}"
+    environment = {k: v for k, v in os.environ.items() if k != "MLX_MPI_LIBNAME"}
+    stand_in = ssh(tmp_path, 'exec sh -c "$command"\n')
+
+    def shown(*words, **more):
+        return subprocess.run(
+            [own, "launch", "--ssh", stand_in, *words, "--", "sh", "-c", "echo $MLX_MPI_LIBNAME"],
+            capture_output=True, text=True, timeout=PATIENCE, env={**environment, **more}).stdout
+
+    assert shown() == "[0] \n", "there is none"
+    library.touch()
+    assert shown() == shown("--hosts", "far") == f"[0] {library}\n"
+    assert shown("--env", "MLX_MPI_LIBNAME=mine") == "[0] mine\n"
+    assert shown(MLX_MPI_LIBNAME="mine") == "[0] mine\n"
+
+
+def test_garbage_from_a_host_ends_the_launch(tmp_path):
+    stand_in = ssh(tmp_path, "echo 'mlxcommctl launch, frames 1'; exec cat /dev/zero\n")
+    done = launch(stand_in, "--", "true")
+    assert done.returncode == 1 and "it says what no mlxcommctl of this release does" in done.stderr
+
+
+def test_no_ssh_is_told():
+    done = launch("no-such-ssh", "--", "true")
+    assert done.returncode == 1 and "cannot start no-such-ssh" in done.stderr
+
+
+@pytest.mark.parametrize("words", [
+    ("--hosts", "a", "--hostfile", "b"), ("--hosts", "a", "--nodes", "all"), ("--env", "1A=b"),
+    ("--hosts", "-oProxyCommand=x"), ("--hosts", "a,,b"), ("-n", "0")])
+def test_wrong_usage_is_exit_code_2(words):
+    assert ctl("launch", *words, "--", "true").returncode == 2

@@ -1,0 +1,129 @@
+"""Other people's launchers start programs that use mlxcomm, unchanged; two at once never cross.
+
+torchrun, Slurm and PMI are in tests/unit/client/python/test_environment.py, by what they set.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from conftest import Process, find_program
+
+RANK = pathlib.Path(__file__).with_name("launched_rank.py")
+MPIRUN = shutil.which("mpirun")
+
+
+def mpirun(count):
+    return [MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", str(count)]
+
+
+def mlx_launch(count):
+    return [find_program("mlx.launch"), "--backend", "ring", "-n", str(count), "--"]
+
+
+def mlxcommctl(count):
+    return [find_program("mlxcommctl"), "launch", "-n", str(count), "--"]
+
+
+LAUNCHERS = [
+    pytest.param(mpirun, "mpirun-", marks=pytest.mark.skipif(
+        MPIRUN is None, reason="Open MPI is not installed (openmpi-bin)")),
+    pytest.param(mlx_launch, "mlx-"),
+    pytest.param(mlxcommctl, "launch-"),
+]
+
+
+def start(command, cluster, *words):
+    inherited = {name for name in os.environ if name.startswith(("MLX_", "MLXCOMM_JOB", "OMPI_"))}
+    environment = {k: v for k, v in os.environ.items() if k not in inherited}
+    return Process(["env", "-i", *(f"{k}={v}" for k, v in environment.items()),
+                    f"MLXCOMM_SOCKET={cluster.socket(0)}", *command, sys.executable, "-u", str(RANK),
+                    *map(str, words)], stdin=subprocess.PIPE)
+
+
+def said(process):
+    return sorted(line[line.index("rank"):] for line in process.lines if " of " in line)
+
+
+@pytest.mark.parametrize("launcher, job", LAUNCHERS)
+def test_ranks_of_a_launcher_find_each_other(cluster, launcher, job):
+    process = start(launcher(3), cluster(1))
+    assert process.finish() == 0, process.lines
+    lines = said(process)
+    assert [line.split(" in ")[0] for line in lines] == [f"rank {r} of 3" for r in range(3)]
+    jobs = {line.split(" in ")[1] for line in lines}
+    assert len(jobs) == 1 and jobs.pop().startswith(job), process.lines
+
+
+# mlx.launch twice with the same hosts is one job twice: MLX's own ring cannot have that either,
+# as both would listen on the same ports.
+@pytest.mark.parametrize("launcher, job", [LAUNCHERS[0], LAUNCHERS[2]])
+def test_two_launches_at_once_are_two_jobs(cluster, tmp_path, launcher, job):
+    c = cluster(1)
+    both = [start(launcher(2), c, tmp_path) for _ in range(2)]
+    for process in both:
+        process.wait_for("rank")
+        process.wait_for("rank")
+    assert sorted(entry["size"] for entry in c.status()["jobs"]) == [2, 2]
+    (tmp_path / "go").touch()
+    for process in both:
+        assert process.finish() == 0, process.lines
+    jobs = {line.split(" in ")[1] for process in both for line in said(process)}
+    assert len(jobs) == 2 and all(name.startswith(job) for name in jobs)
+
+
+# --- a rank that is missing, doubled or of another size -------------------------------
+
+JOIN = ("import mlxcomm, sys\n"
+        "try:\n"
+        "  mlxcomm.init(timeout=float(sys.argv[1]))\n"
+        "  print('joined', flush=True); sys.stdin.read()\n"
+        "except mlxcomm.Error as error: print(type(error).__name__, error, flush=True)\n")
+
+
+def joiner(cluster, rank, size, timeout=60, node=0):
+    return Process([sys.executable, "-u", "-c", JOIN, str(timeout)],
+                   {"OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": str(size),
+                    "PMIX_NAMESPACE": "prterun-host-7@1", "MLXCOMM_SOCKET": cluster.socket(node)},
+                   stdin=subprocess.PIPE)
+
+
+def wait_for_job(cluster, ranks):
+    from conftest import wait_until
+    return wait_until(lambda: [job for job in cluster.status()["jobs"] if len(job["ranks"]) >= ranks],
+                      f"{ranks} ranks wait")[0]
+
+
+def test_missing_rank_is_named_in_status_and_at_the_deadline(cluster):
+    c = cluster(2)
+    waits = [joiner(c, 0, 3, timeout=600), joiner(c, 2, 3, timeout=600, node=1)]
+    wait_for_job(c, 2)
+    shown = subprocess.run([find_program("mlxcommctl"), "status", "--socket", c.socket(0)],
+                           capture_output=True, text=True, check=True).stdout
+    assert "mpirun-prterun-host-7@1" in shown and "rank 1" in shown, shown
+    late = joiner(c, 1, 3)
+    for process in [*waits, late]:
+        process.wait_for("joined")
+        process.child.stdin.close()
+        assert process.finish() == 0
+    alone = joiner(c, 0, 3, timeout=0.5)
+    assert alone.finish() == 0
+    assert "DeadlineExceededError" in alone.lines[0] and "ranks 1, 2 of 3 had not come" in alone.lines[0]
+
+
+def test_doubled_rank_and_wrong_size_are_told_with_who_was_first(cluster):
+    c = cluster(2)
+    first = joiner(c, 0, 3, timeout=600)
+    wait_for_job(c, 1)
+    doubled = joiner(c, 0, 3, node=1)
+    assert doubled.finish() == 0
+    assert "AlreadyExistsError" in doubled.lines[0] and "rank 0 of job mpirun-" in doubled.lines[0]
+    assert f"pid {first.child.pid} on node node-0" in doubled.lines[0]
+    other = joiner(c, 1, 4, node=1)
+    assert other.finish() == 0
+    assert "rank 1 says size 4, but rank 0 (node-0" in other.lines[0], other.lines
+    first.end()

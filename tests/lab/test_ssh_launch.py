@@ -1,0 +1,257 @@
+"""mlxcommctl launch over ssh: ranks of one job on several hosts, as one program."""
+
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from conftest import find_program
+from lab.ssh_hosts import SshHosts
+from lab.wiring import pair, switch
+
+ALL = ("--hosts", "node-[0-2]")
+
+
+@pytest.fixture
+def hosts(lab):
+    return SshHosts(lab(switch(3)))
+
+
+def sh(script):
+    return ("--", "sh", "-c", script)
+
+
+def test_ranks_get_their_place_on_every_host(hosts):
+    done = hosts.run(*ALL, "-n", "2", *sh('echo "$LAB_HOST: $MLX_RANK of $MLX_WORLD_SIZE in $MLXCOMM_JOB"'))
+    assert done.returncode == 0, done.stderr
+    lines = sorted(done.stdout.splitlines())
+    assert [line.split(" in ")[0] for line in lines] == [
+        f"[{rank}] node-{rank // 2}: {rank} of 6" for rank in range(6)]
+    assert len({line.split(" in ")[1] for line in lines}) == 1
+
+
+def test_nodes_of_the_cluster_train_together(hosts, tmp_path):
+    """`--nodes all`: names and states are the daemon's, this node needs no ssh."""
+    (tmp_path / "stop").touch()
+    train = __file__.replace("test_ssh_launch", "train")
+    done = hosts.run("--nodes", "all", "--", sys.executable, "-u", train, tmp_path / "stop")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sum("the same bits on all ranks" in line for line in done.stdout.splitlines()) == 3
+
+
+def test_node_that_is_not_there_is_told(hosts):
+    done = hosts.run("--nodes", "node-0,node-7", *sh("true"))
+    assert done.returncode == 2 and "cluster lab has no node node-7" in done.stderr
+
+
+def test_both_streams_stay_apart_and_every_byte_comes(hosts):
+    script = 'seq 20000; echo "oops $MLX_RANK" >&2; printf "no end"'
+    done = hosts.run(*ALL, *sh(script))
+    assert done.returncode == 0
+    for rank in range(3):
+        mine = [line[4:] for line in done.stdout.splitlines() if line.startswith(f"[{rank}]")]
+        assert mine == [str(i) for i in range(1, 20001)] + ["no end"]
+    assert sorted(done.stderr.splitlines()) == [f"[{rank}] oops {rank}" for rank in range(3)]
+
+
+# --- ends -----------------------------------------------------------------------------
+
+
+def waiting_ranks(hosts, *options, trap="", rank_1=""):
+    """A launch whose ranks have said their process numbers (as the lab counts) and wait."""
+    script = (f'{trap} sh -c "sleep 3600" & echo "pid $$ child $!"; '
+              f'if [ "$MLX_RANK" = 1 ]; then read go < {hosts.folder}/go; {rank_1} fi; wait; wait')
+    subprocess.run(["mkfifo", hosts.folder / "go"], check=True)
+    process = hosts.launch(*ALL, *options, *sh(script))
+    pids = {}
+    while len(pids) < 3:
+        words = process.wait_for("pid").split()
+        pids[int(words[0].strip("[]"))] = (int(words[2]), int(words[4]))
+    return process, pids
+
+
+def go(hosts):
+    (hosts.folder / "go").write_text("go\n")
+
+
+def all_gone(hosts, pids):
+    for rank in pids:
+        for pid in pids[rank]:
+            hosts.wait_gone(pid)
+
+
+@pytest.mark.parametrize("how, code, said", [
+    ("exit 7;", 7, "rank 1 ended with exit code 7"),
+    ("kill -9 $$;", 137, "rank 1 ended with signal 9"),
+])
+def test_first_failure_ends_all_with_what_they_started(hosts, how, code, said):
+    process, pids = waiting_ranks(hosts, rank_1=how)
+    go(hosts)
+    assert process.finish() == code
+    assert any(said in line for line in process.lines), process.lines
+    all_gone(hosts, pids)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_reach_ranks_on_every_host(hosts, number):
+    name = signal.Signals(number).name[3:]
+    process, pids = waiting_ranks(hosts, trap=f"trap 'echo told; exit 0' {name};",
+                                  rank_1="exit 3;")
+    process.signal(number)
+    assert process.finish() == 128 + number
+    assert sum("told" in line for line in process.lines) >= 2, process.lines
+    all_gone(hosts, pids)
+
+
+# Why: a rank that nobody watches any more would hold a GPU and its place in the job for ever.
+def test_ranks_end_when_launch_is_killed(hosts):
+    process, pids = waiting_ranks(hosts)
+    process.signal(signal.SIGKILL)
+    all_gone(hosts, pids)
+
+
+def test_connection_that_dies_is_told_and_ends_all(hosts):
+    process, pids = waiting_ranks(hosts)
+    found = hosts.cluster.namespaces.call(["pgrep", "-f", "ssh -F .* node-2 exec"]).split()
+    hosts.cluster.namespaces.call(["kill", "-9", found[0]])
+    assert process.finish() == 1
+    assert any("host node-2: the connection is lost (ssh ended with signal 9), and so rank 2" in line
+               for line in process.lines), process.lines
+    all_gone(hosts, pids)
+
+
+# --- hosts that cannot be had ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("other, said", [
+    ("node-9", "Could not resolve hostname node-9"),
+    ("10.0.0.250", "10.0.0.250"),
+])
+def test_host_that_cannot_be_reached_costs_nobody_anything(hosts, other, said):
+    done = hosts.run("--hosts", f"node-1,{other}", *sh(f"touch {hosts.folder}/started"))
+    assert done.returncode == 1
+    assert f"[{other}] ssh: " in done.stderr and said in done.stderr, done.stderr
+    assert f"host {other}: ssh ended with exit code 255; nothing was started" in done.stderr
+    assert not (hosts.folder / "started").exists()
+
+
+def test_unknown_host_key_is_told_in_sshs_words(hosts):
+    strict = hosts.client_config("knows_one", known=["node-1"])
+    done = hosts.run("--hosts", "node-1,node-2", *sh("true"), config=strict)
+    assert done.returncode == 1
+    assert "[node-2] Host key verification failed." in done.stderr, done.stderr
+    assert "[node-1]" not in done.stderr
+
+
+# --- what ranks are given -------------------------------------------------------------
+
+
+def test_environment_comes_as_it_is(hosts):
+    value = "two words 'single' \"double\" $HOME `id` \\ back!slash * \n second line"
+    done = hosts.run("--hosts", "node-1", "--env", f"ODD={value}", "--env", "EMPTY",
+                     *sh('printf "%s|%s|" "$ODD" "${EMPTY-unset}"'))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.replace("\n[0] ", "\n") == f"[0] {value}||\n"
+
+
+def test_arguments_come_as_they_are(hosts):
+    words = ["a b", "it's", '"', "$x", "\\", "", "*"]
+    done = hosts.run("--hosts", "node-1", "--", sys.executable, "-c",
+                     "import json, sys; print(json.dumps(sys.argv[1:]))", *words)
+    assert json.loads(done.stdout[len("[0] "):]) == words, done.stderr
+
+
+def test_directory_is_the_one_asked_for(hosts):
+    there = hosts.folder / "a place"
+    there.mkdir()
+    assert hosts.run("--hosts", "node-1", "--cwd", there, "--", "pwd").stdout == f"[0] {there}\n"
+    # Without a word the one that we are in, where the host has it.
+    assert hosts.run("--hosts", "node-1", "--", "pwd").stdout == f"[0] {hosts.cluster.folder}\n"
+    done = hosts.run("--hosts", "node-1", "--cwd", "/no/such", "--", "pwd")
+    assert done.returncode == 1 and "cannot change to directory /no/such: No such file" in done.stderr
+
+
+def test_python_is_that_of_the_environment_with_mlxcomm(hosts):
+    done = hosts.run("--hosts", "node-1", "--", "python", "-c", "import sys; print(sys.prefix)")
+    assert done.stdout == f"[0] {sys.prefix}\n", done.stderr
+
+
+def test_rank_0_reads_what_is_piped_in_on_another_host(hosts):
+    text = "x" * 3_000_000
+    done = hosts.run("--hosts", "node-1,node-2", "--", "sh", "-c", "wc -c", input=text)
+    assert sorted(line.split() for line in done.stdout.splitlines()) == [
+        ["[0]", "3000000"], ["[1]", "0"]], done.stderr
+    # Nor is it in the way of one that reads nothing.
+    done = hosts.run("--hosts", "node-1", "--", "true", input=text)
+    assert done.returncode == 0, done.stderr
+
+
+def test_program_that_is_not_there_is_said(hosts):
+    done = hosts.run("--hosts", "node-1", "--", "no-such-program-anywhere")
+    assert done.returncode == 127
+    assert "[0] mlxcommctl: cannot start no-such-program-anywhere" in done.stderr
+
+
+# Why: half of all .bashrc print something.
+def test_what_the_users_shell_prints_is_not_taken_for_frames(lab):
+    hosts = SshHosts(lab(pair()), forced_command={
+        1: "echo welcome; echo careful >&2; printf 'no end'; eval \"$SSH_ORIGINAL_COMMAND\""})
+    done = hosts.run("--hosts", "node-1", *sh("echo hello"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "[0] hello\n"
+    assert sorted(done.stderr.splitlines()) == ["[node-1] careful", "[node-1] no end",
+                                                "[node-1] welcome"]
+
+
+# --- hostfiles ------------------------------------------------------------------------
+
+
+def test_hostfiles_of_mlx_and_of_mpi_mean_the_same(hosts):
+    mlx = hosts.folder / "mlx.json"
+    mlx.write_text(json.dumps({"backend": "ring", "envs": ["COLOR=two words"], "hosts": [
+        {"ssh": "node-1", "ips": ["10.0.0.1"], "rdma": []}, {"ssh": "node-2", "ips": []},
+        {"ssh": "node-1", "ips": []}]}))
+    mpi = hosts.folder / "mpi"
+    mpi.write_text("# ours\nnode-1 slots=1\nnode-2   slots = 1 max_slots=4\n\nnode-1\n")
+    script = sh('echo "$LAB_HOST $MLX_RANK $COLOR"')
+    for file, color in ((mlx, "two words"), (mpi, "")):
+        done = hosts.run("--hostfile", file, *script)
+        assert sorted(line.rstrip() for line in done.stdout.splitlines()) == [
+            f"[{rank}] node-{node} {rank} {color}".rstrip()
+            for rank, node in enumerate((1, 2, 1))], done.stderr
+
+
+# --- other people's launchers ---------------------------------------------------------
+
+RANK = str(pathlib.Path(__file__).parents[1] / "faults" / "launched_rank.py")
+
+
+def said(done):
+    assert done.returncode == 0, done.stdout + done.stderr
+    return sorted(line[line.index("rank"):].strip() for line in done.stdout.splitlines()
+                  if " of 3 in " in line)
+
+
+# Why: what names the launch must be the same on hosts that mpirun itself does not run on.
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI is not installed (openmpi-bin)")
+def test_mpirun_over_hosts_makes_one_job(hosts):
+    done = hosts.call(["mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", "ssh", "--host",
+                       "node-0,node-1,node-2", sys.executable, "-u", RANK])
+    lines = said(done)
+    assert [line.split(" in ")[0] for line in lines] == [f"rank {r} of 3" for r in range(3)], done.stderr
+    assert len({line.split(" in ")[1] for line in lines}) == 1 and " in mpirun-" in lines[0]
+
+
+def test_mlx_launch_over_hosts_makes_one_job(hosts):
+    file = hosts.folder / "mlx.json"
+    file.write_text(json.dumps([{"ssh": name, "ips": [hosts.address(i)]}
+                                for i, name in enumerate(hosts.names)]))
+    done = hosts.call([find_program("mlx.launch"), "--backend", "ring", "--hostfile", str(file), "--",
+                       sys.executable, "-u", RANK], input="")
+    lines = said(done)
+    assert [line.split(" in ")[0] for line in lines] == [f"rank {r} of 3" for r in range(3)], done.stderr
+    assert len({line.split(" in ")[1] for line in lines}) == 1 and " in mlx-" in lines[0]

@@ -1,0 +1,118 @@
+// Hosts as MLX, MPI and people write them.
+#include "client/ctl/hostfile.h"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace mlxcomm::ctl {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+Hostfile Parsed(const std::string& text) {
+  Hostfile file;
+  EXPECT_EQ(ParseHostfile("hosts", text, file).message, "");
+  return file;
+}
+
+std::string Wrong(const std::string& text) {
+  Hostfile file;
+  const Failure failure = ParseHostfile("hosts", text, file);
+  EXPECT_EQ(failure.code, FailureCode::kInvalidArgument) << text;
+  return failure.message;
+}
+
+std::vector<std::string> Names(const Hostfile& file) {
+  std::vector<std::string> names;
+  for (const HostEntry& host : file.hosts) names.push_back(host.name);
+  return names;
+}
+
+TEST(HostfileTest, ReadsMlxsObjectWithAllItsFields) {
+  const Hostfile file = Parsed(R"({
+    "backend": "jaccl", "envs": ["MLX_METAL_FAST_SYNCH=1"],
+    "hosts": [
+      {"ssh": "mac-1", "ips": ["10.0.0.1", "fe80::1%en2"], "rdma": [null, "rdma_en2"]},
+      {"ssh": "me@mac-2", "ips": [], "rdma": [["rdma_en2", "rdma_en3"], null]}]})");
+  EXPECT_EQ(file.backend, "jaccl");
+  EXPECT_THAT(file.envs, ElementsAre("MLX_METAL_FAST_SYNCH=1"));
+  EXPECT_THAT(Names(file), ElementsAre("mac-1", "me@mac-2"));
+  EXPECT_THAT(file.hosts[0].ips, ElementsAre("10.0.0.1", "fe80::1%en2"));
+  EXPECT_THAT(file.hosts[0].rdma, ElementsAre(IsEmpty(), ElementsAre("rdma_en2")));
+  EXPECT_THAT(file.hosts[1].rdma, ElementsAre(ElementsAre("rdma_en2", "rdma_en3"), IsEmpty()));
+}
+
+TEST(HostfileTest, ReadsMlxsListAndWhatItLeavesOut) {
+  const Hostfile file = Parsed(R"(  [{"ssh": "a"}, {"ssh": "b", "ips": ["::1"]}])");
+  EXPECT_THAT(Names(file), ElementsAre("a", "b"));
+  EXPECT_EQ(file.backend, "");
+  EXPECT_EQ(file.hosts[0].slots, 1u);
+}
+
+TEST(HostfileTest, ReadsMpisLines) {
+  const Hostfile file = Parsed(
+      "# our cluster\n"
+      "\n"
+      "mac-1 slots=2\n"
+      "mac-2\tslots = 4 max_slots=8   # the big one\r\n"
+      "mac-3 user=joe max-slots=2\n"
+      "mac-4:3\n"
+      "10.0.0.7\n"
+      "fe80::1\n");
+  EXPECT_THAT(Names(file), ElementsAre("mac-1", "mac-2", "joe@mac-3", "mac-4", "10.0.0.7", "fe80::1"));
+  std::vector<unsigned> slots;
+  for (const HostEntry& host : file.hosts) slots.push_back(host.slots);
+  EXPECT_THAT(slots, ElementsAre(2, 4, 1, 3, 1, 1));
+}
+
+TEST(HostfileTest, ExpandsRanges) {
+  EXPECT_THAT(Names(Parsed("node[08-10,3]-ib slots=2\n")),
+              ElementsAre("node08-ib", "node09-ib", "node10-ib", "node3-ib"));
+  EXPECT_THAT(Names(Parsed("r[1-2]n[1-2]\n")), ElementsAre("r1n1", "r1n2", "r2n1", "r2n2"));
+  Hostfile file;
+  EXPECT_TRUE(ParseHostList("--hosts", "a,b[1-2,5],me@c", file).ok());
+  EXPECT_THAT(Names(file), ElementsAre("a", "b1", "b2", "b5", "me@c"));
+}
+
+TEST(HostfileTest, TellsLineOrFieldAndWhatIsExpected) {
+  EXPECT_THAT(Wrong("mac-1\nmac-2 slots=two\n"), StartsWith("hosts:2: slots: expected 1 to"));
+  EXPECT_THAT(Wrong("mac-1 slots=4 max_slots=2\n"), HasSubstr("slots=4 is more than max_slots=2"));
+  EXPECT_THAT(Wrong("mac-1 sockets=2\n"), HasSubstr("expected slots=N"));
+  EXPECT_THAT(Wrong("\n\n-oProxyCommand=x\n"), StartsWith("hosts:3: expected a host"));
+  EXPECT_THAT(Wrong("node[3-1]\n"), StartsWith("hosts:1: expected a host"));
+  EXPECT_THAT(Wrong("node[1-99999999]\n"), StartsWith("hosts:1: expected a host"));
+  EXPECT_THAT(Wrong("node[0-1023]-[0-1023]\n"), StartsWith("hosts:1: expected a host"));
+  EXPECT_THAT(Wrong("# nothing\n"), HasSubstr("expected hosts"));
+  EXPECT_THAT(Wrong("{\"hosts\":\n [{\"ssh\" \"a\"}]}"), HasSubstr("line 2"));
+  EXPECT_THAT(Wrong("{\"backend\": \"ring\"}"), HasSubstr("expected \"hosts\""));
+  EXPECT_THAT(Wrong("[{\"ips\": []}]"), HasSubstr("hosts[0]: expected \"ssh\""));
+  EXPECT_THAT(Wrong("[{\"ssh\": \"a\"}, {\"ssh\": 7}]"), HasSubstr("hosts[1].ssh: expected a text, got 7"));
+  EXPECT_THAT(Wrong("[{\"ssh\": \"a\", \"ips\": [\"x\", 1]}]"), HasSubstr("hosts[0].ips[1]"));
+  EXPECT_THAT(Wrong("[{\"ssh\": \"a\", \"rdma\": [null, 3]}]"), HasSubstr("hosts[0].rdma[1]"));
+  EXPECT_THAT(Wrong("[{\"ssh\": \"a\", \"slots\": 0}]"), HasSubstr("hosts[0].slots"));
+  EXPECT_THAT(Wrong("[{\"ssh\": \"-oProxyCommand=x\"}]"), HasSubstr("hosts[0].ssh: expected a host"));
+  EXPECT_THAT(Wrong(R"({"envs": "A=1", "hosts": []})"), HasSubstr("envs: expected a list"));
+  EXPECT_THAT(Wrong(R"([["10.0.0.1:5000"], ["10.0.0.2:5000"]])"), HasSubstr("names no hosts"));
+}
+
+TEST(HostfileTest, ReadsWhatItHasWritten) {
+  Hostfile file = Parsed("mac-1 slots=2\nmac-2\n");
+  file.backend = "ring";
+  file.envs = {"A=\"b\""};
+  file.hosts[1].ips = {"10.0.0.2"};
+  file.hosts[1].rdma = {{}, {"rdma_en2"}, {"rdma_en3", "rdma_en4"}};
+  const std::string text = HostfileJson(file);
+  const Hostfile again = Parsed(text);
+  EXPECT_EQ(HostfileJson(again), text);
+  EXPECT_EQ(again.hosts[0].slots, 2u);
+  EXPECT_EQ(again.hosts[1].rdma, file.hosts[1].rdma);
+}
+
+}  // namespace
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,46 @@
+// Which ranks run where.
+#include "client/ctl/rank_placement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace mlxcomm::ctl {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<HostEntry> Entries(std::initializer_list<std::pair<const char*, unsigned>> hosts) {
+  std::vector<HostEntry> entries;
+  for (const auto& [name, slots] : hosts) {
+    entries.emplace_back().name = name;
+    entries.back().slots = slots;
+  }
+  return entries;
+}
+
+TEST(RankPlacementTest, NumbersRanksThroughTheList) {
+  const auto placed = PlaceRanks(Entries({{"a", 2}, {"b", 1}, {"a", 1}}), 0, "me");
+  ASSERT_EQ(placed.size(), 2u);
+  EXPECT_EQ(placed[0].host, "a");
+  EXPECT_THAT(placed[0].ranks, ElementsAre(0, 1, 3)) << "by one connection";
+  EXPECT_THAT(placed[1].ranks, ElementsAre(2));
+}
+
+TEST(RankPlacementTest, TakesTheCountThatIsAskedFor) {
+  const auto placed = PlaceRanks(Entries({{"a", 4}, {"b", 1}}), 2, "me");
+  EXPECT_THAT(placed[0].ranks, ElementsAre(0, 1));
+  EXPECT_THAT(placed[1].ranks, ElementsAre(2, 3));
+}
+
+TEST(RankPlacementTest, KnowsThisMachineByAllItsNames) {
+  const auto placed =
+      PlaceRanks(Entries({{"localhost", 1}, {"mac-1", 1}, {"mac-1.local", 1}, {"mac-2", 1}}), 0, "mac-1.local");
+  ASSERT_EQ(placed.size(), 2u);
+  EXPECT_TRUE(placed[0].local);
+  EXPECT_THAT(placed[0].ranks, ElementsAre(0, 1, 2));
+  EXPECT_FALSE(placed[1].local);
+  EXPECT_FALSE(IsThisMachine("10", "10.0.0.1.example") && IsThisMachine("10.0.0.1", "10"));
+}
+
+}  // namespace
+}  // namespace mlxcomm::ctl

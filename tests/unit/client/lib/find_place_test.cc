@@ -1,0 +1,138 @@
+// Which rank of which job a process is, as launchers say it. What each launcher sets is in
+// tests/unit/client/python/test_environment.py, over the same code.
+#include "client/lib/find_place.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "client/lib/mlxcomm.h"
+
+namespace mlxcomm::client {
+namespace {
+
+using testing::HasSubstr;
+using Variables = std::map<std::string, std::string>;
+
+Failure Find(const Variables& variables, Place& place, const PlaceGiven& given = {}) {
+  return FindPlace(
+      [&](const char* name) {
+        const auto found = variables.find(name);
+        return found == variables.end() ? std::nullopt : std::optional(found->second);
+      },
+      given, place);
+}
+
+Place Found(const Variables& variables) {
+  Place place;
+  EXPECT_EQ(Find(variables, place).message, "");
+  return place;
+}
+
+std::string Wrong(const Variables& variables) {
+  Place place;
+  const Failure failure = Find(variables, place);
+  EXPECT_EQ(failure.code, FailureCode::kInvalidArgument);
+  return failure.message;
+}
+
+TEST(FindPlaceTest, IsAloneWithoutALauncher) {
+  const Place place = Found({});
+  EXPECT_EQ(place.job, "default");
+  EXPECT_EQ(place.size, 1u);
+  EXPECT_FALSE(place.launched);
+}
+
+// Why: srun starts torchrun, and then Slurm's variables are torchrun's own place and not
+// that of its workers.
+TEST(FindPlaceTest, IsWhatTheInnermostLauncherSays) {
+  const Variables slurm = {{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "8"},
+                           {"SLURM_STEP_ID", "0"}};
+  EXPECT_EQ(Found(slurm).job, "slurm-8,0");
+  Variables both = slurm;
+  both.insert({{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"TORCHELASTIC_RUN_ID", "x"}, {"MASTER_PORT", "1"}});
+  EXPECT_EQ(Found(both).rank, 5u);
+  EXPECT_EQ(Found(both).job, "torchrun-x,1");
+  both.insert({{"MLX_RANK", "0"}, {"MLX_WORLD_SIZE", "1"}});
+  EXPECT_EQ(Found(both).size, 1u);
+}
+
+// Why: `sbatch -n 4` gives the script itself SLURM_PROCID=0 and SLURM_NTASKS=4; it would
+// wait for three ranks that nobody starts.
+TEST(FindPlaceTest, IsAloneInABatchScript) {
+  EXPECT_FALSE(Found({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "8"}}).launched);
+  EXPECT_FALSE(Found({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "8"},
+                      {"SLURM_STEP_ID", "4294967290"}}).launched);
+}
+
+// Why: rank 0 of one launch and rank 1 of another would make a world, and nobody notice.
+TEST(FindPlaceTest, AsksForAJobWhereTheLauncherTellsLaunchesNotApart) {
+  const Variables hydra = {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"PMI_FD", "9"}};
+  EXPECT_THAT(Wrong(hydra), HasSubstr("MLXCOMM_JOB"));
+  Variables named = hydra;
+  named["MLXCOMM_JOB"] = "mine";
+  EXPECT_EQ(Found(named).job, "mine");
+  EXPECT_EQ(Found({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}).job, "default") << "alone: nobody to cross";
+}
+
+TEST(FindPlaceTest, NamesLongLaunchesByANumber) {
+  const Variables mpi = {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"},
+                         {"PMIX_NAMESPACE", std::string(300, 'x')}};
+  const std::string job = Found(mpi).job;
+  EXPECT_EQ(job.size(), std::string("mpirun-").size() + 16);
+  Variables other = mpi;
+  other["PMIX_NAMESPACE"] += "y";
+  EXPECT_NE(Found(other).job, job);
+}
+
+TEST(FindPlaceTest, TellsWhatIsWrongWithAHostFile) {
+  const std::string path = testing::TempDir() + "/find_place_hosts.json";
+  std::ofstream(path) << "[[\"10.0.0.1:5000\"],\n oops]";
+  EXPECT_THAT(Wrong({{"MLX_RANK", "1"}, {"MLX_HOSTFILE", path}}),
+              testing::AllOf(HasSubstr("MLX_HOSTFILE"), HasSubstr(path), HasSubstr("line 2")));
+  std::remove(path.c_str());
+  EXPECT_THAT(Wrong({{"MLX_RANK", "1"}, {"MLX_HOSTFILE", path}}), HasSubstr("cannot be read"));
+}
+
+TEST(FindPlaceTest, NamesTheVariableThatIsWrong) {
+  EXPECT_EQ(Wrong({{"MLX_RANK", "1"}}), "MLX_RANK is set but MLX_WORLD_SIZE is not: set both");
+  EXPECT_THAT(Wrong({{"PMIX_RANK", "1"}, {"PMIX_NAMESPACE", "n"}}), HasSubstr("MLX_WORLD_SIZE"));
+  for (const char* const rank : {"-1", "0x1", "", "99999999999999999999"}) {
+    EXPECT_THAT(Wrong({{"PMI_RANK", rank}, {"PMI_SIZE", "2"}}), HasSubstr("PMI_RANK"));
+  }
+  EXPECT_THAT(Wrong({{"PMI_RANK", "2"}, {"PMI_SIZE", "2"}}), HasSubstr("rank 2 of size 2"));
+}
+
+// The C interface: the process's own environment, another one, and what wins over both.
+TEST(FindPlaceTest, IsTheSameInC) {
+  mlxcomm_place place;
+  mlxcomm_error error;
+  mlxcomm_place_options options;
+  mlxcomm_place_options_init(&options);
+  options.lookup = [](void*, const char* name) -> const char* {
+    return std::string(name) == "MLX_RANK" ? "1" : std::string(name) == "MLX_WORLD_SIZE" ? "3" : nullptr;
+  };
+  ASSERT_EQ(mlxcomm_find_place(&options, &place, &error), MLXCOMM_OK) << error.message;
+  EXPECT_STREQ(place.job, "default");
+  EXPECT_EQ(place.rank, 1u);
+  EXPECT_EQ(place.size, 3u);
+  options.job = "named";
+  options.rank = 4;
+  options.size = 5;
+  ASSERT_EQ(mlxcomm_find_place(&options, &place, &error), MLXCOMM_OK);
+  EXPECT_STREQ(place.job, "named");
+  EXPECT_EQ(place.rank, 4u);
+  options.size = 4;
+  EXPECT_EQ(mlxcomm_find_place(&options, &place, &error), MLXCOMM_INVALID_ARGUMENT);
+  EXPECT_EQ(mlxcomm_find_place(nullptr, nullptr, &error), MLXCOMM_INVALID_ARGUMENT);
+  options.struct_size = 1;
+  EXPECT_EQ(mlxcomm_find_place(&options, &place, &error), MLXCOMM_INVALID_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace mlxcomm::client
