@@ -42,6 +42,21 @@ absl::StatusOr<fabric::FabricOptions> MakeFabricOptions(const v1::DaemonConfig& 
   return options;
 }
 
+// Whoever has written down addresses gets no others, unless he says so.
+absl::StatusOr<bool> LooksForNeighbours(const Options& options, const v1::DaemonConfig& config,
+                                        bool has_key) {
+  if (options.is_private) return false;
+  const v1::PeerConfig& peers = config.peers();
+  if (!config.discovery().has_enabled()) {
+    return has_key && peers.listen_size() == 0 && peers.connect_size() == 0;
+  }
+  if (config.discovery().enabled() && !has_key) {
+    return absl::FailedPreconditionError(
+        "discovery needs the cluster's key: set peers { key_file } in the configuration");
+  }
+  return config.discovery().enabled();
+}
+
 absl::StatusOr<fabric::NodeIdentity> MakeIdentity(const Options& options,
                                                   const v1::DaemonConfig& config) {
   fabric::NodeIdentity self;
@@ -94,6 +109,9 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   if (!self.ok()) return self.status();
   absl::StatusOr<fabric::FabricOptions> fabric_options = MakeFabricOptions(config, *self);
   if (!fabric_options.ok()) return fabric_options.status();
+  const std::vector<std::uint8_t> key = fabric_options->key;
+  const absl::StatusOr<bool> looks = LooksForNeighbours(options, config, !key.empty());
+  if (!looks.ok()) return looks.status();
 
   EngineOptions engine_options;
   engine_options.self = *self;
@@ -128,7 +146,22 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   daemon->control_ = control::ControlServer::Create(*daemon->engine_, *daemon->intake_,
                                                     *daemon->recorder_);
   daemon->engine_->Join(*daemon->intake_, *daemon->fabric_, *daemon->control_);
+  if (*looks) daemon->LookForNeighbours(*self, key);
   return daemon;
+}
+
+void Daemon::LookForNeighbours(const fabric::NodeIdentity& self, std::vector<std::uint8_t> key) {
+  cluster::HelloSocketOptions options;
+  options.discovery.self = self.id;
+  options.discovery.name = self.name;
+  options.discovery.incarnation = self.incarnation;
+  options.discovery.cluster = config_.cluster();
+  options.discovery.keys = {std::move(key)};
+  const auto& interfaces = config_.discovery().interfaces();
+  options.interfaces.assign(interfaces.begin(), interfaces.end());
+  options.port = static_cast<std::uint16_t>(config_.discovery().port());
+  discovery_ = std::make_unique<cluster::HelloSockets>(io_, std::move(options), *fabric_);
+  engine_->set_discovery(discovery_.get());
 }
 
 absl::Status Daemon::Start() {
@@ -145,6 +178,7 @@ absl::Status Daemon::Start() {
   }
   spdlog::info("mlxcommd {} is ready: node {}, cluster {}", MLXCOMM_VERSION, config_.node_name(),
                config_.cluster());
+  if (discovery_ != nullptr) discovery_->Start();
   engine_thread_ = std::thread([this] { engine_->Run(); });
   return absl::OkStatus();
 }
@@ -157,6 +191,7 @@ absl::Status Daemon::Drain() {
   metrics_.reset();  // Its requests wait for the engine.
   engine_->RequestStop();
   engine_thread_.join();
+  if (discovery_ != nullptr) discovery_->Stop();
   fabric_->Stop();
   // gRPC ends once every call has been answered, also those that came just now.
   std::atomic<bool> ended{false};
@@ -185,6 +220,7 @@ Daemon::~Daemon() {
     engine_thread_.join();
   }
   control_.reset();
+  discovery_.reset();
   fabric_.reset();
   engine_.reset();  // Its workers may still be in a client's arena, which is the intake's.
   intake_.reset();

@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include <asio/io_context.hpp>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/cluster/hello_sockets.h"
 #include "daemon/control/control_server.h"
 #include "daemon/control/metrics_endpoint.h"
 #include "daemon/engine.h"
@@ -44,6 +46,7 @@ class Daemon {
 
  private:
   Daemon() = default;
+  void LookForNeighbours(const fabric::NodeIdentity& self, std::vector<std::uint8_t> key);
 
   v1::DaemonConfig config_;
   asio::io_context io_{1};
@@ -53,6 +56,7 @@ class Daemon {
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<intake::Intake> intake_;
   std::unique_ptr<fabric::Fabric> fabric_;
+  std::unique_ptr<cluster::HelloSockets> discovery_;  // nullptr: it is off.
   std::unique_ptr<control::ControlServer> control_;
   std::unique_ptr<control::MetricsEndpoint> metrics_;  // Where it is configured.
   std::thread engine_thread_;

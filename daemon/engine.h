@@ -28,6 +28,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "daemon/action_carrier.h"
+#include "daemon/cluster/hello_sockets.h"
 #include "daemon/cluster/rendezvous.h"
 #include "daemon/cluster/shrink.h"
 #include "daemon/collective/collectives.h"
@@ -57,6 +58,9 @@ struct EngineOptions {
   std::uint64_t first_client_timeout_ns = 30'000'000'000;
 };
 
+// What the cables form, of what the nodes have told for Status.
+v1::TopologyReply TopologyOf(const v1::StatusReply& status);
+
 class Engine final : public intake::IntakeListener,
                      public fabric::FabricListener,
                      public cluster::RendezvousPort,
@@ -71,6 +75,8 @@ class Engine final : public intake::IntakeListener,
 
   // The rooms; before Run.
   void Join(intake::Intake& intake, fabric::Fabric& fabric, control::ControlServer& control);
+  // What finds neighbours, for status; before Run. It outlives Run.
+  void set_discovery(const cluster::HelloSockets* discovery) { discovery_ = discovery; }
   // Called on the engine thread when a private daemon has no use any more.
   void set_on_useless(void (*callback)(void*), void* context) {
     on_useless_ = callback;
@@ -103,6 +109,7 @@ class Engine final : public intake::IntakeListener,
               std::unique_ptr<control::CancelAnswer> answer) override;
   void Status(const intake::User& viewer,
               std::unique_ptr<control::StatusAnswer> answer) override;
+  void Topology(std::unique_ptr<control::TopologyAnswer> answer) override;
   void MeasureLinks(std::unique_ptr<control::CostsAnswer> answer) override;
   void Metrics(std::unique_ptr<control::MetricsAnswer> answer) override;
 
@@ -206,6 +213,7 @@ class Engine final : public intake::IntakeListener,
   void FillOwnPart(v1::NodeStatus& node, v1::StatusReply* jobs_of) const;
   void AddLinks(v1::NodeStatus& node) const;
   void AddUse(v1::NodeStatus& node) const;
+  std::string OriginOf(const NodeId& peer, const fabric::RailSnapshot& rail) const;
   void AddGroups(v1::StatusReply& reply) const;
   void AddMainGroup(const collective::Group& group, const collective::GroupOrigin& origin,
                     v1::JobStatus& job) const;
@@ -247,6 +255,7 @@ class Engine final : public intake::IntakeListener,
   EngineOptions options_;
   intake::Intake* intake_ = nullptr;
   fabric::Fabric* fabric_ = nullptr;
+  const cluster::HelloSockets* discovery_ = nullptr;  // nullptr: neighbours are configured.
   control::ControlServer* control_ = nullptr;
   platform::Wakeup bell_;  // Rung by the workers.
   asio::posix::stream_descriptor bell_watch_;

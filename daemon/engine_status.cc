@@ -98,6 +98,7 @@ void Engine::FillOwnPart(v1::NodeStatus& node, v1::StatusReply* jobs_of) const {
   node.set_combined_bytes_read(traffic.bytes_read);
   node.set_combined_bytes_written(traffic.bytes_written);
   AddUse(node);
+  if (discovery_ != nullptr) discovery_->Describe(*node.mutable_discovery());
   AddLinks(node);
   AddGroups(*jobs_of);
   AddWaiting(*jobs_of);
@@ -122,10 +123,18 @@ void Engine::AddUse(v1::NodeStatus& node) const {
   }
 }
 
+std::string Engine::OriginOf(const NodeId& peer, const fabric::RailSnapshot& rail) const {
+  if (rail.local_interface.empty()) return {};
+  const bool found = discovery_ != nullptr &&
+                     discovery_->Knows(peer, rail.local_interface, rail.remote_interface);
+  return found ? "discovered" : "configured";
+}
+
 void Engine::AddLinks(v1::NodeStatus& node) const {
   for (const fabric::LinkSnapshot& snapshot : fabric_->Snapshot()) {
     v1::LinkStatus& link = *node.add_links();
     link.set_peer(snapshot.peer);
+    if (snapshot.peer_id != NodeId{}) link.set_peer_id(snapshot.peer_id.ToString());
     link.set_state(snapshot.state);
     link.set_detail(snapshot.detail);
     for (const fabric::RailSnapshot& rail : snapshot.rails) {
@@ -145,6 +154,7 @@ void Engine::AddLinks(v1::NodeStatus& node) const {
       told.set_delivery_bytes_per_second(rail.delivery_bytes_per_second);
       told.set_delivery_bytes_per_second_best(rail.delivery_bytes_per_second_best);
       told.set_detail(rail.detail);
+      told.set_origin(OriginOf(snapshot.peer_id, rail));
     }
   }
 }
@@ -376,6 +386,9 @@ void Engine::FinishStatus(std::uint64_t query) {
                 [](const auto& a, const auto& b) { return a.rank() < b.rank(); });
     }
   }
+  const v1::TopologyReply topology = TopologyOf(call.reply);
+  call.reply.set_shape(topology.shape());
+  *call.reply.mutable_ring() = topology.ring();
   control::HideOthers(call.viewer, call.reply);
   call.answer->Succeed(call.reply);
 }

@@ -228,6 +228,19 @@ void CheckMetrics(const v1::MetricsConfig& metrics, const TextFormat::ParseInfoT
   }
 }
 
+void CheckDiscovery(const v1::DiscoveryConfig& discovery, const TextFormat::ParseInfoTree* tree,
+                    BoundsCheck& bounds) {
+  bounds.Check(discovery, tree, "port", discovery.port(), 1, 65535);
+  for (int i = 0; i < discovery.interfaces_size(); ++i) {
+    const std::string& pattern = discovery.interfaces(i);
+    if (!pattern.empty() && pattern.size() < wire::kInterfaceBytesMax && IsPlainText(pattern)) continue;
+    bounds.Report(discovery, tree, "interfaces",
+                  absl::StrCat("interfaces: expected the name of an interface, with * and ? for "
+                               "what may differ, such as \"en*\", got \"",
+                               absl::CHexEscape(pattern), "\""), i);
+  }
+}
+
 void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
                  BoundsCheck& bounds) {
   const auto subtree = [&](const char* field) {
@@ -244,6 +257,7 @@ void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree
   bounds.Check(config, &tree, "scratch_bytes_max", config.scratch_bytes_max(), 0,
                std::uint64_t{1} << 46);
   CheckPeers(config.peers(), subtree("peers"), bounds);
+  CheckDiscovery(config.discovery(), subtree("discovery"), bounds);
   const v1::ClientConfig& clients = config.clients();
   const auto* const client_tree = subtree("clients");
   bounds.Check(clients, client_tree, "clients_max", clients.clients_max(), 1, 4096);

@@ -33,6 +33,7 @@ using GroupAnswer = Answer<v1::GroupReply>;
 using ReleaseAnswer = Answer<v1::ReleaseReply>;
 using CancelAnswer = Answer<v1::CancelReply>;
 using StatusAnswer = Answer<v1::StatusReply>;
+using TopologyAnswer = Answer<v1::TopologyReply>;
 using CostsAnswer = Answer<v1::LinkCosts>;
 
 // What metrics tell of the engine: its own part of a status, and what that has not.
@@ -67,6 +68,7 @@ class ControlPort {
                       std::unique_ptr<CancelAnswer> answer) = 0;
   // What `viewer` may see.
   virtual void Status(const intake::User& viewer, std::unique_ptr<StatusAnswer> answer) = 0;
+  virtual void Topology(std::unique_ptr<TopologyAnswer> answer) = 0;
   // What this node's links cost, as jobs that form now are told.
   virtual void MeasureLinks(std::unique_ptr<CostsAnswer> answer) = 0;
   virtual void Metrics(std::unique_ptr<MetricsAnswer> answer) = 0;

@@ -229,6 +229,15 @@ class DiagnosticsService final : public v1::Diagnostics::CallbackService {
     return call;
   }
 
+  grpc::ServerUnaryReactor* Topology(grpc::CallbackServerContext* context,
+                                     const v1::TopologyRequest*,
+                                     v1::TopologyReply* reply) override {
+    if (!Identify(intake_, *context)) return RefuseStranger();
+    auto* const call = new Call;
+    port_.Topology(std::make_unique<CallAnswer<v1::TopologyReply>>(call, reply));
+    return call;
+  }
+
   // Computed here, not by the engine, which has payload to move; one at a time, so that
   // asking costs one core at the most and leaves gRPC its other threads.
   grpc::ServerUnaryReactor* Plan(grpc::CallbackServerContext* context,

@@ -51,9 +51,13 @@ wire::Mac MakeMac(std::span<const std::uint8_t> key, Role sender, const wire::Gr
   append(&dialer, sizeof dialer);
   append(&acceptor, sizeof acceptor);
   append(message.data(), message.size());
+  return KeyedHash(key, covered);
+}
+
+wire::Mac KeyedHash(std::span<const std::uint8_t> key, std::span<const std::uint8_t> bytes) {
   wire::Mac mac{};
   unsigned int length = 0;
-  if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), covered.data(), covered.size(),
+  if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), bytes.data(), bytes.size(),
            mac.data(), &length) == nullptr ||
       length != mac.size()) {
     std::abort();

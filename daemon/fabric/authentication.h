@@ -22,6 +22,8 @@ std::string_view CheckGreeting(const wire::Greeting& greeting, std::string_view 
 // HMAC-SHA256 of (role of the sender, dialer's greeting, acceptor's greeting, message).
 wire::Mac MakeMac(std::span<const std::uint8_t> key, Role sender, const wire::Greeting& dialer,
                   const wire::Greeting& acceptor, std::span<const std::uint8_t> message);
+// HMAC-SHA256 of the bytes.
+wire::Mac KeyedHash(std::span<const std::uint8_t> key, std::span<const std::uint8_t> bytes);
 bool EqualInConstantTime(const wire::Mac& a, const wire::Mac& b);
 
 // A NUL-padded field, whatever the other side put there.

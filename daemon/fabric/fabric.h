@@ -186,6 +186,14 @@ class Fabric {
   virtual bool PrepareToSleep() = 0;
   virtual void WakeUp() = 0;
 
+  // Addresses that come and go while the fabric runs, besides those of its options. They
+  // need the key. To remove one ends no rail that came of it.
+  // "[fe80::1%en2]:7470"; port 0: any. The port.
+  virtual absl::StatusOr<std::uint16_t> AddListener(const std::string& address) = 0;
+  virtual void RemoveListener(const std::string& address) = 0;  // As it was added.
+  virtual absl::Status AddPeer(const std::string& address) = 0;
+  virtual void RemovePeer(const std::string& address) = 0;
+
   virtual std::vector<LinkSnapshot> Snapshot() const = 0;
   virtual std::uint64_t strangers_refused() const = 0;
   // "127.0.0.1:40123" for each listening address, with the real port.

@@ -110,11 +110,16 @@ absl::Status TcpFabric::Start() {
     if (const auto split = Split(address); !split.ok()) return split.status();
     dialers_.push_back(std::make_unique<Dialer>(io_, address));
   }
-  if (acceptors_.empty() && dialers_.empty()) return absl::OkStatus();
-  WatchInterfaces();
+  if (!listeners_.empty() || !dialers_.empty()) Activate();
   for (const auto& dialer : dialers_) asio::co_spawn(io_, DialLoop(*dialer), asio::detached);
-  asio::co_spawn(io_, TickLoop(), asio::detached);
   return absl::OkStatus();
+}
+
+// With the first address; a daemon without neighbours has nothing to watch.
+void TcpFabric::Activate() {
+  if (std::exchange(active_, true)) return;
+  WatchInterfaces();
+  asio::co_spawn(io_, TickLoop(), asio::detached);
 }
 
 absl::Status TcpFabric::Listen(const std::string& address) {
@@ -127,7 +132,8 @@ absl::Status TcpFabric::Listen(const std::string& address) {
     return absl::FailedPreconditionError(
         absl::StrCat("cannot listen on ", address, ": there is no such interface (ip link)"));
   }
-  auto acceptor = std::make_unique<Tcp::acceptor>(io_);
+  auto listener = std::make_unique<Listener>(Listener{address, Tcp::acceptor(io_)});
+  Tcp::acceptor* const acceptor = &listener->acceptor;
   const Tcp::endpoint endpoint(ip, static_cast<std::uint16_t>(std::stoul(split->port)));
   if (!error) acceptor->open(endpoint.protocol(), error);
   if (!error) acceptor->set_option(asio::socket_base::reuse_address(true), error);
@@ -137,8 +143,8 @@ absl::Status TcpFabric::Listen(const std::string& address) {
     return absl::FailedPreconditionError(
         absl::StrCat("cannot listen on ", address, ": ", error.message()));
   }
-  acceptors_.push_back(std::move(acceptor));
-  asio::co_spawn(io_, AcceptLoop(*acceptors_.back()), asio::detached);
+  listeners_.push_back(std::move(listener));
+  asio::co_spawn(io_, AcceptLoop(*listeners_.back()), asio::detached);
   return absl::OkStatus();
 }
 
@@ -205,17 +211,17 @@ void TcpFabric::RefuseStranger(const std::string& from, const std::string& why) 
   }
 }
 
-asio::awaitable<void> TcpFabric::AcceptLoop(Tcp::acceptor& acceptor) {
-  for (;;) {
-    auto [error, socket] = co_await acceptor.async_accept(kTuple);
-    if (stopped_ || !acceptor.is_open()) co_return;
-    if (error) {
+asio::awaitable<void> TcpFabric::AcceptLoop(Listener& listener) {
+  while (!stopped_ && listener.acceptor.is_open()) {
+    auto [error, socket] = co_await listener.acceptor.async_accept(kTuple);
+    if (stopped_) co_return;
+    if (error && listener.acceptor.is_open()) {
       asio::steady_timer pause(io_, std::chrono::milliseconds(100));
       co_await pause.async_wait(kTuple);
-      continue;
     }
-    asio::co_spawn(io_, Accept(std::move(socket)), asio::detached);
+    if (!error) asio::co_spawn(io_, Accept(std::move(socket)), asio::detached);
   }
+  if (!stopped_) std::erase_if(listeners_, [&](const auto& one) { return one.get() == &listener; });
 }
 
 // One host that opens many makes only its own go.
@@ -337,7 +343,7 @@ asio::awaitable<void> TcpFabric::BackOff(Dialer& dialer) {
 
 asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
   dialer.delay_ns = options_.reconnect_delay_min_ns;
-  while (!stopped_) {
+  while (!stopped_ && !dialer.removed) {
     if (IsLinked(dialer)) {
       dialer.detail.clear();
       const std::uint64_t since = platform::MonotonicNow();
@@ -347,14 +353,14 @@ asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
       dialer.waits = Dialer::Waits::kNot;
       if (platform::MonotonicNow() - since >= kSteadyNs) {
         dialer.delay_ns = options_.reconnect_delay_min_ns;
-      } else if (!stopped_) {
+      } else if (!stopped_ && !dialer.removed) {
         co_await BackOff(dialer);
       }
       continue;
     }
     const absl::Status status = co_await Dial(dialer);
     if (stopped_) co_return;
-    if (status.ok() || IsLinked(dialer)) continue;
+    if (status.ok() || dialer.removed || IsLinked(dialer)) continue;
     if (dialer.detail != status.message()) {
       dialer.detail = std::string(status.message());
       spdlog::info("{}: {}", dialer.address, dialer.detail);
@@ -365,6 +371,7 @@ asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
     }
     co_await BackOff(dialer);
   }
+  if (!stopped_) std::erase_if(dialers_, [&](const auto& one) { return one.get() == &dialer; });
 }
 
 // Names are looked up by a thread that all share, one after the other, and a name server that
@@ -472,7 +479,7 @@ bool TcpFabric::PrepareToSleep() {
 std::vector<LinkSnapshot> TcpFabric::Snapshot() const {
   std::vector<LinkSnapshot> snapshots = links_.Snapshot();
   for (const auto& dialer : dialers_) {
-    if (IsLinked(*dialer)) continue;
+    if (dialer->removed || IsLinked(*dialer)) continue;
     const auto link = std::find_if(
         snapshots.begin(), snapshots.end(),
         [&](const LinkSnapshot& one) { return dialer->known && one.peer_id == dialer->peer; });
@@ -494,20 +501,10 @@ std::vector<LinkSnapshot> TcpFabric::Snapshot() const {
   return snapshots;
 }
 
-std::vector<std::string> TcpFabric::listening() const {
-  std::vector<std::string> addresses;
-  for (const auto& acceptor : acceptors_) {
-    asio::error_code error;
-    const Tcp::endpoint endpoint = acceptor->local_endpoint(error);
-    if (!error) addresses.push_back(Describe(endpoint));
-  }
-  return addresses;
-}
-
 void TcpFabric::Stop() {
   if (std::exchange(stopped_, true)) return;
   asio::error_code ignored;
-  for (const auto& acceptor : acceptors_) acceptor->close(ignored);
+  for (const auto& listener : listeners_) listener->acceptor.close(ignored);
   for (const auto& dialer : dialers_) dialer->pause.cancel();
   tick_.cancel();
   watches_.Retire();  // From here on nobody is in the io_context to hear of a socket.

@@ -1,7 +1,7 @@
 // The one implementation of Fabric: Links (links.h) over TCP. Listens, dials, proves the
 // key, makes rails of what has been proved, and watches the machine's interfaces.
 //
-// One connection for each path. Every configured address is dialed by a loop of its own;
+// One connection for each path. Every address is dialed by a loop of its own;
 // which node and path it leads to is known once it is proved, and from then on the loop
 // waits while there is a rail over that path, whoever has dialed it. So two cables between
 // two nodes are two addresses, and two addresses over one cable are one rail.
@@ -20,8 +20,11 @@
 // newcomer gets the oldest of the address that holds most of them: an honest hello takes a
 // millisecond, and whoever takes longer gives way, its own connections first.
 //
-// Owner: Daemon, as Fabric. Thread: engine. Memory: that of Links; one coroutine a
-// configured address; at most strangers_max unproved connections.
+// Addresses that discovery finds are listened on and dialed in the same way, and may go again
+// (tcp_fabric_addresses.cc).
+//
+// Owner: Daemon, as Fabric. Thread: engine. Memory: that of Links; one coroutine an
+// address; at most strangers_max unproved connections.
 #pragma once
 
 #include <memory>
@@ -64,6 +67,10 @@ class TcpFabric final : public Fabric, private LinksPort {
   std::size_t Poll() override;
   bool PrepareToSleep() override;
   void WakeUp() override { links_.WakeUp(); }
+  absl::StatusOr<std::uint16_t> AddListener(const std::string& address) override;
+  void RemoveListener(const std::string& address) override;
+  absl::Status AddPeer(const std::string& address) override;
+  void RemovePeer(const std::string& address) override;
   std::vector<LinkSnapshot> Snapshot() const override;
   std::uint64_t strangers_refused() const override { return strangers_refused_; }
   std::vector<std::string> listening() const override;
@@ -71,7 +78,7 @@ class TcpFabric final : public Fabric, private LinksPort {
 
  private:
   using Tcp = asio::ip::tcp;
-  // One configured address.
+  // One address, configured or added.
   struct Dialer {
     Dialer(asio::io_context& io, std::string to) : address(std::move(to)), pause(io) {}
     std::string address;
@@ -83,6 +90,12 @@ class TcpFabric final : public Fabric, private LinksPort {
     Waits waits = Waits::kNot;
     std::uint64_t delay_ns = 0;
     std::string detail;     // Why it is not connected.
+    bool added = false;     // Not of the options.
+    bool removed = false;   // Its loop ends, and with it the dialer.
+  };
+  struct Listener {
+    std::string address;
+    Tcp::acceptor acceptor;
   };
 
   // A connection that has not proved the key yet; in its Accept.
@@ -92,8 +105,9 @@ class TcpFabric final : public Fabric, private LinksPort {
     bool gave_way = false;
   };
 
+  void Activate();
   absl::Status Listen(const std::string& address);
-  asio::awaitable<void> AcceptLoop(Tcp::acceptor& acceptor);
+  asio::awaitable<void> AcceptLoop(Listener& listener);
   asio::awaitable<void> Accept(Tcp::socket socket);
   void MakePlaceForStranger();
   asio::awaitable<void> DialLoop(Dialer& dialer);
@@ -124,7 +138,7 @@ class TcpFabric final : public Fabric, private LinksPort {
   SocketWatches watches_;  // Rails have some.
   std::optional<platform::InterfaceWatch> interfaces_;
   asio::posix::stream_descriptor interfaces_watch_;
-  std::vector<std::unique_ptr<Tcp::acceptor>> acceptors_;
+  std::vector<std::unique_ptr<Listener>> listeners_;  // A closed one until its loop has ended.
   std::vector<std::unique_ptr<Dialer>> dialers_;
   asio::steady_timer tick_;
   std::uint64_t tick_ns_ = 0;  // What it is set to; 0: it does not run.
@@ -132,6 +146,7 @@ class TcpFabric final : public Fabric, private LinksPort {
   std::uint64_t strangers_refused_ = 0;
   std::uint64_t refusals_logged_in_second_ = 0;
   std::uint64_t refusal_second_ = 0;
+  bool active_ = false;
   bool stopped_ = false;
   Links links_;
 };

@@ -75,6 +75,8 @@ absl::StatusOr<std::vector<NetworkInterface>> ListInterfaces() {
     found.name = entry->ifa_name;
     found.loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
     found.running = (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_RUNNING) != 0;
+    found.multicast = (entry->ifa_flags & IFF_MULTICAST) != 0;
+    found.point_to_point = (entry->ifa_flags & IFF_POINTOPOINT) != 0;
     if (entry->ifa_addr == nullptr) continue;
     std::string scope;
     const std::string text = TextOf(entry->ifa_addr, &scope);
@@ -84,10 +86,21 @@ absl::StatusOr<std::vector<NetworkInterface>> ListInterfaces() {
   std::vector<NetworkInterface> all;
   for (auto& [name, found] : by_name) {
     found.running = found.running && HasCarrier(name);
+    found.index = ::if_nametoindex(name.c_str());
+    found.bridge_member = IsBridgeMember(name);
     std::sort(found.addresses.begin(), found.addresses.end());
     all.push_back(std::move(found));
   }
   return all;
+}
+
+std::optional<std::array<std::uint8_t, 16>> LinkLocalAddressOf(const NetworkInterface& interface) {
+  for (const std::string& text : interface.addresses) {
+    std::array<std::uint8_t, 16> bytes{};
+    if (::inet_pton(AF_INET6, text.substr(0, text.find('%')).c_str(), bytes.data()) != 1) continue;
+    if (bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80) return bytes;
+  }
+  return std::nullopt;
 }
 
 absl::StatusOr<std::string> InterfaceOf(const sockaddr* local) {

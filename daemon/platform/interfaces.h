@@ -4,6 +4,9 @@
 // Owner: functions and plain values. Thread: any. Memory: plain values.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +21,10 @@ struct NetworkInterface {
   bool loopback = false;
   // Up, and connected to something: a cable that is pulled at either end makes it false.
   bool running = false;
+  std::uint32_t index = 0;
+  bool multicast = false;
+  bool point_to_point = false;
+  bool bridge_member = false;  // It has given its frames to a bridge.
   std::vector<std::string> addresses;  // "10.0.0.1", "fe80::1%eth0"; sorted.
 
   friend bool operator==(const NetworkInterface&, const NetworkInterface&) = default;
@@ -25,6 +32,12 @@ struct NetworkInterface {
 
 // In the order of their names.
 absl::StatusOr<std::vector<NetworkInterface>> ListInterfaces();
+
+// Its IPv6 link-local address; the first of several.
+std::optional<std::array<std::uint8_t, 16>> LinkLocalAddressOf(const NetworkInterface& interface);
+
+// The system's half: whether the interface is a member of a bridge.
+bool IsBridgeMember(const std::string& interface);
 
 // The name of the interface that has this local address of a socket; on a loopback
 // interface the address itself, for there it tells more. Of link-local addresses, which

@@ -21,13 +21,18 @@ PATIENT = f"{ALERT} grace_period_ms: 60000"  # Gives nobody up while a test look
 
 
 class LabCluster:
-    """Daemons named node-0, node-1, ... as the wiring says; each has its own host."""
+    """Daemons named node-0, node-1, ... as the wiring says; each has its own host.
+
+    discovery: nobody is told an address, and there are none but link-local ones.
+    keys: of each node, which cluster's key it holds; all the same unless given."""
 
     def __init__(self, folder, wiring, family=4, peer_settings="reconnect_delay_max_ms: 200",
-                 client_settings="", top_settings=""):
+                 client_settings="", top_settings="", discovery=False, keys=None):
         self.folder = pathlib.Path(folder)
         self.wiring = wiring
         self.family = family
+        self.discovery = discovery
+        self.keys = keys or [0] * wiring.nodes
         self.settings = {"peers": peer_settings, "clients": client_settings, "top": top_settings}
         self.daemons = [None] * wiring.nodes
         self.processes = []
@@ -35,9 +40,9 @@ class LabCluster:
         self.namespaces = Namespaces()
         try:
             self._lay_cables()
-            key = self.folder / "key"
-            key.write_text(os.urandom(32).hex() + "\n")
-            key.chmod(0o600)
+            for number in set(self.keys):
+                self.key(number).write_text(os.urandom(32).hex() + "\n")
+                self.key(number).chmod(0o600)
         except BaseException:
             self.namespaces.close()
             raise
@@ -65,8 +70,9 @@ class LabCluster:
             self.namespaces.ip(end.place, f"link set {name} master bridge0", f"link set {name} up")
             return
         self.namespaces.ip(end.place, f"link set dev {name} addrgenmode none", f"link set {name} up",
-                           f"addr add {end.ipv4}/24 dev {name}",
                            f"addr add {end.ipv6}/64 dev {name} nodad")
+        if not self.discovery:
+            self.namespaces.ip(end.place, f"addr add {end.ipv4}/24 dev {name}")
 
     def _shape(self, end, rate):
         device = ["dev", end.interface, "root"]
@@ -121,6 +127,13 @@ class LabCluster:
 
     # --- daemons --------------------------------------------------------------------
 
+    def key(self, number):
+        return self.folder / (f"key-{number}" if number else "key")
+
+    def friends(self, node):
+        """The other nodes of its cluster."""
+        return [n for n, key in enumerate(self.keys) if key == self.keys[node] and n != node]
+
     def socket(self, node):
         return str(self.folder / f"{node}.sock")
 
@@ -134,13 +147,15 @@ class LabCluster:
         return addresses
 
     def write_config(self, node):
-        listen = f"0.0.0.0:{PORT}" if self.family == 4 else f"[::]:{PORT}"
+        listen = f'listen: "0.0.0.0:{PORT}"' if self.family == 4 else f'listen: "[::]:{PORT}"'
         connect = " ".join(f'connect: "{address}"' for address in self.connects(node))
+        if self.discovery:
+            listen = connect = ""
         path = self.folder / f"{node}.textproto"
         path.write_text(
             f'cluster: "lab" node_name: "node-{node}" state_directory: "{self.folder}/{node}"\n'
             f'socket_path: "{self.socket(node)}"\n'
-            f'peers {{ key_file: "{self.folder}/key" listen: "{listen}" {connect}\n'
+            f'peers {{ key_file: "{self.key(self.keys[node])}" {listen} {connect}\n'
             f'{self.settings["peers"]} }}\n'
             f'clients {{ {self.settings["clients"]} }}\n{self.settings["top"]}\n')
         return path
@@ -237,9 +252,9 @@ class LabCluster:
         """Until each of the nodes reaches all others, neighbours without detours."""
         nodes = list(range(self.wiring.nodes)) if nodes is None else nodes
         for node in nodes:
-            wait_until(lambda: self.is_linked(node, [n for n in nodes if n != node]),
-                       f"node-{node} reaches all others")
-            for other in self.wiring.neighbours(node) & set(nodes):
+            friends = set(self.friends(node)) & set(nodes)
+            wait_until(lambda: self.is_linked(node, friends), f"node-{node} reaches all others")
+            for other in self.wiring.neighbours(node) & friends:
                 wait_until(lambda: self.rails(node, other), f"node-{node} has node-{other} direct")
 
     # --- the end --------------------------------------------------------------------

@@ -1,5 +1,5 @@
 """Which hosts there are and which cables lie between them: pure data, made by ring(),
-chain(), pair() and switch(), or from the same text by parse().
+chain(), pair(), mesh() and switch(), or from the same text by parse().
 
 Cables are called after what they join: "0-1" lies between node-0 and node-1; "0-1a" and
 "0-1b" where there are two; "0-s0" goes from node-0 to switch-0.
@@ -118,6 +118,14 @@ def pair(cables=1, rate=""):
     return made
 
 
+def mesh(nodes, rate=""):
+    made = Wiring(_described("mesh", nodes, rate=rate), nodes)
+    for a in range(nodes):
+        for b in range(a + 1, nodes):
+            made._join(a, b, 1, [rate])
+    return made
+
+
 def switch(nodes, switches=1, rate=""):
     """Every node has a cable to every switch."""
     made = Wiring(_described("switch", nodes, switches=switches, rate=rate), nodes, switches)
@@ -129,7 +137,7 @@ def switch(nodes, switches=1, rate=""):
     return made
 
 
-KINDS = {made.__name__: made for made in (ring, chain, pair, switch)}
+KINDS = {made.__name__: made for made in (ring, chain, pair, mesh, switch)}
 
 
 def parse(text):

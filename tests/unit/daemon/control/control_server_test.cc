@@ -130,6 +130,11 @@ class ScriptedEngine final : public ControlPort {
     answer->Succeed(reply);
   }
   void Metrics(std::unique_ptr<MetricsAnswer> answer) override { answer->Succeed({}); }
+  void Topology(std::unique_ptr<TopologyAnswer> answer) override {
+    v1::TopologyReply reply;
+    reply.set_shape("ring");
+    answer->Succeed(reply);
+  }
   void MeasureLinks(std::unique_ptr<CostsAnswer> answer) override {
     const std::lock_guard lock(mutex_);
     if (does == Does::kSucceed) {

@@ -1,0 +1,170 @@
+// Finds the neighbours: says hello on each interface, and learns from the hellos that come
+// who is at the other end of a cable, or on the same switch (wire/discovery_hello.h).
+//
+//   interface up ──▶ hellos at 0, 50, 150, 350, 750 and 1500 ms, then every 2 s
+//   hello of an unknown one ──▶ own hello soon, which repeats its nonce and asks back
+//   hello that repeats our nonce ──▶ (heard) ──▶ addresses to dial may change
+//   (heard) ──10 s of silence──▶ (lost) ──▶ not dialed after 60 s, forgotten after 600
+//
+// A hello is taken once: of a neighbour that is known, each sequence number (a window of
+// 64); of one that is not, or has been started again, only with our nonce in it. Nonces last
+// a minute or two, and lives that have ended are remembered; so a recording is never taken.
+// What is said of a node that cannot show our nonce is not kept.
+//
+// Links. Each pair of interfaces over which two nodes hear each other becomes a rail; the
+// node with the smaller id dials. Of several pairs on one switch no interface is used
+// twice for the same node. Up to kMeshMax nodes on one interface, each is linked to each; of
+// more, sorted by their ids, those at distances 1, 2, 4, 8, ...: log2(n) dials a node, and
+// others are reached through them. To be silent or lost ends no link: the fabric sees to that.
+//
+// Floods: hellos are looked at up to a rate on each interface, own ones have a least
+// distance, tables have bounds; what is beyond is counted.
+//
+// Sans-I/O, time is an argument. Owner: HelloSockets, or a simulation. Thread: engine.
+// Memory: at most kNeighboursMax neighbours, kInterfacesMax interfaces.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "daemon/cluster/sealed_hello.h"
+#include "daemon/fabric/random_number.h"
+#include "proto/types/node_id.h"
+#include "proto/wire/discovery_hello.h"
+
+namespace mlxcomm::cluster {
+
+struct DiscoveryOptions {
+  NodeId self;
+  std::string name;
+  std::uint64_t incarnation = 0;  // Never 0.
+  std::string cluster;
+  // The cluster's; while it is being changed, two. Hellos are said with each.
+  std::vector<std::vector<std::uint8_t>> keys;
+  fabric::RandomSource random = fabric::RandomNumber;
+};
+
+// What Discovery needs of its owner. Called from inside its calls; may not call back.
+class DiscoveryPort {
+ public:
+  virtual ~DiscoveryPort() = default;
+  virtual void SendHello(const std::string& interface, const wire::DiscoveryHello& hello) = 0;
+  // "[fe80::2%en2]:7470": to be dialed from now on, until it is no longer.
+  virtual void Dial(const std::string& address) = 0;
+  virtual void StopDialing(const std::string& address) = 0;
+};
+
+class Discovery {
+ public:
+  static constexpr std::size_t kNeighboursMax = 512;
+  static constexpr std::size_t kInterfacesMax = 64;
+  static constexpr std::size_t kMeshMax = 32;
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  static constexpr std::uint64_t kHelloIntervalNs = 2'000'000'000;
+  static constexpr std::uint64_t kLostNs = 10'000'000'000;
+  static constexpr std::uint64_t kDialNs = 60'000'000'000;
+  static constexpr std::uint64_t kForgetNs = 600'000'000'000;
+  // Hellos that are looked at, on each interface.
+  static constexpr std::uint64_t kHellosPerSecond = 500;
+
+  struct Interface {
+    std::string name;
+    wire::AddressBytes address{};  // Link-local.
+    std::uint16_t port = 0;        // Where this node listens on it.
+  };
+  struct Neighbour {
+    NodeId id;
+    std::string name;
+    std::string local_interface;
+    std::string remote_interface;
+    wire::AddressBytes address{};
+    std::uint16_t port = 0;
+    std::uint64_t heard_ns = 0;
+    std::uint64_t incarnation = 0;
+    std::uint64_t nonce = 0;       // Its own, for the other interface.
+    std::string dialed;            // The address; empty: it is not.
+    std::uint64_t sequence = 0;    // The highest so far, and which of the 64 up to it have come.
+    std::uint64_t window = 0;
+    std::array<std::uint64_t, 4> ended_incarnations{};
+
+    bool IsLost(std::uint64_t now_ns) const { return now_ns - heard_ns >= kLostNs; }
+  };
+  struct Counters {
+    std::uint64_t sent = 0;
+    std::uint64_t received = 0;
+    std::uint64_t foreign = 0;
+    std::uint64_t malformed = 0;
+    std::uint64_t forged = 0;
+    std::uint64_t replayed = 0;
+    std::uint64_t over_limit = 0;
+    std::uint64_t looped = 0;
+  };
+
+  Discovery(DiscoveryOptions options, DiscoveryPort& port);
+
+  // One that is known begins anew: another address, or another port.
+  void OnInterfaceUp(const Interface& interface, std::uint64_t now_ns);
+  void OnInterfaceDown(const std::string& name);
+  void OnDatagram(const std::string& interface, const wire::AddressBytes& from,
+                  std::span<const std::uint8_t> datagram, std::uint64_t now_ns);
+  void OnTime(std::uint64_t now_ns);
+  std::uint64_t deadline_ns() const;
+
+  const Counters& counters() const { return counters_; }
+  std::vector<const Neighbour*> Neighbours() const;  // In a fixed order.
+  bool Knows(const NodeId& id, const std::string& local_interface,
+             const std::string& remote_interface) const;
+  // What is wrong there, for people; empty: nothing.
+  std::string DetailOf(const std::string& interface) const;
+
+ private:
+  using Key = std::tuple<std::string, NodeId, std::string>;  // Local interface, node, remote one.
+  using Occupants = std::map<std::string, std::vector<NodeId>>;  // By local interface.
+  struct Port {
+    Interface facts;
+    std::uint64_t nonce = 0;
+    std::uint64_t nonce_before = 0;
+    std::uint64_t nonce_made_ns = 0;
+    std::size_t hellos_said = 0;       // Since it is up, up to the slow ones.
+    std::uint64_t next_hello_ns = 0;
+    std::uint64_t last_hello_ns = 0;
+    std::vector<wire::HeardNode> to_repeat;
+    std::uint64_t tokens = kHellosPerSecond;
+    std::uint64_t tokens_filled_ns = 0;
+    std::string detail;
+  };
+
+  bool TakeToken(Port& port, std::uint64_t now_ns);
+  void OnOwnHello(Port& port, const wire::DiscoveryHello& hello, std::uint64_t now_ns);
+  void OnHello(Port& port, const wire::DiscoveryHello& hello, std::uint64_t now_ns);
+  bool IsRepeated(Neighbour& neighbour, const wire::DiscoveryHello& hello) const;
+  bool MakeRoom(std::uint64_t now_ns);
+  void Repeat(Port& port, const wire::DiscoveryHello& hello, bool asks_back,
+              std::uint64_t now_ns);
+  void SayHello(Port& port, std::uint64_t now_ns);
+  void Plan(std::uint64_t now_ns);
+  Occupants FindOccupants(std::uint64_t now_ns) const;
+  bool IsToBeLinked(const NodeId& node, const std::vector<NodeId>& on_it) const;
+  void SetDialed(Neighbour& neighbour, const std::string& address);
+  const HelloSeal* SealOf(std::span<const std::uint8_t> datagram, HelloSeal::Look& look) const;
+
+  DiscoveryOptions options_;
+  DiscoveryPort& port_;
+  std::vector<HelloSeal> seals_;
+  std::map<std::string, Port> interfaces_;
+  std::map<Key, Neighbour> neighbours_;
+  std::uint64_t sequence_ = 0;
+  std::uint64_t next_look_ns_ = kNever;  // At neighbours that have grown silent.
+  Counters counters_;
+};
+
+// "[fe80::2%en2]:7470"
+std::string AddressText(const wire::AddressBytes& address, const std::string& interface,
+                        std::uint16_t port);
+
+}  // namespace mlxcomm::cluster

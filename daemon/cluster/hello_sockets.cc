@@ -1,0 +1,269 @@
+#include "daemon/cluster/hello_sockets.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/cluster/interface_choice.h"
+#include "daemon/platform/machine.h"
+
+namespace mlxcomm::cluster {
+namespace {
+
+using Place = platform::MulticastSocket::Place;
+
+bool IsSame(const Place& a, const Place& b) { return a.index == b.index && a.source == b.source; }
+
+}  // namespace
+
+HelloSockets::HelloSockets(asio::io_context& io, HelloSocketOptions options,
+                           fabric::Fabric& fabric)
+    : io_(io),
+      options_(std::move(options)),
+      fabric_(fabric),
+      discovery_(options_.discovery, *this),
+      interfaces_watch_(io),
+      timer_(io) {}
+
+HelloSockets::~HelloSockets() {
+  Stop();
+  if (interfaces_watch_.is_open()) interfaces_watch_.release();
+}
+
+void HelloSockets::Start() {
+  absl::StatusOr<platform::InterfaceWatch> watch = platform::InterfaceWatch::Create();
+  if (watch.ok()) {
+    interfaces_.emplace(*std::move(watch));
+    interfaces_watch_.assign(interfaces_->descriptor());
+    WatchInterfaces();
+  } else {
+    spdlog::warn("{}; interfaces are looked at every {} s", std::string(watch.status().message()),
+                 kLookAgainNs / 1'000'000'000);
+  }
+  Look();
+  SetTimer();
+}
+
+void HelloSockets::Stop() {
+  if (std::exchange(stopped_, true)) return;
+  timer_.cancel();
+  ports_.clear();
+}
+
+void HelloSockets::WatchInterfaces() {
+  interfaces_watch_.async_wait(asio::posix::descriptor_base::wait_read,
+                               [this](const asio::error_code& error) {
+                                 if (error || stopped_) return;
+                                 interfaces_->Read();
+                                 Look();
+                                 SetTimer();
+                                 WatchInterfaces();
+                               });
+}
+
+// Makes of the interfaces that there are now what should be open.
+void HelloSockets::Look() {
+  const std::uint64_t now = platform::MonotonicNow();
+  next_look_ns_ = now + kLookAgainNs;
+  const absl::StatusOr<std::vector<platform::NetworkInterface>> all = platform::ListInterfaces();
+  if (!all.ok()) {
+    next_look_ns_ = now + kTryAgainNs;
+    return;
+  }
+  left_out_.clear();
+  std::map<std::string, Place> wanted;
+  for (const platform::NetworkInterface& one : *all) {
+    const std::string why = WhyNotUsed(one, options_.interfaces);
+    if (!why.empty()) {
+      left_out_[one.name] = why;
+      continue;
+    }
+    wanted[one.name] = {one.name, one.index, *platform::LinkLocalAddressOf(one),
+                        wire::kDiscoveryGroup, options_.port};
+  }
+  std::vector<std::string> gone;
+  for (const auto& [name, port] : ports_) {
+    const auto found = wanted.find(name);
+    if (found == wanted.end() || !IsSame(found->second, port->place)) gone.push_back(name);
+  }
+  for (const std::string& name : gone) Close(name);
+  for (const auto& [name, place] : wanted) {
+    if (ports_.contains(name)) continue;
+    const absl::Status opened = Open(place);
+    if (opened.ok()) continue;
+    left_out_[name] = std::string(opened.message());
+    next_look_ns_ = now + kTryAgainNs;
+  }
+}
+
+// The port of the hellos' number, where nobody has it: a firewall needs one rule. Otherwise any.
+absl::StatusOr<std::uint16_t> HelloSockets::Listen(const Place& place, std::string& address) {
+  absl::Status why;
+  for (const std::uint16_t port : {options_.port, std::uint16_t{0}}) {
+    address = AddressText(place.source, place.interface, port);
+    const absl::StatusOr<std::uint16_t> got = fabric_.AddListener(address);
+    if (got.ok()) return got;
+    why = got.status();
+  }
+  return why;
+}
+
+absl::Status HelloSockets::Open(const Place& place) {
+  if (ports_.size() >= Discovery::kInterfacesMax) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("more than ", Discovery::kInterfacesMax, " interfaces"));
+  }
+  absl::StatusOr<platform::MulticastSocket> socket = platform::MulticastSocket::Open(place);
+  if (!socket.ok()) return socket.status();
+  std::string listening;
+  const absl::StatusOr<std::uint16_t> tcp_port = Listen(place, listening);
+  if (!tcp_port.ok()) return tcp_port.status();
+  std::unique_ptr<Port>& port = ports_[place.interface];
+  port = std::make_unique<Port>(io_, *std::move(socket));
+  port->number = ++opened_;
+  port->place = place;
+  port->listening = std::move(listening);
+  spdlog::info("looking for neighbours on {}, listening on {}", place.interface,
+               AddressText(place.source, place.interface, *tcp_port));
+  WatchSocket(place.interface);
+  discovery_.OnInterfaceUp({place.interface, place.source, *tcp_port}, platform::MonotonicNow());
+  return absl::OkStatus();
+}
+
+void HelloSockets::Close(const std::string& interface) {
+  const auto found = ports_.find(interface);
+  fabric_.RemoveListener(found->second->listening);
+  discovery_.OnInterfaceDown(interface);
+  ports_.erase(found);
+}
+
+void HelloSockets::WatchSocket(const std::string& interface) {
+  Port& port = *ports_.at(interface);
+  port.watch.async_wait(
+      asio::posix::descriptor_base::wait_read,
+      [this, interface, number = port.number](const asio::error_code& error) {
+        if (error || stopped_) return;
+        const auto found = ports_.find(interface);
+        if (found == ports_.end() || found->second->number != number) return;
+        Read(interface, *found->second, platform::MonotonicNow());
+        if (!found->second->rests) WatchSocket(interface);
+        SetTimer();
+      });
+}
+
+void HelloSockets::Read(const std::string& interface, Port& port, std::uint64_t now_ns) {
+  if (now_ns - port.slice_ns >= kSliceNs) {
+    port.slice_ns = now_ns;
+    port.read_in_slice = 0;
+  }
+  // One byte more than a hello has, so that a longer one is seen to be none.
+  std::array<std::uint8_t, sizeof(wire::DiscoveryHello) + 1> bytes;
+  for (std::uint32_t i = 0; i < kReadAtOnce; ++i) {
+    if (port.read_in_slice >= kReadPerSlice) {
+      port.rests = true;
+      return;
+    }
+    const auto received = port.socket.Receive(bytes);
+    if (!received.has_value()) return;
+    ++port.read_in_slice;
+    if (!received->is_here) continue;
+    discovery_.OnDatagram(interface, received->from,
+                          std::span(bytes).first(received->bytes), now_ns);
+  }
+}
+
+void HelloSockets::WakeRested(std::uint64_t now_ns) {
+  for (const auto& [name, port] : ports_) {
+    if (!port->rests || now_ns - port->slice_ns < kSliceNs) continue;
+    port->rests = false;
+    WatchSocket(name);
+  }
+}
+
+void HelloSockets::SetTimer() {
+  if (stopped_) return;
+  std::uint64_t next = std::min(discovery_.deadline_ns(), next_look_ns_);
+  for (const auto& [name, port] : ports_) {
+    if (port->rests) next = std::min(next, port->slice_ns + kSliceNs);
+  }
+  if (next == timer_ns_) return;
+  timer_ns_ = next;
+  const std::uint64_t now = platform::MonotonicNow();
+  timer_.expires_after(std::chrono::nanoseconds(next > now ? next - now : 1));
+  timer_.async_wait([this](const asio::error_code& cancelled) {
+    if (!cancelled && !stopped_) OnTimer();
+  });
+}
+
+void HelloSockets::OnTimer() {
+  timer_ns_ = Discovery::kNever;
+  const std::uint64_t now = platform::MonotonicNow();
+  discovery_.OnTime(now);
+  WakeRested(now);
+  if (now >= next_look_ns_) Look();
+  SetTimer();
+}
+
+// May be called while the interface is being opened, and after it has gone.
+void HelloSockets::SendHello(const std::string& interface, const wire::DiscoveryHello& hello) {
+  const auto found = ports_.find(interface);
+  if (found == ports_.end()) return;
+  Port& port = *found->second;
+  const absl::Status sent = port.socket.Send(
+      {reinterpret_cast<const std::uint8_t*>(&hello), sizeof hello});
+  const std::string detail(sent.message());
+  if (detail == port.detail) return;
+  port.detail = detail;
+  if (!sent.ok()) spdlog::warn("discovery: {}", detail);
+}
+
+void HelloSockets::Dial(const std::string& address) {
+  spdlog::info("found a neighbour at {}", address);
+  if (const absl::Status added = fabric_.AddPeer(address); !added.ok()) {
+    spdlog::warn("{} is not dialed: {}", address, std::string(added.message()));
+  }
+}
+
+void HelloSockets::StopDialing(const std::string& address) { fabric_.RemovePeer(address); }
+
+void HelloSockets::Describe(v1::DiscoveryStatus& status) const {
+  std::map<std::string, std::string> details;
+  for (const auto& [name, port] : ports_) {
+    details[name] = port->detail.empty() ? discovery_.DetailOf(name) : port->detail;
+  }
+  details.insert(left_out_.begin(), left_out_.end());
+  for (const auto& [name, detail] : details) {
+    v1::DiscoveryInterface& told = *status.add_interfaces();
+    told.set_name(name);
+    told.set_used(ports_.contains(name));
+    told.set_detail(detail);
+  }
+  const std::uint64_t now = platform::MonotonicNow();
+  for (const Discovery::Neighbour* const one : discovery_.Neighbours()) {
+    v1::DiscoveredNeighbour& told = *status.add_neighbours();
+    told.set_id(one->id.ToString());
+    told.set_name(one->name);
+    told.set_local_interface(one->local_interface);
+    told.set_remote_interface(one->remote_interface);
+    told.set_address(AddressText(one->address, one->local_interface, one->port));
+    told.set_heard_ms_ago((now - std::min(now, one->heard_ns)) / 1'000'000);
+    told.set_state(one->IsLost(std::max(now, one->heard_ns)) ? "lost" : "heard");
+  }
+  std::sort(status.mutable_neighbours()->begin(), status.mutable_neighbours()->end(),
+            [](const auto& a, const auto& b) { return a.name() < b.name(); });
+  const Discovery::Counters& counters = discovery_.counters();
+  status.set_hellos_sent(counters.sent);
+  status.set_hellos_received(counters.received);
+  status.set_foreign(counters.foreign);
+  status.set_malformed(counters.malformed);
+  status.set_forged(counters.forged);
+  status.set_replayed(counters.replayed);
+  status.set_over_limit(counters.over_limit);
+  status.set_looped(counters.looped);
+}
+
+}  // namespace mlxcomm::cluster

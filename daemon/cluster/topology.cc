@@ -1,0 +1,254 @@
+#include "daemon/cluster/topology.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+namespace mlxcomm::cluster {
+namespace {
+
+// Who is joined to whom, the nodes numbered in the order that decides.
+class Graph {
+ public:
+  explicit Graph(std::size_t nodes) : neighbours_(nodes), joined_(nodes * nodes) {}
+
+  void Join(std::size_t a, std::size_t b) {
+    if (a == b || joined_[a * size() + b]) return;
+    joined_[a * size() + b] = joined_[b * size() + a] = true;
+    neighbours_[a].push_back(b);
+    neighbours_[b].push_back(a);
+  }
+  void Sort() {
+    for (auto& of_one : neighbours_) std::sort(of_one.begin(), of_one.end());
+  }
+  std::size_t size() const { return neighbours_.size(); }
+  bool AreJoined(std::size_t a, std::size_t b) const { return joined_[a * size() + b]; }
+  const std::vector<std::size_t>& NeighboursOf(std::size_t a) const { return neighbours_[a]; }
+
+  // Depth first, the first neighbours first; nodes that no way leads to in between, in order.
+  std::vector<std::size_t> AsMet(std::size_t* parts) const {
+    std::vector<std::size_t> order;
+    std::vector<bool> met(size());
+    *parts = 0;
+    for (std::size_t first = 0; first < size(); ++first) {
+      if (met[first]) continue;
+      ++*parts;
+      std::vector<std::size_t> open = {first};
+      while (!open.empty()) {
+        const std::size_t at = open.back();
+        open.pop_back();
+        if (met[at]) continue;
+        met[at] = true;
+        order.push_back(at);
+        const auto& next = neighbours_[at];
+        open.insert(open.end(), next.rbegin(), next.rend());
+      }
+    }
+    return order;
+  }
+
+  bool IsConnected() const {
+    std::size_t parts = 0;
+    AsMet(&parts);
+    return parts <= 1;
+  }
+
+  bool EachHas(std::size_t count) const {
+    return std::all_of(neighbours_.begin(), neighbours_.end(),
+                       [count](const auto& of_one) { return of_one.size() == count; });
+  }
+
+ private:
+  std::vector<std::vector<std::size_t>> neighbours_;
+  std::vector<bool> joined_;
+};
+
+// All nodes in a row, each joined to the next: tries one neighbour after the other and
+// goes back where it does not go on. At most kTriesMax steps.
+class RowSearch {
+ public:
+  RowSearch(const Graph& graph, bool closed) : graph_(graph), closed_(closed) {}
+
+  bool Find(std::size_t first, std::vector<std::size_t>& row) {
+    used_.assign(graph_.size(), false);
+    row.assign(1, first);
+    used_[first] = true;
+    std::vector<std::size_t> tried(1, 0);
+    while (!row.empty()) {
+      if (row.size() == graph_.size() && (!closed_ || graph_.AreJoined(row.back(), first))) {
+        return true;
+      }
+      const std::size_t next = NextFrom(row.back(), tried.back());
+      if (++tries_ > kTriesMax) return false;
+      if (next == graph_.size()) {
+        used_[row.back()] = false;
+        row.pop_back();
+        tried.pop_back();
+        continue;
+      }
+      used_[next] = true;
+      row.push_back(next);
+      tried.push_back(0);
+    }
+    return false;
+  }
+
+ private:
+  // The first unused neighbour from `tried` on, which then lies behind it.
+  std::size_t NextFrom(std::size_t at, std::size_t& tried) const {
+    const std::vector<std::size_t>& all = graph_.NeighboursOf(at);
+    while (tried < all.size()) {
+      const std::size_t next = all[tried++];
+      if (!used_[next]) return next;
+    }
+    return graph_.size();
+  }
+
+  const Graph& graph_;
+  const bool closed_;
+  std::vector<bool> used_;
+  std::size_t tries_ = 0;
+};
+
+bool FindRing(const Graph& graph, std::vector<std::size_t>& row) {
+  return graph.size() >= 3 && RowSearch(graph, /*closed=*/true).Find(0, row);
+}
+
+bool FindLine(const Graph& graph, std::vector<std::size_t>& row) {
+  RowSearch search(graph, /*closed=*/false);
+  for (std::size_t first = 0; first < graph.size(); ++first) {
+    if (search.Find(first, row)) return true;
+  }
+  return false;
+}
+
+// Of each cable the number of its switch; which ports belong together is found by merging.
+class Switches {
+ public:
+  explicit Switches(const Wiring& wiring) {
+    for (const Wiring::Cable& cable : wiring.cables) {
+      const std::size_t a = PortOf(cable.from, cable.from_interface);
+      const std::size_t b = PortOf(cable.to, cable.to_interface);
+      root_[RootOf(a)] = RootOf(b);
+      ends_.push_back(a);
+    }
+    for (std::size_t port = 0; port < root_.size(); ++port) ++ports_[RootOf(port)];
+  }
+
+  // Numbered in the order of their first cable.
+  std::vector<std::uint32_t> OfCables() {
+    std::map<std::size_t, std::uint32_t> numbers;
+    std::vector<std::uint32_t> all;
+    for (const std::size_t end : ends_) {
+      const std::size_t root = RootOf(end);
+      if (ports_[root] <= 2) {
+        all.push_back(0);
+        continue;
+      }
+      const auto number = static_cast<std::uint32_t>(numbers.size() + 1);
+      all.push_back(numbers.try_emplace(root, number).first->second);
+    }
+    return all;
+  }
+
+ private:
+  std::size_t PortOf(std::size_t node, const std::string& interface) {
+    const auto [found, is_new] = ports_by_name_.try_emplace({node, interface}, root_.size());
+    if (is_new) root_.push_back(found->second);
+    return found->second;
+  }
+  std::size_t RootOf(std::size_t port) {
+    while (root_[port] != port) port = root_[port] = root_[root_[port]];
+    return port;
+  }
+
+  std::map<std::pair<std::size_t, std::string>, std::size_t> ports_by_name_;
+  std::vector<std::size_t> root_;
+  std::vector<std::size_t> ends_;
+  std::map<std::size_t, std::size_t> ports_;  // How many, by root.
+};
+
+bool AreAllOnOneSwitch(const Wiring& wiring, const std::vector<std::uint32_t>& switches) {
+  std::map<std::uint32_t, std::vector<bool>> on;
+  for (std::size_t i = 0; i < wiring.cables.size(); ++i) {
+    if (switches[i] == 0) continue;
+    std::vector<bool>& nodes = on[switches[i]];
+    nodes.resize(wiring.nodes.size());
+    nodes[wiring.cables[i].from] = nodes[wiring.cables[i].to] = true;
+  }
+  return std::any_of(on.begin(), on.end(), [](const auto& entry) {
+    return std::find(entry.second.begin(), entry.second.end(), false) == entry.second.end();
+  });
+}
+
+Shape ShapeOf(const Graph& direct, bool all_on_one_switch) {
+  const std::size_t nodes = direct.size();
+  if (!direct.IsConnected()) return all_on_one_switch ? Shape::kSwitch : Shape::kOther;
+  if (direct.EachHas(2)) return Shape::kRing;
+  if (direct.EachHas(nodes - 1)) return Shape::kMesh;
+  std::size_t ends = 0;
+  for (std::size_t node = 0; node < nodes; ++node) {
+    const std::size_t neighbours = direct.NeighboursOf(node).size();
+    if (neighbours > 2) return Shape::kOther;
+    if (neighbours == 1) ++ends;
+  }
+  return ends == 2 ? Shape::kLine : Shape::kOther;
+}
+
+}  // namespace
+
+std::string NameOf(Shape shape) {
+  switch (shape) {
+    case Shape::kAlone: return "alone";
+    case Shape::kPair: return "pair";
+    case Shape::kRing: return "ring";
+    case Shape::kLine: return "line";
+    case Shape::kMesh: return "mesh";
+    case Shape::kSwitch: return "switch";
+    case Shape::kOther: return "other";
+  }
+  return "other";
+}
+
+Topology FindTopology(const Wiring& wiring) {
+  Topology topology;
+  topology.switches = Switches(wiring).OfCables();
+  std::vector<std::size_t> order(wiring.nodes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const Wiring::Node& one = wiring.nodes[a];
+    const Wiring::Node& other = wiring.nodes[b];
+    return std::tie(one.name, one.id) < std::tie(other.name, other.id);
+  });
+  std::vector<std::size_t> place(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
+
+  Graph direct(order.size());
+  Graph all(order.size());
+  for (std::size_t i = 0; i < wiring.cables.size(); ++i) {
+    const Wiring::Cable& cable = wiring.cables[i];
+    all.Join(place[cable.from], place[cable.to]);
+    if (topology.switches[i] == 0) direct.Join(place[cable.from], place[cable.to]);
+  }
+  direct.Sort();
+  all.Sort();
+
+  if (order.size() == 2 && all.IsConnected()) {
+    topology.shape = Shape::kPair;
+  } else if (order.size() > 1) {
+    topology.shape = ShapeOf(direct, AreAllOnOneSwitch(wiring, topology.switches));
+  }
+  std::vector<std::size_t> row;
+  topology.ring_closed = FindRing(direct, row) || FindRing(all, row);
+  if (topology.shape == Shape::kPair) topology.ring_closed = true;
+  if (row.size() != order.size() && !FindLine(direct, row) && !FindLine(all, row)) {
+    std::size_t parts = 0;
+    row = all.AsMet(&parts);
+  }
+  for (const std::size_t at : row) topology.ring.push_back(order[at]);
+  return topology;
+}
+
+}  // namespace mlxcomm::cluster

@@ -1,0 +1,18 @@
+#include "daemon/platform/multicast_socket.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+
+namespace mlxcomm::platform {
+
+int BindToInterface(const FileDescriptor& socket, const std::string& interface, std::uint32_t) {
+  const auto bytes = static_cast<socklen_t>(interface.size());
+  if (::setsockopt(socket.get(), SOL_SOCKET, SO_BINDTODEVICE, interface.data(), bytes) == 0) {
+    return 0;
+  }
+  // Kernels before 5.7 leave it to root; what came elsewhere is told from ours by its index.
+  return errno == EPERM ? 0 : errno;
+}
+
+}  // namespace mlxcomm::platform

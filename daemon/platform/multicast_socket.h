@@ -1,0 +1,61 @@
+// A UDP socket for IPv6 link-local multicast on one interface: what it sends goes out
+// there, what it receives came in there, and nothing of either has crossed a router.
+//
+// Several processes of a machine may each have one for the same group and port. What this
+// one sends does not come back to this machine.
+//
+// Owner: who made it. Thread: one. Memory: the kernel's buffer, kReceiveBytesMax.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/platform/file_descriptor.h"
+
+namespace mlxcomm::platform {
+
+class MulticastSocket {
+ public:
+  using Address = std::array<std::uint8_t, 16>;
+  static constexpr int kReceiveBytesMax = 256 * 1024;
+
+  struct Place {
+    std::string interface;
+    std::uint32_t index = 0;  // Of the interface.
+    Address source{};         // Its link-local address.
+    Address group{};          // ff02::/16
+    std::uint16_t port = 0;
+  };
+  // UNAVAILABLE: why the system does not give it, for people.
+  static absl::StatusOr<MulticastSocket> Open(const Place& place);
+
+  int descriptor() const { return socket_.get(); }  // Readable when something has come.
+  absl::Status Send(std::span<const std::uint8_t> datagram) const;
+
+  struct Received {
+    Address from{};
+    std::size_t bytes = 0;    // Of a longer one, as many as `into` has.
+    bool is_here = false;     // Over this interface, from a link-local address.
+  };
+  // Does not wait. Nothing: there is none.
+  std::optional<Received> Receive(std::span<std::uint8_t> into) const;
+
+ private:
+  MulticastSocket(FileDescriptor socket, Place place)
+      : socket_(std::move(socket)), place_(std::move(place)) {}
+
+  FileDescriptor socket_;
+  Place place_;
+};
+
+// The system's half: what comes over other interfaces is not received. 0, or errno.
+int BindToInterface(const FileDescriptor& socket, const std::string& interface,
+                    std::uint32_t index);
+
+}  // namespace mlxcomm::platform

@@ -1,0 +1,62 @@
+"""Whoever says hello and should not: heller.py INTERFACE PORT WHAT HOW_MANY (0: for ever).
+
+garbage    random bytes, of many lengths
+foreign    hellos of another cluster
+forged     hellos with the tag of those that are heard, but without a proof
+replay     what is heard, again and again
+"""
+
+import os
+import pathlib
+import random
+import re
+import socket
+import struct
+import sys
+
+WIRE = pathlib.Path(__file__).resolve().parents[2] / "proto" / "wire"
+HELLO = (WIRE / "discovery_hello.h").read_text(encoding="utf-8")
+MAGIC = int(re.search(r"kDiscoveryMagic = (0x[0-9a-f]+)", HELLO).group(1), 16)
+VERSION = int(re.search(r"kDiscoveryVersion = (\d+)", HELLO).group(1))
+BYTES = int(re.search(r"sizeof\(DiscoveryHello\) == (\d+)", HELLO).group(1))
+GROUP = "ff02::4d4c:5843"
+HEAD = struct.Struct("<QII8s")
+
+
+def open_socket(interface, port):
+    index = socket.if_nametoindex(interface)
+    opened = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+    opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 0)
+    opened.bind((GROUP, port, 0, index))
+    opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP,
+                      socket.inet_pton(socket.AF_INET6, GROUP) + struct.pack("@I", index))
+    return opened, (GROUP, port, 0, index)
+
+
+def hello(tag):
+    return HEAD.pack(MAGIC, VERSION, 0, tag) + os.urandom(BYTES - HEAD.size)
+
+
+def main():
+    interface, port, what, how_many = sys.argv[1:]
+    opened, to = open_socket(interface, int(port))
+    recorded = []
+    while what in ("forged", "replay") and len(recorded) < 4:
+        recorded.append(opened.recv(2048))
+    tag = recorded[0][16:24] if recorded else os.urandom(8)
+    filling = {"garbage": lambda: os.urandom(random.choice((0, 1, 24, BYTES - 1, BYTES, 1400))),
+               "foreign": lambda: hello(tag), "forged": lambda: hello(tag),
+               "replay": lambda: random.choice(recorded)}[what]
+    some = [filling() for _ in range(64)]  # Made beforehand: to send is what takes the time.
+    print("begins", flush=True)
+    sent = 0
+    while how_many == "0" or sent < int(how_many):
+        opened.sendto(some[sent % len(some)], to)
+        sent += 1
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""Nobody is told an address: hosts that have none but link-local ones find each other, and
+whoever else is on the cable brings nothing about."""
+
+import pathlib
+import sys
+
+import pytest
+
+from conftest import wait_until
+from lab.cluster import ALERT, PORT
+from lab.outcomes import all_fine, stopwatch, until_looping
+from lab.wiring import chain, mesh, pair, ring, switch
+
+LAB = pathlib.Path(__file__).parent
+HELLER = LAB / "heller.py"
+
+
+@pytest.fixture
+def found(lab):
+    """A lab whose daemons find each other."""
+    def make(wiring, **settings):
+        return lab(wiring, discovery=True, **settings)
+    return make
+
+
+def discovery(c, node):
+    """What the node says of its hellos. Numbers are text there, as JSON has it for 64 bits."""
+    return c.own_part(node)["discovery"]
+
+
+def count(c, node, what):
+    return int(discovery(c, node).get(what, 0))
+
+
+def ring_names(c, node):
+    """The ring order, if the node sees all others."""
+    status = c.status(node)
+    names = {one["id"]: one["name"] for one in status["nodes"]}
+    return [names[one] for one in status["ring"]]
+
+
+SHAPES = [(pair(), "pair"), (pair(cables=2), "pair"), (ring(3), "ring"), (ring(4), "ring"),
+          (ring(8), "ring"), (chain(4), "line"), (mesh(4), "mesh"), (switch(4), "switch"),
+          (switch(8), "switch")]
+
+
+@pytest.mark.parametrize("wiring, shape", SHAPES, ids=[s[0].description for s in SHAPES])
+def test_nodes_find_each_other_and_say_alike_what_their_cables_form(found, wiring, shape):
+    c = found(wiring)
+    seen = [c.status(node) for node in range(wiring.nodes)]
+    assert {status["shape"] for status in seen} == {shape}
+    assert len({tuple(status["ring"]) for status in seen}) == 1
+    around = [int(name.split("-")[1]) for name in ring_names(c, 0)]
+    pairs = list(zip(around, around[1:] + ([] if shape == "line" else around[:1])))
+    assert all(b in wiring.neighbours(a) for a, b in pairs), around
+    for node in range(wiring.nodes):
+        for other in wiring.neighbours(node):
+            assert {rail["origin"] for rail in c.rails(node, other)} == {"discovered"}
+    all_fine(c.ranks(range(wiring.nodes), "sum:8", "sum:1000000"))
+
+
+def test_each_cable_becomes_a_rail(found):
+    c = found(ring(3, cables_per_pair=2))
+    for node in range(3):
+        for other in c.wiring.neighbours(node):
+            c.wait_rails(node, other, 2)
+
+
+@pytest.mark.parametrize("wiring", [pair(), ring(4), ring(8), switch(8)],
+                         ids=lambda wiring: wiring.description)
+def test_all_reduce_within_three_seconds_of_the_last_daemons_start(found, wiring):
+    """How: the ranks wait already; then the last daemon starts and with it the last rank. Once
+    in three attempts is enough, for the machine may have others to serve."""
+    c = found(wiring)
+    last = wiring.nodes - 1
+    took = []
+    for attempt in range(3):
+        c.kill(last)
+        # Ranks that wait while a node is lost are refused, for it may have been theirs.
+        for node in range(last):
+            wait_until(lambda: f"node-{last}" not in ring_names(c, node), "it is missed")
+        ranks = [c.rank(rank, wiring.nodes, rank, "sum:8", job=f"job-{attempt}")
+                 for rank in range(last)]
+        since = stopwatch()
+        daemon = c.start_daemon(last)
+        daemon.wait_for("is ready")
+        ranks.append(c.rank(last, wiring.nodes, last, "sum:8", job=f"job-{attempt}"))
+        all_fine(ranks)
+        took.append(since())
+        if took[-1] < 3:
+            return
+    raise AssertionError(f"took {took} seconds")
+
+
+def test_training_goes_on_where_a_ring_was_found(found, tmp_path):
+    c = found(ring(4), peer_settings=ALERT)
+    stop = tmp_path / "stop"
+    ranks = [c.python_rank(str(LAB / "train.py"), rank, 4, rank, arguments=[str(stop)])
+             for rank in range(4)]
+    c.cut("0-1")
+    c.restore("0-1")
+    c.wait_rails(0, 1, 1)
+    stop.touch()
+    assert [rank.finish() for rank in ranks] == [0] * 4, [rank.lines[-3:] for rank in ranks]
+
+
+def test_ring_order_is_kept_when_a_node_restarts(found):
+    c = found(ring(4))
+    before = ring_names(c, 0)
+    assert before == ["node-0", "node-1", "node-2", "node-3"]
+    c.kill(2)
+    wait_until(lambda: len(ring_names(c, 0)) == 3, "it is missed")
+    assert c.status(0)["shape"] == "line"
+    c.start_daemon(2)
+    c.wait_linked()
+    assert [ring_names(c, node) for node in range(4)] == [before] * 4
+
+
+def test_node_that_was_away_for_long_is_found_when_its_cable_is_back(found):
+    """Its interface was down, so all that was open there is gone."""
+    c = found(pair(), peer_settings=f"{ALERT} grace_period_ms: 300")
+    c.cut("0-1")
+    wait_until(lambda: not c.rails(0, 1) and c.link(0, 1)["state"] == "lost", "it is lost")
+    c.restore("0-1")
+    c.wait_linked()
+    all_fine(c.ranks(range(2), "sum:8"))
+
+
+def test_listed_and_found_is_one_rail(lab):
+    c = lab(pair(cables=2), family=6, top_settings="discovery { enabled: true }")
+    wait_until(lambda: len(discovery(c, 0).get("neighbours", [])) == 2, "both cables are found")
+    wait_until(lambda: len(discovery(c, 1).get("neighbours", [])) == 2, "from both sides")
+    c.wait_rails(0, 1, 2)
+    assert len(c.link(0, 1)["rails"]) == 2
+
+
+def test_discovery_is_off_where_addresses_are_listed(lab):
+    c = lab(pair())
+    assert "discovery" not in c.own_part(0)
+
+
+def test_only_allowed_interfaces_are_used(lab):
+    c = lab(pair(cables=2), discovery=True,
+            top_settings='discovery { enabled: true interfaces: "to-?a" }')
+    c.wait_rails(0, 1, 1)
+    used = {one["name"]: one.get("used", False) for one in discovery(c, 0)["interfaces"]}
+    assert used == {"lo": False, "to-1a": True, "to-1b": False}
+    why = next(one["detail"] for one in discovery(c, 0)["interfaces"] if one["name"] == "to-1b")
+    assert "not among" in why
+
+
+def test_foreign_cluster_on_the_same_switch_is_left_alone(found):
+    c = found(switch(4), keys=[0, 0, 1, 1])
+    for node in range(4):
+        wait_until(lambda: count(c, node, "foreign") > 5, "the others are heard")
+        names = {one["name"] for one in c.status(node)["nodes"]}
+        assert names == ({"node-0", "node-1"} if node < 2 else {"node-2", "node-3"})
+        assert [one["name"] for one in discovery(c, node)["neighbours"]] == [
+            f"node-{other}" for other in c.friends(node)]
+        assert "strangers_refused" not in c.own_part(node) or \
+            int(c.own_part(node)["strangers_refused"]) == 0
+    both = [c.rank(rank, 2, node, "sum:8") for rank, node in enumerate((0, 1))]
+    others = [c.rank(rank, 2, node, "sum:8") for rank, node in enumerate((2, 3))]
+    all_fine(both)
+    all_fine(others)
+
+
+def test_recorded_hellos_are_counted_and_bring_nothing_about(found):
+    """How: node-2, without a daemon, records what the others say and says it again."""
+    c = found(switch(3))
+    c.kill(2)
+    heller = c.run(2, [sys.executable, HELLER, "lan-0", PORT, "replay", 200])
+    heller.wait_for("done")
+    assert heller.finish() == 0
+    wait_until(lambda: count(c, 0, "replayed") > 100, "they are counted")
+    neighbours = {one["name"]: one["state"] for one in discovery(c, 0)["neighbours"]}
+    assert neighbours["node-1"] == "heard"
+    all_fine(c.ranks(range(2), "sum:8"))
+
+
+@pytest.mark.parametrize("what, counted", [("garbage", "malformed"), ("forged", "forged"),
+                                           ("foreign", "foreign")])
+def test_flood_of_hellos_costs_little_and_hurts_nobody(found, tmp_path, what, counted):
+    """Why: whoever is on a switch can send. How: node-2 does so, as fast as it can, while the
+    others work; they go on, with little more memory, and still find who comes."""
+    c = found(switch(3))
+    before = int(c.own_part(0)["memory_bytes"])
+    c.kill(2)
+    stop = tmp_path / "stop"
+    heller = c.run(2, [sys.executable, HELLER, "lan-0", PORT, what, 0])
+    heller.wait_for("begins")
+    ranks = c.ranks(range(2), f"loop:8:100000:{stop}")
+    until_looping(ranks)
+    wait_until(lambda: count(c, 0, "over_limit" if what == "forged" else counted) > 1000,
+               "the flood is counted")
+    assert count(c, 0, counted) > 100
+    heller.end()
+    stop.touch()
+    all_fine(ranks)
+    assert int(c.own_part(0)["memory_bytes"]) < before + 16 * 2**20
+    c.start_daemon(2)
+    c.wait_linked()
