@@ -116,6 +116,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   EngineOptions engine_options;
   engine_options.self = *self;
   engine_options.cluster = config.cluster();
+  engine_options.config_file = options.config_file;
+  engine_options.key_file = config.peers().key_file();
   engine_options.operation_timeout_ns = config.clients().operation_timeout_ms() * kMs;
   engine_options.rendezvous_timeout_ns = config.clients().rendezvous_timeout_ms() * kMs;
   engine_options.scratch_bytes_max = config.scratch_bytes_max();
@@ -130,7 +132,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   fabric_options->rail_observers = daemon->rail_recorder_.get();
   daemon->engine_ =
       std::make_unique<Engine>(daemon->io_, std::move(engine_options), *daemon->recorder_,
-                               *daemon->operation_counts_);
+                               *daemon->operation_counts_, daemon->events_);
   daemon->engine_->set_on_useless(
       [](void* context) { static_cast<TerminationSignals*>(context)->RequestStop(); }, &signals);
 
@@ -144,7 +146,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   if (!fabric.ok()) return fabric.status();
   daemon->fabric_ = *std::move(fabric);
   daemon->control_ = control::ControlServer::Create(*daemon->engine_, *daemon->intake_,
-                                                    *daemon->recorder_);
+                                                    *daemon->recorder_, daemon->events_);
   daemon->engine_->Join(*daemon->intake_, *daemon->fabric_, *daemon->control_);
   if (*looks) daemon->LookForNeighbours(*self, key);
   return daemon;

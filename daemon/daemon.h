@@ -23,6 +23,7 @@
 #include "daemon/options.h"
 #include "daemon/rail_recorder.h"
 #include "daemon/signals.h"
+#include "daemon/telemetry/event_log.h"
 #include "daemon/telemetry/flight_recorder.h"
 #include "daemon/telemetry/operation_counts.h"
 #include "mlxcomm/v1/config.pb.h"
@@ -52,6 +53,7 @@ class Daemon {
   asio::io_context io_{1};
   std::unique_ptr<telemetry::FlightRecorder> recorder_;
   std::unique_ptr<telemetry::OperationCounts> operation_counts_;
+  telemetry::EventLog events_;
   std::unique_ptr<RailRecorder> rail_recorder_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<intake::Intake> intake_;

@@ -22,12 +22,13 @@ constexpr std::uint64_t kIoIntervalNs = 20'000;
 }  // namespace
 
 Engine::Engine(asio::io_context& io, EngineOptions options, telemetry::FlightRecorder& recorder,
-               telemetry::OperationCounts& counts)
+               telemetry::OperationCounts& counts, telemetry::EventLog& events)
     : io_(io),
       options_(std::move(options)),
       bell_watch_(io),
       timer_(io),
       recorder_(recorder),
+      events_(events),
       scratch_(options_.scratch_bytes_max),
       operation_recorder_(recorder, counts, now_ns_),
       collectives_(options_.self.id, scratch_, {}, &operation_recorder_),
@@ -36,7 +37,8 @@ Engine::Engine(asio::io_context& io, EngineOptions options, telemetry::FlightRec
       shrink_(options_.self.id, *this),
       carrier_(collectives_, membership_, scratch_, *this),
       now_ns_(platform::MonotonicNow()),
-      started_ns_(now_ns_) {}
+      started_ns_(now_ns_),
+      probes_(*this) {}
 
 // The workers go first: what they still do reads the operations' own descriptions.
 Engine::~Engine() {
@@ -95,10 +97,12 @@ bool Engine::Turn() {
     rendezvous_.OnTime(now_ns_);
     shrink_.OnTime(now_ns_);
     FinishLateStatus();
+    probes_.OnTime(now_ns_);
     CheckUsefulness();
     ++count;
   }
   CarryOut();
+  if (operation_recorder_.AnyFailed()) TellOfFailures();
   if (!forming_.empty()) FinishForming();
   if (membership_.AnyLeft()) RemoveGroupsLeft();
   if (!ended_sessions_.empty()) ReleaseEndedSessions();
@@ -131,7 +135,7 @@ void Engine::Sleep() {
 
 std::uint64_t Engine::NextDeadline() const {
   std::uint64_t next = std::min({collectives_.NextDeadline(), rendezvous_.NextDeadline(),
-                                 shrink_.NextDeadline()});
+                                 shrink_.NextDeadline(), probes_.NextDeadline()});
   for (const auto& [query, call] : status_calls_) next = std::min(next, call.deadline_ns);
   for (const auto& [group, forming] : forming_) next = std::min(next, forming.deadline_ns);
   if (options_.ends_with_last_client && clients_seen_ == 0) {
@@ -167,6 +171,7 @@ void Engine::AnswerOpenCalls() {
   io_.poll();
   RefuseAttaching({FailureCode::kDaemonStopping, kNoRank, "this daemon is stopping"});
   RefuseShrinking({FailureCode::kDaemonStopping, kNoRank, "this daemon is stopping"});
+  probes_.Clear();
   status_calls_.clear();  // An answer that is dropped says so to its caller.
 }
 
@@ -246,6 +251,9 @@ void Engine::OnSessionEnded(intake::SessionId session, const absl::Status& why) 
   const bool client = found->second.peer.role == queue::ProcessRole::kClient;
   if (client) {
     --clients_open_;
+    TellEvent("client_gone", telemetry::EventSeverity::kNote,
+              absl::StrCat("process ", found->second.peer.pid), std::string(why.message()),
+              found->second.peer.user.name);
     spdlog::info("client {} has gone: {}", found->second.peer.pid, std::string(why.message()));
   }
   rendezvous_.Leave(session);

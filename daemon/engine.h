@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -38,7 +39,9 @@
 #include "daemon/fabric/fabric.h"
 #include "daemon/intake/intake.h"
 #include "daemon/operation_recorder.h"
+#include "daemon/peer_probes.h"
 #include "daemon/scratch_pool.h"
+#include "daemon/telemetry/event_log.h"
 #include "daemon/workers.h"
 
 namespace mlxcomm {
@@ -46,6 +49,8 @@ namespace mlxcomm {
 struct EngineOptions {
   fabric::NodeIdentity self;
   std::string cluster;
+  std::string config_file;  // For people, as key_file; empty: none.
+  std::string key_file;
   std::uint64_t operation_timeout_ns = 300'000'000'000;
   std::uint64_t rendezvous_timeout_ns = 300'000'000'000;
   std::uint64_t scratch_bytes_max = 0;  // For operations' partial results; 0: a quarter of memory.
@@ -66,11 +71,12 @@ class Engine final : public intake::IntakeListener,
                      public cluster::RendezvousPort,
                      public cluster::ShrinkPort,
                      public CarrierPort,
+                     public ProbePort,
                      public control::ControlPort {
  public:
-  // `recorder` and `counts` outlive it.
+  // `recorder`, `counts` and `events` outlive it.
   Engine(asio::io_context& io, EngineOptions options, telemetry::FlightRecorder& recorder,
-         telemetry::OperationCounts& counts);
+         telemetry::OperationCounts& counts, telemetry::EventLog& events);
   ~Engine() override;
 
   // The rooms; before Run.
@@ -112,6 +118,8 @@ class Engine final : public intake::IntakeListener,
   void Topology(std::unique_ptr<control::TopologyAnswer> answer) override;
   void MeasureLinks(std::unique_ptr<control::CostsAnswer> answer) override;
   void Metrics(std::unique_ptr<control::MetricsAnswer> answer) override;
+  void Ping(const v1::PingRequest& request, std::unique_ptr<control::PingAnswer> answer) override;
+  void Doctor(std::unique_ptr<control::DoctorAnswer> answer) override;
 
  private:
   static constexpr std::uint32_t kCallsMax = 1024;
@@ -152,12 +160,19 @@ class Engine final : public intake::IntakeListener,
     std::uint64_t deadline_ns = 0;
   };
 
+  // A world group that people were told of, until they are told of its end.
+  struct ToldJob {
+    JobId job;
+    bool failed = false;
+  };
+
   // IntakeListener
   void OnSessionOpened(intake::SessionId session, const intake::Peer& peer) override;
   void OnConnection(intake::SessionId session, platform::FileDescriptor connection) override;
   void OnSubmission(intake::SessionId session, const intake::Submission& submission) override;
   void OnSessionEnded(intake::SessionId session, const absl::Status& why) override;
   // FabricListener
+  void OnNotice(const fabric::FabricNotice& notice) override;
   void OnNodeUp(const fabric::NodeIdentity& node) override;
   void OnNodeLost(const NodeId& node, const absl::Status& why) override;
   void OnControl(const NodeId& node, std::span<const std::byte> message) override;
@@ -228,6 +243,17 @@ class Engine final : public intake::IntakeListener,
   void OnStatusAnswer(const NodeId& node, const v1::StatusAnswer& answer);
   void FinishStatus(std::uint64_t query);
   void FinishLateStatus();
+  // Probes and events (engine_probes.cc, engine_events.cc).
+  void BeginPing(const v1::PingRequest& request, std::unique_ptr<control::PingAnswer> answer);
+  void BeginDoctor(std::unique_ptr<control::DoctorAnswer> answer);
+  void FillCheckup(v1::NodeCheckup& checkup) const;
+  void OnProbe(const NodeId& node, const v1::Probe& probe);
+  static PeerProbes::Clocks ClocksNow();
+  void TellEvent(const char* kind, telemetry::EventSeverity severity, std::string object,
+                 std::string text, std::optional<std::string> user = std::nullopt);
+  void TellOfFormed(const JobId& job, std::size_t ranks, std::uint64_t group);
+  void TellOfRemoved(const std::vector<std::uint64_t>& groups);
+  void TellOfFailures();
   bool BeginCall();
   // Runs `body` with the answer on the engine thread.
   template <typename Answer, typename Body>
@@ -262,6 +288,8 @@ class Engine final : public intake::IntakeListener,
   asio::steady_timer timer_;
   std::uint64_t armed_ns_ = collective::kNever;  // When timer_ will fire.
   telemetry::FlightRecorder& recorder_;
+  telemetry::EventLog& events_;
+  std::map<std::uint64_t, ToldJob> told_jobs_;     // By group.
   std::unique_ptr<Workers> workers_;
   ScratchPool scratch_;
   OperationRecorder operation_recorder_;
@@ -278,6 +306,7 @@ class Engine final : public intake::IntakeListener,
   std::vector<intake::SessionId> ended_sessions_;  // Memory still to be released.
   std::map<NodeId, fabric::NodeIdentity> nodes_;   // Reachable ones.
   std::map<std::uint64_t, StatusCall> status_calls_;
+  PeerProbes probes_;
   std::map<std::uint64_t, Forming> forming_;       // By group.
   std::uint64_t next_query_ = 1;
   std::uint64_t violations_ = 0;

@@ -80,6 +80,8 @@ void Engine::OnWithdrawn(const NodeId& node, const OperationKey& key) {
 
 void Engine::OnNodeUp(const fabric::NodeIdentity& node) {
   nodes_[node.id] = node;
+  TellEvent("node_up", telemetry::EventSeverity::kNote, absl::StrCat("node ", node.name),
+            absl::StrCat("is up, mlxcommd ", node.software_version));
   rendezvous_.OnNodeUp(node.id, node.name);
   shrink_.OnNodeUp(node.id);
 }
@@ -87,6 +89,9 @@ void Engine::OnNodeUp(const fabric::NodeIdentity& node) {
 void Engine::OnNodeLost(const NodeId& node, const absl::Status& why) {
   nodes_.erase(node);
   const std::string name = rendezvous_.NodeName(node);
+  TellEvent("node_lost", telemetry::EventSeverity::kError, absl::StrCat("node ", name),
+            absl::StrCat("is lost: ", std::string(why.message())));
+  probes_.OnNodeLost(node);
   rendezvous_.OnNodeLost(node);
   for (auto& [query, call] : status_calls_) std::erase(call.awaited, node);
   collectives_.OnNodeLost(
@@ -123,6 +128,9 @@ void Engine::OnControl(const NodeId& node, std::span<const std::byte> bytes) {
     }
     case v1::PeerMessage::kStatusQuery: return OnStatusQuery(node, message.status_query().query());
     case v1::PeerMessage::kStatusAnswer: return OnStatusAnswer(node, message.status_answer());
+    case v1::PeerMessage::kProbe: return OnProbe(node, message.probe());
+    case v1::PeerMessage::kProbeAnswer:
+      return CountViolation(node, probes_.OnAnswer(node, message.probe_answer(), ClocksNow()));
     case v1::PeerMessage::kShrinkState:
       return CountViolation(node, shrink_.OnState(node, message.shrink_state()));
     case v1::PeerMessage::kShrinkFormed:

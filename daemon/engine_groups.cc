@@ -106,7 +106,9 @@ void Engine::RemoveGroupsLeft() {
     shrink_.OnGroupRemoved(group);
     operation_recorder_.OnGroupRemoved(group);
   }
-  if (!removed.empty()) CountGroups();
+  if (removed.empty()) return;
+  TellOfRemoved(removed);
+  CountGroups();
 }
 
 v1::GroupReply Engine::ReplyOf(std::uint64_t group, std::uint32_t rank) {
@@ -324,6 +326,7 @@ void Engine::OnWorldFormed(const JobId& job, std::uint64_t group,
   spdlog::info("job {} of user {} is formed: {} ranks, group {}", job.name,
                job.user.empty() ? "(shared)" : job.user, members.size(), group);
   OnGroupMade(group);
+  TellOfFormed(job, members.size(), group);
   for (const intake::SessionId session : sessions) {
     if (session != 0) forming.sessions.push_back(session);
   }

@@ -153,6 +153,7 @@ void OperationRecorder::OnGroupFailed(std::uint64_t group, const std::string& na
     }
     return;
   }
+  failures_told_.push_back({group, name, verdict});
   spdlog::error("group {} (id {}) has failed: {}: {} Last on this node: {}", name, group,
                 FailureCodeName(verdict.code), verdict.message,
                 count <= kDumpsASecond ? Dump(group, operation) : "mlxcommctl record tells");

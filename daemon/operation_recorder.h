@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/collective/group.h"
@@ -39,6 +40,15 @@ class OperationRecorder final : public collective::OperationObserver {
   void OnEnded(const collective::Operation& operation, FailureCode code) override;
   void OnGroupFailed(std::uint64_t group, const std::string& name, const Failure& verdict,
                      const OperationKey& operation) override;
+
+  // Groups that have failed since they were last taken; of very many the first of a second.
+  struct FailedGroup {
+    std::uint64_t group = 0;
+    std::string name;
+    Failure verdict;
+  };
+  bool AnyFailed() const { return !failures_told_.empty(); }
+  std::vector<FailedGroup> TakeFailures() { return std::exchange(failures_told_, {}); }
 
   // From here on the record's readers know it by its name, and its nodes by theirs.
   void NameGroup(const collective::Group& group, const JobId& job);
@@ -77,6 +87,7 @@ class OperationRecorder final : public collective::OperationObserver {
   std::vector<State> states_;  // By Operation::id.
   std::uint64_t failures_second_ = 0;
   std::uint32_t failures_ = 0;  // In that second.
+  std::vector<FailedGroup> failures_told_;  // At most kLinesASecond a second.
 };
 
 }  // namespace mlxcomm

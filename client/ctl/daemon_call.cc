@@ -16,6 +16,7 @@ namespace mlxcomm::ctl {
 namespace {
 
 constexpr std::uint64_t kTimeoutNs = 5'000'000'000;
+constexpr std::uint64_t kNoDeadline = 0;  // It goes on until the caller or the daemon ends.
 
 Failure DialDaemon(const std::string& socket_path, queue::Dialed& dialed) {
   Failure failure;
@@ -62,8 +63,10 @@ Failure Call(const std::string& socket_path, std::uint64_t timeout_ns, const Inv
   grpc::ClientContext context;
   context.AddMetadata(queue::kTokenMetadataKey,
                       std::string(dialed.hello.token.begin(), dialed.hello.token.end()));
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::microseconds(timeout_ns / 1000));
+  if (timeout_ns != kNoDeadline) {
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::microseconds(timeout_ns / 1000));
+  }
   const grpc::Status status = invoke(*stub, context);
   ::close(dialed.descriptors[0]);
   return FailureOf(status);
@@ -88,6 +91,42 @@ Failure FetchRecord(const std::string& socket_path, const v1::FlightRecordReques
                     v1::FlightRecordReply& reply) {
   return Call(socket_path, kTimeoutNs, [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
     return stub.FlightRecord(&context, request, &reply);
+  });
+}
+
+Failure FetchTopology(const std::string& socket_path, v1::TopologyReply& reply) {
+  return Call(socket_path, kTimeoutNs, [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+    return stub.Topology(&context, v1::TopologyRequest(), &reply);
+  });
+}
+
+Failure FetchCheckups(const std::string& socket_path, v1::DoctorReply& reply) {
+  return Call(socket_path, kTimeoutNs, [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+    return stub.Doctor(&context, v1::DoctorRequest(), &reply);
+  });
+}
+
+Failure FetchPing(const std::string& socket_path, const v1::PingRequest& request,
+                  v1::PingReply& reply) {
+  const std::uint64_t timeout_ns = kTimeoutNs + std::uint64_t{request.timeout_ms()} * 1'000'000;
+  return Call(socket_path, timeout_ns, [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+    return stub.Ping(&context, request, &reply);
+  });
+}
+
+Failure ReadEvents(const std::string& socket_path, const v1::EventsRequest& request,
+                   const std::function<bool(const v1::EventsReply&)>& take) {
+  const std::uint64_t timeout_ns = request.follow() ? kNoDeadline : kTimeoutNs;
+  return Call(socket_path, timeout_ns, [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+    const auto reader = stub.Events(&context, request);
+    v1::EventsReply reply;
+    while (reader->Read(&reply)) {
+      if (take(reply)) continue;
+      context.TryCancel();
+      static_cast<void>(reader->Finish());  // That it was cancelled.
+      return grpc::Status::OK;
+    }
+    return reader->Finish();
   });
 }
 

@@ -3,6 +3,7 @@
 // Owner: functions. Thread: main. Memory: plain messages.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "mlxcomm/v1/diagnostics.pb.h"
@@ -17,5 +18,13 @@ Failure FetchPlan(const std::string& socket_path, const v1::PlanRequest& request
                   v1::PlanReply& reply);
 Failure FetchRecord(const std::string& socket_path, const v1::FlightRecordRequest& request,
                     v1::FlightRecordReply& reply);
+
+Failure FetchTopology(const std::string& socket_path, v1::TopologyReply& reply);
+Failure FetchCheckups(const std::string& socket_path, v1::DoctorReply& reply);
+Failure FetchPing(const std::string& socket_path, const v1::PingRequest& request,
+                  v1::PingReply& reply);
+// Each event to `take`, which ends it by false; the call has no deadline where it follows.
+Failure ReadEvents(const std::string& socket_path, const v1::EventsRequest& request,
+                   const std::function<bool(const v1::EventsReply&)>& take);
 
 }  // namespace mlxcomm::ctl

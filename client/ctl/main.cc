@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "client/ctl/command_table.h"
+#include "client/ctl/diagnostic_verbs.h"
 #include "client/ctl/quantities.h"
 #include "client/ctl/verbs.h"
 
@@ -197,7 +198,8 @@ int main(int argc, char** argv) {
   using namespace mlxcomm::ctl;
 
   CLI::App app{"mlxcommctl: shows and steers mlxcommd.\n"
-               "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no daemon; launch: that of the "
+               "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no daemon, 4 doctor has "
+               "warnings; launch: that of the "
                "first rank that failed."};
   app.name("mlxcommctl");
   app.set_version_flag("--version", MLXCOMM_VERSION);
@@ -207,6 +209,12 @@ int main(int argc, char** argv) {
   CLI::App* const status = app.add_subcommand("status", "Nodes, links, jobs, who waits for whom");
   status->add_option("--socket", status_options.socket_path, "The daemon's Unix socket");
   status->add_flag("--json", status_options.json, "For programs (StatusReply of diagnostics.proto)");
+
+  status->add_flag("--watch", status_options.watch, "Again and again, until Ctrl-C");
+  AddDuration(*status, "--interval", status_options.interval_ns, 50'000'000, 3600'000'000'000,
+              "Between two looks (1s)");
+
+  const DiagnosticVerbs diagnostics(app, argv[0]);
 
   PlanOptions plan_options;
   const CLI::App* const plan = AddPlan(app, plan_options);
@@ -241,6 +249,7 @@ int main(int argc, char** argv) {
   if (completion->parsed()) return RunCompletion(completion_options, TableOf(app));
   if (schema->parsed()) return RunSchema(schema_options);
   if (status->parsed()) return RunStatus(status_options);
+  if (const std::optional<int> code = diagnostics.Run()) return *code;
   if (record->parsed()) return RunRecord(record_options);
   if (trace->parsed()) return RunTrace(trace_options);
   if (bench->parsed()) return RunBench(bench_options);

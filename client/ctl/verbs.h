@@ -1,6 +1,6 @@
 // The verbs of mlxcommctl: one file each, each returns the exit code.
 //
-//   0 done   1 the daemon or a rank failed   2 wrong usage   3 no daemon
+//   0 done   1 the daemon or a rank failed   2 wrong usage   3 no daemon   4 doctor has warnings
 //
 // Owner: main. Thread: main. Memory: plain values.
 #pragma once
@@ -15,12 +15,61 @@ namespace mlxcomm::ctl {
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitNoDaemon = 3;
+inline constexpr int kExitWarnings = 4;  // doctor: warnings, but no error.
 
 struct StatusOptions {
   std::string socket_path;
   bool json = false;
+  bool watch = false;          // Again and again, until SIGINT or SIGTERM.
+  std::uint64_t interval_ns = 1'000'000'000;
 };
 int RunStatus(const StatusOptions& options);
+
+enum class TopologyForm { kText, kJson, kDot, kSvg };
+struct TopologyOptions {
+  std::string socket_path;
+  TopologyForm form = TopologyForm::kText;
+};
+int RunTopology(const TopologyOptions& options);
+
+struct PingOptions {
+  std::string socket_path;
+  std::string node;
+  std::uint32_t count = 5;
+  std::uint64_t interval_ns = 200'000'000;
+  std::uint64_t timeout_ns = 1'000'000'000;
+  std::optional<std::uint64_t> payload_bytes;
+  bool json = false;
+};
+int RunPing(const PingOptions& options);
+
+struct EventsOptions {
+  std::string socket_path;
+  std::uint32_t last = 20;
+  bool follow = false;
+  bool json = false;  // A line for each.
+};
+int RunEvents(const EventsOptions& options);
+
+// What is wrong here and in the cluster, and how it is mended.
+struct DoctorOptions {
+  std::string socket_path;
+  std::string config_file;  // Of a daemon that does not run; empty: the service's.
+  bool json = false;
+  bool all = false;         // Also what was found to be well.
+  bool fix = false;         // Says what it would do.
+  bool yes = false;         // And does it.
+  bool codes = false;       // Lists what can be found.
+};
+int RunDoctor(const DoctorOptions& options);
+
+struct BugreportOptions {
+  std::string called;       // How this program was: argv[0].
+  std::string socket_path;
+  std::string config_file;
+  std::string output;       // Empty: mlxcomm-bugreport-TIME.tar.gz here.
+};
+int RunBugreport(const BugreportOptions& options);
 
 struct PlanOptions {
   std::string socket_path;

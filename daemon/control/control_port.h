@@ -35,6 +35,8 @@ using CancelAnswer = Answer<v1::CancelReply>;
 using StatusAnswer = Answer<v1::StatusReply>;
 using TopologyAnswer = Answer<v1::TopologyReply>;
 using CostsAnswer = Answer<v1::LinkCosts>;
+using PingAnswer = Answer<v1::PingReply>;
+using DoctorAnswer = Answer<v1::DoctorReply>;
 
 // What metrics tell of the engine: its own part of a status, and what that has not.
 struct EngineMetrics {
@@ -69,6 +71,8 @@ class ControlPort {
   // What `viewer` may see.
   virtual void Status(const intake::User& viewer, std::unique_ptr<StatusAnswer> answer) = 0;
   virtual void Topology(std::unique_ptr<TopologyAnswer> answer) = 0;
+  virtual void Ping(const v1::PingRequest& request, std::unique_ptr<PingAnswer> answer) = 0;
+  virtual void Doctor(std::unique_ptr<DoctorAnswer> answer) = 0;
   // What this node's links cost, as jobs that form now are told.
   virtual void MeasureLinks(std::unique_ptr<CostsAnswer> answer) = 0;
   virtual void Metrics(std::unique_ptr<MetricsAnswer> answer) = 0;

@@ -11,10 +11,13 @@
 #include <string_view>
 #include <utility>
 
+#include <unistd.h>
+
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_posix.h>
 
+#include "daemon/control/event_stream.h"
 #include "daemon/control/plan_reply.h"
 #include "daemon/control/record_reply.h"
 #include "daemon/platform/machine.h"
@@ -110,6 +113,16 @@ std::optional<intake::SessionIdentity> Identify(const intake::Intake& intake,
 
 grpc::ServerUnaryReactor* RefuseStranger() {
   auto* const call = new Call;
+  call->Finish({grpc::StatusCode::UNAUTHENTICATED,
+                "this connection has no session of this kind: say hello first"});
+  return call;
+}
+
+grpc::ServerWriteReactor<v1::EventsReply>* RefuseEvents() {
+  class Refusal final : public grpc::ServerWriteReactor<v1::EventsReply> {
+    void OnDone() override { delete this; }
+  };
+  auto* const call = new Refusal;
   call->Finish({grpc::StatusCode::UNAUTHENTICATED,
                 "this connection has no session of this kind: say hello first"});
   return call;
@@ -217,8 +230,8 @@ class PromisedCosts final : public CostsAnswer {
 class DiagnosticsService final : public v1::Diagnostics::CallbackService {
  public:
   DiagnosticsService(ControlPort& port, const intake::Intake& intake,
-                     const telemetry::FlightRecorder& recorder)
-      : port_(port), intake_(intake), recorder_(recorder) {}
+                     const telemetry::FlightRecorder& recorder, const telemetry::EventLog& events)
+      : port_(port), intake_(intake), recorder_(recorder), events_(events) {}
 
   grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* context, const v1::StatusRequest*,
                                    v1::StatusReply* reply) override {
@@ -236,6 +249,29 @@ class DiagnosticsService final : public v1::Diagnostics::CallbackService {
     auto* const call = new Call;
     port_.Topology(std::make_unique<CallAnswer<v1::TopologyReply>>(call, reply));
     return call;
+  }
+
+  grpc::ServerUnaryReactor* Ping(grpc::CallbackServerContext* context,
+                                 const v1::PingRequest* request, v1::PingReply* reply) override {
+    if (!Identify(intake_, *context)) return RefuseStranger();
+    auto* const call = new Call;
+    port_.Ping(*request, std::make_unique<CallAnswer<v1::PingReply>>(call, reply));
+    return call;
+  }
+
+  grpc::ServerUnaryReactor* Doctor(grpc::CallbackServerContext* context, const v1::DoctorRequest*,
+                                   v1::DoctorReply* reply) override {
+    if (!Identify(intake_, *context)) return RefuseStranger();
+    auto* const call = new Call;
+    port_.Doctor(std::make_unique<CallAnswer<v1::DoctorReply>>(call, reply));
+    return call;
+  }
+
+  grpc::ServerWriteReactor<v1::EventsReply>* Events(grpc::CallbackServerContext* context,
+                                                    const v1::EventsRequest* request) override {
+    const auto who = Identify(intake_, *context);
+    if (!who) return RefuseEvents();
+    return StreamEvents(events_, {recorder_.node(), who->peer.user}, *request);
   }
 
   // Computed here, not by the engine, which has payload to move; one at a time, so that
@@ -307,6 +343,7 @@ class DiagnosticsService final : public v1::Diagnostics::CallbackService {
   ControlPort& port_;
   const intake::Intake& intake_;
   const telemetry::FlightRecorder& recorder_;
+  const telemetry::EventLog& events_;
   std::atomic<bool> planning_{false};
   std::atomic<bool> reading_{false};
 };
@@ -314,8 +351,8 @@ class DiagnosticsService final : public v1::Diagnostics::CallbackService {
 class GrpcControlServer final : public ControlServer {
  public:
   GrpcControlServer(ControlPort& port, const intake::Intake& intake,
-                    const telemetry::FlightRecorder& recorder)
-      : control_(port, intake), diagnostics_(port, intake, recorder) {
+                    const telemetry::FlightRecorder& recorder, const telemetry::EventLog& events)
+      : control_(port, intake), diagnostics_(port, intake, recorder, events) {
     constexpr int kThreads = 4;
     constexpr std::size_t kMemoryBytes = 32 * 1024 * 1024;
     constexpr int kRequestBytesMax = 64 * 1024;
@@ -359,8 +396,9 @@ class GrpcControlServer final : public ControlServer {
 
 std::unique_ptr<ControlServer> ControlServer::Create(ControlPort& port,
                                                      const intake::Intake& intake,
-                                                     const telemetry::FlightRecorder& recorder) {
-  return std::make_unique<GrpcControlServer>(port, intake, recorder);
+                                                     const telemetry::FlightRecorder& recorder,
+                                                     const telemetry::EventLog& events) {
+  return std::make_unique<GrpcControlServer>(port, intake, recorder, events);
 }
 
 }  // namespace mlxcomm::control

@@ -10,15 +10,17 @@
 
 #include "daemon/control/control_port.h"
 #include "daemon/platform/file_descriptor.h"
+#include "daemon/telemetry/event_log.h"
 #include "daemon/telemetry/flight_recorder.h"
 
 namespace mlxcomm::control {
 
 class ControlServer {
  public:
-  // `recorder` is read from gRPC's threads.
+  // `recorder` and `events` are read from gRPC's threads.
   static std::unique_ptr<ControlServer> Create(ControlPort& port, const intake::Intake& intake,
-                                               const telemetry::FlightRecorder& recorder);
+                                               const telemetry::FlightRecorder& recorder,
+                                               const telemetry::EventLog& events);
   virtual ~ControlServer() = default;
   // Serves the connection; once Shutdown has begun it is closed instead.
   virtual void Adopt(platform::FileDescriptor connection) = 0;

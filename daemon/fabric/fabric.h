@@ -71,9 +71,20 @@ struct PostedReceive {
   std::uint32_t place_arguments = 0;   // For `place`: data type and operator, packed by the owner.
 };
 
+// What people want to be told of besides nodes: nothing follows from it.
+struct FabricNotice {
+  enum class Kind : std::uint8_t { kRailUp, kRailDown, kLinkWaits, kDialFails, kStrangerRefused };
+  Kind kind = Kind::kRailUp;
+  std::string node;  // Or the address that was dialed, or that the stranger came from.
+  std::string path;  // Rails: "en2 - en3"; empty for a way through other nodes.
+  std::string why;
+};
+
 class FabricListener {
  public:
   virtual ~FabricListener() = default;
+
+  virtual void OnNotice(const FabricNotice&) {}
 
   // A new channel session: nothing of an earlier one is left.
   virtual void OnNodeUp(const NodeIdentity& node) = 0;

@@ -240,6 +240,7 @@ class Link {
   void DropOlderCircuits(std::size_t newest, std::uint64_t now_ns);
   void RemoveRailAt(std::size_t at, const std::string& why, DownCause cause,
                     std::uint64_t now_ns);
+  void TellOfRail(std::size_t at, FabricNotice::Kind kind, const std::string& why);
   void DropRail(std::size_t at);
   void BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs);
   void ForgetChannel();

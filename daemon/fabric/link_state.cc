@@ -51,6 +51,7 @@ void Link::EnterGrace(const std::string& why, bool reset, std::uint64_t now_ns) 
   grace_end_ns_ = now_ns + (reset ? options_.reset_grace_ns : options_.grace_period_ns);
   detail_ = absl::StrCat("rail down: ", why, "; waiting for it to come back");
   spdlog::warn("link to {}: {}", peer_.name, detail_);
+  listener_.OnNotice({FabricNotice::Kind::kLinkWaits, peer_.name, {}, why});
 }
 
 // Takes it out of all that counts rails; it has been stopped.
@@ -110,6 +111,7 @@ void Link::RemoveRailAt(std::size_t at, const std::string& why, DownCause cause,
     if (on.rail == nullptr) return;  // Lost while delivering.
   }
   if (cause == DownCause::kCut) KeepEndOf(at, now_ns);
+  TellOfRail(at, FabricNotice::Kind::kRailDown, why);
   DropRail(at);
   if (rail_count_ == 0) {
     if (state_ == State::kUp) EnterGrace(why, cause == DownCause::kReset, now_ns);
@@ -117,6 +119,13 @@ void Link::RemoveRailAt(std::size_t at, const std::string& why, DownCause cause,
   }
   spdlog::warn("link to {}: a rail is down ({}), {} left", peer_.name, why, rail_count_);
   Pump();
+}
+
+void Link::TellOfRail(std::size_t at, FabricNotice::Kind kind, const std::string& why) {
+  const OnRail& on = rails_[at];
+  std::string path;
+  if (on.rail->is_direct()) path = absl::StrCat(on.path.local, " - ", on.path.remote);
+  listener_.OnNotice({kind, peer_.name, std::move(path), why});
 }
 
 Link::Standing Link::AnswerTo(const wire::Introduction& theirs) const {
@@ -189,6 +198,7 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
   } else {
     BeginAnew(peer, theirs);
   }
+  if (rails_[at].rail != nullptr) TellOfRail(at, FabricNotice::Kind::kRailUp, {});
   DropOlderCircuits(at, now_ns);
   Pump();
   return absl::OkStatus();

@@ -92,6 +92,7 @@ TcpFabric::TcpFabric(asio::io_context& io, FabricOptions options, FabricListener
       watches_(io),
       interfaces_watch_(io),
       tick_(io),
+      listener_(listener),
       links_(options_, listener, *this) {}
 
 TcpFabric::~TcpFabric() {
@@ -208,6 +209,7 @@ void TcpFabric::RefuseStranger(const std::string& from, const std::string& why) 
   }
   if (refusals_logged_in_second_++ < kLoggedPerSecond) {
     spdlog::warn("refused {} at the peer port: {}", from, why);
+    listener_.OnNotice({FabricNotice::Kind::kStrangerRefused, from, {}, why});
   }
 }
 
@@ -364,6 +366,7 @@ asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
     if (dialer.detail != status.message()) {
       dialer.detail = std::string(status.message());
       spdlog::info("{}: {}", dialer.address, dialer.detail);
+      listener_.OnNotice({FabricNotice::Kind::kDialFails, dialer.address, {}, dialer.detail});
     }
     // A refusal after a reset: nobody is there any more.
     if (dialer.known && absl::IsNotFound(status)) {

@@ -148,6 +148,7 @@ class TcpFabric final : public Fabric, private LinksPort {
   std::uint64_t refusal_second_ = 0;
   bool active_ = false;
   bool stopped_ = false;
+  FabricListener& listener_;
   Links links_;
 };
 

@@ -135,6 +135,17 @@ class ScriptedEngine final : public ControlPort {
     reply.set_shape("ring");
     answer->Succeed(reply);
   }
+  void Ping(const v1::PingRequest& request, std::unique_ptr<PingAnswer> answer) override {
+    v1::PingReply reply;
+    reply.set_node(request.node());
+    reply.set_round_trip_ns(1000);
+    answer->Succeed(reply);
+  }
+  void Doctor(std::unique_ptr<DoctorAnswer> answer) override {
+    v1::DoctorReply reply;
+    reply.set_node("node-0");
+    answer->Succeed(reply);
+  }
   void MeasureLinks(std::unique_ptr<CostsAnswer> answer) override {
     const std::lock_guard lock(mutex_);
     if (does == Does::kSucceed) {
@@ -199,7 +210,7 @@ class ScriptedEngine final : public ControlPort {
 
 class ControlServerTest : public testing::Test {
  protected:
-  ControlServerTest() : server_(ControlServer::Create(engine_, intake_, recorder_)) {
+  ControlServerTest() : server_(ControlServer::Create(engine_, intake_, recorder_, events_)) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     for (const int end : ends) ::fcntl(end, F_SETFL, O_NONBLOCK);
@@ -249,6 +260,7 @@ class ControlServerTest : public testing::Test {
   KnownSessions intake_;
   ScriptedEngine engine_;
   telemetry::FlightRecorder recorder_{"node"};
+  telemetry::EventLog events_;
   std::unique_ptr<ControlServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   v1::AttachReply attached_;

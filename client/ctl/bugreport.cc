@@ -1,0 +1,242 @@
+// The verb bugreport: what somebody who is to help would ask for, in one archive. Every file
+// goes through WithoutSecrets; the archive is readable by its maker alone.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+#include "client/ctl/daemon_call.h"
+#include "client/ctl/doctor/collect.h"
+#include "client/ctl/doctor/program_output.h"
+#include "client/ctl/doctor/render_doctor.h"
+#include "client/ctl/draw_topology.h"
+#include "client/ctl/examination.h"
+#include "client/ctl/json_text.h"
+#include "client/ctl/output.h"
+#include "client/ctl/render_event.h"
+#include "client/ctl/render_record.h"
+#include "client/ctl/render_status.h"
+#include "client/ctl/render_topology.h"
+#include "client/ctl/secrets.h"
+#include "client/ctl/verbs.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+struct ReportFile {
+  std::string name;
+  std::string what;  // For the list of contents.
+  std::string text;
+};
+
+template <typename Message>
+std::string JsonOf(const Failure& failure, const Message& message) {
+  std::string text;
+  if (!failure.ok()) return "\"" + Shown(failure.message) + "\"\n";
+  return ToJson(message, text).ok() ? text : "";
+}
+
+std::string Said(const std::vector<std::string>& words) {
+  ProgramOptions options;
+  options.with_errors = true;
+  const auto output = RunProgram(words, options);
+  return "$ " + CommandLine(words) + "\n" +
+         (output.ok() ? output->text : std::string(output.status().message())) + "\n";
+}
+
+std::string System() {
+  std::string text = Said({"uname", "-a"});
+#if defined(__APPLE__)
+  text += Said({"sw_vers"}) + Said({"ifconfig", "-a"}) +
+          Said({"system_profiler", "SPThunderboltDataType"}) +
+          Said({"networksetup", "-listallhardwareports"}) + Said({"pmset", "-g"});
+#else
+  text += ReadFileText("/etc/os-release") + "\n" + Said({"ip", "-s", "address"}) +
+          Said({"ip", "route"}) + Said({"ip", "-6", "route"});
+#endif
+  return text;
+}
+
+// The last of a file.
+std::string Tail(const std::string& path) {
+  constexpr off_t kTailBytes = 256 * 1024;
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return path + ": " + std::strerror(errno) + "\n";
+  const off_t size = ::lseek(descriptor, 0, SEEK_END);
+  if (size > kTailBytes) {
+    ::lseek(descriptor, size - kTailBytes, SEEK_SET);
+  } else {
+    ::lseek(descriptor, 0, SEEK_SET);
+  }
+  std::string text(static_cast<std::size_t>(kTailBytes), '\0');
+  const ssize_t count = ::read(descriptor, text.data(), text.size());
+  ::close(descriptor);
+  text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  return text;
+}
+
+// The string of a field of the configuration; empty: it is not set.
+std::string LogFileIn(const std::string& config) {
+  const std::size_t log = config.find("log {");
+  if (log == std::string::npos) return {};
+  const std::size_t file = config.find("file:", log);
+  const std::size_t open = config.find('"', file);
+  const std::size_t close = open == std::string::npos ? open : config.find('"', open + 1);
+  if (file == std::string::npos || close == std::string::npos) return {};
+  return config.substr(open + 1, close - open - 1);
+}
+
+std::string LogOf(const std::string& config) {
+  const std::string file = LogFileIn(config);
+  if (!file.empty()) return Tail(file);
+#if defined(__APPLE__)
+  return Tail("/var/log/mlxcommd.log");
+#else
+  return Said({"journalctl", "-u", "mlxcommd", "-n", "1000", "--no-pager", "-o", "short-iso"});
+#endif
+}
+
+std::vector<ReportFile> Gather(const BugreportOptions& options, const std::string& config_file,
+                               const std::string& config) {
+  std::vector<ReportFile> files;
+  v1::StatusReply status;
+  const Failure answered = FetchStatus(options.socket_path, status);
+  v1::TopologyReply topology;
+  const Failure drawn = FetchTopology(options.socket_path, topology);
+  v1::DoctorReply checkups;
+  const Failure checked = FetchCheckups(options.socket_path, checkups);
+  v1::FlightRecordRequest all;
+  all.set_with_tracks(true);
+  v1::FlightRecordReply record;
+  const Failure recorded = FetchRecord(options.socket_path, all, record);
+  std::string events;
+  v1::EventsRequest kept;
+  kept.set_last(1024);
+  const Failure read = ReadEvents(options.socket_path, kept, [&events](const auto& event) {
+    events += RenderEvent(event, false);
+    return true;
+  });
+  if (!read.ok()) events += Shown(read.message) + "\n";
+  const std::vector<Finding> findings = Examine(options.socket_path, config_file);
+
+  files.push_back({"versions.txt", "versions of mlxcommctl and mlxcommd",
+                   std::string("mlxcommctl ") + MLXCOMM_VERSION + "\n" + Said({"mlxcommd", "--version"})});
+  files.push_back({"status.txt", "nodes, links, jobs",
+                   answered.ok() ? RenderStatus(status, false) : Shown(answered.message) + "\n"});
+  files.push_back({"status.json", "the same for programs", JsonOf(answered, status)});
+  files.push_back({"topology.txt", "what the cables form",
+                   drawn.ok() ? RenderTopology(topology, false) : Shown(drawn.message) + "\n"});
+  files.push_back({"topology.json", "the same for programs", JsonOf(drawn, topology)});
+  if (drawn.ok()) files.push_back({"topology.svg", "the same as a picture", DrawTopologySvg(topology)});
+  files.push_back({"nodes.json", "each node's system, clock and interfaces", JsonOf(checked, checkups)});
+  files.push_back({"doctor.txt", "what doctor finds", RenderFindings(findings, true, false)});
+  files.push_back({"doctor.json", "the same for programs", FindingsAsJson(findings)});
+  files.push_back({"events.txt", "what has happened", events});
+  files.push_back({"record.txt", "the last operations",
+                   recorded.ok() ? RenderRecord(record) : Shown(recorded.message) + "\n"});
+  files.push_back({"record.json", "the same for programs", JsonOf(recorded, record)});
+  files.push_back({"config.textproto", "the configuration", config});
+  files.push_back({"log.txt", "the end of the daemon's log", LogOf(config)});
+  files.push_back({"system.txt", "system, interfaces, addresses, routes", System()});
+  return files;
+}
+
+bool WriteFile(const std::string& path, const std::string& text) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (descriptor < 0) return false;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const ssize_t count = ::write(descriptor, text.data() + at, text.size() - at);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    at += static_cast<std::size_t>(count);
+  }
+  return ::close(descriptor) == 0 && at == text.size();
+}
+
+std::string TimeNow() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  char text[32];
+  const std::size_t size = std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local);
+  return std::string(text, size);
+}
+
+// A folder of its own, gone with it.
+class WorkFolder {
+ public:
+  WorkFolder() {
+    const char* const place = std::getenv("TMPDIR");
+    path_ = std::string(place != nullptr && *place != '\0' ? place : "/tmp") + "/mlxcomm.XXXXXX";
+    if (::mkdtemp(path_.data()) == nullptr) path_.clear();
+  }
+  ~WorkFolder() {
+    if (!path_.empty()) static_cast<void>(RunProgram({"rm", "-rf", path_}));
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+int Fail(const std::string& what) {
+  return ReportFailure({FailureCode::kInternal, kNoRank, what});
+}
+
+}  // namespace
+
+int RunBugreport(const BugreportOptions& options) {
+  v1::DoctorReply checkups;
+  std::string config_file = options.config_file;
+  std::vector<std::string> keys;
+  const auto take_key = [&keys](const std::string& path) {
+    if (path.empty()) return;
+    if (std::string key = KeyBytes(ReadFileText(path)); !key.empty()) keys.push_back(std::move(key));
+  };
+  if (FetchCheckups(options.socket_path, checkups).ok() && checkups.nodes_size() > 0) {
+    take_key(checkups.nodes(0).key_file());
+    if (config_file.empty()) config_file = checkups.nodes(0).config_file();
+  }
+  if (config_file.empty()) config_file = "/etc/mlxcommd/mlxcommd.textproto";
+  const std::string config = ReadFileText(config_file);
+  take_key(KeyFileIn(config));
+
+  const std::string name = "mlxcomm-bugreport-" + TimeNow();
+  const std::string output = options.output.empty() ? name + ".tar.gz" : options.output;
+  const WorkFolder work;
+  const std::string folder = work.path() + "/" + name;
+  if (work.path().empty() || ::mkdir(folder.c_str(), 0700) != 0) {
+    return Fail("no folder for the report: set TMPDIR to one that can be written to");
+  }
+  std::string contents = "What is in this report. Keys have been removed from every file; names "
+                         "and addresses of machines and jobs have not: look before you share it.\n\n";
+  for (ReportFile& file : Gather(options, config_file, config)) {
+    contents += file.name + "  " + file.what + "\n";
+    if (!WriteFile(folder + "/" + file.name, WithoutSecrets(std::move(file.text), keys))) {
+      return Fail("cannot write " + folder + "/" + file.name + ": " + std::strerror(errno));
+    }
+  }
+  if (!WriteFile(folder + "/README.txt", contents)) return Fail("cannot write README.txt");
+  // Made beforehand, so that nobody else can read it while it grows; never over another file.
+  if (!WriteFile(output, "")) return Fail("cannot make " + output + ": " + std::strerror(errno));
+  ProgramOptions with_errors;
+  with_errors.with_errors = true;
+  with_errors.timeout_ns = 60'000'000'000;
+  const auto packed = RunProgram({"tar", "-czf", output, "-C", work.path(), name}, with_errors);
+  if (!packed.ok() || packed->exit_code != 0) {
+    ::unlink(output.c_str());
+    return Fail("tar: " + (packed.ok() ? packed->text : std::string(packed.status().message())));
+  }
+  return WriteOut(output + "\n" + contents, "report");
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,30 @@
+// From facts to findings: what is wrong, what was expected, and how it is mended. Pure
+// functions, so each finding is tested by the facts that lead to it.
+//
+// Owner: none. Thread: any. Memory: plain values.
+#pragma once
+
+#include <string>
+
+#include "client/ctl/doctor/facts.h"
+#include "client/ctl/doctor/finding.h"
+
+namespace mlxcomm::ctl {
+
+Findings Check(const Facts& facts);
+
+// Its parts, one file each.
+void CheckDaemon(const Facts& facts, Findings& findings);
+void CheckNetwork(const Facts& facts, Findings& findings);
+void CheckCables(const Facts& facts, Findings& findings);
+void CheckSystem(const Facts& facts, Findings& findings);
+void CheckLinks(const Facts& facts, Findings& findings);
+void CheckNodes(const Facts& facts, Findings& findings);
+
+// The daemon's part of its own node; an empty one where it does not answer.
+const v1::NodeCheckup& OwnCheckup(const ClusterFacts& cluster);
+const v1::NodeStatus& OwnStatus(const ClusterFacts& cluster);
+// A rail of this node is, was, or is dialed over it.
+bool CarriesRail(const ClusterFacts& cluster, const std::string& interface);
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,174 @@
+#include "client/ctl/doctor/collect.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/timex.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/ctl/doctor/linux_files.h"
+#include "client/ctl/doctor/macos_text.h"
+#include "client/ctl/doctor/program_output.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+constexpr char kServiceConfig[] = "/etc/mlxcommd/mlxcommd.textproto";
+
+// What it says, or nothing and why.
+std::string Ask(const std::vector<std::string>& words, SystemFacts& facts) {
+  ProgramOptions options;
+  options.timeout_ns = 20'000'000'000;
+  const absl::StatusOr<ProgramOutput> output = RunProgram(words, options);
+  if (output.ok() && output->exit_code == 0) return output->text;
+  facts.unknown.push_back(output.ok() ? absl::StrCat(words[0], " ended with ", output->exit_code)
+                                      : std::string(output.status().message()));
+  return {};
+}
+
+void JoinPortsToInterfaces(SystemFacts& facts) {
+  for (InterfaceFacts& found : facts.interfaces) {
+    found.thunderbolt = found.thunderbolt || found.hardware.starts_with("Thunderbolt ");
+    found.wireless = found.wireless || found.hardware == "Wi-Fi";
+    for (ThunderboltPort& port : facts.ports) {
+      if (found.hardware == absl::StrCat("Thunderbolt ", port.receptacle)) {
+        port.interface = found.name;
+      }
+    }
+  }
+}
+
+[[maybe_unused]] void CollectMacos(SystemFacts& facts) {
+  facts.kind = SystemKind::kMacos;
+  facts.interfaces = ParseIfconfig(Ask({"/sbin/ifconfig", "-a"}, facts));
+  const auto hardware =
+      ParseHardwarePorts(Ask({"/usr/sbin/networksetup", "-listallhardwareports"}, facts));
+  for (InterfaceFacts& found : facts.interfaces) {
+    const auto port = hardware.find(found.name);
+    if (port != hardware.end()) found.hardware = port->second;
+  }
+  const std::string profile =
+      Ask({"/usr/sbin/system_profiler", "SPThunderboltDataType", "-json"}, facts);
+  if (!profile.empty()) {
+    auto ports = ParseThunderboltProfile(profile);
+    if (ports.ok()) {
+      facts.ports = *std::move(ports);
+    } else {
+      facts.unknown.emplace_back(ports.status().message());
+    }
+  }
+  JoinPortsToInterfaces(facts);
+  facts.sleeps = ParseSleepSettings(Ask({"/usr/bin/pmset", "-g", "custom"}, facts));
+  const std::string firewall = "/usr/libexec/ApplicationFirewall/socketfilterfw";
+  const FirewallState state = ParseFirewallState(
+      absl::StrCat(Ask({firewall, "--getglobalstate"}, facts), "\n",
+                   Ask({firewall, "--getblockall"}, facts)));
+  facts.firewall_on = state.on;
+  facts.firewall_blocks_all = state.blocks_all;
+  // Systems before 26.2 have neither; that is no trouble.
+  if (const auto told = RunProgram({"/usr/bin/rdma_ctl", "status"}); told.ok()) {
+    facts.rdma_enabled = absl::StrContains(told->text, "enabled");
+  }
+  if (const auto told = RunProgram({"/usr/bin/ibv_devinfo"}); told.ok()) {
+    facts.rdma = ParseIbvDevinfo(told->text);
+  }
+}
+
+[[maybe_unused]] void CollectLinux(SystemFacts& facts) {
+  facts.kind = SystemKind::kLinux;
+  facts.interfaces = ReadLinuxInterfaces("");
+  facts.ports = ReadLinuxThunderbolt("");
+  facts.rdma = ReadLinuxRdma("");
+  facts.sleeps = ReadLinuxSleep("");
+  facts.firewall_on = ReadLinuxFirewall("");
+#if defined(__linux__)
+  timex clock{};
+  const int state = ::adjtimex(&clock);
+  if (state >= 0) facts.clock_synchronised = state != TIME_ERROR && (clock.status & STA_UNSYNC) == 0;
+#endif
+}
+
+void CollectConfiguration(const CollectOptions& options, SystemFacts& facts) {
+  const bool service = ::access(kServiceConfig, F_OK) == 0;
+  facts.config_file = !options.config_file.empty() ? options.config_file
+                      : service                    ? kServiceConfig
+                                                   : "";
+  const auto version = RunProgram({"mlxcommd", "--version"});
+  if (version.ok()) facts.daemon_program = "mlxcommd";
+  if (facts.config_file.empty()) return;
+  const std::string config = ReadFileText(facts.config_file);
+  if (config.empty() && ::access(facts.config_file.c_str(), R_OK) != 0) {
+    facts.config_trouble =
+        absl::StrCat(facts.config_file, " cannot be read: ", std::strerror(errno));
+    return;
+  }
+  facts.key_file = KeyFileIn(config);
+  if (!facts.key_file.empty()) facts.key_trouble = KeyTrouble(facts.key_file);
+  // Whoever may not read the key would see a mistake where there is none.
+  const bool sees_key = facts.key_file.empty() || ::access(facts.key_file.c_str(), R_OK) == 0;
+  if (facts.daemon_program.empty() || !sees_key) return;
+  ProgramOptions with_errors;
+  with_errors.with_errors = true;
+  const auto checked =
+      RunProgram({"mlxcommd", "--check-config", "--config", facts.config_file}, with_errors);
+  if (!checked.ok()) {
+    facts.unknown.emplace_back(checked.status().message());
+  } else if (checked->exit_code != 0) {
+    facts.config_trouble = std::string(absl::StripAsciiWhitespace(checked->text));
+  }
+}
+
+}  // namespace
+
+std::string KeyTrouble(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) {
+    return errno == ENOENT ? "there is no such file" : "";  // It may be another user's.
+  }
+  if (!S_ISREG(status.st_mode)) return "it is no file";
+  if ((status.st_mode & 077) == 0) return {};
+  char mode[8];
+  std::snprintf(mode, sizeof mode, "%03o", static_cast<unsigned>(status.st_mode & 0777));
+  return absl::StrCat("others can use it (mode ", mode, ")");
+}
+
+std::string KeyFileIn(const std::string& config) {
+  std::size_t at = 0;
+  while (at < config.size()) {
+    std::size_t end = config.find('\n', at);
+    if (end == std::string::npos) end = config.size();
+    std::string line = config.substr(at, end - at);
+    at = end + 1;
+    line = line.substr(0, line.find('#'));
+    const std::size_t field = line.find("key_file");
+    if (field == std::string::npos) continue;
+    const std::size_t open = line.find_first_of("\"'", field);
+    if (open == std::string::npos) continue;
+    const std::size_t close = line.find(line[open], open + 1);
+    if (close != std::string::npos) return line.substr(open + 1, close - open - 1);
+  }
+  return {};
+}
+
+SystemFacts CollectSystem(const CollectOptions& options) {
+  SystemFacts facts;
+#if defined(__APPLE__)
+  CollectMacos(facts);
+#else
+  CollectLinux(facts);
+#endif
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    facts.open_files_max = static_cast<std::uint64_t>(limit.rlim_cur);
+  }
+  CollectConfiguration(options, facts);
+  return facts;
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,91 @@
+#include "client/ctl/doctor/finding.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+namespace mlxcomm::ctl {
+namespace {
+
+constexpr auto kKinds = std::to_array<FindingKind>({
+    {"MC101", Severity::kError, "no daemon answers"},
+    {"MC102", Severity::kError, "the configuration has mistakes"},
+    {"MC103", Severity::kError, "the key file cannot be used, or others can read it"},
+    {"MC104", Severity::kWarning, "the daemon has no neighbours configured and listens to none"},
+    {"MC105", Severity::kWarning, "mlxcommctl and the daemon are of different versions"},
+    {"MC106", Severity::kOk, "the daemon answers"},
+    {"MC201", Severity::kError, "a Thunderbolt interface is a member of a bridge"},
+    {"MC202", Severity::kWarning, "an interface is switched off"},
+    {"MC203", Severity::kNote, "an interface has no IPv6 link-local address"},
+    {"MC204", Severity::kWarning, "the firewall may keep neighbours out"},
+    {"MC205", Severity::kError, "the system keeps the daemon from a neighbour (no route to host)"},
+    {"MC206", Severity::kError, "a neighbour refuses the connection"},
+    {"MC207", Severity::kError, "a neighbour does not answer"},
+    {"MC208", Severity::kWarning, "a neighbour's name is not known"},
+    {"MC209", Severity::kError, "a neighbour has another key or cluster"},
+    {"MC301", Severity::kWarning, "a cable is plugged in but carries nothing"},
+    {"MC302", Severity::kWarning, "a cable leads back to this machine"},
+    {"MC303", Severity::kNote, "cables are paired differently than they could be"},
+    {"MC304", Severity::kWarning, "a Thunderbolt link is slower than its port"},
+    {"MC305", Severity::kWarning, "a cable of a link is down"},
+    {"MC306", Severity::kWarning, "an RDMA device's port is not active"},
+    {"MC307", Severity::kNote, "RDMA is not enabled"},
+    {"MC308", Severity::kOk, "Thunderbolt ports"},
+    {"MC401", Severity::kWarning, "the machine goes to sleep when nobody uses it"},
+    {"MC402", Severity::kWarning, "few files may be open"},
+    {"MC403", Severity::kWarning, "the clock is not synchronised"},
+    {"MC404", Severity::kNote, "something could not be found out"},
+    {"MC501", Severity::kError, "a node does not answer"},
+    {"MC502", Severity::kError, "a link is down"},
+    {"MC503", Severity::kWarning, "nodes run different versions"},
+    {"MC504", Severity::kWarning, "clocks of nodes differ"},
+    {"MC505", Severity::kWarning, "the two ends of a cable have different MTUs"},
+    {"MC506", Severity::kWarning, "a link is much slower than the others"},
+    {"MC507", Severity::kWarning, "a link is slower in one direction"},
+    {"MC508", Severity::kNote, "the nodes form a line: a ring is not closed"},
+    {"MC509", Severity::kWarning, "strangers were refused"},
+    {"MC510", Severity::kWarning, "a job has failed or waits for long"},
+    {"MC511", Severity::kOk, "nodes and links"},
+});
+
+}  // namespace
+
+const char* SeverityText(Severity severity) {
+  switch (severity) {
+    case Severity::kError: return "error";
+    case Severity::kWarning: return "warning";
+    case Severity::kNote: return "note";
+    case Severity::kOk: return "ok";
+  }
+  return "note";
+}
+
+std::span<const FindingKind> FindingKinds() { return kKinds; }
+
+const FindingKind* KindOf(std::string_view code) {
+  const auto found = std::find_if(kKinds.begin(), kKinds.end(),
+                                  [code](const FindingKind& kind) { return kind.code == code; });
+  return found == kKinds.end() ? nullptr : &*found;
+}
+
+void Findings::Add(Finding finding) {
+  if (KindOf(finding.code) == nullptr) std::abort();
+  all_.push_back(std::move(finding));
+}
+
+std::vector<Finding> Findings::Sorted() const {
+  std::vector<Finding> sorted = all_;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Finding& a, const Finding& b) {
+    return std::pair(KindOf(a.code)->severity, a.code) < std::pair(KindOf(b.code)->severity, b.code);
+  });
+  return sorted;
+}
+
+bool Findings::Any(Severity severity) const {
+  return std::any_of(all_.begin(), all_.end(), [severity](const Finding& finding) {
+    return KindOf(finding.code)->severity == severity;
+  });
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,167 @@
+#include "client/ctl/doctor/linux_files.h"
+
+#include <unistd.h>
+
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "client/ctl/doctor/macos_text.h"
+#include "client/ctl/doctor/program_output.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+std::string LineOf(const std::string& path) {
+  const std::string text = ReadFileText(path, 4096);
+  return std::string(absl::StripAsciiWhitespace(text));
+}
+
+// The name that a symbolic link leads to.
+std::string LinkTarget(const std::string& path) {
+  char target[1024];
+  const ssize_t size = ::readlink(path.c_str(), target, sizeof target);
+  if (size <= 0) return {};
+  const std::string whole(target, static_cast<std::size_t>(size));
+  return whole.substr(whole.rfind('/') + 1);
+}
+
+std::set<std::string> WithLinkLocal(const std::string& root) {
+  std::set<std::string> names;
+  for (const absl::string_view line :
+       absl::StrSplit(ReadFileText(root + "/proc/net/if_inet6"), '\n')) {
+    const std::vector<absl::string_view> words =
+        absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+    if (words.size() >= 6 && words[3] == "20") names.insert(std::string(words[5]));
+  }
+  return names;
+}
+
+bool Contains(const std::vector<std::string>& names, const std::string& name) {
+  for (const std::string& one : names) {
+    if (one == name) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<InterfaceFacts> ReadLinuxInterfaces(const std::string& root) {
+  const std::string folder = root + "/sys/class/net";
+  const std::set<std::string> with_link_local = WithLinkLocal(root);
+  std::vector<InterfaceFacts> all;
+  for (const std::string& name : ListFolder(folder)) {
+    const std::string path = folder + "/" + name;
+    const std::string flags = LineOf(path + "/flags");
+    if (flags.empty()) continue;  // bonding_masters and the like.
+    InterfaceFacts& found = all.emplace_back();
+    found.name = name;
+    std::uint32_t bits = 0;
+    if (!absl::SimpleHexAtoi(flags, &bits)) bits = 0;
+    found.up = (bits & 0x1) != 0;
+    found.loopback = (bits & 0x8) != 0;
+    found.running = found.up && LineOf(path + "/carrier") == "1";
+    if (!absl::SimpleAtoi(LineOf(path + "/mtu"), &found.mtu)) found.mtu = 0;
+    const std::vector<std::string> parts = ListFolder(path);
+    found.wireless = Contains(parts, "wireless") || Contains(parts, "phy80211");
+    found.thunderbolt =
+        absl::StrContains(ReadFileText(path + "/device/uevent", 4096), "DRIVER=thunderbolt-net");
+    // Whatever it belongs to that is a bridge; a bond or VRF leaves it of use.
+    const std::string master = LinkTarget(path + "/master");
+    if (!master.empty() && Contains(ListFolder(folder + "/" + master), "bridge")) {
+      found.bridge = master;
+    }
+    if (found.thunderbolt) found.hardware = "Thunderbolt";
+    found.has_link_local = with_link_local.contains(name);
+  }
+  return all;
+}
+
+std::vector<ThunderboltPort> ReadLinuxThunderbolt(const std::string& root) {
+  const std::string folder = root + "/sys/bus/thunderbolt/devices";
+  std::vector<ThunderboltPort> ports;
+  for (const std::string& name : ListFolder(folder)) {
+    // "0-1": a device or another computer; "0-0": the machine's own controller; services
+    // ("0-1.0"), retimers ("0-1:1.1") and domains are none.
+    const std::string path = folder + "/" + name;
+    const std::size_t dash = name.find('-');
+    if (dash == std::string::npos || name.find_first_of(".:") != std::string::npos) continue;
+    const std::string route = name.substr(dash + 1);
+    if (route == "0") continue;
+    ThunderboltPort& port = ports.emplace_back();
+    port.bus = "domain" + name.substr(0, dash);
+    port.receptacle = route;
+    port.connected = true;
+    port.peer = LineOf(path + "/device_name");
+    const std::string speed = LineOf(path + "/rx_speed");
+    int lanes = 1;
+    if (!absl::SimpleAtoi(LineOf(path + "/rx_lanes"), &lanes)) lanes = 1;
+    port.gigabits_per_second = GigabitsIn(speed) * lanes;
+    if (!speed.empty()) port.speed = absl::StrCat(lanes, " x ", speed);
+    const std::string generation = LineOf(folder + "/" + name.substr(0, dash) + "-0/generation");
+    if (!generation.empty()) port.generation = absl::StrCat("Thunderbolt ", generation, " controller");
+    // Only another computer has services for a network.
+    if (!ReadFileText(path + "/vendor_name").empty() && LineOf(path + "/authorized").empty()) {
+      port.peer_domain = LineOf(path + "/unique_id");
+    }
+    for (const std::string& service : ListFolder(path)) {
+      const std::vector<std::string> nets = ListFolder(path + "/" + service + "/net");
+      if (!nets.empty()) port.interface = nets.front();
+    }
+  }
+  return ports;
+}
+
+std::vector<RdmaPort> ReadLinuxRdma(const std::string& root) {
+  const std::string folder = root + "/sys/class/infiniband";
+  std::vector<RdmaPort> all;
+  for (const std::string& device : ListFolder(folder)) {
+    for (const std::string& number : ListFolder(folder + "/" + device + "/ports")) {
+      const std::string path = folder + "/" + device + "/ports/" + number;
+      RdmaPort& port = all.emplace_back();
+      port.device = device;
+      if (!absl::SimpleAtoi(number, &port.port)) port.port = 1;
+      const std::string state = LineOf(path + "/state");  // "4: ACTIVE"
+      const std::size_t colon = state.find(": ");
+      port.state = colon == std::string::npos ? state : state.substr(colon + 2);
+      port.interface = LineOf(path + "/gid_attrs/ndevs/0");
+    }
+  }
+  return all;
+}
+
+std::optional<bool> ReadLinuxSleep(const std::string& root) {
+  std::vector<std::string> files = {root + "/etc/systemd/logind.conf"};
+  if (ReadFileText(files[0]).empty()) return std::nullopt;
+  const std::string more = root + "/etc/systemd/logind.conf.d";
+  for (const std::string& name : ListFolder(more)) {
+    if (name.ends_with(".conf")) files.push_back(more + "/" + name);
+  }
+  bool sleeps = false;
+  for (const std::string& file : files) {
+    for (absl::string_view line : absl::StrSplit(ReadFileText(file), '\n')) {
+      line = absl::StripAsciiWhitespace(line);
+      if (!absl::ConsumePrefix(&line, "IdleAction=")) continue;
+      sleeps = line == "suspend" || line == "hibernate" || line == "hybrid-sleep" ||
+               line == "suspend-then-hibernate" || line == "sleep";
+    }
+  }
+  return sleeps;
+}
+
+std::optional<bool> ReadLinuxFirewall(const std::string& root) {
+  const std::string ufw = ReadFileText(root + "/etc/ufw/ufw.conf");
+  for (absl::string_view line : absl::StrSplit(ufw, '\n')) {
+    if (absl::StripAsciiWhitespace(line) == "ENABLED=yes") return true;
+  }
+  if (!ListFolder(root + "/run/firewalld").empty()) return true;
+  if (!ufw.empty()) return false;
+  return std::nullopt;
+}
+
+}  // namespace mlxcomm::ctl

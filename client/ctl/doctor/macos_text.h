@@ -1,0 +1,38 @@
+// What macOS's own programs say, parsed: system_profiler, networksetup, ifconfig, pmset,
+// socketfilterfw, ibv_devinfo. Other text than expected gives less, never a wrong fact.
+//
+// Owner: none, pure functions. Thread: any. Memory: plain values.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "client/ctl/doctor/facts.h"
+
+namespace mlxcomm::ctl {
+
+// `system_profiler SPThunderboltDataType -json`. INVALID_ARGUMENT: not of this form.
+absl::StatusOr<std::vector<ThunderboltPort>> ParseThunderboltProfile(const std::string& json);
+// `networksetup -listallhardwareports`: by device, the port's name ("en2" -> "Thunderbolt 1").
+std::map<std::string, std::string> ParseHardwarePorts(absl::string_view text);
+// `ifconfig -a`, with the bridges' members marked.
+std::vector<InterfaceFacts> ParseIfconfig(absl::string_view text);
+// `pmset -g custom`: whether it sleeps when idle, on mains power where the two are told apart.
+std::optional<bool> ParseSleepSettings(absl::string_view text);
+// `socketfilterfw --getglobalstate --getblockall`.
+struct FirewallState {
+  std::optional<bool> on;
+  std::optional<bool> blocks_all;
+};
+FirewallState ParseFirewallState(absl::string_view text);
+// `ibv_devinfo`.
+std::vector<RdmaPort> ParseIbvDevinfo(absl::string_view text);
+
+// "Up to 80 Gb/s" -> 80; 0: no such figure.
+double GigabitsIn(absl::string_view text);
+
+}  // namespace mlxcomm::ctl

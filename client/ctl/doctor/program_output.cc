@@ -1,0 +1,161 @@
+#include "client/ctl/doctor/program_output.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+
+extern char** environ;
+
+namespace mlxcomm::ctl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::vector<std::string> PlainEnvironment() {
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    if (!text.starts_with("LC_") && !text.starts_with("LANG")) all.emplace_back(text);
+  }
+  all.emplace_back("LC_ALL=C");
+  return all;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& words) {
+  std::vector<char*> all;
+  for (std::string& word : words) all.push_back(word.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+absl::StatusOr<pid_t> Spawn(std::vector<std::string> words, int output, bool with_errors) {
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  if (with_errors) {
+    ::posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+  } else {
+    ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  }
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setpgroup(&attributes, 0);  // So that all of it can be ended.
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+  std::vector<std::string> environment = PlainEnvironment();
+  pid_t child = 0;
+  const int error = ::posix_spawnp(&child, words[0].c_str(), &actions, &attributes,
+                                   Pointers(words).data(), Pointers(environment).data());
+  ::posix_spawnattr_destroy(&attributes);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (error == ENOENT) return absl::NotFoundError(absl::StrCat(words[0], ": no such program"));
+  if (error != 0) return absl::UnavailableError(absl::StrCat(words[0], ": ", std::strerror(error)));
+  return child;
+}
+
+// False: the deadline came first.
+bool ReadAll(int descriptor, Clock::time_point deadline, std::string& text) {
+  char bytes[16384];
+  for (;;) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) return false;
+    pollfd ready{descriptor, POLLIN, 0};
+    if (::poll(&ready, 1, static_cast<int>(std::min<long long>(left, 1000))) == 0) continue;
+    const ssize_t count = ::read(descriptor, bytes, sizeof bytes);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return true;
+    const std::size_t space = kOutputBytesMax - std::min(kOutputBytesMax, text.size());
+    text.append(bytes, std::min(space, static_cast<std::size_t>(count)));
+  }
+}
+
+// False: it has not ended in time.
+bool Reap(pid_t child, Clock::time_point deadline, int& status) {
+  for (;;) {
+    const pid_t ended = ::waitpid(child, &status, WNOHANG);
+    if (ended == child) return true;
+    if (ended < 0 && errno != EINTR) return true;
+    if (Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& words,
+                                         const ProgramOptions& options) {
+  if (words.empty()) return absl::InvalidArgumentError("no program is named");
+  int ends[2];
+  if (::pipe(ends) != 0) {
+    return absl::ResourceExhaustedError(absl::StrCat("no pipe: ", std::strerror(errno)));
+  }
+  for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
+  const auto deadline = Clock::now() + std::chrono::nanoseconds(options.timeout_ns);
+  const absl::StatusOr<pid_t> child = Spawn(words, ends[1], options.with_errors);
+  ::close(ends[1]);
+  if (!child.ok()) {
+    ::close(ends[0]);
+    return child.status();
+  }
+  ProgramOutput output;
+  int status = 0;
+  const bool ended = ReadAll(ends[0], deadline, output.text) && Reap(*child, deadline, status);
+  ::close(ends[0]);
+  if (!ended) {
+    ::kill(-*child, SIGKILL);
+    Reap(*child, Clock::time_point::max(), status);
+    return absl::DeadlineExceededError(absl::StrCat(
+        words[0], " did not end within ", options.timeout_ns / 1'000'000'000, " s"));
+  }
+  output.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return output;
+}
+
+std::string ReadFileText(const std::string& path, std::size_t bytes_max) {
+  // A device or pipe in its place must not hold us up.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return {};
+  std::string text(bytes_max, '\0');
+  std::size_t size = 0;
+  while (size < bytes_max) {
+    const ssize_t count = ::read(descriptor, text.data() + size, bytes_max - size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    size += static_cast<std::size_t>(count);
+  }
+  ::close(descriptor);
+  text.resize(size);
+  return text;
+}
+
+std::vector<std::string> ListFolder(const std::string& path) {
+  constexpr std::size_t kNamesMax = 4096;
+  std::vector<std::string> names;
+  DIR* const folder = ::opendir(path.c_str());
+  if (folder == nullptr) return names;
+  while (const dirent* const entry = ::readdir(folder)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != ".." && names.size() < kNamesMax) names.push_back(name);
+  }
+  ::closedir(folder);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,124 @@
+#include "client/ctl/doctor/render_doctor.h"
+
+#include <google/protobuf/struct.pb.h>
+
+#include "client/ctl/json_text.h"
+#include "client/ctl/render_status.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+std::size_t Count(std::span<const Finding> findings, Severity severity) {
+  std::size_t count = 0;
+  for (const Finding& finding : findings) count += KindOf(finding.code)->severity == severity;
+  return count;
+}
+
+const char* ColourOf(Severity severity) {
+  switch (severity) {
+    case Severity::kError: return "31";
+    case Severity::kWarning: return "33";
+    case Severity::kNote: return "36";
+    case Severity::kOk: return "32";
+  }
+  return "0";
+}
+
+std::string Counted(std::size_t count, const char* word) {
+  return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
+}
+
+// What others wrote may have several lines.
+std::string Indented(const std::string& text) {
+  std::string out;
+  std::string line;
+  for (const char c : text + "\n") {
+    if (c != '\n') {
+      line += c;
+      continue;
+    }
+    out += (out.empty() ? "" : "\n           ") + Shown(line);
+    line.clear();
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string CommandLine(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) {
+    const bool plain =
+        !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                                "0123456789_-./:@%+=,") == std::string::npos;
+    if (!out.empty()) out += ' ';
+    if (plain) {
+      out += word;
+      continue;
+    }
+    out += '\'';
+    for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    out += '\'';
+  }
+  return out;
+}
+
+std::string RenderFindings(std::span<const Finding> findings, bool all, bool colours) {
+  std::string out;
+  for (const Finding& finding : findings) {
+    const FindingKind& kind = *KindOf(finding.code);
+    if (kind.severity == Severity::kOk && !all) continue;
+    std::string severity = SeverityText(kind.severity);
+    severity.resize(7, ' ');
+    if (colours) severity = "\x1b[" + std::string(ColourOf(kind.severity)) + "m" + severity + "\x1b[0m";
+    out += severity + "  " + std::string(kind.code) + "  " + Shown(finding.object) + ": " +
+           std::string(kind.title) + "\n";
+    if (!finding.found.empty()) out += "  found    " + Indented(finding.found) + "\n";
+    if (!finding.expected.empty()) out += "  expected " + Indented(finding.expected) + "\n";
+    if (!finding.remedy.empty()) out += "  remedy   " + Indented(finding.remedy) + "\n";
+    if (!finding.fix.command.empty()) {
+      out += "  command  " + Shown(CommandLine(finding.fix.command)) + "\n";
+    }
+  }
+  const std::size_t errors = Count(findings, Severity::kError);
+  const std::size_t warnings = Count(findings, Severity::kWarning);
+  const std::size_t notes = Count(findings, Severity::kNote);
+  if (errors + warnings + notes == 0) return out + "nothing is wrong\n";
+  return out + Counted(errors, "error") + ", " + Counted(warnings, "warning") + ", " +
+         Counted(notes, "note") + "\n";
+}
+
+std::string FindingsAsJson(std::span<const Finding> findings) {
+  google::protobuf::Struct object;
+  auto& fields = *object.mutable_fields();
+  auto& list = *fields["findings"].mutable_list_value();
+  for (const Finding& finding : findings) {
+    const FindingKind& kind = *KindOf(finding.code);
+    auto& told = *list.add_values()->mutable_struct_value()->mutable_fields();
+    told["code"].set_string_value(std::string(kind.code));
+    told["severity"].set_string_value(SeverityText(kind.severity));
+    told["title"].set_string_value(std::string(kind.title));
+    told["object"].set_string_value(Shown(finding.object));
+    told["found"].set_string_value(Shown(finding.found));
+    told["expected"].set_string_value(Shown(finding.expected));
+    told["remedy"].set_string_value(Shown(finding.remedy));
+    told["command"].set_string_value(Shown(CommandLine(finding.fix.command)));
+    told["safe"].set_bool_value(finding.fix.safe);
+  }
+  fields["errors"].set_number_value(static_cast<double>(Count(findings, Severity::kError)));
+  fields["warnings"].set_number_value(static_cast<double>(Count(findings, Severity::kWarning)));
+  fields["notes"].set_number_value(static_cast<double>(Count(findings, Severity::kNote)));
+  std::string text;
+  return ToJson(object, text).ok() ? text : "{}\n";
+}
+
+std::string RenderCodes() {
+  std::string out = "| code | severity | what it says |\n|---|---|---|\n";
+  for (const FindingKind& kind : FindingKinds()) {
+    out += "| " + std::string(kind.code) + " | " + SeverityText(kind.severity) + " | " +
+           std::string(kind.title) + " |\n";
+  }
+  return out;
+}
+
+}  // namespace mlxcomm::ctl

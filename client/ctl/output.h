@@ -1,0 +1,17 @@
+// How verbs write what they have to say: to standard output, with the failure to do so told.
+//
+// Owner: none. Thread: main. Memory: none.
+#pragma once
+
+#include <string>
+
+#include "proto/types/failure.h"
+
+namespace mlxcomm::ctl {
+
+// The exit code; `what` for the message: "cannot write the status".
+int WriteOut(const std::string& text, const char* what);
+// To standard error; kExitNoDaemon or kExitFailed.
+int ReportFailure(const Failure& failure);
+
+}  // namespace mlxcomm::ctl

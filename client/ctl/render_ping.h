@@ -1,0 +1,20 @@
+// What pings have found: a line for each, and what they come to. Pure functions.
+//
+// Owner: none. Thread: any. Memory: the text.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "mlxcomm/v1/diagnostics.pb.h"
+
+namespace mlxcomm::ctl {
+
+std::string RenderPing(std::uint32_t number, const v1::PingReply& reply);
+// Of all that were sent; with what each rail has measured of itself.
+std::string RenderPings(std::span<const v1::PingReply> replies);
+// One object, for programs.
+std::string PingsAsJson(std::span<const v1::PingReply> replies);
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,93 @@
+#include "client/ctl/render_topology.h"
+
+#include <algorithm>
+
+#include "client/ctl/quantities.h"
+#include "client/ctl/render_status.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+std::string Painted(const char* code, const std::string& text, bool colours) {
+  return colours ? "\x1b[" + std::string(code) + "m" + text + "\x1b[0m" : text;
+}
+
+std::string State(const std::string& state, bool colours) {
+  return Painted(state == "up" ? "32" : "31", Shown(state), colours);
+}
+
+std::string Padded(std::string text, std::size_t width) {
+  if (text.size() < width) text.append(width - text.size(), ' ');
+  return text;
+}
+
+std::string Ring(const v1::TopologyReply& topology) {
+  std::string text;
+  for (const std::string& id : topology.ring()) {
+    text += (text.empty() ? "" : " - ") + Shown(NodeNameIn(topology, id));
+  }
+  if (topology.ring_closed()) text += " - " + Shown(NodeNameIn(topology, topology.ring(0)));
+  return text;
+}
+
+}  // namespace
+
+std::string NodeNameIn(const v1::TopologyReply& topology, const std::string& id) {
+  for (const v1::TopologyNode& node : topology.nodes()) {
+    if (node.id() == id && !node.name().empty()) return node.name();
+  }
+  return id;
+}
+
+std::string CableFigures(const v1::TopologyCable& cable) {
+  std::string text;
+  if (cable.bytes_per_second_best() >= 1) {
+    text = HumanRate(static_cast<std::uint64_t>(cable.bytes_per_second_best()));
+  }
+  if (cable.round_trip_ns() > 0) {
+    text += (text.empty() ? "" : ", ") + HumanNanoseconds(cable.round_trip_ns());
+  }
+  return text.empty() ? "not measured yet" : text;
+}
+
+std::string RenderTopology(const v1::TopologyReply& topology, bool colours) {
+  std::string out = "cluster " + Painted("1", Shown(topology.cluster()), colours) + ", " +
+                    std::to_string(topology.nodes_size()) +
+                    (topology.nodes_size() == 1 ? " node: " : " nodes: ") +
+                    Painted("1", Shown(topology.shape()), colours) + "\n";
+  if (topology.ring_size() > 1) {
+    out += (topology.ring_closed() ? "ring   " : "order  ") + Ring(topology) + "\n";
+  }
+  out += "nodes\n";
+  for (const v1::TopologyNode& node : topology.nodes()) {
+    out += "  " + Shown(node.name()) + "  " + State(node.state(), colours);
+    if (!node.version().empty()) out += "  mlxcommd " + Shown(node.version());
+    if (node.name() == topology.node()) out += "  (this node)";
+    if (!node.answered() && node.state() != "lost") out += "  (did not answer in time)";
+    out += "\n";
+  }
+  out += topology.cables_size() == 0 ? "no cables\n" : "cables\n";
+  std::size_t widths[2] = {0, 0};
+  std::vector<std::pair<std::string, std::string>> ends;
+  for (const v1::TopologyCable& cable : topology.cables()) {
+    ends.emplace_back(Shown(NodeNameIn(topology, cable.from_node()) + " " + cable.from_interface()),
+                      Shown(cable.to_interface() + " " + NodeNameIn(topology, cable.to_node())));
+    widths[0] = std::max(widths[0], ends.back().first.size());
+    widths[1] = std::max(widths[1], ends.back().second.size());
+  }
+  for (int i = 0; i < topology.cables_size(); ++i) {
+    const v1::TopologyCable& cable = topology.cables(i);
+    const auto& [from, to] = ends[static_cast<std::size_t>(i)];
+    out += "  " + Padded(from, widths[0]) + " - " + Padded(to, widths[1]) + "  " +
+           State(cable.state(), colours) + "  ";
+    out += cable.state() == "up" ? CableFigures(cable) : Shown(cable.detail());
+    if (cable.switch_number() > 0) {
+      out += ", through switch " + std::to_string(cable.switch_number());
+    }
+    while (out.ends_with(' ')) out.pop_back();
+    out += "\n";
+  }
+  return out;
+}
+
+}  // namespace mlxcomm::ctl

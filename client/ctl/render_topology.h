@@ -1,0 +1,19 @@
+// A TopologyReply as a person reads it: nodes, the ring, cables. Pure functions.
+//
+// Owner: none. Thread: any. Memory: the text.
+#pragma once
+
+#include <string>
+
+#include "mlxcomm/v1/diagnostics.pb.h"
+
+namespace mlxcomm::ctl {
+
+std::string RenderTopology(const v1::TopologyReply& topology, bool colours);
+
+// The name of a node by its id; the id where nobody has that.
+std::string NodeNameIn(const v1::TopologyReply& topology, const std::string& id);
+// "3.2 GB/s, 40.0 us"; "not measured yet".
+std::string CableFigures(const v1::TopologyCable& cable);
+
+}  // namespace mlxcomm::ctl

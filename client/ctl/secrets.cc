@@ -1,0 +1,95 @@
+#include "client/ctl/secrets.h"
+
+#include <cctype>
+#include <cstddef>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_replace.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+constexpr char kRemoved[] = "(removed: a key)";
+constexpr std::size_t kKeyDigits = 64;
+
+bool IsHex(char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; }
+bool IsBase64(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '+' || c == '/' || c == '-' ||
+         c == '_';
+}
+bool IsBetween(char c) { return c == ':' || c == ' ' || c == '-'; }
+
+// The end of what begins at `at`: 64 digits, perhaps with one separator after every
+// second; 0: no key. Digits that go on make it something longer, which goes as a whole.
+std::size_t EndOfHexKey(const std::string& text, std::size_t at) {
+  std::size_t digits = 0;
+  std::size_t end = at;
+  for (std::size_t i = at; i < text.size(); ++i) {
+    if (IsHex(text[i])) {
+      ++digits;
+      end = i + 1;
+    } else if (digits % 2 != 0 || digits == 0 || !IsBetween(text[i]) || i + 1 >= text.size() ||
+               !IsHex(text[i + 1])) {
+      break;
+    }
+  }
+  return digits >= kKeyDigits ? end : 0;
+}
+
+std::size_t EndOfBase64Key(const std::string& text, std::size_t at) {
+  constexpr std::size_t kDigits = 43;
+  std::size_t end = at;
+  while (end < text.size() && IsBase64(text[end])) ++end;
+  return end - at == kDigits && end < text.size() && text[end] == '=' ? end + 1 : 0;
+}
+
+std::string WithoutForms(const std::string& text) {
+  std::string out;
+  bool inside = false;  // Of a word, where nothing begins.
+  for (std::size_t at = 0; at < text.size();) {
+    if (!inside) {
+      std::size_t end = IsHex(text[at]) ? EndOfHexKey(text, at) : 0;
+      if (end == 0 && IsBase64(text[at])) end = EndOfBase64Key(text, at);
+      if (end != 0) {
+        out += kRemoved;
+        at = end;
+        continue;
+      }
+    }
+    inside = IsBase64(text[at]);
+    out += text[at++];
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string KeyBytes(const std::string& key_file_text) {
+  const std::string digits(absl::StripAsciiWhitespace(key_file_text));
+  if (digits.size() != kKeyDigits) return {};
+  for (const char c : digits) {
+    if (!IsHex(c)) return {};
+  }
+  return absl::HexStringToBytes(digits);
+}
+
+std::string WithoutSecrets(std::string text, const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) {
+    if (key.size() < 8) continue;  // Of nothing, everything is a part.
+    const std::string hex = absl::BytesToHexString(key);
+    std::string base64 = absl::Base64Escape(key);
+    std::string web = absl::WebSafeBase64Escape(key);
+    while (base64.ends_with('=')) base64.pop_back();
+    while (web.ends_with('=')) web.pop_back();
+    text = absl::StrReplaceAll(text, {{key, kRemoved},
+                                      {hex, kRemoved},
+                                      {absl::AsciiStrToUpper(hex), kRemoved},
+                                      {base64 + "=", kRemoved},
+                                      {base64, kRemoved}});
+    text = absl::StrReplaceAll(text, {{web + "=", kRemoved}, {web, kRemoved}});
+  }
+  return WithoutForms(text);
+}
+
+}  // namespace mlxcomm::ctl

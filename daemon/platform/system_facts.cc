@@ -1,0 +1,57 @@
+#include "daemon/platform/system_facts.h"
+
+#include <dirent.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <limits>
+
+#include "daemon/platform/file_descriptor.h"
+
+namespace mlxcomm::platform {
+
+std::string SystemName() {
+  utsname name{};
+  if (::uname(&name) < 0) return {};
+  return std::string(name.sysname) + " " + name.release + " " + name.machine;
+}
+
+std::uint64_t OpenFilesMax() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  return limit.rlim_cur == RLIM_INFINITY ? std::numeric_limits<std::uint64_t>::max()
+                                         : static_cast<std::uint64_t>(limit.rlim_cur);
+}
+
+std::uint64_t OpenFiles() {
+  DIR* const folder = ::opendir("/dev/fd");
+  if (folder == nullptr) return 0;
+  std::uint64_t count = 0;
+  while (const dirent* const entry = ::readdir(folder)) count += entry->d_name[0] != '.';
+  ::closedir(folder);
+  return count > 0 ? count - 1 : 0;  // One of them was this look.
+}
+
+std::uint32_t InterfaceMtu(const std::string& name) {
+  ifreq request{};
+  if (name.size() >= sizeof request.ifr_name) return 0;
+  const FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM, 0));
+  if (socket.get() < 0) return 0;
+  std::memcpy(request.ifr_name, name.data(), name.size());
+  if (::ioctl(socket.get(), SIOCGIFMTU, &request) != 0 || request.ifr_mtu < 0) return 0;
+  return static_cast<std::uint32_t>(request.ifr_mtu);
+}
+
+std::uint64_t UnixNow() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count());
+}
+
+}  // namespace mlxcomm::platform

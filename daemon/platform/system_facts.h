@@ -1,0 +1,17 @@
+// What the system says of itself and grants this process, for those who look for trouble.
+//
+// Owner: none. Thread: any. Memory: none.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace mlxcomm::platform {
+
+std::string SystemName();                          // "Linux 6.1.0 x86_64"; empty: not known.
+std::uint64_t OpenFilesMax();                      // Of this process; 0: not known.
+std::uint64_t OpenFiles();                         // That it has; 0: not known.
+std::uint32_t InterfaceMtu(const std::string& name);  // 0: not known.
+std::uint64_t UnixNow();                           // Nanoseconds since 1970.
+
+}  // namespace mlxcomm::platform

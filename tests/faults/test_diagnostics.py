@@ -1,0 +1,233 @@
+"""What mlxcommctl tells of real daemons: topology, ping, events, doctor, a watched status, and
+a report without keys."""
+
+import base64
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tarfile
+
+import pytest
+
+from conftest import PATIENCE, SIGKILL, Process, find_program, wait_until
+
+RANK = pathlib.Path(__file__).with_name("rank.py")
+README = pathlib.Path(__file__).parents[2] / "client" / "ctl" / "README.md"
+# doctor: nothing, errors, warnings. What it says of this machine is not the tests' subject.
+DOCTOR_CODES = (0, 1, 4)
+
+
+def ctl(cluster, *words, node=0, codes=(0,), **kwargs):
+    done = subprocess.run([find_program("mlxcommctl"), *words, "--socket", cluster.socket(node)],
+                          capture_output=True, text=True, timeout=PATIENCE, **kwargs)
+    assert done.returncode in codes, (done.returncode, done.stdout, done.stderr)
+    return done.stdout
+
+
+def events(cluster, node=0):
+    return [json.loads(line) for line in ctl(cluster, "events", "--json", "-n", "1000",
+                                             node=node).splitlines()]
+
+
+def findings(cluster, *words, node=0):
+    told = json.loads(ctl(cluster, "doctor", "--json", *words, node=node, codes=DOCTOR_CODES))
+    return {finding["code"]: finding for finding in told["findings"]}
+
+
+def test_topology_is_told_in_four_forms(cluster):
+    c = cluster(2)
+    assert "cluster test, 2 nodes: pair" in ctl(c, "topology")
+    told = json.loads(ctl(c, "topology", "--json"))
+    assert [node["name"] for node in told["nodes"]] == ["node-0", "node-1"]
+    assert len(told["cables"]) == 1 and told["cables"][0]["state"] == "up"
+    assert ctl(c, "topology", "--svg").startswith("<svg xmlns=")
+    assert ctl(c, "topology", "--dot").startswith("graph topology {")
+    ctl(c, "topology", "--svg", "--dot", codes=(2,))
+
+
+def test_a_ping_comes_back_and_a_stopped_node_loses_it(cluster):
+    c = cluster(2)
+    text = ctl(c, "ping", "node-1", "-c", "3", "-i", "1ms", "-s", "64K")
+    assert "node-1: 3 of 3 came back, 0% lost" in text and "\n  tcp 127.0.0.1" in text, text
+    told = json.loads(ctl(c, "ping", "node-1", "-c", "2", "-i", "1ms", "--json"))
+    assert told["came_back"] == 2
+    assert 0 < told["round_trip_ns_min"] <= told["round_trip_ns_mean"] <= told["round_trip_ns_max"]
+    done = subprocess.run([find_program("mlxcommctl"), "ping", "nobody", "--socket", c.socket(0)],
+                          capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 1 and "there is node-1" in done.stderr, done
+    c.daemons[1].signal(signal.SIGSTOP)
+    try:
+        text = ctl(c, "ping", "node-1", "-c", "1", "-W", "50ms", codes=(1,))
+    finally:
+        c.daemons[1].signal(signal.SIGCONT)
+    assert "lost: it has not answered in time" in text and "0 of 1 came back, 100% lost" in text
+
+
+def test_events_tell_of_nodes_jobs_and_strangers(cluster):
+    c = cluster(2)
+    ranks = [c.rank(r, 2, RANK, node=r, arguments=["sum:float32:8"]) for r in (0, 1)]
+    assert [rank.finish() for rank in ranks] == [0, 0]
+    wait_until(lambda: "job_ended" in {e["kind"] for e in events(c)}, "the job has ended")
+    told = events(c)
+    kinds = [event["kind"] for event in told]
+    assert [k for k in kinds if k.startswith("job_")] == ["job_formed", "job_ended"], kinds
+    assert {"node_up", "rail_up", "client_gone"} <= set(kinds)
+    assert [int(e["number"]) for e in told] == list(range(1, len(told) + 1))
+    survivor = c.rank(0, 2, RANK, node=0, job="second", arguments=["loop"])
+    victim = c.rank(1, 2, RANK, node=1, job="second", arguments=["loop"])
+    survivor.wait_for("looping")
+    victim.signal(SIGKILL)
+    survivor.wait_for("raised")
+    failed = wait_until(lambda: [e for e in events(c) if e["kind"] == "job_failed"], "it failed")
+    assert failed[0]["object"] == "job second" and "RANK_LOST" in failed[0]["text"]
+    with pytest.raises(OSError):
+        import socket
+        with socket.create_connection(("127.0.0.1", c.ports[0])) as stranger:
+            stranger.sendall(b"GET / HTTP/1.0\r\n\r\n" * 20)
+            while stranger.recv(4096):
+                pass
+            raise OSError
+    wait_until(lambda: any(e["kind"] == "stranger_refused" for e in events(c)), "it was refused")
+
+
+def test_followed_events_come_as_they_happen_and_end_well(cluster):
+    c = cluster(2)
+    follower = Process([find_program("mlxcommctl"), "events", "-n", "0", "--follow",
+                        "--socket", c.socket(0)])
+    try:
+        # It follows from some moment on: nodes go and come until it has seen one.
+        c.daemons[1].end()
+        c.start_daemon(1)
+        c.wait_linked()
+        c.daemons[1].end()
+        follower.wait_for("node node-1  is lost")
+        follower.signal(signal.SIGINT)
+        assert follower.finish() == 0
+    finally:
+        follower.end()
+
+
+def test_a_daemon_that_stops_ends_the_stream_that_follows_it(cluster):
+    c = cluster(1)
+    follower = Process([find_program("mlxcommctl"), "events", "-f", "--json", "-n", "100",
+                        "--socket", c.socket(0)])
+    try:
+        ranks = [c.rank(r, 2, RANK, arguments=["sum:float32:8"]) for r in (0, 1)]
+        assert [rank.finish() for rank in ranks] == [0, 0]
+        follower.wait_for("job_formed")
+        c.daemons[0].signal(signal.SIGTERM)
+        assert c.daemons[0].finish() == 0
+        assert follower.finish() in (1, 3)
+    finally:
+        follower.end()
+
+
+def test_a_watched_status_outlives_its_daemon(cluster):
+    c = cluster(1)
+    watch = Process([find_program("mlxcommctl"), "status", "--watch", "--interval", "50ms",
+                     "--socket", c.socket(0)])
+    try:
+        watch.wait_for("cluster test, 1 node")
+        watch.wait_for("cluster test, 1 node")
+        c.daemons[0].end()
+        watch.wait_for("waiting for it")
+        c.start_daemon(0)
+        watch.wait_for("cluster test, 1 node")
+        watch.signal(signal.SIGINT)
+        assert watch.finish() == 0
+        assert not any("\x1b" in line for line in watch.lines)
+    finally:
+        watch.end()
+
+
+def test_doctor_works_without_a_daemon_and_names_what_is_wrong(cluster, tmp_path):
+    c = cluster(1)
+    assert "MC106" in findings(c)
+    c.daemons[0].end()
+    key = tmp_path / "open-key"
+    key.write_text(os.urandom(32).hex())
+    key.chmod(0o644)
+    config = tmp_path / "bad.textproto"
+    config.write_text(f'peers {{ key_file: "{key}" listen: "127.0.0.1:0" }}\n')
+    told = findings(c, "--config", str(config))
+    assert "no daemon" in told["MC101"]["title"] and "mlxcommd" in told["MC101"]["found"]
+    assert told["MC103"]["command"] == f"chmod 600 {key}" and told["MC103"]["safe"]
+    ctl(c, "doctor", "--config", str(config), codes=(1,))
+    # It says what it would do, and does it when it is told to.
+    said = ctl(c, "doctor", "--config", str(config), "--fix", codes=(1,))
+    assert f"chmod 600 {key}\n  would be done" in said and key.stat().st_mode & 0o777 == 0o644
+
+
+def test_doctor_mends_what_it_may(cluster, tmp_path, monkeypatch):
+    """How: programs that would change this machine are replaced by ones that only tell."""
+    c = cluster(1)
+    fakes = tmp_path / "fakes"
+    fakes.mkdir()
+    for name in ("ip", "systemctl", "timedatectl"):
+        (fakes / name).write_text(f"#!/bin/sh\necho {name} \"$@\" >> {tmp_path}/calls\n")
+        (fakes / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fakes}:{os.environ['PATH']}")
+    key = tmp_path / "open-key"
+    key.write_text(os.urandom(32).hex())
+    key.chmod(0o644)
+    config = tmp_path / "bad.textproto"
+    config.write_text(f'peers {{ key_file: "{key}" listen: "127.0.0.1:0" }}\n')
+    said = ctl(c, "doctor", "--config", str(config), "--fix", "--yes", codes=DOCTOR_CODES)
+    assert f"chmod 600 {key}\n  done" in said, said
+    assert key.stat().st_mode & 0o777 == 0o600
+    calls = tmp_path / "calls"
+    assert not calls.exists() or "start mlxcommd" not in calls.read_text()
+
+
+def test_the_readme_lists_the_codes_that_there_are(cluster):
+    table = subprocess.run([find_program("mlxcommctl"), "doctor", "--codes"], check=True,
+                           capture_output=True, text=True).stdout
+    assert table in README.read_text(encoding="utf-8"), "copy `mlxcommctl doctor --codes` there"
+
+
+def test_a_report_holds_no_key_in_any_form(cluster, tmp_path):
+    """How: the key stands in the log and the configuration, in every form; then the archive
+    is searched for all of them."""
+    log = tmp_path / "daemon.log"
+    c = cluster(2, top_settings=f'log {{ file: "{log}" }}')
+    digits = c.key.read_text().strip()
+    raw = bytes.fromhex(digits)
+    forms = [digits, digits.upper(), base64.b64encode(raw).decode(),
+             base64.urlsafe_b64encode(raw).decode(), ":".join(re.findall("..", digits))]
+    with open(log, "ab") as file:
+        file.write(("\n".join(f"said {form} here" for form in forms) + "\n").encode())
+        file.write(b"raw " + raw + b" end\n")
+    with open(tmp_path / "0.textproto", "a", encoding="ascii") as file:
+        file.write("# " + forms[0] + "\n")
+    output = tmp_path / "report.tar.gz"
+    said = ctl(c, "bugreport", "-o", str(output), cwd=tmp_path)
+    assert output.stat().st_mode & 0o777 == 0o600
+    assert "names and addresses" in said and "status.json" in said
+    with tarfile.open(output) as archive:
+        texts = {pathlib.Path(m.name).name: archive.extractfile(m).read()
+                 for m in archive.getmembers() if m.isfile()}
+    for name, text in texts.items():
+        for form in [raw] + [form.encode() for form in forms]:
+            assert form not in text and form.rstrip(b"=") not in text, (name, form)
+    assert b"(removed: a key)" in texts["log.txt"] and b"is ready: node node-0" in texts["log.txt"]
+    assert json.loads(texts["status.json"])["cluster"] == "test"
+    assert {"README.txt", "versions.txt", "topology.svg", "nodes.json", "doctor.json",
+            "events.txt", "record.json", "config.textproto", "system.txt"} <= set(texts)
+    assert b'cluster: "test"' in texts["config.textproto"]
+    again = subprocess.run([find_program("mlxcommctl"), "bugreport", "-o", str(output),
+                            "--socket", c.socket(0)], capture_output=True, text=True,
+                           timeout=PATIENCE)
+    assert again.returncode == 1 and "exists" in again.stderr  # Nothing is written over.
+
+
+def test_a_report_is_made_without_a_daemon(cluster, tmp_path):
+    c = cluster(1)
+    c.daemons[0].end()
+    output = tmp_path / "report.tar.gz"
+    ctl(c, "bugreport", "-o", str(output), cwd=tmp_path)
+    with tarfile.open(output) as archive:
+        names = [pathlib.Path(m.name).name for m in archive.getmembers()]
+    assert "doctor.txt" in names and "log.txt" in names

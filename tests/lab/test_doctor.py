@@ -1,0 +1,53 @@
+"""What topology and doctor say of real cables."""
+
+import json
+
+from conftest import find_program, wait_until
+from lab.cluster import PATIENT
+from lab.wiring import pair, ring
+
+
+def tell(c, node, *words):
+    process = c.run(node, [find_program("mlxcommctl"), *words])
+    process.finish()
+    return "\n".join(process.said())
+
+
+def findings(c, node):
+    told = json.loads(tell(c, node, "doctor", "--json"))["findings"]
+    return [(finding["code"], finding["object"], finding["found"]) for finding in told]
+
+
+def test_a_cut_ring_is_told_by_topology_and_doctor(lab):
+    c = lab(ring(4), peer_settings=PATIENT)
+    assert json.loads(tell(c, 0, "topology", "--json"))["shape"] == "ring"
+    c.cut("0-3")
+
+    def is_line():
+        return json.loads(tell(c, 1, "topology", "--json"))["shape"] == "line"
+
+    wait_until(is_line, "the cut is seen from a node that has no end of it")
+    found = wait_until(lambda: [f for f in findings(c, 0) if f[0] == "MC305"], "doctor says so")
+    assert "to-3" in found[0][1] and "to-0" in found[0][1], found
+    closes = [f for f in findings(c, 0) if f[0] == "MC508"]
+    assert closes and "a line of 4 nodes" in closes[0][2], closes
+    assert "5 of 5 came back" in tell(c, 0, "ping", "node-3", "-i", "1ms")  # The other way round.
+    assert "rail to-3 - to-0 is down" in tell(c, 0, "events", "-n", "100")
+    assert 'class="down"' in tell(c, 0, "topology", "--svg")
+
+
+def test_doctor_finds_ends_of_a_cable_with_different_mtus(lab):
+    c = lab(pair())
+    assert not [f for f in findings(c, 0) if f[0] == "MC505"]
+    c.namespaces.ip("node-1", "link set dev to-0 mtu 1400")
+    assert [f[2] for f in findings(c, 0) if f[0] == "MC505"] == ["MTU 1500 and 1400"]
+
+
+def test_doctor_finds_a_cable_that_leads_back(lab):
+    """How: node-0 also dials an address of its own, as over a looped cable."""
+    c = lab(pair(), peer_settings='reconnect_delay_max_ms: 200 connect: "10.0.0.1:7470"')
+    own = c.wiring.cable("0-1").end_at("node-0").ipv4
+    c.settings["peers"] = f'reconnect_delay_max_ms: 200 connect: "{own}:7470"'
+    c.restart(0)
+    found = wait_until(lambda: [f for f in findings(c, 0) if f[0] == "MC302"], "it is found")
+    assert "this node itself" in found[0][2], found

@@ -1,0 +1,222 @@
+// Each finding by the facts that lead to it, beside facts that must not.
+#include "client/ctl/doctor/check.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <google/protobuf/text_format.h>
+
+namespace mlxcomm::ctl {
+namespace {
+
+// Two nodes and a cable that is well.
+Facts Well() {
+  Facts facts;
+  facts.own_version = "1";
+  facts.system.daemon_program = "mlxcommd";
+  facts.cluster.daemon_answers = true;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(node: "a" cluster: "c"
+         nodes { name: "a" version: "1" answered: true state: "up"
+                 links { peer: "b" state: "up"
+                         rails { transport: "tcp" state: "up" local_interface: "en2"
+                                 remote_interface: "en3" delivery_bytes_per_second_best: 3e9 } } }
+         nodes { name: "b" version: "1" answered: true state: "up"
+                 links { peer: "a" state: "up"
+                         rails { transport: "tcp" state: "up" local_interface: "en3"
+                                 remote_interface: "en2" delivery_bytes_per_second_best: 2.9e9 } } })",
+      &facts.cluster.status));
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(node: "a" nodes { name: "a" answered: true open_files_max: 4096 listening: "0.0.0.0:1"
+                           interfaces { name: "en2" mtu: 1500 } }
+         nodes { name: "b" answered: true open_files_max: 4096 interfaces { name: "en3" mtu: 1500 } })",
+      &facts.cluster.checkups));
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(node: "a" shape: "pair" ring: "1" ring: "2"
+         nodes { id: "1" name: "a" state: "up" } nodes { id: "2" name: "b" state: "up" }
+         cables { from_node: "1" from_interface: "en2" to_node: "2" to_interface: "en3" state: "up"
+                  bytes_per_second_best: 2.9e9 })",
+      &facts.cluster.topology));
+  InterfaceFacts en2;
+  en2.name = "en2";
+  en2.up = en2.running = en2.thunderbolt = true;
+  en2.mtu = 1500;
+  facts.system.interfaces = {en2};
+  return facts;
+}
+
+v1::LinkStatus& OwnLink(Facts& facts) {
+  return *facts.cluster.status.mutable_nodes(0)->mutable_links(0);
+}
+
+std::vector<Finding> Found(const Facts& facts, const std::string& code) {
+  std::vector<Finding> found = Check(facts).Sorted();
+  std::erase_if(found, [&code](const Finding& finding) { return finding.code != code; });
+  return found;
+}
+
+TEST(CheckTest, FindsNothingWhereAllIsWell) {
+  const Findings findings = Check(Well());
+  EXPECT_FALSE(findings.Any(Severity::kError));
+  EXPECT_FALSE(findings.Any(Severity::kWarning));
+  EXPECT_FALSE(findings.Any(Severity::kNote));
+  EXPECT_EQ(Found(Well(), "MC106").size(), 1u);
+}
+
+// Why: doctor is most needed where nothing runs yet.
+TEST(CheckTest, WorksWithoutADaemon) {
+  Facts facts;
+  facts.cluster.why_not = "nobody listens";
+  EXPECT_EQ(Found(facts, "MC101").at(0).found, "nobody listens");
+  EXPECT_TRUE(Found(facts, "MC511").empty());
+}
+
+TEST(CheckTest, NamesTheCommandThatMendsAKeyFile) {
+  Facts facts = Well();
+  facts.system.key_file = "/k";
+  facts.system.key_trouble = "others can use it (mode 644)";
+  const Finding finding = Found(facts, "MC103").at(0);
+  EXPECT_EQ(finding.fix.command, (std::vector<std::string>{"chmod", "600", "/k"}));
+  EXPECT_TRUE(finding.fix.safe);
+  facts.system.key_trouble = "there is no such file";
+  EXPECT_TRUE(Found(facts, "MC103").at(0).fix.command.empty());
+}
+
+TEST(CheckTest, FreesAThunderboltInterfaceFromAnActiveBridge) {
+  Facts facts = Well();
+  facts.system.kind = SystemKind::kMacos;
+  facts.system.interfaces[0].bridge = "bridge0";
+  EXPECT_EQ(Found(facts, "MC201").at(0).fix.command,
+            (std::vector<std::string>{"ifconfig", "bridge0", "deletem", "en2"}));
+  InterfaceFacts bridge;
+  bridge.name = "bridge0";
+  facts.system.interfaces.push_back(bridge);  // Switched off: it passes on nothing.
+  EXPECT_TRUE(Found(facts, "MC201").empty());
+}
+
+TEST(CheckTest, FindsInterfacesThatAreOffAndTheFirewall) {
+  Facts facts = Well();
+  facts.system.interfaces[0].up = false;
+  EXPECT_EQ(Found(facts, "MC202").size(), 1u);
+  facts.system.firewall_on = true;
+  EXPECT_TRUE(Found(facts, "MC204").empty());  // It does no harm.
+  OwnLink(facts).set_state("connecting");
+  EXPECT_EQ(Found(facts, "MC204").size(), 1u);
+}
+
+TEST(CheckTest, TellsWhyANeighbourCannotBeReached) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"cannot connect: No route to host", "MC205"},
+      {"cannot connect: Connection refused", "MC206"},
+      {"no answer to connect in time", "MC207"},
+      {"no such host or interface: Host not found", "MC208"},
+      {"it does not hold this cluster's key", "MC209"},
+      {"this is this node itself, or one with the same node id", "MC302"},
+      {"lost: its daemon has ended", "MC502"}};
+  for (const auto& [detail, code] : cases) {
+    Facts facts = Well();
+    OwnLink(facts).set_state("connecting");
+    OwnLink(facts).set_detail(detail);
+    EXPECT_EQ(Found(facts, code).size(), 1u) << detail;
+  }
+}
+
+TEST(CheckTest, FindsCablesThatCarryNothingOrLeadBack) {
+  Facts facts = Well();
+  ThunderboltPort port;
+  port.receptacle = "1";
+  port.connected = true;
+  port.peer = "b";
+  port.own_domain = "A";
+  port.peer_domain = "B";
+  port.interface = "en5";
+  port.gigabits_per_second = 40;
+  facts.system.ports = {port};
+  EXPECT_EQ(Found(facts, "MC301").size(), 1u);
+  facts.system.ports[0].interface = "en2";
+  EXPECT_TRUE(Found(facts, "MC301").empty());
+  facts.system.ports[0].peer_domain = "A";
+  EXPECT_EQ(Found(facts, "MC302").size(), 1u);
+  facts.system.ports[0].peer_domain = "B";
+  facts.system.ports.push_back(port);
+  facts.system.ports[1].gigabits_per_second = 80;
+  EXPECT_EQ(Found(facts, "MC304").size(), 1u);
+}
+
+TEST(CheckTest, FindsACableThatHearsItself) {
+  Facts facts = Well();
+  facts.cluster.status.mutable_nodes(1)->mutable_discovery()->set_looped(3);
+  EXPECT_EQ(Found(facts, "MC302").at(0).object, "node b");
+}
+
+TEST(CheckTest, FindsAPulledCableAndAnMtuThatDiffersOnce) {
+  Facts facts = Well();
+  facts.cluster.checkups.mutable_nodes(1)->mutable_interfaces(0)->set_mtu(9000);
+  ASSERT_EQ(Found(facts, "MC505").size(), 1u);  // Both ends tell of it.
+  EXPECT_EQ(Found(facts, "MC505")[0].found, "MTU 1500 and 9000");
+  OwnLink(facts).mutable_rails(0)->set_state("down");
+  EXPECT_EQ(Found(facts, "MC305").size(), 1u);
+}
+
+TEST(CheckTest, FindsSlowAndOneSidedCables) {
+  Facts facts = Well();
+  OwnLink(facts).mutable_rails(0)->set_delivery_bytes_per_second_best(1e9);
+  EXPECT_EQ(Found(facts, "MC507").size(), 1u);
+  OwnLink(facts).mutable_rails(0)->set_delivery_bytes_per_second_best(0);
+  EXPECT_TRUE(Found(facts, "MC507").empty());  // Not measured is not slow.
+  v1::TopologyCable slow = facts.cluster.topology.cables(0);
+  slow.set_bytes_per_second_best(1e9);
+  *facts.cluster.topology.add_cables() = slow;
+  EXPECT_EQ(Found(facts, "MC506").size(), 1u);
+}
+
+TEST(CheckTest, FindsNodesThatDiffer) {
+  Facts facts = Well();
+  facts.cluster.status.mutable_nodes(1)->set_version("2");
+  EXPECT_EQ(Found(facts, "MC503").at(0).found, "1 on a; 2 on b");
+  v1::NodeCheckup& b = *facts.cluster.checkups.mutable_nodes(1);
+  b.set_clock_offset_ns(-5'000'000'000);
+  EXPECT_EQ(Found(facts, "MC504").at(0).found, "its clock is 5.0 s behind");
+  b.set_clock_uncertainty_ns(5'000'000'000);
+  EXPECT_TRUE(Found(facts, "MC504").empty());  // It may be the way that took so long.
+  b.set_open_files_max(256);
+  EXPECT_EQ(Found(facts, "MC402").size(), 1u);
+  facts.own_version = "2";
+  EXPECT_EQ(Found(facts, "MC105").size(), 1u);
+  facts.cluster.status.mutable_nodes(1)->set_answered(false);
+  EXPECT_EQ(Found(facts, "MC501").size(), 1u);
+}
+
+TEST(CheckTest, SaysHowALineBecomesARing) {
+  Facts facts = Well();
+  v1::TopologyReply& topology = facts.cluster.topology;
+  topology.set_shape("line");
+  topology.add_ring("3");
+  v1::TopologyNode& third = *topology.add_nodes();
+  third.set_id("3");
+  third.set_name("d");
+  third.set_state("up");
+  EXPECT_EQ(Found(facts, "MC508").at(0).remedy, "a cable between d and a would close it");
+  EXPECT_TRUE(Found(facts, "MC303").empty());
+  const v1::TopologyCable beside = topology.cables(0);
+  *topology.add_cables() = beside;
+  EXPECT_EQ(Found(facts, "MC303").at(0).remedy, "let one of them join d and a");
+}
+
+TEST(CheckTest, FindsWhatTheSystemIsSetTo) {
+  Facts facts = Well();
+  facts.system.sleeps = true;
+  facts.system.clock_synchronised = false;
+  facts.system.rdma_enabled = false;
+  facts.system.rdma = {{"rdma_en2", 1, "DOWN", "en2"}, {"rdma_en3", 1, "ACTIVE", "en3"}};
+  facts.system.unknown = {"pmset did not end within 20 s"};
+  for (const char* code : {"MC401", "MC403", "MC307", "MC306", "MC404"}) {
+    EXPECT_EQ(Found(facts, code).size(), 1u) << code;
+  }
+}
+
+}  // namespace
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,114 @@
+// The folders have the shape of a machine's /sys and /etc; names and ids are made up.
+#include "client/ctl/doctor/linux_files.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace mlxcomm::ctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+class LinuxFilesTest : public testing::Test {
+ protected:
+  LinuxFilesTest() {
+    std::string name = fs::temp_directory_path() / "mlxcomm.XXXXXX";
+    root_ = ::mkdtemp(name.data());
+  }
+  ~LinuxFilesTest() override { fs::remove_all(root_); }
+
+  void Write(const std::string& path, const std::string& text) {
+    const fs::path file = root_ + path;
+    fs::create_directories(file.parent_path());
+    std::ofstream(file) << text << "\n";
+  }
+  void Interface(const std::string& name, const std::string& flags, const std::string& carrier) {
+    const std::string path = "/sys/class/net/" + name;
+    Write(path + "/flags", flags);
+    Write(path + "/mtu", "1500");
+    if (!carrier.empty()) Write(path + "/carrier", carrier);
+  }
+  std::string root_;
+};
+
+TEST_F(LinuxFilesTest, ReadsInterfacesBridgesAndThunderbolt) {
+  Interface("lo", "0x9", "1");
+  Interface("thunderbolt0", "0x1003", "1");
+  Write("/sys/class/net/thunderbolt0/device/uevent", "DRIVER=thunderbolt-net\nTBSVC_KEY=network");
+  Interface("eth0", "0x1002", "");
+  Interface("wlan0", "0x1003", "1");
+  fs::create_directories(root_ + "/sys/class/net/wlan0/wireless");
+  Interface("br0", "0x1003", "1");
+  fs::create_directories(root_ + "/sys/class/net/br0/bridge");
+  fs::create_symlink("../br0", root_ + "/sys/class/net/thunderbolt0/master");
+  Write("/sys/class/net/bonding_masters", "");
+  Write("/proc/net/if_inet6",
+        "fe8000000000000000fc00fffe000001 04 40 20 80     eth0\n"
+        "fd000000000000000000000000000002 04 40 00 82    wlan0");
+  const auto found = ReadLinuxInterfaces(root_);
+  ASSERT_EQ(found.size(), 5u);  // br0, eth0, lo, thunderbolt0, wlan0
+  EXPECT_FALSE(found[1].up);
+  EXPECT_TRUE(found[1].has_link_local);
+  EXPECT_TRUE(found[2].loopback);
+  EXPECT_EQ(found[3].bridge, "br0");
+  EXPECT_TRUE(found[3].thunderbolt && found[3].running);
+  EXPECT_TRUE(found[4].wireless);
+  EXPECT_FALSE(found[4].has_link_local);
+}
+
+TEST_F(LinuxFilesTest, ReadsThunderboltPeersWithTheirRate) {
+  const std::string devices = "/sys/bus/thunderbolt/devices/";
+  Write(devices + "domain0/security", "user");
+  Write(devices + "0-0/generation", "4");
+  Write(devices + "0-0/device_name", "this machine");
+  Write(devices + "0-1/device_name", "studio-2");
+  Write(devices + "0-1/vendor_name", "Apple Inc.");
+  Write(devices + "0-1/unique_id", "bbbb-2");
+  Write(devices + "0-1/rx_speed", "20.0 Gb/s");
+  Write(devices + "0-1/rx_lanes", "2");
+  Write(devices + "0-1.0/key", "network");
+  Write(devices + "0-1/0-1.0/net/thunderbolt0/mtu", "65522");
+  Write(devices + "0-0:1.1/device", "0x1");
+  const auto ports = ReadLinuxThunderbolt(root_);
+  ASSERT_EQ(ports.size(), 1u);
+  EXPECT_EQ(ports[0].peer, "studio-2");
+  EXPECT_EQ(ports[0].peer_domain, "bbbb-2");
+  EXPECT_EQ(ports[0].gigabits_per_second, 40);
+  EXPECT_EQ(ports[0].generation, "Thunderbolt 4 controller");
+  EXPECT_EQ(ports[0].interface, "thunderbolt0");
+}
+
+TEST_F(LinuxFilesTest, ReadsRdmaPorts) {
+  Write("/sys/class/infiniband/rxe0/ports/1/state", "1: DOWN");
+  Write("/sys/class/infiniband/rxe0/ports/1/gid_attrs/ndevs/0", "eth0");
+  const auto ports = ReadLinuxRdma(root_);
+  ASSERT_EQ(ports.size(), 1u);
+  EXPECT_EQ(ports[0].state, "DOWN");
+  EXPECT_EQ(ports[0].interface, "eth0");
+}
+
+TEST_F(LinuxFilesTest, KnowsWhetherTheMachineSleepsAndHasAFirewall) {
+  EXPECT_FALSE(ReadLinuxSleep(root_).has_value());
+  EXPECT_FALSE(ReadLinuxFirewall(root_).has_value());
+  Write("/etc/systemd/logind.conf", "[Login]\n#IdleAction=suspend");
+  EXPECT_EQ(ReadLinuxSleep(root_), false);
+  Write("/etc/systemd/logind.conf.d/idle.conf", "[Login]\nIdleAction=suspend");
+  EXPECT_EQ(ReadLinuxSleep(root_), true);
+  Write("/etc/ufw/ufw.conf", "ENABLED=no");
+  EXPECT_EQ(ReadLinuxFirewall(root_), false);
+  Write("/etc/ufw/ufw.conf", "# x\nENABLED=yes");
+  EXPECT_EQ(ReadLinuxFirewall(root_), true);
+}
+
+TEST_F(LinuxFilesTest, FindsNothingWhereThereIsNothing) {
+  EXPECT_TRUE(ReadLinuxInterfaces(root_).empty());
+  EXPECT_TRUE(ReadLinuxThunderbolt(root_).empty());
+  EXPECT_TRUE(ReadLinuxRdma(root_).empty());
+}
+
+}  // namespace
+}  // namespace mlxcomm::ctl

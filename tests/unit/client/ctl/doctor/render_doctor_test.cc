@@ -1,0 +1,62 @@
+#include "client/ctl/doctor/render_doctor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace mlxcomm::ctl {
+namespace {
+
+Findings Some() {
+  Findings findings;
+  findings.Add({"MC106", "mlxcommd", "node a", "", "", {}});
+  findings.Add({"MC305", "cable a en2 - en3 b", "down", "up", "is it in?", {}});
+  findings.Add({"MC103", "key file /k 1", "mode 644\nof all", "600", "mend it",
+                {{"chmod", "600", "/k 1"}, true}});
+  return findings;
+}
+
+TEST(RenderDoctorTest, PutsTheWorstFirstAndLeavesOutWhatIsWell) {
+  EXPECT_EQ(RenderFindings(Some().Sorted(), false, false),
+            "error    MC103  key file /k 1: the key file cannot be used, or others can read it\n"
+            "  found    mode 644\n"
+            "           of all\n"
+            "  expected 600\n"
+            "  remedy   mend it\n"
+            "  command  chmod 600 '/k 1'\n"
+            "warning  MC305  cable a en2 - en3 b: a cable of a link is down\n"
+            "  found    down\n"
+            "  expected up\n"
+            "  remedy   is it in?\n"
+            "1 error, 1 warning, 0 notes\n");
+  EXPECT_THAT(RenderFindings(Some().Sorted(), true, true),
+              testing::HasSubstr("\x1b[32mok     \x1b[0m  MC106"));
+  EXPECT_EQ(RenderFindings({}, false, false), "nothing is wrong\n");
+}
+
+TEST(RenderDoctorTest, GivesProgramsEveryField) {
+  const std::string json = FindingsAsJson(Some().Sorted());
+  for (const char* part : {"\"code\": \"MC103\"", "\"command\": \"chmod 600 '/k 1'\"", "\"safe\": true",
+                           "\"errors\": 1", "\"warnings\": 1", "\"notes\": 0"}) {
+    EXPECT_THAT(json, testing::HasSubstr(part));
+  }
+}
+
+TEST(RenderDoctorTest, QuotesWhatAShellWouldTakeApart) {
+  EXPECT_EQ(CommandLine({"rm", "a b", "it's", "$x", "", "--a=b"}), "rm 'a b' 'it'\\''s' '$x' '' --a=b");
+}
+
+// Why: scripts go by codes.
+TEST(RenderDoctorTest, EachCodeIsThereOnce) {
+  std::set<std::string_view> codes;
+  for (const FindingKind& kind : FindingKinds()) {
+    EXPECT_TRUE(codes.insert(kind.code).second) << kind.code;
+    EXPECT_THAT(RenderCodes(), testing::HasSubstr("| " + std::string(kind.code) + " |"));
+  }
+}
+
+}  // namespace
+}  // namespace mlxcomm::ctl
