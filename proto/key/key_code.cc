@@ -1,0 +1,157 @@
+#include "proto/key/key_code.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <vector>
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "proto/types/plain_text.h"
+#include "proto/wire/hello.h"
+
+namespace mlxcomm {
+namespace {
+
+constexpr std::string_view kAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+constexpr std::size_t kChecksumBytes = 3;
+constexpr std::size_t kCodedBytes = kClusterKeyBytes + kChecksumBytes;
+constexpr std::size_t kCodedCharacters = kCodedBytes * 8 / 5;
+static_assert(kCodedBytes * 8 % 5 == 0);
+constexpr std::size_t kGroupCharacters = 4;
+constexpr std::string_view kWhiteSpace = " \t\r\n";
+
+using Coded = std::array<std::uint8_t, kCodedBytes>;
+
+std::array<std::uint8_t, kChecksumBytes> Checksum(std::string_view name,
+                                                  const ClusterKey::Bytes& bytes) {
+  std::vector<std::uint8_t> covered(name.begin(), name.end());
+  covered.push_back(0);
+  covered.insert(covered.end(), bytes.begin(), bytes.end());
+  std::array<std::uint8_t, 32> digest{};
+  if (EVP_Digest(covered.data(), covered.size(), digest.data(), nullptr, EVP_sha256(), nullptr) != 1) {
+    std::abort();
+  }
+  OPENSSL_cleanse(covered.data(), covered.size());
+  return {digest[0], digest[1], digest[2]};
+}
+
+int ValueOf(char c) {
+  const char upper = absl::ascii_toupper(static_cast<unsigned char>(c));
+  if (upper == 'O') return 0;
+  if (upper == 'I' || upper == 'L') return 1;
+  const std::size_t at = kAlphabet.find(upper);
+  return at == std::string_view::npos ? -1 : static_cast<int>(at);
+}
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// The characters, five bits each, without what stands between them.
+absl::StatusOr<Coded> FromCharacters(std::string_view text) {
+  Coded coded{};
+  std::size_t bits = 0;
+  for (const char c : text) {
+    if (c == '-' || absl::ascii_isspace(static_cast<unsigned char>(c))) continue;
+    const int value = ValueOf(c);
+    if (value < 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the key's code has a character that no code has, as number ", bits / 5 + 1,
+          " (hyphens not counted)"));
+    }
+    for (int bit = 4; bit >= 0; --bit, ++bits) {
+      if (bits / 8 < coded.size() && (value >> bit & 1) != 0) {
+        coded[bits / 8] = static_cast<std::uint8_t>(coded[bits / 8] | 128 >> bits % 8);
+      }
+    }
+  }
+  if (bits == 5 * kCodedCharacters) return coded;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the key's code has ", bits / 5, " characters: expected ", kCodedCharacters,
+                   " (hyphens not counted), or 64 hexadecimal digits"));
+}
+
+}  // namespace
+
+bool IsClusterName(std::string_view name) {
+  return !name.empty() && name.size() < wire::kNameBytesMax && IsPlainText(name) &&
+         !absl::ascii_isspace(static_cast<unsigned char>(name.front())) &&
+         !absl::ascii_isspace(static_cast<unsigned char>(name.back()));
+}
+
+std::string WriteKeyCode(const NamedKey& key) {
+  Coded coded;
+  const auto checksum = Checksum(key.cluster, key.key.bytes());
+  std::copy(checksum.begin(), checksum.end(),
+            std::copy(key.key.bytes().begin(), key.key.bytes().end(), coded.begin()));
+  std::string code = key.cluster.empty() ? "" : key.cluster + ":";
+  for (std::size_t i = 0; i < kCodedCharacters; ++i) {
+    if (i > 0 && i % kGroupCharacters == 0) code.push_back('-');
+    unsigned value = 0;
+    for (std::size_t bit = 5 * i; bit < 5 * i + 5; ++bit) {
+      value = value << 1 | (coded[bit / 8] >> (7 - bit % 8) & 1u);
+    }
+    code.push_back(kAlphabet[value]);
+  }
+  OPENSSL_cleanse(coded.data(), coded.size());
+  return code;
+}
+
+absl::StatusOr<NamedKey> ReadKeyCode(std::string_view code) {
+  const std::size_t first = code.find_first_not_of(kWhiteSpace);
+  const std::string_view text =
+      first == std::string_view::npos
+          ? std::string_view()
+          : code.substr(first, code.find_last_not_of(kWhiteSpace) + 1 - first);
+  ClusterKey::Bytes bytes{};
+  if (ReadHex(text, bytes)) return NamedKey{"", ClusterKey(bytes)};
+  const std::size_t colon = text.rfind(':');
+  const std::string_view name =
+      colon == std::string_view::npos ? std::string_view() : text.substr(0, colon);
+  if (colon != std::string_view::npos && !IsClusterName(name)) {
+    return absl::InvalidArgumentError("what stands before the colon is no name of a cluster");
+  }
+  absl::StatusOr<Coded> coded =
+      FromCharacters(colon == std::string_view::npos ? text : text.substr(colon + 1));
+  if (!coded.ok()) return coded.status();
+  std::copy_n(coded->begin(), bytes.size(), bytes.begin());
+  const auto checksum = Checksum(name, bytes);
+  if (!std::equal(checksum.begin(), checksum.end(), coded->begin() + kClusterKeyBytes)) {
+    return absl::InvalidArgumentError(
+        "the key's checksum does not fit: a character of the code, or the name before it, is wrong");
+  }
+  NamedKey key{std::string(name), ClusterKey(bytes)};
+  OPENSSL_cleanse(bytes.data(), bytes.size());
+  OPENSSL_cleanse(coded->data(), coded->size());
+  return key;
+}
+
+std::string WriteHex(const ClusterKey& key) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const std::uint8_t byte : key.bytes()) {
+    text.push_back(kDigits[byte >> 4]);
+    text.push_back(kDigits[byte & 15]);
+  }
+  return text;
+}
+
+bool ReadHex(std::string_view text, ClusterKey::Bytes& bytes) {
+  if (text.size() != 2 * bytes.size()) return false;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const int high = HexDigit(text[2 * i]);
+    const int low = HexDigit(text[2 * i + 1]);
+    if (high < 0 || low < 0) return false;
+    bytes[i] = static_cast<std::uint8_t>(high << 4 | low);
+  }
+  return true;
+}
+
+}  // namespace mlxcomm

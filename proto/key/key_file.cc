@@ -1,0 +1,194 @@
+#include "proto/key/key_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+#include <vector>
+
+#include <openssl/crypto.h>
+
+#include "absl/strings/str_cat.h"
+#include "proto/key/key_code.h"
+
+namespace mlxcomm {
+namespace {
+
+constexpr char kClusterWord[] = "cluster ";
+constexpr std::size_t kClusterWordBytes = sizeof kClusterWord - 1;
+constexpr std::size_t kFileBytesMax = 4096;
+
+// Closes its file.
+class OpenFile {
+ public:
+  explicit OpenFile(int descriptor) : descriptor_(descriptor) {}
+  ~OpenFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+// A path as a shell takes it.
+std::string Quoted(const std::string& path) {
+  const bool plain = path.find_first_not_of(
+                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@%:,") ==
+                     std::string::npos;
+  if (plain) return path;
+  std::string quoted = "'";
+  for (const char c : path) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+template <typename... Why>
+absl::Status Refused(const std::string& path, const Why&... why) {
+  return absl::InvalidArgumentError(absl::StrCat("key_file ", path, ": ", why...));
+}
+
+// Of an open file, so that what was checked is what is read.
+absl::Status CheckIsPrivate(int file, const std::string& path) {
+  struct stat facts {};
+  if (::fstat(file, &facts) != 0) return Refused(path, std::strerror(errno));
+  if (!S_ISREG(facts.st_mode)) return Refused(path, "expected a regular file of this user");
+  if (facts.st_uid != ::geteuid() && facts.st_uid != 0) {
+    return Refused(path, "it is another user's; expected a regular file of this user: sudo chown ",
+                   ::geteuid(), " ", Quoted(path));
+  }
+  if ((facts.st_mode & 077) != 0) {
+    return Refused(path, "others may read or write it; mend it with: chmod 600 ", Quoted(path));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ReadAll(int file, const std::string& path) {
+  std::string text(kFileBytesMax + 1, '\0');
+  std::size_t have = 0;
+  while (have < text.size()) {
+    const ssize_t got = ::read(file, text.data() + have, text.size() - have);
+    if (got == 0) break;
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return Refused(path, std::strerror(errno));
+    have += static_cast<std::size_t>(got);
+  }
+  if (have > kFileBytesMax) {
+    return Refused(path, "expected a few lines, found more than ", kFileBytesMax, " bytes");
+  }
+  text.resize(have);
+  return text;
+}
+
+absl::StatusOr<ClusterKeys> Parse(const std::string& text, const std::string& path) {
+  std::string cluster;
+  std::vector<ClusterKey> keys;
+  constexpr char kExpected[] =
+      "expected 64 hexadecimal digits, and none or one line of them more (mlxcommctl cluster "
+      "create makes such a file)";
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line); OPENSSL_cleanse(line.data(), line.size())) {
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    if (line.empty()) continue;
+    ClusterKey::Bytes bytes{};
+    if (ReadHex(line, bytes)) {
+      keys.emplace_back(bytes);
+      OPENSSL_cleanse(bytes.data(), bytes.size());
+    } else if (line.starts_with(kClusterWord) && keys.empty() && cluster.empty() &&
+               IsClusterName(line.substr(kClusterWordBytes))) {
+      cluster = std::string(line.substr(kClusterWordBytes));
+    } else {
+      return Refused(path, kExpected);
+    }
+  }
+  if (keys.empty() || keys.size() > 2) return Refused(path, kExpected);
+  ClusterKeys found{keys[0], std::nullopt, std::move(cluster)};
+  if (keys.size() == 2 && !(keys[1] == keys[0])) found.previous = keys[1];
+  return found;
+}
+
+absl::Status WriteAll(int file, const std::string& text, const std::string& path) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t put = ::write(file, text.data() + done, text.size() - done);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return Refused(path, "cannot be written: ", std::strerror(errno));
+    done += static_cast<std::size_t>(put);
+  }
+  if (::fsync(file) == 0) return absl::OkStatus();
+  return Refused(path, "cannot be written: ", std::strerror(errno));
+}
+
+absl::Status PutInPlace(const std::string& fresh, const std::string& path, KeyFileMode mode) {
+  if (mode == KeyFileMode::kReplace) {
+    if (::rename(fresh.c_str(), path.c_str()) == 0) return absl::OkStatus();
+    return Refused(path, "cannot be replaced: ", std::strerror(errno));
+  }
+  // Unlike rename, a link takes nothing's place.
+  if (::link(fresh.c_str(), path.c_str()) == 0) return absl::OkStatus();
+  if (errno == EEXIST) return absl::AlreadyExistsError(absl::StrCat("there is a key in ", path));
+  return Refused(path, "cannot be made: ", std::strerror(errno));
+}
+
+}  // namespace
+
+std::string DefaultKeyFile() {
+  if (::geteuid() == 0) return "/etc/mlxcommd/key";
+  if (const char* const config = std::getenv("XDG_CONFIG_HOME");
+      config != nullptr && config[0] == '/') {
+    return absl::StrCat(config, "/mlxcommd/key");
+  }
+  const char* const home = std::getenv("HOME");
+  if (home == nullptr || home[0] != '/') return {};
+  return absl::StrCat(home, "/.config/mlxcommd/key");
+}
+
+absl::StatusOr<ClusterKeys> ReadKeyFile(const std::string& path) {
+  // Does not wait for the other end of a pipe; what kind of file it is is asked after.
+  const OpenFile file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (file.get() < 0 && errno == EACCES) {
+    return Refused(path, std::strerror(errno), "; mend it with: sudo chown ", ::geteuid(), " ",
+                   Quoted(path));
+  }
+  if (file.get() < 0 && errno == ENOENT) {
+    return absl::NotFoundError(absl::StrCat(
+        "key_file ", path, ": ", std::strerror(errno),
+        " (mlxcommctl cluster create makes one, cluster join takes that of another machine)"));
+  }
+  if (file.get() < 0) return Refused(path, std::strerror(errno));
+  if (absl::Status status = CheckIsPrivate(file.get(), path); !status.ok()) return status;
+  absl::StatusOr<std::string> text = ReadAll(file.get(), path);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<ClusterKeys> keys = Parse(*text, path);
+  OPENSSL_cleanse(text->data(), text->size());
+  return keys;
+}
+
+absl::Status WriteKeyFile(const std::string& path, const ClusterKeys& keys, KeyFileMode mode) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const mode_t before = ::umask(077);
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  std::string fresh = path + ".XXXXXX";
+  const OpenFile file(error ? -1 : ::mkstemp(fresh.data()));  // 0600.
+  const int why = error ? error.value() : errno;
+  ::umask(before);
+  if (file.get() < 0) return Refused(path, "cannot be made: ", std::strerror(why));
+  std::string text = keys.cluster.empty() ? "" : absl::StrCat(kClusterWord, keys.cluster, "\n");
+  absl::StrAppend(&text, WriteHex(keys.current), "\n");
+  if (keys.previous.has_value()) absl::StrAppend(&text, WriteHex(*keys.previous), "\n");
+  absl::Status status = WriteAll(file.get(), text, path);
+  OPENSSL_cleanse(text.data(), text.size());
+  if (status.ok()) status = PutInPlace(fresh, path, mode);
+  if (!status.ok() || mode == KeyFileMode::kOnlyNew) ::unlink(fresh.c_str());
+  return status;
+}
+
+}  // namespace mlxcomm

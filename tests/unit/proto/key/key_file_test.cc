@@ -1,0 +1,133 @@
+#include "proto/key/key_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+namespace mlxcomm {
+namespace {
+
+using testing::HasSubstr;
+
+class KeyFileTest : public testing::Test {
+ protected:
+  KeyFileTest() {
+    std::string made = (std::filesystem::temp_directory_path() / "key-XXXXXX").string();
+    folder_ = ::mkdtemp(made.data());
+  }
+  ~KeyFileTest() override { std::filesystem::remove_all(folder_); }
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string Put(const std::string& text, mode_t mode = 0600) {
+    const std::string path = Path("put");
+    std::ofstream(path) << text;
+    ::chmod(path.c_str(), mode);
+    return path;
+  }
+  static std::string WhyNot(const std::string& path) {
+    return std::string(ReadKeyFile(path).status().message());
+  }
+  static mode_t ModeOf(const std::string& path) {
+    struct stat facts {};
+    return ::stat(path.c_str(), &facts) == 0 ? facts.st_mode & 07777 : 0;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(KeyFileTest, ReadsWhatItWrites) {
+  const ClusterKeys one{ClusterKey::MakeRandom(), std::nullopt, ""};
+  const ClusterKeys two{ClusterKey::MakeRandom(), ClusterKey::MakeRandom(), "studio 2"};
+  for (const ClusterKeys& keys : {one, two}) {
+    ASSERT_TRUE(WriteKeyFile(Path("key"), keys, KeyFileMode::kReplace).ok());
+    const absl::StatusOr<ClusterKeys> read = ReadKeyFile(Path("key"));
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_TRUE(*read == keys);
+  }
+}
+
+// Why: a mask that lets others read, and folders that lack, are the usual state of a machine.
+TEST_F(KeyFileTest, IsPrivateFromTheFirstMoment) {
+  const mode_t before = ::umask(0);
+  const ClusterKeys keys{ClusterKey::MakeRandom(), std::nullopt, ""};
+  const absl::Status written = WriteKeyFile(Path("new/deep/key"), keys, KeyFileMode::kOnlyNew);
+  ::umask(before);
+  ASSERT_TRUE(written.ok()) << written;
+  EXPECT_EQ(ModeOf(Path("new/deep/key")), 0600u);
+  EXPECT_EQ(ModeOf(Path("new/deep")), 0700u);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(Path("new/deep")), {}), 1);
+}
+
+TEST_F(KeyFileTest, LeavesAKeyThatIsThere) {
+  const ClusterKeys keys{ClusterKey::MakeRandom(), std::nullopt, ""};
+  ASSERT_TRUE(WriteKeyFile(Path("key"), keys, KeyFileMode::kOnlyNew).ok());
+  const absl::Status again = WriteKeyFile(
+      Path("key"), {ClusterKey::MakeRandom(), std::nullopt, ""}, KeyFileMode::kOnlyNew);
+  EXPECT_TRUE(absl::IsAlreadyExists(again)) << again;
+  EXPECT_TRUE(*ReadKeyFile(Path("key")) == keys);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+TEST_F(KeyFileTest, RefusesAFileThatOthersMayTouchAndSaysWhatMendsIt) {
+  const std::string hex(64, 'a');
+  for (const mode_t mode : {0640, 0604, 0620, 0644, 0601}) {
+    const std::string path = Put(hex, mode);
+    EXPECT_THAT(WhyNot(path), HasSubstr("mend it with: chmod 600 " + path));
+  }
+  EXPECT_TRUE(ReadKeyFile(Put(hex, 0600)).ok());
+  EXPECT_TRUE(ReadKeyFile(Put(hex, 0400)).ok());
+}
+
+// How: the command is run by a shell as it stands.
+TEST_F(KeyFileTest, TheCommandWorksForAnyPath) {
+  const std::string path = Path("a key's $(place)");
+  std::ofstream(path) << std::string(64, 'a');
+  ::chmod(path.c_str(), 0644);
+  const std::string why = WhyNot(path);
+  const std::size_t command = why.find("chmod 600 ");
+  ASSERT_NE(command, std::string::npos) << why;
+  ASSERT_EQ(std::system(why.substr(command).c_str()), 0);
+  EXPECT_TRUE(ReadKeyFile(path).ok());
+}
+
+TEST_F(KeyFileTest, RefusesWhatIsNotThisUsers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  const std::string path = Put(std::string(64, 'a'));
+  ASSERT_EQ(::chown(path.c_str(), 12345, 12345), 0);
+  EXPECT_THAT(WhyNot(path), HasSubstr("another user's"));
+  EXPECT_THAT(WhyNot(path), HasSubstr("sudo chown 0 " + path));
+}
+
+TEST_F(KeyFileTest, RefusesWhatHoldsNoKey) {
+  const std::string hex(64, 'a'), other(64, 'b'), third(64, 'c');
+  EXPECT_THAT(WhyNot(Put("")), HasSubstr("64 hexadecimal digits"));
+  EXPECT_THAT(WhyNot(Put(hex.substr(1))), HasSubstr("64 hexadecimal digits"));
+  EXPECT_THAT(WhyNot(Put(hex + "\n" + other + "\n" + third)), HasSubstr("64 hexadecimal digits"));
+  EXPECT_THAT(WhyNot(Put(std::string(5000, ' '))), HasSubstr("more than"));
+  EXPECT_THAT(WhyNot(folder_), HasSubstr("regular file"));
+  EXPECT_TRUE(absl::IsNotFound(ReadKeyFile(Path("none")).status()));
+  EXPECT_THAT(WhyNot(Path("none")), HasSubstr("mlxcommctl cluster create"));
+  ASSERT_EQ(::mkfifo(Path("pipe").c_str(), 0600), 0);
+  EXPECT_THAT(WhyNot(Path("pipe")), HasSubstr("regular file"));
+}
+
+TEST_F(KeyFileTest, TakesWhatOpensslMakes) {
+  const absl::StatusOr<ClusterKeys> keys = ReadKeyFile(Put(std::string(64, 'A') + "\r\n\n"));
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  EXPECT_EQ(keys->current.bytes()[0], 0xaa);
+  EXPECT_FALSE(keys->previous.has_value());
+}
+
+TEST_F(KeyFileTest, TheSameKeyTwiceIsOne) {
+  const std::string hex(64, 'a');
+  EXPECT_FALSE(ReadKeyFile(Put(hex + "\n" + hex + "\n"))->previous.has_value());
+}
+
+}  // namespace
+}  // namespace mlxcomm
