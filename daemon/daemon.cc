@@ -12,11 +12,20 @@
 #include "daemon/cluster/config_file.h"
 #include "daemon/fabric/authentication.h"
 #include "daemon/platform/machine.h"
+#include "proto/key/key_file.h"
 
 namespace mlxcomm {
 namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
+
+fabric::Security SecurityOf(v1::PeerConfig::Security security) {
+  switch (security) {
+    case v1::PeerConfig::PLAIN: return fabric::Security::kPlain;
+    case v1::PeerConfig::TLS: return fabric::Security::kTls;
+    default: return fabric::Security::kAuto;
+  }
+}
 
 absl::StatusOr<fabric::FabricOptions> MakeFabricOptions(const v1::DaemonConfig& config,
                                                         const fabric::NodeIdentity& self) {
@@ -27,9 +36,13 @@ absl::StatusOr<fabric::FabricOptions> MakeFabricOptions(const v1::DaemonConfig& 
   options.listen.assign(peers.listen().begin(), peers.listen().end());
   options.connect.assign(peers.connect().begin(), peers.connect().end());
   if (!peers.key_file().empty()) {
-    absl::StatusOr<std::vector<std::uint8_t>> key = cluster::ReadKeyFile(peers.key_file());
-    if (!key.ok()) return key.status();
-    options.key = *std::move(key);
+    absl::StatusOr<ClusterKeys> keys = ReadKeyFile(peers.key_file());
+    if (!keys.ok()) return keys.status();
+    options.keys = *std::move(keys);
+  }
+  options.security.elsewhere = SecurityOf(peers.security());
+  for (const v1::PeerConfig::InterfaceSecurity& one : peers.interface_security()) {
+    options.security.on_interface[one.interface()] = SecurityOf(one.security());
   }
   options.heartbeat_interval_ns = peers.heartbeat_interval_ms() * kMs;
   options.heartbeat_timeout_ns = peers.heartbeat_timeout_ms() * kMs;
@@ -40,6 +53,17 @@ absl::StatusOr<fabric::FabricOptions> MakeFabricOptions(const v1::DaemonConfig& 
   options.reconnect_delay_min_ns = peers.reconnect_delay_min_ms() * kMs;
   options.reconnect_delay_max_ns = peers.reconnect_delay_max_ms() * kMs;
   return options;
+}
+
+std::vector<std::vector<std::uint8_t>> HelloKeysOf(const ClusterKeys& keys) {
+  std::vector<std::vector<std::uint8_t>> derived;
+  const auto add = [&derived](const ClusterKey& key) {
+    const DerivedKey bytes = key.Derive("hello");
+    derived.emplace_back(bytes.begin(), bytes.end());
+  };
+  add(keys.current);
+  if (keys.previous.has_value()) add(*keys.previous);
+  return derived;
 }
 
 // Whoever has written down addresses gets no others, unless he says so.
@@ -109,8 +133,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   if (!self.ok()) return self.status();
   absl::StatusOr<fabric::FabricOptions> fabric_options = MakeFabricOptions(config, *self);
   if (!fabric_options.ok()) return fabric_options.status();
-  const std::vector<std::uint8_t> key = fabric_options->key;
-  const absl::StatusOr<bool> looks = LooksForNeighbours(options, config, !key.empty());
+  const std::optional<ClusterKeys> keys = fabric_options->keys;
+  const absl::StatusOr<bool> looks = LooksForNeighbours(options, config, keys.has_value());
   if (!looks.ok()) return looks.status();
 
   EngineOptions engine_options;
@@ -148,17 +172,17 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   daemon->control_ = control::ControlServer::Create(*daemon->engine_, *daemon->intake_,
                                                     *daemon->recorder_, daemon->events_);
   daemon->engine_->Join(*daemon->intake_, *daemon->fabric_, *daemon->control_);
-  if (*looks) daemon->LookForNeighbours(*self, key);
+  if (*looks) daemon->LookForNeighbours(*self, *keys);
   return daemon;
 }
 
-void Daemon::LookForNeighbours(const fabric::NodeIdentity& self, std::vector<std::uint8_t> key) {
+void Daemon::LookForNeighbours(const fabric::NodeIdentity& self, const ClusterKeys& keys) {
   cluster::HelloSocketOptions options;
   options.discovery.self = self.id;
   options.discovery.name = self.name;
   options.discovery.incarnation = self.incarnation;
   options.discovery.cluster = config_.cluster();
-  options.discovery.keys = {std::move(key)};
+  options.discovery.keys = HelloKeysOf(keys);
   const auto& interfaces = config_.discovery().interfaces();
   options.interfaces.assign(interfaces.begin(), interfaces.end());
   options.port = static_cast<std::uint16_t>(config_.discovery().port());
@@ -183,6 +207,22 @@ absl::Status Daemon::Start() {
   if (discovery_ != nullptr) discovery_->Start();
   engine_thread_ = std::thread([this] { engine_->Run(); });
   return absl::OkStatus();
+}
+
+void Daemon::ReloadKeys() {
+  const std::string& path = config_.peers().key_file();
+  if (path.empty()) return;
+  absl::StatusOr<ClusterKeys> keys = ReadKeyFile(path);
+  if (!keys.ok()) {
+    spdlog::error("the keys stay as they were: {}", std::string(keys.status().message()));
+    return;
+  }
+  asio::post(io_, [this, keys = *std::move(keys)] {
+    fabric_->SetKeys(keys);
+    if (discovery_ != nullptr) discovery_->SetKeys(HelloKeysOf(keys));
+    spdlog::info("accepts the cluster's key {}{}", keys.current.IdText(),
+                 keys.previous.has_value() ? " and still " + keys.previous->IdText() : "");
+  });
 }
 
 absl::Status Daemon::Drain() {

@@ -41,13 +41,16 @@ class Daemon {
 
   // An error: the metrics' port cannot be had.
   absl::Status Start();
+  // Reads the cluster's key again; whoever is connected stays so. A file that will not do is
+  // logged and changes nothing.
+  void ReloadKeys();
   // Refuses new jobs, lets running ones end for up to the configured time, then
   // stops them with DAEMON_STOPPING. DEADLINE_EXCEEDED where that was needed.
   absl::Status Drain();
 
  private:
   Daemon() = default;
-  void LookForNeighbours(const fabric::NodeIdentity& self, std::vector<std::uint8_t> key);
+  void LookForNeighbours(const fabric::NodeIdentity& self, const ClusterKeys& keys);
 
   v1::DaemonConfig config_;
   asio::io_context io_{1};

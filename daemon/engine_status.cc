@@ -92,6 +92,7 @@ void Engine::FillOwnPart(v1::NodeStatus& node, v1::StatusReply* jobs_of) const {
   node.set_clients_refused(counters.refused);
   node.set_sessions_ended_for_garbage(counters.ended_for_garbage);
   node.set_strangers_refused(fabric_->strangers_refused());
+  for (const std::string& id : fabric_->key_ids()) node.add_cluster_keys(id);
   node.set_arena_bytes(counters.arena_bytes);
   node.set_memory_bytes(platform::OwnMemoryBytes());
   const Workers::Traffic traffic = workers_->traffic();
@@ -155,6 +156,7 @@ void Engine::AddLinks(v1::NodeStatus& node) const {
       told.set_delivery_bytes_per_second_best(rail.delivery_bytes_per_second_best);
       told.set_detail(rail.detail);
       told.set_origin(OriginOf(snapshot.peer_id, rail));
+      told.set_security(rail.security);
     }
   }
 }

@@ -38,7 +38,10 @@ int main(int argc, char** argv) {
   const absl::Status started = (*daemon)->Start();
   if (!started.ok()) return Report(started, ExitCode::kStartup);
 
-  signals.Wait([&log] { log->Reopen(); });
+  signals.Wait([&log, &daemon] {
+    log->Reopen();
+    (*daemon)->ReloadKeys();
+  });
 
   // Refuse new work, finish what runs, then tell each client the truth: nobody may
   // be left waiting for a daemon that is gone.

@@ -26,6 +26,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/machine.h"
+#include "proto/key/key_file.h"
 #include "proto/types/plain_text.h"
 #include "proto/types/utf8.h"
 #include "proto/wire/hello.h"
@@ -186,8 +187,17 @@ void CheckPeers(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tr
   CheckAddresses(peers, tree, bounds);
   if ((peers.listen_size() > 0 || peers.connect_size() > 0) && peers.key_file().empty()) {
     bounds.Report(peers, tree, peers.listen_size() > 0 ? "listen" : "connect",
-                  "key_file: expected as soon as there are peers (make one with: "
-                  "openssl rand -hex 32 > FILE; chmod 600 FILE)");
+                  "key_file: expected as soon as there are peers (make one with: mlxcommctl "
+                  "cluster create; or take that of another machine: mlxcommctl cluster join)");
+  }
+  for (int i = 0; i < peers.interface_security_size(); ++i) {
+    if (IsName(peers.interface_security(i).interface()) &&
+        peers.interface_security(i).has_security()) {
+      continue;
+    }
+    bounds.Report(peers, tree, "interface_security",
+                  "interface_security: expected { interface: \"NAME\" security: AUTO, TLS or PLAIN }",
+                  i);
   }
 }
 
@@ -332,16 +342,29 @@ platform::FileDescriptor OpenToRead(const std::string& path) {
   return platform::FileDescriptor(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
 }
 
+// Where it is, if nobody says so.
+void FindKeyFile(v1::DaemonConfig& config) {
+  if (!config.peers().key_file().empty()) return;
+  const std::string path = DefaultKeyFile();
+  std::error_code error;
+  if (!path.empty() && std::filesystem::exists(path, error)) {
+    config.mutable_peers()->set_key_file(path);
+  }
+}
+
 // The key is looked at together with the file that names it, so that --check-config
 // and the service's installer say all that is wrong.
-void CheckKeyFile(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
+void CheckKeyFile(v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
                   BoundsCheck& bounds) {
   if (config.peers().key_file().empty()) return;
-  const auto key = ReadKeyFile(config.peers().key_file());
-  if (key.ok()) return;
+  const absl::StatusOr<ClusterKeys> keys = ReadKeyFile(config.peers().key_file());
+  if (keys.ok() && !keys->cluster.empty() && !config.has_cluster()) {
+    config.set_cluster(keys->cluster);
+  }
+  if (keys.ok()) return;
   const auto* const field = config.GetDescriptor()->FindFieldByName("peers");
   bounds.Report(config.peers(), tree.GetTreeForNested(field, -1), "key_file",
-                std::string(key.status().message()));
+                std::string(keys.status().message()));
 }
 
 absl::StatusOr<v1::DaemonConfig> Parse(const std::string& text, const std::string& name,
@@ -355,6 +378,7 @@ absl::StatusOr<v1::DaemonConfig> Parse(const std::string& text, const std::strin
   const bool parsed = parser.ParseFromString(text, &config);
   if (parsed && !mistakes.any()) {
     BoundsCheck bounds(mistakes);
+    if (looks_at_files) FindKeyFile(config);
     CheckConfig(config, tree, bounds);
     if (looks_at_files) CheckKeyFile(config, tree, bounds);
   }
@@ -400,35 +424,6 @@ absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", text.status().message()));
   }
   return Parse(*text, path, /*looks_at_files=*/true);
-}
-
-absl::StatusOr<std::vector<std::uint8_t>> ReadKeyFile(const std::string& path) {
-  const auto refused = [&path](const auto&... why) {
-    return absl::InvalidArgumentError(absl::StrCat("key_file ", path, ": ", why...));
-  };
-  const platform::FileDescriptor file = OpenToRead(path);
-  struct stat facts {};
-  if (!file.valid() && errno == EACCES) {
-    return refused(std::strerror(errno), "; mend it with: sudo chown $(id -un) ", path);
-  }
-  if (!file.valid() || ::fstat(file.get(), &facts) != 0) {
-    return refused(std::strerror(errno), " (make one with: openssl rand -hex 32 > ", path,
-                   "; chmod 600 ", path, ")");
-  }
-  if (!S_ISREG(facts.st_mode) || (facts.st_uid != ::geteuid() && facts.st_uid != 0)) {
-    return refused("expected a regular file of this user");
-  }
-  if ((facts.st_mode & 077) != 0) {
-    return refused("others may read or write it; mend it with: chmod 600 ", path);
-  }
-  const absl::StatusOr<std::string> text = ReadAll(file);
-  if (!text.ok()) return refused(text.status().message());
-  std::vector<std::uint8_t> key(wire::kClusterKeyBytes);
-  if (!FromHex(*text, key.data(), key.size())) {
-    return refused("expected 64 hexadecimal digits (make them with: openssl rand -hex 32 > ", path,
-                   "; chmod 600 ", path, ")");
-  }
-  return key;
 }
 
 NodeId MakeNodeId() {

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,16 +15,12 @@
 namespace mlxcomm::cluster {
 
 // INVALID_ARGUMENT: "FILE:LINE:COLUMN: field: what was expected", one line for each
-// mistake; a key file that will not do is one. All defaults are filled in. An empty
-// path gives the defaults.
+// mistake; a key file that will not do is one. All defaults are filled in, the name that
+// came with the key among them. An empty path gives the defaults.
 absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path);
 // As ReadConfigFile, for a text, without a look at other files; `name` stands for the
 // file in messages.
 absl::StatusOr<v1::DaemonConfig> ParseConfig(const std::string& text, const std::string& name);
-
-// 32 bytes from 64 hexadecimal digits. Refuses a file that others can read, saying
-// the command that mends it.
-absl::StatusOr<std::vector<std::uint8_t>> ReadKeyFile(const std::string& path);
 
 // Reads DIRECTORY/node-id, or makes it (0600) with a new random id.
 absl::StatusOr<NodeId> ReadOrMakeNodeId(const std::string& directory);

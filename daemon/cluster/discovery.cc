@@ -47,9 +47,12 @@ std::string AddressText(const wire::AddressBytes& address, const std::string& in
 
 Discovery::Discovery(DiscoveryOptions options, DiscoveryPort& port)
     : options_(std::move(options)), port_(port) {
-  for (const std::vector<std::uint8_t>& key : options_.keys) {
-    seals_.emplace_back(key, options_.cluster);
-  }
+  SetKeys(std::move(options_.keys));
+}
+
+void Discovery::SetKeys(const std::vector<std::vector<std::uint8_t>>& keys) {
+  seals_.clear();
+  for (const std::vector<std::uint8_t>& key : keys) seals_.emplace_back(key, options_.cluster);
 }
 
 void Discovery::OnInterfaceUp(const Interface& interface, std::uint64_t now_ns) {

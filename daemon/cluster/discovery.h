@@ -44,7 +44,7 @@ struct DiscoveryOptions {
   std::string name;
   std::uint64_t incarnation = 0;  // Never 0.
   std::string cluster;
-  // The cluster's; while it is being changed, two. Hellos are said with each.
+  // Derived from the cluster's; while it is being changed, two. Hellos are said with each.
   std::vector<std::vector<std::uint8_t>> keys;
   fabric::RandomSource random = fabric::RandomNumber;
 };
@@ -106,6 +106,9 @@ class Discovery {
   };
 
   Discovery(DiscoveryOptions options, DiscoveryPort& port);
+
+  // Instead of those that it had; neighbours stay.
+  void SetKeys(const std::vector<std::vector<std::uint8_t>>& keys);
 
   // One that is known begins anew: another address, or another port.
   void OnInterfaceUp(const Interface& interface, std::uint64_t now_ns);

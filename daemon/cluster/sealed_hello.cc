@@ -33,8 +33,7 @@ bool IsLinkLocal(const wire::AddressBytes& address) {
   return address[0] == 0xfe && (address[1] & 0xc0) == 0x80;
 }
 
-// The cluster's key proves connections as well (fabric/authentication.h): neither proof may
-// ever pass for the other, so each has a key of its own.
+// What is shown to everybody, the tag, says nothing of what seals.
 HelloSeal::HelloSeal(std::span<const std::uint8_t> key, std::string_view cluster) {
   key_ = fabric::KeyedHash(key, BytesOf(absl::StrCat("mlxcomm discovery key 1 ", std::string(cluster))));
   const wire::Mac tag =

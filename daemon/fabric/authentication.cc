@@ -21,11 +21,15 @@ void PutText(std::string_view text, std::span<char> field) {
   std::copy_n(text.begin(), std::min(text.size(), field.size() - 1), field.begin());
 }
 
-wire::Greeting MakeGreeting(std::string_view cluster) {
+wire::Greeting MakeGreeting(std::string_view cluster, const ClusterKeys& keys,
+                            wire::Security wanted) {
   wire::Greeting greeting{};
   greeting.magic = wire::kGreetingMagic;
   greeting.version = wire::kWireVersion;
+  greeting.security = wanted;
   PutText(cluster, greeting.cluster);
+  greeting.keys[0] = keys.current.id();
+  if (keys.previous.has_value()) greeting.keys[1] = keys.previous->id();
   // Without random numbers there is no proof: nothing may go on.
   if (RAND_bytes(greeting.nonce.data(), static_cast<int>(greeting.nonce.size())) != 1) std::abort();
   return greeting;
@@ -35,7 +39,39 @@ std::string_view CheckGreeting(const wire::Greeting& greeting, std::string_view 
   if (greeting.magic != wire::kGreetingMagic) return "it is not an mlxcommd";
   if (greeting.version != wire::kWireVersion) return "it speaks another version";
   if (TextOf(greeting.cluster) != cluster) return "it belongs to another cluster";
+  if (greeting.security != wire::Security::kPlainWillDo &&
+      greeting.security != wire::Security::kTls) {
+    return "it wants a security that this version does not know";
+  }
   return {};
+}
+
+const ClusterKey* ChooseKey(const ClusterKeys& own, const wire::Greeting& dialer,
+                            const wire::Greeting& acceptor) {
+  for (const wire::KeyId& id : acceptor.keys) {
+    if (id == wire::KeyId{}) continue;
+    if (std::count(dialer.keys.begin(), dialer.keys.end(), id) > 0) return own.Find(id);
+  }
+  return nullptr;
+}
+
+bool WantTls(const wire::Greeting& dialer, const wire::Greeting& acceptor) {
+  return dialer.security == wire::Security::kTls || acceptor.security == wire::Security::kTls;
+}
+
+DerivedKey MakeTlsKey(const ClusterKey& key, const wire::Greeting& dialer,
+                      const wire::Greeting& acceptor, const wire::Proof& dialers_proof,
+                      const wire::Proof& acceptors_proof) {
+  std::vector<std::uint8_t> said;
+  const auto append = [&said](const auto& message) {
+    const auto* const first = reinterpret_cast<const std::uint8_t*>(&message);
+    said.insert(said.end(), first, first + sizeof message);
+  };
+  append(dialer);
+  append(acceptor);
+  append(dialers_proof);
+  append(acceptors_proof);
+  return key.Derive("rail", said);
 }
 
 wire::Mac MakeMac(std::span<const std::uint8_t> key, Role sender, const wire::Greeting& dialer,

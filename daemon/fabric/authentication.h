@@ -9,15 +9,27 @@
 #include <vector>
 
 #include "daemon/fabric/random_number.h"
+#include "proto/key/cluster_key.h"
 #include "proto/wire/hello.h"
 
 namespace mlxcomm::fabric {
 
 enum class Role : bool { kDialer, kAcceptor };
 
-wire::Greeting MakeGreeting(std::string_view cluster);
+wire::Greeting MakeGreeting(std::string_view cluster, const ClusterKeys& keys,
+                            wire::Security wanted);
 // Empty: fine. Otherwise what is wrong with it, for the log.
 std::string_view CheckGreeting(const wire::Greeting& greeting, std::string_view cluster);
+
+// The key that both sides use, of those of this side; nullptr: they have none in common.
+const ClusterKey* ChooseKey(const ClusterKeys& own, const wire::Greeting& dialer,
+                            const wire::Greeting& acceptor);
+// What comes after the proof: TLS where either side wants it.
+bool WantTls(const wire::Greeting& dialer, const wire::Greeting& acceptor);
+// For this connection's TLS only.
+DerivedKey MakeTlsKey(const ClusterKey& key, const wire::Greeting& dialer,
+                      const wire::Greeting& acceptor, const wire::Proof& dialers_proof,
+                      const wire::Proof& acceptors_proof);
 
 // HMAC-SHA256 of (role of the sender, dialer's greeting, acceptor's greeting, message).
 wire::Mac MakeMac(std::span<const std::uint8_t> key, Role sender, const wire::Greeting& dialer,

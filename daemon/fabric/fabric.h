@@ -29,6 +29,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,6 +41,8 @@
 #include "daemon/fabric/planted_bug.h"
 #include "daemon/fabric/rail_observer.h"
 #include "daemon/fabric/random_number.h"
+#include "daemon/fabric/security_policy.h"
+#include "proto/key/cluster_key.h"
 #include "proto/types/node_id.h"
 #include "proto/types/operation_key.h"
 #include "proto/wire/frame.h"
@@ -110,7 +113,8 @@ class FabricListener {
 struct FabricOptions {
   NodeIdentity self;
   std::string cluster;
-  std::vector<std::uint8_t> key;       // The cluster's; 32 bytes, empty when there are no peers.
+  std::optional<ClusterKeys> keys;     // Absent only where there are no peers.
+  SecurityPolicy security;
   std::vector<std::string> listen;     // "ADDRESS:PORT", "[ADDRESS]:PORT"; port 0: any.
   std::vector<std::string> connect;    // "HOST:PORT".
   std::uint64_t heartbeat_interval_ns = 500'000'000;
@@ -137,6 +141,7 @@ struct RailSnapshot {
   std::string local_interface;   // As in RailPath; empty for a route.
   std::string remote_interface;
   std::string detail;  // For people: why it is not up.
+  std::string security;  // "tls", "plain"; empty: for each hop its own, or not up yet.
   bool up = false;
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_bytes = 0;
@@ -209,6 +214,11 @@ class Fabric {
   virtual std::uint64_t strangers_refused() const = 0;
   // "127.0.0.1:40123" for each listening address, with the real port.
   virtual std::vector<std::string> listening() const = 0;
+
+  // From here on new connections are proved by these; those that are up go on.
+  virtual void SetKeys(const ClusterKeys& keys) = 0;
+  // Ids of those, the current one first; none where there are no peers.
+  virtual std::vector<std::string> key_ids() const = 0;
 
   // Orderly end: what is queued is sent, within a second, then neighbours learn of
   // the end by the connection's; no new connections, no callbacks any more. Idempotent.

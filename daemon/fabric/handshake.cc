@@ -1,7 +1,11 @@
 #include "daemon/fabric/handshake.h"
 
+#include <sys/uio.h>
+
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -13,6 +17,8 @@
 #include <asio/write.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/fabric/security_policy.h"
+#include "daemon/fabric/tcp/tls_stream.h"
 #include "daemon/platform/interfaces.h"
 #include "proto/types/plain_text.h"
 
@@ -62,16 +68,10 @@ std::span<const std::uint8_t> BytesOf(const Message& message, std::size_t bytes)
   return {reinterpret_cast<const std::uint8_t*>(&message), bytes};
 }
 
-wire::Mac ProofMac(const FabricOptions& options, const Proved& proved, Role sender,
-                   const wire::Proof& proof) {
-  return MakeMac(options.key, sender, proved.dialer, proved.acceptor,
-                 BytesOf(proof, offsetof(wire::Proof, mac)));
-}
-
-wire::Mac IntroductionMac(const FabricOptions& options, const Proved& proved, Role sender,
-                          const wire::Introduction& introduction) {
-  return MakeMac(options.key, sender, proved.dialer, proved.acceptor,
-                 BytesOf(introduction, offsetof(wire::Introduction, mac)));
+template <typename Message>
+wire::Mac MacOf(const Proved& proved, Role sender, const Message& message) {
+  return MakeMac(proved.proof_key, sender, proved.dialer, proved.acceptor,
+                 BytesOf(message, offsetof(Message, mac)));
 }
 
 // On which of this machine's interfaces the connection lies.
@@ -85,19 +85,44 @@ absl::Status FindOwnInterface(const tcp::socket& socket, Proved& proved) {
   return absl::OkStatus();
 }
 
-wire::Proof MakeProof(const FabricOptions& options, const Proved& proved) {
-  wire::Proof proof{};
+wire::Security Wanted(const FabricOptions& options, const Proved& proved) {
+  return AsksForTls(options.security, proved.path.local) ? wire::Security::kTls
+                                                         : wire::Security::kPlainWillDo;
+}
+
+// Once both greetings are there.
+absl::Status SettleOnKey(const FabricOptions& options, Proved& proved) {
+  const ClusterKey* const key = ChooseKey(*options.keys, proved.dialer, proved.acceptor);
+  if (key == nullptr) return absl::PermissionDeniedError("it does not hold this cluster's key");
+  proved.key = *key;
+  proved.proof_key = key->Derive("proof");
+  return absl::OkStatus();
+}
+
+wire::Proof& OwnProof(Proved& proved) {
+  return proved.own_role == Role::kDialer ? proved.dialers_proof : proved.acceptors_proof;
+}
+
+wire::Proof& TheirProof(Proved& proved) {
+  return proved.own_role == Role::kDialer ? proved.acceptors_proof : proved.dialers_proof;
+}
+
+const wire::Proof& MakeProof(const FabricOptions& options, Proved& proved) {
+  wire::Proof& proof = OwnProof(proved);
+  proof = wire::Proof{};
   proof.node_id = options.self.id.bytes;
   PutText(proved.path.local, proof.interface_name);
-  proof.mac = ProofMac(options, proved, proved.own_role, proof);
+  proof.mac = MacOf(proved, proved.own_role, proof);
   return proof;
 }
 
-absl::Status CheckProof(const FabricOptions& options, Proved& proved, const wire::Proof& proof) {
+absl::Status CheckProof(Proved& proved, const wire::Proof& proof) {
   const Role theirs = proved.own_role == Role::kDialer ? Role::kAcceptor : Role::kDialer;
-  if (!EqualInConstantTime(proof.mac, ProofMac(options, proved, theirs, proof))) {
-    return absl::PermissionDeniedError("it does not hold this cluster's key");
+  if (!EqualInConstantTime(proof.mac, MacOf(proved, theirs, proof))) {
+    return absl::PermissionDeniedError(
+        "it does not hold this cluster's key, or what was said has been changed on the way");
   }
+  TheirProof(proved) = proof;
   proved.peer.bytes = proof.node_id;
   proved.path.remote = MakePrintable(TextOf(proof.interface_name));
   if (proved.path.remote.empty()) {
@@ -106,6 +131,18 @@ absl::Status CheckProof(const FabricOptions& options, Proved& proved, const wire
   return absl::OkStatus();
 }
 
+asio::awaitable<absl::Status> WaitFor(tcp::socket& socket, const Proved& proved,
+                                      tcp::socket::wait_type what) {
+  co_return co_await WithDeadline(socket, proved, socket.async_wait(what, kTuple));
+}
+
+absl::Status StreamError() {
+  if (errno == EBADMSG) return absl::PermissionDeniedError("a TLS record that is not authentic");
+  return absl::UnavailableError(absl::StrCat("the connection ended: ", std::strerror(errno)));
+}
+
+bool MustWait() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
 }  // namespace
 
 asio::awaitable<absl::StatusOr<Proved>> ProveAsDialer(tcp::socket& socket,
@@ -113,8 +150,8 @@ asio::awaitable<absl::StatusOr<Proved>> ProveAsDialer(tcp::socket& socket,
   Proved proved;
   proved.own_role = Role::kDialer;
   proved.deadline = DeadlineFromNow(options);
-  proved.dialer = MakeGreeting(options.cluster);
   absl::Status status = FindOwnInterface(socket, proved);
+  proved.dialer = MakeGreeting(options.cluster, *options.keys, Wanted(options, proved));
   if (status.ok()) status = co_await Transmit(socket, proved, proved.dialer);
   if (status.ok()) status = co_await Receive(socket, proved, proved.acceptor);
   if (!status.ok()) co_return status;
@@ -122,7 +159,8 @@ asio::awaitable<absl::StatusOr<Proved>> ProveAsDialer(tcp::socket& socket,
       !wrong.empty()) {
     co_return absl::PermissionDeniedError(std::string(wrong));
   }
-  status = co_await Transmit(socket, proved, MakeProof(options, proved));
+  status = SettleOnKey(options, proved);
+  if (status.ok()) status = co_await Transmit(socket, proved, MakeProof(options, proved));
   if (!status.ok()) co_return status;
   co_return proved;
 }
@@ -138,25 +176,27 @@ asio::awaitable<absl::StatusOr<Proved>> CheckDialer(tcp::socket& socket,
       !wrong.empty()) {
     co_return absl::PermissionDeniedError(std::string(wrong));
   }
-  proved.acceptor = MakeGreeting(options.cluster);
+  status = FindOwnInterface(socket, proved);
+  if (!status.ok()) co_return status;
+  proved.acceptor = MakeGreeting(options.cluster, *options.keys, Wanted(options, proved));
   wire::Proof proof{};
+  // Also to one with another key: so it knows what is wrong.
   status = co_await Transmit(socket, proved, proved.acceptor);
+  if (status.ok()) status = SettleOnKey(options, proved);
   if (status.ok()) status = co_await Receive(socket, proved, proof);
-  if (status.ok()) status = CheckProof(options, proved, proof);
-  if (status.ok()) status = FindOwnInterface(socket, proved);
+  if (status.ok()) status = CheckProof(proved, proof);
   if (!status.ok()) co_return status;
   co_return proved;
 }
 
 asio::awaitable<absl::Status> SendVerdict(tcp::socket& socket, const FabricOptions& options,
-                                          const Proved& proved, wire::VerdictCode verdict) {
+                                          Proved& proved, wire::VerdictCode verdict) {
   absl::Status status = co_await Transmit(socket, proved, MakeProof(options, proved));
   if (status.ok()) status = co_await Transmit(socket, proved, wire::Verdict{verdict, 0});
   co_return status;
 }
 
 asio::awaitable<absl::StatusOr<wire::VerdictCode>> ReceiveVerdict(tcp::socket& socket,
-                                                                  const FabricOptions& options,
                                                                   Proved& proved) {
   wire::Proof proof{};
   wire::Verdict verdict{};
@@ -165,26 +205,69 @@ asio::awaitable<absl::StatusOr<wire::VerdictCode>> ReceiveVerdict(tcp::socket& s
     co_return absl::UnavailableError(absl::StrCat(
         std::string(status.message()), " (does it hold the same key? look at its log)"));
   }
-  status = CheckProof(options, proved, proof);
+  status = CheckProof(proved, proof);
   if (status.ok()) status = co_await Receive(socket, proved, verdict);
   if (!status.ok()) co_return status;
   co_return verdict.code;
 }
 
-asio::awaitable<absl::Status> SendIntroduction(tcp::socket& socket, const FabricOptions& options,
-                                               const Proved& proved, wire::Introduction own) {
-  own.mac = IntroductionMac(options, proved, proved.own_role, own);
-  co_return co_await Transmit(socket, proved, own);
+asio::awaitable<absl::StatusOr<std::unique_ptr<TcpStream>>> Secure(tcp::socket& socket,
+                                                                   const Proved& proved) {
+  if (!WantTls(proved.dialer, proved.acceptor)) {
+    co_return std::unique_ptr<TcpStream>(std::make_unique<PlainStream>());
+  }
+  absl::StatusOr<std::unique_ptr<TlsStream>> stream = TlsStream::Create(
+      proved.own_role, MakeTlsKey(*proved.key, proved.dialer, proved.acceptor,
+                                  proved.dialers_proof, proved.acceptors_proof));
+  if (!stream.ok()) co_return stream.status();
+  for (;;) {
+    const absl::StatusOr<TlsStream::Progress> progress =
+        (*stream)->Handshake(socket.native_handle());
+    if (!progress.ok()) co_return progress.status();
+    if (*progress == TlsStream::Progress::kDone) co_return *std::move(stream);
+    const absl::Status ready =
+        co_await WaitFor(socket, proved, *progress == TlsStream::Progress::kWantsToRead
+                                             ? tcp::socket::wait_read
+                                             : tcp::socket::wait_write);
+    if (!ready.ok()) co_return ready;
+  }
 }
 
-asio::awaitable<absl::StatusOr<wire::Introduction>> ReceiveIntroduction(
-    tcp::socket& socket, const FabricOptions& options, const Proved& proved) {
+asio::awaitable<absl::Status> SendIntroduction(tcp::socket& socket, TcpStream& stream,
+                                               const Proved& proved, wire::Introduction own) {
+  own.mac = MacOf(proved, proved.own_role, own);
+  std::size_t sent = 0;
+  while (sent < sizeof own || stream.HasUnsent()) {
+    iovec part = {reinterpret_cast<char*>(&own) + sent, sizeof own - sent};
+    const ssize_t put = sent < sizeof own ? stream.Write(socket.native_handle(), &part, 1)
+                                          : stream.Flush(socket.native_handle());
+    if (put < 0 && !MustWait()) co_return StreamError();
+    if (put > 0 && sent < sizeof own) sent += static_cast<std::size_t>(put);
+    if (put > 0) continue;
+    const absl::Status ready = co_await WaitFor(socket, proved, tcp::socket::wait_write);
+    if (!ready.ok()) co_return ready;
+  }
+  co_return absl::OkStatus();
+}
+
+asio::awaitable<absl::StatusOr<wire::Introduction>> ReceiveIntroduction(tcp::socket& socket,
+                                                                        TcpStream& stream,
+                                                                        const Proved& proved) {
   wire::Introduction theirs{};
-  const absl::Status status = co_await Receive(socket, proved, theirs);
-  if (!status.ok()) co_return status;
+  for (std::size_t have = 0; have < sizeof theirs;) {
+    iovec part = {reinterpret_cast<char*>(&theirs) + have, sizeof theirs - have};
+    const ssize_t got = stream.Read(socket.native_handle(), &part, 1);
+    if (got == 0) co_return absl::UnavailableError("the connection ended: End of file");
+    if (got < 0 && !MustWait()) co_return StreamError();
+    if (got > 0) {
+      have += static_cast<std::size_t>(got);
+      continue;
+    }
+    const absl::Status ready = co_await WaitFor(socket, proved, tcp::socket::wait_read);
+    if (!ready.ok()) co_return ready;
+  }
   const Role sender = proved.own_role == Role::kDialer ? Role::kAcceptor : Role::kDialer;
-  if (!EqualInConstantTime(theirs.mac, IntroductionMac(options, proved, sender, theirs)) ||
-      theirs.session == 0) {
+  if (!EqualInConstantTime(theirs.mac, MacOf(proved, sender, theirs)) || theirs.session == 0) {
     co_return absl::PermissionDeniedError("its introduction is not proved");
   }
   co_return theirs;

@@ -76,7 +76,7 @@ constexpr std::uint64_t kStopNs = 500'000'000;
 absl::StatusOr<std::unique_ptr<Fabric>> Fabric::Create(asio::io_context& io, FabricOptions options,
                                                        FabricListener& listener) {
   const bool has_peers = !options.listen.empty() || !options.connect.empty();
-  if (has_peers && options.key.size() != wire::kClusterKeyBytes) {
+  if (has_peers && !options.keys.has_value()) {
     return absl::FailedPreconditionError(
         "peers need the cluster's key: set peers { key_file } in the configuration");
   }
@@ -253,10 +253,10 @@ asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
   MakePlaceForStranger();
   Stranger stranger{socket, remote.address()};
   strangers_.push_back(&stranger);
-  const absl::StatusOr<Proved> proved = co_await CheckDialer(socket, options_);
-  if (!stranger.gave_way) std::erase(strangers_, &stranger);
-  if (stopped_) co_return;
-  if (stranger.gave_way || !proved.ok()) {
+  absl::StatusOr<Proved> proved = co_await CheckDialer(socket, options_);
+  if (stopped_ || stranger.gave_way || !proved.ok()) {
+    if (!stranger.gave_way) std::erase(strangers_, &stranger);
+    if (stopped_) co_return;
     RefuseStranger(from, stranger.gave_way ? "too many that have not proved the key"
                                            : std::string(proved.status().message()));
     co_return;
@@ -264,44 +264,57 @@ asio::awaitable<void> TcpFabric::Accept(Tcp::socket socket) {
   const wire::VerdictCode verdict = links_.Judge(proved->peer, proved->path);
   const Links::RailMark mark = links_.MarkOf(proved->peer, proved->path);
   absl::Status status = co_await SendVerdict(socket, options_, *proved, verdict);
+  absl::StatusOr<Stream> stream = nullptr;
   if (status.ok() && verdict == wire::VerdictCode::kAccepted && !stopped_) {
-    status = co_await JoinAsAcceptor(socket, *proved, mark);
+    stream = co_await Secure(socket, *proved);
+    status = stream.status();
+  }
+  if (!stranger.gave_way) std::erase(strangers_, &stranger);
+  if (stopped_) co_return;
+  if (stranger.gave_way || absl::IsPermissionDenied(status)) {
+    RefuseStranger(from, stranger.gave_way ? "too many that have not proved the key"
+                                           : std::string(status.message()));
+    co_return;
+  }
+  if (status.ok() && verdict == wire::VerdictCode::kAccepted) {
+    status = co_await JoinAsAcceptor(socket, *std::move(stream), *proved, mark);
   }
   if (!status.ok()) {
     spdlog::info("connection from {} came to nothing: {}", from, std::string(status.message()));
   }
 }
 
-asio::awaitable<absl::Status> TcpFabric::JoinAsAcceptor(Tcp::socket& socket, const Proved& proved,
+asio::awaitable<absl::Status> TcpFabric::JoinAsAcceptor(Tcp::socket& socket, Stream stream,
+                                                        const Proved& proved,
                                                         Links::RailMark mark) {
   const absl::StatusOr<wire::Introduction> theirs =
-      co_await ReceiveIntroduction(socket, options_, proved);
+      co_await ReceiveIntroduction(socket, *stream, proved);
   if (!theirs.ok()) co_return theirs.status();
   if (stopped_) co_return absl::AbortedError("stopping");
   const absl::StatusOr<Links::Join> join = links_.BeginAsAcceptor(
       proved.peer, proved.path, *theirs, mark, platform::MonotonicNow());
   if (!join.ok()) co_return join.status();
-  const absl::Status sent = co_await SendIntroduction(socket, options_, proved, join->own);
+  const absl::Status sent = co_await SendIntroduction(socket, *stream, proved, join->own);
   if (stopped_) co_return absl::AbortedError("stopping");
-  if (sent.ok()) co_return AddRail(socket, *join, *theirs);
+  if (sent.ok()) co_return AddRail(socket, std::move(stream), *join, *theirs);
   links_.Abandon(*join);
   co_return sent;
 }
 
-asio::awaitable<absl::Status> TcpFabric::JoinAsDialer(Tcp::socket& socket,
+asio::awaitable<absl::Status> TcpFabric::JoinAsDialer(Tcp::socket& socket, Stream stream,
                                                       const Proved& proved) {
   const absl::StatusOr<Links::Join> join = links_.BeginAsDialer(proved.peer, proved.path);
   if (!join.ok()) co_return join.status();
-  const absl::Status sent = co_await SendIntroduction(socket, options_, proved, join->own);
+  const absl::Status sent = co_await SendIntroduction(socket, *stream, proved, join->own);
   absl::StatusOr<wire::Introduction> theirs = absl::UnavailableError(sent.message());
-  if (sent.ok()) theirs = co_await ReceiveIntroduction(socket, options_, proved);
+  if (sent.ok()) theirs = co_await ReceiveIntroduction(socket, *stream, proved);
   if (stopped_) co_return absl::AbortedError("stopping");
-  if (theirs.ok()) co_return AddRail(socket, *join, *theirs);
+  if (theirs.ok()) co_return AddRail(socket, std::move(stream), *join, *theirs);
   links_.Abandon(*join);
   co_return theirs.status();
 }
 
-absl::Status TcpFabric::AddRail(Tcp::socket& socket, const Links::Join& join,
+absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Links::Join& join,
                                 const wire::Introduction& theirs) {
   asio::error_code error;
   std::string local = Describe(socket.local_endpoint(error));
@@ -318,7 +331,7 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, const Links::Join& join,
                                         local, " - ", remote);
   absl::StatusOr<std::unique_ptr<TcpRail>> rail =
       TcpRail::Create(std::move(descriptor), std::move(local), std::move(remote), bell_,
-                      watches_.Take(), EngineShareHere());
+                      watches_.Take(), EngineShareHere(), std::move(stream));
   if (!rail.ok()) {
     links_.Abandon(join);
     return rail.status();
@@ -429,7 +442,7 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
   absl::StatusOr<Proved> proved = co_await ProveAsDialer(socket, options_);
   if (!proved.ok()) co_return proved.status();
   const absl::StatusOr<wire::VerdictCode> verdict =
-      co_await ReceiveVerdict(socket, options_, *proved);
+      co_await ReceiveVerdict(socket, *proved);
   if (!verdict.ok()) co_return verdict.status();
   if (stopped_) co_return absl::AbortedError("stopping");
   if (proved->peer == options_.self.id) {
@@ -448,7 +461,10 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
     case wire::VerdictCode::kAlreadyLinked: co_return absl::AbortedError("linked already");
     default: co_return absl::UnavailableError("it refuses the connection");
   }
-  co_return co_await JoinAsDialer(socket, *proved);
+  absl::StatusOr<Stream> stream = co_await Secure(socket, *proved);
+  if (!stream.ok()) co_return stream.status();
+  if (stopped_) co_return absl::AbortedError("stopping");
+  co_return co_await JoinAsDialer(socket, *std::move(stream), *proved);
 }
 
 asio::awaitable<void> TcpFabric::TickLoop() {
@@ -502,6 +518,22 @@ std::vector<LinkSnapshot> TcpFabric::Snapshot() const {
     rail.detail = dialer->detail;
   }
   return snapshots;
+}
+
+// A dialer that was refused for the old keys tries again at once.
+void TcpFabric::SetKeys(const ClusterKeys& keys) {
+  options_.keys = keys;
+  for (const auto& dialer : dialers_) {
+    if (dialer->waits == Dialer::Waits::kInBackOff) dialer->pause.cancel();
+  }
+}
+
+std::vector<std::string> TcpFabric::key_ids() const {
+  std::vector<std::string> ids;
+  if (!options_.keys.has_value()) return ids;
+  ids.push_back(options_.keys->current.IdText());
+  if (options_.keys->previous.has_value()) ids.push_back(options_.keys->previous->IdText());
+  return ids;
 }
 
 void TcpFabric::Stop() {

@@ -6,8 +6,8 @@
 // waits while there is a rail over that path, whoever has dialed it. So two cables between
 // two nodes are two addresses, and two addresses over one cable are one rail.
 //
-//   dialer:   prove ─▶ Links::BeginAsDialer ─▶ introduce ─▶ Links::Finish
-//   acceptor: prove, Judge ─▶ verdict ─▶ read ─▶ BeginAsAcceptor ─▶ introduce ─▶ Finish
+//   dialer:   prove ─▶ TLS ─▶ Links::BeginAsDialer ─▶ introduce ─▶ Links::Finish
+//   acceptor: prove, Judge ─▶ verdict ─▶ TLS ─▶ read ─▶ BeginAsAcceptor ─▶ introduce ─▶ Finish
 //
 //   (dial) ──rail──▶ waits ──rail gone──▶ (dial)
 //      └──fails──▶ back-off, doubled ──time, or an interface has come up──▶ (dial)
@@ -16,7 +16,8 @@
 // missed on them; one that has come up, or got an address, ends all back-offs, and all
 // waiting for answers, for what was asked before it came is lost.
 //
-// Strangers, who have not proved the key, have strangers_max places. When all are taken, a
+// Strangers, who have not proved the key, or not yet shown by TLS that the proof was their
+// own, have strangers_max places. When all are taken, a
 // newcomer gets the oldest of the address that holds most of them: an honest hello takes a
 // millisecond, and whoever takes longer gives way, its own connections first.
 //
@@ -74,6 +75,8 @@ class TcpFabric final : public Fabric, private LinksPort {
   std::vector<LinkSnapshot> Snapshot() const override;
   std::uint64_t strangers_refused() const override { return strangers_refused_; }
   std::vector<std::string> listening() const override;
+  void SetKeys(const ClusterKeys& keys) override;
+  std::vector<std::string> key_ids() const override;
   void Stop() override;
 
  private:
@@ -115,10 +118,12 @@ class TcpFabric final : public Fabric, private LinksPort {
   asio::awaitable<absl::Status> Dial(Dialer& dialer);
   asio::awaitable<absl::StatusOr<std::vector<Tcp::endpoint>>> Resolve(Dialer& dialer);
   asio::awaitable<absl::Status> Connect(Tcp::socket& socket, Dialer& dialer);
-  asio::awaitable<absl::Status> JoinAsDialer(Tcp::socket& socket, const Proved& proved);
-  asio::awaitable<absl::Status> JoinAsAcceptor(Tcp::socket& socket, const Proved& proved,
-                                               Links::RailMark mark);
-  absl::Status AddRail(Tcp::socket& socket, const Links::Join& join,
+  using Stream = std::unique_ptr<TcpStream>;
+  asio::awaitable<absl::Status> JoinAsDialer(Tcp::socket& socket, Stream stream,
+                                             const Proved& proved);
+  asio::awaitable<absl::Status> JoinAsAcceptor(Tcp::socket& socket, Stream stream,
+                                               const Proved& proved, Links::RailMark mark);
+  absl::Status AddRail(Tcp::socket& socket, Stream stream, const Links::Join& join,
                        const wire::Introduction& theirs);
   bool IsLinked(const Dialer& dialer) const;
   asio::awaitable<void> TickLoop();

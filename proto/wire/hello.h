@@ -2,17 +2,28 @@
 // same cluster's key; nothing else is parsed before that.
 //
 //   dialer                                   acceptor
-//   Greeting(nonce_d) ────────────────────▶
-//            ◀──────────────────────────────  Greeting(nonce_a)
+//   Greeting(nonce_d, keys, wants TLS?) ──▶
+//            ◀──────────────────────────────  Greeting(nonce_a, keys, wants TLS?)
 //   Proof(node, interface, HMAC) ─────────▶   checked first: a stranger learns nothing
 //            ◀──────────────────────────────  Proof(node, interface, HMAC), Verdict
+//   - - - - - - from here on all is inside TLS if either wants it - - - - - -
 //   Introduction ─────────────────────────▶
 //            ◀──────────────────────────────  Introduction; then frames
 //
-// Each HMAC-SHA256 (RFC 2104, keyed with the cluster's key) is over the sender's
-// role, the dialer's and the acceptor's greeting, and the message itself. So
-// version, cluster and both nonces are covered, and nothing can be replayed or
-// reflected. Verdicts and frames are not covered: connections are not encrypted.
+// Each HMAC-SHA256 (RFC 2104, keyed with what is derived from the cluster's key for
+// that) is over the sender's role, the dialer's and the acceptor's greeting, and the
+// message itself. So version, cluster, both nonces, and what both sides want are
+// covered: nothing can be replayed or reflected, and whoever sits between them can talk
+// neither out of TLS nor into an older key.
+//
+// The proof comes before TLS, not inside it: a stranger so meets two messages of fixed size
+// and one HMAC, and the TLS library reads nothing but what key holders send. TLS's own key
+// is made from the cluster's key and from greetings and proofs, so that it belongs to this
+// proof and no other. Who is on which side, and the interface's name, are no secrets.
+// Verdicts, and frames where neither side wants TLS, are not covered.
+//
+// While the cluster's key is being changed a side may hold two. Both use the first of the
+// acceptor's, newest first, that the dialer has as well.
 //
 // Owner: none, plain values. Thread: any. Memory: none.
 #pragma once
@@ -24,30 +35,35 @@
 namespace mlxcomm::wire {
 
 inline constexpr std::uint64_t kGreetingMagic = 0x6d6c78636f6d6d70;  // "mlxcommp"
-inline constexpr std::uint32_t kWireVersion = 3;
+inline constexpr std::uint32_t kWireVersion = 4;
 inline constexpr std::size_t kNameBytesMax = 64;
 inline constexpr std::size_t kInterfaceBytesMax = 48;  // A name, or any address as text.
-inline constexpr std::size_t kClusterKeyBytes = 32;
+inline constexpr std::size_t kKeysMax = 2;
 
 using Nonce = std::array<std::uint8_t, 32>;
 using Mac = std::array<std::uint8_t, 32>;
 using NodeIdBytes = std::array<std::uint8_t, 16>;
+using KeyId = std::array<std::uint8_t, 8>;
+
+// What the side that sends it asks for; more is always taken.
+enum class Security : std::uint32_t { kPlainWillDo = 1, kTls = 2 };
 
 struct Greeting {
   std::uint64_t magic;
   std::uint32_t version;
-  std::uint32_t reserved;              // Zero.
+  Security security;
   char cluster[kNameBytesMax];         // NUL-padded.
+  std::array<KeyId, kKeysMax> keys;    // Held by the sender, newest first; zero: none.
   Nonce nonce;
 };
-static_assert(sizeof(Greeting) == 112 && std::is_trivially_copyable_v<Greeting>);
+static_assert(sizeof(Greeting) == 128 && std::is_trivially_copyable_v<Greeting>);
 
 // With both interfaces' names both sides know which rail this is to become, before
 // either introduces itself (fabric/rail_path.h).
 struct Proof {
   NodeIdBytes node_id;
   char interface_name[kInterfaceBytesMax];  // The sender's end; NUL-padded, never empty.
-  Mac mac;  // HMAC(key, role | greetings | all of the above).
+  Mac mac;  // HMAC(derived key, role | greetings | all of the above).
 };
 static_assert(sizeof(Proof) == 96 && std::is_trivially_copyable_v<Proof>);
 
@@ -61,7 +77,7 @@ struct Introduction {
   std::uint64_t next_expected;         // All below it has been received: an acknowledgement.
   char node_name[kNameBytesMax];       // NUL-padded.
   char software_version[32];           // NUL-padded; shown in status.
-  Mac mac;                             // HMAC(key, role | greetings | all of the above).
+  Mac mac;                             // HMAC(derived key, role | greetings | all of the above).
 };
 static_assert(sizeof(Introduction) == 160 && std::is_trivially_copyable_v<Introduction>);
 

@@ -33,6 +33,8 @@ class LabCluster:
         self.family = family
         self.discovery = discovery
         self.keys = keys or [0] * wiring.nodes
+        if "security" not in peer_settings:  # The cables between hosts are Ethernet to a daemon.
+            peer_settings += " security: PLAIN"
         self.settings = {"peers": peer_settings, "clients": client_settings, "top": top_settings}
         self.daemons = [None] * wiring.nodes
         self.processes = []

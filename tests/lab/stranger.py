@@ -26,7 +26,8 @@ WIRE = pathlib.Path(__file__).resolve().parents[2] / "proto" / "wire"
 HELLO = (WIRE / "hello.h").read_text(encoding="utf-8")
 VERSION = int(re.search(r"kWireVersion = (\d+)", HELLO).group(1))
 MAGIC = 0x6d6c78636f6d6d70
-GREETING = struct.Struct("<QII64s32s")
+GREETING = struct.Struct("<QII64s8s8s32s")
+PLAIN_WILL_DO = 1
 PROOF = struct.Struct("<16s48s")           # Then the MAC.
 INTRODUCTION = struct.Struct("<QQQQ64s32s")  # Then the MAC.
 FRAME = struct.Struct("<IBBHIIQQQQIIIIQQ")
@@ -34,12 +35,24 @@ FRAME_MAGIC = 0x46434c4d
 CONTROL, DATA = 4, 6
 
 
+def derived(key, label):
+    """As proto/key/cluster_key.h."""
+    extracted = hmac.digest(b"mlxcomm cluster key, version 1", key, hashlib.sha256)
+    return hmac.digest(extracted, label + b"\0\1", hashlib.sha256)
+
+
+def cluster_key():
+    return bytes.fromhex(pathlib.Path(os.environ["LAB_KEY"]).read_text(encoding="ascii"))
+
+
 def greeting(version=VERSION, cluster=b"lab"):
-    return GREETING.pack(MAGIC, version, 0, cluster, os.urandom(32))
+    key_id = derived(cluster_key(), b"id")[:8]
+    return GREETING.pack(MAGIC, version, PLAIN_WILL_DO, cluster, key_id, bytes(8), os.urandom(32))
 
 
 def signed(key, dialer, acceptor, message):
-    return message + hmac.digest(key, b"dialer  " + dialer + acceptor + message, hashlib.sha256)
+    return message + hmac.digest(derived(key, b"proof"), b"dialer  " + dialer + acceptor + message,
+                                 hashlib.sha256)
 
 
 def read(connection, count):
@@ -62,7 +75,7 @@ def prove(connection, key):
 
 
 def become_neighbour(address):
-    key = bytes.fromhex(pathlib.Path(os.environ["LAB_KEY"]).read_text(encoding="ascii"))
+    key = cluster_key()
     connection = socket.create_connection(address, timeout=60)
     own, theirs = prove(connection, key)
     read(connection, PROOF.size + 32 + 8)
@@ -162,9 +175,10 @@ def main():
     else:
         for turn in range(count):
             if what == "garbage":
-                send_and_wait(address, os.urandom(random.Random(turn).choice((112, 113, 4096, 1 << 20))))
+                sizes = (GREETING.size, GREETING.size + 1, 4096, 1 << 20)
+                send_and_wait(address, os.urandom(random.Random(turn).choice(sizes)))
             elif what == "half":
-                send_and_wait(address, greeting()[:1 + turn * 37 % 111], then_half=True)
+                send_and_wait(address, greeting()[:1 + turn * 37 % (GREETING.size - 1)], then_half=True)
             elif what == "version":
                 send_and_wait(address, greeting(version=VERSION + 1 + turn))
             elif what == "foreign":

@@ -45,18 +45,21 @@ absl::StatusOr<std::unique_ptr<TcpRail>> TcpRail::Create(platform::FileDescripto
                                                          std::string remote_address,
                                                          platform::Wakeup& engine_bell,
                                                          SocketWatches::Handle watch,
-                                                         EngineShare share) {
+                                                         EngineShare share,
+                                                         std::unique_ptr<TcpStream> stream) {
   absl::StatusOr<platform::Wakeup> bell = platform::Wakeup::Create();
   if (!bell.ok()) return bell.status();
   SetUpSocket(socket.get());
+  if (stream == nullptr) stream = std::make_unique<PlainStream>();
   return std::unique_ptr<TcpRail>(new TcpRail(std::move(socket), std::move(local_address),
                                               std::move(remote_address), engine_bell,
-                                              *std::move(bell), std::move(watch), share));
+                                              *std::move(bell), std::move(watch), share,
+                                              std::move(stream)));
 }
 
 TcpRail::TcpRail(platform::FileDescriptor socket, std::string local_address,
                  std::string remote_address, platform::Wakeup& engine_bell, platform::Wakeup bell,
-                 SocketWatches::Handle watch, EngineShare share)
+                 SocketWatches::Handle watch, EngineShare share, std::unique_ptr<TcpStream> stream)
     : socket_(std::move(socket)),
       local_address_(std::move(local_address)),
       remote_address_(std::move(remote_address)),
@@ -65,8 +68,9 @@ TcpRail::TcpRail(platform::FileDescriptor socket, std::string local_address,
       share_(share),
       watch_(std::move(watch)),
       may_change_hands_(watch_ != nullptr),
-      writer_(socket_),
-      reader_(socket_, *this) {}
+      stream_(std::move(stream)),
+      writer_(socket_, *stream_),
+      reader_(socket_, *stream_, *this) {}
 
 TcpRail::~TcpRail() { Stop(); }
 
@@ -152,6 +156,7 @@ RailSnapshot TcpRail::Snapshot() const {
   snapshot.transport = "tcp";
   snapshot.local_address = local_address_;
   snapshot.remote_address = remote_address_;
+  snapshot.security = stream_->is_encrypted() ? "tls" : "plain";
   snapshot.up = up_.load(std::memory_order_relaxed);
   snapshot.sent_bytes = writer_.sent_bytes();
   snapshot.received_bytes = reader_.received_bytes();
@@ -163,7 +168,8 @@ RailSnapshot TcpRail::Snapshot() const {
 bool TcpRail::PrepareToSleep() {
   if (EngineDrives()) {
     const bool waits = events_.IsEmpty() && writer_.transmitted() == 0 &&
-                       !reader_.may_take_read_ahead() && watch_->is_open();
+                       !reader_.may_take_read_ahead() && !reader_.has_unseen() &&
+                       watch_->is_open();
     const bool all_given = commands_.IsEmpty() && writer_.is_empty();
     if (!waits || (!all_given && !writer_.is_blocked())) return false;
     WatchSocket();
@@ -236,7 +242,7 @@ void TcpRail::LookAtSocket() {
   if (share_ == EngineShare::kSmall && too_much) return HandOver();
   const bool moved = reader_.received_bytes() + writer_.sent_bytes() > before;
   empty_looks_ = moved ? 0 : empty_looks_ + 1;
-  if (empty_looks_ >= kEmptyLooksMax) WatchSocket();
+  if (empty_looks_ >= kEmptyLooksMax && !reader_.has_unseen()) WatchSocket();
 }
 
 void TcpRail::Run() {
@@ -316,6 +322,7 @@ void TcpRail::Sleep() {
   // Room has come since the last look: nobody will call for what is read already, nor for
   // what has been written and could not be told.
   if (has_room && (reader_.may_take_read_ahead() || writer_.transmitted() > 0)) return;
+  if (reader_.may_read_unseen()) return;
   if (has_room) {
     // Else they wait until the socket has taken some of what was given earlier.
     if (writer_.HasRoom() && !commands_.PrepareToSleep()) return;
@@ -359,6 +366,7 @@ void TcpRail::SendTheRest() {
     if (!moved && ::poll(&waited, 1, MillisecondsUntil(deadline)) == 0) return;
     if (platform::MonotonicNow() >= deadline) return;
   }
+  stream_->End(socket_.get());
   ::shutdown(socket_.get(), SHUT_WR);
   waited.events = POLLIN;
   // One that goes on sending is not listened to for longer than one that is silent.

@@ -58,6 +58,7 @@
 #include "daemon/fabric/spsc_ring.h"
 #include "daemon/fabric/tcp/socket_watch.h"
 #include "daemon/fabric/tcp/tcp_reader.h"
+#include "daemon/fabric/tcp/tcp_stream.h"
 #include "daemon/fabric/tcp/tcp_writer.h"
 #include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/wakeup.h"
@@ -70,13 +71,14 @@ class TcpRail final : public Rail, private TcpReaderPort {
   enum class EngineShare : std::uint8_t { kSmall, kAll };
 
   // `socket` is connected and non-blocking. `engine_bell` wakes the engine. Without a watch
-  // the thread always drives.
+  // the thread always drives; without a stream the connection is plain.
   static absl::StatusOr<std::unique_ptr<TcpRail>> Create(platform::FileDescriptor socket,
                                                          std::string local_address,
                                                          std::string remote_address,
                                                          platform::Wakeup& engine_bell,
                                                          SocketWatches::Handle watch = nullptr,
-                                                         EngineShare share = EngineShare::kSmall);
+                                                         EngineShare share = EngineShare::kSmall,
+                                                         std::unique_ptr<TcpStream> stream = nullptr);
   ~TcpRail() override;
 
   // Before Start; may be nullptr.
@@ -108,7 +110,7 @@ class TcpRail final : public Rail, private TcpReaderPort {
 
   TcpRail(platform::FileDescriptor socket, std::string local_address, std::string remote_address,
           platform::Wakeup& engine_bell, platform::Wakeup bell, SocketWatches::Handle watch,
-          EngineShare share);
+          EngineShare share, std::unique_ptr<TcpStream> stream);
 
   // The engine, driving.
   bool EngineDrives() const {
@@ -176,6 +178,7 @@ class TcpRail final : public Rail, private TcpReaderPort {
   // The driver's.
   bool may_change_hands_;  // There is a watch, and it opens.
   std::unique_ptr<RailObserver> observer_;
+  std::unique_ptr<TcpStream> stream_;
   TcpWriter writer_;
   TcpReader reader_;
   std::uint64_t untold_bytes_ = 0;  // Of data whose events the engine was not woken for.

@@ -18,10 +18,15 @@ DownCause CauseOf(int error) {
   return error == ECONNRESET || error == EPIPE ? DownCause::kReset : DownCause::kCut;
 }
 
+const char* TextOf(int error) {
+  return error == EBADMSG ? "a TLS record that is not authentic" : std::strerror(error);
+}
+
 }  // namespace
 
-TcpReader::TcpReader(const platform::FileDescriptor& socket, TcpReaderPort& port)
+TcpReader::TcpReader(const platform::FileDescriptor& socket, TcpStream& stream, TcpReaderPort& port)
     : socket_(socket),
+      stream_(stream),
       port_(port),
       staging_(std::make_unique<std::byte[]>(wire::kChunkBytesMax)),
       read_ahead_(kReadAheadBytes),
@@ -73,10 +78,7 @@ bool TcpReader::Fill(int write_error) {
   read_end_ = 0;
   const bool among_data = incoming_.type == wire::FrameType::kData;
   parts[count++] = {read_ahead_.data(), among_data ? kReadAheadBytesAmongData : kReadAheadBytes};
-  msghdr message{};
-  message.msg_iov = parts;
-  message.msg_iovlen = static_cast<decltype(message.msg_iovlen)>(count);
-  const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT);
+  const ssize_t got = stream_.Read(socket_.get(), parts, count);
   if (got == 0) {
     End(DownCause::kReset, "the other side closed the connection");
     return false;
@@ -86,7 +88,7 @@ bool TcpReader::Fill(int write_error) {
     const bool all_read = errno == EAGAIN || errno == EWOULDBLOCK;
     if (all_read && write_error == 0) return false;
     const int error = all_read ? write_error : errno;
-    End(CauseOf(error), std::strerror(error));
+    End(CauseOf(error), TextOf(error));
     return false;
   }
   const auto bytes = static_cast<std::size_t>(got);

@@ -31,6 +31,7 @@
 #include "daemon/fabric/posted_receives.h"
 #include "daemon/fabric/rail.h"
 #include "daemon/fabric/rail_observer.h"
+#include "daemon/fabric/tcp/tcp_stream.h"
 #include "daemon/platform/file_descriptor.h"
 
 namespace mlxcomm::fabric {
@@ -50,8 +51,8 @@ class TcpReaderPort {
 
 class TcpReader {
  public:
-  // Both outlive it.
-  TcpReader(const platform::FileDescriptor& socket, TcpReaderPort& port);
+  // All outlive it.
+  TcpReader(const platform::FileDescriptor& socket, TcpStream& stream, TcpReaderPort& port);
 
   // Before anything else; may be nullptr.
   void Observe(RailObserver* observer) { observer_ = observer; }
@@ -70,6 +71,9 @@ class TcpReader {
   bool has_read_ahead() const { return read_first_ < read_end_; }
   // And would not wait for commands.
   bool may_take_read_ahead() const { return !stalled_ && has_read_ahead(); }
+  // There may be something that the socket would not call for; and whether it may be read.
+  bool has_unseen() const { return stream_.HasUnread(); }
+  bool may_read_unseen() const { return has_unseen() && MayRead(); }
   // Nothing of a frame has been read that has not been handed on.
   bool is_between_frames() const {
     return target_ == nullptr && header_have_ == 0 && !has_read_ahead();
@@ -114,6 +118,7 @@ class TcpReader {
   void End(DownCause cause, std::string reason);
 
   const platform::FileDescriptor& socket_;
+  TcpStream& stream_;
   TcpReaderPort& port_;
   RailObserver* observer_ = nullptr;
   PostedReceives posted_;

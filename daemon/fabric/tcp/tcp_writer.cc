@@ -1,6 +1,5 @@
 #include "daemon/fabric/tcp/tcp_writer.h"
 
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -8,11 +7,10 @@
 
 #include "daemon/fabric/posted_receives.h"
 #include "daemon/platform/machine.h"
-#include "proto/queue/no_signal.h"
 
 namespace mlxcomm::fabric {
-TcpWriter::TcpWriter(const platform::FileDescriptor& socket)
-    : socket_(socket), outgoing_(kFramesMax) {}
+TcpWriter::TcpWriter(const platform::FileDescriptor& socket, TcpStream& stream)
+    : socket_(socket), stream_(stream), outgoing_(kFramesMax) {}
 
 void TcpWriter::Queue(const Channel::Frame& frame) {
   if (frame.header.type == wire::FrameType::kAck) return PutInFront(frame);
@@ -83,24 +81,27 @@ bool TcpWriter::Write() {
   // Signs of life go between frames, never inside one.
   if (front_written_ == 0 && (echo_due_ || heartbeat_due_)) PutSignOfLife();
   blocked_ = false;
-  if (outgoing_count_ == 0) return false;
+  if (outgoing_count_ == 0) {
+    if (!stream_.HasUnsent()) return false;
+    const ssize_t flushed = stream_.Flush(socket_.get());
+    return flushed < 0 ? OnNotWritten() : flushed > 0;
+  }
   iovec parts[2 * kBatchFrames];
   std::size_t part_count = 0;
   GatherBatch(parts, &part_count);
-  msghdr message{};
-  message.msg_iov = parts;
-  message.msg_iovlen = static_cast<decltype(message.msg_iovlen)>(part_count);
   const std::uint64_t began_ns = observer_ == nullptr ? 0 : platform::MonotonicNow();
-  const ssize_t written = ::sendmsg(socket_.get(), &message, queue::kNoSignal | MSG_DONTWAIT);
-  if (written < 0) {
-    blocked_ = errno == EAGAIN || errno == EWOULDBLOCK;
-    if (blocked_ || errno == EINTR || errno == ENOBUFS) return false;
-    error_ = errno;
-    return false;
-  }
+  const ssize_t written = stream_.Write(socket_.get(), parts, static_cast<int>(part_count));
+  if (written < 0) return OnNotWritten();
   sent_bytes_.fetch_add(static_cast<std::uint64_t>(written), std::memory_order_relaxed);
   OnWritten(static_cast<std::size_t>(written), began_ns);
   return written > 0;
+}
+
+bool TcpWriter::OnNotWritten() {
+  blocked_ = errno == EAGAIN || errno == EWOULDBLOCK;
+  const bool later = blocked_ || errno == EINTR || errno == ENOBUFS;
+  if (!later) error_ = errno;
+  return false;
 }
 
 void TcpWriter::OnWritten(std::size_t bytes, std::uint64_t began_ns) {

@@ -1,7 +1,7 @@
 // The sending half of a TCP rail: frames wait here in order and go out straight from where
 // they lie, as many at once as the socket takes.
 //
-//   Queue, Beat, Echo ──▶ outgoing ring ──Write──▶ socket ──▶ transmitted, not yet told
+//   Queue, Beat, Echo ──▶ outgoing ring ──Write──▶ stream, socket ──▶ transmitted, not yet told
 //
 // Acknowledgements and signs of life go before the data that waits, never inside a frame;
 // the kernel gets little at a time, for in it they cannot overtake. Of each kind only the
@@ -21,6 +21,7 @@
 
 #include "daemon/fabric/channel.h"
 #include "daemon/fabric/rail_observer.h"
+#include "daemon/fabric/tcp/tcp_stream.h"
 #include "daemon/platform/file_descriptor.h"
 
 struct iovec;
@@ -29,8 +30,8 @@ namespace mlxcomm::fabric {
 
 class TcpWriter {
  public:
-  // `socket` outlives it.
-  explicit TcpWriter(const platform::FileDescriptor& socket);
+  // Both outlive it.
+  TcpWriter(const platform::FileDescriptor& socket, TcpStream& stream);
 
   // Before anything else; may be nullptr.
   void Observe(RailObserver* observer) { observer_ = observer; }
@@ -45,9 +46,10 @@ class TcpWriter {
   // What the socket takes. True: it took something.
   bool Write();
   bool WantsToWrite() const {
-    return error_ == 0 && (outgoing_count_ > 0 || echo_due_ || heartbeat_due_);
+    return error_ == 0 &&
+           (outgoing_count_ > 0 || echo_due_ || heartbeat_due_ || stream_.HasUnsent());
   }
-  bool is_empty() const { return outgoing_count_ == 0; }
+  bool is_empty() const { return outgoing_count_ == 0 && !stream_.HasUnsent(); }
   // Frames of at least kLargeBytes.
   bool holds_large() const { return large_frames_ > 0; }
   int error() const { return error_; }
@@ -64,11 +66,13 @@ class TcpWriter {
   static constexpr std::size_t kBatchFrames = 16;
 
   void GatherBatch(struct iovec* parts, std::size_t* part_count);
+  bool OnNotWritten();
   void OnWritten(std::size_t bytes, std::uint64_t began_ns);
   void PutInFront(const Channel::Frame& frame);
   void PutSignOfLife();
 
   const platform::FileDescriptor& socket_;
+  TcpStream& stream_;
   RailObserver* observer_ = nullptr;
   std::vector<Channel::Frame> outgoing_;  // A ring.
   std::size_t outgoing_first_ = 0;

@@ -205,7 +205,6 @@ TEST_F(ConfigFileTest, RefusesWhatIsNoFile) {
   const std::string pipe = folder_ + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_THAT(mistake(pipe), HasSubstr("expected a configuration file"));
-  EXPECT_FALSE(ReadKeyFile(pipe).ok());
 }
 
 TEST_F(ConfigFileTest, RefusesAFileBeyondItsSize) {
@@ -219,26 +218,36 @@ TEST(ParseConfigTest, RefusesASocketPathThatNoSocketCanHave) {
               HasSubstr("f:1:1: socket_path: expected at most"));
 }
 
-TEST_F(ConfigFileTest, ReadsAKeyOf64Digits) {
-  const auto key = ReadKeyFile(Write("key", key_ + " \r\n"));
-  ASSERT_TRUE(key.ok()) << key.status();
-  EXPECT_EQ(key->size(), 32u);
-  EXPECT_EQ(key->front(), 0xaa);
-  EXPECT_EQ(key->back(), 0x0f);
+// Why: a machine that has joined needs no other word about its cluster.
+TEST_F(ConfigFileTest, TakesTheNameThatCameWithTheKey) {
+  const std::string key = Write("key", "cluster studio 2\n" + key_ + "\n");
+  const std::string peers = "peers { listen: \"127.0.0.1:0\" key_file: \"" + key + "\" }";
+  EXPECT_EQ(ReadConfigFile(Write("c", peers, 0644))->cluster(), "studio 2");
+  EXPECT_EQ(ReadConfigFile(Write("c", peers + "cluster: \"own\"", 0644))->cluster(), "own");
 }
 
-TEST_F(ConfigFileTest, SaysHowToMendAKeyFile) {
-  const auto mistake = [](const std::string& path) {
-    return std::string(ReadKeyFile(path).status().message());
-  };
-  EXPECT_THAT(mistake(folder_ + "/nowhere"), HasSubstr("openssl rand -hex 32 > "));
-  EXPECT_THAT(mistake(folder_), HasSubstr("expected a regular file"));
-  for (const mode_t mode : {0604, 0640, 0620, 0666}) {
-    const std::string path = Write("key", key_, mode);
-    EXPECT_THAT(mistake(path), HasSubstr("chmod 600 " + path)) << mode;
-  }
-  for (const std::string& bad : {std::string(), key_.substr(1), key_ + "0", std::string(64, 'g')}) {
-    EXPECT_THAT(mistake(Write("key", bad)), HasSubstr("openssl rand -hex 32")) << bad;
+TEST_F(ConfigFileTest, FindsTheKeyWhereMlxcommctlPutsIt) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root's is the system's";
+  ::setenv("XDG_CONFIG_HOME", folder_.c_str(), 1);
+  const std::string path = Write("c", "peers { listen: \"127.0.0.1:0\" }", 0644);
+  EXPECT_FALSE(ReadConfigFile(path).ok());
+  std::filesystem::create_directory(folder_ + "/mlxcommd");
+  const std::string key = Write("mlxcommd/key", key_);
+  const auto config = ReadConfigFile(path);
+  ::unsetenv("XDG_CONFIG_HOME");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->peers().key_file(), key);
+}
+
+TEST(ParseConfigTest, TakesASecurityForAllAndForAnInterface) {
+  const auto config = ParseConfig(
+      "peers { security: TLS interface_security { interface: \"en0\" security: PLAIN } }", "f");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->peers().security(), v1::PeerConfig::TLS);
+  EXPECT_EQ(config->peers().interface_security(0).security(), v1::PeerConfig::PLAIN);
+  for (const char* const half : {"interface: \"en0\"", "security: TLS", ""}) {
+    EXPECT_THAT(MistakeIn("peers {\n interface_security { " + std::string(half) + " } }"),
+                HasSubstr("f:2:2: interface_security: expected"));
   }
 }
 

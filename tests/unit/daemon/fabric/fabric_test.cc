@@ -24,6 +24,7 @@
 #include "daemon/fabric/handshake.h"
 #include "daemon/platform/machine.h"
 #include "tests/unit/daemon/fabric/loopback.h"
+#include "tests/unit/daemon/fabric/some_keys.h"
 
 namespace mlxcomm::fabric {
 namespace {
@@ -204,7 +205,7 @@ struct RawPeer {
       : io(context), socket(context), acceptor(context, {asio::ip::address_v4::loopback(), 0}) {
     options.self.id.bytes[0] = id;
     options.cluster = "test";
-    options.key.assign(wire::kClusterKeyBytes, 7);
+    options.keys = KeysOf(7);
     options.greeting_timeout_ns = 60'000'000'000;
   }
   std::string address() const {
@@ -229,13 +230,13 @@ struct RawPeer {
     absl::StatusOr<Proved> got = co_await ProveAsDialer(socket, options);
     EXPECT_TRUE(got.ok()) << got.status();
     proved = *got;
-    const auto verdict = co_await ReceiveVerdict(socket, options, proved);
+    const auto verdict = co_await ReceiveVerdict(socket, proved);
     EXPECT_TRUE(verdict.ok() && *verdict == wire::VerdictCode::kAccepted);
     ++steps;
   }
   asio::awaitable<void> Introduce(wire::Introduction own) {
-    EXPECT_TRUE((co_await SendIntroduction(socket, options, proved, own)).ok());
-    introduced = (co_await ReceiveIntroduction(socket, options, proved)).ok();
+    EXPECT_TRUE((co_await SendIntroduction(socket, plain, proved, own)).ok());
+    introduced = (co_await ReceiveIntroduction(socket, plain, proved)).ok();
     ++steps;
   }
   asio::awaitable<void> Dial(std::string to, std::string name = "raw") {
@@ -245,12 +246,12 @@ struct RawPeer {
   // Takes the other side's dial, all of the hello, and keeps the connection.
   asio::awaitable<void> Accept() {
     accepted = std::make_unique<Tcp::socket>(co_await acceptor.async_accept(asio::use_awaitable));
-    const absl::StatusOr<Proved> got = co_await CheckDialer(*accepted, options);
+    absl::StatusOr<Proved> got = co_await CheckDialer(*accepted, options);
     EXPECT_TRUE(got.ok()) << got.status();
     EXPECT_TRUE((co_await SendVerdict(*accepted, options, *got,
                                       wire::VerdictCode::kAccepted)).ok());
-    EXPECT_TRUE((co_await ReceiveIntroduction(*accepted, options, *got)).ok());
-    EXPECT_TRUE((co_await SendIntroduction(*accepted, options, *got, OwnIntroduction())).ok());
+    EXPECT_TRUE((co_await ReceiveIntroduction(*accepted, plain, *got)).ok());
+    EXPECT_TRUE((co_await SendIntroduction(*accepted, plain, *got, OwnIntroduction())).ok());
     ++steps;
   }
   void SendFrame(const wire::FrameHeader& header) {
@@ -258,6 +259,7 @@ struct RawPeer {
   }
 
   asio::io_context& io;
+  PlainStream plain;
   FabricOptions options;
   Tcp::socket socket;
   Tcp::acceptor acceptor;

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/daemon/fabric/some_keys.h"
+
 namespace mlxcomm::fabric {
 namespace {
 
@@ -32,7 +34,7 @@ class HandshakeTest : public testing::Test {
     FabricOptions options;
     options.self.id.bytes[0] = id;
     options.cluster = "test";
-    options.key.assign(wire::kClusterKeyBytes, key);
+    options.keys = KeysOf(key);
     options.greeting_timeout_ns = 60'000'000'000;
     return options;
   }
@@ -60,6 +62,7 @@ class HandshakeTest : public testing::Test {
     return own;
   }
 
+  PlainStream plain_;
   asio::io_context io_;
   Tcp::socket near_{io_};
   Tcp::socket far_{io_};
@@ -77,23 +80,25 @@ TEST_F(HandshakeTest, BothEndsLearnWhoTheOtherIs) {
   std::unique_ptr<absl::Status> sent;
   std::unique_ptr<absl::StatusOr<wire::VerdictCode>> verdict;
   Spawn(SendVerdict(far_, acceptor, **as_acceptor_, wire::VerdictCode::kAccepted), sent);
-  Spawn(ReceiveVerdict(near_, dialer, **as_dialer_), verdict);
+  Spawn(ReceiveVerdict(near_, **as_dialer_), verdict);
   Run();
   ASSERT_TRUE(verdict->ok()) << verdict->status();
   EXPECT_EQ(**verdict, wire::VerdictCode::kAccepted);
   EXPECT_EQ((*as_dialer_)->peer, acceptor.self.id);
   std::unique_ptr<absl::Status> introduced;
   std::unique_ptr<absl::StatusOr<wire::Introduction>> theirs;
-  Spawn(SendIntroduction(near_, dialer, **as_dialer_, OwnIntroduction()), introduced);
-  Spawn(ReceiveIntroduction(far_, acceptor, **as_acceptor_), theirs);
+  Spawn(SendIntroduction(near_, plain_, **as_dialer_, OwnIntroduction()), introduced);
+  Spawn(ReceiveIntroduction(far_, plain_, **as_acceptor_), theirs);
   Run();
   ASSERT_TRUE(theirs->ok()) << theirs->status();
   EXPECT_EQ((*theirs)->session, 5u);
 }
 
+// Both are told, so that whoever looks at either log knows.
 TEST_F(HandshakeTest, RefusesADialerWithAnotherKey) {
   Prove(Options(1, /*key=*/8), Options(2));
   EXPECT_TRUE(absl::IsPermissionDenied(as_acceptor_->status())) << as_acceptor_->status();
+  EXPECT_TRUE(absl::IsPermissionDenied(as_dialer_->status())) << as_dialer_->status();
 }
 
 TEST_F(HandshakeTest, RefusesAnAcceptorWithAnotherKey) {
@@ -101,9 +106,10 @@ TEST_F(HandshakeTest, RefusesAnAcceptorWithAnotherKey) {
   Prove(dialer, Options(2));
   std::unique_ptr<absl::Status> sent;
   std::unique_ptr<absl::StatusOr<wire::VerdictCode>> verdict;
-  const FabricOptions impostor = Options(2, /*key=*/8);
+  const FabricOptions impostor = Options(2);
+  (*as_acceptor_)->proof_key = KeyOf(8).Derive("proof");  // It only knows the other's id.
   Spawn(SendVerdict(far_, impostor, **as_acceptor_, wire::VerdictCode::kAccepted), sent);
-  Spawn(ReceiveVerdict(near_, dialer, **as_dialer_), verdict);
+  Spawn(ReceiveVerdict(near_, **as_dialer_), verdict);
   Run();
   EXPECT_TRUE(absl::IsPermissionDenied(verdict->status())) << verdict->status();
 }
@@ -140,7 +146,7 @@ TEST_F(HandshakeTest, RefusesItsOwnProofThrownBack) {
   Run();
   ASSERT_TRUE(as_dialer_->ok());
   std::unique_ptr<absl::StatusOr<wire::VerdictCode>> verdict;
-  Spawn(ReceiveVerdict(near_, dialer, **as_dialer_), verdict);
+  Spawn(ReceiveVerdict(near_, **as_dialer_), verdict);
   Run();
   EXPECT_TRUE(absl::IsPermissionDenied(verdict->status())) << verdict->status();
 }
@@ -152,14 +158,14 @@ TEST_F(HandshakeTest, RefusesAnIntroductionThatWasChangedOrIsOfAnotherConnection
   const FabricOptions acceptor = Options(2);
   Prove(dialer, acceptor);
   std::unique_ptr<absl::Status> sent;
-  Spawn(SendIntroduction(near_, dialer, **as_dialer_, OwnIntroduction()), sent);
+  Spawn(SendIntroduction(near_, plain_, **as_dialer_, OwnIntroduction()), sent);
   Run();
   wire::Introduction taken{};
   asio::read(far_, asio::buffer(&taken, sizeof taken));
   const auto refuses = [&](const wire::Introduction& introduction, const Proved& proved) {
     asio::write(near_, asio::buffer(&introduction, sizeof introduction));
     std::unique_ptr<absl::StatusOr<wire::Introduction>> theirs;
-    Spawn(ReceiveIntroduction(far_, acceptor, proved), theirs);
+    Spawn(ReceiveIntroduction(far_, plain_, proved), theirs);
     Run();
     return absl::IsPermissionDenied(theirs->status());
   };
@@ -168,7 +174,7 @@ TEST_F(HandshakeTest, RefusesAnIntroductionThatWasChangedOrIsOfAnotherConnection
   changed.next_expected = 2;
   EXPECT_TRUE(refuses(changed, **as_acceptor_));
   Proved elsewhere = **as_acceptor_;
-  elsewhere.acceptor = MakeGreeting("test");
+  elsewhere.acceptor = MakeGreeting("test", KeysOf(7), wire::Security::kPlainWillDo);
   EXPECT_TRUE(refuses(taken, elsewhere));
 }
 
@@ -182,7 +188,7 @@ TEST_F(HandshakeTest, EndsAtOneDeadlineHoweverSlowlyTheOtherSideDribbles) {
   Spawn(CheckDialer(far_, options), as_acceptor_);
   bool ended = false;
   asio::co_spawn(io_, [&]() -> asio::awaitable<void> {
-    wire::Greeting greeting = MakeGreeting("test");
+    wire::Greeting greeting = MakeGreeting("test", KeysOf(7), wire::Security::kPlainWillDo);
     const char* const bytes = reinterpret_cast<const char*>(&greeting);
     asio::steady_timer pause(io_);
     for (std::size_t i = 0; i < sizeof greeting && as_acceptor_ == nullptr; ++i) {

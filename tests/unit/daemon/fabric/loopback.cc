@@ -6,6 +6,7 @@
 
 #include "daemon/fabric/authentication.h"
 #include "daemon/platform/machine.h"
+#include "tests/unit/daemon/fabric/some_keys.h"
 
 namespace mlxcomm::fabric {
 
@@ -20,7 +21,7 @@ Node::Node(asio::io_context& context, const std::string& name, std::uint8_t id,
   options.self.software_version = "test";
   options.self.incarnation = RandomNumber();
   options.cluster = "test";
-  options.key.assign(wire::kClusterKeyBytes, key);
+  options.keys = KeysOf(key);
   options.listen = {"127.0.0.1:0"};
   options.connect = std::move(connect);
   options.heartbeat_interval_ns = 20'000'000;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/unit/daemon/fabric/loopback.h"
+#include "tests/unit/daemon/fabric/some_keys.h"
 
 namespace mlxcomm::fabric {
 namespace {
@@ -49,7 +50,8 @@ std::string FreeAddress(const std::string& ip) {
   return ip + ":" + std::to_string(acceptor.local_endpoint().port());
 }
 
-class TcpFabricTest : public FabricTest {
+// All of it plain and over TLS.
+class TcpFabricTest : public FabricTest, public testing::WithParamInterface<Security> {
  protected:
   void SetUp() override {
     if (!HasTwoInterfaces()) GTEST_SKIP() << "127.0.0.2 is no address here (ifconfig lo0 alias)";
@@ -68,13 +70,17 @@ class TcpFabricTest : public FabricTest {
   // a and b with a cable for each of a's interfaces.
   void MakePair() {
     idle = true;
-    a = std::make_unique<Node>(io, "a", 1, std::vector<std::string>{}, 7, OnTwoInterfaces);
+    const auto options = [](FabricOptions& all) {
+      OnTwoInterfaces(all);
+      all.security.elsewhere = GetParam();
+    };
+    a = std::make_unique<Node>(io, "a", 1, std::vector<std::string>{}, 7, options);
     for (std::size_t i : {0, 1}) {
       cables.push_back(std::make_unique<Cable>(io, a->address(i)));
     }
     b = std::make_unique<Node>(
         io, "b", 2, std::vector<std::string>{cables[0]->address(), cables[1]->address()}, 7,
-        OnTwoInterfaces);
+        options);
     ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2 && RailsOf(*b).size() == 2; }));
   }
   bool Until(const std::function<bool()>& condition) {
@@ -104,7 +110,7 @@ class TcpFabricTest : public FabricTest {
   std::vector<std::byte> source, target;
 };
 
-TEST_F(TcpFabricTest, MakesARailForEachInterfaceAndNamesThem) {
+TEST_P(TcpFabricTest, MakesARailForEachInterfaceAndNamesThem) {
   MakePair();
   std::set<std::pair<std::string, std::string>> paths;
   for (const RailSnapshot& rail : RailsOf(*b)) {
@@ -115,7 +121,7 @@ TEST_F(TcpFabricTest, MakesARailForEachInterfaceAndNamesThem) {
   for (const RailSnapshot& rail : RailsOf(*a)) EXPECT_EQ(rail.remote_interface, "127.0.0.1");
 }
 
-TEST_F(TcpFabricTest, SpreadsATransferOverBothCables) {
+TEST_P(TcpFabricTest, SpreadsATransferOverBothCables) {
   MakePair();
   // Where the machine was busy when a cable was tried first, it looks slow for a while.
   const auto both_carried = [&] {
@@ -135,7 +141,7 @@ TEST_F(TcpFabricTest, SpreadsATransferOverBothCables) {
 }
 
 // Why: one of two cables costs speed, nothing else, and comes back by itself.
-TEST_F(TcpFabricTest, GoesOnOverTheOtherCableWhenOneIsCutInMidTransfer) {
+TEST_P(TcpFabricTest, GoesOnOverTheOtherCableWhenOneIsCutInMidTransfer) {
   MakePair();
   for (const std::size_t cut : {0, 1}) {
     b->data_bytes = 0;
@@ -150,7 +156,7 @@ TEST_F(TcpFabricTest, GoesOnOverTheOtherCableWhenOneIsCutInMidTransfer) {
   }
 }
 
-TEST_F(TcpFabricTest, GoesOnWhenBothCablesAreCutAndOneIsRestored) {
+TEST_P(TcpFabricTest, GoesOnWhenBothCablesAreCutAndOneIsRestored) {
   MakePair();
   BeginTransfer();
   ASSERT_TRUE(Carries(*cables[0]));
@@ -170,7 +176,7 @@ TEST_F(TcpFabricTest, GoesOnWhenBothCablesAreCutAndOneIsRestored) {
 }
 
 // Why: a cable that flaps must neither lose a byte nor anybody.
-TEST_F(TcpFabricTest, SurvivesCablesThatAreCutAgainAndAgain) {
+TEST_P(TcpFabricTest, SurvivesCablesThatAreCutAgainAndAgain) {
   MakePair();
   BeginTransfer();
   for (int cut = 0; cut < 10; ++cut) {
@@ -185,7 +191,7 @@ TEST_F(TcpFabricTest, SurvivesCablesThatAreCutAgainAndAgain) {
 
 // Why: both sides may list all addresses of each other; there is one rail for each pair of
 // interfaces in the end, and neither side was lost on the way.
-TEST_F(TcpFabricTest, AgreesOnOneRailAPathWhenBothDialEverything) {
+TEST_P(TcpFabricTest, AgreesOnOneRailAPathWhenBothDialEverything) {
   idle = true;
   const std::string a1 = FreeAddress("127.0.0.1"), a2 = FreeAddress("127.0.0.2");
   b = std::make_unique<Node>(io, "b", 2, std::vector<std::string>{a1, a2}, 7, OnTwoInterfaces);
@@ -210,7 +216,7 @@ TEST_F(TcpFabricTest, AgreesOnOneRailAPathWhenBothDialEverything) {
 
 // Why: a host that was set up anew has another identity; its ranks of before are gone, and
 // to wait out the grace period for them would help nobody.
-TEST_F(TcpFabricTest, LosesANodeWhoseAddressAnswersAsAnother) {
+TEST_P(TcpFabricTest, LosesANodeWhoseAddressAnswersAsAnother) {
   a = std::make_unique<Node>(io, "a", 1, std::vector<std::string>{}, 7, OnTwoInterfaces);
   const std::string address = a->address();
   b = std::make_unique<Node>(io, "b", 2, std::vector<std::string>{address}, 7, OnTwoInterfaces);
@@ -223,7 +229,7 @@ TEST_F(TcpFabricTest, LosesANodeWhoseAddressAnswersAsAnother) {
   EXPECT_FALSE(b->fabric->IsReachable(a->options.self.id));
 }
 
-TEST_F(TcpFabricTest, ShowsACableThatIsNotConnectedBesideTheOneThatIs) {
+TEST_P(TcpFabricTest, ShowsACableThatIsNotConnectedBesideTheOneThatIs) {
   MakePair();
   cables[1]->PullOut();
   ASSERT_TRUE(Until([&] {
@@ -236,10 +242,41 @@ TEST_F(TcpFabricTest, ShowsACableThatIsNotConnectedBesideTheOneThatIs) {
   EXPECT_EQ(rail.remote_interface, "127.0.0.2");
 }
 
+INSTANTIATE_TEST_SUITE_P(Security, TcpFabricTest, testing::Values(Security::kPlain, Security::kTls),
+                         [](const auto& one) {
+                           return one.param == Security::kTls ? std::string("Tls") : "Plain";
+                         });
+
+// Why: one who changes the key must not have to stop what runs, nor fear for the cable that is
+// plugged in again meanwhile.
+TEST_P(TcpFabricTest, ChangesTheKeyInMidTransfer) {
+  MakePair();
+  BeginTransfer();
+  ASSERT_TRUE(Carries(*cables[0]));
+  a->fabric->SetKeys(KeysOf(8, 7));  // One after the other, as it is.
+  cables[0]->PullOut();
+  cables[0]->PlugIn();
+  ASSERT_TRUE(Carries(*cables[1]));
+  b->fabric->SetKeys(KeysOf(8, 7));
+  a->fabric->SetKeys(KeysOf(8));
+  cables[1]->PullOut();
+  cables[1]->PlugIn();
+  b->fabric->SetKeys(KeysOf(8));
+  ExpectAllArrived();
+  EXPECT_EQ(a->fabric->key_ids(), std::vector<std::string>{KeyOf(8).IdText()});
+}
+
+TEST_P(TcpFabricTest, SaysWhetherARailIsEncrypted) {
+  MakePair();
+  for (const RailSnapshot& rail : RailsOf(*a)) {
+    EXPECT_EQ(rail.security, GetParam() == Security::kTls ? "tls" : "plain");
+  }
+}
+
 TEST(TcpFabricAddressTest, SaysWhichInterfaceThereIsNot) {
   asio::io_context io;
   FabricOptions options;
-  options.key.assign(wire::kClusterKeyBytes, 1);
+  options.keys = KeysOf(1);
   options.listen = {"[fe80::1%no-such0]:0"};
   struct Deaf : FabricListener {
     void OnNodeUp(const NodeIdentity&) override {}
