@@ -114,6 +114,7 @@ class Cluster:
         if not self.key.exists():
             self.key.write_text(os.urandom(32).hex() + "\n")
             self.key.chmod(0o600)
+        self.keys = [self.key] * count
         self.settings = (client_settings, peer_settings, top_settings)
         self.daemons = [None] * count
         self.ranks = []
@@ -121,13 +122,27 @@ class Cluster:
     def socket(self, node):
         return str(self.folder / f"{node}.sock")
 
+    def key_of(self, node):
+        return str(self.keys[node])
+
+    def own_keys(self):
+        """Each node has a key file of its own from here on, the same key in all."""
+        self.keys = [self.folder / f"key-{node}" for node in range(self.count)]
+        for key in self.keys:
+            key.write_text(self.key.read_text(encoding="ascii"), encoding="ascii")
+            key.chmod(0o600)
+
+    def dials(self, node, dialed):
+        """The port at which node finds the other one."""
+        return self.ports[dialed]
+
     def write_config(self, node):
         client_settings, peer_settings, top_settings = self.settings
         peers = ""
         if self.count > 1:
-            connect = " ".join(f'connect: "127.0.0.1:{self.ports[dialed]}"'
+            connect = " ".join(f'connect: "127.0.0.1:{self.dials(dialer, dialed)}"'
                                for dialer, dialed in self.links if dialer == node)
-            peers = (f'peers {{ key_file: "{self.key}" listen: "127.0.0.1:{self.ports[node]}" '
+            peers = (f'peers {{ key_file: "{self.key_of(node)}" listen: "127.0.0.1:{self.ports[node]}" '
                      f"{connect} {peer_settings} }}")
         path = self.folder / f"{node}.textproto"
         path.write_text(
@@ -180,12 +195,13 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path):
-    """cluster(count, **settings) gives a running Cluster; all of it ends with the test."""
+    """cluster(count, **settings) gives a running Cluster, or with start=False one that is still
+    to be started; all of it ends with the test."""
     made = []
 
-    def make(count, **settings):
+    def make(count, start=True, **settings):
         made.append(Cluster(tmp_path, count, **settings))
-        return made[-1].start()
+        return made[-1].start() if start else made[-1]
 
     yield make
     for one in made:

@@ -192,6 +192,42 @@ CLI::App* AddHostsImport(CLI::App& app, HostsImportOptions& options) {
   return import;
 }
 
+struct ClusterVerbs {
+  CLI::App* create;
+  CLI::App* join;
+  CLI::App* show;
+  CLI::App* rotate;
+};
+
+ClusterVerbs AddCluster(CLI::App& app, mlxcomm::ctl::ClusterOptions& options) {
+  CLI::App* const cluster =
+      app.add_subcommand("cluster", "The cluster's key: make it, take it, change it");
+  cluster->require_subcommand(1);
+  CLI::App* const key = cluster->add_subcommand("key", "Show or change the key");
+  key->require_subcommand(1);
+  const ClusterVerbs verbs = {
+      cluster->add_subcommand("create", "Make a key, for a new cluster"),
+      cluster->add_subcommand("join", "Take the key of another machine: asks for its code"),
+      key->add_subcommand("show", "The key's code, for the other machines"),
+      key->add_subcommand("rotate", "Change the key while jobs run; the old one is still accepted")};
+  for (CLI::App* const verb : {verbs.create, verbs.join, verbs.show, verbs.rotate}) {
+    verb->add_option("--key-file", options.key_file, "Of this machine (where mlxcommd looks)");
+    verb->add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  }
+  verbs.create->add_option("--name", options.name, "What the cluster is called");
+  verbs.join->add_option("--from", options.from, "A key file to take it from, instead of asking");
+  verbs.show->add_flag("--id", options.id_only, "Not the key, only what is no secret");
+  CLI::Option* const take = verbs.rotate->add_flag(
+      "--take", options.take, "Take the new key of the machine that changed it: asks for its code");
+  verbs.rotate->add_option("--from", options.from, "A key file to take it from, instead of asking")
+      ->needs(take);
+  CLI::Option* const finish =
+      verbs.rotate->add_flag("--finish", options.finish, "Accept the old key no more")->excludes(take);
+  verbs.rotate->add_flag("--force", options.force, "Also where a node lacks the new key")
+      ->needs(finish);
+  return verbs;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -232,6 +268,8 @@ int main(int argc, char** argv) {
   const CLI::App* const completion = AddCompletion(app, completion_options);
   SchemaOptions schema_options;
   const CLI::App* const schema = AddSchema(app, schema_options);
+  ClusterOptions cluster_options;
+  const ClusterVerbs cluster = AddCluster(app, cluster_options);
 
   LaunchOptions launch_options;
   launch_options.called = argv[0];
@@ -255,5 +293,9 @@ int main(int argc, char** argv) {
   if (bench->parsed()) return RunBench(bench_options);
   if (agent->parsed()) return RunLaunchAgent(argv[0]);
   if (import->parsed()) return RunHostsImport(import_options);
+  if (cluster.create->parsed()) return RunClusterCreate(cluster_options);
+  if (cluster.join->parsed()) return RunClusterJoin(cluster_options);
+  if (cluster.show->parsed()) return RunClusterKeyShow(cluster_options);
+  if (cluster.rotate->parsed()) return RunClusterKeyRotate(cluster_options);
   return plan->parsed() ? RunPlan(plan_options) : RunLaunch(launch_options);
 }

@@ -60,6 +60,7 @@ void RenderRail(const v1::RailStatus& rail, const Painter& paint, std::string& o
     out += (rail.detail().empty() ? "" : "  " + Shown(rail.detail())) + "\n";
     return;
   }
+  if (!rail.security().empty()) out += rail.security() == "tls" ? "  TLS" : "  " + Shown(rail.security());
   out += "  out " + HumanBytes(rail.sent_bytes_per_second()) + "/s, in " +
          HumanBytes(rail.received_bytes_per_second()) + "/s";
   if (rail.delivery_bytes_per_second() > 0) {

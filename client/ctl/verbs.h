@@ -172,4 +172,20 @@ struct HostsImportOptions {
 };
 int RunHostsImport(const HostsImportOptions& options);
 
+// The cluster's key on this machine.
+struct ClusterOptions {
+  std::string socket_path;
+  std::string key_file;   // Empty: where mlxcommd looks that is not told otherwise.
+  std::string name;       // create
+  std::string from;       // join, rotate --take: another key file; empty: asks.
+  bool id_only = false;   // key show
+  bool take = false;      // key rotate
+  bool finish = false;
+  bool force = false;
+};
+int RunClusterCreate(const ClusterOptions& options);
+int RunClusterJoin(const ClusterOptions& options);
+int RunClusterKeyShow(const ClusterOptions& options);
+int RunClusterKeyRotate(const ClusterOptions& options);
+
 }  // namespace mlxcomm::ctl

@@ -12,7 +12,7 @@ namespace mlxcomm::fabric {
 
 absl::StatusOr<std::uint16_t> TcpFabric::AddListener(const std::string& address) {
   if (stopped_) return absl::AbortedError("stopping");
-  if (options_.key.size() != wire::kClusterKeyBytes) {
+  if (!options_.keys.has_value()) {
     return absl::FailedPreconditionError("to listen for peers needs the cluster's key");
   }
   if (const absl::Status status = Listen(address); !status.ok()) return status;
@@ -33,7 +33,7 @@ void TcpFabric::RemoveListener(const std::string& address) {
 
 absl::Status TcpFabric::AddPeer(const std::string& address) {
   if (stopped_) return absl::AbortedError("stopping");
-  if (options_.key.size() != wire::kClusterKeyBytes) {
+  if (!options_.keys.has_value()) {
     return absl::FailedPreconditionError("to dial peers needs the cluster's key");
   }
   const bool there = std::any_of(dialers_.begin(), dialers_.end(), [&](const auto& dialer) {

@@ -91,7 +91,7 @@ def test_example_is_fine_once_its_key_is_there(path, tmp_path):
     copy.write_text(path.read_text().replace("/etc/mlxcommd/key", str(tmp_path / "no-key")))
     done = check(copy)
     assert done.returncode == 2
-    assert f"{tmp_path}/no-key" in done.stderr and "openssl rand -hex 32" in done.stderr
+    assert f"{tmp_path}/no-key" in done.stderr and "mlxcommctl cluster create" in done.stderr
     _, text = here(path.read_text(), tmp_path, 7470)
     copy.write_text(text)
     done = check(copy)

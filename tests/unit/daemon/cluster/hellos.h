@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "daemon/cluster/sealed_hello.h"
+#include "proto/key/cluster_key.h"
 #include "proto/types/node_id.h"
 
 namespace mlxcomm::cluster {
 
 inline std::vector<std::uint8_t> KeyOf(std::uint8_t number) {
-  return std::vector<std::uint8_t>(wire::kClusterKeyBytes, number);
+  return std::vector<std::uint8_t>(sizeof(DerivedKey), number);
 }
 
 // In their order.

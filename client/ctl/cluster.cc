@@ -1,0 +1,265 @@
+// mlxcommctl cluster: makes the cluster's key, takes that of another machine, changes it.
+// The key itself goes to standard output alone, so that it can be piped; all else that is
+// said goes to standard error. It is never taken from the command line, which others see.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "client/ctl/daemon_call.h"
+#include "client/ctl/render_status.h"
+#include "client/ctl/verbs.h"
+#include "proto/key/key_code.h"
+#include "proto/key/key_file.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+constexpr auto kReloadTime = std::chrono::seconds(5);
+
+void Say(const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }
+
+int Fail(const std::string& why) {
+  std::fprintf(stderr, "mlxcommctl: %s\n", Shown(why).c_str());
+  return kExitFailed;
+}
+
+int Fail(const absl::Status& status) { return Fail(std::string(status.message())); }
+
+std::string PathOf(const ClusterOptions& options) {
+  return options.key_file.empty() ? DefaultKeyFile() : options.key_file;
+}
+
+std::string NameOf(const ClusterKeys& keys) {
+  return keys.cluster.empty() ? "the cluster" : "cluster " + keys.cluster;
+}
+
+std::string CodeOf(const ClusterKeys& keys) { return WriteKeyCode({keys.cluster, keys.current}); }
+
+// Shows nothing of what is typed while it is there.
+class EchoOff {
+ public:
+  EchoOff() : on_(::tcgetattr(STDIN_FILENO, &before_) == 0) {
+    if (!on_) return;
+    termios silent = before_;
+    silent.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+    ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &silent);
+  }
+  ~EchoOff() {
+    if (!on_) return;
+    ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &before_);
+    Say("");
+  }
+  EchoOff(const EchoOff&) = delete;
+  EchoOff& operator=(const EchoOff&) = delete;
+
+ private:
+  termios before_{};
+  bool on_;
+};
+
+// From --from, a prompt, or standard input.
+absl::StatusOr<NamedKey> AskForKey(const ClusterOptions& options) {
+  if (!options.from.empty()) {
+    const absl::StatusOr<ClusterKeys> keys = ReadKeyFile(options.from);
+    if (keys.ok()) return NamedKey{keys->cluster, keys->current};
+    return keys.status();
+  }
+  std::string code;
+  if (::isatty(STDIN_FILENO) != 0) {
+    std::fprintf(stderr, "The key's code (mlxcommctl cluster key show, on a machine that has it): ");
+    const EchoOff silent;
+    std::getline(std::cin, code);
+  } else {
+    std::getline(std::cin, code);
+  }
+  return ReadKeyCode(code);
+}
+
+enum class Reload : std::uint8_t { kDone, kNoDaemon, kFailed };
+
+std::vector<std::string> IdsOf(const ClusterKeys& keys) {
+  std::vector<std::string> ids = {keys.current.IdText()};
+  if (keys.previous.has_value()) ids.push_back(keys.previous->IdText());
+  return ids;
+}
+
+bool Accepts(const v1::StatusReply& status, const ClusterKeys& keys) {
+  if (status.nodes_size() == 0) return false;
+  const auto& told = status.nodes(0).cluster_keys();
+  const std::vector<std::string> ids = IdsOf(keys);
+  return std::equal(told.begin(), told.end(), ids.begin(), ids.end());
+}
+
+// A running daemon reads its key file again on SIGHUP; whether it has is seen in its status.
+Reload TellDaemon(const ClusterOptions& options, const ClusterKeys& keys) {
+  v1::StatusReply status;
+  if (!FetchStatus(options.socket_path, status).ok() || status.nodes_size() == 0) {
+    Say("no mlxcommd runs here; the next one reads it at its start");
+    return Reload::kNoDaemon;
+  }
+  const auto pid = static_cast<pid_t>(status.nodes(0).pid());
+  const std::string command = "kill -HUP " + std::to_string(pid);
+  if (::kill(pid, SIGHUP) != 0) {
+    Say("mlxcommd cannot be told (" + std::string(std::strerror(errno)) + "): sudo " + command);
+    return Reload::kFailed;
+  }
+  const auto until = std::chrono::steady_clock::now() + kReloadTime;
+  for (;;) {
+    if (FetchStatus(options.socket_path, status).ok() && Accepts(status, keys)) {
+      Say("mlxcommd (pid " + std::to_string(pid) + ") has read it");
+      return Reload::kDone;
+    }
+    if (std::chrono::steady_clock::now() >= until) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  Say("mlxcommd (pid " + std::to_string(pid) +
+      ") does not use it: its log says why, or its configuration names another key_file, or no "
+      "peers; restart it then");
+  return Reload::kFailed;
+}
+
+int PrintCode(const ClusterKeys& keys) {
+  if (std::printf("%s\n", CodeOf(keys).c_str()) < 0 || std::fflush(stdout) != 0) {
+    return Fail(std::string("cannot write the key's code: ") + std::strerror(errno));
+  }
+  return 0;
+}
+
+int Write(const std::string& path, const ClusterKeys& keys, KeyFileMode mode) {
+  const absl::Status written = WriteKeyFile(path, keys, mode);
+  return written.ok() ? 0 : Fail(written);
+}
+
+// No node may be left behind with only the key that goes.
+std::string WhoLacks(const v1::StatusReply& status, const std::string& id) {
+  std::string lacking;
+  for (const v1::NodeStatus& node : status.nodes()) {
+    const auto& ids = node.cluster_keys();
+    if (node.answered() && std::find(ids.begin(), ids.end(), id) != ids.end()) continue;
+    lacking += (lacking.empty() ? "" : ", ") + Shown(node.name());
+  }
+  return lacking;
+}
+
+int FinishRotation(const ClusterOptions& options, const std::string& path, ClusterKeys keys) {
+  if (!keys.previous.has_value()) {
+    Say("there is no previous key in " + path + ": nothing is to be finished");
+    return 0;
+  }
+  v1::StatusReply status;
+  if (!options.force && FetchStatus(options.socket_path, status).ok()) {
+    const std::string lacking = WhoLacks(status, keys.current.IdText());
+    if (!lacking.empty()) {
+      return Fail("without the new key would be: " + lacking +
+                  ". There first: mlxcommctl cluster key rotate --take; or --force");
+    }
+  }
+  keys.previous.reset();
+  if (const int failed = Write(path, keys, KeyFileMode::kReplace); failed != 0) return failed;
+  Say("only the key " + keys.current.IdText() + " is accepted from now on");
+  return TellDaemon(options, keys) == Reload::kFailed ? kExitFailed : 0;
+}
+
+}  // namespace
+
+int RunClusterCreate(const ClusterOptions& options) {
+  const std::string path = PathOf(options);
+  if (!options.name.empty() && !IsClusterName(options.name)) {
+    Fail("--name: expected 1 to 63 bytes of UTF-8 without control characters");
+    return kExitUsage;
+  }
+  const ClusterKeys keys{ClusterKey::MakeRandom(), std::nullopt, options.name};
+  const absl::Status written = WriteKeyFile(path, keys, KeyFileMode::kOnlyNew);
+  if (absl::IsAlreadyExists(written)) {
+    return Fail(std::string(written.message()) +
+                ", which stays as it is: this machine belongs to a cluster already. Show it with: "
+                "mlxcommctl cluster key show; change it with: mlxcommctl cluster key rotate");
+  }
+  if (!written.ok()) return Fail(written);
+  Say("made the key of " + NameOf(keys) + ": " + path + " (id " + keys.current.IdText() + ")");
+  Say("on each other machine: mlxcommctl cluster join, and when it asks, this code. Who has it "
+      "can join, so show it to nobody else.");
+  Say("then start mlxcommd, or restart it, on all of them");
+  return PrintCode(keys);
+}
+
+int RunClusterJoin(const ClusterOptions& options) {
+  const std::string path = PathOf(options);
+  const absl::StatusOr<NamedKey> key = AskForKey(options);
+  if (!key.ok()) return Fail(key.status());
+  const ClusterKeys keys{key->key, std::nullopt, key->cluster};
+  const absl::Status written = WriteKeyFile(path, keys, KeyFileMode::kOnlyNew);
+  if (absl::IsAlreadyExists(written)) {
+    const absl::StatusOr<ClusterKeys> there = ReadKeyFile(path);
+    if (!there.ok()) return Fail(there.status());
+    if (!(there->current == keys.current)) {
+      return Fail("there is another key in " + path + " (id " + there->current.IdText() +
+                  "), which stays as it is. If the cluster's key is being changed: mlxcommctl "
+                  "cluster key rotate --take. To leave that cluster: rm " + path);
+    }
+    Say("this machine has that key already: " + path);
+    return TellDaemon(options, *there) == Reload::kFailed ? kExitFailed : 0;
+  }
+  if (!written.ok()) return Fail(written);
+  Say("took the key of " + NameOf(keys) + ": " + path + " (id " + keys.current.IdText() + ")");
+  TellDaemon(options, keys);  // One that was there without a key is to be restarted: no mistake.
+  return 0;
+}
+
+int RunClusterKeyShow(const ClusterOptions& options) {
+  const std::string path = PathOf(options);
+  const absl::StatusOr<ClusterKeys> keys = ReadKeyFile(path);
+  if (!keys.ok()) return Fail(keys.status());
+  Say("the key of " + NameOf(*keys) + ", " + path + " (id " + keys->current.IdText() +
+      (keys->previous.has_value() ? "; still accepted: " + keys->previous->IdText() : "") + ")");
+  return options.id_only ? 0 : PrintCode(*keys);
+}
+
+int RunClusterKeyRotate(const ClusterOptions& options) {
+  const std::string path = PathOf(options);
+  absl::StatusOr<ClusterKeys> keys = ReadKeyFile(path);
+  if (!keys.ok()) return Fail(keys.status());
+  if (options.finish) return FinishRotation(options, path, *std::move(keys));
+  ClusterKey next = keys->current;
+  if (options.take) {
+    const absl::StatusOr<NamedKey> key = AskForKey(options);
+    if (!key.ok()) return Fail(key.status());
+    if (key->key == keys->current) {
+      Say("this machine has that key already: " + path);
+      return TellDaemon(options, *keys) == Reload::kFailed ? kExitFailed : 0;
+    }
+    next = key->key;
+  } else {
+    next = ClusterKey::MakeRandom();
+  }
+  if (keys->previous.has_value()) {
+    return Fail("the key is being changed already, from " + keys->previous->IdText() + " to " +
+                keys->current.IdText() + ": mlxcommctl cluster key rotate --finish first");
+  }
+  const ClusterKeys changed{next, keys->current, keys->cluster};
+  if (const int failed = Write(path, changed, KeyFileMode::kReplace); failed != 0) return failed;
+  Say("the key is now " + changed.current.IdText() + "; " + changed.previous->IdText() +
+      " is still accepted");
+  const Reload told = TellDaemon(options, changed);
+  if (!options.take) {
+    Say("on each other machine: mlxcommctl cluster key rotate --take, and this code; when all have "
+        "it, on each: mlxcommctl cluster key rotate --finish");
+    if (const int failed = PrintCode(changed); failed != 0) return failed;
+  }
+  return told == Reload::kFailed ? kExitFailed : 0;
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,231 @@
+"""Who belongs to the cluster: the key's file and how it is made, taken and changed by
+mlxcommctl, what goes over the wire, and who is refused."""
+
+import os
+import pathlib
+import re
+import socket
+import struct
+import subprocess
+import threading
+
+import pytest
+
+from conftest import PATIENCE, Process, find_program, find_test_program, wait_until
+
+RANK = pathlib.Path(__file__).with_name("rank.py")
+
+
+def ctl(*words, text=None, ok=True):
+    done = subprocess.run([find_program("mlxcommctl"), *map(str, words)], input=text,
+                          capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode == 0) is ok, done
+    return done
+
+
+def cluster_ctl(c, node, *words, **rest):
+    return ctl("cluster", *words, "--key-file", c.key_of(node), "--socket", c.socket(node), **rest)
+
+
+@pytest.fixture
+def own_keys(cluster):
+    """A cluster whose nodes have a key file each."""
+    def make(count, **settings):
+        c = cluster(count, start=False, **settings)
+        c.own_keys()
+        return c.start()
+    return make
+
+
+def rails_of(c, node=0):
+    status = c.status(node)
+    own = status["nodes"][0] if status else {"links": []}
+    return [rail for link in own["links"] for rail in link["rails"] if rail["transport"] == "tcp"]
+
+
+def ranks(c, *words, job="job"):
+    program = find_test_program("lab", "lab_rank")
+    return [Process([program, str(rank), str(c.count), job, *map(str, words)],
+                    {"MLXCOMM_SOCKET": c.socket(rank)}) for rank in range(c.count)]
+
+
+def all_fine(processes):
+    for process in processes:
+        assert process.finish() == 0, process.lines
+
+
+# --- the key ---------------------------------------------------------------------------
+
+
+def test_create_show_join(tmp_path):
+    """As two machines would: the code goes through a pipe, never by the command line."""
+    one, other = tmp_path / "one" / "key", tmp_path / "other" / "key"
+    made = ctl("cluster", "create", "--name", "studio", "--key-file", one)
+    code = made.stdout.strip()
+    assert re.fullmatch(r"studio:([0-9A-HJKMNP-TV-Z]{4}-){13}[0-9A-HJKMNP-TV-Z]{4}", code), made
+    assert one.stat().st_mode & 0o777 == 0o600 and one.parent.stat().st_mode & 0o777 == 0o700
+    assert "mlxcommctl cluster join" in made.stderr and code not in made.stderr
+    assert ctl("cluster", "key", "show", "--key-file", one).stdout.strip() == code
+    joined = ctl("cluster", "join", "--key-file", other, text=code.replace("-", " "))
+    assert one.read_text() == other.read_text() and "studio" in joined.stderr
+    assert other.stat().st_mode & 0o777 == 0o600
+    third = tmp_path / "third"
+    ctl("cluster", "join", "--key-file", third, "--from", one)
+    assert third.read_text() == one.read_text()
+    shown = ctl("cluster", "key", "show", "--id", "--key-file", one)
+    assert shown.stdout == "" and code not in shown.stderr
+
+
+def test_a_key_that_is_there_stays(tmp_path):
+    key = tmp_path / "key"
+    ctl("cluster", "create", "--key-file", key)
+    before = key.read_text()
+    assert "stays as it is" in ctl("cluster", "create", "--key-file", key, ok=False).stderr
+    other = ctl("cluster", "create", "--key-file", tmp_path / "other").stdout
+    refused = ctl("cluster", "join", "--key-file", key, text=other, ok=False).stderr
+    assert "another key" in refused and "rotate --take" in refused
+    ctl("cluster", "join", "--key-file", key, text=ctl("cluster", "key", "show", "--key-file", key).stdout)
+    assert key.read_text() == before
+
+
+def test_a_typing_error_is_told(tmp_path):
+    code = ctl("cluster", "create", "--key-file", tmp_path / "key").stdout.strip()
+    wrong = code[:8] + ("A" if code[8] != "A" else "B") + code[9:]
+    refused = ctl("cluster", "join", "--key-file", tmp_path / "new", text=wrong, ok=False)
+    assert "checksum" in refused.stderr and wrong[10:] not in refused.stderr
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
+def test_daemon_refuses_a_key_that_others_may_read(tmp_path, mode):
+    """The command that it names is run as it stands, and mends it."""
+    key, config = tmp_path / "the key", tmp_path / "config"
+    ctl("cluster", "create", "--key-file", key)
+    key.chmod(mode)
+    config.write_text(f'state_directory: "{tmp_path}/state" socket_path: "{tmp_path}/socket"\n'
+                      f'peers {{ key_file: "{key}" listen: "127.0.0.1:0" }}\n')
+    command = [find_program("mlxcommd"), "--config", str(config)]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert refused.returncode == 2 and "others may read or write it" in refused.stderr
+    mend = re.search(r"mend it with: (chmod .*)", refused.stderr).group(1)
+    subprocess.run(["sh", "-c", mend], check=True)
+    assert subprocess.run([*command, "--check-config"], timeout=PATIENCE).returncode == 0
+
+
+# --- what goes over the wire -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked, found", [("TLS", "tls"), ("PLAIN", "plain"), ("AUTO", "plain")])
+def test_status_says_whether_a_rail_is_encrypted(cluster, asked, found):
+    """AUTO: plain here, for loopback leaves the machine not at all."""
+    c = cluster(2, peer_settings=f"security: {asked}")
+    assert {rail["security"] for node in (0, 1) for rail in rails_of(c, node)} == {found}
+    text = ctl("status", "--socket", c.socket(0)).stdout
+    assert ("TLS" if found == "tls" else "plain") in text
+    all_fine(ranks(c, "sum:8", "sum:1000000"))
+
+
+class Listener:
+    """A relay to a daemon's port that keeps what goes through it."""
+
+    def __init__(self, port):
+        self.port, self.heard = port, bytearray()
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.own_port = self.server.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            near = self.server.accept()[0]
+            far = socket.create_connection(("127.0.0.1", self.port))
+            for one, other in ((near, far), (far, near)):
+                threading.Thread(target=self.relay, args=(one, other), daemon=True).start()
+
+    def relay(self, one, other):
+        try:
+            while data := one.recv(1 << 16):
+                self.heard += data
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+@pytest.mark.parametrize("security", ["TLS", "PLAIN"])
+def test_payload_is_hidden_from_who_listens_on_the_way(cluster, security):
+    """What a rank passes to the sum, and what comes of it, are many equal numbers in a row."""
+    c = cluster(2, start=False, peer_settings=f"security: {security}")
+    listener = Listener(c.ports[0])
+    c.dials = lambda node, dialed: listener.own_port
+    c.start()
+    all_fine([c.rank(rank, 2, RANK, node=rank, arguments=["sum:float32:1000000"]) for rank in (0, 1)])
+    heard = bytes(listener.heard)
+    assert len(heard) > 4_000_000
+    payload = [struct.pack("<f", value) * 16 for value in (1, 2, 3)]
+    assert any(values in heard for values in payload) is (security == "PLAIN")
+
+
+def test_one_side_that_wants_tls_is_enough(cluster):
+    c = cluster(2, start=False, peer_settings="security: PLAIN")
+    c.start_daemon(0)
+    c.settings = (c.settings[0], "security: TLS", c.settings[2])
+    c.start_daemon(1)
+    c.wait_linked()
+    assert {rail["security"] for node in (0, 1) for rail in rails_of(c, node)} == {"tls"}
+
+
+@pytest.mark.parametrize("what", ["garbage", "silence", "version", "half a hello"])
+def test_strangers_at_the_peer_port_change_nothing(cluster, what):
+    c = cluster(2, peer_settings="security: TLS")
+    said = {"garbage": os.urandom(4096), "silence": b"", "version": b"pmmocxlm" + b"\xff" * 120,
+            "half a hello": b"pmmocxlm" + b"\0" * 20}[what]
+    before = int(c.status()["nodes"][0]["strangers_refused"])
+    with socket.create_connection(("127.0.0.1", c.ports[0])) as stranger:
+        stranger.sendall(said)
+        stranger.shutdown(socket.SHUT_WR)
+        wait_until(lambda: int(c.status()["nodes"][0]["strangers_refused"]) > before, "it is counted")
+    all_fine(ranks(c, "sum:100000"))
+
+
+# --- changing it -----------------------------------------------------------------------
+
+
+def test_key_is_changed_while_a_job_runs(own_keys, tmp_path):
+    """Node by node, the job summing all the while; then the old key opens nothing any more,
+    and a node that comes back comes in with the new one."""
+    c = own_keys(3, peer_settings="security: TLS")
+    stop = tmp_path / "stop"
+    job = ranks(c, f"loop:8:100000:{stop}")
+    for rank in job:
+        rank.wait_for("looping")
+    old = ctl("cluster", "key", "show", "--key-file", c.key_of(0)).stdout
+    code = cluster_ctl(c, 0, "key", "rotate").stdout
+    assert "already" in cluster_ctl(c, 0, "key", "rotate", ok=False).stderr
+    refused = cluster_ctl(c, 0, "key", "rotate", "--finish", ok=False).stderr
+    assert "node-1" in refused and "node-2" in refused and "--take" in refused
+    for node in (1, 2):
+        taken = cluster_ctl(c, node, "key", "rotate", "--take", text=code).stderr
+        assert "has read it" in taken
+    assert len({tuple(node["cluster_keys"]) for node in c.status()["nodes"]}) == 1
+    for node in range(3):
+        cluster_ctl(c, node, "key", "rotate", "--finish")
+    assert [len(node["cluster_keys"]) for node in c.status()["nodes"]] == [1, 1, 1]
+    stop.touch()
+    all_fine(job)
+    c.daemons[2].end()
+    c.start_daemon(2)
+    c.wait_linked()
+    all_fine(ranks(c, "sum:100000", job="later"))
+    c.daemons[2].end()
+    pathlib.Path(c.key_of(2)).unlink()
+    cluster_ctl(c, 2, "join", text=old)
+    c.start_daemon(2).wait_for("does not hold this cluster's key")
+
+
+def test_a_key_file_that_will_not_do_changes_nothing(own_keys):
+    c = own_keys(2)
+    before = c.status()["nodes"][0]["cluster_keys"]
+    pathlib.Path(c.key_of(0)).write_text("no key")
+    c.daemons[0].signal(1)
+    c.daemons[0].wait_for("the keys stay as they were")
+    assert c.status()["nodes"][0]["cluster_keys"] == before
