@@ -202,7 +202,7 @@ void TcpRail::TakeGiven() {
   if (down_) return;
   looks_ = true;  // It will be answered.
   ObeyCommands();
-  if (IsForThread()) return HandOver();
+  if (IsTooHeavy()) return HandOver();
   if (writer_.holds_large() || std::exchange(wrote_, true)) return;
   writer_.Write();
   if (IsForThread()) HandOver();
@@ -220,7 +220,7 @@ void TcpRail::Look() {
   if (watch_->TakeReady()) looks_ = true;
   wrote_ = false;
   ObeyCommands();
-  if (IsForThread()) return HandOver();
+  if (IsTooHeavy()) return HandOver();
   if (looks_ || !writer_.is_blocked()) writer_.Write();
   if (looks_ || writer_.error() != 0) LookAtSocket();
   // It may have been too much: then nothing of the driver's is to be touched any more.

@@ -119,6 +119,8 @@ class TcpRail final : public Rail, private TcpReaderPort {
   void TakeGiven();
   void Look();
   void LookAtSocket();
+  bool IsTooHeavy() const { return share_ == EngineShare::kSmall && IsHeavy(); }
+  // After what was given has been written, as far as the socket takes it.
   bool IsForThread() const { return share_ == EngineShare::kSmall && (IsHeavy() || IsStuck()); }
   void WatchSocket();
   void HandOver();
