@@ -144,6 +144,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   engine_options.key_file = config.peers().key_file();
   engine_options.operation_timeout_ns = config.clients().operation_timeout_ms() * kMs;
   engine_options.rendezvous_timeout_ns = config.clients().rendezvous_timeout_ms() * kMs;
+  engine_options.way_timeout_ns =
+      std::max(engine_options.way_timeout_ns, fabric_options->grace_period_ns);
   engine_options.scratch_bytes_max = config.scratch_bytes_max();
   engine_options.link_latency_ns = std::uint64_t{config.peers().link_latency_us()} * 1000;
   engine_options.link_bytes_per_second = config.peers().link_bytes_per_second();

@@ -34,6 +34,8 @@ Engine::Engine(asio::io_context& io, EngineOptions options, telemetry::FlightRec
       collectives_(options_.self.id, scratch_, {}, &operation_recorder_),
       membership_(collectives_),
       rendezvous_(options_.self.id, options_.self.name, options_.self.incarnation, *this),
+      forming_worlds_(options_.self.id, options_.self.name,
+                      {options_.way_timeout_ns, options_.rendezvous_timeout_ns}, *this),
       shrink_(options_.self.id, *this),
       carrier_(collectives_, membership_, scratch_, *this),
       now_ns_(platform::MonotonicNow()),
@@ -95,6 +97,7 @@ bool Engine::Turn() {
   if (NextDeadline() <= now_ns_) {
     collectives_.OnTime(now_ns_);
     rendezvous_.OnTime(now_ns_);
+    forming_worlds_.OnTime(now_ns_);
     shrink_.OnTime(now_ns_);
     FinishLateStatus();
     probes_.OnTime(now_ns_);
@@ -103,7 +106,7 @@ bool Engine::Turn() {
   }
   CarryOut();
   if (operation_recorder_.AnyFailed()) TellOfFailures();
-  if (!forming_.empty()) FinishForming();
+  if (!forming_.empty()) RefuseFailedWorlds();
   if (membership_.AnyLeft()) RemoveGroupsLeft();
   if (!ended_sessions_.empty()) ReleaseEndedSessions();
   return count > 0;
@@ -135,9 +138,9 @@ void Engine::Sleep() {
 
 std::uint64_t Engine::NextDeadline() const {
   std::uint64_t next = std::min({collectives_.NextDeadline(), rendezvous_.NextDeadline(),
-                                 shrink_.NextDeadline(), probes_.NextDeadline()});
+                                 forming_worlds_.NextDeadline(), shrink_.NextDeadline(),
+                                 probes_.NextDeadline()});
   for (const auto& [query, call] : status_calls_) next = std::min(next, call.deadline_ns);
-  for (const auto& [group, forming] : forming_) next = std::min(next, forming.deadline_ns);
   if (options_.ends_with_last_client && clients_seen_ == 0) {
     next = std::min(next, started_ns_ + options_.first_client_timeout_ns);
   }

@@ -29,6 +29,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "daemon/action_carrier.h"
+#include "daemon/cluster/forming_worlds.h"
 #include "daemon/cluster/hello_sockets.h"
 #include "daemon/cluster/rendezvous.h"
 #include "daemon/cluster/shrink.h"
@@ -53,6 +54,8 @@ struct EngineOptions {
   std::string key_file;
   std::uint64_t operation_timeout_ns = 300'000'000'000;
   std::uint64_t rendezvous_timeout_ns = 300'000'000'000;
+  // A new job waits so long for a way to each of its nodes.
+  std::uint64_t way_timeout_ns = 5'000'000'000;
   std::uint64_t scratch_bytes_max = 0;  // For operations' partial results; 0: a quarter of memory.
   // What the cost model is told instead of what is measured; 0: measured.
   std::uint64_t link_latency_ns = 0;
@@ -69,6 +72,7 @@ v1::TopologyReply TopologyOf(const v1::StatusReply& status);
 class Engine final : public intake::IntakeListener,
                      public fabric::FabricListener,
                      public cluster::RendezvousPort,
+                     public cluster::FormingWorldsPort,
                      public cluster::ShrinkPort,
                      public CarrierPort,
                      public ProbePort,
@@ -140,16 +144,10 @@ class Engine final : public intake::IntakeListener,
     // Who waits for what is left of a group, by that group.
     std::map<std::uint64_t, Shrinking> shrinking;
   };
-  // A world group that exists here, whose processes wait until it does everywhere:
-  // else a fast node's frames could come before a slow one knows the group.
+  // Who waits for a world group that exists here, and what they will be told.
   struct Forming {
     v1::AttachReply reply;
     std::vector<intake::SessionId> sessions;
-    NodeId coordinator;           // The node of rank 0.
-    std::vector<NodeId> nodes;    // All but this.
-    std::vector<NodeId> awaited;  // Coordinator: nodes that have not joined yet.
-    std::uint64_t deadline_ns = 0;
-    bool ready = false;
   };
   // A status call that waits for the peers' own parts.
   struct StatusCall {
@@ -192,7 +190,7 @@ class Engine final : public intake::IntakeListener,
   bool SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) override;
   void Complete(const collective::Action& action) override;
   void OnMessageNotSent(const NodeId& node, const absl::Status& why) override;
-  // RendezvousPort, ShrinkPort
+  // RendezvousPort, FormingWorldsPort, ShrinkPort
   void SendToNode(const NodeId& node, const v1::PeerMessage& message) override;
   void SendToAllNodes(const v1::PeerMessage& message) override;
   void OnWorldFormed(const JobId& job, std::uint64_t group,
@@ -200,6 +198,7 @@ class Engine final : public intake::IntakeListener,
                      const v1::LinkCosts& costs) override;
   v1::LinkCosts OwnCosts() override;
   void OnAttachRefused(std::uint64_t session, const Failure& failure) override;
+  void OnWorldReady(std::uint64_t group) override;
 
   bool IsReachable(const NodeId& node) const override { return fabric_->IsReachable(node); }
   bool Look(std::uint64_t group, cluster::GroupView& view) override;
@@ -212,7 +211,7 @@ class Engine final : public intake::IntakeListener,
   void OnShrinkRefused(std::uint64_t session, std::uint64_t group,
                        const Failure& failure) override;
   void GiveUpPlace(std::uint64_t session, std::uint64_t new_group) override;
-  void FailGroup(std::uint64_t new_group, const Failure& failure) override;
+  void FailGroup(std::uint64_t group, const Failure& failure) override;
 
   // Turns.
   bool Turn();
@@ -271,11 +270,10 @@ class Engine final : public intake::IntakeListener,
   void FailEverything(const Failure& failure);
   void OnGroupMade(std::uint64_t group);
   void CountGroups();
-  void OnWorldJoined(const NodeId& node, std::uint64_t group);
   void RefuseWorld(std::uint64_t group, const std::vector<cluster::FormedMember>& members,
                    const Failure& failure);
-  void FinishForming();
-  void SendWorldStep(const NodeId& node, std::uint64_t group, bool ready);
+  void AnswerForming(const Forming& forming, const Failure& failure);
+  void RefuseFailedWorlds();
 
   asio::io_context& io_;
   EngineOptions options_;
@@ -296,6 +294,7 @@ class Engine final : public intake::IntakeListener,
   collective::Collectives collectives_;
   collective::Membership membership_;
   cluster::Rendezvous rendezvous_;
+  cluster::FormingWorlds forming_worlds_;
   cluster::Shrink shrink_;
   ActionCarrier carrier_;
   std::vector<std::uint64_t> done_work_;

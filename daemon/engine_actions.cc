@@ -83,6 +83,7 @@ void Engine::OnNodeUp(const fabric::NodeIdentity& node) {
   TellEvent("node_up", telemetry::EventSeverity::kNote, absl::StrCat("node ", node.name),
             absl::StrCat("is up, mlxcommd ", node.software_version));
   rendezvous_.OnNodeUp(node.id, node.name);
+  forming_worlds_.OnNodeUp(node.id);
   shrink_.OnNodeUp(node.id);
 }
 
@@ -119,13 +120,9 @@ void Engine::OnControl(const NodeId& node, std::span<const std::byte> bytes) {
     case v1::PeerMessage::kRankDetached:
       return carrier_.OnRankDetached(node, message.rank_detached(), now_ns_);
     case v1::PeerMessage::kWorldJoined:
-      return OnWorldJoined(node, message.world_joined().group());
-    case v1::PeerMessage::kWorldReady: {
-      const auto forming = forming_.find(message.world_ready().group());
-      if (forming == forming_.end() || forming->second.coordinator != node) return;
-      forming->second.ready = true;
-      return FinishForming();
-    }
+      return forming_worlds_.OnJoined(node, message.world_joined().group());
+    case v1::PeerMessage::kWorldReady:
+      return forming_worlds_.OnReady(node, message.world_ready().group());
     case v1::PeerMessage::kStatusQuery: return OnStatusQuery(node, message.status_query().query());
     case v1::PeerMessage::kStatusAnswer: return OnStatusAnswer(node, message.status_answer());
     case v1::PeerMessage::kProbe: return OnProbe(node, message.probe());

@@ -95,6 +95,7 @@ void Engine::OnGroupsLeft(intake::SessionId session, const std::vector<std::uint
       OnShrinkRefused(session, group,
                       {FailureCode::kCancelled, kNoRank, "this process has left the group"});
     }
+    forming_worlds_.OnLeft(group);
     const collective::Group* const left = collectives_.Find(group);
     if (left != nullptr && left->failed()) shrink_.OnChanged(group);
   }
@@ -258,11 +259,11 @@ void Engine::GiveUpPlace(std::uint64_t session, std::uint64_t new_group) {
   membership_.GiveUp(session, new_group, "it gave up waiting for this group", now_ns_);
 }
 
-void Engine::FailGroup(std::uint64_t new_group, const Failure& failure) {
-  collective::Group* const group = collectives_.Find(new_group);
+void Engine::FailGroup(std::uint64_t group, const Failure& failure) {
+  collective::Group* const found = collectives_.Find(group);
   OperationKey key;
-  key.group = new_group;
-  if (group != nullptr) group->Fail(failure, key, now_ns_);
+  key.group = group;
+  if (found != nullptr) found->Fail(failure, key, now_ns_);
 }
 
 v1::LinkCosts Engine::OwnCosts() {
@@ -294,9 +295,6 @@ void Engine::OnWorldFormed(const JobId& job, std::uint64_t group,
   Forming forming;
   forming.reply.set_group(group);
   forming.reply.set_timeout_default_ms(options_.operation_timeout_ns / 1'000'000);
-  forming.coordinator = members[0].node;
-  forming.deadline_ns = now_ns_ + options_.rendezvous_timeout_ns;
-  Failure unreachable;
   for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
     const cluster::FormedMember& member = members[rank];
     layout.push_back({member.node, member.node_name, member.pid});
@@ -304,17 +302,7 @@ void Engine::OnWorldFormed(const JobId& job, std::uint64_t group,
     told.set_rank(rank);
     told.set_node(member.node_name);
     told.set_pid(member.pid);
-    if (member.node == options_.self.id) continue;
-    const auto known = std::find(forming.nodes.begin(), forming.nodes.end(), member.node);
-    if (known == forming.nodes.end()) forming.nodes.push_back(member.node);
-    if (fabric_->IsReachable(member.node)) continue;
-    unreachable = {FailureCode::kUnavailable, static_cast<std::int32_t>(rank),
-                   absl::StrCat("node ", options_.self.name, " has no way to node ",
-                                member.node_name, ", where rank ", rank,
-                                " is: connect the two, directly or through other nodes (peers { "
-                                "connect } in the configuration)")};
   }
-  if (forming.coordinator == options_.self.id) forming.awaited = forming.nodes;
   const std::vector<intake::SessionId> sessions = WaitingSessions(members);
   if (!membership_.AddWorld(group, job, std::move(layout), sessions, CostsOf(costs), now_ns_)) {
     const Failure failure{FailureCode::kResourceExhausted, kNoRank,
@@ -330,18 +318,9 @@ void Engine::OnWorldFormed(const JobId& job, std::uint64_t group,
   for (const intake::SessionId session : sessions) {
     if (session != 0) forming.sessions.push_back(session);
   }
-  if (!unreachable.ok()) {
-    OperationKey key;
-    key.group = group;
-    collectives_.Find(group)->Fail(unreachable, key, now_ns_);
-  }
-  if (forming.coordinator != options_.self.id) {
-    SendWorldStep(forming.coordinator, group, /*ready=*/false);
-  } else {
-    forming.ready = forming.awaited.empty();
-  }
   forming_[group] = std::move(forming);
-  FinishForming();
+  forming_worlds_.Add(group, job.name, members, now_ns_);
+  RefuseFailedWorlds();
 }
 
 // This node cannot make the group: its own processes are told, and the other nodes, for
@@ -367,57 +346,39 @@ void Engine::RefuseWorld(std::uint64_t group, const std::vector<cluster::FormedM
   }
 }
 
-void Engine::SendWorldStep(const NodeId& node, std::uint64_t group, bool ready) {
-  v1::PeerMessage message;
-  if (ready) {
-    message.mutable_world_ready()->set_group(group);
-  } else {
-    message.mutable_world_joined()->set_group(group);
-  }
-  SendToNode(node, message);
-}
-
-void Engine::OnWorldJoined(const NodeId& node, std::uint64_t group) {
-  const auto found = forming_.find(group);
-  if (found == forming_.end() || found->second.coordinator != options_.self.id) return;
-  std::erase(found->second.awaited, node);
-  if (!found->second.awaited.empty()) return;
-  found->second.ready = true;
-  for (const NodeId& other : found->second.nodes) SendWorldStep(other, group, /*ready=*/true);
-  FinishForming();
-}
-
-// Answers those whose world is ready, or has failed before it was.
-void Engine::FinishForming() {
-  // A node that is there but never joins must not keep the others waiting.
-  for (const auto& [id, forming] : forming_) {
-    collective::Group* const formed = collectives_.Find(id);
-    if (forming.ready || now_ns_ < forming.deadline_ns || formed == nullptr) continue;
-    OperationKey key;
-    key.group = id;
-    formed->Fail({FailureCode::kUnavailable, kNoRank,
-                  absl::StrCat("not every node has joined group ", formed->name(), " within ",
-                               options_.rendezvous_timeout_ns / 1'000'000'000,
-                               " s: look at the daemons of its nodes (mlxcommctl status)")},
-                 key, now_ns_);
-  }
-  std::erase_if(forming_, [this](const auto& entry) {
-    const Forming& forming = entry.second;
-    const collective::Group* const formed = collectives_.Find(entry.first);
-    const bool failed = formed == nullptr || formed->failed();
-    if (!forming.ready && !failed) return false;
-    for (const intake::SessionId id : forming.sessions) {
-      const auto session = sessions_.find(id);
-      if (session == sessions_.end() || session->second.attaching == nullptr) continue;
-      auto answer = std::exchange(session->second.attaching, nullptr);
-      if (!failed) {
-        answer->Succeed(forming.reply);
-      } else {
-        answer->Fail(formed != nullptr ? formed->failure()
-                                       : Failure{FailureCode::kRankLost, kNoRank,
-                                                 "a rank left while the job was forming"});
-      }
+void Engine::AnswerForming(const Forming& forming, const Failure& failure) {
+  for (const intake::SessionId id : forming.sessions) {
+    const auto session = sessions_.find(id);
+    if (session == sessions_.end() || session->second.attaching == nullptr) continue;
+    const auto answer = std::exchange(session->second.attaching, nullptr);
+    if (failure.ok()) {
+      answer->Succeed(forming.reply);
+    } else {
+      answer->Fail(failure);
     }
+  }
+}
+
+void Engine::OnWorldReady(std::uint64_t group) {
+  const auto found = forming_.find(group);
+  const collective::Group* const made = collectives_.Find(group);
+  // Otherwise its processes are told with the next look at those that have failed.
+  if (found == forming_.end() || made == nullptr || made->failed()) return;
+  AnswerForming(found->second, {});
+  forming_.erase(found);
+}
+
+// Those that failed, or were left by all here, before they were ready.
+void Engine::RefuseFailedWorlds() {
+  std::erase_if(forming_, [this](const auto& entry) {
+    const auto& [group, forming] = entry;
+    const collective::Group* const made = collectives_.Find(group);
+    if (made != nullptr && !made->failed()) return false;
+    forming_worlds_.Remove(group);
+    AnswerForming(forming, made != nullptr
+                               ? made->failure()
+                               : Failure{FailureCode::kRankLost, kNoRank,
+                                         "a rank left while the job was forming"});
     return true;
   });
 }

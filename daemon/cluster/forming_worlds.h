@@ -1,0 +1,105 @@
+// Forming worlds: those that exist on this node and are not known to be ready everywhere.
+//
+//   WorldFormed ─▶ the group exists here ─there is a way to each of its nodes─▶ WorldJoined
+//        ─the node of rank 0 has it of all, and a way itself─▶ WorldReady ─▶ processes begin
+//
+// Nobody begins before the world exists everywhere: else a fast node's frames could meet a
+// node that does not know the group. And nobody says joined without a way to all others:
+// nodes that have just been started may be linked to the node of rank 0 earlier than to
+// each other. A failure that a node reports meanwhile reaches the node of rank 0 at least,
+// which reports it to all. Other words about ranks would be lost, so one that leaves in order
+// fails the world as well.
+//
+// A way that does not come within the way timeout fails the world; so does a node that
+// never joins, after another timeout. A lost node fails the group without this class.
+//
+// Sans-I/O: calls in, calls of the FormingWorldsPort out; time is an argument.
+// Owner: Engine. Thread: engine. Memory: an entry for each world that forms, with its nodes;
+// as many as there can be groups.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/cluster/rendezvous.h"
+#include "mlxcomm/v1/peer.pb.h"
+#include "proto/types/failure.h"
+#include "proto/types/node_id.h"
+
+namespace mlxcomm::cluster {
+
+// None of these calls may call back.
+class FormingWorldsPort {
+ public:
+  virtual ~FormingWorldsPort() = default;
+  virtual void SendToNode(const NodeId& node, const v1::PeerMessage& message) = 0;
+  virtual bool IsReachable(const NodeId& node) const = 0;
+  // Fails it here and on the other nodes.
+  virtual void FailGroup(std::uint64_t group, const Failure& failure) = 0;
+  // Its local processes may begin.
+  virtual void OnWorldReady(std::uint64_t group) = 0;
+};
+
+class FormingWorlds {
+ public:
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
+  struct Timeouts {
+    std::uint64_t way_ns = 5'000'000'000;
+    std::uint64_t join_ns = 300'000'000'000;
+  };
+
+  FormingWorlds(const NodeId& self, std::string self_name, const Timeouts& timeouts,
+                FormingWorldsPort& port)
+      : self_(self), self_name_(std::move(self_name)), timeouts_(timeouts), port_(port) {}
+
+  // The group has been made here. In order of rank.
+  void Add(std::uint64_t group, const std::string& name, const std::vector<FormedMember>& members,
+           std::uint64_t now_ns);
+  // It has failed, or is no more on this node: nothing follows.
+  void Remove(std::uint64_t group) { worlds_.erase(group); }
+  // A local rank has left the group in order.
+  void OnLeft(std::uint64_t group);
+
+  void OnNodeUp(const NodeId& node);
+  void OnJoined(const NodeId& node, std::uint64_t group);
+  void OnReady(const NodeId& node, std::uint64_t group);
+
+  void OnTime(std::uint64_t now_ns);
+  std::uint64_t NextDeadline() const;
+  std::size_t world_count() const { return worlds_.size(); }
+
+ private:
+  struct Awaited {
+    NodeId node;
+    std::string name;
+    std::uint32_t rank = 0;  // The first there.
+  };
+  struct World {
+    std::string name;
+    NodeId coordinator;              // The node of rank 0.
+    std::vector<NodeId> nodes;       // All but this.
+    std::vector<Awaited> wayless;    // Nodes to which there is no way yet.
+    std::vector<NodeId> not_joined;  // Coordinator.
+    std::uint64_t way_deadline_ns = 0;
+    std::uint64_t join_deadline_ns = 0;
+  };
+  using Worlds = std::map<std::uint64_t, World>;  // By group.
+
+  void SendStep(const NodeId& node, std::uint64_t group, bool ready);
+  // After the last way has come, or the last node has joined.
+  void Advance(Worlds::iterator world);
+  void Finish(Worlds::iterator world);
+  Failure NoWay(const World& world) const;
+  Failure NotJoined(const World& world) const;
+
+  NodeId self_;
+  std::string self_name_;
+  Timeouts timeouts_;
+  FormingWorldsPort& port_;
+  Worlds worlds_;
+};
+
+}  // namespace mlxcomm::cluster
