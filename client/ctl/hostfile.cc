@@ -135,7 +135,8 @@ Failure ParseMpiLine(const std::string& place, std::string line, Hostfile& file)
   if (std::count(host.begin(), host.end(), ':') == 1) {
     const std::string count = host.substr(host.find(':') + 1);
     if (!ReadCount(count, slots)) {
-      return Invalid(place, "expected HOST:N, N at most " + std::to_string(kSlotsMax) + ", got " + Quoted(host));
+      return Invalid(place, "expected HOST:N, N at most " + std::to_string(kSlotsMax) + ", got " +
+                                Quoted(host));
     }
     host.resize(host.find(':'));
   }

@@ -14,7 +14,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-const ImportOptions kOptions{.path = "hosts", .cluster = "studio", .key_file = "/key", .port = 7470, .links = ""};
+const ImportOptions kOptions{
+    .path = "hosts", .cluster = "studio", .key_file = "/key", .port = 7470, .links = ""};
 
 std::vector<v1::DaemonConfig> Made(const std::string& text, ImportOptions options = kOptions) {
   Hostfile file;
@@ -57,7 +58,8 @@ TEST(ImportedConfigTest, JoinsAllOnOneNetwork) {
   EXPECT_THAT(made[2].peers().connect(), IsEmpty());
   ImportOptions ring = kOptions;
   ring.links = "ring";
-  EXPECT_THAT(Made("10.0.0.1\n10.0.0.2\n10.0.0.3\n", ring)[2].peers().connect(), ElementsAre("10.0.0.1:7470"));
+  EXPECT_THAT(Made("10.0.0.1\n10.0.0.2\n10.0.0.3\n", ring)[2].peers().connect(),
+              ElementsAre("10.0.0.1:7470"));
 }
 
 TEST(ImportedConfigTest, SaysWhichHostLacksAnAddress) {

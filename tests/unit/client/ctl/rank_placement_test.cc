@@ -33,8 +33,8 @@ TEST(RankPlacementTest, TakesTheCountThatIsAskedFor) {
 }
 
 TEST(RankPlacementTest, KnowsThisMachineByAllItsNames) {
-  const auto placed =
-      PlaceRanks(Entries({{"localhost", 1}, {"mac-1", 1}, {"mac-1.local", 1}, {"mac-2", 1}}), 0, "mac-1.local");
+  const auto hosts = Entries({{"localhost", 1}, {"mac-1", 1}, {"mac-1.local", 1}, {"mac-2", 1}});
+  const auto placed = PlaceRanks(hosts, 0, "mac-1.local");
   ASSERT_EQ(placed.size(), 2u);
   EXPECT_TRUE(placed[0].local);
   EXPECT_THAT(placed[0].ranks, ElementsAre(0, 1, 2));
