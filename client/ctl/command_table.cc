@@ -50,6 +50,7 @@ void Fill(const CLI::App& app, Command& command) {
       Fill(*below, command);
       continue;
     }
+    if (below->get_group().empty()) continue;  // Hidden from --help.
     Command made;
     made.name = below->get_name();
     made.path = command.path + (command.path.empty() ? "" : " ") + made.name;

@@ -20,6 +20,11 @@ int Fail(int code, const std::string& message) {
   return code;
 }
 
+int Print(const std::string& text) {
+  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
+  return Fail(kExitFailed, std::string("cannot write to standard output: ") + std::strerror(errno));
+}
+
 bool WriteFile(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
@@ -39,14 +44,19 @@ int WriteConfigs(const Hostfile& file, const HostsImportOptions& options) {
   if (::mkdir(options.config_dir.c_str(), 0777) != 0 && errno != EEXIST) {
     return Fail(kExitFailed, "cannot make " + options.config_dir + ": " + std::strerror(errno));
   }
+  std::vector<std::string> paths;
   for (const ImportedConfig& config : configs) {
     const std::string path = options.config_dir + "/" + config.node_name + ".textproto";
     if (!WriteFile(path, config.text)) {
       return Fail(kExitFailed, "cannot write " + path + ": " + std::strerror(errno));
     }
-    std::printf("%s\n", path.c_str());
+    paths.push_back(path);
   }
   const std::string links = options.links.empty() ? LinksOf(file) : options.links;
+  std::string listed;
+  for (const std::string& path : paths) listed += path + "\n";
+  const int code = Print(options.json ? ImportedJson(file, links, paths) : listed);
+  if (code != 0) return code;
   std::fprintf(stderr,
                "mlxcommctl: %s (--links); on each node: mlxcommd --config FILE, with the same key in %s\n",
                links == "ring" ? "each node connects to the next" : "each node connects to all after it",
@@ -63,11 +73,12 @@ int RunHostsImport(const HostsImportOptions& options) {
   if (!options.config_dir.empty()) return WriteConfigs(file, options);
   const std::string text = HostfileJson(file);
   if (!options.output.empty()) {
-    if (WriteFile(options.output, text)) return 0;
-    return Fail(kExitFailed, "cannot write " + options.output + ": " + std::strerror(errno));
+    if (!WriteFile(options.output, text)) {
+      return Fail(kExitFailed, "cannot write " + options.output + ": " + std::strerror(errno));
+    }
+    if (!options.json) return 0;
   }
-  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
-  return Fail(kExitFailed, std::string("cannot write the hosts: ") + std::strerror(errno));
+  return Print(text);
 }
 
 }  // namespace mlxcomm::ctl

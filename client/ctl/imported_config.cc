@@ -6,6 +6,7 @@
 #include <array>
 
 #include <google/protobuf/text_format.h>
+#include <nlohmann/json.hpp>
 
 #include "mlxcomm/v1/config.pb.h"
 
@@ -84,6 +85,15 @@ Failure MakeConfigs(const Hostfile& file, const ImportOptions& options,
     made.text.insert(0, "# Made by `mlxcommctl hosts import`; config/mlxcommd.textproto shows all fields.\n");
   }
   return {};
+}
+
+std::string ImportedJson(const Hostfile& file, const std::string& links,
+                         const std::vector<std::string>& paths) {
+  using nlohmann::ordered_json;
+  ordered_json root = ordered_json::parse(HostfileJson(file));
+  root["configs"] = paths;
+  root["links"] = links;
+  return root.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace mlxcomm::ctl

@@ -32,5 +32,8 @@ struct ImportOptions {
 std::string LinksOf(const Hostfile& file);
 Failure MakeConfigs(const Hostfile& file, const ImportOptions& options,
                     std::vector<ImportedConfig>& configs);
+// For programs: the hosts as HostfileJson has them, and where their configurations were written.
+std::string ImportedJson(const Hostfile& file, const std::string& links,
+                         const std::vector<std::string>& paths);
 
 }  // namespace mlxcomm::ctl

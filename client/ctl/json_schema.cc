@@ -138,6 +138,7 @@ const std::vector<VerbSchema>& VerbSchemas() {
   static const auto* const schemas = new std::vector<VerbSchema>{
       {"bench", {}, kBenchSchema},
       {"completion", {}, kCompletionSchema},
+      {"hosts import", {}, kHostsImportSchema},
       {"plan", "mlxcomm.v1.PlanReply", {}},
       {"record", "mlxcomm.v1.FlightRecordReply", {}},
       {"schema", {}, kSchemaSchema},

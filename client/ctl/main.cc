@@ -157,7 +157,8 @@ void AddLaunch(CLI::App& app, LaunchOptions& options) {
   CLI::Option* const hosts =
       launch->add_option("--hosts", options.hosts, "Hosts for ssh: mac-1,mac-2 or mac-[1-4] (this one)");
   CLI::Option* const hostfile =
-      launch->add_option("--hostfile", options.hostfile, "Hosts from a file of MLX, MPI or `hosts import`");
+      launch->add_option("--hostfile", options.hostfile, "Hosts from a file of MLX, MPI or `hosts import`")
+          ->type_name("FILE");
   launch->add_option("--nodes", options.nodes, "Nodes of this cluster: all, or a,b")
       ->excludes(hosts)
       ->excludes(hostfile);
@@ -165,8 +166,8 @@ void AddLaunch(CLI::App& app, LaunchOptions& options) {
   launch->add_option("--env", options.environment, "NAME=VALUE for the ranks; may be repeated")
       ->take_all()
       ->allow_extra_args(false);
-  launch->add_option("--cwd", options.directory, "Where they start (here, if it is there)");
-  launch->add_option("--python", options.python, "Run the command with this Python");
+  launch->add_option("--cwd", options.directory, "Where they start (here, if it is there)")->type_name("DIR");
+  launch->add_option("--python", options.python, "Run the command with this Python")->type_name("FILE");
   launch->add_option("--ssh", options.ssh, "How ssh is called: \"ssh -p 2222\" (ssh)");
   launch->add_option("--job", options.job, "The job's name (default: one of its own)");
   launch->add_option("--socket", options.socket_path, "The daemon's Unix socket");
@@ -180,15 +181,19 @@ CLI::App* AddHostsImport(CLI::App& app, HostsImportOptions& options) {
   hosts->require_subcommand(1);
   CLI::App* const import = hosts->add_subcommand(
       "import", "Hosts from a file of MLX or MPI, for launch --hostfile or as configurations");
-  import->add_option("file", options.file, "The file")->required();
-  import->add_option("-o,--output", options.output, "Where the hosts go (standard output)");
+  import->add_option("file", options.file, "The file")->required()->type_name("FILE");
+  import->add_option("-o,--output", options.output, "Where the hosts go (standard output)")
+      ->type_name("FILE");
   import->add_option("--config-dir", options.config_dir,
-                     "Write a configuration for each node there, in place of the hosts");
+                     "Write a configuration for each node there, in place of the hosts")
+      ->type_name("DIR");
   import->add_option("--cluster", options.cluster, "The cluster's name in them (default)");
-  import->add_option("--key-file", options.key_file, "Where the key is (/etc/mlxcommd/key)");
+  import->add_option("--key-file", options.key_file, "Where the key is (/etc/mlxcommd/key)")
+      ->type_name("FILE");
   import->add_option("--port", options.port, "The daemons' port (7470)")->check(CLI::Range(1, 65535));
   import->add_option("--links", options.links, "ring: to the next host; all: to every one (by the file)")
       ->check(CLI::IsMember({"ring", "all"}));
+  import->add_flag("--json", options.json, "For programs: the hosts, and which configurations were written");
   return import;
 }
 

@@ -169,6 +169,7 @@ struct HostsImportOptions {
   std::string key_file = "/etc/mlxcommd/key";
   std::string links;       // "ring", "all"; empty: by what the file says.
   unsigned port = 7470;
+  bool json = false;
 };
 int RunHostsImport(const HostsImportOptions& options);
 

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 
+import jsonschema
 import pytest
 
 from conftest import PATIENCE, Process, find_program, free_port, wait_until
@@ -50,6 +51,22 @@ def test_mistakes_are_told_by_file_and_place(tmp_path):
     assert done.returncode == 1 and f"{file}:2: slots: expected 1 to" in done.stderr
     assert ctl("hosts", "import", tmp_path / "none").stderr.endswith("the file cannot be read\n")
     assert ctl("launch", "--hostfile", file, "--", "true").returncode == 2
+
+
+# Why: a program must learn which files there are now without reading what is told to people.
+def test_json_is_the_hosts_and_what_was_written(tmp_path):
+    file = tmp_path / "hosts.json"
+    file.write_text(json.dumps(HOSTS))
+    folder = tmp_path / "made"
+    done = ctl("hosts", "import", file, "--json", "--config-dir", folder)
+    told = json.loads(done.stdout)
+    assert told == {**HOSTS, "links": "ring",
+                    "configs": [str(folder / f"{host['ssh']}.textproto") for host in HOSTS["hosts"]]}
+    jsonschema.validate(told, json.loads(ctl("schema", "hosts", "import").stdout))
+    assert all(os.path.exists(path) for path in told["configs"])
+    out = tmp_path / "out.json"
+    assert json.loads(ctl("hosts", "import", file, "--json", "-o", out).stdout) == HOSTS
+    assert json.loads(out.read_text()) == HOSTS
 
 
 # The proof of the pudding: daemons started with what was made are a cluster.

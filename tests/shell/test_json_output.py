@@ -1,6 +1,7 @@
 """What verbs print with --json is what `mlxcommctl schema VERB` says."""
 
 import json
+import pathlib
 
 import jsonschema
 import pytest
@@ -13,6 +14,7 @@ WITH_JSON = [path for path, command in VERBS.items() if has(command, "--json")]
 # How to run a verb so that it prints something and ends; without an entry: as it is.
 ARGUMENTS = {
     "bench": ["-n", "2", "--to", "4K", "-i", "2", "-w", "1"],
+    "hosts import": [str(pathlib.Path(__file__).parent / "hosts.json")],
     "plan": ["--op", "all_reduce", "--nodes", "3", "--bytes", "64K", "--steps"],
     "record": ["--tracks"],
 }

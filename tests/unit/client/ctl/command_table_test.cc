@@ -39,6 +39,12 @@ class CommandTableTest : public testing::Test {
   bool flag_ = false;
 };
 
+// Why: what only programs call is nothing for who types.
+TEST_F(CommandTableTest, LeavesOutWhatHelpHides) {
+  app_.add_subcommand("launch-agent", "What launch starts elsewhere")->group("");
+  for (const Command* const command : Flattened(TableOf(app_))) EXPECT_NE(command->name, "launch-agent");
+}
+
 TEST_F(CommandTableTest, HasEveryVerbAndOptionOfTheParser) {
   const Command top = TableOf(app_);
   ASSERT_EQ(Flattened(top).size(), 4U);
