@@ -19,7 +19,7 @@ COMMANDS = commands()
 
 def needs(shell):
     if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed (config/install-deps installs it)")
+        pytest.skip(f"{shell} is not installed (config/install-deps --tests installs it)")
 
 
 def script(shell, tmp_path):

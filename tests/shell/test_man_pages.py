@@ -60,6 +60,6 @@ def test_every_option_of_mlxcommd_is_in_its_page():
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
 def test_a_page_is_what_man_reads(page):
     if shutil.which("mandoc") is None:
-        pytest.skip("mandoc is not installed (config/install-deps installs it)")
+        pytest.skip("mandoc is not installed (config/install-deps --tests installs it)")
     done = subprocess.run(["mandoc", "-Tlint", "-W", "warning", str(page)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
