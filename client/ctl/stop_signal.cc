@@ -9,9 +9,9 @@
 namespace mlxcomm::ctl {
 
 StopSignal::StopSignal() {
-  ::sigemptyset(&set_);
-  ::sigaddset(&set_, SIGINT);
-  ::sigaddset(&set_, SIGTERM);
+  sigemptyset(&set_);
+  sigaddset(&set_, SIGINT);
+  sigaddset(&set_, SIGTERM);
   ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
 }
 
@@ -26,7 +26,7 @@ StopSignal::~StopSignal() {
 bool StopSignal::IsPending() const {
   sigset_t pending;
   ::sigpending(&pending);
-  return ::sigismember(&pending, SIGINT) == 1 || ::sigismember(&pending, SIGTERM) == 1;
+  return sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1;
 }
 
 // macOS has no sigtimedwait: a look at what is pending every few milliseconds does as well.

@@ -53,7 +53,7 @@ absl::StatusOr<pid_t> Spawn(std::vector<std::string> words, int output, bool wit
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   sigset_t none;
-  ::sigemptyset(&none);
+  sigemptyset(&none);
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setpgroup(&attributes, 0);  // So that all of it can be ended.
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
