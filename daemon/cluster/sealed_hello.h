@@ -17,7 +17,8 @@ namespace mlxcomm::cluster {
 
 class HelloSeal {
  public:
-  // `key`: derived from the cluster's for hellos. Both it and the cluster's name must be the same on all nodes.
+  // `key`: derived from the cluster's for hellos. Both it and the cluster's name must be the same
+  // on all nodes.
   HelloSeal(std::span<const std::uint8_t> key, std::string_view cluster);
 
   // Fills in magic, version, tag and mac.
