@@ -11,6 +11,8 @@
 #include <ctime>
 #include <utility>
 
+#include <google/protobuf/struct.pb.h>
+
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/doctor/collect.h"
 #include "client/ctl/doctor/program_output.h"
@@ -188,6 +190,27 @@ class WorkFolder {
   std::string path_;
 };
 
+// What was written, for programs.
+class Receipt {
+ public:
+  explicit Receipt(const std::string& archive) {
+    (*object_.mutable_fields())["archive"].set_string_value(archive);
+  }
+  void Add(const std::string& name, const std::string& what) {
+    auto& files = *(*object_.mutable_fields())["files"].mutable_list_value();
+    auto& file = *files.add_values()->mutable_struct_value()->mutable_fields();
+    file["name"].set_string_value(name);
+    file["what"].set_string_value(what);
+  }
+  std::string Json() const {
+    std::string text;
+    return ToJson(object_, text).ok() ? text : "{}\n";
+  }
+
+ private:
+  google::protobuf::Struct object_;
+};
+
 int Fail(const std::string& what) {
   return ReportFailure({FailureCode::kInternal, kNoRank, what});
 }
@@ -219,7 +242,10 @@ int RunBugreport(const BugreportOptions& options) {
   }
   std::string contents = "What is in this report. Keys have been removed from every file; names "
                          "and addresses of machines and jobs have not: look before you share it.\n\n";
+  Receipt receipt(output);
+  receipt.Add("README.txt", "what is in this report");
   for (ReportFile& file : Gather(options, config_file, config)) {
+    receipt.Add(file.name, file.what);
     contents += file.name + "  " + file.what + "\n";
     if (!WriteFile(folder + "/" + file.name, WithoutSecrets(std::move(file.text), keys))) {
       return Fail("cannot write " + folder + "/" + file.name + ": " + std::strerror(errno));
@@ -236,7 +262,7 @@ int RunBugreport(const BugreportOptions& options) {
     ::unlink(output.c_str());
     return Fail("tar: " + (packed.ok() ? packed->text : std::string(packed.status().message())));
   }
-  return WriteOut(output + "\n" + contents, "report");
+  return WriteOut(options.json ? receipt.Json() : output + "\n" + contents, "report");
 }
 
 }  // namespace mlxcomm::ctl

@@ -53,13 +53,14 @@ void DiagnosticVerbs::AddDoctor(CLI::App& app) {
   DoctorOptions& options = doctor_options_;
   doctor_ = app.add_subcommand("doctor", "What is wrong here and in the cluster, and its remedy");
   doctor_->add_option("--socket", options.socket_path, kSocket);
-  doctor_->add_option("--config", options.config_file, "The daemon's configuration, where it does not run");
+  doctor_->add_option("--config", options.config_file, "The daemon's configuration, where it does not run")
+      ->type_name("FILE");
   CLI::Option* const json = doctor_->add_flag("--json", options.json, "For programs");
   doctor_->add_flag("--all", options.all, "Also what is well");
   CLI::Option* const fix =
       doctor_->add_flag("--fix", options.fix, "Say which commands would mend it")->excludes(json);
   doctor_->add_flag("--yes", options.yes, "And run those that are safe")->needs(fix);
-  doctor_->add_flag("--codes", options.codes, "List all that can be found");
+  doctor_->add_flag("--codes", options.codes, "List all that can be found")->excludes(json);
 }
 
 void DiagnosticVerbs::AddPing(CLI::App& app) {
@@ -96,8 +97,10 @@ void DiagnosticVerbs::AddBugreport(CLI::App& app) {
   bugreport_ = app.add_subcommand("bugreport", "An archive of all that helps to find a bug, without keys");
   bugreport_->add_option("--socket", options.socket_path, kSocket);
   bugreport_->add_option("--config", options.config_file,
-      "The daemon's configuration, where it does not run");
-  bugreport_->add_option("-o,--output", options.output, "The archive (mlxcomm-bugreport-TIME.tar.gz)");
+      "The daemon's configuration, where it does not run")->type_name("FILE");
+  bugreport_->add_option("-o,--output", options.output, "The archive (mlxcomm-bugreport-TIME.tar.gz)")
+      ->type_name("FILE");
+  bugreport_->add_flag("--json", options.json, "For programs: where the archive is, and what is in it");
 }
 
 std::optional<int> DiagnosticVerbs::Run() const {

@@ -9,8 +9,11 @@ namespace mlxcomm::ctl {
 
 extern const std::string_view kProtoDescriptors;  // A FileDescriptorSet, with comments.
 extern const std::string_view kBenchSchema;
+extern const std::string_view kBugreportSchema;
 extern const std::string_view kCompletionSchema;
+extern const std::string_view kDoctorSchema;
 extern const std::string_view kHostsImportSchema;
+extern const std::string_view kPingSchema;
 extern const std::string_view kSchemaSchema;
 extern const std::string_view kTraceSchema;
 

@@ -137,12 +137,17 @@ void Define(const pb::Descriptor& message, pb::Value& definitions, std::set<std:
 const std::vector<VerbSchema>& VerbSchemas() {
   static const auto* const schemas = new std::vector<VerbSchema>{
       {"bench", {}, kBenchSchema},
+      {"bugreport", {}, kBugreportSchema},
       {"completion", {}, kCompletionSchema},
+      {"doctor", {}, kDoctorSchema},
+      {"events", "mlxcomm.v1.EventsReply", {}},
       {"hosts import", {}, kHostsImportSchema},
+      {"ping", {}, kPingSchema},
       {"plan", "mlxcomm.v1.PlanReply", {}},
       {"record", "mlxcomm.v1.FlightRecordReply", {}},
       {"schema", {}, kSchemaSchema},
       {"status", "mlxcomm.v1.StatusReply", {}},
+      {"topology", "mlxcomm.v1.TopologyReply", {}},
       {"trace", {}, kTraceSchema},
   };
   return *schemas;

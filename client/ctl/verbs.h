@@ -68,6 +68,7 @@ struct BugreportOptions {
   std::string socket_path;
   std::string config_file;
   std::string output;       // Empty: mlxcomm-bugreport-TIME.tar.gz here.
+  bool json = false;        // What was written, for programs.
 };
 int RunBugreport(const BugreportOptions& options);
 

@@ -8,7 +8,7 @@ from shell.command_table import has, mlxcommctl, verbs
 ROOT = pathlib.Path(__file__).parents[2]
 NOWHERE = ["--socket", "/nowhere/at/all.sock"]
 # What a verb needs before it asks a daemon.
-ARGUMENTS = {"plan": ["--op", "all_reduce", "--nodes", "2", "--bytes", "1K"]}
+ARGUMENTS = {"plan": ["--op", "all_reduce", "--nodes", "2", "--bytes", "1K"], "ping": ["node-0"]}
 
 
 def test_all_three_list_the_same():
@@ -17,7 +17,7 @@ def test_all_three_list_the_same():
     manual = (ROOT / "client/ctl/mlxcommctl.1").read_text()
     section = manual.split(".Sh EXIT STATUS")[1].split(".Sh ")[0]
     told = re.search(r"Exit codes:(.*)", mlxcommctl("--help").stdout).group(1)
-    assert table == set(re.findall(r"^\.It (\d)$", section, re.MULTILINE)) == {"0", "1", "2", "3"}
+    assert table == set(re.findall(r"^\.It (\d)$", section, re.MULTILINE)) == {"0", "1", "2", "3", "4"}
     assert table == set(re.findall(r"\b(\d)\b", told))
 
 
@@ -37,7 +37,7 @@ def test_wrong_usage_is_2():
 
 # Why: a script tells by it that there is nothing to ask, from a daemon that says no.
 def test_no_daemon_is_3():
-    asked = [verb for verb in ("status", "plan", "record") if has(verbs()[verb], "--socket")]
+    asked = [verb for verb in ("status", "topology", "ping", "events", "plan", "record") if has(verbs()[verb], "--socket")]
     assert asked
     for verb in asked:
         done = mlxcommctl(*verb.split(), *ARGUMENTS.get(verb, []), *NOWHERE)

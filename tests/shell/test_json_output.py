@@ -15,9 +15,14 @@ WITH_JSON = [path for path, command in VERBS.items() if has(command, "--json")]
 ARGUMENTS = {
     "bench": ["-n", "2", "--to", "4K", "-i", "2", "-w", "1"],
     "hosts import": [str(pathlib.Path(__file__).parent / "hosts.json")],
+    "ping": ["node-1", "-c", "2", "-i", "1ms"],
     "plan": ["--op", "all_reduce", "--nodes", "3", "--bytes", "64K", "--steps"],
     "record": ["--tracks"],
 }
+# A line for each: they may go on for ever.
+PRINTS_LINES = {"events"}
+# What it says of this machine is not these tests' subject.
+CODES = {"doctor": (0, 1, 4)}
 # Shows what the programs print, line by line; of its own it has nothing to say.
 PRINTS_OTHERS_OUTPUT = {"launch"}
 
@@ -38,16 +43,18 @@ def test_every_schema_is_one(verb):
 
 
 @pytest.mark.parametrize("verb", WITH_JSON)
-def test_output_is_what_the_schema_says(cluster, verb):
+def test_output_is_what_the_schema_says(cluster, verb, tmp_path):
     c = cluster(2)
     # Operations to be recorded, and a job to be shown.
     mlxcommctl("bench", "-n", "2", "--to", "4K", "-i", "2", "-w", "1", "--socket", c.socket(0))
     where = ["--socket", c.socket(0)] if has(VERBS[verb], "--socket") else []
-    done = mlxcommctl(*verb.split(), *ARGUMENTS.get(verb, []), "--json", *where)
+    done = mlxcommctl(*verb.split(), *ARGUMENTS.get(verb, []), "--json", *where, cwd=tmp_path)
     assert done.returncode != 2, f"say in ARGUMENTS how {verb} is run: {done.stderr}"
-    assert done.returncode == 0, done.stderr
-    jsonschema.validate(json.loads(done.stdout), schema_of(verb),
-                        cls=jsonschema.Draft202012Validator)
+    assert done.returncode in CODES.get(verb, (0,)), done.stderr
+    told = done.stdout.splitlines() if verb in PRINTS_LINES else [done.stdout]
+    assert told
+    for text in told:
+        jsonschema.validate(json.loads(text), schema_of(verb), cls=jsonschema.Draft202012Validator)
 
 
 # Why: a schema that allows everything would pass the test above.
