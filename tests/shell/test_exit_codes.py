@@ -8,7 +8,10 @@ from shell.command_table import has, mlxcommctl, verbs
 ROOT = pathlib.Path(__file__).parents[2]
 NOWHERE = ["--socket", "/nowhere/at/all.sock"]
 # What a verb needs before it asks a daemon.
-ARGUMENTS = {"plan": ["--op", "all_reduce", "--nodes", "2", "--bytes", "1K"], "ping": ["node-0"]}
+ARGUMENTS = {
+    "ping": ["node-0"],
+    "plan": ["--op", "all_reduce", "--nodes", "2", "--bytes", "1K"],
+}
 
 
 def test_all_three_list_the_same():
@@ -37,7 +40,8 @@ def test_wrong_usage_is_2():
 
 # Why: a script tells by it that there is nothing to ask, from a daemon that says no.
 def test_no_daemon_is_3():
-    asked = [verb for verb in ("status", "topology", "ping", "events", "plan", "record") if has(verbs()[verb], "--socket")]
+    ask = ("status", "topology", "ping", "events", "plan", "record")
+    asked = [verb for verb in ask if has(verbs()[verb], "--socket")]
     assert asked
     for verb in asked:
         done = mlxcommctl(*verb.split(), *ARGUMENTS.get(verb, []), *NOWHERE)
