@@ -125,6 +125,36 @@ def test_a_daemon_that_stops_ends_the_stream_that_follows_it(cluster):
         follower.end()
 
 
+def test_many_followed_streams_hold_no_daemon_up(cluster):
+    """How: as many as may read, some that nobody reads any more (stopped), some killed while
+    they follow; then the daemon is told to stop while ranks come and go."""
+    c = cluster(1)
+    words = [find_program("mlxcommctl"), "events", "-f", "-n", "1000", "--socket", c.socket(0)]
+    followers = [Process(words) for _ in range(16)]
+    try:
+        ranks = [c.rank(r, 2, RANK, arguments=["sum:float32:8"]) for r in (0, 1)]
+        assert [rank.finish() for rank in ranks] == [0, 0]
+        for follower in followers:
+            follower.wait_for("is formed")
+        refused = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
+        assert refused.returncode == 1 and "end one of them" in refused.stderr, refused
+        for follower in followers[:4]:
+            follower.signal(SIGKILL)
+        for follower in followers[4:8]:
+            follower.signal(signal.SIGSTOP)
+        # Those that are gone make room.
+        wait_until(lambda: ctl(c, "events", "-n", "1", codes=(0, 1)), "there is room again")
+        c.daemons[0].signal(signal.SIGTERM)
+        assert c.daemons[0].finish() == 0
+        for follower in followers[4:8]:
+            follower.signal(signal.SIGCONT)
+        assert {follower.finish() for follower in followers[4:]} <= {1, 3}
+    finally:
+        for follower in followers:
+            follower.signal(signal.SIGCONT)
+            follower.end()
+
+
 def test_a_watched_status_outlives_its_daemon(cluster):
     c = cluster(1)
     watch = Process([find_program("mlxcommctl"), "status", "--watch", "--interval", "50ms",
@@ -231,3 +261,17 @@ def test_a_report_is_made_without_a_daemon(cluster, tmp_path):
     with tarfile.open(output) as archive:
         names = [pathlib.Path(m.name).name for m in archive.getmembers()]
     assert "doctor.txt" in names and "log.txt" in names
+
+
+def test_a_report_says_to_programs_what_it_wrote(cluster, tmp_path):
+    c = cluster(1)
+    told = json.loads(ctl(c, "bugreport", "--json", cwd=tmp_path))
+    with tarfile.open(tmp_path / told["archive"]) as archive:
+        names = {pathlib.Path(m.name).name for m in archive.getmembers() if m.isfile()}
+    assert {file["name"] for file in told["files"]} == names
+    assert all(file["what"] for file in told["files"])
+
+
+def test_codes_are_no_json(cluster):
+    c = cluster(1)
+    ctl(c, "doctor", "--codes", "--json", codes=(2,))
