@@ -10,13 +10,13 @@ from conftest import PATIENCE, find_program
 from shell.command_table import has, mlxcommctl, verbs
 
 
-def on_a_terminal(*arguments, **variables):
+def on_a_terminal(*arguments, folder=None, **variables):
     """All that the program writes to its terminal."""
     ours, theirs = pty.openpty()
     environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}
     environment.update({"TERM": "xterm-256color", **variables})
     child = subprocess.Popen([find_program("mlxcommctl"), *arguments], stdin=theirs, stdout=theirs,
-                             stderr=theirs, env=environment)
+                             stderr=theirs, env=environment, cwd=folder)
     os.close(theirs)
     text = b""
     try:
@@ -43,7 +43,7 @@ def test_status_is_plain_in_a_pipe(cluster):
 
 @pytest.mark.parametrize("verb", [v for v, command in verbs().items() if has(command, "--json")
                                   and not any(o["required"] for o in command["options"])])
-def test_json_is_never_coloured(cluster, verb):
+def test_json_is_never_coloured(cluster, verb, tmp_path):
     c = cluster(1)
     where = ["--socket", c.socket(0)] if has(verbs()[verb], "--socket") else []
-    assert "\x1b" not in on_a_terminal(*verb.split(), "--json", *where)
+    assert "\x1b" not in on_a_terminal(*verb.split(), "--json", *where, folder=tmp_path)
