@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/render_status.h"
 #include "client/ctl/verbs.h"
@@ -131,11 +133,37 @@ Reload TellDaemon(const ClusterOptions& options, const ClusterKeys& keys) {
   return Reload::kFailed;
 }
 
-int PrintCode(const ClusterKeys& keys) {
-  if (std::printf("%s\n", CodeOf(keys).c_str()) < 0 || std::fflush(stdout) != 0) {
-    return Fail(std::string("cannot write the key's code: ") + std::strerror(errno));
+const char* NameOf(Reload told) {
+  switch (told) {
+    case Reload::kDone: return "has read it";
+    case Reload::kNoDaemon: return "not running";
+    case Reload::kFailed: break;
+  }
+  return "has not read it";
+}
+
+// What goes to standard output: the key's code, where there is a reason to show it; with
+// --json one object (schema/cluster.json).
+int Print(const ClusterOptions& options, const ClusterKeys& keys, bool shows_code,
+          std::optional<Reload> told = std::nullopt) {
+  std::string text = shows_code ? CodeOf(keys) + "\n" : "";
+  if (options.json) {
+    nlohmann::ordered_json object = {
+        {"cluster", keys.cluster}, {"key_file", PathOf(options)}, {"keys", IdsOf(keys)}};
+    if (shows_code) object["code"] = CodeOf(keys);
+    if (told.has_value()) object["daemon"] = NameOf(*told);
+    text = object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  }
+  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
+    return Fail(std::string("cannot write the key: ") + std::strerror(errno));
   }
   return 0;
+}
+
+// The same where the daemon was told; not to have reached one that runs is a failure.
+int PrintTold(const ClusterOptions& options, const ClusterKeys& keys, bool shows_code, Reload told) {
+  const int failed = Print(options, keys, shows_code, told);
+  return failed == 0 && told == Reload::kFailed ? kExitFailed : failed;
 }
 
 int Write(const std::string& path, const ClusterKeys& keys, KeyFileMode mode) {
@@ -157,7 +185,7 @@ std::string WhoLacks(const v1::StatusReply& status, const std::string& id) {
 int FinishRotation(const ClusterOptions& options, const std::string& path, ClusterKeys keys) {
   if (!keys.previous.has_value()) {
     Say("there is no previous key in " + path + ": nothing is to be finished");
-    return 0;
+    return Print(options, keys, /*shows_code=*/false);
   }
   v1::StatusReply status;
   if (!options.force && FetchStatus(options.socket_path, status).ok()) {
@@ -170,7 +198,7 @@ int FinishRotation(const ClusterOptions& options, const std::string& path, Clust
   keys.previous.reset();
   if (const int failed = Write(path, keys, KeyFileMode::kReplace); failed != 0) return failed;
   Say("only the key " + keys.current.IdText() + " is accepted from now on");
-  return TellDaemon(options, keys) == Reload::kFailed ? kExitFailed : 0;
+  return PrintTold(options, keys, /*shows_code=*/false, TellDaemon(options, keys));
 }
 
 }  // namespace
@@ -193,7 +221,7 @@ int RunClusterCreate(const ClusterOptions& options) {
   Say("on each other machine: mlxcommctl cluster join, and when it asks, this code. Who has it "
       "can join, so show it to nobody else.");
   Say("then start mlxcommd, or restart it, on all of them");
-  return PrintCode(keys);
+  return Print(options, keys, /*shows_code=*/true);
 }
 
 int RunClusterJoin(const ClusterOptions& options) {
@@ -211,12 +239,12 @@ int RunClusterJoin(const ClusterOptions& options) {
                   "cluster key rotate --take. To leave that cluster: rm " + path);
     }
     Say("this machine has that key already: " + path);
-    return TellDaemon(options, *there) == Reload::kFailed ? kExitFailed : 0;
+    return PrintTold(options, *there, /*shows_code=*/false, TellDaemon(options, *there));
   }
   if (!written.ok()) return Fail(written);
   Say("took the key of " + NameOf(keys) + ": " + path + " (id " + keys.current.IdText() + ")");
-  TellDaemon(options, keys);  // One that was there without a key is to be restarted: no mistake.
-  return 0;
+  // One that was there without a key is to be restarted: no mistake.
+  return Print(options, keys, /*shows_code=*/false, TellDaemon(options, keys));
 }
 
 int RunClusterKeyShow(const ClusterOptions& options) {
@@ -225,7 +253,7 @@ int RunClusterKeyShow(const ClusterOptions& options) {
   if (!keys.ok()) return Fail(keys.status());
   Say("the key of " + NameOf(*keys) + ", " + path + " (id " + keys->current.IdText() +
       (keys->previous.has_value() ? "; still accepted: " + keys->previous->IdText() : "") + ")");
-  return options.id_only ? 0 : PrintCode(*keys);
+  return Print(options, *keys, /*shows_code=*/!options.id_only);
 }
 
 int RunClusterKeyRotate(const ClusterOptions& options) {
@@ -239,7 +267,7 @@ int RunClusterKeyRotate(const ClusterOptions& options) {
     if (!key.ok()) return Fail(key.status());
     if (key->key == keys->current) {
       Say("this machine has that key already: " + path);
-      return TellDaemon(options, *keys) == Reload::kFailed ? kExitFailed : 0;
+      return PrintTold(options, *keys, /*shows_code=*/false, TellDaemon(options, *keys));
     }
     next = key->key;
   } else {
@@ -257,9 +285,8 @@ int RunClusterKeyRotate(const ClusterOptions& options) {
   if (!options.take) {
     Say("on each other machine: mlxcommctl cluster key rotate --take, and this code; when all have "
         "it, on each: mlxcommctl cluster key rotate --finish");
-    if (const int failed = PrintCode(changed); failed != 0) return failed;
   }
-  return told == Reload::kFailed ? kExitFailed : 0;
+  return PrintTold(options, changed, /*shows_code=*/!options.take, told);
 }
 
 }  // namespace mlxcomm::ctl

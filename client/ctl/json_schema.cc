@@ -138,6 +138,10 @@ const std::vector<VerbSchema>& VerbSchemas() {
   static const auto* const schemas = new std::vector<VerbSchema>{
       {"bench", {}, kBenchSchema},
       {"bugreport", {}, kBugreportSchema},
+      {"cluster create", {}, kClusterSchema},
+      {"cluster join", {}, kClusterSchema},
+      {"cluster key rotate", {}, kClusterSchema},
+      {"cluster key show", {}, kClusterSchema},
       {"completion", {}, kCompletionSchema},
       {"doctor", {}, kDoctorSchema},
       {"events", "mlxcomm.v1.EventsReply", {}},

@@ -216,6 +216,7 @@ ClusterVerbs AddCluster(CLI::App& app, mlxcomm::ctl::ClusterOptions& options) {
       key->add_subcommand("show", "The key's code, for the other machines"),
       key->add_subcommand("rotate", "Change the key while jobs run; the old one is still accepted")};
   for (CLI::App* const verb : {verbs.create, verbs.join, verbs.show, verbs.rotate}) {
+    verb->add_flag("--json", options.json, "For programs: what there is now, and the code where it is shown");
     verb->add_option("--key-file", options.key_file, "Of this machine (where mlxcommd looks)");
     verb->add_option("--socket", options.socket_path, "The daemon's Unix socket");
   }

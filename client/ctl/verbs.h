@@ -180,6 +180,7 @@ struct ClusterOptions {
   std::string key_file;   // Empty: where mlxcommd looks that is not told otherwise.
   std::string name;       // create
   std::string from;       // join, rotate --take: another key file; empty: asks.
+  bool json = false;      // On standard output instead of the bare code.
   bool id_only = false;   // key show
   bool take = false;      // key rotate
   bool finish = false;

@@ -29,3 +29,12 @@ def named(command):
 
 def has(command, name):
     return any(name in option["names"] for option in command["options"])
+
+
+# How they are run beside a key file "there", in the current folder: never on the machine's own.
+CLUSTER_ARGUMENTS = {
+    "cluster create": ["--key-file", "own"],
+    "cluster join": ["--key-file", "own", "--from", "there"],
+    "cluster key rotate": ["--key-file", "there"],
+    "cluster key show": ["--key-file", "there"],
+}

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from conftest import PATIENCE, find_program
-from shell.command_table import has, mlxcommctl, verbs
+from shell.command_table import CLUSTER_ARGUMENTS, has, mlxcommctl, verbs
 
 
 def on_a_terminal(*arguments, folder=None, **variables):
@@ -46,4 +46,6 @@ def test_status_is_plain_in_a_pipe(cluster):
 def test_json_is_never_coloured(cluster, verb, tmp_path):
     c = cluster(1)
     where = ["--socket", c.socket(0)] if has(verbs()[verb], "--socket") else []
-    assert "\x1b" not in on_a_terminal(*verb.split(), "--json", *where, folder=tmp_path)
+    mlxcommctl("cluster", "create", "--key-file", "there", cwd=tmp_path)
+    arguments = CLUSTER_ARGUMENTS.get(verb, [])
+    assert "\x1b" not in on_a_terminal(*verb.split(), "--json", *arguments, *where, folder=tmp_path)
