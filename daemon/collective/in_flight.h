@@ -6,6 +6,7 @@
 // way at once is chance, so there is some from the start.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -31,10 +32,7 @@ class InFlight {
   };
 
   InFlight() {
-    for (std::uint32_t slot = 0; slot < kWorkUsual; ++slot) {
-      work_.push_back(std::make_unique<WorkSlot>());
-      free_work_.push_back(slot);
-    }
+    while (work_.size() < kWorkUsual) AddWork();
   }
 
   std::uint32_t Register(Group* group, Operation* operation) {
@@ -55,10 +53,7 @@ class InFlight {
   Entry Find(std::uint64_t id) const { return id < entries_.size() ? entries_[id] : Entry{}; }
 
   WorkSlot& NewWork(std::uint64_t& cookie) {
-    if (free_work_.empty()) {
-      free_work_.push_back(static_cast<std::uint32_t>(work_.size()));
-      work_.push_back(std::make_unique<WorkSlot>());
-    }
+    if (free_work_.empty()) AddWork();
     cookie = free_work_.back();
     free_work_.pop_back();
     return *work_[cookie];
@@ -67,7 +62,12 @@ class InFlight {
   void FreeWork(std::uint64_t cookie) { free_work_.push_back(static_cast<std::uint32_t>(cookie)); }
 
  private:
-  static constexpr std::uint32_t kWorkUsual = 64;  // What one step may have under way.
+  static constexpr std::size_t kWorkUsual = 64;  // What one step may have under way.
+
+  void AddWork() {
+    free_work_.push_back(static_cast<std::uint32_t>(work_.size()));
+    work_.push_back(std::make_unique<WorkSlot>());
+  }
 
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_ids_;

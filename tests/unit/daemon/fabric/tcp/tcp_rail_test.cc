@@ -1,5 +1,4 @@
 // What a rail does whose thread drives it.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
