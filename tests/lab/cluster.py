@@ -262,9 +262,9 @@ class LabCluster:
     # --- the end --------------------------------------------------------------------
 
     def end(self):
-        self.namespaces.close()  # Ends everything that runs on any host.
         for process in self.processes + [d for d in self.daemons if d is not None]:
             process.end()
+        self.namespaces.close()  # Ends whatever else runs on any host.
 
 
 def now():

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 
-from conftest import Process, wait_until
+from conftest import PATIENCE, Process, wait_until
 
 PREPARE = "mount -t tmpfs lab /run && mkdir /run/netns && ip link set lo up && echo ready && exec cat"
 
@@ -73,8 +73,10 @@ class Namespaces:
         return HostProcess(self.enter(host) + command, environment)
 
     def close(self):
+        """The keeper's end waits for that of all that runs here, and what nsenter has started is
+        gone only when nsenter has seen it: whoever has stopped a process ends it first."""
         self._unshare.stdin.close()
-        self._unshare.wait()
+        self._unshare.wait(timeout=PATIENCE)
         self._unshare.stdout.close()
         self._unshare.stderr.close()
 
@@ -104,11 +106,17 @@ class HostProcess(Process):
         return self.lines
 
     def end(self):
+        """The nsenter is left to see its child's end: killed or stopped, it would leave it a
+        zombie, which keeps the namespaces."""
         try:
             self.signal(signal.SIGKILL)
+            self.child.send_signal(signal.SIGCONT)
         except ProcessLookupError:
             pass
-        super().end()
+        try:
+            self.child.wait(timeout=PATIENCE)
+        finally:
+            super().end()
 
 
 def only_child(pid):

@@ -20,6 +20,13 @@ def interfaces():
     return set(os.listdir("/sys/class/net"))
 
 
+def state_of(pid):
+    """"S (sleeping)", "T (stopped)", ..."""
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("State:"):
+            return line
+
+
 @pytest.mark.parametrize("wiring, family", WIRINGS,
                          ids=[f"{wiring.description}-ipv{family}" for wiring, family in WIRINGS])
 def test_daemons_find_each_other_over_every_wiring(lab, wiring, family):
@@ -78,6 +85,17 @@ def test_nothing_is_left_when_the_one_who_made_it_is_killed(lab, tmp_path, numbe
         maker.end()
     wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), "all has ended")
     assert interfaces() == before
+
+
+def test_what_is_stopped_does_not_hold_up_the_end(lab):
+    """Why: a failed test leaves processes stopped; a lab that waits for them for ever turns its
+    failure into a hang of all tests."""
+    c = lab(pair())
+    stopped = c.run(0, ["sleep", "1000"])
+    stopped.signal(signal.SIGSTOP)
+    wait_until(lambda: "stopped" in state_of(stopped.child.pid), "the nsenter beside it stops too")
+    c.end()
+    assert stopped.child.returncode == -signal.SIGKILL
 
 
 def test_skipped_and_said_where_namespaces_are_not_allowed(lab, tmp_path):
