@@ -18,8 +18,9 @@ import time
 
 import pytest
 
-# Run in a background, Ctrl-C would be ignored by all that is started here.
+# Run in a background or with nohup, both would be ignored by all that is started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 PATIENCE = 300  # Seconds after which something is declared stuck; never a measurement.
 
