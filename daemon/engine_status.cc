@@ -157,6 +157,7 @@ void Engine::AddLinks(v1::NodeStatus& node) const {
       told.set_detail(rail.detail);
       told.set_origin(OriginOf(snapshot.peer_id, rail));
       told.set_security(rail.security);
+      if (!rail.security.empty()) told.set_key_id(KeyIdText(rail.key));
     }
   }
 }

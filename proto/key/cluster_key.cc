@@ -57,10 +57,10 @@ ClusterKeyId ClusterKey::id() const {
   return id;
 }
 
-std::string ClusterKey::IdText() const {
+std::string KeyIdText(const ClusterKeyId& id) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
-  for (const std::uint8_t byte : id()) {
+  for (const std::uint8_t byte : id) {
     text.push_back(kDigits[byte >> 4]);
     text.push_back(kDigits[byte & 15]);
   }

@@ -29,6 +29,9 @@ using DerivedKey = std::array<std::uint8_t, 32>;
 // The same on all who hold the key, and nothing can be found out from it.
 using ClusterKeyId = std::array<std::uint8_t, 8>;
 
+// As people see it, in status: 16 hexadecimal digits.
+std::string KeyIdText(const ClusterKeyId& id);
+
 class ClusterKey {
  public:
   using Bytes = std::array<std::uint8_t, kClusterKeyBytes>;
@@ -42,8 +45,7 @@ class ClusterKey {
   // `context`: what the derived key is to be bound to, such as a connection's nonces.
   DerivedKey Derive(std::string_view label, std::span<const std::uint8_t> context = {}) const;
   ClusterKeyId id() const;
-  // The id as people see it, in status: 16 hexadecimal digits.
-  std::string IdText() const;
+  std::string IdText() const { return KeyIdText(id()); }
   const Bytes& bytes() const { return bytes_; }
 
   friend bool operator==(const ClusterKey& a, const ClusterKey& b);

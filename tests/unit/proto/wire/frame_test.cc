@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include "proto/wire/route.h"
 
@@ -43,6 +44,21 @@ TEST(FrameTest, RefusesPayloadBeyondTheTypesLimit) {
   }
   for (const FrameType type : {FrameType::kGrant, FrameType::kCredit, FrameType::kCancelled}) {
     EXPECT_FALSE(IsWellFormed(Frame(type, 1, 1)));
+  }
+}
+
+TEST(FrameTest, TakesEachFlagWithItsTypeOnly) {
+  for (const auto& [type, flag] : {std::pair(FrameType::kEager, kSolicited),
+                                   std::pair(FrameType::kHeartbeat, kProveAnew)}) {
+    for (const FrameType other : {FrameType::kHeartbeat, FrameType::kEcho, FrameType::kAck,
+                                  FrameType::kEager, FrameType::kGrant}) {
+      const bool is_numbered = other == FrameType::kEager || other == FrameType::kGrant;
+      FrameHeader header = Frame(other, is_numbered ? 1 : 0, 0);
+      header.flags = flag;
+      EXPECT_EQ(IsWellFormed(header), other == type);
+      header.flags = 2;
+      EXPECT_FALSE(IsWellFormed(header));
+    }
   }
 }
 
