@@ -139,15 +139,17 @@ absl::Status PutInPlace(const std::string& fresh, const std::string& path, KeyFi
 
 }  // namespace
 
-std::string DefaultKeyFile() {
-  if (::geteuid() == 0) return "/etc/mlxcommd/key";
-  if (const char* const config = std::getenv("XDG_CONFIG_HOME");
-      config != nullptr && config[0] == '/') {
-    return absl::StrCat(config, "/mlxcommd/key");
+std::string KeyFilePlace(bool is_root, const char* config_home, const char* home) {
+  if (is_root) return "/etc/mlxcommd/key";
+  if (config_home != nullptr && config_home[0] == '/') {
+    return absl::StrCat(config_home, "/mlxcommd/key");
   }
-  const char* const home = std::getenv("HOME");
   if (home == nullptr || home[0] != '/') return {};
   return absl::StrCat(home, "/.config/mlxcommd/key");
+}
+
+std::string DefaultKeyFile() {
+  return KeyFilePlace(::geteuid() == 0, std::getenv("XDG_CONFIG_HOME"), std::getenv("HOME"));
 }
 
 absl::StatusOr<ClusterKeys> ReadKeyFile(const std::string& path) {
