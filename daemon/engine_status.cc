@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/cluster/topology_reply.h"
 #include "daemon/control/visibility.h"
 #include "daemon/engine.h"
 #include "daemon/platform/machine.h"
@@ -389,7 +390,7 @@ void Engine::FinishStatus(std::uint64_t query) {
                 [](const auto& a, const auto& b) { return a.rank() < b.rank(); });
     }
   }
-  const v1::TopologyReply topology = TopologyOf(call.reply);
+  const v1::TopologyReply topology = cluster::TopologyOf(call.reply);
   call.reply.set_shape(topology.shape());
   *call.reply.mutable_ring() = topology.ring();
   control::HideOthers(call.viewer, call.reply);
