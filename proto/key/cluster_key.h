@@ -25,7 +25,12 @@ namespace mlxcomm {
 inline constexpr std::size_t kClusterKeyBytes = 32;
 
 // For one purpose only.
-using DerivedKey = std::array<std::uint8_t, 32>;
+struct DerivedKey : std::array<std::uint8_t, 32> {
+  DerivedKey() : array{} {}
+  DerivedKey(const DerivedKey&) = default;
+  DerivedKey& operator=(const DerivedKey&) = default;
+  ~DerivedKey();
+};
 // The same on all who hold the key, and nothing can be found out from it.
 using ClusterKeyId = std::array<std::uint8_t, 8>;
 
