@@ -5,7 +5,6 @@
 
 #include <cstring>
 #include <random>
-#include <utility>
 
 #include "proto/wire/route.h"
 
@@ -47,18 +46,16 @@ TEST(FrameTest, RefusesPayloadBeyondTheTypesLimit) {
   }
 }
 
-TEST(FrameTest, TakesEachFlagWithItsTypeOnly) {
-  for (const auto& [type, flag] : {std::pair(FrameType::kEager, kSolicited),
-                                   std::pair(FrameType::kHeartbeat, kProveAnew)}) {
-    for (const FrameType other : {FrameType::kHeartbeat, FrameType::kEcho, FrameType::kAck,
-                                  FrameType::kEager, FrameType::kGrant}) {
-      const bool is_numbered = other == FrameType::kEager || other == FrameType::kGrant;
-      FrameHeader header = Frame(other, is_numbered ? 1 : 0, 0);
-      header.flags = flag;
-      EXPECT_EQ(IsWellFormed(header), other == type);
-      header.flags = 2;
-      EXPECT_FALSE(IsWellFormed(header));
-    }
+TEST(FrameTest, TakesAFlagOnlyWhereItMeansSomething) {
+  for (const FrameType type : {FrameType::kHeartbeat, FrameType::kEcho, FrameType::kAck,
+                               FrameType::kEager, FrameType::kGrant}) {
+    const bool is_numbered = type == FrameType::kEager || type == FrameType::kGrant;
+    FrameHeader header = Frame(type, is_numbered ? 1 : 0, 0);
+    header.flags = kSolicited;
+    static_assert(kSolicited == kProveAnew);
+    EXPECT_EQ(IsWellFormed(header), type == FrameType::kHeartbeat || type == FrameType::kEager);
+    header.flags = 2;
+    EXPECT_FALSE(IsWellFormed(header));
   }
 }
 
