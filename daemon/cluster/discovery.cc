@@ -111,12 +111,12 @@ void Discovery::OnDatagram(const std::string& interface, const wire::AddressByte
     ++counters_.forged;
     return;
   }
-  if (hello->node_id == options_.self.bytes) return OnOwnHello(found->second, *hello, now_ns);
-  // From elsewhere than it says: somebody plays it back.
+  // From elsewhere than it says: somebody plays it back, perhaps to who has said it.
   if (hello->address != from) {
     ++counters_.replayed;
     return;
   }
+  if (hello->node_id == options_.self.bytes) return OnOwnHello(found->second, *hello, now_ns);
   OnHello(found->second, *hello, now_ns);
 }
 

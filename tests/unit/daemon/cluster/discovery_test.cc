@@ -284,6 +284,15 @@ TEST_F(DiscoveryTest, RemembersSoManyNeighboursOnly) {
   EXPECT_GT(one().counters().over_limit, 0u);
 }
 
+TEST_F(DiscoveryTest, CountsItsOwnHelloWhenSomebodyElseSaysIt) {
+  segments_.Plug(1, "en0", 0, 0);
+  one().OnDatagram("en0", AddressOf(1, 0), segments_.last_said(1), segments_.now());
+  EXPECT_EQ(one().counters().replayed, 0u);  // The system's own copy.
+  one().OnDatagram("en0", AddressOf(9, 9), segments_.last_said(1), segments_.now());
+  EXPECT_EQ(one().counters().replayed, 1u);
+  EXPECT_EQ(one().counters().looped, 0u);
+}
+
 TEST_F(DiscoveryTest, TellsOfAnotherMachineWithTheSameId) {
   segments_.Plug(1, "en0", 0);
   Segments other(2);
