@@ -55,14 +55,9 @@ absl::StatusOr<fabric::FabricOptions> MakeFabricOptions(const v1::DaemonConfig& 
   return options;
 }
 
-std::vector<std::vector<std::uint8_t>> HelloKeysOf(const ClusterKeys& keys) {
-  std::vector<std::vector<std::uint8_t>> derived;
-  const auto add = [&derived](const ClusterKey& key) {
-    const DerivedKey bytes = key.Derive("hello");
-    derived.emplace_back(bytes.begin(), bytes.end());
-  };
-  add(keys.current);
-  if (keys.previous.has_value()) add(*keys.previous);
+std::vector<DerivedKey> HelloKeysOf(const ClusterKeys& keys) {
+  std::vector<DerivedKey> derived = {keys.current.Derive("hello")};
+  if (keys.previous.has_value()) derived.push_back(keys.previous->Derive("hello"));
   return derived;
 }
 

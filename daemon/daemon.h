@@ -41,8 +41,8 @@ class Daemon {
 
   // An error: the metrics' port cannot be had.
   absl::Status Start();
-  // Reads the cluster's key again; whoever is connected stays so. A file that will not do is
-  // logged and changes nothing.
+  // Reads the cluster's key again; connections go on, and are proved anew where they were with a
+  // key that is no longer in it. A file that will not do is logged and changes nothing.
   void ReloadKeys();
   // Refuses new jobs, lets running ones end for up to the configured time, then
   // stops them with DAEMON_STOPPING. DEADLINE_EXCEEDED where that was needed.

@@ -66,9 +66,6 @@ struct EngineOptions {
   std::uint64_t first_client_timeout_ns = 30'000'000'000;
 };
 
-// What the cables form, of what the nodes have told for Status.
-v1::TopologyReply TopologyOf(const v1::StatusReply& status);
-
 class Engine final : public intake::IntakeListener,
                      public fabric::FabricListener,
                      public cluster::RendezvousPort,

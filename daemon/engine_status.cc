@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/cluster/topology_reply.h"
 #include "daemon/control/visibility.h"
 #include "daemon/engine.h"
 #include "daemon/platform/machine.h"
@@ -157,6 +158,7 @@ void Engine::AddLinks(v1::NodeStatus& node) const {
       told.set_detail(rail.detail);
       told.set_origin(OriginOf(snapshot.peer_id, rail));
       told.set_security(rail.security);
+      if (!rail.security.empty()) told.set_key_id(KeyIdText(rail.key));
     }
   }
 }
@@ -388,7 +390,7 @@ void Engine::FinishStatus(std::uint64_t query) {
                 [](const auto& a, const auto& b) { return a.rank() < b.rank(); });
     }
   }
-  const v1::TopologyReply topology = TopologyOf(call.reply);
+  const v1::TopologyReply topology = cluster::TopologyOf(call.reply);
   call.reply.set_shape(topology.shape());
   *call.reply.mutable_ring() = topology.ring();
   control::HideOthers(call.viewer, call.reply);

@@ -1,140 +1,21 @@
 // The half of Engine that tells what the cables form: from the same answers as Status, so
 // that all nodes, asked at the same time, say the same.
-#include <algorithm>
-#include <map>
-#include <set>
-#include <tuple>
 #include <utility>
 
-#include "daemon/cluster/topology.h"
+#include "daemon/cluster/topology_reply.h"
 #include "daemon/engine.h"
 
 namespace mlxcomm {
 namespace {
-
-// Both nodes of a cable tell of it; the one with the smaller id is its beginning.
-using CableEnds = std::tuple<std::string, std::string, std::string, std::string>;
-
-class TopologyWriter {
- public:
-  TopologyWriter(const v1::StatusReply& status, v1::TopologyReply& reply)
-      : status_(status), reply_(reply) {}
-
-  void Write() {
-    reply_.set_node(status_.node());
-    reply_.set_cluster(status_.cluster());
-    for (const v1::NodeStatus& node : status_.nodes()) AddNode(node);
-    AddLostNodes();
-    for (const v1::NodeStatus& node : status_.nodes()) AddCables(node);
-    for (auto& [ends, cable] : cables_) {
-      cable.set_from_node(std::get<0>(ends));
-      cable.set_from_interface(std::get<1>(ends));
-      cable.set_to_node(std::get<2>(ends));
-      cable.set_to_interface(std::get<3>(ends));
-      *reply_.add_cables() = cable;
-    }
-    AddShape();
-    std::sort(reply_.mutable_nodes()->begin(), reply_.mutable_nodes()->end(),
-              [](const auto& a, const auto& b) {
-                return std::pair(a.name(), a.id()) < std::pair(b.name(), b.id());
-              });
-  }
-
- private:
-  void AddNode(const v1::NodeStatus& node) {
-    v1::TopologyNode& told = *reply_.add_nodes();
-    told.set_id(node.id());
-    told.set_name(node.name());
-    told.set_version(node.version());
-    told.set_state(node.state());
-    told.set_answered(node.answered());
-    ids_.insert(node.id());
-  }
-
-  // Known to whoever was linked to them.
-  void AddLostNodes() {
-    for (const v1::NodeStatus& node : status_.nodes()) {
-      for (const v1::LinkStatus& link : node.links()) {
-        if (link.peer_id().empty() || link.state() != "lost") continue;
-        if (!ids_.insert(link.peer_id()).second) continue;
-        v1::TopologyNode& told = *reply_.add_nodes();
-        told.set_id(link.peer_id());
-        told.set_name(link.peer());
-        told.set_state("lost");
-      }
-    }
-  }
-
-  void AddCables(const v1::NodeStatus& node) {
-    for (const v1::LinkStatus& link : node.links()) {
-      for (const v1::RailStatus& rail : link.rails()) {
-        const bool is_cable = !rail.local_interface().empty() && !rail.remote_interface().empty();
-        if (is_cable && !link.peer_id().empty()) AddCable(node.id(), link.peer_id(), rail);
-      }
-    }
-  }
-
-  void AddCable(const std::string& node, const std::string& peer, const v1::RailStatus& rail) {
-    const CableEnds ends =
-        node < peer ? CableEnds(node, rail.local_interface(), peer, rail.remote_interface())
-                    : CableEnds(peer, rail.remote_interface(), node, rail.local_interface());
-    const auto [found, is_new] = cables_.try_emplace(ends);
-    v1::TopologyCable& cable = found->second;
-    const bool up = rail.state() == "up";
-    if (is_new || (up && cable.state() != "up")) {
-      cable.set_state(rail.state());
-      cable.set_detail(rail.detail());
-    }
-    // One end may have the address of the other in its configuration, and the other not.
-    if (is_new || rail.origin() == "configured") cable.set_origin(rail.origin());
-    if (!up) return;
-    cable.set_bytes_per_second(Slower(cable.bytes_per_second(), rail.delivery_bytes_per_second()));
-    cable.set_bytes_per_second_best(
-        Slower(cable.bytes_per_second_best(), rail.delivery_bytes_per_second_best()));
-    cable.set_round_trip_ns(std::max(cable.round_trip_ns(), rail.round_trip_ns()));
-  }
-
-  static double Slower(double one, double other) {
-    if (one == 0 || other == 0) return std::max(one, other);
-    return std::min(one, other);
-  }
-
-  void AddShape() {
-    cluster::Wiring wiring;
-    std::map<std::string, std::size_t> place;
-    for (const v1::TopologyNode& node : reply_.nodes()) {
-      if (node.state() == "lost") continue;
-      place[node.id()] = wiring.nodes.size();
-      wiring.nodes.push_back({node.id(), node.name()});
-    }
-    std::vector<v1::TopologyCable*> up;
-    for (v1::TopologyCable& cable : *reply_.mutable_cables()) {
-      const auto from = place.find(cable.from_node());
-      const auto to = place.find(cable.to_node());
-      if (cable.state() != "up" || from == place.end() || to == place.end()) continue;
-      wiring.cables.push_back({from->second, cable.from_interface(), to->second,
-                               cable.to_interface()});
-      up.push_back(&cable);
-    }
-    const cluster::Topology found = cluster::FindTopology(wiring);
-    reply_.set_shape(cluster::NameOf(found.shape));
-    reply_.set_ring_closed(found.ring_closed);
-    for (const std::size_t node : found.ring) reply_.add_ring(wiring.nodes[node].id);
-    for (std::size_t i = 0; i < up.size(); ++i) up[i]->set_switch_number(found.switches[i]);
-  }
-
-  const v1::StatusReply& status_;
-  v1::TopologyReply& reply_;
-  std::set<std::string> ids_;
-  std::map<CableEnds, v1::TopologyCable> cables_;
-};
 
 // Asks as Status does and makes another answer of it.
 class TopologyOfStatus final : public control::StatusAnswer {
  public:
   explicit TopologyOfStatus(std::unique_ptr<control::TopologyAnswer> answer)
       : answer_(std::move(answer)) {}
-  void Succeed(const v1::StatusReply& status) override { answer_->Succeed(TopologyOf(status)); }
+  void Succeed(const v1::StatusReply& status) override {
+    answer_->Succeed(cluster::TopologyOf(status));
+  }
   void Fail(const Failure& failure) override { answer_->Fail(failure); }
 
  private:
@@ -142,12 +23,6 @@ class TopologyOfStatus final : public control::StatusAnswer {
 };
 
 }  // namespace
-
-v1::TopologyReply TopologyOf(const v1::StatusReply& status) {
-  v1::TopologyReply reply;
-  TopologyWriter(status, reply).Write();
-  return reply;
-}
 
 void Engine::Topology(std::unique_ptr<control::TopologyAnswer> answer) {
   // Nodes and cables only, which everybody sees.

@@ -22,7 +22,10 @@ int main(int argc, char** argv) {
 
   mlxcomm::Options options;
   if (const std::optional<int> code = mlxcomm::ParseOptions(argc, argv, options)) return *code;
-  const auto config = mlxcomm::cluster::ReadConfigFile(options.config_file);
+  // One that a client starts for itself belongs to no cluster.
+  const auto config = options.is_private && options.config_file.empty()
+                          ? mlxcomm::cluster::ParseConfig("", "defaults")
+                          : mlxcomm::cluster::ReadConfigFile(options.config_file);
   if (!config.ok()) return Report(config.status(), ExitCode::kUsage);
   if (options.check_config) return 0;
   auto log = mlxcomm::Log::Open(config->log(), options.log_level);

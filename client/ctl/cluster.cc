@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -50,11 +51,13 @@ std::string NameOf(const ClusterKeys& keys) {
 
 std::string CodeOf(const ClusterKeys& keys) { return WriteKeyCode({keys.cluster, keys.current}); }
 
-// Shows nothing of what is typed while it is there.
+// Shows nothing of what is typed while it is there. Whoever ends the program meanwhile, as with
+// Ctrl-C, has a terminal that shows it again.
 class EchoOff {
  public:
   EchoOff() : on_(::tcgetattr(STDIN_FILENO, &before_) == 0) {
     if (!on_) return;
+    for (const int signal : kEnding) std::signal(signal, ShowAndEnd);
     termios silent = before_;
     silent.c_lflag &= ~static_cast<tcflag_t>(ECHO);
     ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &silent);
@@ -62,13 +65,21 @@ class EchoOff {
   ~EchoOff() {
     if (!on_) return;
     ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &before_);
+    for (const int signal : kEnding) std::signal(signal, SIG_DFL);
     Say("");
   }
   EchoOff(const EchoOff&) = delete;
   EchoOff& operator=(const EchoOff&) = delete;
 
  private:
-  termios before_{};
+  static constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  // Only calls that a signal's handler may make.
+  static void ShowAndEnd(int signal) {
+    ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &before_);
+    std::signal(signal, SIG_DFL);
+    ::raise(signal);
+  }
+  inline static termios before_ = {};  // Where the handler finds it.
   bool on_;
 };
 
@@ -187,8 +198,12 @@ int FinishRotation(const ClusterOptions& options, const std::string& path, Clust
     Say("there is no previous key in " + path + ": nothing is to be finished");
     return Print(options, keys, /*shows_code=*/false);
   }
-  v1::StatusReply status;
-  if (!options.force && FetchStatus(options.socket_path, status).ok()) {
+  if (!options.force) {
+    v1::StatusReply status;
+    if (const Failure failure = FetchStatus(options.socket_path, status); !failure.ok()) {
+      return Fail("whether all nodes have the new key is not known: " + failure.message +
+                  ". Start mlxcommd first; or --force");
+    }
     const std::string lacking = WhoLacks(status, keys.current.IdText());
     if (!lacking.empty()) {
       return Fail("without the new key would be: " + lacking +

@@ -1,11 +1,14 @@
 #include "client/ctl/secrets.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstddef>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -44,6 +47,24 @@ std::size_t EndOfBase64Key(const std::string& text, std::size_t at) {
   return end - at == kDigits && end < text.size() && text[end] == '=' ? end + 1 : 0;
 }
 
+// What mlxcommctl cluster key show writes, as it is or as somebody has typed it: 56 of its
+// letters and digits, perhaps with one separator after every fourth.
+bool IsOfCode(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != 'U' && c != 'u'; }
+
+std::size_t EndOfCode(const std::string& text, std::size_t at) {
+  constexpr std::size_t kCharacters = 56;
+  std::size_t characters = 0;
+  std::size_t end = at;
+  for (; end < text.size(); ++end) {
+    if (IsOfCode(text[end])) {
+      ++characters;
+    } else if (characters % 4 != 0 || characters >= kCharacters || !IsBetween(text[end])) {
+      break;
+    }
+  }
+  return characters == kCharacters ? end : 0;
+}
+
 std::string WithoutForms(const std::string& text) {
   std::string out;
   bool inside = false;  // Of a word, where nothing begins.
@@ -51,6 +72,7 @@ std::string WithoutForms(const std::string& text) {
     if (!inside) {
       std::size_t end = IsHex(text[at]) ? EndOfHexKey(text, at) : 0;
       if (end == 0 && IsBase64(text[at])) end = EndOfBase64Key(text, at);
+      if (end == 0 && IsOfCode(text[at])) end = EndOfCode(text, at);
       if (end != 0) {
         out += kRemoved;
         at = end;
@@ -65,13 +87,14 @@ std::string WithoutForms(const std::string& text) {
 
 }  // namespace
 
-std::string KeyBytes(const std::string& key_file_text) {
-  const std::string digits(absl::StripAsciiWhitespace(key_file_text));
-  if (digits.size() != kKeyDigits) return {};
-  for (const char c : digits) {
-    if (!IsHex(c)) return {};
+std::vector<std::string> KeysIn(const std::string& key_file_text) {
+  std::vector<std::string> keys;
+  for (const absl::string_view line : absl::StrSplit(key_file_text, '\n')) {
+    const std::string digits(absl::StripAsciiWhitespace(line));
+    if (digits.size() != kKeyDigits || !std::all_of(digits.begin(), digits.end(), IsHex)) continue;
+    keys.push_back(absl::HexStringToBytes(digits));
   }
-  return absl::HexStringToBytes(digits);
+  return keys;
 }
 
 std::string WithoutSecrets(std::string text, const std::vector<std::string>& keys) {

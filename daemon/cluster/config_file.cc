@@ -343,12 +343,11 @@ platform::FileDescriptor OpenToRead(const std::string& path) {
 }
 
 // Where it is, if nobody says so.
-void FindKeyFile(v1::DaemonConfig& config) {
+void FindKeyFile(v1::DaemonConfig& config, const std::string& place) {
   if (!config.peers().key_file().empty()) return;
-  const std::string path = DefaultKeyFile();
   std::error_code error;
-  if (!path.empty() && std::filesystem::exists(path, error)) {
-    config.mutable_peers()->set_key_file(path);
+  if (!place.empty() && std::filesystem::exists(place, error)) {
+    config.mutable_peers()->set_key_file(place);
   }
 }
 
@@ -367,8 +366,9 @@ void CheckKeyFile(v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tre
                 std::string(keys.status().message()));
 }
 
+// `key_place`: where a key is looked for that is not named; nullptr: no file is looked at.
 absl::StatusOr<v1::DaemonConfig> Parse(const std::string& text, const std::string& name,
-                                       bool looks_at_files) {
+                                       const std::string* key_place) {
   v1::DaemonConfig config;
   Mistakes mistakes(name);
   TextFormat::ParseInfoTree tree;
@@ -378,9 +378,9 @@ absl::StatusOr<v1::DaemonConfig> Parse(const std::string& text, const std::strin
   const bool parsed = parser.ParseFromString(text, &config);
   if (parsed && !mistakes.any()) {
     BoundsCheck bounds(mistakes);
-    if (looks_at_files) FindKeyFile(config);
+    if (key_place != nullptr) FindKeyFile(config, *key_place);
     CheckConfig(config, tree, bounds);
-    if (looks_at_files) CheckKeyFile(config, tree, bounds);
+    if (key_place != nullptr) CheckKeyFile(config, tree, bounds);
   }
   if (!parsed || mistakes.any()) return absl::InvalidArgumentError(mistakes.text());
   FillDefaults(config);
@@ -404,11 +404,12 @@ absl::Status ReadNodeId(const std::string& path, NodeId& id) {
 }  // namespace
 
 absl::StatusOr<v1::DaemonConfig> ParseConfig(const std::string& text, const std::string& name) {
-  return Parse(text, name, /*looks_at_files=*/false);
+  return Parse(text, name, /*key_place=*/nullptr);
 }
 
-absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path) {
-  if (path.empty()) return ParseConfig("", "defaults");
+absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path,
+                                                const std::string& key_place) {
+  if (path.empty()) return Parse("", "defaults", &key_place);
   const platform::FileDescriptor file = OpenToRead(path);
   struct stat facts {};
   if (!file.valid() || ::fstat(file.get(), &facts) != 0) {
@@ -423,7 +424,7 @@ absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path) {
   if (!text.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", text.status().message()));
   }
-  return Parse(*text, path, /*looks_at_files=*/true);
+  return Parse(*text, path, &key_place);
 }
 
 NodeId MakeNodeId() {

@@ -47,12 +47,13 @@ std::string AddressText(const wire::AddressBytes& address, const std::string& in
 
 Discovery::Discovery(DiscoveryOptions options, DiscoveryPort& port)
     : options_(std::move(options)), port_(port) {
-  SetKeys(std::move(options_.keys));
+  SetKeys(options_.keys);
+  options_.keys.clear();  // The seals have what they need.
 }
 
-void Discovery::SetKeys(const std::vector<std::vector<std::uint8_t>>& keys) {
+void Discovery::SetKeys(const std::vector<DerivedKey>& keys) {
   seals_.clear();
-  for (const std::vector<std::uint8_t>& key : keys) seals_.emplace_back(key, options_.cluster);
+  for (const DerivedKey& key : keys) seals_.emplace_back(key, options_.cluster);
 }
 
 void Discovery::OnInterfaceUp(const Interface& interface, std::uint64_t now_ns) {
@@ -110,12 +111,12 @@ void Discovery::OnDatagram(const std::string& interface, const wire::AddressByte
     ++counters_.forged;
     return;
   }
-  if (hello->node_id == options_.self.bytes) return OnOwnHello(found->second, *hello, now_ns);
-  // From elsewhere than it says: somebody plays it back.
+  // From elsewhere than it says: somebody plays it back, perhaps to who has said it.
   if (hello->address != from) {
     ++counters_.replayed;
     return;
   }
+  if (hello->node_id == options_.self.bytes) return OnOwnHello(found->second, *hello, now_ns);
   OnHello(found->second, *hello, now_ns);
 }
 
@@ -123,6 +124,7 @@ void Discovery::OnOwnHello(Port& port, const wire::DiscoveryHello& hello, std::u
   if (hello.incarnation == options_.incarnation) {
     if (hello.address == port.facts.address) return;  // The system's own copy.
     ++counters_.looped;
+    port.detail_ns = now_ns;
     port.detail = absl::StrCat("it hears this node's own hellos: it is on one cable or switch with ",
                                std::string(fabric::TextOf(hello.interface_name)));
     return;
@@ -131,6 +133,7 @@ void Discovery::OnOwnHello(Port& port, const wire::DiscoveryHello& hello, std::u
   const bool is_alive = entry != nullptr && entry->nonce == port.nonce;
   Repeat(port, hello, /*asks_back=*/true, now_ns);
   if (is_alive) {
+    port.detail_ns = now_ns;
     port.detail = absl::StrCat("another machine has this node's id: on ",
                                std::string(fabric::TextOf(hello.node_name)),
                                ", end mlxcommd, remove node-id in its state_directory, start it");
@@ -361,9 +364,11 @@ bool Discovery::Knows(const NodeId& id, const std::string& local_interface,
   return neighbours_.contains(Key{local_interface, id, remote_interface});
 }
 
-std::string Discovery::DetailOf(const std::string& interface) const {
+std::string Discovery::DetailOf(const std::string& interface, std::uint64_t now_ns) const {
   const auto found = interfaces_.find(interface);
-  return found == interfaces_.end() ? std::string() : found->second.detail;
+  if (found == interfaces_.end()) return {};
+  const Port& port = found->second;
+  return now_ns < port.detail_ns + kLostNs ? port.detail : std::string();
 }
 
 }  // namespace mlxcomm::cluster

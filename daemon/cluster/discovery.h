@@ -34,6 +34,7 @@
 
 #include "daemon/cluster/sealed_hello.h"
 #include "daemon/fabric/random_number.h"
+#include "proto/key/cluster_key.h"
 #include "proto/types/node_id.h"
 #include "proto/wire/discovery_hello.h"
 
@@ -45,7 +46,7 @@ struct DiscoveryOptions {
   std::uint64_t incarnation = 0;  // Never 0.
   std::string cluster;
   // Derived from the cluster's; while it is being changed, two. Hellos are said with each.
-  std::vector<std::vector<std::uint8_t>> keys;
+  std::vector<DerivedKey> keys;
   fabric::RandomSource random = fabric::RandomNumber;
 };
 
@@ -108,7 +109,7 @@ class Discovery {
   Discovery(DiscoveryOptions options, DiscoveryPort& port);
 
   // Instead of those that it had; neighbours stay.
-  void SetKeys(const std::vector<std::vector<std::uint8_t>>& keys);
+  void SetKeys(const std::vector<DerivedKey>& keys);
 
   // One that is known begins anew: another address, or another port.
   void OnInterfaceUp(const Interface& interface, std::uint64_t now_ns);
@@ -122,8 +123,8 @@ class Discovery {
   std::vector<const Neighbour*> Neighbours() const;  // In a fixed order.
   bool Knows(const NodeId& id, const std::string& local_interface,
              const std::string& remote_interface) const;
-  // What is wrong there, for people; empty: nothing.
-  std::string DetailOf(const std::string& interface) const;
+  // What is wrong there, for people; empty: nothing, or it has not been seen for a while.
+  std::string DetailOf(const std::string& interface, std::uint64_t now_ns) const;
 
  private:
   using Key = std::tuple<std::string, NodeId, std::string>;  // Local interface, node, remote one.
@@ -140,6 +141,7 @@ class Discovery {
     std::uint64_t tokens = kHellosPerSecond;
     std::uint64_t tokens_filled_ns = 0;
     std::string detail;
+    std::uint64_t detail_ns = 0;       // When that was seen last.
   };
 
   bool TakeToken(Port& port, std::uint64_t now_ns);

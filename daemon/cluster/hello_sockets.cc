@@ -25,7 +25,7 @@ HelloSockets::HelloSockets(asio::io_context& io, HelloSocketOptions options,
     : io_(io),
       options_(std::move(options)),
       fabric_(fabric),
-      discovery_(options_.discovery, *this),
+      discovery_(std::move(options_.discovery), *this),
       interfaces_watch_(io),
       timer_(io) {}
 
@@ -231,9 +231,10 @@ void HelloSockets::Dial(const std::string& address) {
 void HelloSockets::StopDialing(const std::string& address) { fabric_.RemovePeer(address); }
 
 void HelloSockets::Describe(v1::DiscoveryStatus& status) const {
+  const std::uint64_t now = platform::MonotonicNow();
   std::map<std::string, std::string> details;
   for (const auto& [name, port] : ports_) {
-    details[name] = port->detail.empty() ? discovery_.DetailOf(name) : port->detail;
+    details[name] = port->detail.empty() ? discovery_.DetailOf(name, now) : port->detail;
   }
   details.insert(left_out_.begin(), left_out_.end());
   for (const auto& [name, detail] : details) {
@@ -242,7 +243,6 @@ void HelloSockets::Describe(v1::DiscoveryStatus& status) const {
     told.set_used(ports_.contains(name));
     told.set_detail(detail);
   }
-  const std::uint64_t now = platform::MonotonicNow();
   for (const Discovery::Neighbour* const one : discovery_.Neighbours()) {
     v1::DiscoveredNeighbour& told = *status.add_neighbours();
     told.set_id(one->id.ToString());

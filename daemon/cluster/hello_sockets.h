@@ -44,7 +44,7 @@ class HelloSockets final : private DiscoveryPort {
   ~HelloSockets() override;
 
   void Start();
-  void SetKeys(const std::vector<std::vector<std::uint8_t>>& keys) { discovery_.SetKeys(keys); }
+  void SetKeys(const std::vector<DerivedKey>& keys) { discovery_.SetKeys(keys); }
   void Stop();  // No hellos any more; the fabric keeps what it has. Idempotent.
 
   void Describe(v1::DiscoveryStatus& status) const;

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <string>
 
+#include <openssl/crypto.h>
+
 #include "absl/strings/str_cat.h"
 #include "daemon/fabric/authentication.h"
 #include "proto/types/plain_text.h"
@@ -35,7 +37,10 @@ bool IsLinkLocal(const wire::AddressBytes& address) {
 
 // What is shown to everybody, the tag, says nothing of what seals.
 HelloSeal::HelloSeal(std::span<const std::uint8_t> key, std::string_view cluster) {
-  key_ = fabric::KeyedHash(key, BytesOf(absl::StrCat("mlxcomm discovery key 1 ", std::string(cluster))));
+  wire::Mac made =
+      fabric::KeyedHash(key, BytesOf(absl::StrCat("mlxcomm discovery key 1 ", std::string(cluster))));
+  std::copy(made.begin(), made.end(), key_.begin());
+  OPENSSL_cleanse(made.data(), made.size());
   const wire::Mac tag =
       fabric::KeyedHash(key, BytesOf(absl::StrCat("mlxcomm discovery tag 1 ", std::string(cluster))));
   std::copy_n(tag.begin(), tag_.size(), tag_.begin());

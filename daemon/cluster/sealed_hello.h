@@ -3,7 +3,7 @@
 //
 //   size, magic, version ─▶ tag ─▶ (caller: may it be looked at?) ─▶ HMAC ─▶ fields
 //
-// Owner: Discovery. Thread: any, values do not change. Memory: a key of 32 bytes.
+// Owner: Discovery. Thread: any, values do not change. Memory: a key of 32 bytes, wiped.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <span>
 #include <string_view>
 
+#include "proto/key/cluster_key.h"
 #include "proto/wire/discovery_hello.h"
 
 namespace mlxcomm::cluster {
@@ -33,7 +34,7 @@ class HelloSeal {
  private:
   wire::Mac MacOf(const wire::DiscoveryHello& hello) const;
 
-  wire::Mac key_{};
+  DerivedKey key_;
   wire::ClusterTag tag_{};
 };
 

@@ -125,6 +125,8 @@ struct FabricOptions {
   std::uint64_t reconnect_delay_max_ns = 2'000'000'000;
   std::uint32_t strangers_max = 32;    // Connections that have not proved the key, at once.
   std::uint64_t greeting_timeout_ns = 2'000'000'000;
+  // How long a connection stays that was proved with a key which is no longer taken.
+  std::uint64_t new_proof_timeout_ns = 5'000'000'000;
   // What may wait for one node, and how much of it may be copied.
   std::uint32_t queued_frames_max = 65536;
   std::uint64_t copied_bytes_max = 256 * 1024 * 1024;
@@ -142,6 +144,7 @@ struct RailSnapshot {
   std::string remote_interface;
   std::string detail;  // For people: why it is not up.
   std::string security;  // "tls", "plain"; empty: for each hop its own, or not up yet.
+  ClusterKeyId key{};    // That it was proved with; zero where security is empty.
   bool up = false;
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_bytes = 0;
@@ -215,7 +218,8 @@ class Fabric {
   // "127.0.0.1:40123" for each listening address, with the real port.
   virtual std::vector<std::string> listening() const = 0;
 
-  // From here on new connections are proved by these; those that are up go on.
+  // From here on connections are proved with these. Those that are up and were proved with
+  // another are proved anew meanwhile, or end within new_proof_timeout; no frame is lost by it.
   virtual void SetKeys(const ClusterKeys& keys) = 0;
   // Ids of those, the current one first; none where there are no peers.
   virtual std::vector<std::string> key_ids() const = 0;

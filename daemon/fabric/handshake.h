@@ -34,7 +34,7 @@ struct Proved {
   wire::Proof dialers_proof{};
   wire::Proof acceptors_proof{};
   std::optional<ClusterKey> key;  // Of those of this side, the one that both have.
-  DerivedKey proof_key{};
+  DerivedKey proof_key;
   NodeId peer;
   RailPath path;  // The remote end once the peer is proved.
   asio::steady_timer::time_point deadline;

@@ -95,6 +95,13 @@ class Link {
   // Since the link was made, however they went.
   std::uint64_t direct_rails_gone() const { return direct_rails_gone_; }
   bool HasRailOver(const RailPath& path) const { return PlaceOf(path) != kNoRail; }
+  // visitor(path, rail)
+  template <typename Visitor>
+  void ForEachConnection(Visitor visitor) const {
+    for (const OnRail& on : rails_) {
+      if (on.rail != nullptr && on.rail->is_direct()) visitor(on.path, *on.rail);
+    }
+  }
 
   // For our introduction.
   struct Standing {

@@ -291,6 +291,14 @@ absl::Status Links::Finish(const Join& join, std::unique_ptr<Rail> rail,
   return added;
 }
 
+void Links::RemoveRail(const NodeId& peer, const RailPath& path, const std::string& why,
+                       std::uint64_t now_ns) {
+  Link* const link = FindLink(peer);
+  if (link == nullptr) return;
+  link->RemoveRail(path, why, DownCause::kCut, now_ns);
+  ObserveNeighbours(now_ns);
+}
+
 void Links::OnInterfaceDown(const std::string& interface, std::uint64_t now_ns) {
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
     in_order_[i]->link->OnInterfaceDown(interface, now_ns);

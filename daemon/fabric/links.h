@@ -132,6 +132,18 @@ class Links final : private RouterPort {
                       const wire::Introduction& theirs, std::uint64_t now_ns);
   void Abandon(const Join& join);
 
+  // visitor(peer, path, rail); it may not call back.
+  template <typename Visitor>
+  void ForEachConnection(Visitor visitor) const {
+    for (const Peer* const peer : in_order_) {
+      peer->link->ForEachConnection([&](const RailPath& path, Rail& rail) {
+        visitor(peer->link->peer().id, path, rail);
+      });
+    }
+  }
+  // Gives it up, if there is one; the other side is not told.
+  void RemoveRail(const NodeId& peer, const RailPath& path, const std::string& why,
+                  std::uint64_t now_ns);
   // A local interface has lost its carrier or is gone: rails over it go at once.
   void OnInterfaceDown(const std::string& interface, std::uint64_t now_ns);
   // Connections to it are refused after its last one was reset, or another node answers

@@ -32,6 +32,7 @@
 #include "daemon/fabric/channel.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/receive_budget.h"
+#include "proto/key/cluster_key.h"
 
 namespace mlxcomm::fabric {
 
@@ -109,6 +110,11 @@ class Rail {
   virtual bool is_direct() const { return true; }
   virtual bool is_reliable() const { return true; }
   virtual std::uint64_t last_received_ns() const = 0;
+  // Of a connection: the key that both sides proved to hold when it began. Where that is no
+  // longer taken, a side asks the other to prove anew, which is done on another connection.
+  virtual ClusterKeyId proved_with() const { return {}; }
+  virtual void AskForNewProof() {}
+  virtual bool is_asked_for_new_proof() const { return false; }
   virtual RailSnapshot Snapshot() const = 0;
 };
 

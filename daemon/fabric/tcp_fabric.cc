@@ -93,7 +93,9 @@ TcpFabric::TcpFabric(asio::io_context& io, FabricOptions options, FabricListener
       interfaces_watch_(io),
       tick_(io),
       listener_(listener),
-      links_(options_, listener, *this) {}
+      links_(options_, listener, *this) {
+  TakeKeys();
+}
 
 TcpFabric::~TcpFabric() {
   Stop();
@@ -296,26 +298,30 @@ asio::awaitable<absl::Status> TcpFabric::JoinAsAcceptor(Tcp::socket& socket, Str
   if (!join.ok()) co_return join.status();
   const absl::Status sent = co_await SendIntroduction(socket, *stream, proved, join->own);
   if (stopped_) co_return absl::AbortedError("stopping");
-  if (sent.ok()) co_return AddRail(socket, std::move(stream), *join, *theirs);
+  if (sent.ok()) co_return AddRail(socket, std::move(stream), proved, *join, *theirs);
   links_.Abandon(*join);
   co_return sent;
 }
 
 asio::awaitable<absl::Status> TcpFabric::JoinAsDialer(Tcp::socket& socket, Stream stream,
                                                       const Proved& proved) {
+  if (IsOutdated(proved.peer, proved.path)) {
+    links_.RemoveRail(proved.peer, proved.path, "proved anew with the cluster's new key",
+                      platform::MonotonicNow());
+  }
   const absl::StatusOr<Links::Join> join = links_.BeginAsDialer(proved.peer, proved.path);
   if (!join.ok()) co_return join.status();
   const absl::Status sent = co_await SendIntroduction(socket, *stream, proved, join->own);
   absl::StatusOr<wire::Introduction> theirs = absl::UnavailableError(sent.message());
   if (sent.ok()) theirs = co_await ReceiveIntroduction(socket, *stream, proved);
   if (stopped_) co_return absl::AbortedError("stopping");
-  if (theirs.ok()) co_return AddRail(socket, std::move(stream), *join, *theirs);
+  if (theirs.ok()) co_return AddRail(socket, std::move(stream), proved, *join, *theirs);
   links_.Abandon(*join);
   co_return theirs.status();
 }
 
-absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Links::Join& join,
-                                const wire::Introduction& theirs) {
+absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Proved& proved,
+                                const Links::Join& join, const wire::Introduction& theirs) {
   asio::error_code error;
   std::string local = Describe(socket.local_endpoint(error));
   std::string remote;
@@ -339,11 +345,19 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Links:
   if (options_.rail_observers != nullptr) {
     (*rail)->Observe(options_.rail_observers->ObserverFor(name));
   }
-  return links_.Finish(join, *std::move(rail), theirs, platform::MonotonicNow());
+  const ClusterKeyId key = proved.key->id();
+  (*rail)->SetProvedWith(key);
+  absl::Status joined = links_.Finish(join, *std::move(rail), theirs, platform::MonotonicNow());
+  if (joined.ok() && IsTaken(key)) ForgetOutdated(proved.peer, proved.path);
+  return joined;
+}
+
+bool TcpFabric::HasRail(const Dialer& dialer) const {
+  return dialer.known && links_.HasRailOver(dialer.peer, dialer.path);
 }
 
 bool TcpFabric::IsLinked(const Dialer& dialer) const {
-  return dialer.known && links_.HasRailOver(dialer.peer, dialer.path);
+  return HasRail(dialer) && !IsOutdated(dialer.peer, dialer.path);
 }
 
 // With a little randomness, so that two nodes do not go on dialing each other at once.
@@ -471,6 +485,7 @@ asio::awaitable<void> TcpFabric::TickLoop() {
   while (!stopped_) {
     const std::uint64_t now = platform::MonotonicNow();
     links_.OnTime(now);
+    if (now >= next_look_at_proofs_ns_) LookAtProofs(now);
     tick_ns_ = links_.deadline_ns();
     tick_.expires_after(std::chrono::nanoseconds(tick_ns_ > now ? tick_ns_ - now : 1));
     co_await tick_.async_wait(kTuple);
@@ -498,7 +513,7 @@ bool TcpFabric::PrepareToSleep() {
 std::vector<LinkSnapshot> TcpFabric::Snapshot() const {
   std::vector<LinkSnapshot> snapshots = links_.Snapshot();
   for (const auto& dialer : dialers_) {
-    if (dialer->removed || IsLinked(*dialer)) continue;
+    if (dialer->removed || HasRail(*dialer)) continue;
     const auto link = std::find_if(
         snapshots.begin(), snapshots.end(),
         [&](const LinkSnapshot& one) { return dialer->known && one.peer_id == dialer->peer; });
@@ -518,22 +533,6 @@ std::vector<LinkSnapshot> TcpFabric::Snapshot() const {
     rail.detail = dialer->detail;
   }
   return snapshots;
-}
-
-// A dialer that was refused for the old keys tries again at once.
-void TcpFabric::SetKeys(const ClusterKeys& keys) {
-  options_.keys = keys;
-  for (const auto& dialer : dialers_) {
-    if (dialer->waits == Dialer::Waits::kInBackOff) dialer->pause.cancel();
-  }
-}
-
-std::vector<std::string> TcpFabric::key_ids() const {
-  std::vector<std::string> ids;
-  if (!options_.keys.has_value()) return ids;
-  ids.push_back(options_.keys->current.IdText());
-  if (options_.keys->previous.has_value()) ids.push_back(options_.keys->previous->IdText());
-  return ids;
 }
 
 void TcpFabric::Stop() {

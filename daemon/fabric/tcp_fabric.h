@@ -21,6 +21,14 @@
 // newcomer gets the oldest of the address that holds most of them: an honest hello takes a
 // millisecond, and whoever takes longer gives way, its own connections first.
 //
+// When the cluster's key is changed, connections that were proved with one that is no longer
+// taken are proved anew (tcp_fabric_keys.cc): whoever has dialed one dials once more, and the
+// new connection takes the place of the old as if that had been cut. Who was dialed asks for it.
+//
+//   (rail) ──key no longer taken here, or the other side asks──▶ outdated
+//            ├─ dialed from here ──▶ dial; the new rail over the path replaces it
+//            └─ new_proof_timeout, key no longer taken here ──▶ given up
+//
 // Addresses that discovery finds are listened on and dialed in the same way, and may go again
 // (tcp_fabric_addresses.cc).
 //
@@ -101,6 +109,13 @@ class TcpFabric final : public Fabric, private LinksPort {
     Tcp::acceptor acceptor;
   };
 
+  // A rail that is to be proved anew.
+  struct Outdated {
+    NodeId peer;
+    RailPath path;
+    std::uint64_t since_ns = 0;
+  };
+
   // A connection that has not proved the key yet; in its Accept.
   struct Stranger {
     Tcp::socket& socket;
@@ -123,9 +138,16 @@ class TcpFabric final : public Fabric, private LinksPort {
                                              const Proved& proved);
   asio::awaitable<absl::Status> JoinAsAcceptor(Tcp::socket& socket, Stream stream,
                                                const Proved& proved, Links::RailMark mark);
-  absl::Status AddRail(Tcp::socket& socket, Stream stream, const Links::Join& join,
-                       const wire::Introduction& theirs);
-  bool IsLinked(const Dialer& dialer) const;
+  absl::Status AddRail(Tcp::socket& socket, Stream stream, const Proved& proved,
+                       const Links::Join& join, const wire::Introduction& theirs);
+  bool HasRail(const Dialer& dialer) const;
+  bool IsLinked(const Dialer& dialer) const;  // By one that need not be proved anew.
+  // tcp_fabric_keys.cc
+  void TakeKeys();
+  bool IsTaken(const ClusterKeyId& key) const;
+  bool IsOutdated(const NodeId& peer, const RailPath& path) const;
+  void ForgetOutdated(const NodeId& peer, const RailPath& path);
+  void LookAtProofs(std::uint64_t now_ns);
   asio::awaitable<void> TickLoop();
   void WatchBell();
   void WatchInterfaces();
@@ -147,6 +169,9 @@ class TcpFabric final : public Fabric, private LinksPort {
   std::vector<std::unique_ptr<Dialer>> dialers_;
   asio::steady_timer tick_;
   std::uint64_t tick_ns_ = 0;  // What it is set to; 0: it does not run.
+  std::vector<ClusterKeyId> taken_;   // Of the options' keys, newest first.
+  std::vector<Outdated> outdated_;
+  std::uint64_t next_look_at_proofs_ns_ = 0;
   std::vector<Stranger*> strangers_;  // Oldest first.
   std::uint64_t strangers_refused_ = 0;
   std::uint64_t refusals_logged_in_second_ = 0;

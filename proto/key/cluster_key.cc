@@ -26,6 +26,8 @@ ClusterKey ClusterKey::MakeRandom() {
   return key;
 }
 
+DerivedKey::~DerivedKey() { OPENSSL_cleanse(data(), size()); }
+
 ClusterKey::~ClusterKey() { OPENSSL_cleanse(bytes_.data(), bytes_.size()); }
 
 DerivedKey ClusterKey::Derive(std::string_view label,
@@ -37,7 +39,7 @@ DerivedKey ClusterKey::Derive(std::string_view label,
   const std::unique_ptr<EVP_PKEY_CTX, decltype(&::EVP_PKEY_CTX_free)> hkdf(
       EVP_PKEY_CTX_new_id(EVP_PKEY_HKDF, nullptr), &::EVP_PKEY_CTX_free);
   const auto* const salt = reinterpret_cast<const unsigned char*>(kSalt.data());
-  DerivedKey derived{};
+  DerivedKey derived;
   std::size_t length = derived.size();
   if (hkdf == nullptr || EVP_PKEY_derive_init(hkdf.get()) <= 0 ||
       EVP_PKEY_CTX_set_hkdf_md(hkdf.get(), EVP_sha256()) <= 0 ||
@@ -57,10 +59,10 @@ ClusterKeyId ClusterKey::id() const {
   return id;
 }
 
-std::string ClusterKey::IdText() const {
+std::string KeyIdText(const ClusterKeyId& id) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
-  for (const std::uint8_t byte : id()) {
+  for (const std::uint8_t byte : id) {
     text.push_back(kDigits[byte >> 4]);
     text.push_back(kDigits[byte & 15]);
   }

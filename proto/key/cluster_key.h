@@ -25,9 +25,17 @@ namespace mlxcomm {
 inline constexpr std::size_t kClusterKeyBytes = 32;
 
 // For one purpose only.
-using DerivedKey = std::array<std::uint8_t, 32>;
+struct DerivedKey : std::array<std::uint8_t, 32> {
+  DerivedKey() : array{} {}
+  DerivedKey(const DerivedKey&) = default;
+  DerivedKey& operator=(const DerivedKey&) = default;
+  ~DerivedKey();
+};
 // The same on all who hold the key, and nothing can be found out from it.
 using ClusterKeyId = std::array<std::uint8_t, 8>;
+
+// As people see it, in status: 16 hexadecimal digits.
+std::string KeyIdText(const ClusterKeyId& id);
 
 class ClusterKey {
  public:
@@ -42,8 +50,7 @@ class ClusterKey {
   // `context`: what the derived key is to be bound to, such as a connection's nonces.
   DerivedKey Derive(std::string_view label, std::span<const std::uint8_t> context = {}) const;
   ClusterKeyId id() const;
-  // The id as people see it, in status: 16 hexadecimal digits.
-  std::string IdText() const;
+  std::string IdText() const { return KeyIdText(id()); }
   const Bytes& bytes() const { return bytes_; }
 
   friend bool operator==(const ClusterKey& a, const ClusterKey& b);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <span>
 #include <vector>
 
 #include <openssl/crypto.h>
@@ -25,6 +26,18 @@ constexpr std::size_t kGroupCharacters = 4;
 constexpr std::string_view kWhiteSpace = " \t\r\n";
 
 using Coded = std::array<std::uint8_t, kCodedBytes>;
+
+// Leaves nothing there, however its scope ends.
+class Wiped {
+ public:
+  explicit Wiped(std::span<std::uint8_t> bytes) : bytes_(bytes) {}
+  ~Wiped() { OPENSSL_cleanse(bytes_.data(), bytes_.size()); }
+  Wiped(const Wiped&) = delete;
+  Wiped& operator=(const Wiped&) = delete;
+
+ private:
+  std::span<std::uint8_t> bytes_;
+};
 
 std::array<std::uint8_t, kChecksumBytes> Checksum(std::string_view name,
                                                   const ClusterKey::Bytes& bytes) {
@@ -111,6 +124,7 @@ absl::StatusOr<NamedKey> ReadKeyCode(std::string_view code) {
           ? std::string_view()
           : code.substr(first, code.find_last_not_of(kWhiteSpace) + 1 - first);
   ClusterKey::Bytes bytes{};
+  const Wiped wiped_bytes(bytes);
   if (ReadHex(text, bytes)) return NamedKey{"", ClusterKey(bytes)};
   const std::size_t colon = text.rfind(':');
   const std::string_view name =
@@ -121,16 +135,14 @@ absl::StatusOr<NamedKey> ReadKeyCode(std::string_view code) {
   absl::StatusOr<Coded> coded =
       FromCharacters(colon == std::string_view::npos ? text : text.substr(colon + 1));
   if (!coded.ok()) return coded.status();
+  const Wiped wiped_code(*coded);
   std::copy_n(coded->begin(), bytes.size(), bytes.begin());
   const auto checksum = Checksum(name, bytes);
   if (!std::equal(checksum.begin(), checksum.end(), coded->begin() + kClusterKeyBytes)) {
     return absl::InvalidArgumentError(
         "the key's checksum does not fit: a character of the code, or the name before it, is wrong");
   }
-  NamedKey key{std::string(name), ClusterKey(bytes)};
-  OPENSSL_cleanse(bytes.data(), bytes.size());
-  OPENSSL_cleanse(coded->data(), coded->size());
-  return key;
+  return NamedKey{std::string(name), ClusterKey(bytes)};
 }
 
 std::string WriteHex(const ClusterKey& key) {

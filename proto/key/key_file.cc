@@ -4,12 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <sstream>
+#include <string_view>
 #include <vector>
 
 #include <openssl/crypto.h>
@@ -93,9 +94,11 @@ absl::StatusOr<ClusterKeys> Parse(const std::string& text, const std::string& pa
   constexpr char kExpected[] =
       "expected 64 hexadecimal digits, and none or one line of them more (mlxcommctl cluster "
       "create makes such a file)";
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line); OPENSSL_cleanse(line.data(), line.size())) {
-    line.erase(line.find_last_not_of(" \t\r") + 1);
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    line = line.substr(0, line.find_last_not_of(" \t\r") + 1);
     if (line.empty()) continue;
     ClusterKey::Bytes bytes{};
     if (ReadHex(line, bytes)) {
@@ -139,15 +142,17 @@ absl::Status PutInPlace(const std::string& fresh, const std::string& path, KeyFi
 
 }  // namespace
 
-std::string DefaultKeyFile() {
-  if (::geteuid() == 0) return "/etc/mlxcommd/key";
-  if (const char* const config = std::getenv("XDG_CONFIG_HOME");
-      config != nullptr && config[0] == '/') {
-    return absl::StrCat(config, "/mlxcommd/key");
+std::string KeyFilePlace(bool is_root, const char* config_home, const char* home) {
+  if (is_root) return "/etc/mlxcommd/key";
+  if (config_home != nullptr && config_home[0] == '/') {
+    return absl::StrCat(config_home, "/mlxcommd/key");
   }
-  const char* const home = std::getenv("HOME");
   if (home == nullptr || home[0] != '/') return {};
   return absl::StrCat(home, "/.config/mlxcommd/key");
+}
+
+std::string DefaultKeyFile() {
+  return KeyFilePlace(::geteuid() == 0, std::getenv("XDG_CONFIG_HOME"), std::getenv("HOME"));
 }
 
 absl::StatusOr<ClusterKeys> ReadKeyFile(const std::string& path) {

@@ -24,6 +24,9 @@ namespace mlxcomm {
 // root, else $XDG_CONFIG_HOME/mlxcommd/key or ~/.config/mlxcommd/key. Empty: no such place.
 std::string DefaultKeyFile();
 
+// As that, of a user whose environment has these; either may be nullptr.
+std::string KeyFilePlace(bool is_root, const char* config_home, const char* home);
+
 // NOT_FOUND: there is none. INVALID_ARGUMENT: others can read it, it is another user's, or
 // it holds no key; the message has the command that mends it.
 absl::StatusOr<ClusterKeys> ReadKeyFile(const std::string& path);

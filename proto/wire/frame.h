@@ -10,7 +10,8 @@
 // Unnumbered ones (sequence 0) concern the rail alone, or acknowledge.
 //
 //   type        numbered  payload           what it is
-//   kHeartbeat  no        0                 offset = sender's clock, ns
+//   kHeartbeat  no        0                 offset = sender's clock, ns; kProveAnew: the sender
+//                                           takes the key no more that this rail was proved with
 //   kEcho       no        0                 offset = the heartbeat's clock, returned
 //   kAck        no        0                 carries `acknowledged` when nothing else does, and
 //                                           which of those beyond it have come (Arrived)
@@ -60,6 +61,7 @@ inline constexpr std::uint64_t kSequenceMax = (std::uint64_t{1} << 60) - 1;
 inline constexpr std::uint64_t kEarlyBytesMax = 16 * 1024 * 1024;
 
 inline constexpr std::uint8_t kSolicited = 1;  // Flag of kEager: it took no credit.
+inline constexpr std::uint8_t kProveAnew = 1;  // Flag of kHeartbeat.
 
 enum class FrameType : std::uint8_t {
   kHeartbeat = 1,
@@ -91,7 +93,7 @@ enum class CircuitEnd : std::uint16_t {
 struct FrameHeader {
   std::uint32_t magic = kFrameMagic;
   FrameType type = FrameType::kHeartbeat;
-  std::uint8_t flags = 0;            // kSolicited.
+  std::uint8_t flags = 0;            // kSolicited, kProveAnew.
   std::uint16_t step = 0;            // The plan's tag of the step; equal on both sides.
   std::uint32_t payload_bytes = 0;
   std::uint32_t reserved2 = 0;

@@ -14,7 +14,8 @@
 // that) is over the sender's role, the dialer's and the acceptor's greeting, and the
 // message itself. So version, cluster, both nonces, and what both sides want are
 // covered: nothing can be replayed or reflected, and whoever sits between them can talk
-// neither out of TLS nor into an older key.
+// neither out of TLS nor into an older key, unless it holds that one itself: until an old key
+// is no longer taken, its holders belong to the cluster.
 //
 // The proof comes before TLS, not inside it: a stranger so meets two messages of fixed size
 // and one HMAC, and the TLS library reads nothing but what key holders send. TLS's own key

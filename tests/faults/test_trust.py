@@ -2,12 +2,16 @@
 mlxcommctl, what goes over the wire, and who is refused."""
 
 import contextlib
+import fcntl
 import os
 import pathlib
+import pty
 import re
+import signal
 import socket
 import struct
 import subprocess
+import termios
 import threading
 
 import pytest
@@ -113,6 +117,42 @@ def test_daemon_refuses_a_key_that_others_may_read(tmp_path, mode):
     assert subprocess.run([*command, "--check-config"], timeout=PATIENCE).returncode == 0
 
 
+def test_what_is_typed_is_not_shown_and_the_terminal_is_as_before(tmp_path):
+    """How: Ctrl-C at the prompt; a program that only ends leaves the terminal dumb."""
+    code = ctl("cluster", "create", "--key-file", tmp_path / "key").stdout
+    for typed in (code.encode(), b"\x03"):
+        near, far = pty.openpty()
+        child = subprocess.Popen([find_program("mlxcommctl"), "cluster", "join", "--key-file",
+                                  str(tmp_path / "new")], stdin=far, stdout=far, stderr=far,
+                                 start_new_session=True,
+                                 preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        shown = b""
+        while b": " not in shown:
+            shown += os.read(near, 4096)
+        wait_until(lambda: not termios.tcgetattr(far)[3] & termios.ECHO, "nothing is shown")
+        os.write(near, typed)
+        assert child.wait(PATIENCE) == (0 if typed != b"\x03" else -signal.SIGINT)
+        assert termios.tcgetattr(far)[3] & termios.ECHO
+        os.set_blocking(near, False)
+        with contextlib.suppress(BlockingIOError):
+            shown += os.read(near, 65536)
+        assert code.strip().encode() not in shown
+        os.close(near)
+        os.close(far)
+
+
+def test_finish_needs_to_know_that_nobody_is_left_behind(tmp_path):
+    """How: no daemon runs, so nobody can say who has the new key."""
+    key, nobody = tmp_path / "key", ("--socket", tmp_path / "none")
+    ctl("cluster", "create", "--key-file", key)
+    ctl("cluster", "key", "rotate", "--key-file", key, *nobody)
+    before = key.read_text()
+    refused = ctl("cluster", "key", "rotate", "--finish", "--key-file", key, *nobody, ok=False).stderr
+    assert "not known" in refused and "--force" in refused and key.read_text() == before
+    ctl("cluster", "key", "rotate", "--finish", "--force", "--key-file", key, *nobody)
+    assert key.read_text() == "\n".join(before.splitlines()[:1]) + "\n"
+
+
 # --- what goes over the wire -----------------------------------------------------------
 
 
@@ -182,8 +222,8 @@ def test_strangers_at_the_peer_port_change_nothing(cluster, what):
             "half a hello": b"pmmocxlm" + b"\0" * 20}[what]
     before = int(c.status()["nodes"][0]["strangers_refused"])
     with socket.create_connection(("127.0.0.1", c.ports[0])) as stranger:
-        stranger.sendall(said)
-        with contextlib.suppress(OSError):  # Refused already.
+        with contextlib.suppress(OSError):  # It may have been refused in the middle of it.
+            stranger.sendall(said)
             stranger.shutdown(socket.SHUT_WR)
         wait_until(lambda: int(c.status()["nodes"][0]["strangers_refused"]) > before, "it is counted")
     all_fine(ranks(c, "sum:100000"))
@@ -212,6 +252,10 @@ def test_key_is_changed_while_a_job_runs(own_keys, tmp_path):
     for node in range(3):
         cluster_ctl(c, node, "key", "rotate", "--finish")
     assert [len(node["cluster_keys"]) for node in c.status()["nodes"]] == [1, 1, 1]
+    new = c.status()["nodes"][0]["cluster_keys"][0]
+    for node in range(3):
+        wait_until(lambda: {rail.get("key_id") for rail in rails_of(c, node)} == {new},
+                   "all rails are proved with the new key")
     stop.touch()
     all_fine(job)
     c.daemons[2].end()

@@ -4,12 +4,14 @@
 //
 //   MLXCOMM_GUARD=FILE    armed while the first byte of FILE is not '0'
 //   MLXCOMM_GUARD_TELL=1  tells every place once and goes on, to look for them all
+//   MLXCOMM_GUARD_SPARES=LIBRARY  what this library's own code allocates is not looked at
 //
 // A lock that is free is taken in a few nanoseconds, and asio's loop takes its own each turn;
 // what counts is to wait for somebody.
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
@@ -27,6 +29,8 @@ namespace {
 
 const volatile char* g_flag = nullptr;
 bool g_tells = false;
+std::uintptr_t g_spared_begin = 0;
+std::uintptr_t g_spared_end = 0;
 thread_local bool t_watched = false;
 thread_local bool t_inside = false;
 
@@ -71,10 +75,30 @@ void Watch(const char* what) {
   if (Armed()) Violated(what);
 }
 
+bool IsSpared(void* caller) {
+  const auto at = reinterpret_cast<std::uintptr_t>(caller);
+  return at >= g_spared_begin && at < g_spared_end;
+}
+
+// Where the library of that name lies.
+int FindSpared(dl_phdr_info* object, std::size_t, void* name) {
+  if (std::strstr(object->dlpi_name, static_cast<const char*>(name)) == nullptr) return 0;
+  for (int i = 0; i < object->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& part = object->dlpi_phdr[i];
+    if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0) continue;
+    g_spared_begin = object->dlpi_addr + part.p_vaddr;
+    g_spared_end = g_spared_begin + part.p_memsz;
+  }
+  return 1;
+}
+
 __attribute__((constructor)) void Begin() {
   void* frames[4];
   ::backtrace(frames, 4);  // Loads what it needs, which allocates.
   g_tells = std::getenv("MLXCOMM_GUARD_TELL") != nullptr;
+  if (char* const library = std::getenv("MLXCOMM_GUARD_SPARES")) {
+    ::dl_iterate_phdr(FindSpared, library);
+  }
   const char* const path = std::getenv("MLXCOMM_GUARD");
   const int file = path == nullptr ? -1 : ::open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return;
@@ -119,15 +143,15 @@ void* __libc_realloc(void*, std::size_t);
 void* __libc_memalign(std::size_t, std::size_t);
 
 void* malloc(std::size_t bytes) {
-  Watch("malloc");
+  if (!IsSpared(__builtin_return_address(0))) Watch("malloc");
   return __libc_malloc(bytes);
 }
 void* calloc(std::size_t count, std::size_t bytes) {
-  Watch("calloc");
+  if (!IsSpared(__builtin_return_address(0))) Watch("calloc");
   return __libc_calloc(count, bytes);
 }
 void* realloc(void* old, std::size_t bytes) {
-  Watch("realloc");
+  if (!IsSpared(__builtin_return_address(0))) Watch("realloc");
   return __libc_realloc(old, bytes);
 }
 void* memalign(std::size_t alignment, std::size_t bytes) {

@@ -157,6 +157,7 @@ RailSnapshot TcpRail::Snapshot() const {
   snapshot.local_address = local_address_;
   snapshot.remote_address = remote_address_;
   snapshot.security = stream_->is_encrypted() ? "tls" : "plain";
+  snapshot.key = proved_with_;
   snapshot.up = up_.load(std::memory_order_relaxed);
   snapshot.sent_bytes = writer_.sent_bytes();
   snapshot.received_bytes = reader_.received_bytes();
@@ -406,6 +407,13 @@ void TcpRail::Forget(const OperationKey& key) {
   event.kind = RailEvent::Kind::kWithdrawn;
   event.key = key;
   Emit(std::move(event));
+}
+
+void TcpRail::OnHeartbeat(const wire::FrameHeader& heartbeat) {
+  if (heartbeat.flags == wire::kProveAnew) {
+    asked_for_new_proof_.store(true, std::memory_order_relaxed);
+  }
+  writer_.Echo(heartbeat);
 }
 
 // Every event carries it; this one is for when there is no other.

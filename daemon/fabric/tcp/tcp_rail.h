@@ -83,6 +83,7 @@ class TcpRail final : public Rail, private TcpReaderPort {
 
   // Before Start; may be nullptr.
   void Observe(std::unique_ptr<RailObserver> observer);
+  void SetProvedWith(const ClusterKeyId& key) { proved_with_ = key; }
   void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override;
   absl::Status Start(bool resumed, ArrivalClaims& claims) override;
   bool Give(const RailCommand& command) override;
@@ -93,6 +94,11 @@ class TcpRail final : public Rail, private TcpReaderPort {
   bool PrepareToSleep() override;
   void WakeUp() override { events_.WakeUp(); }
   std::uint64_t last_received_ns() const override { return reader_.last_received_ns(); }
+  ClusterKeyId proved_with() const override { return proved_with_; }
+  void AskForNewProof() override { writer_.AskForNewProof(); }
+  bool is_asked_for_new_proof() const override {
+    return asked_for_new_proof_.load(std::memory_order_relaxed);
+  }
   RailSnapshot Snapshot() const override;
 
  private:
@@ -151,7 +157,7 @@ class TcpRail final : public Rail, private TcpReaderPort {
   void TakeCommands() override { ObeyCommands(); }
   bool CommandsWait() const override { return !commands_.IsEmpty(); }
   void OnFrame(RailEvent&& event) override { Emit(std::move(event)); }
-  void OnHeartbeat(const wire::FrameHeader& heartbeat) override { writer_.Echo(heartbeat); }
+  void OnHeartbeat(const wire::FrameHeader& heartbeat) override;
 
   platform::FileDescriptor socket_;
   std::string local_address_;
@@ -164,6 +170,8 @@ class TcpRail final : public Rail, private TcpReaderPort {
   std::atomic<bool> finish_{false};
   std::atomic<bool> waits_for_room_{false};
   std::atomic<bool> up_{true};
+  std::atomic<bool> asked_for_new_proof_{false};
+  ClusterKeyId proved_with_{};
   bool popped_slot_ = false;  // Engine: the event handed out last holds a slot.
   bool popped_large_control_ = false;
 

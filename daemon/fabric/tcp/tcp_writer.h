@@ -41,6 +41,8 @@ class TcpWriter {
   // Only if there is room. An acknowledgement goes in front of what waits.
   void Queue(const Channel::Frame& frame);
   void Beat() { heartbeat_due_ = true; }
+  // From here on heartbeats ask for it. Any thread.
+  void AskForNewProof() { asks_for_proof_.store(true, std::memory_order_relaxed); }
   void Echo(const wire::FrameHeader& heartbeat);
 
   // What the socket takes. True: it took something.
@@ -86,6 +88,7 @@ class TcpWriter {
   bool echo_due_ = false;
   bool heartbeat_due_ = false;
   std::uint64_t echo_clock_ = 0;
+  std::atomic<bool> asks_for_proof_{false};
   std::atomic<std::uint64_t> sent_bytes_{0};
 };
 

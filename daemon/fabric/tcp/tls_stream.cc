@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include <openssl/bio.h>
-#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
@@ -113,8 +112,6 @@ TlsStream::TlsStream(const DerivedKey& key, std::uint64_t records_per_key)
       gathered_(kRecordBytesMax),
       unsent_(kUnsentBytesMax) {}
 
-TlsStream::~TlsStream() { OPENSSL_cleanse(key_.data(), key_.size()); }
-
 absl::Status TlsStream::SetUp(Role role) {
   const bool is_client = role == Role::kDialer;
   context_.reset(SSL_CTX_new(is_client ? TLS_client_method() : TLS_server_method()));
@@ -197,6 +194,7 @@ absl::StatusOr<TlsStream::Progress> TlsStream::Handshake(int socket) {
   if (SSL_session_reused(ssl_.get()) != 1) {
     return absl::PermissionDeniedError("TLS came about without the cluster's key");
   }
+  key_ = DerivedKey();  // Nobody needs it any more.
   return Progress::kDone;
 }
 

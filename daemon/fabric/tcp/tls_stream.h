@@ -41,7 +41,6 @@ class TlsStream final : public TcpStream {
   // `key` is used for this connection only. The dialer is TLS's client.
   static absl::StatusOr<std::unique_ptr<TlsStream>> Create(
       Role role, const DerivedKey& key, std::uint64_t records_per_key = kRecordsPerKey);
-  ~TlsStream() override;
 
   enum class Progress : std::uint8_t { kDone, kWantsToRead, kWantsToWrite };
   // To be called again when the socket is ready for what it wants, until it is done.
@@ -72,7 +71,7 @@ class TlsStream final : public TcpStream {
   int Keep(const char* bytes, int count);
   friend struct TlsSocketCalls;
 
-  DerivedKey key_;
+  DerivedKey key_;  // Until the handshake is done.
   std::unique_ptr<ssl_ctx_st, Free> context_;
   std::unique_ptr<ssl_st, Free> ssl_;
   int socket_ = -1;  // During a call.

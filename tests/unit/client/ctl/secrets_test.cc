@@ -7,6 +7,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_replace.h"
+#include "proto/key/key_code.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -23,7 +25,7 @@ std::string Key() {
 TEST(SecretsTest, AKnownKeyGoesInEveryForm) {
   const std::string key = Key();
   const std::string hex = absl::BytesToHexString(key);
-  ASSERT_EQ(KeyBytes(hex + "\n"), key);
+  ASSERT_THAT(KeysIn(hex + "\n"), testing::ElementsAre(key));
   const std::string forms[] = {key, hex, absl::AsciiStrToUpper(hex), absl::Base64Escape(key),
                                absl::WebSafeBase64Escape(key)};
   std::string text;
@@ -43,6 +45,25 @@ TEST(SecretsTest, WhatHasTheFormOfAKeyGoesUnknown) {
   }
 }
 
+// As mlxcommctl cluster writes it: a name, and two keys while it is being changed.
+TEST(SecretsTest, EveryKeyOfAKeyFileIsKnown) {
+  const std::string one = Key(), other(32, 'k');
+  const std::string hex = absl::BytesToHexString(one) + "\n" + absl::BytesToHexString(other) + "\n";
+  EXPECT_THAT(KeysIn("cluster studio\n" + hex), testing::ElementsAre(one, other));
+}
+
+// Why: the code is the key, and what people paste where they should not.
+TEST(SecretsTest, TheCodeOfAKeyGoesHoweverItIsWritten) {
+  const std::string code = WriteKeyCode({"studio", ClusterKey::MakeRandom()});
+  const std::string bare = code.substr(code.find(':') + 1);
+  const std::string removed = "join studio:(removed: a key)\nnext";
+  for (const std::string& form :
+       {bare, absl::AsciiStrToLower(bare), absl::StrReplaceAll(bare, {{"-", " "}}),
+        absl::StrReplaceAll(bare, {{"-", ""}})}) {
+    EXPECT_EQ(WithoutSecrets("join studio:" + form + "\nnext", {}), removed) << form;
+  }
+}
+
 // Why: a report without node ids, addresses and figures is of no use.
 TEST(SecretsTest, EverythingElseStays) {
   const std::string text =
@@ -50,7 +71,7 @@ TEST(SecretsTest, EverythingElseStays) {
       "operation all_reduce sum float32[8192] over en2 ab cd ef 00:11:22:33:44:55\n";
   EXPECT_EQ(WithoutSecrets(text, {Key()}), text);
   EXPECT_EQ(WithoutSecrets("", {Key(), ""}), "");
-  EXPECT_EQ(KeyBytes("no key"), "");
+  EXPECT_THAT(KeysIn("no key"), testing::IsEmpty());
 }
 
 }  // namespace

@@ -47,6 +47,10 @@ class ConfigFileTest : public testing::Test {
     return path;
   }
 
+  static std::string WhyNot(const std::string& path, const std::string& key_place) {
+    return std::string(ReadConfigFile(path, key_place).status().message());
+  }
+
   std::string folder_;
   const std::string key_ = std::string(62, 'a') + "0F";
 };
@@ -188,16 +192,16 @@ TEST_F(ConfigFileTest, ReadsAFileAndItsKey) {
   const std::string key = Write("key", key_ + "\n");
   const std::string path =
       Write("c", "peers { listen: \"127.0.0.1:0\" key_file: \"" + key + "\" }", 0644);
-  EXPECT_TRUE(ReadConfigFile(path).ok()) << ReadConfigFile(path).status();
+  EXPECT_TRUE(ReadConfigFile(path, "").ok()) << ReadConfigFile(path, "").status();
   ::chmod(key.c_str(), 0640);
-  EXPECT_EQ(std::string(ReadConfigFile(path).status().message()),
+  EXPECT_EQ(std::string(ReadConfigFile(path, "").status().message()),
             path + ":1:31: key_file " + key + ": others may read or write it; mend it with: chmod 600 " +
                 key);
 }
 
 TEST_F(ConfigFileTest, RefusesWhatIsNoFile) {
   const auto mistake = [](const std::string& path) {
-    return std::string(ReadConfigFile(path).status().message());
+    return std::string(ReadConfigFile(path, "").status().message());
   };
   EXPECT_THAT(mistake(folder_), HasSubstr("expected a configuration file"));
   EXPECT_THAT(mistake(folder_ + "/nowhere"), HasSubstr("No such file"));
@@ -209,7 +213,7 @@ TEST_F(ConfigFileTest, RefusesWhatIsNoFile) {
 
 TEST_F(ConfigFileTest, RefusesAFileBeyondItsSize) {
   const std::string large(2 << 20, '#');
-  EXPECT_THAT(std::string(ReadConfigFile(Write("large", large)).status().message()),
+  EXPECT_THAT(std::string(ReadConfigFile(Write("large", large), "").status().message()),
               HasSubstr("at most a mebibyte"));
 }
 
@@ -227,16 +231,48 @@ TEST_F(ConfigFileTest, TakesTheNameThatCameWithTheKey) {
 }
 
 TEST_F(ConfigFileTest, FindsTheKeyWhereMlxcommctlPutsIt) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root's is the system's";
-  ::setenv("XDG_CONFIG_HOME", folder_.c_str(), 1);
+  const std::string place = folder_ + "/key-place";
   const std::string path = Write("c", "peers { listen: \"127.0.0.1:0\" }", 0644);
-  EXPECT_FALSE(ReadConfigFile(path).ok());
-  std::filesystem::create_directory(folder_ + "/mlxcommd");
-  const std::string key = Write("mlxcommd/key", key_);
-  const auto config = ReadConfigFile(path);
-  ::unsetenv("XDG_CONFIG_HOME");
+  EXPECT_THAT(WhyNot(path, place), HasSubstr("key_file: expected as soon as there are peers"));
+  Write("key-place", "cluster studio\n" + key_);
+  for (const std::string& file : {path, std::string()}) {  // Without a file as well.
+    const auto config = ReadConfigFile(file, place);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->peers().key_file(), place);
+    EXPECT_EQ(config->cluster(), "studio");
+  }
+  const std::string named = Write("named", key_);
+  const std::string names = Write("d", "peers { key_file: \"" + named + "\" }", 0644);
+  EXPECT_EQ(ReadConfigFile(names, place)->peers().key_file(), named);
+  ::chmod(place.c_str(), 0644);
+  EXPECT_THAT(WhyNot(path, place), HasSubstr("chmod 600 " + place));
+}
+
+TEST(ParseConfigTest, TakesWhereNeighboursAreLookedFor) {
+  const auto defaults = ParseConfig("", "f");
+  ASSERT_TRUE(defaults.ok()) << defaults.status();
+  EXPECT_EQ(defaults->discovery().port(), 7470u);
+  EXPECT_FALSE(defaults->discovery().has_enabled());
+  EXPECT_EQ(defaults->discovery().interfaces_size(), 0);
+  const auto config = ParseConfig(
+      "discovery { enabled: false port: 65535 interfaces: \"en*\" interfaces: \"br-?0\" }", "f");
   ASSERT_TRUE(config.ok()) << config.status();
-  EXPECT_EQ(config->peers().key_file(), key);
+  EXPECT_FALSE(config->discovery().enabled());
+  EXPECT_EQ(config->discovery().port(), 65535u);
+  EXPECT_EQ(config->discovery().interfaces(1), "br-?0");
+}
+
+TEST(ParseConfigTest, SaysWhatIsWrongWithWhereNeighboursAreLookedFor) {
+  for (const char* const port : {"0", "65536", "4294967295"}) {
+    EXPECT_THAT(MistakeIn("discovery {\n port: " + std::string(port) + "\n}"),
+                HasSubstr("f:2:2: port: expected 1 to 65535, got " + std::string(port)));
+  }
+  EXPECT_THAT(MistakeIn("discovery { port: -1 }"), HasSubstr("f:1:"));
+  for (const std::string& name : {std::string(), std::string(48, 'e'), std::string("e\\n1"),
+                                  std::string("\\xff")}) {
+    EXPECT_THAT(MistakeIn("discovery {\n interfaces: \"en0\"\n interfaces: \"" + name + "\" }"),
+                HasSubstr("f:3:2: interfaces: expected the name of an interface"));
+  }
 }
 
 TEST(ParseConfigTest, TakesASecurityForAllAndForAnInterface) {

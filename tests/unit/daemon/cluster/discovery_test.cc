@@ -83,7 +83,11 @@ TEST_F(DiscoveryTest, UsesEachInterfaceOnceForANodeOnASwitch) {
   EXPECT_EQ(segments_.node(1).heard(segments_.now()), 4u);
   EXPECT_THAT(segments_.node(1).dialed(), SizeIs(2));
   EXPECT_GT(one().counters().looped, 0u);
-  EXPECT_NE(one().DetailOf("en0").find("en1"), std::string::npos);
+  EXPECT_NE(one().DetailOf("en0", segments_.now()).find("en1"), std::string::npos);
+  // Why: what has been mended must not be told for ever.
+  segments_.Unplug(1, "en1");
+  segments_.RunFor(Discovery::kLostNs);
+  EXPECT_EQ(one().DetailOf("en0", segments_.now()), "");
 }
 
 TEST_F(DiscoveryTest, FindsADaemonAgainThatWasRestarted) {
@@ -280,6 +284,15 @@ TEST_F(DiscoveryTest, RemembersSoManyNeighboursOnly) {
   EXPECT_GT(one().counters().over_limit, 0u);
 }
 
+TEST_F(DiscoveryTest, CountsItsOwnHelloWhenSomebodyElseSaysIt) {
+  segments_.Plug(1, "en0", 0, 0);
+  one().OnDatagram("en0", AddressOf(1, 0), segments_.last_said(1), segments_.now());
+  EXPECT_EQ(one().counters().replayed, 0u);  // The system's own copy.
+  one().OnDatagram("en0", AddressOf(9, 9), segments_.last_said(1), segments_.now());
+  EXPECT_EQ(one().counters().replayed, 1u);
+  EXPECT_EQ(one().counters().looped, 0u);
+}
+
 TEST_F(DiscoveryTest, TellsOfAnotherMachineWithTheSameId) {
   segments_.Plug(1, "en0", 0);
   Segments other(2);
@@ -293,7 +306,7 @@ TEST_F(DiscoveryTest, TellsOfAnotherMachineWithTheSameId) {
     segments_.RunFor(50 * kMs);
     other.RunFor(50 * kMs);
   }
-  EXPECT_NE(one().DetailOf("en0").find("has this node's id"), std::string::npos);
+  EXPECT_NE(one().DetailOf("en0", segments_.now()).find("has this node's id"), std::string::npos);
 }
 
 // How: many nodes at once on a switch that loses a third of all datagrams; who is linked to

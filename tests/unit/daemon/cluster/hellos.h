@@ -14,8 +14,10 @@
 
 namespace mlxcomm::cluster {
 
-inline std::vector<std::uint8_t> KeyOf(std::uint8_t number) {
-  return std::vector<std::uint8_t>(sizeof(DerivedKey), number);
+inline DerivedKey KeyOf(std::uint8_t number) {
+  DerivedKey key;
+  key.fill(number);
+  return key;
 }
 
 // In their order.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <asio/ip/tcp.hpp>
 #include <asio/write.hpp>
+#include <utility>
 
 #include "daemon/fabric/authentication.h"
 #include "daemon/platform/machine.h"
@@ -101,6 +102,7 @@ class Cable::Forwarder {
     in_ = false;
     Cut();
   }
+  void Garble() { garbles_ = true; }
   void Cut() {
     for (auto& [near, far] : pairs_) Close(near, far);
   }
@@ -130,6 +132,7 @@ class Cable::Forwarder {
     from->async_read_some(asio::buffer(*buffer), [=, this](const asio::error_code& error,
                                                           std::size_t bytes) {
       if (error) return Close(from, to);
+      if (std::exchange(garbles_, false)) (*buffer)[bytes / 2] ^= 1;
       if (mute_ && of_dialed) return Carried(from, to, of_dialed, bytes);
       asio::async_write(*to, asio::buffer(buffer->data(), bytes),
                         [this, from, to, of_dialed, buffer](const asio::error_code& failed,
@@ -153,6 +156,7 @@ class Cable::Forwarder {
   Tcp::endpoint to_;
   bool in_;
   bool mute_ = false;
+  bool garbles_ = false;
   std::vector<std::pair<Socket, Socket>> pairs_;
 };
 
@@ -165,5 +169,6 @@ void Cable::PlugIn() { forwarder_->PlugIn(); }
 void Cable::Mute() { forwarder_->Mute(); }
 void Cable::PullOut() { forwarder_->PullOut(); }
 void Cable::Cut() { forwarder_->Cut(); }
+void Cable::Garble() { forwarder_->Garble(); }
 
 }  // namespace mlxcomm::fabric

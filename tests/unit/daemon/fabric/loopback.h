@@ -89,6 +89,8 @@ class Cable {
   void Mute();
   void PullOut();
   void Cut();
+  // One bit of what is carried next.
+  void Garble();
 
  private:
   class Forwarder;  // Its sockets take long to compile.

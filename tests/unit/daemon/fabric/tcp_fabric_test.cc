@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -68,11 +69,12 @@ class TcpFabricTest : public FabricTest, public testing::WithParamInterface<Secu
     return {};
   }
   // a and b with a cable for each of a's interfaces.
-  void MakePair() {
+  void MakePair(const std::function<void(FabricOptions&)>& change = [](FabricOptions&) {}) {
     idle = true;
-    const auto options = [](FabricOptions& all) {
+    const auto options = [&change](FabricOptions& all) {
       OnTwoInterfaces(all);
       all.security.elsewhere = GetParam();
+      change(all);
     };
     a = std::make_unique<Node>(io, "a", 1, std::vector<std::string>{}, 7, options);
     for (std::size_t i : {0, 1}) {
@@ -82,6 +84,23 @@ class TcpFabricTest : public FabricTest, public testing::WithParamInterface<Secu
         io, "b", 2, std::vector<std::string>{cables[0]->address(), cables[1]->address()}, 7,
         options);
     ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2 && RailsOf(*b).size() == 2; }));
+  }
+  // Both rails, at both ends.
+  bool AllProvedWith(std::uint8_t key) const {
+    for (const Node* const node : {a.get(), b.get()}) {
+      const std::vector<RailSnapshot> rails = RailsOf(*node);
+      const auto is_so = [&](const RailSnapshot& rail) { return rail.key == KeyOf(key).id(); };
+      if (rails.size() != 2 || !std::all_of(rails.begin(), rails.end(), is_so)) return false;
+    }
+    return true;
+  }
+  static bool HasDetail(const Node& node, const std::string& text) {
+    for (const LinkSnapshot& link : node.fabric->Snapshot()) {
+      for (const RailSnapshot& rail : link.rails) {
+        if (rail.detail.find(text) != std::string::npos) return true;
+      }
+    }
+    return false;
   }
   bool Until(const std::function<bool()>& condition) {
     return RunUntil({a.get(), b.get()}, condition);
@@ -247,6 +266,19 @@ INSTANTIATE_TEST_SUITE_P(Security, TcpFabricTest, testing::Values(Security::kPla
                            return one.param == Security::kTls ? std::string("Tls") : "Plain";
                          });
 
+// Why: over TLS nobody between two nodes can change a bit of a job; at worst it is slower.
+TEST_P(TcpFabricTest, SendsAgainWhatWasChangedOnTheWay) {
+  if (GetParam() != Security::kTls) return;  // Then nobody would notice.
+  MakePair();
+  BeginTransfer();
+  for (const std::size_t which : {0, 1, 0}) {
+    ASSERT_TRUE(Carries(*cables[which]));
+    cables[which]->Garble();
+  }
+  ExpectAllArrived();
+  ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2 && RailsOf(*b).size() == 2; }));
+}
+
 // Why: one who changes the key must not have to stop what runs, nor fear for the cable that is
 // plugged in again meanwhile.
 TEST_P(TcpFabricTest, ChangesTheKeyInMidTransfer) {
@@ -264,6 +296,49 @@ TEST_P(TcpFabricTest, ChangesTheKeyInMidTransfer) {
   b->fabric->SetKeys(KeysOf(8));
   ExpectAllArrived();
   EXPECT_EQ(a->fabric->key_ids(), std::vector<std::string>{KeyOf(8).IdText()});
+}
+
+// Why: whoever had the old key alone must not stay connected for as long as nobody pulls a cable;
+// and a job must not notice.
+// How: either side is the first that takes it no more; a has been dialed, b dials.
+TEST_P(TcpFabricTest, ProvesRailsAnewWhenTheOldKeyIsNoLongerTaken) {
+  MakePair();
+  std::uint8_t key = 7;
+  for (const bool dialed_first : {true, false}) {
+    Node& first = dialed_first ? *a : *b;
+    Node& second = dialed_first ? *b : *a;
+    b->data_bytes = 0;
+    a->released.clear();
+    BeginTransfer();
+    const std::uint8_t old = key++;
+    a->fabric->SetKeys(KeysOf(key, old));
+    b->fabric->SetKeys(KeysOf(key, old));
+    ASSERT_TRUE(Carries(*cables[0]));
+    EXPECT_TRUE(AllProvedWith(old));  // Both still take it.
+    first.fabric->SetKeys(KeysOf(key));
+    ASSERT_TRUE(Until([&] { return AllProvedWith(key); }));
+    second.fabric->SetKeys(KeysOf(key));
+    ExpectAllArrived();
+    EXPECT_TRUE(AllProvedWith(key));
+  }
+}
+
+// How: b never learns the new key.
+TEST_P(TcpFabricTest, EndsWhatCannotBeProvedAnew) {
+  MakePair([](FabricOptions& all) {
+    all.new_proof_timeout_ns = 300'000'000;
+    all.grace_period_ns = 100'000'000;
+    all.reset_grace_ns = 100'000'000;
+  });
+  a->fabric->SetKeys(KeysOf(8));
+  EXPECT_EQ(RailsOf(*a).size(), 2u);  // Not at once: b might have it.
+  ASSERT_TRUE(Until([&] { return a->lost.size() == 1 && b->lost.size() == 1; }));
+  EXPECT_THAT(a->lost[0], HasSubstr("a key that is no longer taken"));
+  ASSERT_TRUE(Until([&] {
+    return HasDetail(*b, "does not hold this cluster's key");
+  }));
+  b->fabric->SetKeys(KeysOf(8));
+  ASSERT_TRUE(Until([&] { return AllProvedWith(8); }));
 }
 
 TEST_P(TcpFabricTest, SaysWhetherARailIsEncrypted) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <new>
 #include <optional>
 #include <vector>
 
@@ -34,6 +36,20 @@ TEST(ClusterKeyTest, DiffersByKeyLabelAndContext) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     EXPECT_EQ(std::count(all.begin(), all.end(), all[i]), 1) << i;
   }
+}
+
+// Why: what has been freed is not cleared by itself, and goes into whatever is written next.
+TEST(ClusterKeyTest, LeavesNothingBehindWhenItGoes) {
+  alignas(DerivedKey) std::array<unsigned char, sizeof(DerivedKey)> derived{};
+  auto* const key = new (derived.data()) DerivedKey(KeyOf(7).Derive("rail"));
+  EXPECT_EQ(std::count(derived.begin(), derived.end(), 0), std::count(key->begin(), key->end(), 0));
+  key->~DerivedKey();
+  EXPECT_EQ(std::count(derived.begin(), derived.end(), 0), 32);
+  alignas(ClusterKey) std::array<unsigned char, sizeof(ClusterKey)> own{};
+  auto* const cluster_key = new (own.data()) ClusterKey(KeyOf(7));
+  EXPECT_EQ(std::count(own.begin(), own.end(), 7), 32);
+  cluster_key->~ClusterKey();
+  EXPECT_EQ(std::count(own.begin(), own.end(), 0), 32);
 }
 
 TEST(ClusterKeyTest, RandomKeysAreNeverTheSame) {

@@ -124,6 +124,15 @@ TEST_F(KeyFileTest, TakesWhatOpensslMakes) {
   EXPECT_FALSE(keys->previous.has_value());
 }
 
+TEST(KeyFilePlaceTest, IsTheSystemsForRootAndTheUsersOtherwise) {
+  EXPECT_EQ(KeyFilePlace(/*is_root=*/true, "/c", "/h"), "/etc/mlxcommd/key");
+  EXPECT_EQ(KeyFilePlace(false, "/c", "/h"), "/c/mlxcommd/key");
+  for (const char* const none : {static_cast<const char*>(nullptr), "", "relative"}) {
+    EXPECT_EQ(KeyFilePlace(false, none, "/h"), "/h/.config/mlxcommd/key");
+    EXPECT_EQ(KeyFilePlace(false, none, none), "");
+  }
+}
+
 TEST_F(KeyFileTest, TheSameKeyTwiceIsOne) {
   const std::string hex(64, 'a');
   EXPECT_FALSE(ReadKeyFile(Put(hex + "\n" + hex + "\n"))->previous.has_value());

@@ -46,6 +46,19 @@ TEST(FrameTest, RefusesPayloadBeyondTheTypesLimit) {
   }
 }
 
+TEST(FrameTest, TakesAFlagOnlyWhereItMeansSomething) {
+  for (const FrameType type : {FrameType::kHeartbeat, FrameType::kEcho, FrameType::kAck,
+                               FrameType::kEager, FrameType::kGrant}) {
+    const bool is_numbered = type == FrameType::kEager || type == FrameType::kGrant;
+    FrameHeader header = Frame(type, is_numbered ? 1 : 0, 0);
+    header.flags = kSolicited;
+    static_assert(kSolicited == kProveAnew);
+    EXPECT_EQ(IsWellFormed(header), type == FrameType::kHeartbeat || type == FrameType::kEager);
+    header.flags = 2;
+    EXPECT_FALSE(IsWellFormed(header));
+  }
+}
+
 // Why: acknowledgements that wait are not kept, each but the newest; a frame that the other
 // side asks for must be asked for all the same, unless it has come meanwhile.
 TEST(FrameTest, ANewerAcknowledgementKeepsWhatAnEarlierOneAskedFor) {

@@ -25,8 +25,12 @@ class OneRailTest : public testing::Test {
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
     far_.Reset(ends[1]);
-    auto created = TcpRail::Create(platform::FileDescriptor(ends[0]), "here", "there", bell_,
-                                   std::move(watch), share);
+    MakeRailOf(platform::FileDescriptor(ends[0]), std::move(watch), share, nullptr);
+  }
+  void MakeRailOf(platform::FileDescriptor near, SocketWatches::Handle watch,
+                  TcpRail::EngineShare share, std::unique_ptr<TcpStream> stream) {
+    auto created = TcpRail::Create(std::move(near), "here", "there", bell_, std::move(watch), share,
+                                   std::move(stream));
     ASSERT_TRUE(created.ok());
     rail_ = *std::move(created);
   }

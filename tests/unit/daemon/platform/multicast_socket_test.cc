@@ -1,0 +1,175 @@
+// Hellos go out on the interface that they are meant for and are heard there alone; on Linux
+// over cables in a network namespace of the test's own, which come and go.
+#include "daemon/platform/multicast_socket.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#if defined(__linux__)
+#include <sched.h>
+#include <unistd.h>
+#endif
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/platform/interfaces.h"
+#include "daemon/platform/machine.h"
+
+namespace mlxcomm::platform {
+namespace {
+
+using testing::HasSubstr;
+
+// ff02::4d4c:5843
+constexpr MulticastSocket::Address kGroup = {0xff, 0x02, 0, 0, 0,    0,    0,    0,
+                                             0,    0,    0, 0, 0x4d, 0x4c, 0x58, 0x43};
+
+TEST(MulticastSocketTest, SaysOnWhichInterfaceThereIsNone) {
+  const auto socket = MulticastSocket::Open({"no-such0", 4'000'000, {}, kGroup, 7470});
+  ASSERT_FALSE(socket.ok());
+  EXPECT_TRUE(absl::IsUnavailable(socket.status())) << socket.status();
+  EXPECT_THAT(std::string(socket.status().message()), HasSubstr("no multicast on no-such0, port 7470"));
+}
+
+#if defined(__linux__)
+bool Write(const std::string& file, const std::string& text) {
+  std::ofstream out(file);
+  return (out << text << std::flush).good();
+}
+
+bool Shell(const std::string& command) { return std::system(command.c_str()) == 0; }
+
+// Cables whose two ends are both here: "NAME-l" and "NAME-r". A minute is "never".
+class MulticastSocketOnCablesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    static const bool is_inside = Enter();
+    if (!is_inside) GTEST_SKIP() << "no namespaces here";
+    // An address may be used at once, without a look whether somebody else has it.
+    if (!Write("/proc/sys/net/ipv6/conf/default/accept_dad", "0") || !Plug("one") || !Plug("two")) {
+      GTEST_SKIP() << "no virtual cables here (iproute2)";
+    }
+  }
+  void TearDown() override { Shell("ip link del one-l 2>/dev/null; ip link del two-l 2>/dev/null"); }
+  // Once for all tests of the process, which stays there.
+  static bool Enter() {
+    const std::string root = "0 " + std::to_string(::geteuid()) + " 1";
+    return ::unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 && Write("/proc/self/uid_map", root);
+  }
+  static bool Plug(const std::string& name) {
+    return Shell("ip link add " + name + "-l type veth peer name " + name + "-r && ip link set " +
+                 name + "-l up && ip link set " + name + "-r up");
+  }
+  static std::optional<MulticastSocket::Place> PlaceOf(const std::string& interface) {
+    const std::uint64_t deadline = MonotonicNow() + 60'000'000'000;
+    while (MonotonicNow() < deadline) {
+      const auto all = ListInterfaces();
+      for (const NetworkInterface& one : *all) {
+        const auto address = LinkLocalAddressOf(one);
+        if (one.name != interface || !one.running || !address.has_value()) continue;
+        return MulticastSocket::Place{interface, one.index, *address, kGroup, 7470};
+      }
+      std::this_thread::yield();
+    }
+    return std::nullopt;
+  }
+  // Also tries again while the system has the address not ready.
+  static absl::StatusOr<MulticastSocket> OpenOn(const std::string& interface) {
+    const auto place = PlaceOf(interface);
+    if (!place.has_value()) return absl::NotFoundError(interface + " has no address");
+    return MulticastSocket::Open(*place);
+  }
+  static absl::Status Say(const MulticastSocket& from, const std::string& text) {
+    const std::uint64_t deadline = MonotonicNow() + 60'000'000'000;
+    absl::Status sent;
+    do {
+      sent = from.Send({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+    } while (!sent.ok() && MonotonicNow() < deadline && (std::this_thread::yield(), true));
+    return sent;
+  }
+  // What comes next that is of this interface.
+  static std::string Hear(const MulticastSocket& socket, MulticastSocket::Address* from = nullptr) {
+    std::array<std::uint8_t, 8> bytes{};
+    pollfd events = {socket.descriptor(), POLLIN, 0};
+    if (::poll(&events, 1, 60'000) != 1) return "nothing";
+    const auto received = socket.Receive(bytes);
+    if (!received.has_value()) return "none";
+    if (!received->is_here) return "elsewhere";
+    if (from != nullptr) *from = received->from;
+    return std::string(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(received->bytes));
+  }
+  static bool IsQuiet(const MulticastSocket& socket) {
+    std::array<std::uint8_t, 8> bytes{};
+    return !socket.Receive(bytes).has_value();
+  }
+};
+
+TEST_F(MulticastSocketOnCablesTest, IsHeardAtTheOtherEndAndNowhereElse) {
+  const auto left = OpenOn("one-l"), right = OpenOn("one-r"), other = OpenOn("two-l"),
+             far = OpenOn("two-r");
+  for (const auto* const socket : {&left, &right, &other, &far}) {
+    ASSERT_TRUE(socket->ok()) << socket->status();
+  }
+  ASSERT_TRUE(Say(*left, "hello").ok());
+  MulticastSocket::Address from{};
+  EXPECT_EQ(Hear(*right, &from), "hello");
+  EXPECT_EQ(from, PlaceOf("one-l")->source);
+  // Whatever else there is would have come before this.
+  ASSERT_TRUE(Say(*other, "there").ok());
+  EXPECT_EQ(Hear(*far), "there");
+  EXPECT_TRUE(IsQuiet(*left));  // Not even itself.
+  EXPECT_TRUE(IsQuiet(*right));
+  EXPECT_TRUE(IsQuiet(*other));
+}
+
+// Why: a datagram longer than a hello must be seen to be none.
+TEST_F(MulticastSocketOnCablesTest, TakesAsMuchOfALongOneAsThereIsRoomFor) {
+  const auto left = OpenOn("one-l"), right = OpenOn("one-r");
+  ASSERT_TRUE(left.ok() && right.ok());
+  ASSERT_TRUE(Say(*left, "longer than eight").ok());
+  EXPECT_EQ(Hear(*right), "longer t");
+  ASSERT_TRUE(Say(*left, "next").ok());
+  EXPECT_EQ(Hear(*right), "next");
+}
+
+// Two daemons of one machine, as in tests: each has a socket for the same group and port.
+TEST_F(MulticastSocketOnCablesTest, SharesItsPort) {
+  const auto left = OpenOn("one-l"), right = OpenOn("one-r"), also = OpenOn("one-r");
+  ASSERT_TRUE(left.ok() && right.ok() && also.ok()) << also.status();
+  ASSERT_TRUE(Say(*left, "both").ok());
+  EXPECT_EQ(Hear(*right), "both");
+  EXPECT_EQ(Hear(*also), "both");
+}
+
+TEST_F(MulticastSocketOnCablesTest, SaysThatItsInterfaceIsGoneAndIsOpenedAnewWhenItIsBack) {
+  auto left = OpenOn("one-l");
+  ASSERT_TRUE(left.ok());
+  const auto other = OpenOn("two-l"), far = OpenOn("two-r");
+  ASSERT_TRUE(other.ok() && far.ok());
+  const MulticastSocket::Place before = *PlaceOf("one-l");
+  ASSERT_TRUE(Shell("ip link del one-l"));
+  const std::string text = "lost";
+  const absl::Status lost =
+      left->Send({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  EXPECT_TRUE(absl::IsUnavailable(lost)) << lost;
+  EXPECT_THAT(std::string(lost.message()), HasSubstr("cannot send on one-l"));
+  EXPECT_FALSE(MulticastSocket::Open(before).ok());
+  ASSERT_TRUE(Say(*other, "stays").ok());  // Other interfaces do not mind.
+  EXPECT_EQ(Hear(*far), "stays");
+  ASSERT_TRUE(Plug("one"));
+  const auto again = OpenOn("one-l"), right = OpenOn("one-r");
+  ASSERT_TRUE(again.ok() && right.ok()) << again.status();
+  ASSERT_TRUE(Say(*again, "back").ok());
+  EXPECT_EQ(Hear(*right), "back");
+}
+#endif
+
+}  // namespace
+}  // namespace mlxcomm::platform
