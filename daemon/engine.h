@@ -248,8 +248,8 @@ class Engine final : public intake::IntakeListener,
   void FillCheckup(v1::NodeCheckup& checkup) const;
   void OnProbe(const NodeId& node, const v1::Probe& probe);
   static PeerProbes::Clocks ClocksNow();
-  void TellEvent(const char* kind, telemetry::EventSeverity severity, std::string object,
-                 std::string text, std::optional<std::string> user = std::nullopt);
+  void TellEvent(const char* kind, telemetry::EventSeverity severity, const std::string& object,
+                 const std::string& text, std::optional<std::string> user = std::nullopt);
   void TellOfFormed(const JobId& job, std::size_t ranks, std::uint64_t group);
   void TellOfRemoved(const std::vector<std::uint64_t>& groups);
   void TellOfFailures();
