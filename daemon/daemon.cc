@@ -122,6 +122,15 @@ intake::IntakeOptions MakeIntakeOptions(const Options& options, const v1::Daemon
   return made;
 }
 
+// As of all that is limited for each user (proto/mlxcomm/v1/config.proto).
+std::size_t GroupsPerUser(const Options& options, const v1::ClientConfig& clients) {
+  constexpr std::size_t kAll = collective::Membership::kGroupsMax;
+  if (clients.groups_per_user_max() != 0) {
+    return std::min<std::size_t>(clients.groups_per_user_max(), kAll);
+  }
+  return clients.all_users() && !options.is_private ? kAll - kAll / 4 : kAll;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
@@ -146,6 +155,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   engine_options.rendezvous_timeout_ns = config.clients().rendezvous_timeout_ms() * kMs;
   engine_options.way_timeout_ns =
       std::max(engine_options.way_timeout_ns, fabric_options->grace_period_ns);
+  engine_options.groups_per_user_max = GroupsPerUser(options, config.clients());
   engine_options.scratch_bytes_max = config.scratch_bytes_max();
   engine_options.link_latency_ns = std::uint64_t{config.peers().link_latency_us()} * 1000;
   engine_options.link_bytes_per_second = config.peers().link_bytes_per_second();

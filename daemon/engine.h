@@ -56,6 +56,7 @@ struct EngineOptions {
   std::uint64_t rendezvous_timeout_ns = 300'000'000'000;
   // A new job waits so long for a way to each of its nodes.
   std::uint64_t way_timeout_ns = 5'000'000'000;
+  std::size_t groups_per_user_max = collective::Membership::kGroupsMax;
   std::uint64_t scratch_bytes_max = 0;  // For operations' partial results; 0: a quarter of memory.
   // What the cost model is told instead of what is measured; 0: measured.
   std::uint64_t link_latency_ns = 0;

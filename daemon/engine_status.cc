@@ -117,10 +117,15 @@ void Engine::AddUse(v1::NodeStatus& node) const {
     told.set_operations_max(most.operations);
   };
   write(use.used, use.all, *node.mutable_use());
+  node.mutable_use()->set_groups(membership_.group_count());
+  node.mutable_use()->set_groups_max(collective::Membership::kGroupsMax);
   for (const intake::UserUse& user : use.users) {
     v1::UseStatus& told = *node.add_users();
     told.set_user(user.name.empty() ? absl::StrCat("#", user.uid) : user.name);
     write(user.used, use.per_user, told);
+    told.set_groups(membership_.group_count(user.name));
+    told.set_groups_max(user.name.empty() ? collective::Membership::kGroupsMax
+                                          : membership_.groups_per_user_max());
   }
 }
 

@@ -61,6 +61,9 @@ void AddNode(const v1::NodeStatus& node, Families& families) {
          node.use().operations());
   AddOne(families, "mlxcomm_operations_in_flight_max", kGauge, "As many may be.",
          node.use().operations_max());
+  AddOne(families, "mlxcomm_groups", kGauge, "Jobs, splits, and failed ones not closed yet.",
+         node.use().groups());
+  AddOne(families, "mlxcomm_groups_max", kGauge, "As many may be.", node.use().groups_max());
   AddOne(families, "mlxcomm_memory_bytes", kGauge, "The daemon's own, arenas left out.",
          node.memory_bytes());
   AddOne(families, "mlxcomm_clients_refused_total", kCounter,
