@@ -131,6 +131,8 @@ class Engine final : public intake::IntakeListener,
   using Waits = google::protobuf::RepeatedPtrField<v1::WaitStatus>;
   static constexpr std::size_t kGroupsListedMax = 64;  // In status, besides the jobs' own.
   static constexpr std::uint64_t kStatusWaitNs = 300'000'000;
+  // To look at the machine takes a thousand times as long as a turn, and anybody may ask.
+  static constexpr std::uint64_t kSystemKeptNs = 1'000'000'000;
 
   struct Shrinking {
     std::uint64_t call = 0;
@@ -238,6 +240,7 @@ class Engine final : public intake::IntakeListener,
   void AddShrinking(std::uint64_t group, Waits& waits) const;
   void MergeJob(const v1::JobStatus& told, v1::JobStatus& job) const;
   void AddWaiting(v1::StatusReply& reply) const;
+  static std::string DescribeMissing(const v1::JobStatus& job);
   v1::JobStatus& JobIn(v1::StatusReply& reply, const JobId& id, bool forms = false) const;
   void OnStatusQuery(const NodeId& node, std::uint64_t query);
   void OnStatusAnswer(const NodeId& node, const v1::StatusAnswer& answer);
@@ -246,7 +249,8 @@ class Engine final : public intake::IntakeListener,
   // Probes and events (engine_probes.cc, engine_events.cc).
   void BeginPing(const v1::PingRequest& request, std::unique_ptr<control::PingAnswer> answer);
   void BeginDoctor(std::unique_ptr<control::DoctorAnswer> answer);
-  void FillCheckup(v1::NodeCheckup& checkup) const;
+  void FillCheckup(v1::NodeCheckup& checkup);
+  void LookAtSystem();
   void OnProbe(const NodeId& node, const v1::Probe& probe);
   static PeerProbes::Clocks ClocksNow();
   void TellEvent(const char* kind, telemetry::EventSeverity severity, const std::string& object,
@@ -307,6 +311,8 @@ class Engine final : public intake::IntakeListener,
   std::map<NodeId, fabric::NodeIdentity> nodes_;   // Reachable ones.
   std::map<std::uint64_t, StatusCall> status_calls_;
   PeerProbes probes_;
+  v1::NodeCheckup seen_of_system_;      // What FillCheckup tells, looked at now and then.
+  std::uint64_t system_seen_ns_ = 0;    // 0: never.
   std::map<std::uint64_t, Forming> forming_;       // By group.
   std::uint64_t next_query_ = 1;
   std::uint64_t violations_ = 0;
