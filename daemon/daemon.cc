@@ -6,13 +6,16 @@
 #include <utility>
 
 #include <asio/post.hpp>
+#include <google/protobuf/util/message_differencer.h>
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/cluster/config_file.h"
 #include "daemon/fabric/authentication.h"
 #include "daemon/platform/machine.h"
+#include "daemon/platform/system_facts.h"
 #include "proto/key/key_file.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm {
 namespace {
@@ -117,6 +120,15 @@ intake::IntakeOptions MakeIntakeOptions(const Options& options, const v1::Daemon
   return made;
 }
 
+// As of all that is limited for each user (proto/mlxcomm/v1/config.proto).
+std::size_t GroupsPerUser(const Options& options, const v1::ClientConfig& clients) {
+  constexpr std::size_t kAll = collective::Membership::kGroupsMax;
+  if (clients.groups_per_user_max() != 0) {
+    return std::min<std::size_t>(clients.groups_per_user_max(), kAll);
+  }
+  return clients.all_users() && !options.is_private ? kAll - kAll / 4 : kAll;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
@@ -124,6 +136,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
                                                        TerminationSignals& signals) {
   std::unique_ptr<Daemon> daemon(new Daemon);
   daemon->config_ = config;
+  daemon->config_file_ = options.config_file;
   const absl::StatusOr<fabric::NodeIdentity> self = MakeIdentity(options, config);
   if (!self.ok()) return self.status();
   absl::StatusOr<fabric::FabricOptions> fabric_options = MakeFabricOptions(config, *self);
@@ -141,6 +154,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   engine_options.rendezvous_timeout_ns = config.clients().rendezvous_timeout_ms() * kMs;
   engine_options.way_timeout_ns =
       std::max(engine_options.way_timeout_ns, fabric_options->grace_period_ns);
+  engine_options.groups_per_user_max = GroupsPerUser(options, config.clients());
   engine_options.scratch_bytes_max = config.scratch_bytes_max();
   engine_options.link_latency_ns = std::uint64_t{config.peers().link_latency_us()} * 1000;
   engine_options.link_bytes_per_second = config.peers().link_bytes_per_second();
@@ -206,20 +220,64 @@ absl::Status Daemon::Start() {
   return absl::OkStatus();
 }
 
-void Daemon::ReloadKeys() {
+void Daemon::TellOfReload(telemetry::EventSeverity severity, const std::string& object,
+                          const std::string& text) {
+  using telemetry::EventSeverity;
+  spdlog::log(severity == EventSeverity::kError     ? spdlog::level::err
+              : severity == EventSeverity::kWarning ? spdlog::level::warn
+                                                    : spdlog::level::info,
+              "SIGHUP: {}: {}", object, text);
+  telemetry::LoggedEvent event;
+  event.unix_ns = platform::UnixNow();
+  event.kind = severity == EventSeverity::kNote      ? "reloaded"
+               : severity == EventSeverity::kWarning ? "restart_needed"
+                                                     : "reload_failed";
+  event.severity = severity;
+  event.object = object;
+  event.text = MakePrintable(text);
+  events_.Add(std::move(event));
+}
+
+void Daemon::Reload(const absl::Status& log_reopened) {
+  if (!log_reopened.ok()) {
+    TellOfReload(telemetry::EventSeverity::kError, "log", std::string(log_reopened.message()));
+  }
+  // The configuration names the key file, whose mistakes would be told twice.
+  if (ReloadKeys()) LookAtConfigAgain();
+}
+
+// False: the file will not do.
+bool Daemon::ReloadKeys() {
   const std::string& path = config_.peers().key_file();
-  if (path.empty()) return;
+  if (path.empty()) return true;
   absl::StatusOr<ClusterKeys> keys = ReadKeyFile(path);
   if (!keys.ok()) {
-    spdlog::error("the keys stay as they were: {}", std::string(keys.status().message()));
-    return;
+    TellOfReload(telemetry::EventSeverity::kError, "cluster key",
+                 absl::StrCat("the keys stay as they were: ", keys.status().message()));
+    return false;
   }
+  TellOfReload(telemetry::EventSeverity::kNote, "cluster key",
+               absl::StrCat("accepts ", keys->current.IdText(),
+                            keys->previous.has_value() ? " and still " : "",
+                            keys->previous.has_value() ? keys->previous->IdText() : ""));
   asio::post(io_, [this, keys = *std::move(keys)] {
     fabric_->SetKeys(keys);
     if (discovery_ != nullptr) discovery_->SetKeys(HelloKeysOf(keys));
-    spdlog::info("accepts the cluster's key {}{}", keys.current.IdText(),
-                 keys.previous.has_value() ? " and still " + keys.previous->IdText() : "");
   });
+  return true;
+}
+
+void Daemon::LookAtConfigAgain() {
+  const absl::StatusOr<v1::DaemonConfig> now = cluster::ReadConfigFile(config_file_);
+  if (!now.ok()) {
+    TellOfReload(telemetry::EventSeverity::kError, "configuration",
+                 absl::StrCat("stays as it was at the start, and the next start will fail: ",
+                              now.status().message()));
+  } else if (!google::protobuf::util::MessageDifferencer::Equals(*now, config_)) {
+    TellOfReload(telemetry::EventSeverity::kWarning, "configuration",
+                 absl::StrCat(config_file_.empty() ? "the defaults have" : config_file_ + " has",
+                              " changed since the start: restart mlxcommd for it to hold"));
+  }
 }
 
 absl::Status Daemon::Drain() {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -41,18 +42,25 @@ class Daemon {
 
   // An error: the metrics' port cannot be had.
   absl::Status Start();
-  // Reads the cluster's key again; connections go on, and are proved anew where they were with a
-  // key that is no longer in it. A file that will not do is logged and changes nothing.
-  void ReloadKeys();
+  // At SIGHUP, the log having been reopened: reads the cluster's key again; connections go on,
+  // and are proved anew where they were with a key that is no longer in it. A file that will not
+  // do changes nothing. The configuration is read once, at the start: that it has changed, or
+  // would not do for the next start, is said. Whatever goes wrong is logged, and an event.
+  void Reload(const absl::Status& log_reopened);
   // Refuses new jobs, lets running ones end for up to the configured time, then
   // stops them with DAEMON_STOPPING. DEADLINE_EXCEEDED where that was needed.
   absl::Status Drain();
 
  private:
   Daemon() = default;
+  bool ReloadKeys();
+  void LookAtConfigAgain();
+  void TellOfReload(telemetry::EventSeverity severity, const std::string& object,
+                    const std::string& text);
   void LookForNeighbours(const fabric::NodeIdentity& self, const ClusterKeys& keys);
 
   v1::DaemonConfig config_;
+  std::string config_file_;  // Empty: the defaults.
   asio::io_context io_{1};
   std::unique_ptr<telemetry::FlightRecorder> recorder_;
   std::unique_ptr<telemetry::OperationCounts> operation_counts_;

@@ -32,7 +32,7 @@ Engine::Engine(asio::io_context& io, EngineOptions options, telemetry::FlightRec
       scratch_(options_.scratch_bytes_max),
       operation_recorder_(recorder, counts, now_ns_),
       collectives_(options_.self.id, scratch_, {}, &operation_recorder_),
-      membership_(collectives_),
+      membership_(collectives_, options_.groups_per_user_max),
       rendezvous_(options_.self.id, options_.self.name, options_.self.incarnation, *this),
       forming_worlds_(options_.self.id, options_.self.name,
                       {options_.way_timeout_ns, options_.rendezvous_timeout_ns}, *this),

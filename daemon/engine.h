@@ -56,6 +56,7 @@ struct EngineOptions {
   std::uint64_t rendezvous_timeout_ns = 300'000'000'000;
   // A new job waits so long for a way to each of its nodes.
   std::uint64_t way_timeout_ns = 5'000'000'000;
+  std::size_t groups_per_user_max = collective::Membership::kGroupsMax;
   std::uint64_t scratch_bytes_max = 0;  // For operations' partial results; 0: a quarter of memory.
   // What the cost model is told instead of what is measured; 0: measured.
   std::uint64_t link_latency_ns = 0;
@@ -127,6 +128,8 @@ class Engine final : public intake::IntakeListener,
   using Waits = google::protobuf::RepeatedPtrField<v1::WaitStatus>;
   static constexpr std::size_t kGroupsListedMax = 64;  // In status, besides the jobs' own.
   static constexpr std::uint64_t kStatusWaitNs = 300'000'000;
+  // To look at the machine takes a thousand times as long as a turn, and anybody may ask.
+  static constexpr std::uint64_t kSystemKeptNs = 1'000'000'000;
 
   struct Shrinking {
     std::uint64_t call = 0;
@@ -234,6 +237,7 @@ class Engine final : public intake::IntakeListener,
   void AddShrinking(std::uint64_t group, Waits& waits) const;
   void MergeJob(const v1::JobStatus& told, v1::JobStatus& job) const;
   void AddWaiting(v1::StatusReply& reply) const;
+  static std::string DescribeMissing(const v1::JobStatus& job);
   v1::JobStatus& JobIn(v1::StatusReply& reply, const JobId& id, bool forms = false) const;
   void OnStatusQuery(const NodeId& node, std::uint64_t query);
   void OnStatusAnswer(const NodeId& node, const v1::StatusAnswer& answer);
@@ -242,11 +246,12 @@ class Engine final : public intake::IntakeListener,
   // Probes and events (engine_probes.cc, engine_events.cc).
   void BeginPing(const v1::PingRequest& request, std::unique_ptr<control::PingAnswer> answer);
   void BeginDoctor(std::unique_ptr<control::DoctorAnswer> answer);
-  void FillCheckup(v1::NodeCheckup& checkup) const;
+  void FillCheckup(v1::NodeCheckup& checkup);
+  void LookAtSystem();
   void OnProbe(const NodeId& node, const v1::Probe& probe);
   static PeerProbes::Clocks ClocksNow();
-  void TellEvent(const char* kind, telemetry::EventSeverity severity, std::string object,
-                 std::string text, std::optional<std::string> user = std::nullopt);
+  void TellEvent(const char* kind, telemetry::EventSeverity severity, const std::string& object,
+                 const std::string& text, std::optional<std::string> user = std::nullopt);
   void TellOfFormed(const JobId& job, std::size_t ranks, std::uint64_t group);
   void TellOfRemoved(const std::vector<std::uint64_t>& groups);
   void TellOfFailures();
@@ -303,6 +308,8 @@ class Engine final : public intake::IntakeListener,
   std::map<NodeId, fabric::NodeIdentity> nodes_;   // Reachable ones.
   std::map<std::uint64_t, StatusCall> status_calls_;
   PeerProbes probes_;
+  v1::NodeCheckup seen_of_system_;      // What FillCheckup tells, looked at now and then.
+  std::uint64_t system_seen_ns_ = 0;    // 0: never.
   std::map<std::uint64_t, Forming> forming_;       // By group.
   std::uint64_t next_query_ = 1;
   std::uint64_t violations_ = 0;

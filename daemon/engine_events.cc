@@ -5,19 +5,20 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/engine.h"
 #include "daemon/platform/system_facts.h"
+#include "proto/types/plain_text.h"
 
 namespace mlxcomm {
 
 using telemetry::EventSeverity;
 
-void Engine::TellEvent(const char* kind, EventSeverity severity, std::string object,
-                       std::string text, std::optional<std::string> user) {
+void Engine::TellEvent(const char* kind, EventSeverity severity, const std::string& object,
+                       const std::string& text, std::optional<std::string> user) {
   telemetry::LoggedEvent event;
   event.unix_ns = platform::UnixNow();
   event.kind = kind;
   event.severity = severity;
-  event.object = std::move(object);
-  event.text = std::move(text);
+  event.object = MakePrintable(object);  // Some of it other nodes have said.
+  event.text = MakePrintable(text);
   event.user = std::move(user);
   events_.Add(std::move(event));
 }

@@ -305,10 +305,12 @@ void Engine::OnWorldFormed(const JobId& job, std::uint64_t group,
   }
   const std::vector<intake::SessionId> sessions = WaitingSessions(members);
   if (!membership_.AddWorld(group, job, std::move(layout), sessions, CostsOf(costs), now_ns_)) {
-    const Failure failure{FailureCode::kResourceExhausted, kNoRank,
-                          absl::StrCat("job ", job.name, " is beyond what this daemon serves (",
-                                       collective::kLocalRanksMax, " ranks a node, ",
-                                       collective::Membership::kGroupsMax, " groups)")};
+    Failure failure = membership_.RoomFor(job.user);
+    if (failure.ok()) {
+      failure = {FailureCode::kResourceExhausted, kNoRank,
+                 absl::StrCat("job ", job.name, " is beyond what this daemon serves (",
+                              collective::kLocalRanksMax, " ranks a node)")};
+    }
     return RefuseWorld(group, members, failure);
   }
   spdlog::info("job {} of user {} is formed: {} ranks, group {}", job.name,

@@ -69,7 +69,16 @@ void Engine::BeginDoctor(std::unique_ptr<control::DoctorAnswer> answer) {
   probes_.Checkup(nodes, std::move(reply), ClocksNow(), std::move(answer));
 }
 
-void Engine::FillCheckup(v1::NodeCheckup& checkup) const {
+void Engine::FillCheckup(v1::NodeCheckup& checkup) {
+  if (system_seen_ns_ == 0 || now_ns_ - system_seen_ns_ >= kSystemKeptNs) LookAtSystem();
+  checkup = seen_of_system_;
+  checkup.set_unix_ns(platform::UnixNow());
+}
+
+void Engine::LookAtSystem() {
+  system_seen_ns_ = now_ns_;
+  v1::NodeCheckup& checkup = seen_of_system_;
+  checkup.Clear();
   checkup.set_name(options_.self.name);
   checkup.set_version(options_.self.software_version);
   checkup.set_system(platform::SystemName());
@@ -88,7 +97,6 @@ void Engine::FillCheckup(v1::NodeCheckup& checkup) const {
       for (const std::string& address : found.addresses) told.add_addresses(address);
     }
   }
-  checkup.set_unix_ns(platform::UnixNow());
 }
 
 void Engine::OnProbe(const NodeId& node, const v1::Probe& probe) {

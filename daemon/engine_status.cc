@@ -118,10 +118,15 @@ void Engine::AddUse(v1::NodeStatus& node) const {
     told.set_operations_max(most.operations);
   };
   write(use.used, use.all, *node.mutable_use());
+  node.mutable_use()->set_groups(membership_.group_count());
+  node.mutable_use()->set_groups_max(collective::Membership::kGroupsMax);
   for (const intake::UserUse& user : use.users) {
     v1::UseStatus& told = *node.add_users();
     told.set_user(user.name.empty() ? absl::StrCat("#", user.uid) : user.name);
     write(user.used, use.per_user, told);
+    told.set_groups(membership_.group_count(user.name));
+    told.set_groups_max(user.name.empty() ? collective::Membership::kGroupsMax
+                                          : membership_.groups_per_user_max());
   }
 }
 
@@ -262,25 +267,40 @@ void Engine::AddShrinking(std::uint64_t group, Waits& waits) const {
 }
 
 void Engine::AddWaiting(v1::StatusReply& reply) const {
+  v1::JobStatus* job = nullptr;  // They come job by job.
   for (const cluster::Rendezvous::Waiting& waiting : rendezvous_.AllWaiting()) {
-    v1::JobStatus& job = JobIn(reply, waiting.claim.job, /*forms=*/true);
-    job.set_size(waiting.claim.size);
-    v1::RankStatus& rank = *job.add_ranks();
+    const JobId& id = waiting.claim.job;
+    if (job == nullptr || job->name() != id.name || job->user() != id.user) {
+      job = &JobIn(reply, id, /*forms=*/true);
+    }
+    job->set_size(waiting.claim.size);
+    v1::RankStatus& rank = *job->add_ranks();
     rank.set_rank(waiting.claim.rank);
     rank.set_node(rendezvous_.NodeName(waiting.node));
     rank.set_pid(waiting.claim.pid);
     rank.set_program(waiting.claim.program);
   }
-  for (v1::JobStatus& job : *reply.mutable_jobs()) {
-    if (job.state() != "forming") continue;
-    std::string missing;
-    for (std::uint32_t rank = 0; rank < job.size(); ++rank) {
-      const bool here = std::any_of(job.ranks().begin(), job.ranks().end(),
-                                    [rank](const v1::RankStatus& r) { return r.rank() == rank; });
-      if (!here) absl::StrAppend(&missing, missing.empty() ? "waits for rank " : ", ", rank);
-    }
-    job.set_detail(missing);
+  for (v1::JobStatus& forming : *reply.mutable_jobs()) {
+    if (forming.state() == "forming") forming.set_detail(DescribeMissing(forming));
   }
+}
+
+// The size is what one process says, so of thousands that are missing only some are named.
+std::string Engine::DescribeMissing(const v1::JobStatus& job) {
+  constexpr std::size_t kNamed = 16;
+  std::vector<bool> here(job.size());
+  for (const v1::RankStatus& rank : job.ranks()) {
+    if (rank.rank() < here.size()) here[rank.rank()] = true;
+  }
+  std::string text;
+  std::size_t missing = 0;
+  for (std::size_t rank = 0; rank < here.size(); ++rank) {
+    if (here[rank]) continue;
+    if (missing++ < kNamed) absl::StrAppend(&text, text.empty() ? "" : ", ", rank);
+  }
+  if (missing == 0) return {};
+  if (missing > kNamed) absl::StrAppend(&text, " and ", missing - kNamed, " more");
+  return absl::StrCat(missing == 1 ? "waits for rank " : "waits for ranks ", text);
 }
 
 void Engine::OnStatusQuery(const NodeId& node, std::uint64_t query) {
@@ -311,9 +331,19 @@ void Engine::OnStatusAnswer(const NodeId& node, const v1::StatusAnswer& answer) 
   std::erase(call.awaited, node);
   const std::string id = node.ToString();
   for (v1::NodeStatus& other : *call.reply.mutable_nodes()) {
-    if (other.id() == id) other = answer.node();
+    if (other.id() != id) continue;
+    const std::string name = other.name();
+    const std::string version = other.version();
+    other = answer.node();
+    other.set_id(id);  // As it has proved it: links and cables are told by these.
+    other.set_name(name);
+    other.set_version(version);
   }
-  for (const v1::JobStatus& told : answer.jobs()) {
+  // No node has more jobs than groups.
+  const auto jobs = std::min<std::size_t>(static_cast<std::size_t>(answer.jobs_size()),
+                                          collective::Membership::kGroupsMax);
+  for (std::size_t i = 0; i < jobs; ++i) {
+    const v1::JobStatus& told = answer.jobs(static_cast<int>(i));
     MergeJob(told, JobIn(call.reply, {told.user(), told.name()}));
   }
   if (call.awaited.empty()) FinishStatus(answer.query());

@@ -68,16 +68,18 @@ absl::StatusOr<Log> Log::Open(const v1::LogConfig& config, const std::string& le
   return Log(file);
 }
 
-void Log::Reopen() {
+absl::Status Log::Reopen() {
   if (file_ == nullptr) {
-    spdlog::info("SIGHUP: there is no log file to reopen; the configuration is read at the start");
-    return;
+    spdlog::info("SIGHUP: there is no log file to reopen");
+    return absl::OkStatus();
   }
   try {
     file_->Reopen();
     spdlog::info("log reopened");
+    return absl::OkStatus();
   } catch (const spdlog::spdlog_ex& error) {
-    spdlog::error("the log goes on in the old file: {}", error.what());
+    return absl::FailedPreconditionError(
+        absl::StrCat("the log goes on in the old file: ", error.what()));
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "mlxcomm/v1/config.pb.h"
 
@@ -19,8 +20,8 @@ class Log {
   static absl::StatusOr<Log> Open(const v1::LogConfig& config, const std::string& level);
 
   // At SIGHUP: goes on in a new file of the same name, for those who move the old one aside.
-  // Where that cannot be made, goes on in the old one and says so there.
-  void Reopen();
+  // Where that cannot be made, goes on in the old one and says why.
+  absl::Status Reopen();
 
  private:
   explicit Log(ReopenedFile* file) : file_(file) {}

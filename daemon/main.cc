@@ -42,8 +42,7 @@ int main(int argc, char** argv) {
   if (!started.ok()) return Report(started, ExitCode::kStartup);
 
   signals.Wait([&log, &daemon] {
-    log->Reopen();
-    (*daemon)->ReloadKeys();
+    (*daemon)->Reload(log->Reopen());
   });
 
   // Refuse new work, finish what runs, then tell each client the truth: nobody may

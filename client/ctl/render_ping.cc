@@ -12,28 +12,52 @@
 namespace mlxcomm::ctl {
 namespace {
 
-struct Summary {
-  std::size_t sent = 0;
-  std::size_t came_back = 0;
+struct RoundTrips {
+  std::size_t count = 0;
   std::uint64_t min_ns = 0;
   std::uint64_t max_ns = 0;
-  std::uint64_t mean_ns = 0;
+  std::uint64_t total_ns = 0;
+
+  void Add(std::uint64_t round_trip_ns) {
+    min_ns = count == 0 ? round_trip_ns : std::min(min_ns, round_trip_ns);
+    max_ns = std::max(max_ns, round_trip_ns);
+    total_ns += round_trip_ns;
+    ++count;
+  }
+  std::uint64_t mean_ns() const { return count == 0 ? 0 : total_ns / count; }
+  std::string Text() const {
+    return "min/avg/max " + HumanNanoseconds(min_ns) + " / " + HumanNanoseconds(mean_ns()) + " / " +
+           HumanNanoseconds(max_ns);
+  }
 };
 
-Summary Sum(std::span<const v1::PingReply> replies) {
-  Summary sum;
-  sum.sent = replies.size();
-  std::uint64_t total_ns = 0;
+RoundTrips OfPings(std::span<const v1::PingReply> replies) {
+  RoundTrips all;
   for (const v1::PingReply& reply : replies) {
-    if (reply.round_trip_ns() == 0) continue;
-    sum.min_ns = sum.came_back == 0 ? reply.round_trip_ns()
-                                    : std::min(sum.min_ns, reply.round_trip_ns());
-    sum.max_ns = std::max(sum.max_ns, reply.round_trip_ns());
-    total_ns += reply.round_trip_ns();
-    ++sum.came_back;
+    if (reply.round_trip_ns() != 0) all.Add(reply.round_trip_ns());
   }
-  if (sum.came_back > 0) sum.mean_ns = total_ns / sum.came_back;
-  return sum;
+  return all;
+}
+
+bool AreSame(const v1::RailStatus& a, const v1::RailStatus& b) {
+  return a.transport() == b.transport() && a.local_interface() == b.local_interface() &&
+         a.remote_interface() == b.remote_interface();
+}
+
+// The heartbeats of a rail that came back while the pings were sent. Each answer tells of the
+// last one: the same figure twice is the same heartbeat.
+RoundTrips OfHeartbeats(std::span<const v1::PingReply> replies, const v1::RailStatus& rail) {
+  RoundTrips all;
+  std::uint64_t last_ns = 0;
+  for (const v1::PingReply& reply : replies) {
+    for (const v1::RailStatus& told : reply.link().rails()) {
+      const std::uint64_t round_trip_ns = told.round_trip_ns();
+      if (!AreSame(told, rail) || round_trip_ns == 0 || round_trip_ns == last_ns) continue;
+      all.Add(round_trip_ns);
+      last_ns = round_trip_ns;
+    }
+  }
+  return all;
 }
 
 }  // namespace
@@ -46,17 +70,14 @@ std::string RenderPing(std::uint32_t number, const v1::PingReply& reply) {
 
 std::string RenderPings(std::span<const v1::PingReply> replies) {
   if (replies.empty()) return {};
-  const Summary sum = Sum(replies);
+  const RoundTrips back = OfPings(replies);
   char loss[32];
   std::snprintf(loss, sizeof loss, "%.0f%%",
-                100.0 * static_cast<double>(sum.sent - sum.came_back) / static_cast<double>(sum.sent));
-  std::string out = Shown(replies.back().node()) + ": " + std::to_string(sum.came_back) + " of " +
-                    std::to_string(sum.sent) + " came back, " + loss + " lost";
-  if (sum.came_back > 0) {
-    out += "; round trip " + HumanNanoseconds(sum.min_ns) + " at best, " +
-           HumanNanoseconds(sum.mean_ns) + " on average, " + HumanNanoseconds(sum.max_ns) +
-           " at worst";
-  }
+                100.0 * static_cast<double>(replies.size() - back.count) /
+                    static_cast<double>(replies.size()));
+  std::string out = Shown(replies.back().node()) + ": " + std::to_string(back.count) + " of " +
+                    std::to_string(replies.size()) + " came back, " + loss + " lost";
+  if (back.count > 0) out += "; round trip " + back.Text();
   out += "\n";
   const v1::LinkStatus& link = replies.back().link();
   if (!link.detail().empty()) out += "  " + Shown(link.detail()) + "\n";
@@ -66,10 +87,12 @@ std::string RenderPings(std::span<const v1::PingReply> replies) {
             ? "through other nodes"
             : Shown(rail.local_interface()) + " - " + Shown(rail.remote_interface());
     out += "  " + Shown(rail.transport()) + " " + ends + "  " + Shown(rail.state());
-    if (rail.round_trip_ns() > 0) {
-      out += "  last heartbeat " + HumanNanoseconds(rail.round_trip_ns());
+    const RoundTrips beats = OfHeartbeats(replies, rail);
+    if (beats.count > 0) {
+      out += "  " + std::to_string(beats.count) +
+             (beats.count == 1 ? " heartbeat " : " heartbeats ") + beats.Text();
       if (rail.round_trip_ns_min() > 0) {
-        out += ", shortest " + HumanNanoseconds(rail.round_trip_ns_min());
+        out += ", shortest ever " + HumanNanoseconds(rail.round_trip_ns_min());
       }
     }
     if (!rail.detail().empty()) out += "  " + Shown(rail.detail());
@@ -79,15 +102,15 @@ std::string RenderPings(std::span<const v1::PingReply> replies) {
 }
 
 std::string PingsAsJson(std::span<const v1::PingReply> replies) {
-  const Summary sum = Sum(replies);
+  const RoundTrips back = OfPings(replies);
   google::protobuf::Struct object;
   auto& fields = *object.mutable_fields();
   fields["node"].set_string_value(replies.empty() ? "" : replies.back().node());
-  fields["sent"].set_number_value(static_cast<double>(sum.sent));
-  fields["came_back"].set_number_value(static_cast<double>(sum.came_back));
-  fields["round_trip_ns_min"].set_number_value(static_cast<double>(sum.min_ns));
-  fields["round_trip_ns_mean"].set_number_value(static_cast<double>(sum.mean_ns));
-  fields["round_trip_ns_max"].set_number_value(static_cast<double>(sum.max_ns));
+  fields["sent"].set_number_value(static_cast<double>(replies.size()));
+  fields["came_back"].set_number_value(static_cast<double>(back.count));
+  fields["round_trip_ns_min"].set_number_value(static_cast<double>(back.min_ns));
+  fields["round_trip_ns_mean"].set_number_value(static_cast<double>(back.mean_ns()));
+  fields["round_trip_ns_max"].set_number_value(static_cast<double>(back.max_ns));
   auto& all = *fields["round_trips_ns"].mutable_list_value();
   for (const v1::PingReply& reply : replies) {
     if (reply.round_trip_ns() == 0) {
@@ -106,6 +129,11 @@ std::string PingsAsJson(std::span<const v1::PingReply> replies) {
       told["state"].set_string_value(rail.state());
       told["round_trip_ns"].set_number_value(static_cast<double>(rail.round_trip_ns()));
       told["round_trip_ns_min"].set_number_value(static_cast<double>(rail.round_trip_ns_min()));
+      const RoundTrips beats = OfHeartbeats(replies, rail);
+      told["heartbeats"].set_number_value(static_cast<double>(beats.count));
+      told["heartbeat_ns_min"].set_number_value(static_cast<double>(beats.min_ns));
+      told["heartbeat_ns_mean"].set_number_value(static_cast<double>(beats.mean_ns()));
+      told["heartbeat_ns_max"].set_number_value(static_cast<double>(beats.max_ns));
     }
   }
   std::string text;

@@ -81,7 +81,8 @@ void RenderUse(const v1::UseStatus& use, std::string& out) {
          HumanBytes(static_cast<double>(use.arena_bytes())) + " of " +
          HumanBytes(static_cast<double>(use.arena_bytes_max())) + " for arenas, " +
          std::to_string(use.operations()) + " of " + Plural(use.operations_max(), "operation") +
-         " in flight\n";
+         " in flight, " + std::to_string(use.groups()) + " of " +
+         Plural(use.groups_max(), "group") + "\n";
 }
 
 void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std::string& out) {

@@ -212,6 +212,7 @@ void CheckLimits(const v1::ClientConfig& clients, const TextFormat::ParseInfoTre
   bounds.Check(clients, tree, "operations_max", clients.operations_max(), 64, kOperationsMax);
   bounds.Check(clients, tree, "operations_per_user_max", clients.operations_per_user_max(), 0,
                kOperationsMax);
+  bounds.Check(clients, tree, "groups_per_user_max", clients.groups_per_user_max(), 0, 4096);
 }
 
 bool IsLoopback(const std::string& host) {

@@ -21,10 +21,11 @@ void FormingWorlds::Add(std::uint64_t group, const std::string& name,
       continue;
     }
     world.nodes.push_back(member.node);
-    if (port_.IsReachable(member.node)) continue;
-    world.wayless.push_back({member.node, member.node_name, rank});
+    const Awaited awaited{member.node, member.node_name, rank};
+    if (world.coordinator == self_) world.not_joined.push_back(awaited);
+    if (!port_.IsReachable(member.node)) world.wayless.push_back(awaited);
   }
-  if (world.coordinator == self_) world.not_joined = world.nodes;
+  world.coordinator_name = members[0].node_name;
   const auto [added, is_new] = worlds_.insert_or_assign(group, std::move(world));
   if (added->second.wayless.empty()) Advance(added);
 }
@@ -51,7 +52,9 @@ void FormingWorlds::OnNodeUp(const NodeId& node) {
 void FormingWorlds::OnJoined(const NodeId& node, std::uint64_t group) {
   const auto found = worlds_.find(group);
   if (found == worlds_.end() || found->second.coordinator != self_) return;
-  if (std::erase(found->second.not_joined, node) > 0) Advance(found);
+  const std::size_t joined = std::erase_if(
+      found->second.not_joined, [&node](const Awaited& awaited) { return awaited.node == node; });
+  if (joined > 0) Advance(found);
 }
 
 void FormingWorlds::OnReady(const NodeId& node, std::uint64_t group) {
@@ -99,11 +102,30 @@ Failure FormingWorlds::NoWay(const World& world) const {
                        "in the configuration)")};
 }
 
+// Only the node of rank 0 knows who has joined.
 Failure FormingWorlds::NotJoined(const World& world) const {
-  return {FailureCode::kUnavailable, kNoRank,
-          absl::StrCat("not every node has joined group ", world.name, " within ",
-                       static_cast<double>(timeouts_.join_ns) / 1e9,
-                       " s: look at the daemons of its nodes (mlxcommctl status)")};
+  const std::string within =
+      absl::StrCat(" within ", static_cast<double>(timeouts_.join_ns) / 1e9, " s: look at ");
+  if (world.coordinator != self_) {
+    return {FailureCode::kUnavailable, 0,
+            absl::StrCat("node ", world.coordinator_name, ", where rank 0 is, has not said that "
+                         "every node has joined group ", world.name, within,
+                         "its daemon (mlxcommctl status)")};
+  }
+  constexpr std::size_t kNamed = 16;
+  std::string nodes;
+  for (std::size_t i = 0; i < std::min(world.not_joined.size(), kNamed); ++i) {
+    absl::StrAppend(&nodes, nodes.empty() ? "" : ", ", world.not_joined[i].name, " (rank ",
+                    world.not_joined[i].rank, ")");
+  }
+  if (world.not_joined.size() > kNamed) {
+    absl::StrAppend(&nodes, " and ", world.not_joined.size() - kNamed, " more");
+  }
+  const bool one = world.not_joined.size() == 1;
+  return {FailureCode::kUnavailable, static_cast<std::int32_t>(world.not_joined.front().rank),
+          absl::StrCat(one ? "node " : "nodes ", nodes, one ? " has" : " have",
+                       " not joined group ", world.name, within,
+                       one ? "its daemon" : "their daemons", " (mlxcommctl status)")};
 }
 
 void FormingWorlds::OnTime(std::uint64_t now_ns) {

@@ -50,9 +50,10 @@ Failure Rendezvous::Objection(const Claim& claim, bool local) const {
   }
   const auto job = jobs_.find(claim.job);
   if (job == jobs_.end()) return {};
-  for (const auto& [rank, waiting] : job->second) {
+  for (const auto& [key, waiting] : job->second) {
     // Each node speaks for its own ranks; a local claim is held against all.
     if (!local && waiting.node != self_) continue;
+    const std::uint32_t rank = waiting.claim.rank;
     if (rank == claim.rank) return taken(waiting.claim.pid, NodeName(waiting.node));
     if (waiting.claim.size != claim.size) {
       return {FailureCode::kInvalidArgument, static_cast<std::int32_t>(claim.rank),
@@ -70,7 +71,7 @@ void Rendezvous::Attach(std::uint64_t session, const Claim& claim, std::uint64_t
   Failure failure = CheckClaim(claim);
   if (failure.ok()) failure = Objection(claim, /*local=*/true);
   if (!failure.ok()) return port_.OnAttachRefused(session, failure);
-  Waiting& waiting = jobs_[claim.job][claim.rank];
+  Waiting& waiting = jobs_[claim.job][{claim.rank, self_}];
   waiting.claim = claim;
   waiting.node = self_;
   waiting.attempt = next_attempt_++;
@@ -78,6 +79,7 @@ void Rendezvous::Attach(std::uint64_t session, const Claim& claim, std::uint64_t
   waiting.session = session;
   waiting.timeout_ns = timeout_ns;
   waiting.deadline_ns = now_ns + std::min(timeout_ns, kNever - 1 - now_ns);
+  deadlines_.insert(waiting.deadline_ns);
   Announce(waiting, nullptr);
   FormIfComplete(claim.job);
 }
@@ -100,26 +102,36 @@ void Rendezvous::Announce(const Waiting& waiting, const NodeId* only_to) {
   }
 }
 
-void Rendezvous::Forget(const JobId& id, std::uint32_t rank) {
+void Rendezvous::Forget(const JobId& id, std::uint32_t rank, const NodeId& node) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;
-  const auto waiting = found->second.find(rank);
+  const auto waiting = found->second.find({rank, node});
   if (waiting == found->second.end()) return;
-  if (waiting->second.node != self_) --waiting_remotely_;
+  Uncount(waiting->second);
   found->second.erase(waiting);
   if (found->second.empty()) jobs_.erase(found);
 }
 
+void Rendezvous::Uncount(const Waiting& waiting) {
+  if (waiting.node == self_) {
+    deadlines_.erase(deadlines_.find(waiting.deadline_ns));
+    return;
+  }
+  --waiting_remotely_;
+  const auto of_node = waiting_of_.find(waiting.node);
+  if (--of_node->second == 0) waiting_of_.erase(of_node);
+}
+
 void Rendezvous::Leave(std::uint64_t session) {
   for (const auto& [id, job] : jobs_) {
-    for (const auto& [rank, waiting] : job) {
+    for (const auto& [key, waiting] : job) {
       if (waiting.node != self_ || waiting.session != session) continue;
       v1::PeerMessage message;
       message.mutable_rank_withdrawn()->set_job(id.name);
       message.mutable_rank_withdrawn()->set_user(id.user);
       message.mutable_rank_withdrawn()->set_attempt(waiting.attempt);
       port_.SendToAllNodes(message);
-      return Forget(JobId(id), rank);
+      return Forget(JobId(id), waiting.claim.rank, self_);
     }
   }
   std::erase_if(running_, [session](const auto& entry) { return entry.second.session == session; });
@@ -133,7 +145,7 @@ void Rendezvous::Refuse(std::uint64_t session, const Failure& failure) {
 void Rendezvous::OnNodeUp(const NodeId& node, const std::string& name) {
   node_names_[node] = name;
   for (const auto& [id, job] : jobs_) {
-    for (const auto& [rank, waiting] : job) {
+    for (const auto& [key, waiting] : job) {
       if (waiting.node == self_) Announce(waiting, &node);
     }
   }
@@ -143,12 +155,13 @@ void Rendezvous::OnNodeLost(const NodeId& node) {
   node_names_.erase(node);  // Else whoever comes and goes under new names would fill it.
   std::vector<std::pair<JobId, std::uint32_t>> gone;
   for (const auto& [id, job] : jobs_) {
-    for (const auto& [rank, waiting] : job) {
-      if (waiting.node == node) gone.emplace_back(id, rank);
+    for (const auto& [key, waiting] : job) {
+      if (waiting.node == node) gone.emplace_back(id, waiting.claim.rank);
     }
   }
-  for (const auto& [id, rank] : gone) Forget(id, rank);
-  std::erase_if(settled_early_, [&node](const auto& attempt) { return attempt.first == node; });
+  for (const auto& [id, rank] : gone) Forget(id, rank, node);
+  std::erase_if(settled_early_, [&node](const Attempt& attempt) { return attempt.first == node; });
+  for (const auto& [id, rank] : gone) FormIfComplete(id);  // It may have stood in the way.
 }
 
 void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& announced) {
@@ -157,10 +170,14 @@ void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& an
                     announced.pid(), std::string(Utf8Prefix(announced.program(), kJobBytesMax))};
   Failure failure = CheckClaim(claim);
   if (failure.ok()) failure = Objection(claim, /*local=*/false);
-  if (failure.ok() && waiting_remotely_ >= kWaitingMax) {
+  const auto of_node = waiting_of_.find(node);
+  const std::size_t own = of_node == waiting_of_.end() ? 0 : of_node->second;
+  if (failure.ok() && (waiting_remotely_ >= kWaitingMax || own >= kWaitingPerNodeMax)) {
     failure = {FailureCode::kResourceExhausted, kNoRank,
-               absl::StrCat("node ", self_name_, " knows of ", kWaitingMax,
-                            " waiting ranks already")};
+               absl::StrCat("node ", self_name_, " knows of ",
+                            own >= kWaitingPerNodeMax ? own : waiting_remotely_,
+                            " waiting ranks ",
+                            own >= kWaitingPerNodeMax ? "of that node " : "", "already")};
   }
   if (!failure.ok()) {
     v1::PeerMessage message;
@@ -173,12 +190,11 @@ void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& an
     refused.set_message(failure.message);
     return port_.SendToNode(node, message);
   }
-  Job& job = jobs_[claim.job];
-  // A claim between two other nodes is theirs to sort out; the first one is kept.
-  if (job.contains(claim.rank)) return;
+  Forget(claim.job, claim.rank, node);  // What it says later holds.
   ++waiting_remotely_;
-  job[claim.rank] = {claim, node, announced.attempt(), 0, kNever, 0,
-                     BoundedCosts(announced.costs())};
+  ++waiting_of_[node];
+  jobs_[claim.job][{claim.rank, node}] = {claim, node, announced.attempt(), 0, kNever, 0,
+                                          BoundedCosts(announced.costs())};
   FormIfComplete(claim.job);
 }
 
@@ -186,21 +202,23 @@ void Rendezvous::OnRankWithdrawn(const NodeId& node, const v1::RankWithdrawn& wi
   const JobId id{withdrawn.user(), withdrawn.job()};
   const auto job = jobs_.find(id);
   if (job == jobs_.end()) return;
-  for (const auto& [rank, waiting] : job->second) {
-    if (waiting.node == node && waiting.attempt == withdrawn.attempt()) {
-      return Forget(id, rank);
-    }
+  for (const auto& [key, waiting] : job->second) {
+    if (waiting.node != node || waiting.attempt != withdrawn.attempt()) continue;
+    Forget(id, waiting.claim.rank, node);
+    return FormIfComplete(id);  // Another node's claim of that rank may have waited for this.
   }
 }
 
 // Only rank 0's node forms the world.
 void Rendezvous::FormIfComplete(const JobId& id) {
   const auto found = jobs_.find(id);
-  if (found == jobs_.end() || !found->second.contains(0)) return;
+  if (found == jobs_.end()) return;
   const Job& job = found->second;
-  const Waiting& first = job.at(0);
+  const Waiting& first = job.begin()->second;
   if (first.node != self_ || job.size() != first.claim.size) return;
-  for (const auto& [rank, waiting] : job) {
+  std::uint32_t next = 0;
+  for (const auto& [key, waiting] : job) {
+    if (waiting.claim.rank != next++) return;            // One is missing, another doubled.
     if (waiting.claim.size != first.claim.size) return;  // Its own node is being told.
   }
   const std::uint64_t group = NewGroupId();
@@ -211,7 +229,7 @@ void Rendezvous::FormIfComplete(const JobId& id) {
   formed.set_group(group);
   std::vector<FormedMember> members;
   v1::LinkCosts costs;
-  for (const auto& [rank, waiting] : job) {
+  for (const auto& [key, waiting] : job) {
     TakeWorse(waiting.costs, costs);
     v1::WorldMember& member = *formed.add_members();
     member.set_node_id(waiting.node.bytes.data(), waiting.node.bytes.size());
@@ -219,8 +237,8 @@ void Rendezvous::FormIfComplete(const JobId& id) {
     member.set_pid(waiting.claim.pid);
     member.set_attempt(waiting.attempt);
     members.push_back({waiting.node, NodeName(waiting.node), waiting.claim.pid, waiting.session});
-    if (waiting.node == self_) running_[{id, rank}] = {waiting.session, waiting.claim.pid};
-    if (waiting.node != self_) --waiting_remotely_;
+    if (waiting.node == self_) running_[{id, key.first}] = {waiting.session, waiting.claim.pid};
+    Uncount(waiting);
   }
   jobs_.erase(found);
   *formed.mutable_costs() = costs;
@@ -232,10 +250,22 @@ std::uint64_t Rendezvous::NewGroupId() {
   return NumbersOf(incarnation_) | ++groups_formed_;
 }
 
+// 0: none of those that wait here.
+std::uint64_t Rendezvous::SessionOf(const v1::WorldFormed& formed, std::uint32_t rank) const {
+  const auto job = jobs_.find(JobId{formed.user(), formed.job()});
+  if (job == jobs_.end()) return 0;
+  const auto waiting = job->second.find({rank, self_});
+  const bool is_it =
+      waiting != job->second.end() &&
+      waiting->second.attempt == formed.members(static_cast<int>(rank)).attempt() &&
+      waiting->second.claim.size == static_cast<std::uint32_t>(formed.members_size());
+  return is_it ? waiting->second.session : 0;
+}
+
 void Rendezvous::OnWorldFormedElsewhere(const NodeId& node, const v1::WorldFormed& formed) {
   const auto size = static_cast<std::uint32_t>(formed.members_size());
-  if (size == 0 || size > kSizeMax) return;
   const JobId id{formed.user(), formed.job()};
+  if (!CheckClaim({id, 0, size, 0, {}}).ok()) return;
   std::vector<FormedMember> members;
   bool any_local = false;
   for (std::uint32_t rank = 0; rank < size; ++rank) {
@@ -244,26 +274,39 @@ void Rendezvous::OnWorldFormedElsewhere(const NodeId& node, const v1::WorldForme
     if (told.node_id().size() != member.node.bytes.size()) return;
     std::copy(told.node_id().begin(), told.node_id().end(), member.node.bytes.begin());
     if (rank == 0 && member.node != node) return;  // Not its decision.
-    member.node_name = std::string(Utf8Prefix(told.node_name(), kJobBytesMax));
+    member.node_name = MakePrintable(Utf8Prefix(told.node_name(), kJobBytesMax));
     member.pid = told.pid();
     if (member.node == self_) {
       any_local = true;
-      const auto job = jobs_.find(id);
-      if (job != jobs_.end()) {
-        const auto waiting = job->second.find(rank);
-        if (waiting != job->second.end() && waiting->second.node == self_ &&
-            waiting->second.attempt == told.attempt()) {
-          member.session = waiting->second.session;
-          member.pid = waiting->second.claim.pid;
-          running_[{id, rank}] = {member.session, member.pid};
-        }
-      }
+      member.session = SessionOf(formed, rank);
     }
     members.push_back(std::move(member));
+  }
+  for (std::uint32_t rank = 0; rank < size; ++rank) {
+    FormedMember& member = members[rank];
+    if (member.session == 0) continue;
+    member.pid = jobs_.at(id).at({rank, self_}).claim.pid;
+    running_[{id, rank}] = {member.session, member.pid};
+    WithdrawFromOthers(formed, rank, members);
   }
   Settle(formed, members);
   if (any_local) {
     port_.OnWorldFormed(id, formed.group(), members, BoundedCosts(formed.costs()));
+  }
+}
+
+// Those who have no part in the world may not hear of it.
+void Rendezvous::WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t rank,
+                                    const std::vector<FormedMember>& members) {
+  v1::PeerMessage message;
+  message.mutable_rank_withdrawn()->set_job(formed.job());
+  message.mutable_rank_withdrawn()->set_user(formed.user());
+  message.mutable_rank_withdrawn()->set_attempt(formed.members(static_cast<int>(rank)).attempt());
+  for (const auto& [node, name] : node_names_) {
+    const bool is_in_it = std::any_of(members.begin(), members.end(), [&node](const auto& member) {
+      return member.node == node;
+    });
+    if (!is_in_it) port_.SendToNode(node, message);
   }
 }
 
@@ -275,41 +318,70 @@ void Rendezvous::Settle(const v1::WorldFormed& formed, const std::vector<FormedM
     const std::uint64_t attempt = formed.members(static_cast<int>(rank)).attempt();
     const auto job = jobs_.find(id);
     if (job != jobs_.end()) {
-      const auto waiting = job->second.find(rank);
-      if (waiting != job->second.end() && waiting->second.node == node &&
-          waiting->second.attempt == attempt) {
-        Forget(id, rank);
+      const auto waiting = job->second.find({rank, node});
+      const bool is_it = waiting != job->second.end() && waiting->second.attempt == attempt &&
+                         (node != self_ || members[rank].session != 0);
+      if (is_it) {
+        Forget(id, rank, node);
         continue;
       }
     }
-    if (node == self_) continue;
-    if (settled_early_.size() >= kWaitingMax) settled_early_.erase(settled_early_.begin());
-    settled_early_.emplace(node, attempt);
+    if (node != self_) SettleEarly({node, attempt});
   }
+}
+
+void Rendezvous::SettleEarly(const Attempt& attempt) {
+  if (!settled_early_.insert(attempt).second) return;
+  settled_order_.push_back(attempt);
+  if (settled_order_.size() <= kSettledMax) return;
+  settled_early_.erase(settled_order_.front());
+  settled_order_.pop_front();
 }
 
 void Rendezvous::OnWorldRefused(const NodeId&, const v1::WorldRefused& refused) {
   const auto job = jobs_.find(JobId{refused.user(), refused.job()});
   if (job == jobs_.end()) return;
-  for (const auto& [rank, waiting] : job->second) {
+  for (const auto& [key, waiting] : job->second) {
     if (waiting.node != self_ || waiting.attempt != refused.attempt()) continue;
     const auto code = static_cast<FailureCode>(refused.code());
     const bool known = refused.code() <= 255 && IsValid(code) && code != FailureCode::kNone;
     return Refuse(waiting.session, {known ? code : FailureCode::kInternal, refused.rank(),
-                                    refused.message()});
+                                    MakePrintable(Utf8Prefix(refused.message(), 1000))});
   }
 }
 
+// Empty: nobody.
 std::string Rendezvous::DescribeMissing(const Job& job, std::uint32_t size) const {
   constexpr std::size_t kNamed = 16;
   std::string text;
   std::size_t missing = 0;
+  auto next = job.begin();
   for (std::uint32_t rank = 0; rank < size; ++rank) {
-    if (job.contains(rank)) continue;
+    const bool is_there = next != job.end() && next->first.first == rank;
+    while (next != job.end() && next->first.first == rank) ++next;
+    if (is_there) continue;
     if (missing++ < kNamed) absl::StrAppend(&text, text.empty() ? "" : ", ", rank);
   }
+  if (missing == 0) return {};
   if (missing > kNamed) absl::StrAppend(&text, " and ", missing - kNamed, " more");
   return absl::StrCat(missing == 1 ? "rank " : "ranks ", text);
+}
+
+std::string Rendezvous::DescribeLateness(const JobId& id, const Job& job,
+                                         const Waiting& waiting) const {
+  const std::string missing = DescribeMissing(job, waiting.claim.size);
+  const std::string after = absl::StrCat("job ", id.name, ": after ",
+                                         static_cast<double>(waiting.timeout_ns) / 1e9, " s ");
+  if (missing.empty()) {
+    return absl::StrCat(after, "all ", waiting.claim.size, " ranks are known here, but node ",
+                        NodeName(job.begin()->second.node), ", where rank 0 is, has not formed "
+                        "the job: do its log and the links between the nodes (mlxcommctl "
+                        "status) tell why?");
+  }
+  return absl::StrCat(after, missing, " of ", waiting.claim.size,
+                      " had not come: are they started, with this job name",
+                      id.user.empty() ? "" : absl::StrCat(", as user ", id.user),
+                      ", and are their daemons linked (mlxcommctl status)?");
 }
 
 void Rendezvous::OnTime(std::uint64_t now_ns) {
@@ -317,17 +389,10 @@ void Rendezvous::OnTime(std::uint64_t now_ns) {
     std::uint64_t session = 0;
     Failure failure;
     for (const auto& [id, job] : jobs_) {
-      for (const auto& [rank, waiting] : job) {
+      for (const auto& [key, waiting] : job) {
         if (waiting.node != self_ || waiting.deadline_ns > now_ns) continue;
         session = waiting.session;
-        failure = {FailureCode::kDeadlineExceeded, kNoRank,
-                   absl::StrCat("job ", id.name, ": after ",
-                                static_cast<double>(waiting.timeout_ns) / 1e9, " s ",
-                                DescribeMissing(job, waiting.claim.size), " of ",
-                                waiting.claim.size,
-                                " had not come: are they started, with this job name",
-                                id.user.empty() ? "" : absl::StrCat(", as user ", id.user),
-                                ", and are their daemons linked (mlxcommctl status)?")};
+        failure = {FailureCode::kDeadlineExceeded, kNoRank, DescribeLateness(id, job, waiting)};
       }
     }
     if (session == 0) return;
@@ -336,19 +401,13 @@ void Rendezvous::OnTime(std::uint64_t now_ns) {
 }
 
 std::uint64_t Rendezvous::NextDeadline() const {
-  std::uint64_t next = kNever;
-  for (const auto& [id, job] : jobs_) {
-    for (const auto& [rank, waiting] : job) {
-      if (waiting.node == self_) next = std::min(next, waiting.deadline_ns);
-    }
-  }
-  return next;
+  return deadlines_.empty() ? kNever : *deadlines_.begin();
 }
 
 std::vector<Rendezvous::Waiting> Rendezvous::AllWaiting() const {
   std::vector<Waiting> all;
   for (const auto& [id, job] : jobs_) {
-    for (const auto& [rank, waiting] : job) all.push_back(waiting);
+    for (const auto& [key, waiting] : job) all.push_back(waiting);
   }
   return all;
 }

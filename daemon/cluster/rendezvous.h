@@ -6,20 +6,26 @@
 //
 // The node of rank 0 decides, so there is one world group whatever the order in
 // which announcements arrive. A rank is taken by whoever came first on its node; a
-// node that hears of a second claim, or of another size, refuses it. An announcement
-// goes another way than the world that it has led to, and may come after it.
+// node that hears of a second claim, or of another size, refuses it. Two other nodes'
+// claims of one rank are theirs to sort out: both are known until one of them is withdrawn,
+// and till then no world is formed.
+//
+// An announcement goes another way than the world that it has led to, and may come after
+// it. And a node whose link comes up meanwhile may hear of a rank, and not of its world: so
+// ranks in a world are withdrawn from nodes that have no part in it.
 //
 // A job is one user's (proto/types/job_id.h): those of two users never meet, whatever their
 // names. What a message says of its user is what its node says; nodes of a cluster trust
 // each other in it.
 //
 // Sans-I/O: calls in, calls of the RendezvousPort out; time is an argument.
-// Owner: Engine. Thread: engine. Memory: one entry for each rank that waits, and for
-// each that is still to be announced though its world is formed; kWaitingMax of either
-// at most from other nodes.
+// Owner: Engine. Thread: engine. Memory: one entry for each rank that waits, of other nodes'
+// kWaitingMax at most, kWaitingPerNodeMax of one; and kSettledMax of those that are still to
+// be announced though their world is formed.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <set>
 #include <string>
@@ -57,6 +63,8 @@ class RendezvousPort {
 class Rendezvous {
  public:
   static constexpr std::size_t kWaitingMax = 16384;
+  static constexpr std::size_t kWaitingPerNodeMax = 4096;  // As many clients it may have.
+  static constexpr std::size_t kSettledMax = 4096;
   static constexpr std::uint32_t kSizeMax = 4096;
   static constexpr std::size_t kJobBytesMax = 200;
   static constexpr std::size_t kUserBytesMax = 200;
@@ -110,7 +118,8 @@ class Rendezvous {
   std::uint64_t NewGroupId();
 
  private:
-  using Job = std::map<std::uint32_t, Waiting>;  // By rank.
+  using Job = std::map<std::pair<std::uint32_t, NodeId>, Waiting>;  // By rank, and whose claim.
+  using Attempt = std::pair<NodeId, std::uint64_t>;
   struct Taken {
     std::uint64_t session = 0;
     std::uint64_t pid = 0;
@@ -125,9 +134,15 @@ class Rendezvous {
   void Refuse(std::uint64_t session, const Failure& failure);
   void Announce(const Waiting& waiting, const NodeId* only_to);
   void FormIfComplete(const JobId& id);
-  void Forget(const JobId& id, std::uint32_t rank);
+  void Forget(const JobId& id, std::uint32_t rank, const NodeId& node);
+  void Uncount(const Waiting& waiting);
+  std::uint64_t SessionOf(const v1::WorldFormed& formed, std::uint32_t rank) const;
+  void WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t rank,
+                          const std::vector<FormedMember>& members);
+  void SettleEarly(const Attempt& attempt);
   void Settle(const v1::WorldFormed& formed, const std::vector<FormedMember>& members);
   std::string DescribeMissing(const Job& job, std::uint32_t size) const;
+  std::string DescribeLateness(const JobId& id, const Job& job, const Waiting& waiting) const;
 
   NodeId self_;
   std::string self_name_;
@@ -136,11 +151,14 @@ class Rendezvous {
   std::map<JobId, Job> jobs_;
   std::map<std::pair<JobId, std::uint32_t>, Taken> running_;  // Local ranks.
   // Attempts in a world that was heard of before they were.
-  std::set<std::pair<NodeId, std::uint64_t>> settled_early_;
+  std::set<Attempt> settled_early_;
+  std::deque<Attempt> settled_order_;  // The oldest first; some have been announced since.
   std::map<NodeId, std::string> node_names_;
   std::uint64_t next_attempt_;
   std::uint64_t groups_formed_ = 0;
   std::size_t waiting_remotely_ = 0;
+  std::map<NodeId, std::size_t> waiting_of_;  // Of these, by node.
+  std::multiset<std::uint64_t> deadlines_;    // Of local ranks.
 };
 
 }  // namespace mlxcomm::cluster

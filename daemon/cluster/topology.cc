@@ -112,11 +112,22 @@ class RowSearch {
   std::size_t tries_ = 0;
 };
 
+// A row of all nodes has two ends at the most; said at once where a search would find it out
+// after all its tries, for status asks each time.
+bool MayBeRow(const Graph& graph, std::size_t ends_max) {
+  std::size_t ends = 0;
+  for (std::size_t node = 0; node < graph.size(); ++node) {
+    ends += graph.NeighboursOf(node).size() < 2 ? 1 : 0;
+  }
+  return ends <= ends_max && graph.IsConnected();
+}
+
 bool FindRing(const Graph& graph, std::vector<std::size_t>& row) {
-  return graph.size() >= 3 && RowSearch(graph, /*closed=*/true).Find(0, row);
+  return graph.size() >= 3 && MayBeRow(graph, 0) && RowSearch(graph, /*closed=*/true).Find(0, row);
 }
 
 bool FindLine(const Graph& graph, std::vector<std::size_t>& row) {
+  if (!MayBeRow(graph, 2)) return false;
   RowSearch search(graph, /*closed=*/false);
   for (std::size_t first = 0; first < graph.size(); ++first) {
     if (search.Find(first, row)) return true;

@@ -27,9 +27,25 @@ std::vector<Member> MembersOf(const Group& parent, const std::vector<std::uint32
 
 }  // namespace
 
+Failure Membership::RoomFor(const std::string& user) const {
+  const auto exhausted = [](std::string message) {
+    return Failure{FailureCode::kResourceExhausted, kNoRank, std::move(message)};
+  };
+  if (groups_.size() >= kGroupsMax) {
+    return exhausted(absl::StrCat("this node has ", kGroupsMax, " groups, which is the limit: "
+                                  "close groups that are no longer used"));
+  }
+  if (user.empty() || group_count(user) < groups_per_user_max_) return {};
+  return exhausted(absl::StrCat("user ", user, " has ", group_count(user), " groups on this node, "
+                                "the limit: close groups that are no longer used, or raise "
+                                "clients { groups_per_user_max } in the daemon's configuration"));
+}
+
 bool Membership::Add(std::uint64_t group, const std::string& name, GroupOrigin origin,
                      std::vector<Member> members, const LinkCosts& costs) {
+  if (!RoomFor(origin.job.user).ok()) return false;
   if (!collectives_.AddGroup(group, name, std::move(members), costs)) return false;
+  ++groups_of_[origin.job.user];
   Entry& entry = groups_[group];
   entry.origin = std::move(origin);
   entry.holders.assign(collectives_.Find(group)->layout().local_ranks().size(), 0);
@@ -55,7 +71,7 @@ bool Membership::AddWorld(std::uint64_t group, const JobId& job,
   GroupOrigin origin;
   origin.job = job;
   origin.size_at_start = static_cast<std::uint32_t>(members.size());
-  if (groups_.size() >= kGroupsMax || members.size() != sessions.size() ||
+  if (members.size() != sessions.size() ||
       !Add(group, job.name, std::move(origin), std::move(members), costs)) {
     return false;
   }
@@ -71,7 +87,7 @@ bool Membership::AddShrunk(std::uint64_t group, std::uint64_t parent,
                            const std::vector<SessionId>& sessions, std::uint64_t now_ns) {
   const Group* const old = collectives_.Find(parent);
   const auto entry = groups_.find(parent);
-  if (old == nullptr || entry == groups_.end() || groups_.size() >= kGroupsMax) return false;
+  if (old == nullptr || entry == groups_.end()) return false;
   GroupOrigin origin = entry->second.origin;
   origin.kind = GroupKind::kShrunk;
   origin.parent = parent;
@@ -176,11 +192,8 @@ Failure Membership::JoinExisting(SessionId session, const SplitCall& call) {
 }
 
 Failure Membership::Make(SessionId session, const SplitCall& call, std::uint64_t now_ns) {
-  if (groups_.size() >= kGroupsMax) {
-    return {FailureCode::kResourceExhausted, kNoRank,
-            absl::StrCat("this node has ", kGroupsMax, " groups, which is the limit: close groups "
-                         "that are no longer used")};
-  }
+  const Failure room = RoomFor(groups_[call.parent].origin.job.user);
+  if (!room.ok()) return room;
   const Group& parent = *collectives_.Find(call.parent);
   GroupOrigin origin;
   origin.kind = GroupKind::kSplit;
@@ -293,7 +306,10 @@ std::vector<std::uint64_t> Membership::RemoveLeft() {
   std::vector<std::uint64_t> removed;
   std::erase_if(left_, [&](std::uint64_t group) {
     if (!collectives_.RemoveIfOver(group)) return false;
-    groups_.erase(group);
+    const auto entry = groups_.find(group);
+    const auto of_user = groups_of_.find(entry->second.origin.job.user);
+    if (--of_user->second == 0) groups_of_.erase(of_user);
+    groups_.erase(entry);
     removed.push_back(group);
     return true;
   });

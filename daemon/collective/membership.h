@@ -12,6 +12,9 @@
 // A group whose local places are all left or gone is removed as soon as nothing
 // touches its buffers any more.
 //
+// Of kGroupsMax groups one user has at most groups_per_user_max, so that nobody's splits keep
+// others' jobs from forming. Users without a name share all there are.
+//
 // Owner: Engine. Thread: engine; time is an argument. Memory: an entry a group and
 // one a place, at most kGroupsMax and kPlacesMax for a session.
 #pragma once
@@ -57,10 +60,14 @@ class Membership {
   static constexpr std::size_t kNameBytesMax = 100;      // Of one part.
   static constexpr std::size_t kFullNameBytesMax = 300;  // "train/rows/left"
 
-  explicit Membership(Collectives& collectives) : collectives_(collectives) {}
+  explicit Membership(Collectives& collectives, std::size_t groups_per_user_max = kGroupsMax)
+      : collectives_(collectives), groups_per_user_max_(groups_per_user_max) {}
+
+  // Whether this user may have one more group; RESOURCE_EXHAUSTED says what speaks against it.
+  Failure RoomFor(const std::string& user) const;
 
   // A world group. `sessions` by rank; 0: elsewhere, or a local process that has gone.
-  // False: as Collectives::AddGroup.
+  // False: as RoomFor and Collectives::AddGroup.
   [[nodiscard]] bool AddWorld(std::uint64_t group, const JobId& job,
                               std::vector<Member> members, const std::vector<SessionId>& sessions,
                               const LinkCosts& costs, std::uint64_t now_ns);
@@ -96,6 +103,11 @@ class Membership {
   SessionId HolderOf(std::uint64_t group, std::uint32_t rank) const;
   const GroupOrigin* OriginOf(std::uint64_t group) const;
   std::size_t group_count() const { return groups_.size(); }
+  std::size_t group_count(const std::string& user) const {
+    const auto found = groups_of_.find(user);
+    return found == groups_of_.end() ? 0 : found->second;
+  }
+  std::size_t groups_per_user_max() const { return groups_per_user_max_; }
 
  private:
   struct Place {
@@ -127,8 +139,10 @@ class Membership {
                                              std::uint64_t now_ns);
 
   Collectives& collectives_;
+  const std::size_t groups_per_user_max_;
   absl::flat_hash_map<SessionId, Places> sessions_;
   std::map<std::uint64_t, Entry> groups_;
+  std::map<std::string, std::size_t> groups_of_;  // By user.
   std::vector<std::uint64_t> left_;  // No place is held any more.
 };
 

@@ -271,7 +271,8 @@ class DiagnosticsService final : public v1::Diagnostics::CallbackService {
                                                     const v1::EventsRequest* request) override {
     const auto who = Identify(intake_, *context);
     if (!who) return RefuseEvents();
-    return StreamEvents(events_, {recorder_.node(), who->peer.user}, *request);
+    return StreamEvents(events_, event_streams_,
+                        {recorder_.node(), who->peer.uid, who->peer.user}, *request);
   }
 
   // Computed here, not by the engine, which has payload to move; one at a time, so that
@@ -344,6 +345,7 @@ class DiagnosticsService final : public v1::Diagnostics::CallbackService {
   const intake::Intake& intake_;
   const telemetry::FlightRecorder& recorder_;
   const telemetry::EventLog& events_;
+  EventStreams event_streams_;
   std::atomic<bool> planning_{false};
   std::atomic<bool> reading_{false};
 };

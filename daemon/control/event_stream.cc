@@ -1,7 +1,5 @@
 #include "daemon/control/event_stream.h"
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <mutex>
@@ -16,22 +14,20 @@
 namespace mlxcomm::control {
 namespace {
 
-std::atomic<std::uint32_t> g_streams{0};
 constexpr std::size_t kBatch = 32;
 
 class EventStream final : public grpc::ServerWriteReactor<v1::EventsReply> {
  public:
-  EventStream(const telemetry::EventLog& log, const EventReader& reader,
+  EventStream(const telemetry::EventLog& log, EventStreams& streams, const EventReader& reader,
               const v1::EventsRequest& request)
-      : log_(log), reader_(reader), follow_(request.follow()) {
-    const std::uint64_t next = log_.next();
-    const std::uint64_t wanted = std::min<std::uint64_t>(request.last(), next - 1);
-    // Those that are no longer there were not promised.
-    const telemetry::EventLog::Part part = log_.Read(next - wanted, 0);
-    from_ = part.next;
+      : log_(log),
+        streams_(streams),
+        reader_(reader),
+        follow_(request.follow()),
+        cursor_(log_.Newest(request.last(), [this](const auto& user) { return Sees(user); })) {
     Advance();
   }
-  ~EventStream() override { g_streams.fetch_sub(1); }
+  ~EventStream() override { streams_.End(reader_); }
 
   void OnWriteDone(bool ok) override {
     if (!ok) OnCancel();
@@ -59,8 +55,8 @@ class EventStream final : public grpc::ServerWriteReactor<v1::EventsReply> {
   std::optional<grpc::Status> Continue() {
     if (cancelled_) return grpc::Status::CANCELLED;
     while (at_ == batch_.size()) {
-      telemetry::EventLog::Part part = log_.Read(from_, kBatch);
-      from_ = part.next;
+      telemetry::EventLog::Part part =
+          log_.Read(cursor_, kBatch, [this](const auto& user) { return Sees(user); });
       if (part.lost == 0 && part.events.empty()) {
         if (!follow_) return grpc::Status::OK;
         LookLater();
@@ -68,7 +64,6 @@ class EventStream final : public grpc::ServerWriteReactor<v1::EventsReply> {
       }
       batch_ = std::move(part.events);
       at_ = 0;
-      KeepVisible();
       if (part.lost == 0) continue;
       reply_.Clear();
       reply_.set_node(reader_.node);
@@ -88,11 +83,7 @@ class EventStream final : public grpc::ServerWriteReactor<v1::EventsReply> {
     StartWrite(&reply_);
     return std::nullopt;
   }
-  void KeepVisible() {
-    std::erase_if(batch_, [this](const telemetry::LoggedEvent& event) {
-      return event.user && !MaySee(reader_.viewer, *event.user);
-    });
-  }
+  bool Sees(const std::string& user) const { return MaySee(reader_.viewer, user); }
   // Each time an alarm of its own: the last one may be in its callback, here.
   void LookLater() {
     waiting_ = true;
@@ -108,6 +99,7 @@ class EventStream final : public grpc::ServerWriteReactor<v1::EventsReply> {
   }
 
   const telemetry::EventLog& log_;
+  EventStreams& streams_;
   const EventReader reader_;
   const bool follow_;
   std::mutex mutex_;
@@ -115,7 +107,7 @@ class EventStream final : public grpc::ServerWriteReactor<v1::EventsReply> {
   v1::EventsReply reply_;
   std::vector<telemetry::LoggedEvent> batch_;
   std::size_t at_ = 0;
-  std::uint64_t from_ = 1;
+  telemetry::EventLog::Cursor cursor_;
   bool waiting_ = false;
   bool cancelled_ = false;
 };
@@ -128,15 +120,38 @@ class Refused final : public grpc::ServerWriteReactor<v1::EventsReply> {
 
 }  // namespace
 
+bool EventStreams::Begin(const EventReader& reader) {
+  const std::lock_guard lock(mutex_);
+  if (all_ >= kMax) return false;
+  if (!reader.viewer.sees_all) {
+    if (ordinary_ >= kOrdinaryMax) return false;
+    std::uint32_t& own = of_user_[reader.uid];
+    if (own >= kPerUserMax) return false;
+    ++own;
+    ++ordinary_;
+  }
+  ++all_;
+  return true;
+}
+
+void EventStreams::End(const EventReader& reader) {
+  const std::lock_guard lock(mutex_);
+  --all_;
+  if (reader.viewer.sees_all) return;
+  --ordinary_;
+  const auto own = of_user_.find(reader.uid);
+  if (--own->second == 0) of_user_.erase(own);
+}
+
 grpc::ServerWriteReactor<v1::EventsReply>* StreamEvents(const telemetry::EventLog& log,
+                                                        EventStreams& streams,
                                                         const EventReader& reader,
                                                         const v1::EventsRequest& request) {
-  if (g_streams.fetch_add(1) >= kEventStreamsMax) {
-    g_streams.fetch_sub(1);
+  if (!streams.Begin(reader)) {
     return new Refused({grpc::StatusCode::RESOURCE_EXHAUSTED,
                         "as many read events as may at once: end one of them"});
   }
-  return new EventStream(log, reader, request);
+  return new EventStream(log, streams, reader, request);
 }
 
 }  // namespace mlxcomm::control

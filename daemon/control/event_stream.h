@@ -5,12 +5,17 @@
 //
 // It looks rather than is told, so that who adds an event never meets gRPC.
 //
-// Owner: gRPC deletes it when the call is over. Thread: gRPC's. Memory: a batch of events.
+// Owner: gRPC deletes it when the call is over; DiagnosticsService has the count of them.
+// Thread: gRPC's. Memory: a batch of events each.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+
+#include <sys/types.h>
 
 #include <grpcpp/grpcpp.h>
 
@@ -20,16 +25,36 @@
 
 namespace mlxcomm::control {
 
-inline constexpr std::uint32_t kEventStreamsMax = 16;
 inline constexpr std::uint32_t kLookAgainMs = 100;
 
 struct EventReader {
   std::string node;          // Whose log it is.
+  uid_t uid = 0;
   intake::User viewer;       // What belongs to others is passed over.
 };
 
-// RESOURCE_EXHAUSTED where kEventStreamsMax are being read. `log` outlives the call.
+// How many read. Who sees only his own may not take all the places, alone or with others like
+// him: an operator finds one.
+class EventStreams {
+ public:
+  static constexpr std::uint32_t kMax = 32;
+  static constexpr std::uint32_t kPerUserMax = 8;
+  static constexpr std::uint32_t kOrdinaryMax = 24;
+
+  // False: there are as many as may be.
+  bool Begin(const EventReader& reader);
+  void End(const EventReader& reader);
+
+ private:
+  std::mutex mutex_;
+  std::uint32_t all_ = 0;
+  std::uint32_t ordinary_ = 0;
+  std::map<uid_t, std::uint32_t> of_user_;  // Ordinary ones.
+};
+
+// RESOURCE_EXHAUSTED where too many read already. `log` and `streams` outlive the call.
 grpc::ServerWriteReactor<v1::EventsReply>* StreamEvents(const telemetry::EventLog& log,
+                                                        EventStreams& streams,
                                                         const EventReader& reader,
                                                         const v1::EventsRequest& request);
 

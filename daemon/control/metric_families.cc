@@ -20,7 +20,7 @@ using Families = std::vector<MetricFamily>;
 ClientMetric Metric(const Labels& labels) {
   ClientMetric metric;
   for (const auto& [name, value] : labels) {
-    metric.label.push_back({name, MakePrintable(value)});  // Names come from other nodes.
+    metric.label.push_back({name, value});
   }
   return metric;
 }
@@ -61,6 +61,9 @@ void AddNode(const v1::NodeStatus& node, Families& families) {
          node.use().operations());
   AddOne(families, "mlxcomm_operations_in_flight_max", kGauge, "As many may be.",
          node.use().operations_max());
+  AddOne(families, "mlxcomm_groups", kGauge, "Jobs, splits, and failed ones not closed yet.",
+         node.use().groups());
+  AddOne(families, "mlxcomm_groups_max", kGauge, "As many may be.", node.use().groups_max());
   AddOne(families, "mlxcomm_memory_bytes", kGauge, "The daemon's own, arenas left out.",
          node.memory_bytes());
   AddOne(families, "mlxcomm_clients_refused_total", kCounter,
@@ -91,10 +94,11 @@ void AddRails(const v1::NodeStatus& node, Families& families) {
   std::map<Labels, Rails> rails;
   for (const v1::LinkStatus& link : node.links()) {
     for (const v1::RailStatus& rail : link.rails()) {
-      Rails& sum = rails[{{"peer", link.peer()},
+      // Other nodes' names; made printable here, so that no two become the same afterwards.
+      Rails& sum = rails[{{"peer", MakePrintable(link.peer())},
                           {"transport", rail.transport()},
                           {"local_interface", rail.local_interface()},
-                          {"remote_interface", rail.remote_interface()}}];
+                          {"remote_interface", MakePrintable(rail.remote_interface())}}];
       (rail.state() == "up" ? sum.up : sum.down) += 1;
       sum.sent += static_cast<double>(rail.sent_bytes());
       sum.received += static_cast<double>(rail.received_bytes());
@@ -124,7 +128,7 @@ void AddLinks(const v1::NodeStatus& node, Families& families) {
                            "1 where the neighbour is reached, directly or by others.");
   std::map<std::string, double> links;  // An address that leads to a known peer is one.
   for (const v1::LinkStatus& link : node.links()) {
-    double& value = links[link.peer()];
+    double& value = links[MakePrintable(link.peer())];
     if (link.state() == "up") value = 1;
   }
   for (const auto& [peer, value] : links) AddValue(up, {{"peer", peer}}, value);

@@ -1,7 +1,8 @@
-// The metrics' HTTP port, where the configuration names one: GET /metrics in Prometheus's
-// text format (version 0.0.4, which is what prometheus-cpp writes).
+// The metrics' HTTP port, where the configuration names one: GET /metrics as OpenMetrics for
+// those who accept it, else in Prometheus's text format, version 0.0.4. Where civetweb's own
+// header is missing it is always the latter, by prometheus-cpp's handler (CMakeLists.txt).
 //
-//   GET ─exposer's thread─▶ snapshot by the engine, as status takes it ─▶ families ─▶ text
+//   GET ─server's thread─▶ snapshot by the engine, as status takes it ─▶ families ─▶ text
 //
 // Who asks is not asked who it is, so the configuration allows loopback addresses alone
 // unless it says otherwise.

@@ -14,33 +14,93 @@ void Cut(std::string& text, std::size_t bytes_max) {
   text.resize(end);
 }
 
+bool MaySee(const std::optional<std::string>& user, const EventLog::Sees& sees) {
+  return !user || sees(*user);
+}
+
 }  // namespace
+
+// Kinds are words of this program's, users' names are not: no kind begins with a blank.
+EventLog::Source& EventLog::SourceOf(const LoggedEvent& event) {
+  if (!event.user) return sources_[event.kind];
+  std::string name = " " + *event.user;
+  const bool is_new = !sources_.contains(name);
+  if (is_new && users_ >= kUsersMax) return sources_[" "];  // With several users'.
+  Source& source = sources_[std::move(name)];
+  if (is_new) {
+    ++users_;
+    if (!event.user->empty()) source.user = event.user;
+  }
+  return source;
+}
 
 void EventLog::Add(LoggedEvent event) {
   Cut(event.text, kTextBytesMax);
   Cut(event.object, kObjectBytesMax);
   const std::lock_guard lock(mutex_);
   event.number = next_++;
-  if (kept_.size() == kKeptMax) kept_.pop_front();
-  kept_.push_back(std::move(event));
+  Source& source = SourceOf(event);
+  if (source.kept.size() == kKeptMax) {
+    source.kept.pop_front();
+    ++source.dropped;
+  }
+  source.kept.push_back(std::move(event));
 }
 
-EventLog::Part EventLog::Read(std::uint64_t from, std::size_t events_max) const {
+EventLog::Part EventLog::Read(Cursor& cursor, std::size_t events_max, const Sees& sees) const {
   const std::lock_guard lock(mutex_);
   Part part;
-  const std::uint64_t oldest = next_ - kept_.size();
-  const std::uint64_t first = std::clamp(from, oldest, next_);
-  part.lost = from < oldest ? oldest - from : 0;
-  const std::size_t count = std::min<std::size_t>(events_max, next_ - first);
-  const auto begin = kept_.begin() + static_cast<std::ptrdiff_t>(first - oldest);
-  part.events.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
-  part.next = first + count;
+  std::vector<std::pair<const Source*, std::uint64_t*>> open;
+  for (const auto& [name, source] : sources_) {
+    if (!MaySee(source.user, sees)) continue;
+    std::uint64_t& had = cursor[name];
+    part.lost += source.dropped > had ? source.dropped - had : 0;
+    had = std::max(had, source.dropped);
+    open.emplace_back(&source, &had);
+  }
+  while (part.events.size() < events_max) {
+    const LoggedEvent* oldest = nullptr;
+    std::uint64_t* of_oldest = nullptr;
+    for (const auto& [source, had] : open) {
+      const std::size_t at = *had - source->dropped;
+      if (at == source->kept.size()) continue;
+      if (oldest != nullptr && oldest->number < source->kept[at].number) continue;
+      oldest = &source->kept[at];
+      of_oldest = had;
+    }
+    if (oldest == nullptr) break;
+    ++*of_oldest;
+    if (MaySee(oldest->user, sees)) part.events.push_back(*oldest);
+  }
   return part;
 }
 
-std::uint64_t EventLog::next() const {
+EventLog::Cursor EventLog::Newest(std::size_t count, const Sees& sees) const {
   const std::lock_guard lock(mutex_);
-  return next_;
+  Cursor cursor;
+  std::vector<std::pair<const Source*, std::uint64_t*>> open;
+  for (const auto& [name, source] : sources_) {
+    if (!MaySee(source.user, sees)) continue;
+    std::uint64_t& had = cursor[name];
+    had = source.dropped + source.kept.size();
+    open.emplace_back(&source, &had);
+  }
+  std::size_t left = std::min(count, kNewestMax);
+  while (left > 0) {
+    const LoggedEvent* newest = nullptr;
+    std::uint64_t* of_newest = nullptr;
+    for (const auto& [source, had] : open) {
+      const std::size_t at = *had - source->dropped;
+      if (at == 0) continue;
+      if (newest != nullptr && newest->number > source->kept[at - 1].number) continue;
+      newest = &source->kept[at - 1];
+      of_newest = had;
+    }
+    if (newest == nullptr) break;
+    --*of_newest;
+    if (MaySee(newest->user, sees)) --left;
+  }
+  return cursor;
 }
 
 const char* SeverityName(EventSeverity severity) {

@@ -130,7 +130,7 @@ def test_many_followed_streams_hold_no_daemon_up(cluster):
     they follow; then the daemon is told to stop while ranks come and go."""
     c = cluster(1)
     words = [find_program("mlxcommctl"), "events", "-f", "-n", "1000", "--socket", c.socket(0)]
-    followers = [Process(words) for _ in range(16)]
+    followers = [Process(words) for _ in range(32)]
     try:
         ranks = [c.rank(r, 2, RANK, arguments=["sum:float32:8"]) for r in (0, 1)]
         assert [rank.finish() for rank in ranks] == [0, 0]

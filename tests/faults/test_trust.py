@@ -3,6 +3,7 @@ mlxcommctl, what goes over the wire, and who is refused."""
 
 import contextlib
 import fcntl
+import json
 import os
 import pathlib
 import pty
@@ -30,6 +31,11 @@ def ctl(*words, text=None, ok=True):
 
 def cluster_ctl(c, node, *words, **rest):
     return ctl("cluster", *words, "--key-file", c.key_of(node), "--socket", c.socket(node), **rest)
+
+
+def events(c, node=0):
+    told = ctl("events", "--json", "-n", "1000", "--socket", c.socket(node)).stdout
+    return [json.loads(line) for line in told.splitlines()]
 
 
 @pytest.fixture
@@ -275,3 +281,24 @@ def test_a_key_file_that_will_not_do_changes_nothing(own_keys):
     c.daemons[0].signal(1)
     c.daemons[0].wait_for("the keys stay as they were")
     assert c.status()["nodes"][0]["cluster_keys"] == before
+    assert ("reload_failed", "cluster key") in [(e["kind"], e["object"]) for e in events(c)]
+
+
+# Why: whoever edits the file and signals the daemon believes that it now holds, and whoever has
+# made a mistake in it would find out when the machine is restarted.
+def test_what_sighup_does_not_take_from_the_configuration_is_said(own_keys):
+    c = own_keys(2)
+    config = c.write_config(0)  # As it was.
+    text = config.read_text()
+
+    def signalled(kind):
+        c.daemons[0].signal(1)
+        wait_until(lambda: any(e["kind"] == kind for e in events(c)), kind)
+        return [e["text"] for e in events(c) if e["kind"] == kind][-1]
+
+    signalled("reloaded")
+    assert not any(e["kind"] == "restart_needed" for e in events(c)), "nothing has changed"
+    config.write_text(text + "drain_timeout_ms: 77\n")
+    assert "restart mlxcommd" in signalled("restart_needed")
+    config.write_text(text + "speed: 1\n")
+    assert "the next start will fail" in signalled("reload_failed")

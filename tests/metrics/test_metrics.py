@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 
 import pytest
+from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from conftest import PATIENCE, find_program, free_port, wait_until
@@ -21,8 +22,9 @@ DASHBOARD = ROOT / "config" / "grafana-dashboard.json"
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def scrape(port, path="/metrics"):
-    with OPENER.open(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
+def scrape(port, path="/metrics", accept="*/*"):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Accept": accept})
+    with OPENER.open(request, timeout=PATIENCE) as answer:
         return answer.read().decode(), answer.headers
 
 
@@ -91,6 +93,19 @@ def test_names_are_as_prometheus_wants_them(measured):
     done = subprocess.run(["promtool", "check", "metrics"], input="\n".join(lines) + "\n",
                           capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+# Why: OpenMetrics names and ends things otherwise, and a scraper that has asked for it reads
+# nothing else. How: by its own strict parser; the same scrape as plain text has the same names.
+def test_whoever_accepts_openmetrics_gets_it(measured):
+    _, port, text = measured
+    told, headers = scrape(port, accept="application/openmetrics-text;version=1.0.0,*/*;q=0.1")
+    assert headers["Content-Type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    families = list(openmetrics.text_string_to_metric_families(told))
+    names = {sample.name for family in families for sample in family.samples}
+    plain = {name for name, _ in samples(text) if not name.startswith("exposer_")}
+    assert len(names) > 30 and names == plain
+    assert scrape(port)[1]["Content-Type"].startswith("text/plain; version=0.0.4")
 
 
 def test_the_dashboard_asks_for_nothing_that_is_not_there(measured):

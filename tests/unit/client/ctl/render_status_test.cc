@@ -57,12 +57,13 @@ TEST(RenderStatusTest, ShowsWhoseJobsTheyAreWhatUsersMayHaveAndHowManyAreHidden)
       R"(node: "a" cluster: "c" jobs_of_others: 2
          nodes { name: "a" version: "1" answered: true state: "up"
                  users { user: "ann" clients: 1 clients_max: 48 arena_bytes: 1048576
-                         arena_bytes_max: 3145728 operations: 7 operations_max: 49152 } }
+                         arena_bytes_max: 3145728 operations: 7 operations_max: 49152 groups: 3
+                         groups_max: 3072 } }
          jobs { name: "train" size: 1 state: "running" user: "ann" })",
       &status));
   const std::string text = RenderStatus(status, /*colours=*/false);
   EXPECT_THAT(text, testing::HasSubstr("    user ann  1 of 48 clients, 1.0 MiB of 3.0 MiB for arenas, "
-                              "7 of 49152 operations in flight\n"));
+                              "7 of 49152 operations in flight, 3 of 3072 groups\n"));
   EXPECT_THAT(text, testing::HasSubstr("  train  running  0 of 1 rank, user ann\n"
                               "  2 jobs of other users\n"));
   status.clear_jobs();

@@ -73,6 +73,7 @@ TEST(ParseConfigTest, TakesLimitsForUsers) {
             "f:2:2: operations_max: expected 64 to 4194304, got 63\n"
             "f:3:2: operations_per_user_max: expected 0 to 4194304, got 4194305");
   EXPECT_THAT(MistakeIn("clients { clients_per_user_max: 4097 }"), HasSubstr("expected 0 to 4096"));
+  EXPECT_THAT(MistakeIn("clients { groups_per_user_max: 4097 }"), HasSubstr("expected 0 to 4096"));
   EXPECT_THAT(MistakeIn("clients { users: BY_FACE }"), HasSubstr("BY_FACE"));
 }
 

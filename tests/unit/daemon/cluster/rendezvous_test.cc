@@ -277,6 +277,124 @@ TEST(RendezvousTest, AnAnnouncementThatComesAfterItsWorldLeavesNoClaim) {
   EXPECT_EQ(cluster.nodes[2]->formed.size(), 1u);
 }
 
+// Why: a rank whose process has died is started again elsewhere. A third node may hear of the
+// new claim before it hears that the old one is withdrawn, for these come over two links; if it
+// knew only the first of them the job would never form.
+TEST(RendezvousTest, AClaimThatComesBeforeTheFormerIsWithdrawnIsKept) {
+  for (const bool dies : {false, true}) {
+    Cluster cluster(3);
+    Rendezvous& first = cluster.nodes[0]->rendezvous;
+    v1::RankAnnounced claim;
+    claim.set_job("job");
+    claim.set_user("ann");
+    claim.set_rank(1);
+    claim.set_size(2);
+    claim.set_attempt(9);
+    first.OnRankAnnounced(Id(2), claim);
+    claim.set_attempt(11);
+    first.OnRankAnnounced(Id(3), claim);
+    cluster.Attach(0, 1, 0, 2);
+    EXPECT_TRUE(cluster.nodes[0]->formed.empty());  // Whose rank 1 is, is not clear yet.
+    v1::RankWithdrawn withdrawn;
+    withdrawn.set_job("job");
+    withdrawn.set_user("ann");
+    withdrawn.set_attempt(9);
+    if (dies) {
+      first.OnNodeLost(Id(2));
+    } else {
+      first.OnRankWithdrawn(Id(2), withdrawn);
+    }
+    ASSERT_EQ(cluster.nodes[0]->formed.size(), 1u);
+    EXPECT_EQ(cluster.nodes[0]->last[1].node, Id(3));
+  }
+}
+
+// Why: a node that starts while a job forms may be told of a rank by its node, and not of the
+// world by that of rank 0, to which it is not linked yet. It would show the job as forming, and
+// refuse the rank to the next run, for ever.
+TEST(RendezvousTest, ANodeThatMissesTheWorldDoesNotKeepItsRanks) {
+  Cluster cluster(3);
+  cluster.Attach(1, 1, 1, 2);
+  cluster.Run();
+  EXPECT_EQ(cluster.nodes[2]->rendezvous.AllWaiting().size(), 1u);
+  cluster.Attach(0, 1, 0, 2);
+  std::erase_if(cluster.wire, [](const auto& message) { return message.to == Id(3); });
+  cluster.Run();
+  ASSERT_EQ(cluster.nodes[1]->formed.size(), 1u);
+  EXPECT_TRUE(cluster.nodes[2]->rendezvous.AllWaiting().empty());
+}
+
+// Why: a node that is out of order must not take the room of all others.
+TEST(RendezvousTest, ANodeAnnouncesOnlySoManyRanks) {
+  Cluster cluster(3);
+  Rendezvous& first = cluster.nodes[0]->rendezvous;
+  v1::RankAnnounced announced;
+  announced.set_user("ann");
+  announced.set_size(2);
+  for (std::size_t i = 0; i <= Rendezvous::kWaitingPerNodeMax; ++i) {
+    announced.set_job("job " + std::to_string(i));
+    announced.set_attempt(i + 1);
+    first.OnRankAnnounced(Id(2), announced);
+  }
+  EXPECT_EQ(first.AllWaiting().size(), Rendezvous::kWaitingPerNodeMax);
+  ASSERT_EQ(cluster.wire.size(), 1u);
+  EXPECT_THAT(cluster.wire[0].body.world_refused().message(), HasSubstr("of that node"));
+  first.OnRankAnnounced(Id(3), announced);
+  EXPECT_EQ(first.AllWaiting().size(), Rendezvous::kWaitingPerNodeMax + 1);
+  first.OnNodeLost(Id(2));
+  first.OnRankAnnounced(Id(2), announced);
+  EXPECT_EQ(first.AllWaiting().size(), 2u);
+}
+
+TEST(RendezvousTest, IgnoresAWorldWhoseJobNoTerminalCouldShow) {
+  Cluster cluster(2);
+  v1::WorldFormed formed;
+  formed.set_user("ann");
+  formed.set_group(5);
+  for (const int node : {1, 2}) {
+    const NodeId id = Id(static_cast<std::uint8_t>(node));
+    formed.add_members()->set_node_id(id.bytes.data(), id.bytes.size());
+  }
+  for (const std::string& name : {std::string("\033[2J"), std::string(), std::string(201, 'x')}) {
+    formed.set_job(name);
+    cluster.nodes[1]->rendezvous.OnWorldFormedElsewhere(Id(1), formed);
+  }
+  EXPECT_TRUE(cluster.nodes[1]->formed.empty());
+}
+
+// Why: a process of a world of another size than its own would be given a wrong one; it goes on
+// waiting, until its own deadline.
+TEST(RendezvousTest, AWorldOfAnotherSizeIsNotThatOfAWaitingRank) {
+  Cluster cluster(2);
+  cluster.Attach(1, 1, 1, 3);
+  v1::WorldFormed formed;
+  formed.set_job("job");
+  formed.set_user("ann");
+  formed.set_group(5);
+  for (const int node : {1, 2}) {
+    const NodeId id = Id(static_cast<std::uint8_t>(node));
+    formed.add_members()->set_node_id(id.bytes.data(), id.bytes.size());
+  }
+  formed.mutable_members(1)->set_attempt(cluster.wire.front().body.rank_announced().attempt());
+  cluster.nodes[1]->rendezvous.OnWorldFormedElsewhere(Id(1), formed);
+  ASSERT_EQ(cluster.nodes[1]->last.size(), 2u);
+  EXPECT_EQ(cluster.nodes[1]->last[1].session, 0u);
+  cluster.nodes[1]->rendezvous.OnTime(1'000'000'000);
+  EXPECT_EQ(cluster.nodes[1]->refused[1].code, FailureCode::kDeadlineExceeded);
+}
+
+// Why: "ranks  had not come" would send people to look for processes that are all there.
+TEST(RendezvousTest, SaysAtTheDeadlineThatAllAreThereAndWhoShouldHaveFormedTheJob) {
+  Cluster cluster(2);
+  cluster.Attach(0, 1, 0, 2);
+  cluster.Run();
+  cluster.Attach(1, 2, 1, 2);  // What it says is lost.
+  cluster.nodes[1]->rendezvous.OnTime(1'000'000'000);
+  EXPECT_THAT(cluster.nodes[1]->refused[2].message,
+              testing::AllOf(HasSubstr("all 2 ranks are known"), HasSubstr("node-1"),
+                             testing::Not(HasSubstr("had not come"))));
+}
+
 // Why: what has been settled of a daemon's ranks must not be taken for what its next process
 // says, which has a place in no world.
 // How: a node hears of a world of ranks that it never hears of; their node starts again.

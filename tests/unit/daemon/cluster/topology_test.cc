@@ -195,5 +195,24 @@ TEST(TopologyTest, GivesAnOrderWhereTheSearchIsGivenUp) {
   EXPECT_EQ(std::set(found.ring.begin(), found.ring.end()).size(), 60u);
 }
 
+// Why: status asks each time, and any user may ask for it. A node that only a route leads to
+// made the search try everything, for milliseconds of the engine's time, to find no ring.
+// How: twelve nodes, each joined to each, and one beside them: all of its tries would be used.
+TEST(TopologyTest, ANodeWithoutCablesCostsNoSearch) {
+  Wiring wiring;
+  for (std::size_t i = 0; i < 13; ++i) {
+    wiring.nodes.push_back({std::to_string(i), "node-" + std::to_string(i)});
+    for (std::size_t other = 0; i < 12 && other < i; ++other) {
+      const std::string cable = std::to_string(other) + "-" + std::to_string(i);
+      wiring.cables.push_back({other, cable, i, cable});
+    }
+  }
+  for (int i = 0; i < 2000; ++i) {
+    const Topology found = FindTopology(wiring);
+    ASSERT_FALSE(found.ring_closed);
+    ASSERT_EQ(found.ring.size(), 13u);
+  }
+}
+
 }  // namespace
 }  // namespace mlxcomm::cluster

@@ -69,6 +69,32 @@ TEST_F(MembershipTest, LimitsGroupsOfAProcess) {
   EXPECT_TRUE(Split(1, ++group, {0}).ok());
 }
 
+// Why: of the groups of a node one user could take all, by splitting on and on, and no other
+// user's job would form.
+TEST_F(MembershipTest, OneUsersGroupsLeaveRoomForOthers) {
+  Collectives other_core{self, scratch};
+  Membership limited(other_core, /*groups_per_user_max=*/2);
+  const auto form = [&](std::uint64_t group, const std::string& user, SessionId session) {
+    return limited.AddWorld(group, {user, "job"}, {{self, "a", 100}}, {session}, {}, 0);
+  };
+  ASSERT_TRUE(form(1, "ann", 1));
+  ASSERT_TRUE(limited.Split(1, {50, 1, 1, {0}, "rows"}, 0).ok());
+  const Failure refused = limited.Split(1, {51, 1, 2, {0}, "columns"}, 0);
+  EXPECT_EQ(refused.code, FailureCode::kResourceExhausted);
+  EXPECT_THAT(refused.message, testing::AllOf(HasSubstr("user ann has 2 groups"),
+                                              HasSubstr("groups_per_user_max")));
+  EXPECT_FALSE(form(2, "ann", 2));
+  EXPECT_FALSE(limited.AddShrunk(3, 1, {0}, {1}, 0));
+  ASSERT_TRUE(form(4, "bob", 3));
+  ASSERT_TRUE(form(5, "", 4));
+  ASSERT_TRUE(limited.Split(4, {52, 5, 1, {0}, "rows"}, 0).ok());
+  EXPECT_TRUE(limited.Split(4, {53, 5, 2, {0}, "columns"}, 0).ok()) << "users who share";
+  ASSERT_THAT(limited.Release(1, 50, 0), ElementsAre(50));
+  limited.RemoveLeft();
+  EXPECT_EQ(limited.group_count("ann"), 1u);
+  EXPECT_TRUE(form(6, "ann", 5));
+}
+
 // Why: rank 1's process may end after rank 0 made the group and before its own call.
 TEST_F(MembershipTest, AProcessThatEndsBeforeItsOwnSplitFailsTheGroup) {
   ASSERT_TRUE(Split(1, 50, {0, 1}).ok());

@@ -16,6 +16,7 @@
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
 
+#include "daemon/control/event_stream.h"
 #include "mlxcomm/v1/control.grpc.pb.h"
 #include "mlxcomm/v1/diagnostics.grpc.pb.h"
 #include "proto/queue/hello.h"
@@ -273,6 +274,54 @@ TEST_F(ControlServerTest, AsksForStatusAsTheUserOfTheSession) {
   EXPECT_EQ(engine_.asked_for(), "tools-user");
   ASSERT_TRUE(Status(kClientToken).ok());
   EXPECT_EQ(engine_.asked_for(), "clients-user");
+}
+
+// Why: who sees only his own could hold all the places, and nobody would see what happens.
+// How: one user follows as often as he may, and is refused; the operator is not, and sees what
+// the user does not. Who has left makes room.
+TEST_F(ControlServerTest, OneUserFollowsEventsOnlySoOften) {
+  const auto stub = v1::Diagnostics::NewStub(channel_);
+  v1::EventsRequest request;
+  request.set_last(9);
+  request.set_follow(true);
+  for (const char* const user : {"clients-user", "somebody"}) {
+    telemetry::LoggedEvent event;
+    event.kind = "job_formed";
+    event.object = user;
+    event.user = user;
+    events_.Add(event);
+  }
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::EventsReply>>> readers;
+  v1::EventsReply reply;
+  const auto follow = [&](const std::string& token) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    Identify(*contexts.back(), token);
+    readers.push_back(stub->Events(contexts.back().get(), request));
+    return readers.back()->Read(&reply);
+  };
+  for (std::uint32_t i = 0; i < EventStreams::kPerUserMax; ++i) {
+    ASSERT_TRUE(follow(kClientToken));
+    EXPECT_EQ(reply.object(), "clients-user");
+  }
+  EXPECT_FALSE(follow(kClientToken));
+  EXPECT_EQ(readers.back()->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  readers.pop_back();
+  ASSERT_TRUE(follow(kToolToken));
+  ASSERT_TRUE(readers.back()->Read(&reply));
+  EXPECT_EQ(reply.object(), "somebody");
+  contexts[0]->TryCancel();
+  EXPECT_EQ(readers[0]->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  readers.erase(readers.begin());
+  while (!follow(kClientToken)) {  // The server hears of it a moment later.
+    EXPECT_EQ(readers.back()->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    readers.pop_back();
+    std::this_thread::yield();
+  }
+  for (const auto& context : contexts) context->TryCancel();
+  for (const auto& reader : readers) {
+    EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
 }
 
 TEST_F(ControlServerTest, AnswersWithWhatTheEngineSays) {
