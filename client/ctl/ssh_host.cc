@@ -190,11 +190,10 @@ void SshHost::ReadText() {
 
 void SshHost::ShowText() {
   for (;;) {
-    std::size_t end = text_left_.find('\n');
+    const std::size_t end = text_left_.find('\n');
     if (end == std::string::npos && text_left_.size() <= kTextLineBytesMax) return;
-    end = std::min(end, text_left_.size() - 1);
     std::string line = text_left_.substr(0, end);
-    text_left_.erase(0, end + 1);
+    text_left_.erase(0, end == std::string::npos ? end : end + 1);
     while (line.ends_with('\r')) line.pop_back();
     if (!line.empty()) listener_.OnHostText(name_, line);
   }
@@ -209,8 +208,8 @@ void SshHost::ReadFrames() {
   if (!open) Close(from_);
 }
 
-bool SshHost::Knows(unsigned rank) const {
-  return std::find(running_.begin(), running_.end(), rank) != running_.end();
+bool SshHost::Has(unsigned rank) const {
+  return std::find(ranks_.begin(), ranks_.end(), rank) != ranks_.end();
 }
 
 void SshHost::Take(const v1::LaunchFrame& frame) {
@@ -223,7 +222,7 @@ void SshHost::Take(const v1::LaunchFrame& frame) {
       said_hello_ = true;
       return;
     case v1::LaunchFrame::kOutput:
-      if (!Knows(frame.output().rank())) return;
+      if (!Has(frame.output().rank())) return;  // Also one that has ended: what it left may print.
       return listener_.OnOutput(frame.output().rank(), frame.output().error() ? 1 : 0, frame.output().data());
     case v1::LaunchFrame::kInputTaken:
       return listener_.OnInputTaken(frame.input_taken());
@@ -233,8 +232,7 @@ void SshHost::Take(const v1::LaunchFrame& frame) {
 }
 
 void SshHost::TakeEnd(const v1::LaunchEnded& told) {
-  if (!Knows(told.rank())) return;
-  std::erase(running_, told.rank());
+  if (std::erase(running_, told.rank()) == 0) return;
   listener_.OnEnded({.rank = told.rank(),
                      .exit_code = static_cast<int>(told.exit_code() & 0xff),
                      .signal = static_cast<int>(told.signal() & 0x7f)});

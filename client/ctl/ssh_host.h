@@ -56,7 +56,7 @@ class SshHost : public RankHost {
   void Reap();
   void Fail(const std::string& why);
   void CheckDeadlines();
-  bool Knows(unsigned rank) const;
+  bool Has(unsigned rank) const;
 
   const std::string name_;
   const std::vector<unsigned> ranks_;

@@ -173,6 +173,22 @@ def test_mpi_shim_beside_mlxcommctl_is_named_to_ranks(tmp_path):
     assert shown(MLX_MPI_LIBNAME="mine") == "[0] mine\n"
 
 
+# Why: `exec > >(tee log)` in a script prints when the script's own process has ended.
+@pytest.mark.parametrize("hosts", ["far", "localhost"])
+def test_what_prints_after_its_rank_has_ended_is_shown(tmp_path, hosts):
+    stand_in = ssh(tmp_path, 'exec sh -c "$command"\n')
+    done = launch(stand_in, "--", "sh", "-c",
+                  "(while kill -0 $$ 2>/dev/null; do sleep 0.01; done; echo late) & echo first", hosts=hosts)
+    assert (done.returncode, done.stdout) == (0, "[0] first\n[0] late\n"), done.stderr
+
+
+def test_long_words_of_a_host_come_whole(tmp_path):
+    stand_in = ssh(tmp_path, "seq -s, 1 9000 >&2; exit 255\n")
+    done = launch(stand_in, "--", "true")
+    told = "".join(line[len("[far] "):] for line in done.stderr.splitlines() if line.startswith("[far] "))
+    assert told == ",".join(str(i) for i in range(1, 9001))
+
+
 def test_garbage_from_a_host_ends_the_launch(tmp_path):
     stand_in = ssh(tmp_path, "echo 'mlxcommctl launch, frames 1'; exec cat /dev/zero\n")
     done = launch(stand_in, "--", "true")
