@@ -9,6 +9,7 @@
 #include "client/ctl/command_table.h"
 #include "client/ctl/diagnostic_verbs.h"
 #include "client/ctl/quantities.h"
+#include "client/ctl/rank_keeper.h"
 #include "client/ctl/verbs.h"
 
 namespace {
@@ -148,7 +149,13 @@ CLI::App* AddSchema(CLI::App& app, SchemaOptions& options) {
   return schema;
 }
 
-void AddLaunch(CLI::App& app, LaunchOptions& options) {
+// What launch itself starts beside it.
+struct LaunchVerbs {
+  CLI::App* agent;
+  CLI::App* keeper;
+};
+
+LaunchVerbs AddLaunch(CLI::App& app, LaunchOptions& options) {
   CLI::App* const launch =
       app.add_subcommand("launch", "Start the ranks of a job, here or on other hosts by ssh");
   launch->add_option("-n,--ranks,--ranks-per-node,--repeat-hosts", options.ranks,
@@ -174,6 +181,8 @@ void AddLaunch(CLI::App& app, LaunchOptions& options) {
   launch->add_flag("--verbose", options.verbose, "Say what is started, and how it ends");
   launch->add_option("command", options.command, "-- PROGRAM [ARGUMENT...]")->required();
   launch->positionals_at_end();
+  return {app.add_subcommand("launch-agent", "What launch starts on another host")->group(""),
+          app.add_subcommand("rank-keeper", "What ends ranks whose launch was killed")->group("")};
 }
 
 CLI::App* AddHostsImport(CLI::App& app, HostsImportOptions& options) {
@@ -279,9 +288,7 @@ int main(int argc, char** argv) {
 
   LaunchOptions launch_options;
   launch_options.called = argv[0];
-  AddLaunch(app, launch_options);
-  const CLI::App* const agent =
-      app.add_subcommand("launch-agent", "What launch starts on another host")->group("");
+  const LaunchVerbs launch = AddLaunch(app, launch_options);
   HostsImportOptions import_options;
   const CLI::App* const import = AddHostsImport(app, import_options);
 
@@ -297,7 +304,8 @@ int main(int argc, char** argv) {
   if (record->parsed()) return RunRecord(record_options);
   if (trace->parsed()) return RunTrace(trace_options);
   if (bench->parsed()) return RunBench(bench_options);
-  if (agent->parsed()) return RunLaunchAgent(argv[0]);
+  if (launch.agent->parsed()) return RunLaunchAgent(argv[0]);
+  if (launch.keeper->parsed()) return RunRankKeeper();
   if (import->parsed()) return RunHostsImport(import_options);
   if (cluster.create->parsed()) return RunClusterCreate(cluster_options);
   if (cluster.join->parsed()) return RunClusterJoin(cluster_options);
