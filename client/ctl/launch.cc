@@ -236,6 +236,9 @@ bool HasRank0(const PlacedRanks& placed) {
 }  // namespace
 
 int RunLaunch(const LaunchOptions& options) {
+  if (options.ssh.find_first_not_of(" \t\n") == std::string::npos) {
+    return Fail(kExitUsage, "--ssh: expected how ssh is called, got nothing");
+  }
   Hostfile file;
   if (const Failure failure = ChooseHosts(options, file); !failure.ok()) {
     return Fail(failure.code == FailureCode::kUnavailable ? kExitNoDaemon : kExitUsage, failure.message);

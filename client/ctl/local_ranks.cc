@@ -58,6 +58,10 @@ void LocalRanks::ChooseInput(const Rank& rank, int in) const {
 void LocalRanks::BecomeRank(const Rank& rank, int in, int out, int error) const {
   ChooseInput(rank, in);
   ::dup2(error, STDERR_FILENO);
+  // Files of another launch: MLX would take its ring, with ranks that are not ours.
+  for (const char* const name : {"MLX_HOSTFILE", "MLX_IBV_DEVICES", "MLX_JACCL_COORDINATOR"}) {
+    ::unsetenv(name);
+  }
   for (const auto& [name, value] : command_.environment) ::setenv(name.c_str(), value.c_str(), 1);
   ::setenv("MLX_RANK", std::to_string(rank.number).c_str(), 1);
   if (!command_.directory.empty() && ::chdir(command_.directory.c_str()) != 0 &&

@@ -189,6 +189,16 @@ def test_long_words_of_a_host_come_whole(tmp_path):
     assert told == ",".join(str(i) for i in range(1, 9001))
 
 
+# Why: where it is set, a program that knows only MLX takes MLX's ring, with other ranks than these.
+def test_hostfile_of_another_launch_is_not_the_ranks(tmp_path):
+    stand_in = ssh(tmp_path, 'exec sh -c "$command"\n')
+    for hosts in ("far", "localhost"):
+        for words, shown in (((), "unset"), (("--env", "MLX_HOSTFILE=mine"), "mine")):
+            done = ctl("launch", "--ssh", stand_in, "--hosts", hosts, *words, "--", "sh", "-c",
+                       "echo ${MLX_HOSTFILE-unset}", env={**os.environ, "MLX_HOSTFILE": "/yesterdays"})
+            assert done.stdout == f"[0] {shown}\n", done.stderr
+
+
 def test_garbage_from_a_host_ends_the_launch(tmp_path):
     stand_in = ssh(tmp_path, "echo 'mlxcommctl launch, frames 1'; exec cat /dev/zero\n")
     done = launch(stand_in, "--", "true")
@@ -202,6 +212,8 @@ def test_no_ssh_is_told():
 
 @pytest.mark.parametrize("words", [
     ("--hosts", "a", "--hostfile", "b"), ("--hosts", "a", "--nodes", "all"), ("--env", "1A=b"),
-    ("--hosts", "-oProxyCommand=x"), ("--hosts", "a,,b"), ("-n", "0")])
+    ("--hosts", "-oProxyCommand=x"), ("--hosts", "ada@-oProxyCommand=x"), ("--hosts", "mac-1;id"),
+    ("--hosts", "$(id)"), ("--hosts", "`id`"), ("--hosts", "a|b"), ("--hosts", "@mac-1"), ("--ssh", " "),
+    ("--hosts", "a,,b"), ("-n", "0")])
 def test_wrong_usage_is_exit_code_2(words):
     assert ctl("launch", *words, "--", "true").returncode == 2
