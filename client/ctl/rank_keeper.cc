@@ -84,7 +84,7 @@ void RankKeeper::Tell(pid_t group, bool is_there) {
     written = ::write(to_, &told, sizeof told);
   } while (written < 0 && errno == EINTR);
   if (written == sizeof told || std::exchange(said_lost_, true)) return;
-  std::fprintf(stderr, "mlxcommctl: ranks are not watched (%s): should this process be killed, they live on\n",
+  std::fprintf(stderr, "mlxcommctl: should this process be killed, its ranks live on: %s\n",
                std::strerror(errno));
 }
 
