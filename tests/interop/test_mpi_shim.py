@@ -3,6 +3,7 @@ chosen by the environment alone."""
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -149,6 +150,21 @@ def test_what_is_wrong_ends_a_program_in_c_with_its_name(cluster, wrong, expecte
     for process in [in_c(c, r, wrong) for r in (0, 1)]:
         assert process.finish() == -signal.SIGABRT, process.lines
         assert any(expected in line for line in process.lines), process.lines
+
+
+# Why: the shim's header was written by reading; a value that differs would be a silent mistake.
+@pytest.mark.skipif(shutil.which("mpicc") is None, reason="no headers of Open MPI (libopenmpi-dev)")
+def test_values_are_those_of_open_mpis_header(tmp_path):
+    theirs = subprocess.run(["mpicc", "--showme:compile"], capture_output=True, text=True)
+    if theirs.returncode != 0:
+        pytest.skip("mpicc is another MPI's")
+    told = []
+    for name, flags in (("theirs", ["-include", "mpi.h", *theirs.stdout.split()]),
+                        ("ours", ["-include", str(FOLDER.parents[1] / "client/mpi/open_mpi.h")])):
+        subprocess.run(["cc", str(FOLDER / "open_mpi_values.c"), "-o", str(tmp_path / name), *flags],
+                       check=True)
+        told.append(subprocess.run([tmp_path / name], capture_output=True, text=True, check=True).stdout)
+    assert told[0] == told[1]
 
 
 def test_only_open_mpis_names_are_visible():
