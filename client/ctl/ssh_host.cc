@@ -115,7 +115,10 @@ void SshHost::Begin() {
   }
   begin.set_directory(command_.directory);
   begin.set_directory_needed(command_.directory_needed);
-  writer_.Add(frame);
+  const std::size_t bytes = frame.ByteSizeLong();
+  if (bytes <= kLaunchFrameBytesMax) return writer_.Add(frame);
+  Fail("command and variables of the ranks have " + std::to_string(bytes) + " bytes, expected at most " +
+       std::to_string(kLaunchFrameBytesMax) + ": put them into a file");
 }
 
 void SshHost::AddTo(std::vector<pollfd>& waited) {

@@ -199,6 +199,15 @@ def test_hostfile_of_another_launch_is_not_the_ranks(tmp_path):
             assert done.stdout == f"[0] {shown}\n", done.stderr
 
 
+def test_environment_that_is_too_large_is_told(tmp_path):
+    stand_in = ssh(tmp_path, 'exec sh -c "$command"\n')
+    file = tmp_path / "hosts.json"
+    file.write_text(json.dumps({"envs": ["A=" + "x" * (1 << 20)], "hosts": [{"ssh": "far"}]}))
+    done = ctl("launch", "--ssh", stand_in, "--hostfile", file, "--", "touch", tmp_path / "started")
+    assert done.returncode == 1 and not (tmp_path / "started").exists()
+    assert "host far: command and variables of the ranks have 10" in done.stderr, done.stderr
+
+
 def test_garbage_from_a_host_ends_the_launch(tmp_path):
     stand_in = ssh(tmp_path, "echo 'mlxcommctl launch, frames 1'; exec cat /dev/zero\n")
     done = launch(stand_in, "--", "true")
