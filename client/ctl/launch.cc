@@ -14,6 +14,7 @@
 #include <memory>
 #include <utility>
 
+#include "client/ctl/command_line.h"
 #include "client/ctl/installed_files.h"
 #include "client/ctl/launch_frames.h"
 #include "client/ctl/launch_hosts.h"
@@ -271,6 +272,38 @@ int RunLaunch(const LaunchOptions& options) {
     launch.Add(std::move(host), HasRank0(placed), /*is_remote=*/true);
   }
   return launch.Run();
+}
+
+void AddLaunch(CLI::App& app, Verbs& verbs) {
+  const auto made = std::make_shared<LaunchOptions>();
+  LaunchOptions& options = *made;
+  options.called = verbs.called();
+  CLI::App* const launch =
+      app.add_subcommand("launch", "Start the ranks of a job, here or on other hosts by ssh");
+  launch->add_option("-n,--ranks,--ranks-per-node,--repeat-hosts", options.ranks,
+                     "How many ranks on each host (1, or what the hostfile says)")
+      ->check(CLI::Range(1, 64));
+  CLI::Option* const hosts =
+      launch->add_option("--hosts", options.hosts, "Hosts for ssh: mac-1,mac-2 or mac-[1-4] (this one)");
+  CLI::Option* const hostfile =
+      launch->add_option("--hostfile", options.hostfile, "Hosts from a file of MLX, MPI or `hosts import`")
+          ->type_name("FILE");
+  launch->add_option("--nodes", options.nodes, "Nodes of this cluster: all, or a,b")
+      ->excludes(hosts)
+      ->excludes(hostfile);
+  hosts->excludes(hostfile);
+  launch->add_option("--env", options.environment, "NAME=VALUE for the ranks; may be repeated")
+      ->take_all()
+      ->allow_extra_args(false);
+  launch->add_option("--cwd", options.directory, "Where they start (here, if it is there)")->type_name("DIR");
+  launch->add_option("--python", options.python, "Run the command with this Python")->type_name("FILE");
+  launch->add_option("--ssh", options.ssh, "How ssh is called: \"ssh -p 2222\" (ssh)");
+  launch->add_option("--job", options.job, "The job's name (default: one of its own)");
+  launch->add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  launch->add_flag("--verbose", options.verbose, "Say what is started, and how it ends");
+  launch->add_option("command", options.command, "-- PROGRAM [ARGUMENT...]")->required();
+  launch->positionals_at_end();
+  verbs.Add(*launch, [made] { return RunLaunch(*made); });
 }
 
 }  // namespace mlxcomm::ctl

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 
+#include "client/ctl/command_line.h"
 #include "client/ctl/installed_files.h"
 #include "client/ctl/launch_frames.h"
 #include "client/ctl/local_ranks.h"
@@ -156,6 +157,11 @@ int RunLaunchAgent(const std::string& called) {
   AddOwnFolderToPath(own_path);
   Agent agent(own_path);
   return agent.Run();
+}
+
+void AddLaunchAgent(CLI::App& app, Verbs& verbs) {
+  CLI::App* const agent = app.add_subcommand("launch-agent", "What launch starts on another host")->group("");
+  verbs.Add(*agent, [called = verbs.called()] { return RunLaunchAgent(called); });
 }
 
 }  // namespace mlxcomm::ctl

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "client/ctl/child_process.h"
+#include "client/ctl/command_line.h"
 #include "client/ctl/rank_host.h"
 
 namespace mlxcomm::ctl {
@@ -99,6 +100,12 @@ int RunRankKeeper() {
   }
   EndAll(groups);
   return 0;
+}
+
+void AddRankKeeper(CLI::App& app, Verbs& verbs) {
+  CLI::App* const keeper =
+      app.add_subcommand("rank-keeper", "What ends ranks whose launch was killed")->group("");
+  verbs.Add(*keeper, RunRankKeeper);
 }
 
 }  // namespace mlxcomm::ctl
