@@ -11,7 +11,7 @@ import sys
 import mlxcomm
 import pytest
 
-from conftest import SIGKILL, Process, find_test_program, wait_until
+from conftest import SIGKILL, Process, find_program, find_test_program, wait_until
 
 FOLDER = pathlib.Path(__file__).parent
 OPERATIONS = FOLDER / "mpi_operations.py"
@@ -95,6 +95,33 @@ def test_ctrl_c_ends_the_wait(cluster):
     while "raised" not in line and "interrupted" not in line:
         line = waiting.wait_for("r")
     assert waiting.finish() != 0
+
+
+# Why: a program's own handler, set after the first operation, takes the place of what saw Ctrl-C
+# for the operation, and the wait would last until the other ranks come.
+def test_ctrl_c_ends_the_wait_also_where_the_program_has_a_handler_of_its_own(cluster):
+    c = cluster(1)
+    stock(c, 1, 2, RANK, "sum:4", "wait")
+    waiting = stock(c, 0, 2, RANK, "sum:4", "handle", "sum:100000")
+    wait_until(lambda: any(r["operation"] and "100000" in str(r["operation"])
+                           for job in c.status()["jobs"] for r in job["ranks"]), "the operation is in flight")
+    waiting.signal(signal.SIGINT)
+    assert "CANCELLED" in waiting.wait_for("raised")
+    assert waiting.finish() == 3
+    assert "heard" in waiting.lines
+
+
+# Why: "unmodified, by the environment alone" is what launch promises, whatever else is set.
+@pytest.mark.parametrize("backend", ["any", "mpi"])
+def test_launch_alone_makes_stock_mlx_go_through_the_daemon(cluster, tmp_path, backend):
+    c = cluster(1)
+    others = tmp_path / "hosts.json"
+    others.write_text('[["127.0.0.1:1"], ["127.0.0.1:2"], ["127.0.0.1:3"]]')
+    process = Process([find_program("mlxcommctl"), "launch", "-n", "2", "--socket", c.socket(0), "--",
+                       sys.executable, "-u", str(OPERATIONS), backend], {"MLX_HOSTFILE": str(others)})
+    c.ranks.append(process)
+    assert process.finish() == 0, process.lines
+    assert sorted(line for line in process.lines if "all agree" in line) == ["[0] all agree", "[1] all agree"]
 
 
 @pytest.mark.parametrize("variables, expected", [
