@@ -12,12 +12,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "client/ctl/bandwidth.h"
+#include "client/ctl/command_line.h"
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/installed_files.h"
 #include "client/ctl/link_loads.h"
+#include "client/ctl/quantities.h"
 #include "client/ctl/render_bench.h"
 #include "client/ctl/render_status.h"
 #include "client/ctl/verbs.h"
@@ -25,6 +28,9 @@
 
 namespace mlxcomm::ctl {
 namespace {
+
+// Shown by --help and completed.
+constexpr char kMeasured[] = "{all_reduce,all_gather,reduce_scatter,broadcast,all_to_all,send_recv}";
 
 constexpr char kProgramName[] = "mlxcomm-bench";
 constexpr char kJobDefault[] = "bench";  // The same on all ranks, where no launcher names one.
@@ -265,6 +271,38 @@ int RunBench(const BenchOptions& options) {
   const auto command = RankCommand(options, program, subject, place, counts);
   if (place.rank != 0) Become(command);
   return RunRankZero(options, command, subject, counts.size());
+}
+
+void AddBench(CLI::App& app, Verbs& verbs) {
+  const auto made = std::make_shared<BenchOptions>();
+  BenchOptions& options = *made;
+  options.called = verbs.called();
+  CLI::App* const bench = app.add_subcommand(
+      "bench", "Measure operations between the ranks of a job: time, bandwidth, values checked");
+  CLI::Option* const ranks =
+      bench->add_option("-n,--ranks", options.ranks, "Start so many ranks on this machine")
+          ->check(CLI::Range(1, 64));
+  CLI::Option* const rank =
+      bench->add_option("--rank", options.rank, "Which rank this is (as the launcher says)");
+  CLI::Option* const size =
+      bench->add_option("--size", options.size, "Of how many (as the launcher says)");
+  rank->needs(size)->excludes(ranks);
+  size->needs(rank)->excludes(ranks);
+  bench->add_option("--op", options.operation, "The operation (all_reduce)")->type_name(kMeasured);
+  bench->add_option("-d,--dtype", options.data_type, "Type of the elements (float32)")
+      ->type_name(kDataTypes);
+  bench->add_option("-o,--operator", options.reduce_operator, "How a reduction combines (sum)")
+      ->type_name(kOperators);
+  AddQuantity(*bench, "-b,--from", options.from_bytes, ParseBytes, "64M or 1.5G", "The first size (8)");
+  AddQuantity(*bench, "-e,--to", options.to_bytes, ParseBytes, "64M or 1.5G", "The last size (128M)");
+  bench->add_option("-f,--factor", options.factor, "From one size to the next (4)");
+  bench->add_option("-i,--iterations", options.iterations, "Operations timed for each size (20)");
+  bench->add_option("-w,--warm-up", options.warm_up, "Operations before them (5)");
+  bench->add_flag("!--no-check", options.check, "Do not check values");
+  bench->add_flag("--json", options.json, "For programs: one object, when all is measured");
+  bench->add_option("--job", options.job, "The job's name, the same on all ranks");
+  bench->add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  verbs.Add(*bench, [made] { return RunBench(*made); });
 }
 
 }  // namespace mlxcomm::ctl

@@ -9,10 +9,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <memory>
 #include <utility>
 
 #include <google/protobuf/struct.pb.h>
 
+#include "client/ctl/command_line.h"
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/doctor/collect.h"
 #include "client/ctl/doctor/program_output.h"
@@ -265,6 +267,21 @@ int RunBugreport(const BugreportOptions& options) {
     return Fail("tar: " + (packed.ok() ? packed->text : std::string(packed.status().message())));
   }
   return WriteOut(options.json ? receipt.Json() : output + "\n" + contents, "report");
+}
+
+void AddBugreport(CLI::App& app, Verbs& verbs) {
+  const auto made = std::make_shared<BugreportOptions>();
+  BugreportOptions& options = *made;
+  options.called = verbs.called();
+  CLI::App* const bugreport =
+      app.add_subcommand("bugreport", "An archive of all that helps to find a bug, without keys");
+  bugreport->add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  bugreport->add_option("--config", options.config_file,
+      "The daemon's configuration, where it does not run")->type_name("FILE");
+  bugreport->add_option("-o,--output", options.output, "The archive (mlxcomm-bugreport-TIME.tar.gz)")
+      ->type_name("FILE");
+  bugreport->add_flag("--json", options.json, "For programs: where the archive is, and what is in it");
+  verbs.Add(*bugreport, [made] { return RunBugreport(*made); });
 }
 
 }  // namespace mlxcomm::ctl

@@ -15,12 +15,14 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "client/ctl/command_line.h"
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/render_status.h"
 #include "client/ctl/verbs.h"
@@ -302,6 +304,42 @@ int RunClusterKeyRotate(const ClusterOptions& options) {
         "it, on each: mlxcommctl cluster key rotate --finish");
   }
   return PrintTold(options, changed, /*shows_code=*/!options.take, told);
+}
+
+void AddCluster(CLI::App& app, Verbs& verbs) {
+  const auto made = std::make_shared<ClusterOptions>();
+  ClusterOptions& options = *made;
+  CLI::App* const cluster =
+      app.add_subcommand("cluster", "The cluster's key: make it, take it, change it");
+  cluster->require_subcommand(1);
+  CLI::App* const key = cluster->add_subcommand("key", "Show or change the key");
+  key->require_subcommand(1);
+  CLI::App* const create = cluster->add_subcommand("create", "Make a key, for a new cluster");
+  CLI::App* const join =
+      cluster->add_subcommand("join", "Take the key of another machine: asks for its code");
+  CLI::App* const show = key->add_subcommand("show", "The key's code, for the other machines");
+  CLI::App* const rotate =
+      key->add_subcommand("rotate", "Change the key while jobs run; the old one is still accepted");
+  for (CLI::App* const verb : {create, join, show, rotate}) {
+    verb->add_flag("--json", options.json, "For programs: what there is now, and the code where it is shown");
+    verb->add_option("--key-file", options.key_file, "Of this machine (where mlxcommd looks)");
+    verb->add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  }
+  create->add_option("--name", options.name, "What the cluster is called");
+  join->add_option("--from", options.from, "A key file to take it from, instead of asking");
+  show->add_flag("--id", options.id_only, "Not the key, only what is no secret");
+  CLI::Option* const take = rotate->add_flag(
+      "--take", options.take, "Take the new key of the machine that changed it: asks for its code");
+  rotate->add_option("--from", options.from, "A key file to take it from, instead of asking")
+      ->needs(take);
+  CLI::Option* const finish =
+      rotate->add_flag("--finish", options.finish, "Accept the old key no more")->excludes(take);
+  rotate->add_flag("--force", options.force, "Also where a node lacks the new key")
+      ->needs(finish);
+  verbs.Add(*create, [made] { return RunClusterCreate(*made); });
+  verbs.Add(*join, [made] { return RunClusterJoin(*made); });
+  verbs.Add(*show, [made] { return RunClusterKeyShow(*made); });
+  verbs.Add(*rotate, [made] { return RunClusterKeyRotate(*made); });
 }
 
 }  // namespace mlxcomm::ctl

@@ -1,7 +1,9 @@
 // The verb doctor: gathers facts, checks them, shows what was found, and on demand mends it.
 #include <cstdio>
+#include <memory>
 #include <vector>
 
+#include "client/ctl/command_line.h"
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/doctor/check.h"
 #include "client/ctl/doctor/collect.h"
@@ -83,6 +85,23 @@ int RunDoctor(const DoctorOptions& options) {
   };
   if (any(Severity::kError)) return kExitFailed;
   return any(Severity::kWarning) ? kExitWarnings : 0;
+}
+
+void AddDoctor(CLI::App& app, Verbs& verbs) {
+  const auto made = std::make_shared<DoctorOptions>();
+  DoctorOptions& options = *made;
+  CLI::App* const doctor =
+      app.add_subcommand("doctor", "What is wrong here and in the cluster, and its remedy");
+  doctor->add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  doctor->add_option("--config", options.config_file, "The daemon's configuration, where it does not run")
+      ->type_name("FILE");
+  CLI::Option* const json = doctor->add_flag("--json", options.json, "For programs");
+  doctor->add_flag("--all", options.all, "Also what is well");
+  CLI::Option* const fix =
+      doctor->add_flag("--fix", options.fix, "Say which commands would mend it")->excludes(json);
+  doctor->add_flag("--yes", options.yes, "And run those that are safe")->needs(fix);
+  doctor->add_flag("--codes", options.codes, "List all that can be found")->excludes(json);
+  verbs.Add(*doctor, [made] { return RunDoctor(*made); });
 }
 
 }  // namespace mlxcomm::ctl

@@ -25,11 +25,6 @@ Failure Invalid(const std::string& place, const std::string& what) {
 
 std::string Quoted(std::string_view text) { return "\"" + MakePrintable(text) + "\""; }
 
-bool IsHostName(std::string_view name) {
-  return !name.empty() && name.size() <= 255 && name.front() != '-' && IsPlainText(name) &&
-         name.find_first_of(" \"'[]/") == std::string_view::npos;
-}
-
 bool ReadCount(std::string_view text, unsigned& count) {
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), count);
   return code == std::errc() && end == text.data() + text.size() && count >= 1 && count <= kSlotsMax;
@@ -255,6 +250,16 @@ Failure ParseMlx(const std::string& path, std::string_view text, Hostfile& file)
 }
 
 }  // namespace
+
+bool IsHostName(std::string_view name) {
+  const std::size_t at = name.rfind('@');
+  const std::string_view user = at == std::string_view::npos ? "" : name.substr(0, at);
+  const std::string_view host = at == std::string_view::npos ? name : name.substr(at + 1);
+  constexpr char kNot[] = " \"'`$;&<>|(){}[]/";  // A user may have a domain: STUDIO\ada.
+  return !host.empty() && host.front() != '-' && (at == std::string_view::npos || !user.empty()) &&
+         !user.starts_with('-') && name.size() <= 255 && IsPlainText(name) &&
+         name.find_first_of(kNot) == std::string_view::npos && host.find('\\') == std::string_view::npos;
+}
 
 Failure ParseHostfile(const std::string& path, std::string_view text, Hostfile& file) {
   file = {};

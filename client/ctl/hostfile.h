@@ -36,6 +36,9 @@ struct Hostfile {
   std::vector<HostEntry> hosts;
 };
 
+// A name for ssh: no option, and nothing that a shell understands, for ssh's own configuration may
+// give it to one (ProxyCommand's %h; OpenSSH refuses it itself since 9.6).
+bool IsHostName(std::string_view name);
 // INVALID_ARGUMENT with file and line or field, and what was expected there.
 Failure ReadHostfile(const std::string& path, Hostfile& file);
 Failure ParseHostfile(const std::string& path, std::string_view text, Hostfile& file);

@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <memory>
 
+#include "client/ctl/command_line.h"
 #include "client/ctl/hostfile.h"
 #include "client/ctl/imported_config.h"
 #include "client/ctl/verbs.h"
@@ -79,6 +81,29 @@ int RunHostsImport(const HostsImportOptions& options) {
     if (!options.json) return 0;
   }
   return Print(text);
+}
+
+void AddHostsImport(CLI::App& app, Verbs& verbs) {
+  const auto made = std::make_shared<HostsImportOptions>();
+  HostsImportOptions& options = *made;
+  CLI::App* const hosts = app.add_subcommand("hosts", "Lists of hosts");
+  hosts->require_subcommand(1);
+  CLI::App* const import = hosts->add_subcommand(
+      "import", "Hosts from a file of MLX or MPI, for launch --hostfile or as configurations");
+  import->add_option("file", options.file, "The file")->required()->type_name("FILE");
+  import->add_option("-o,--output", options.output, "Where the hosts go (standard output)")
+      ->type_name("FILE");
+  import->add_option("--config-dir", options.config_dir,
+                     "Write a configuration for each node there, in place of the hosts")
+      ->type_name("DIR");
+  import->add_option("--cluster", options.cluster, "The cluster's name in them (default)");
+  import->add_option("--key-file", options.key_file, "Where the key is (/etc/mlxcommd/key)")
+      ->type_name("FILE");
+  import->add_option("--port", options.port, "The daemons' port (7470)")->check(CLI::Range(1, 65535));
+  import->add_option("--links", options.links, "ring: to the next host; all: to every one (by the file)")
+      ->check(CLI::IsMember({"ring", "all"}));
+  import->add_flag("--json", options.json, "For programs: the hosts, and which configurations were written");
+  verbs.Add(*import, [made] { return RunHostsImport(*made); });
 }
 
 }  // namespace mlxcomm::ctl

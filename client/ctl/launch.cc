@@ -14,6 +14,7 @@
 #include <memory>
 #include <utility>
 
+#include "client/ctl/command_line.h"
 #include "client/ctl/installed_files.h"
 #include "client/ctl/launch_frames.h"
 #include "client/ctl/launch_hosts.h"
@@ -54,9 +55,14 @@ class Launch : public RankListener {
       BeginIfReady();
       Wait();
       Forward();
-      for (const auto& host : hosts_) host->Turn();
+      for (const auto& host : hosts_) {
+        host->HoldOutput(lines_.is_full());
+        host->Turn();
+      }
+      Write();
     }
     lines_.EndAll();
+    ShowTheRest();
     return exit_code_;
   }
   void FailWith(int code) {
@@ -64,18 +70,17 @@ class Launch : public RankListener {
   }
 
   void OnOutput(unsigned rank, int stream, std::string_view bytes) override {
-    const bool read = bytes.empty() ? lines_.End(rank, stream) : lines_.Print(rank, stream, bytes);
-    if (read) return;
-    FailWith(128 + SIGPIPE);  // As a program does that writes to a closed pipe.
-    EndAll(SIGTERM);
+    if (bytes.empty()) return lines_.End(rank, stream);
+    lines_.Print(rank, stream, bytes);
   }
   void OnEnded(const RankEnd& end) override {
-    if (verbose_) std::fprintf(stderr, "mlxcommctl: rank %u ended with code %d\n", end.rank, end.code());
+    const std::string rank = "mlxcommctl: rank " + std::to_string(end.rank) + " ended with ";
+    if (verbose_) lines_.Say(rank + "code " + std::to_string(end.code()));
     if (end.code() == 0) return;
     if (!ending_) {
-      std::fprintf(stderr, "mlxcommctl: rank %u ended with %s %d; ending the others\n", end.rank,
-                   end.signal != 0 ? "signal" : "exit code",
-                   end.signal != 0 ? end.signal : end.exit_code);
+      lines_.Say(rank + (end.signal != 0 ? "signal " + std::to_string(end.signal)
+                                         : "exit code " + std::to_string(end.exit_code)) +
+                 "; ending the others");
     }
     FailWith(end.code());
     EndAllOnce();
@@ -84,12 +89,12 @@ class Launch : public RankListener {
     input_under_way_ -= std::min(bytes, input_under_way_);
   }
   void OnHostText(const std::string& host, const std::string& line) override {
-    std::fprintf(stderr, "[%s] %s\n", host.c_str(), MakePrintable(line).c_str());
+    lines_.Say("[" + host + "] " + MakePrintable(line));
   }
   void OnHostFailed(const std::string& host, const std::string& why) override {
     if (!ending_) {
-      std::fprintf(stderr, "mlxcommctl: host %s: %s; %s\n", host.c_str(), MakePrintable(why).c_str(),
-                   begun_ ? "ending the others" : "nothing was started");
+      lines_.Say("mlxcommctl: host " + host + ": " + MakePrintable(why) + "; " +
+                 (begun_ ? "ending the others" : "nothing was started"));
     }
     FailWith(kExitFailed);
     if (begun_) EndAllOnce();
@@ -111,9 +116,24 @@ class Launch : public RankListener {
     const bool takes_input = begun_ && input_to_ != nullptr && input_under_way_ < kLaunchInputBytesMax;
     if (takes_input) waited.push_back({STDIN_FILENO, POLLIN, 0});
     for (const auto& host : hosts_) host->AddTo(waited);
+    lines_.AddTo(waited);
     // Short, for the end of a child comes without a word on the pipes it has closed.
     ::poll(waited.data(), static_cast<nfds_t>(waited.size()), 50);
     if (takes_input && waited[0].revents != 0) PassInput();
+  }
+  void Write() {
+    if (lines_.Write()) return;
+    FailWith(128 + SIGPIPE);  // As a program does that writes to a closed pipe.
+    EndAllOnce();
+  }
+  // Until it is read, as slow as that may be, or a signal comes.
+  void ShowTheRest() {
+    for (Write(); lines_.is_waiting() && g_signal == 0; Write()) {
+      std::vector<pollfd> waited;
+      lines_.AddTo(waited);
+      ::poll(waited.data(), static_cast<nfds_t>(waited.size()), 50);
+    }
+    if (g_signal != 0) FailWith(128 + g_signal);
   }
   void PassInput() {
     std::array<char, kLaunchPieceBytes> bytes;
@@ -197,6 +217,19 @@ RankCommand ForThisHost(RankCommand command, const std::string& own_path) {
   return command;
 }
 
+// What nohup, or a shell with `&`, has us ignore is ignored.
+void HandleSignals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    struct sigaction action {};
+    ::sigaction(signal, nullptr, &action);
+    if (action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = OnSignal;
+    ::sigaction(signal, &action, nullptr);
+  }
+  std::signal(SIGPIPE, SIG_IGN);  // Seen by the write that fails: then all ranks end.
+}
+
 bool HasRank0(const PlacedRanks& placed) {
   return std::find(placed.ranks.begin(), placed.ranks.end(), 0u) != placed.ranks.end();
 }
@@ -204,6 +237,9 @@ bool HasRank0(const PlacedRanks& placed) {
 }  // namespace
 
 int RunLaunch(const LaunchOptions& options) {
+  if (options.ssh.find_first_not_of(" \t\n") == std::string::npos) {
+    return Fail(kExitUsage, "--ssh: expected how ssh is called, got nothing");
+  }
   Hostfile file;
   if (const Failure failure = ChooseHosts(options, file); !failure.ok()) {
     return Fail(failure.code == FailureCode::kUnavailable ? kExitNoDaemon : kExitUsage, failure.message);
@@ -216,10 +252,7 @@ int RunLaunch(const LaunchOptions& options) {
   if (const Failure failure = MakeCommand(options, file, size, command); !failure.ok()) {
     return Fail(kExitUsage, failure.message);
   }
-  struct sigaction action {};
-  action.sa_handler = OnSignal;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);  // Seen by the write that fails: then all ranks end.
+  HandleSignals();
   const std::string own_path = OwnPath(options.called);
   Launch launch(options.prefix, options.verbose);
   for (const PlacedRanks& placed : placement) {
@@ -228,7 +261,7 @@ int RunLaunch(const LaunchOptions& options) {
     }
     if (placed.local) {
       auto here = std::make_unique<LocalRanks>(placed.ranks, LocalRanks::Input::kInherited, launch);
-      here->SetCommand(ForThisHost(command, own_path));
+      here->SetCommand(ForThisHost(command, own_path), own_path);
       launch.Add(std::move(here), HasRank0(placed), /*is_remote=*/false);
       continue;
     }
@@ -239,6 +272,38 @@ int RunLaunch(const LaunchOptions& options) {
     launch.Add(std::move(host), HasRank0(placed), /*is_remote=*/true);
   }
   return launch.Run();
+}
+
+void AddLaunch(CLI::App& app, Verbs& verbs) {
+  const auto made = std::make_shared<LaunchOptions>();
+  LaunchOptions& options = *made;
+  options.called = verbs.called();
+  CLI::App* const launch =
+      app.add_subcommand("launch", "Start the ranks of a job, here or on other hosts by ssh");
+  launch->add_option("-n,--ranks,--ranks-per-node,--repeat-hosts", options.ranks,
+                     "How many ranks on each host (1, or what the hostfile says)")
+      ->check(CLI::Range(1, 64));
+  CLI::Option* const hosts =
+      launch->add_option("--hosts", options.hosts, "Hosts for ssh: mac-1,mac-2 or mac-[1-4] (this one)");
+  CLI::Option* const hostfile =
+      launch->add_option("--hostfile", options.hostfile, "Hosts from a file of MLX, MPI or `hosts import`")
+          ->type_name("FILE");
+  launch->add_option("--nodes", options.nodes, "Nodes of this cluster: all, or a,b")
+      ->excludes(hosts)
+      ->excludes(hostfile);
+  hosts->excludes(hostfile);
+  launch->add_option("--env", options.environment, "NAME=VALUE for the ranks; may be repeated")
+      ->take_all()
+      ->allow_extra_args(false);
+  launch->add_option("--cwd", options.directory, "Where they start (here, if it is there)")->type_name("DIR");
+  launch->add_option("--python", options.python, "Run the command with this Python")->type_name("FILE");
+  launch->add_option("--ssh", options.ssh, "How ssh is called: \"ssh -p 2222\" (ssh)");
+  launch->add_option("--job", options.job, "The job's name (default: one of its own)");
+  launch->add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  launch->add_flag("--verbose", options.verbose, "Say what is started, and how it ends");
+  launch->add_option("command", options.command, "-- PROGRAM [ARGUMENT...]")->required();
+  launch->positionals_at_end();
+  verbs.Add(*launch, [made] { return RunLaunch(*made); });
 }
 
 }  // namespace mlxcomm::ctl

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 
+#include "client/ctl/command_line.h"
 #include "client/ctl/installed_files.h"
 #include "client/ctl/launch_frames.h"
 #include "client/ctl/local_ranks.h"
@@ -112,7 +113,8 @@ class Agent : public RankListener {
     if (frame.what_case() == v1::LaunchFrame::kInput) return ranks_->GiveInput(frame.input().data());
     if (frame.what_case() == v1::LaunchFrame::kEndBySignal) {
       const auto signal = static_cast<int>(frame.end_by_signal());
-      return ranks_->End(signal == SIGINT || signal == SIGHUP || signal == SIGKILL ? signal : SIGTERM);
+      const bool known = signal == SIGINT || signal == SIGHUP || signal == SIGQUIT || signal == SIGKILL;
+      return ranks_->End(known ? signal : SIGTERM);
     }
     Refuse("a frame came that it does not know");
   }
@@ -128,7 +130,7 @@ class Agent : public RankListener {
     command.directory_needed = begin.directory_needed();
     ranks_.emplace(std::vector<unsigned>(begin.ranks().begin(), begin.ranks().end()),
                    LocalRanks::Input::kGiven, *this);
-    ranks_->SetCommand(std::move(command));
+    ranks_->SetCommand(std::move(command), own_path_);
     ranks_->Begin();
   }
 
@@ -146,7 +148,7 @@ class Agent : public RankListener {
 int RunLaunchAgent(const std::string& called) {
   struct sigaction action {};
   action.sa_handler = OnSignal;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaction(signal, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   for (const int end : {STDIN_FILENO, STDOUT_FILENO}) {
     ::fcntl(end, F_SETFL, ::fcntl(end, F_GETFL) | O_NONBLOCK);
@@ -155,6 +157,11 @@ int RunLaunchAgent(const std::string& called) {
   AddOwnFolderToPath(own_path);
   Agent agent(own_path);
   return agent.Run();
+}
+
+void AddLaunchAgent(CLI::App& app, Verbs& verbs) {
+  CLI::App* const agent = app.add_subcommand("launch-agent", "What launch starts on another host")->group("");
+  verbs.Add(*agent, [called = verbs.called()] { return RunLaunchAgent(called); });
 }
 
 }  // namespace mlxcomm::ctl

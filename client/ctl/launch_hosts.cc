@@ -44,7 +44,8 @@ Failure ChooseNodes(const LaunchOptions& options, Hostfile& file) {
       return Invalid("--nodes: node " + shown + " is " + MakePrintable(found->state()) +
                      ": bring it back (mlxcommctl status), or name those that are to take part");
     }
-    if (one.name.empty() || one.name.front() == '-' || !IsPlainText(one.name)) {
+    // Other nodes choose their names: one of "root@elsewhere" is not to send us there.
+    if (!IsHostName(one.name) || one.name.find('@') != std::string::npos) {
       return Invalid("--nodes: node \"" + shown + "\" has no name for ssh: name hosts (--hosts)");
     }
     file.hosts.push_back(EntryOf(status, one.name));

@@ -7,28 +7,19 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <utility>
 
+#include "client/ctl/child_process.h"
+
 namespace mlxcomm::ctl {
 namespace {
 
 // Turns in which one rank may be read before the others: it must not starve them.
 constexpr int kReadsMax = 16;
-
-bool Pipe(std::array<int, 2>& ends) {
-  if (::pipe(ends.data()) != 0) return false;
-  for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
-  return true;
-}
-
-void Close(int& descriptor) {
-  if (descriptor >= 0) ::close(std::exchange(descriptor, -1));
-}
 
 }  // namespace
 
@@ -37,11 +28,16 @@ LocalRanks::LocalRanks(std::vector<unsigned> numbers, Input input, RankListener&
   for (std::size_t i = 0; i < numbers.size(); ++i) ranks_[i].number = numbers[i];
 }
 
+void LocalRanks::SetCommand(RankCommand command, std::string own_path) {
+  command_ = std::move(command);
+  own_path_ = std::move(own_path);
+}
+
 LocalRanks::~LocalRanks() {
   for (Rank& rank : ranks_) {
-    for (int& end : rank.output) Close(end);
+    for (int& end : rank.output) CloseDescriptor(end);
   }
-  Close(input_pipe_);
+  CloseDescriptor(input_pipe_);
 }
 
 // Rank 0 may read what is piped in. The others have nothing to read, and nobody has a
@@ -58,13 +54,14 @@ void LocalRanks::ChooseInput(const Rank& rank, int in) const {
   ::close(nothing);
 }
 
-// In the child: environment, pipes, a process group of its own, the command.
-void LocalRanks::Become(const Rank& rank, int in, int out, int error) const {
-  ::setpgid(0, 0);
+// In the child: environment, input, directory, the command.
+void LocalRanks::BecomeRank(const Rank& rank, int in, int out, int error) const {
   ChooseInput(rank, in);
-  ::dup2(out, STDOUT_FILENO);
   ::dup2(error, STDERR_FILENO);
-  std::signal(SIGPIPE, SIG_DFL);  // Ours is ignored, and that would be inherited.
+  // Files of another launch: MLX would take its ring, with ranks that are not ours.
+  for (const char* const name : {"MLX_HOSTFILE", "MLX_IBV_DEVICES", "MLX_JACCL_COORDINATOR"}) {
+    ::unsetenv(name);
+  }
   for (const auto& [name, value] : command_.environment) ::setenv(name.c_str(), value.c_str(), 1);
   ::setenv("MLX_RANK", std::to_string(rank.number).c_str(), 1);
   if (!command_.directory.empty() && ::chdir(command_.directory.c_str()) != 0 &&
@@ -73,12 +70,7 @@ void LocalRanks::Become(const Rank& rank, int in, int out, int error) const {
                  std::strerror(errno));
     ::_exit(1);
   }
-  std::vector<char*> arguments;
-  for (const std::string& word : command_.command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  ::execvp(arguments[0], arguments.data());
-  std::fprintf(stderr, "mlxcommctl: cannot start %s: %s\n", arguments[0], std::strerror(errno));
-  ::_exit(127);
+  Become(command_.command, -1, out, STDERR_FILENO);
 }
 
 bool LocalRanks::Start(Rank& rank) {
@@ -86,18 +78,18 @@ bool LocalRanks::Start(Rank& rank) {
   std::array<int, 2> out{-1, -1};
   std::array<int, 2> error{-1, -1};
   const bool gives = rank.number == 0 && input_ == Input::kGiven;
-  const bool piped = (!gives || Pipe(in)) && Pipe(out) && Pipe(error);
-  if (piped) rank.pid = ::fork();
-  if (piped && rank.pid == 0) Become(rank, in[0], out[1], error[1]);
+  const bool piped = (!gives || MakePipe(in)) && MakePipe(out) && MakePipe(error);
+  if (piped) rank.pid = ForkGroup();
+  if (piped && rank.pid == 0) BecomeRank(rank, in[0], out[1], error[1]);
   const int why = errno;
-  for (int* const end : {&in[0], &out[1], &error[1]}) Close(*end);
+  for (int* const end : {&in[0], &out[1], &error[1]}) CloseDescriptor(*end);
   if (rank.pid < 0) {
-    for (int* const end : {&in[1], &out[0], &error[0]}) Close(*end);
+    for (int* const end : {&in[1], &out[0], &error[0]}) CloseDescriptor(*end);
     errno = why;
     return false;
   }
-  ::setpgid(rank.pid, rank.pid);  // Whoever is first; the other fails harmlessly.
   rank.group_left = true;
+  keeper_.Add(rank.pid);
   rank.output = {out[0], error[0]};
   for (const int end : {in[1], out[0], error[0]}) {
     if (end >= 0) ::fcntl(end, F_SETFL, O_NONBLOCK);
@@ -108,14 +100,18 @@ bool LocalRanks::Start(Rank& rank) {
 
 void LocalRanks::Begin() {
   begun_ = true;
+  if (!keeper_.Start(own_path_)) return StartFailed(ranks_.front());
   for (Rank& rank : ranks_) {
     if (killing_) return;  // The listener has heard of one that cannot be started.
-    if (Start(rank)) continue;
-    const std::string why = std::string("mlxcommctl: cannot be started: ") + std::strerror(errno) + "\n";
-    rank.ended = true;
-    listener_.OnOutput(rank.number, 1, why);
-    listener_.OnEnded({.rank = rank.number, .exit_code = 1});
+    if (!Start(rank)) StartFailed(rank);
   }
+}
+
+void LocalRanks::StartFailed(Rank& rank) {
+  const std::string why = std::string("mlxcommctl: cannot be started: ") + std::strerror(errno) + "\n";
+  rank.ended = true;
+  listener_.OnOutput(rank.number, 1, why);
+  listener_.OnEnded({.rank = rank.number, .exit_code = 1});
 }
 
 void LocalRanks::AddTo(std::vector<pollfd>& waited) {
@@ -129,14 +125,14 @@ void LocalRanks::AddTo(std::vector<pollfd>& waited) {
 
 void LocalRanks::ReadOutput(Rank& rank, int stream) {
   int& end = rank.output[static_cast<std::size_t>(stream)];
-  for (int reads = 0; end >= 0 && !hold_ && reads < kReadsMax; ++reads) {
+  for (int reads = 0; end >= 0 && reads < kReadsMax; ++reads) {
     std::array<char, 8192> bytes;
     const ssize_t got = ::read(end, bytes.data(), bytes.size());
     if (got > 0) {
       listener_.OnOutput(rank.number, stream, {bytes.data(), static_cast<std::size_t>(got)});
     } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
       listener_.OnOutput(rank.number, stream, {});
-      Close(end);
+      CloseDescriptor(end);
     } else {
       return;
     }
@@ -157,7 +153,7 @@ void LocalRanks::WriteInput() {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0 && errno == EAGAIN) return;
     if (written < 0) {
-      Close(input_pipe_);
+      CloseDescriptor(input_pipe_);
       break;
     }
     listener_.OnInputTaken(static_cast<std::size_t>(written));
@@ -167,15 +163,18 @@ void LocalRanks::WriteInput() {
     listener_.OnInputTaken(input_left_.size());
     input_left_.clear();
   }
-  if (input_ended_) Close(input_pipe_);
+  if (input_ended_) CloseDescriptor(input_pipe_);
 }
 
 void LocalRanks::Reap(Rank& rank) {
   int status = 0;
-  if (rank.ended && rank.group_left) rank.group_left = ::kill(-rank.pid, 0) == 0;
+  if (rank.ended && rank.group_left && ::kill(-rank.pid, 0) != 0) {
+    rank.group_left = false;
+    keeper_.Remove(rank.pid);
+  }
   if (!rank.alive() || ::waitpid(rank.pid, &status, WNOHANG) != rank.pid) return;
   rank.ended = true;
-  // What it has written before it ended is said before its end.
+  // What it has written before it ended is said before its end, and is no more than a pipe's.
   for (int stream = 0; stream < 2; ++stream) ReadOutput(rank, stream);
   listener_.OnEnded({.rank = rank.number,
                      .exit_code = WIFSIGNALED(status) ? 0 : WEXITSTATUS(status),
@@ -185,11 +184,9 @@ void LocalRanks::Reap(Rank& rank) {
 void LocalRanks::Turn() {
   WriteInput();
   for (Rank& rank : ranks_) {
-    for (int stream = 0; stream < 2; ++stream) ReadOutput(rank, stream);
+    for (int stream = 0; stream < 2 && !hold_; ++stream) ReadOutput(rank, stream);
   }
-  for (Rank& rank : ranks_) {
-    if (!hold_) Reap(rank);  // Its last words come before its end.
-  }
+  for (Rank& rank : ranks_) Reap(rank);
   if (AnyAlive()) last_alive_ = Clock::now();
   if (killing_ && Clock::now() >= kill_at_) SignalAll(SIGKILL);
 }

@@ -1,5 +1,5 @@
 // The ranks of a job on this machine: each a process group of its own with pipes for its
-// output, ended together with everything that it has started.
+// output, ended together with everything that it has started, by rank_keeper.h at the latest.
 //
 // Owner: launch, or the agent on another host. Thread: main. Memory: rank_host.h; input for
 // rank 0 that its pipe does not take yet, which who gives it bounds by OnInputTaken.
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "client/ctl/rank_host.h"
+#include "client/ctl/rank_keeper.h"
 
 namespace mlxcomm::ctl {
 
@@ -27,9 +28,8 @@ class LocalRanks : public RankHost {
   LocalRanks(const LocalRanks&) = delete;
   LocalRanks& operator=(const LocalRanks&) = delete;
 
-  void SetCommand(RankCommand command) { command_ = std::move(command); }
-  // While told so, output is left in the pipes, where it makes its writers wait.
-  void HoldOutput(bool hold) { hold_ = hold; }
+  // Before Begin; `own_path` is this program's (rank_keeper.h).
+  void SetCommand(RankCommand command, std::string own_path);
 
   bool ready() const override { return true; }
   bool failed() const override { return false; }
@@ -39,6 +39,7 @@ class LocalRanks : public RankHost {
   void End(int signal) override;
   bool done() const override;
   void GiveInput(std::string_view bytes) override;
+  void HoldOutput(bool hold) override { hold_ = hold; }
 
  private:
   struct Rank {
@@ -53,7 +54,8 @@ class LocalRanks : public RankHost {
   };
 
   bool Start(Rank& rank);
-  [[noreturn]] void Become(const Rank& rank, int in, int out, int error) const;
+  void StartFailed(Rank& rank);
+  [[noreturn]] void BecomeRank(const Rank& rank, int in, int out, int error) const;
   void ChooseInput(const Rank& rank, int in) const;
   void ReadOutput(Rank& rank, int stream);
   void WriteInput();
@@ -64,9 +66,11 @@ class LocalRanks : public RankHost {
   void SignalAll(int signal);
 
   RankCommand command_;
+  std::string own_path_;
   const Input input_;
   RankListener& listener_;
   std::vector<Rank> ranks_;
+  RankKeeper keeper_;
   bool begun_ = false;
   bool hold_ = false;
   int input_pipe_ = -1;

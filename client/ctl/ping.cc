@@ -1,8 +1,11 @@
 #include <cstdio>
+#include <memory>
 #include <vector>
 
+#include "client/ctl/command_line.h"
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/output.h"
+#include "client/ctl/quantities.h"
 #include "client/ctl/render_ping.h"
 #include "client/ctl/stop_signal.h"
 #include "client/ctl/verbs.h"
@@ -34,6 +37,30 @@ int RunPing(const PingOptions& options) {
     if (reply.round_trip_ns() != 0) return 0;
   }
   return kExitFailed;
+}
+
+void AddPing(CLI::App& app, Verbs& verbs) {
+  const auto made = std::make_shared<PingOptions>();
+  PingOptions& options = *made;
+  CLI::App* const ping = app.add_subcommand("ping", "Round trip and loss to a node, between the daemons");
+  ping->add_option("node", options.node, "Its name")->required();
+  ping->add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  ping->add_option("-c,--count", options.count, "How many (5)")->check(CLI::Range(1, 100000));
+  AddDuration(*ping, "-i,--interval", options.interval_ns, 1'000'000, 3600'000'000'000,
+              "Between two (200ms)");
+  AddDuration(*ping, "-W,--timeout", options.timeout_ns, 1'000'000, 10'000'000'000,
+              "Patience with each (1s)");
+  ping->add_option_function<std::string>(
+      "-s,--size",
+      [&options](const std::string& text) {
+        options.payload_bytes = ParseBytes(text);
+        if (!options.payload_bytes || *options.payload_bytes > 65536) {
+          throw CLI::ValidationError("--size", "\"" + text + "\" is no size up to 64K");
+        }
+      },
+      "Bytes each way (56)");
+  ping->add_flag("--json", options.json, "For programs: one object, at the end");
+  verbs.Add(*ping, [made] { return RunPing(*made); });
 }
 
 }  // namespace mlxcomm::ctl

@@ -1,16 +1,25 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 
+#include "client/ctl/command_line.h"
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/draw_plan.h"
 #include "client/ctl/json_text.h"
+#include "client/ctl/quantities.h"
 #include "client/ctl/render_plan.h"
 #include "client/ctl/render_status.h"
 #include "client/ctl/verbs.h"
 
 namespace mlxcomm::ctl {
 namespace {
+
+// Shown by --help and completed; the daemon says what it takes.
+constexpr char kPlans[] = "{ring,exchange,halving_doubling,tree,two_level}";
+constexpr char kPlanned[] =
+    "{all_reduce,reduce,reduce_scatter,broadcast,all_gather,all_gather_v,gather,scatter,all_to_all,"
+    "all_to_all_v,send,barrier}";
 
 v1::PlanRequest RequestOf(const PlanOptions& options) {
   v1::PlanRequest request;
@@ -65,6 +74,36 @@ int RunPlan(const PlanOptions& options) {
   if (plan.verified()) return 0;
   std::fprintf(stderr, "mlxcommctl: not proved: %s\n", Shown(plan.verdict()).c_str());
   return kExitFailed;
+}
+
+void AddPlan(CLI::App& app, Verbs& verbs) {
+  const auto made = std::make_shared<PlanOptions>();
+  PlanOptions& options = *made;
+  CLI::App* const plan =
+      app.add_subcommand("plan", "How an operation would be carried out, with cost and proof");
+  plan->add_option("--op", options.operation, "The operation")->required()->type_name(kPlanned);
+  plan->add_option("--nodes", options.nodes, "How many nodes")->required();
+  plan->add_option("--ranks-per-node", options.ranks_per_node, "How many ranks on each (1)");
+  AddQuantity(*plan, "--bytes", options.bytes, ParseBytes, "64M or 1.5G",
+              "What each rank passes: all of it, or its block");
+  plan->add_option("--dtype", options.data_type, "Type of the elements (float32)")->type_name(kDataTypes);
+  plan->add_option("--operator", options.reduce_operator, "How a reduction combines (sum)")
+      ->type_name(kOperators);
+  plan->add_option("--root", options.root, "Rank of the root, where there is one (0)");
+  plan->add_option("--plan", options.plan, "Which way (the cheapest)")->type_name(kPlans);
+  AddQuantity(*plan, "--latency", options.latency_ns, ParseDuration, "30us",
+              "Of a link, one way (as this node has it)");
+  AddQuantity(*plan, "--bandwidth", options.bytes_per_second, ParseRate, "4.5G",
+              "Of a link, bytes a second each way (as this node has it)");
+  plan->add_option("--links", options.links_per_node,
+                   "Links that a node fills at once (as this node has it)");
+  plan->add_flag("--steps", options.steps, "Every step of every node");
+  CLI::Option* const json =
+      plan->add_flag("--json", options.json, "For programs (PlanReply of diagnostics.proto)");
+  plan->add_flag("--dot", options.dot, "A picture for Graphviz; with --steps one of the steps")
+      ->excludes(json);
+  plan->add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  verbs.Add(*plan, [made] { return RunPlan(*made); });
 }
 
 }  // namespace mlxcomm::ctl

@@ -6,8 +6,8 @@
 //
 // Nothing here waits: AddTo says what to poll for, Turn does what can be done now.
 //
-// Owner: launch, or the agent. Thread: main. Memory: a rank's unread output and input,
-// bounded by what pipes hold and launch_frames.h.
+// Owner: launch, or the agent. Thread: main. Memory: of a rank's output and input what pipes
+// hold, and launch_frames.h.
 #pragma once
 
 #include <poll.h>
@@ -68,6 +68,8 @@ class RankHost {
   virtual bool done() const = 0;
   // For rank 0, if it is there; empty: the end.
   virtual void GiveInput(std::string_view bytes) = 0;
+  // While told so, output is left where it makes its writers wait.
+  virtual void HoldOutput(bool hold) = 0;
 };
 
 }  // namespace mlxcomm::ctl

@@ -1,21 +1,40 @@
 #include "client/ctl/rank_lines.h"
 
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <utility>
 
 namespace mlxcomm::ctl {
+namespace {
 
-void RankLines::PrintLine(unsigned rank, int stream, std::string& line) const {
-  FILE* const to = stream == 0 ? stdout : stderr;
-  if (prefix_) std::fprintf(to, "[%u] ", rank);
-  std::fwrite(line.data(), 1, line.size(), to);
-  std::fputc('\n', to);
+// Lines of one stream that follow one another are written at once.
+constexpr std::size_t kPieceBytes = 64 * 1024;
+
+}  // namespace
+
+void RankLines::PrintLine(unsigned rank, int stream, std::string& line) {
+  if (prefix_) Add(stream, "[" + std::to_string(rank) + "] ");
+  line += '\n';
+  Add(stream, line);
   line.clear();
 }
 
-bool RankLines::Print(unsigned rank, int stream, std::string_view bytes) {
+void RankLines::Add(int stream, std::string_view bytes) {
+  if (closed_) return;
+  const int to = stream == 0 ? STDOUT_FILENO : STDERR_FILENO;
+  if (waiting_.empty() || waiting_.back().to != to || waiting_.back().bytes.size() >= kPieceBytes) {
+    waiting_.push_back({to, {}});
+  }
+  waiting_.back().bytes.append(bytes);
+  waiting_bytes_ += bytes.size();
+}
+
+void RankLines::Print(unsigned rank, int stream, std::string_view bytes) {
   Stream& state = ranks_[rank][static_cast<std::size_t>(stream)];
   for (const char c : bytes) {
     const bool after_return = std::exchange(state.returned, c == '\r');
@@ -24,33 +43,59 @@ bool RankLines::Print(unsigned rank, int stream, std::string_view bytes) {
     if (!ends && c != '\r') state.partial += c;
     if (ends || state.partial.size() >= kLineBytesMax) PrintLine(rank, stream, state.partial);
   }
-  return Flush(stream);
 }
 
-bool RankLines::Flush(int stream) {
-  FILE* const to = stream == 0 ? stdout : stderr;
-  if (std::fflush(to) == 0) return true;
-  if (errno == EPIPE) return false;
-  if (!std::exchange(said_lost_, true)) {
-    std::fprintf(stderr, "mlxcommctl: output is lost: %s\n", std::strerror(errno));
-  }
-  std::clearerr(to);
-  return true;
-}
-
-bool RankLines::End(unsigned rank, int stream) {
+void RankLines::End(unsigned rank, int stream) {
   Stream& state = ranks_[rank][static_cast<std::size_t>(stream)];
-  if (state.partial.empty()) return true;
-  PrintLine(rank, stream, state.partial);
-  return Flush(stream);
+  if (!state.partial.empty()) PrintLine(rank, stream, state.partial);
 }
 
-bool RankLines::EndAll() {
-  bool read = true;
+void RankLines::EndAll() {
   for (auto& [rank, streams] : ranks_) {
-    for (int stream = 0; stream < 2; ++stream) read = End(rank, stream) && read;
+    for (int stream = 0; stream < 2; ++stream) End(rank, stream);
   }
-  return read;
+}
+
+void RankLines::Say(std::string_view line) { Add(1, std::string(line) + "\n"); }
+
+void RankLines::AddTo(std::vector<pollfd>& waited) const {
+  if (is_waiting()) waited.push_back({waiting_.front().to, POLLOUT, 0});
+}
+
+void RankLines::Took(std::size_t bytes) {
+  taken_ += bytes;
+  waiting_bytes_ -= bytes;
+  if (taken_ < waiting_.front().bytes.size()) return;
+  waiting_.pop_front();
+  taken_ = 0;
+}
+
+// No more at once than a pipe takes without waiting, as soon as it takes anything.
+bool RankLines::Write() {
+  while (is_waiting()) {
+    const Piece& piece = waiting_.front();
+    pollfd taker{piece.to, POLLOUT, 0};
+    if (::poll(&taker, 1, 0) == 0) return true;
+    const std::size_t left = piece.bytes.size() - taken_;
+    const ssize_t written =
+        ::write(piece.to, piece.bytes.data() + taken_, std::min<std::size_t>(left, PIPE_BUF));
+    if (written >= 0) {
+      Took(static_cast<std::size_t>(written));
+    } else if (errno == EPIPE) {
+      closed_ = true;
+      waiting_.clear();
+      taken_ = waiting_bytes_ = 0;
+      return false;
+    } else if (errno == EINTR || errno == EAGAIN) {
+      return true;
+    } else {
+      const int why = errno;
+      Took(left);
+      if (std::exchange(said_lost_, true)) continue;
+      Say(std::string("mlxcommctl: output is lost: ") + std::strerror(why));
+    }
+  }
+  return true;
 }
 
 }  // namespace mlxcomm::ctl

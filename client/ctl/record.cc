@@ -4,7 +4,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 
+#include "client/ctl/command_line.h"
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/json_text.h"
 #include "client/ctl/render_record.h"
@@ -14,6 +16,12 @@
 
 namespace mlxcomm::ctl {
 namespace {
+
+void AddRecordOptions(CLI::App& verb, RecordOptions& options) {
+  verb.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  verb.add_option("--job", options.job, "Only this job's operations");
+  verb.add_option("--group", options.group, "Only this group's, by its name or id");
+}
 
 v1::FlightRecordRequest RequestOf(const RecordOptions& options, bool with_tracks) {
   v1::FlightRecordRequest request;
@@ -59,6 +67,34 @@ int RunTrace(const RecordOptions& options) {
   std::string text;
   if (failure.ok()) failure = ToJson(RenderTrace(record), text, JsonLayout::kCompact);
   return failure.ok() ? Write(text + "\n", "trace") : Report(failure);
+}
+
+void AddRecord(CLI::App& app, Verbs& verbs) {
+  const auto made = std::make_shared<RecordOptions>();
+  RecordOptions& options = *made;
+  CLI::App* const record =
+      app.add_subcommand("record", "The last operations of this node: each phase, who came last");
+  AddRecordOptions(*record, options);
+  options.operations_max = 20;
+  record->add_option("-n,--operations", options.operations_max,
+                     "How many, the newest (20); 0: all that are still there");
+  CLI::Option* const json =
+      record->add_flag("--json", options.json, "For programs (FlightRecordReply of diagnostics.proto)");
+  record->add_flag("--tracks", options.tracks, "With what each rail and worker did for them")
+      ->needs(json);
+  verbs.Add(*record, [made] { return RunRecord(*made); });
+}
+
+void AddTrace(CLI::App& app, Verbs& verbs) {
+  const auto made = std::make_shared<RecordOptions>();
+  RecordOptions& options = *made;
+  CLI::App* const trace = app.add_subcommand(
+      "trace", "The same for Perfetto (https://ui.perfetto.dev): mlxcommctl trace > trace.json");
+  AddRecordOptions(*trace, options);
+  trace->add_option("-n,--operations", options.operations_max,
+                    "How many, the newest (all that are still there)");
+  trace->add_flag("--json", options.json, "Write to a terminal, too: a trace is JSON");
+  verbs.Add(*trace, [made] { return RunTrace(*made); });
 }
 
 }  // namespace mlxcomm::ctl

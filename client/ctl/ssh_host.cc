@@ -8,11 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
-#include <cstdio>
-#include <cstring>
 #include <sstream>
 #include <utility>
+
+#include "client/ctl/child_process.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -20,10 +19,6 @@ namespace {
 // From ssh's start to the agent's first word. ssh's own limits end before it.
 constexpr auto kHelloPatience = std::chrono::seconds(30);
 constexpr std::size_t kTextLineBytesMax = 8192;
-
-void Close(int& descriptor) {
-  if (descriptor >= 0) ::close(std::exchange(descriptor, -1));
-}
 
 std::string HowItEnded(int status) {
   return WIFSIGNALED(status) ? "ssh ended with signal " + std::to_string(WTERMSIG(status))
@@ -34,20 +29,6 @@ std::string Listed(const std::vector<unsigned>& ranks) {
   std::string text;
   for (const unsigned rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
   return (ranks.size() == 1 ? "rank " : "ranks ") + text;
-}
-
-[[noreturn]] void Become(const std::vector<std::string>& command, int in, int out, int error) {
-  ::setpgid(0, 0);
-  ::dup2(in, STDIN_FILENO);
-  ::dup2(out, STDOUT_FILENO);
-  ::dup2(error, STDERR_FILENO);
-  std::signal(SIGPIPE, SIG_DFL);
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  ::execvp(arguments[0], arguments.data());
-  std::fprintf(stderr, "cannot start %s: %s\n", arguments[0], std::strerror(errno));
-  ::_exit(127);
 }
 
 }  // namespace
@@ -94,7 +75,7 @@ SshHost::SshHost(std::string name, std::vector<unsigned> ranks, RankCommand comm
       listener_(listener) {}
 
 SshHost::~SshHost() {
-  for (int* const end : {&to_, &from_, &text_}) Close(*end);
+  for (int* const end : {&to_, &from_, &text_}) CloseDescriptor(*end);
   if (pid_ <= 0 || reaped_) return;
   ::kill(pid_, SIGKILL);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
@@ -107,14 +88,12 @@ bool SshHost::Connect(const std::vector<std::string>& ssh, const std::string& ow
   command.push_back(AgentCommand(own_path));
   std::array<std::array<int, 2>, 3> pipes;
   for (auto& ends : pipes) {
-    if (::pipe(ends.data()) != 0) return false;
-    for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
+    if (!MakePipe(ends)) return false;
   }
   hello_by_ = Clock::now() + kHelloPatience;
-  pid_ = ::fork();
+  pid_ = ForkGroup();
   if (pid_ < 0) return false;
   if (pid_ == 0) Become(command, pipes[0][0], pipes[1][1], pipes[2][1]);
-  ::setpgid(pid_, pid_);
   for (const int end : {pipes[0][0], pipes[1][1], pipes[2][1]}) ::close(end);
   to_ = pipes[0][1];
   from_ = pipes[1][0];
@@ -136,11 +115,14 @@ void SshHost::Begin() {
   }
   begin.set_directory(command_.directory);
   begin.set_directory_needed(command_.directory_needed);
-  writer_.Add(frame);
+  const std::size_t bytes = frame.ByteSizeLong();
+  if (bytes <= kLaunchFrameBytesMax) return writer_.Add(frame);
+  Fail("command and variables of the ranks have " + std::to_string(bytes) + " bytes, expected at most " +
+       std::to_string(kLaunchFrameBytesMax) + ": put them into a file");
 }
 
 void SshHost::AddTo(std::vector<pollfd>& waited) {
-  if (from_ >= 0) waited.push_back({from_, POLLIN, 0});
+  if (from_ >= 0 && !hold_) waited.push_back({from_, POLLIN, 0});
   if (text_ >= 0) waited.push_back({text_, POLLIN, 0});
   if (to_ >= 0 && writer_.pending() > 0) waited.push_back({to_, POLLOUT, 0});
 }
@@ -172,7 +154,7 @@ void SshHost::Turn() {
 
 void SshHost::Write() {
   if (to_ < 0 || writer_.pending() == 0) return;
-  if (!writer_.WriteTo(to_)) Close(to_);
+  if (!writer_.WriteTo(to_)) CloseDescriptor(to_);
 }
 
 void SshHost::ReadText() {
@@ -181,7 +163,7 @@ void SshHost::ReadText() {
     const ssize_t got = ::read(text_, bytes.data(), bytes.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
-    if (got <= 0) Close(text_);
+    if (got <= 0) CloseDescriptor(text_);
     if (got > 0) text_left_.append(bytes.data(), static_cast<std::size_t>(got));
     if (got <= 0 && !text_left_.empty()) text_left_ += '\n';
     ShowText();
@@ -190,27 +172,26 @@ void SshHost::ReadText() {
 
 void SshHost::ShowText() {
   for (;;) {
-    std::size_t end = text_left_.find('\n');
+    const std::size_t end = text_left_.find('\n');
     if (end == std::string::npos && text_left_.size() <= kTextLineBytesMax) return;
-    end = std::min(end, text_left_.size() - 1);
     std::string line = text_left_.substr(0, end);
-    text_left_.erase(0, end + 1);
+    text_left_.erase(0, end == std::string::npos ? end : end + 1);
     while (line.ends_with('\r')) line.pop_back();
     if (!line.empty()) listener_.OnHostText(name_, line);
   }
 }
 
 void SshHost::ReadFrames() {
-  if (from_ < 0) return;
+  if (from_ < 0 || hold_) return;
   const bool open = reader_.ReadFrom(from_);
   for (std::string line; reader_.TakeNoise(line);) listener_.OnHostText(name_, line);
   for (v1::LaunchFrame frame; reader_.Take(frame);) Take(frame);
   if (!reader_.error().empty()) Fail(reader_.error());
-  if (!open) Close(from_);
+  if (!open) CloseDescriptor(from_);
 }
 
-bool SshHost::Knows(unsigned rank) const {
-  return std::find(running_.begin(), running_.end(), rank) != running_.end();
+bool SshHost::Has(unsigned rank) const {
+  return std::find(ranks_.begin(), ranks_.end(), rank) != ranks_.end();
 }
 
 void SshHost::Take(const v1::LaunchFrame& frame) {
@@ -223,7 +204,7 @@ void SshHost::Take(const v1::LaunchFrame& frame) {
       said_hello_ = true;
       return;
     case v1::LaunchFrame::kOutput:
-      if (!Knows(frame.output().rank())) return;
+      if (!Has(frame.output().rank())) return;  // Also one that has ended: what it left may print.
       return listener_.OnOutput(frame.output().rank(), frame.output().error() ? 1 : 0, frame.output().data());
     case v1::LaunchFrame::kInputTaken:
       return listener_.OnInputTaken(frame.input_taken());
@@ -233,8 +214,7 @@ void SshHost::Take(const v1::LaunchFrame& frame) {
 }
 
 void SshHost::TakeEnd(const v1::LaunchEnded& told) {
-  if (!Knows(told.rank())) return;
-  std::erase(running_, told.rank());
+  if (std::erase(running_, told.rank()) == 0) return;
   listener_.OnEnded({.rank = told.rank(),
                      .exit_code = static_cast<int>(told.exit_code() & 0xff),
                      .signal = static_cast<int>(told.signal() & 0x7f)});
@@ -244,7 +224,7 @@ void SshHost::Reap() {
   if (reaped_ || from_ >= 0 || ::waitpid(pid_, &status_, WNOHANG) != pid_) return;
   reaped_ = true;
   ReadText();
-  Close(to_);
+  CloseDescriptor(to_);
   if (!begun_ && !ending_) return Fail(HowItEnded(status_));
   if (begun_ && !running_.empty() && !(ending_ && WIFEXITED(status_) && WEXITSTATUS(status_) == 0)) {
     Fail("the connection is lost (" + HowItEnded(status_) + "), and so " + Listed(running_));
@@ -258,7 +238,7 @@ void SshHost::CheckDeadlines() {
   }
   if (Clock::now() >= gone_by_) {
     ::kill(pid_, SIGKILL);  // What runs there ends by itself: the connection is its life.
-    Close(from_);
+    CloseDescriptor(from_);
   }
 }
 

@@ -45,6 +45,7 @@ class SshHost : public RankHost {
   void End(int signal) override;
   bool done() const override { return reaped_ && from_ < 0; }
   void GiveInput(std::string_view bytes) override;
+  void HoldOutput(bool hold) override { hold_ = hold; }
 
  private:
   void ReadFrames();
@@ -56,7 +57,7 @@ class SshHost : public RankHost {
   void Reap();
   void Fail(const std::string& why);
   void CheckDeadlines();
-  bool Knows(unsigned rank) const;
+  bool Has(unsigned rank) const;
 
   const std::string name_;
   const std::vector<unsigned> ranks_;
@@ -73,6 +74,7 @@ class SshHost : public RankHost {
   bool said_hello_ = false;
   bool begun_ = false;
   bool ending_ = false;
+  bool hold_ = false;
   bool failed_ = false;
   bool reaped_ = false;
   int status_ = 0;

@@ -1,7 +1,9 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <memory>
 
+#include "client/ctl/command_line.h"
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/json_text.h"
 #include "client/ctl/output.h"
@@ -56,6 +58,18 @@ int RunStatus(const StatusOptions& options) {
   std::string text;
   const Failure failure = Fetch(options, ColoursWanted(), text);
   return failure.ok() ? WriteOut(text, "status") : ReportFailure(failure);
+}
+
+void AddStatus(CLI::App& app, Verbs& verbs) {
+  const auto made = std::make_shared<StatusOptions>();
+  StatusOptions& options = *made;
+  CLI::App* const status = app.add_subcommand("status", "Nodes, links, jobs, who waits for whom");
+  status->add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  status->add_flag("--json", options.json, "For programs (StatusReply of diagnostics.proto)");
+  status->add_flag("--watch", options.watch, "Again and again, until Ctrl-C");
+  AddDuration(*status, "--interval", options.interval_ns, 50'000'000, 3600'000'000'000,
+              "Between two looks (1s)");
+  verbs.Add(*status, [made] { return RunStatus(*made); });
 }
 
 }  // namespace mlxcomm::ctl

@@ -1,3 +1,6 @@
+#include <memory>
+
+#include "client/ctl/command_line.h"
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/draw_topology.h"
 #include "client/ctl/json_text.h"
@@ -21,6 +24,26 @@ int RunTopology(const TopologyOptions& options) {
     case TopologyForm::kText: text = RenderTopology(topology, ColoursWanted()); break;
   }
   return WriteOut(text, "topology");
+}
+
+void AddTopology(CLI::App& app, Verbs& verbs) {
+  const auto made = std::make_shared<TopologyOptions>();
+  TopologyOptions& options = *made;
+  CLI::App* const topology =
+      app.add_subcommand("topology", "Which nodes and cables there are, and what they form");
+  topology->add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  const auto form = [&options](TopologyForm which) {
+    return [&options, which](std::int64_t) { options.form = which; };
+  };
+  CLI::Option* const json = topology->add_flag_function(
+      "--json", form(TopologyForm::kJson), "For programs (TopologyReply of diagnostics.proto)");
+  CLI::Option* const dot =
+      topology->add_flag_function("--dot", form(TopologyForm::kDot), "A picture for Graphviz");
+  CLI::Option* const svg =
+      topology->add_flag_function("--svg", form(TopologyForm::kSvg), "A picture");
+  json->excludes(dot)->excludes(svg);
+  dot->excludes(svg);
+  verbs.Add(*topology, [made] { return RunTopology(*made); });
 }
 
 }  // namespace mlxcomm::ctl

@@ -92,23 +92,39 @@ Failure ReadEntries(const char* name, const std::string& path, json& entries) {
   return wrong("expected a list with one entry for each rank");
 }
 
-Failure SizeOf(const Environment& environment, const Launcher& launcher,
-               std::optional<std::int64_t>& size) {
-  for (const char* const name : launcher.sizes) {
-    if (name == nullptr) continue;
-    const std::optional<std::string> text = environment(name);
-    if (text) return ReadNumber(name, *text, size.emplace());
-  }
-  if (&launcher != &kLaunchers[0]) return {};
+// By the files that MLX's own backends read; `said_by` is what has said `size`, if anything has.
+Failure SizeOfFiles(const Environment& environment, std::string said_by,
+                    std::optional<std::int64_t>& size) {
   for (const char* const name : kRankFiles) {
     const std::optional<std::string> path = environment(name);
     if (!path) continue;
     json entries;
-    if (Failure failure = ReadEntries(name, *path, entries); !failure.ok()) return failure;
-    size = static_cast<std::int64_t>(entries.size());
-    return {};
+    const Failure failure = ReadEntries(name, *path, entries);
+    if (!failure.ok() && size) continue;  // Nobody needs it.
+    if (!failure.ok()) return failure;
+    const auto count = static_cast<std::int64_t>(entries.size());
+    if (size.value_or(count) != count) {
+      return Invalid(said_by + " says " + std::to_string(*size) + " ranks, but the file of " +
+                     Assignment(name, *path) + " has " + std::to_string(count) +
+                     ": set the one that is meant, and unset the other");
+    }
+    size = count;
+    said_by = "the file of " + Assignment(name, *path);
   }
   return {};
+}
+
+Failure SizeOf(const Environment& environment, const Launcher& launcher,
+               std::optional<std::int64_t>& size) {
+  std::string said_by;
+  for (const char* const name : launcher.sizes) {
+    const std::optional<std::string> text = name == nullptr ? std::nullopt : environment(name);
+    if (!text) continue;
+    if (Failure failure = ReadNumber(name, *text, size.emplace()); !failure.ok()) return failure;
+    said_by = Assignment(name, *text);
+    break;
+  }
+  return &launcher == &kLaunchers[0] ? SizeOfFiles(environment, said_by, size) : Failure{};
 }
 
 // FNV-1a: no stranger chooses what goes in, and it need only tell launches apart.

@@ -7,10 +7,12 @@
 #include <string>
 #include <utility>
 
-#include "client/mpi/interrupt.h"
+#include "client/lib/interrupt.h"
 
 namespace mlxcomm::mpi {
 namespace {
+
+using client::UnderWay;
 
 // Null buffers of no bytes are allowed, and memcpy's are not.
 void Copy(void* to, const void* from, std::uint64_t bytes) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "client/mpi/interrupt.h"
+#include "client/lib/interrupt.h"
 
 namespace mlxcomm::mpi {
 namespace {
@@ -53,10 +53,10 @@ void Exit() {
 std::shared_ptr<Communicator> JoinWorld() {
   const mlxcomm_place place = FindPlace();
   if (place.size == 1) return std::make_shared<Communicator>();
-  const UnderWay under_way;
+  const client::UnderWay under_way;
   mlxcomm_connect_options options;
   mlxcomm_connect_options_init(&options);
-  options.interrupted = WasInterrupted;
+  options.interrupted = client::WasInterrupted;
   auto connection = std::make_shared<Connection>(options);
   Group world(*connection, place);
   return std::make_shared<Communicator>(std::move(connection), std::move(world), nullptr);

@@ -173,6 +173,41 @@ def test_mpi_shim_beside_mlxcommctl_is_named_to_ranks(tmp_path):
     assert shown(MLX_MPI_LIBNAME="mine") == "[0] mine\n"
 
 
+# Why: `exec > >(tee log)` in a script prints when the script's own process has ended.
+@pytest.mark.parametrize("hosts", ["far", "localhost"])
+def test_what_prints_after_its_rank_has_ended_is_shown(tmp_path, hosts):
+    stand_in = ssh(tmp_path, 'exec sh -c "$command"\n')
+    done = launch(stand_in, "--", "sh", "-c",
+                  "(while kill -0 $$ 2>/dev/null; do sleep 0.01; done; echo late) & echo first", hosts=hosts)
+    assert (done.returncode, done.stdout) == (0, "[0] first\n[0] late\n"), done.stderr
+
+
+def test_long_words_of_a_host_come_whole(tmp_path):
+    stand_in = ssh(tmp_path, "seq -s, 1 9000 >&2; exit 255\n")
+    done = launch(stand_in, "--", "true")
+    told = "".join(line[len("[far] "):] for line in done.stderr.splitlines() if line.startswith("[far] "))
+    assert told == ",".join(str(i) for i in range(1, 9001))
+
+
+# Why: where it is set, a program that knows only MLX takes MLX's ring, with other ranks than these.
+def test_hostfile_of_another_launch_is_not_the_ranks(tmp_path):
+    stand_in = ssh(tmp_path, 'exec sh -c "$command"\n')
+    for hosts in ("far", "localhost"):
+        for words, shown in (((), "unset"), (("--env", "MLX_HOSTFILE=mine"), "mine")):
+            done = ctl("launch", "--ssh", stand_in, "--hosts", hosts, *words, "--", "sh", "-c",
+                       "echo ${MLX_HOSTFILE-unset}", env={**os.environ, "MLX_HOSTFILE": "/yesterdays"})
+            assert done.stdout == f"[0] {shown}\n", done.stderr
+
+
+def test_environment_that_is_too_large_is_told(tmp_path):
+    stand_in = ssh(tmp_path, 'exec sh -c "$command"\n')
+    file = tmp_path / "hosts.json"
+    file.write_text(json.dumps({"envs": ["A=" + "x" * (1 << 20)], "hosts": [{"ssh": "far"}]}))
+    done = ctl("launch", "--ssh", stand_in, "--hostfile", file, "--", "touch", tmp_path / "started")
+    assert done.returncode == 1 and not (tmp_path / "started").exists()
+    assert "host far: command and variables of the ranks have 10" in done.stderr, done.stderr
+
+
 def test_garbage_from_a_host_ends_the_launch(tmp_path):
     stand_in = ssh(tmp_path, "echo 'mlxcommctl launch, frames 1'; exec cat /dev/zero\n")
     done = launch(stand_in, "--", "true")
@@ -186,6 +221,8 @@ def test_no_ssh_is_told():
 
 @pytest.mark.parametrize("words", [
     ("--hosts", "a", "--hostfile", "b"), ("--hosts", "a", "--nodes", "all"), ("--env", "1A=b"),
-    ("--hosts", "-oProxyCommand=x"), ("--hosts", "a,,b"), ("-n", "0")])
+    ("--hosts", "-oProxyCommand=x"), ("--hosts", "ada@-oProxyCommand=x"), ("--hosts", "mac-1;id"),
+    ("--hosts", "$(id)"), ("--hosts", "`id`"), ("--hosts", "a|b"), ("--hosts", "@mac-1"), ("--ssh", " "),
+    ("--hosts", "a,,b"), ("-n", "0")])
 def test_wrong_usage_is_exit_code_2(words):
     assert ctl("launch", *words, "--", "true").returncode == 2

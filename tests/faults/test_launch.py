@@ -1,5 +1,7 @@
 """mlxcommctl launch: ranks of one job as one program; and what the library shows."""
 
+import array
+import fcntl
 import os
 import pathlib
 import pty
@@ -8,10 +10,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
 
 import pytest
 
-from conftest import Process, find_program
+from conftest import PATIENCE, Process, find_program, wait_until
 
 
 def launch(count, *command, **kwargs):
@@ -46,6 +49,81 @@ def test_signals_reach_the_ranks():
     process.signal(signal.SIGTERM)
     assert process.finish() == 128 + 15
     assert sum("told" in line for line in process.lines) == 2
+
+
+# Why: Ctrl-\\ would end launch alone, and leave the ranks to themselves.
+def test_quit_reaches_the_ranks_too():
+    process = launch(2, "sh", "-c", 'trap "echo told; exit 0" QUIT; echo up; while :; do sleep 0.05; done')
+    process.wait_for("up")
+    process.wait_for("up")
+    process.signal(signal.SIGQUIT)
+    assert process.finish() == 128 + signal.SIGQUIT
+    assert sum("told" in line for line in process.lines) == 2
+
+
+# Why: who starts a training with nohup and logs out finds it running the next day.
+def test_hangup_that_nohup_has_ignored_ends_nobody(tmp_path):
+    process = launch(1, "sh", "-c", f'echo up; until [ -e {tmp_path}/go ]; do sleep 0.05; done; echo "done"',
+                     preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    process.wait_for("up")
+    process.signal(signal.SIGHUP)
+    (tmp_path / "go").touch()
+    assert process.finish() == 0
+    assert process.lines[-1] == "[0] done"
+
+
+def has_ended(pid):
+    """Also where nobody waits for an orphan: then it is a zombie for ever."""
+    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout
+    return shown.strip()[:1] in ("", "Z")
+
+
+# Why: ranks of a launch that was killed would train on, hold memory and their place in the job.
+def test_ranks_end_with_all_they_started_when_launch_is_killed():
+    process = launch(2, "sh", "-c", 'sleep 3600 & echo "pid $$ $!"; wait')
+    pids = [int(word) for _ in range(2) for word in process.wait_for("pid").split()[2:]]
+    process.signal(signal.SIGKILL)
+    process.finish()
+    for pid in pids:
+        wait_until(lambda pid=pid: has_ended(pid), f"process {pid} has ended")
+
+
+# Why: `launch ... | less`, and less is left alone: launch itself must not wait in a write then, or
+# Ctrl-C is answered by nobody, and ranks that ignore it are never ended.
+def test_reader_that_pauses_keeps_no_rank_from_ending():
+    child = subprocess.Popen(
+        [find_program("mlxcommctl"), "launch", "-n", "1", "--", "sh", "-c",
+         'trap "" TERM; echo $$ >&2; echo first; while :; do echo more; done'],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        pid = int(child.stderr.readline().split()[1])
+        wait_until(lambda: waiting_bytes(child.stdout) >= 8192, "the pipe is filled")
+        child.send_signal(signal.SIGTERM)
+        wait_until(lambda: has_ended(pid), "the rank has ended")
+        lines = child.stdout.read().splitlines()
+        assert child.wait(timeout=PATIENCE) == 128 + signal.SIGTERM
+        assert lines[0] == "[0] first" and set(lines[1:]) == {"[0] more"}
+        assert len(lines) > 100_000, "what was taken from the rank is not lost"
+    finally:
+        child.kill()
+
+
+# Why: the reason of a failure is in what was printed last.
+def test_reader_that_comes_late_gets_all():
+    child = subprocess.Popen(
+        [find_program("mlxcommctl"), "launch", "-n", "1", "--", "sh", "-c", "seq 100000; echo why; exit 3"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    wait_until(lambda: waiting_bytes(child.stdout) >= 8192, "the pipe is filled")
+    lines = child.stdout.read().splitlines()
+    assert lines[:-1] == [f"[0] {i}" for i in range(1, 100001)] + ["[0] why"]
+    assert lines[-1] == "mlxcommctl: rank 0 ended with exit code 3; ending the others"
+    assert child.wait(timeout=PATIENCE) == 3
+
+
+def waiting_bytes(stream):
+    count = array.array("i", [0])
+    fcntl.ioctl(stream.fileno(), termios.FIONREAD, count)
+    return count[0]
 
 
 def test_program_that_is_not_there_is_said():

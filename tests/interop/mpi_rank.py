@@ -1,9 +1,11 @@
 """A rank of stock MLX's MPI backend for the fault tests; mlxcomm is never imported.
 
 loop   all_sums until one fails      sum:COUNT   one      wait   until it is killed
+handle sets a handler for SIGINT, as programs do that save when they are stopped
 At a failure it says what it caught, and what the next operation says.
 """
 
+import signal
 import sys
 import time
 
@@ -28,6 +30,8 @@ def main():
                 all_sum(world, int(arguments[0]))
             elif what == "send":
                 mx.eval(mx.distributed.send(mx.ones(int(arguments[0])), 1 - world.rank(), group=world))
+            elif what == "handle":
+                signal.signal(signal.SIGINT, lambda *_: print("heard"))
             elif what == "wait":
                 print("waiting")
                 time.sleep(3600)

@@ -3,6 +3,7 @@ chosen by the environment alone."""
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import sys
 import mlxcomm
 import pytest
 
-from conftest import SIGKILL, Process, find_test_program, wait_until
+from conftest import SIGKILL, Process, find_program, find_test_program, wait_until
 
 FOLDER = pathlib.Path(__file__).parent
 OPERATIONS = FOLDER / "mpi_operations.py"
@@ -96,6 +97,33 @@ def test_ctrl_c_ends_the_wait(cluster):
     assert waiting.finish() != 0
 
 
+# Why: a program's own handler, set after the first operation, takes the place of what saw Ctrl-C
+# for the operation, and the wait would last until the other ranks come.
+def test_ctrl_c_ends_the_wait_also_where_the_program_has_a_handler_of_its_own(cluster):
+    c = cluster(1)
+    stock(c, 1, 2, RANK, "sum:4", "wait")
+    waiting = stock(c, 0, 2, RANK, "sum:4", "handle", "sum:100000")
+    wait_until(lambda: any(r["operation"] and "100000" in str(r["operation"])
+                           for job in c.status()["jobs"] for r in job["ranks"]), "the operation is in flight")
+    waiting.signal(signal.SIGINT)
+    assert "CANCELLED" in waiting.wait_for("raised")
+    assert waiting.finish() == 3
+    assert "heard" in waiting.lines
+
+
+# Why: "unmodified, by the environment alone" is what launch promises, whatever else is set.
+@pytest.mark.parametrize("backend", ["any", "mpi"])
+def test_launch_alone_makes_stock_mlx_go_through_the_daemon(cluster, tmp_path, backend):
+    c = cluster(1)
+    others = tmp_path / "hosts.json"
+    others.write_text('[["127.0.0.1:1"], ["127.0.0.1:2"], ["127.0.0.1:3"]]')
+    process = Process([find_program("mlxcommctl"), "launch", "-n", "2", "--socket", c.socket(0), "--",
+                       sys.executable, "-u", str(OPERATIONS), backend], {"MLX_HOSTFILE": str(others)})
+    c.ranks.append(process)
+    assert process.finish() == 0, process.lines
+    assert sorted(line for line in process.lines if "all agree" in line) == ["[0] all agree", "[1] all agree"]
+
+
 @pytest.mark.parametrize("variables, expected", [
     ({"MLX_RANK": "many"}, 'MLX_RANK="many": expected a whole number that is not negative'),
     ({"MLX_RANK": "2"}, "rank 2 of size 2: expected 0 <= rank < size (MLX_RANK, MLX_WORLD_SIZE)"),
@@ -149,6 +177,21 @@ def test_what_is_wrong_ends_a_program_in_c_with_its_name(cluster, wrong, expecte
     for process in [in_c(c, r, wrong) for r in (0, 1)]:
         assert process.finish() == -signal.SIGABRT, process.lines
         assert any(expected in line for line in process.lines), process.lines
+
+
+# Why: the shim's header was written by reading; a value that differs would be a silent mistake.
+@pytest.mark.skipif(shutil.which("mpicc") is None, reason="no headers of Open MPI (libopenmpi-dev)")
+def test_values_are_those_of_open_mpis_header(tmp_path):
+    theirs = subprocess.run(["mpicc", "--showme:compile"], capture_output=True, text=True)
+    if theirs.returncode != 0:
+        pytest.skip("mpicc is another MPI's")
+    told = []
+    for name, flags in (("theirs", ["-include", "mpi.h", *theirs.stdout.split()]),
+                        ("ours", ["-include", str(FOLDER.parents[1] / "client/mpi/open_mpi.h")])):
+        subprocess.run(["cc", str(FOLDER / "open_mpi_values.c"), "-o", str(tmp_path / name), *flags],
+                       check=True)
+        told.append(subprocess.run([tmp_path / name], capture_output=True, text=True, check=True).stdout)
+    assert told[0] == told[1]
 
 
 def test_only_open_mpis_names_are_visible():

@@ -27,8 +27,8 @@ ALLOWED = {
     "client/lib/": ("proto/", "client/lib/", "mlxcomm/v1/"),
     "client/bench/": ("proto/types/", "client/lib/mlxcomm", "client/bench/"),
     "client/ctl/": ("proto/", "client/ctl/", "client/lib/find_place.h", "mlxcomm/v1/"),
-    "client/mpi/": ("client/lib/mlxcomm", "client/mpi/"),
-    "client/python/": ("client/lib/mlxcomm", "client/python/"),
+    "client/mpi/": ("client/lib/mlxcomm", "client/lib/interrupt.h", "client/mpi/"),
+    "client/python/": ("client/lib/mlxcomm", "client/lib/interrupt.h", "client/python/"),
     "client/examples/": ("client/lib/mlxcomm",),
 }
 OURS = ("proto/", "daemon/", "client/", "tests/", "mlxcomm/v1/")

@@ -5,6 +5,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "client/lib/interrupt.h"
 #include "client/python/src/operation.h"
 #include "client/python/src/operation_error.h"
 #include "client/python/src/operation_task.h"
@@ -34,7 +35,7 @@ mx::Stream DaemonGroup::communication_stream(mx::StreamOrDevice s) {
 }
 
 mlxcomm_code DaemonGroup::Barrier(std::uint64_t timeout_ns, mlxcomm_error& error) {
-  const UnderWay under_way;
+  const client::UnderWay under_way;
   std::uint64_t ticket = 0;
   const mlxcomm_code code = mlxcomm_barrier(handle(), timeout_ns, &ticket, &error);
   return code == MLXCOMM_OK ? mlxcomm_wait(handle(), ticket, &error) : code;
@@ -43,7 +44,7 @@ mlxcomm_code DaemonGroup::Barrier(std::uint64_t timeout_ns, mlxcomm_error& error
 mlxcomm_code DaemonGroup::Split(std::int32_t color, std::int32_t key, const char* name,
                                 std::uint64_t timeout_ns, std::shared_ptr<DaemonGroup>& part,
                                 mlxcomm_error& error) {
-  const UnderWay under_way;
+  const client::UnderWay under_way;
   mlxcomm_group* made = nullptr;
   const mlxcomm_code code = mlxcomm_split(handle(), color, key, name, timeout_ns, &made, &error);
   if (code != MLXCOMM_OK || made == nullptr) return code;
@@ -54,7 +55,7 @@ mlxcomm_code DaemonGroup::Split(std::int32_t color, std::int32_t key, const char
 
 mlxcomm_code DaemonGroup::Shrink(std::uint64_t timeout_ns, std::shared_ptr<DaemonGroup>& rest,
                                  mlxcomm_error& error) {
-  const UnderWay under_way;
+  const client::UnderWay under_way;
   mlxcomm_group* made = nullptr;
   const mlxcomm_code code = mlxcomm_shrink(handle(), timeout_ns, &made, &error);
   if (code != MLXCOMM_OK) return code;

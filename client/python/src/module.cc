@@ -11,8 +11,8 @@
 #include <optional>
 #include <string>
 
+#include "client/lib/interrupt.h"
 #include "client/python/src/group_impl.h"
-#include "client/python/src/interrupt.h"
 #include "client/python/src/operation_bindings.h"
 #include "client/python/src/operation_error.h"
 #include "client/python/src/operation_task.h"
@@ -50,12 +50,12 @@ nb::object FailureOrNone(mlxcomm_code code, const mlxcomm_error& error,
 
 nb::tuple Join(const std::string& job, unsigned rank, unsigned size, const std::string& socket,
                std::uint64_t timeout_ns, std::uint64_t arena_bytes) {
-  const mlxcomm::python::UnderWay under_way;
+  const mlxcomm::client::UnderWay under_way;
   mlxcomm_connect_options options;
   mlxcomm_connect_options_init(&options);
   if (!socket.empty()) options.socket_path = socket.c_str();
   options.arena_bytes = arena_bytes;
-  options.interrupted = mlxcomm::python::WasInterrupted;
+  options.interrupted = mlxcomm::client::WasInterrupted;
   mlxcomm_error error{};
   mlxcomm_connection* connection = nullptr;
   mlxcomm_group* group = nullptr;

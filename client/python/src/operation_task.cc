@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "client/lib/interrupt.h"
 #include "client/python/src/copy_in.h"
-#include "client/python/src/interrupt.h"
 #include "client/python/src/operation_error.h"
 #include "mlx/backend/cpu/encoder.h"
 
@@ -11,8 +11,6 @@ namespace mlxcomm::python {
 namespace {
 
 namespace mx = mlx::core;
-
-std::atomic<std::uint64_t> g_under_way{0};
 
 // The output's memory in the arena. When that is full the evaluation raises
 // RESOURCE_EXHAUSTED with the figures. The task holds it too: an evaluation that raises
@@ -65,16 +63,9 @@ Counters& GetCounters() {
   return counters;
 }
 
-UnderWay::UnderWay() {
-  WatchInterrupts();
-  if (g_under_way.fetch_add(1, std::memory_order_relaxed) == 0) ForgetInterrupt();
-}
-
-UnderWay::~UnderWay() { g_under_way.fetch_sub(1, std::memory_order_relaxed); }
-
 void Schedule(const std::shared_ptr<JoinedGroup>& joined, const Operation& operation,
               const mx::array* input, mx::array* output, mx::Stream stream) {
-  auto under_way = std::make_shared<UnderWay>();
+  auto under_way = std::make_shared<client::UnderWay>();
   mlxcomm_error error{};
   CheckOperation(mlxcomm_group_failure(joined->group, &error), error, joined->group);
   const BoundOperation bound = BoundOperation::Bind(operation, joined->size(), input, output);

@@ -24,15 +24,6 @@ struct Counters {
 };
 Counters& GetCounters();
 
-// A wait, from before it begins to its end. While there is one, a Ctrl-C may be meant for it;
-// the first one begins by forgetting a Ctrl-C that Python has taken meanwhile.
-class UnderWay {
- public:
-  UnderWay();
-  ~UnderWay();
-  UnderWay(const UnderWay&) = delete;
-  UnderWay& operator=(const UnderWay&) = delete;
-};
 // Gives the output memory of the arena and schedules the operation. `input` (row-contiguous)
 // and `output` are null where the operation does not read or write on this rank.
 void Schedule(const std::shared_ptr<JoinedGroup>& joined, const Operation& operation,

@@ -114,5 +114,19 @@ TEST(HostfileTest, ReadsWhatItHasWritten) {
   EXPECT_EQ(again.hosts[1].rdma, file.hosts[1].rdma);
 }
 
+// Why: ssh takes what begins with a hyphen for an option, and its configuration may hand a name
+// to a shell; names of nodes are chosen by others.
+TEST(HostfileTest, KnowsWhatIsNoNameForSsh) {
+  for (const char* const name :
+       {"mac-1", "mac-1.local", "ada@10.0.0.1", "STUDIO\\ada@mac-1", "fe80::1%en2"}) {
+    EXPECT_TRUE(IsHostName(name)) << name;
+  }
+  for (const char* const name :
+       {"", "-oProxyCommand=x", "ada@-oProxyCommand=x", "-l@mac-1", "ada@", "@mac-1", "mac 1", "mac;id",
+        "$(id)", "`id`", "a|b", "a&b", "a>b", "mac\\1", "mac\n1", "../mac", "\xff"}) {
+    EXPECT_FALSE(IsHostName(name)) << name;
+  }
+}
+
 }  // namespace
 }  // namespace mlxcomm::ctl

@@ -99,6 +99,27 @@ TEST(FindPlaceTest, TellsWhatIsWrongWithAHostFile) {
   EXPECT_THAT(Wrong({{"MLX_RANK", "1"}, {"MLX_HOSTFILE", path}}), HasSubstr("cannot be read"));
 }
 
+// Why: a file of yesterday's in the shell, and a world that waits for ranks nobody starts.
+TEST(FindPlaceTest, NamesBothWhereASizeAndAFileContradict) {
+  const std::string path = testing::TempDir() + "/find_place_three.json";
+  std::ofstream(path) << R"([["10.0.0.1:1"], ["10.0.0.2:1"], ["10.0.0.3:1"]])";
+  const Variables agree = {{"MLX_RANK", "1"}, {"MLX_WORLD_SIZE", "3"}, {"MLX_HOSTFILE", path}};
+  EXPECT_EQ(Found(agree).size, 3u);
+  Variables two = agree;
+  two["MLX_WORLD_SIZE"] = "2";
+  EXPECT_EQ(Wrong(two), "MLX_WORLD_SIZE=\"2\" says 2 ranks, but the file of MLX_HOSTFILE=\"" + path +
+                            "\" has 3: set the one that is meant, and unset the other");
+  const std::string devices = testing::TempDir() + "/find_place_devices.json";
+  std::ofstream(devices) << "[[null, \"rdma_en2\"], [\"rdma_en2\", null]]";
+  EXPECT_THAT(Wrong({{"MLX_RANK", "1"}, {"MLX_HOSTFILE", path}, {"MLX_IBV_DEVICES", devices}}),
+              testing::AllOf(HasSubstr("MLX_HOSTFILE"), HasSubstr("MLX_IBV_DEVICES"), HasSubstr("has 2")));
+  two["MLX_HOSTFILE"] = path + "-that-is-not-there";
+  two["MLXCOMM_JOB"] = "named";
+  EXPECT_EQ(Found(two).size, 2u) << "nobody needs it";
+  std::remove(path.c_str());
+  std::remove(devices.c_str());
+}
+
 TEST(FindPlaceTest, NamesTheVariableThatIsWrong) {
   EXPECT_EQ(Wrong({{"MLX_RANK", "1"}}), "MLX_RANK is set but MLX_WORLD_SIZE is not: set both");
   EXPECT_THAT(Wrong({{"PMIX_RANK", "1"}, {"PMIX_NAMESPACE", "n"}}), HasSubstr("MLX_WORLD_SIZE"));

@@ -1,0 +1,103 @@
+#include "client/lib/interrupt.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace mlxcomm::client {
+namespace {
+
+int g_heard = 0;
+void Hear(int) { ++g_heard; }
+
+struct sigaction Set(void (*handler)(int)) {
+  struct sigaction action {};
+  struct sigaction before {};
+  action.sa_handler = handler;
+  EXPECT_EQ(::sigaction(SIGINT, &action, &before), 0);
+  return before;
+}
+
+// What was there first is kept for the process's life: the same in all tests.
+class InterruptTest : public testing::Test {
+ protected:
+  InterruptTest() {
+    Set(Hear);
+    const UnderWay watching;
+    g_heard = 0;
+  }
+};
+
+// Why: Python's own handler must still hear what this one has seen, and a Ctrl-C between two
+// waits is Python's alone: the next wait does not end by it.
+TEST_F(InterruptTest, IsSeenByTheWaitAndHandedOnToWhoHadItBefore) {
+  {
+    const UnderWay waiting;
+    EXPECT_EQ(WasInterrupted(nullptr), 0);
+    ::raise(SIGINT);
+    EXPECT_EQ(WasInterrupted(nullptr), 1);
+    EXPECT_EQ(g_heard, 1);
+    const UnderWay another;
+    EXPECT_EQ(WasInterrupted(nullptr), 1);  // It is meant for all that wait.
+  }
+  ::raise(SIGINT);
+  EXPECT_EQ(g_heard, 2);
+  const UnderWay later;
+  EXPECT_EQ(WasInterrupted(nullptr), 0);
+}
+
+int g_heard_later = 0;
+void HearLater(int) { ++g_heard_later; }
+
+// Why: signal.signal(signal.SIGINT, ...) after the first operation puts a handler in our place
+// that knows nothing of us, and later waits would last until the other ranks come.
+TEST_F(InterruptTest, IsSeenAlsoWhereAHandlerWasSetSinceTheLastWait) {
+  Set(HearLater);
+  const UnderWay waiting;
+  g_heard_later = 0;
+  ::raise(SIGINT);
+  EXPECT_EQ(WasInterrupted(nullptr), 1);
+  EXPECT_EQ(g_heard_later, 1);
+  EXPECT_EQ(g_heard, 0) << "it was replaced";
+}
+
+// Another library that does as we do; libmlxcomm_mpi beside the Python extension is one.
+struct sigaction g_others_first;
+struct sigaction g_others_latest;
+int g_others_depth = 0;
+void HandOn(int signal) {
+  const struct sigaction& next = g_others_depth == 0 ? g_others_latest : g_others_first;
+  if (g_others_depth < 2) {
+    ++g_others_depth;
+    next.sa_sigaction(signal, nullptr, nullptr);
+    --g_others_depth;
+  }
+}
+
+// Why: two that put themselves in front of one another would call each other for ever, or stop
+// before the one that both were put in front of.
+TEST_F(InterruptTest, ReachesTheFirstOnceThroughAnotherThatPutsItselfInFrontToo) {
+  g_others_first = g_others_latest = Set(HandOn);
+  ::raise(SIGINT);
+  EXPECT_EQ(g_heard, 1) << "the other in front";
+  {
+    const UnderWay waiting;
+    ::raise(SIGINT);
+    EXPECT_EQ(g_heard, 2) << "ours in front";
+    EXPECT_EQ(WasInterrupted(nullptr), 1);
+  }
+  g_others_latest = Set(HandOn);
+  ::raise(SIGINT);
+  EXPECT_EQ(g_heard, 3) << "the other in front again";
+}
+
+// Why: whoever runs it in the background of a shell has SIGINT ignored, and it stays so.
+TEST_F(InterruptTest, StaysIgnoredWhereItIs) {
+  Set(SIG_IGN);
+  const UnderWay waiting;
+  ::raise(SIGINT);
+  EXPECT_EQ(WasInterrupted(nullptr), 0);
+}
+
+}  // namespace
+}  // namespace mlxcomm::client
