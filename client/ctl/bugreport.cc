@@ -27,6 +27,7 @@
 #include "client/ctl/render_topology.h"
 #include "client/ctl/secrets.h"
 #include "client/ctl/verbs.h"
+#include "proto/key/key_file.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -223,7 +224,7 @@ int RunBugreport(const BugreportOptions& options) {
   std::vector<std::string> keys;
   const auto take_key = [&keys](const std::string& path) {
     if (path.empty()) return;
-    if (std::string key = KeyBytes(ReadFileText(path)); !key.empty()) keys.push_back(std::move(key));
+    for (std::string& key : KeysIn(ReadFileText(path))) keys.push_back(std::move(key));
   };
   if (FetchCheckups(options.socket_path, checkups).ok() && checkups.nodes_size() > 0) {
     take_key(checkups.nodes(0).key_file());
@@ -232,6 +233,7 @@ int RunBugreport(const BugreportOptions& options) {
   if (config_file.empty()) config_file = "/etc/mlxcommd/mlxcommd.textproto";
   const std::string config = ReadFileText(config_file);
   take_key(KeyFileIn(config));
+  take_key(DefaultKeyFile());
 
   const std::string name = "mlxcomm-bugreport-" + TimeNow();
   const std::string output = options.output.empty() ? name + ".tar.gz" : options.output;
