@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 #include <vector>
 
 #include "proto/types/plain_text.h"
@@ -84,6 +85,55 @@ void RenderUse(const v1::UseStatus& use, std::string& out) {
          " in flight\n";
 }
 
+// Nobody asked for them, or nobody could: not worth a line on machines with dozens.
+bool IsLeftOutByItself(const v1::DiscoveryInterface& interface) {
+  return interface.detail() == "loopback" ||
+         interface.detail().find("name it in discovery") != std::string::npos;
+}
+
+// A link that is up leads to it; over which interfaces is seen there.
+bool IsLinked(const v1::NodeStatus& node, const std::string& id) {
+  return std::any_of(node.links().begin(), node.links().end(), [&id](const v1::LinkStatus& link) {
+    return link.peer_id() == id && link.state() == "up";
+  });
+}
+
+// Where neighbours are looked for, and those that were heard but are not linked.
+void RenderDiscovery(const v1::NodeStatus& node, std::string& out) {
+  if (!node.has_discovery()) return;
+  const v1::DiscoveryStatus& discovery = node.discovery();
+  std::string used;
+  std::vector<std::pair<std::string, std::string>> unused;  // Why not, and which.
+  for (const v1::DiscoveryInterface& interface : discovery.interfaces()) {
+    const std::string name = Shown(interface.name());
+    if (interface.used()) {
+      used += (used.empty() ? "" : ", ") + name;
+      if (!interface.detail().empty()) used += " (" + Shown(interface.detail()) + ")";
+    } else if (!IsLeftOutByItself(interface)) {
+      const auto same = std::find_if(unused.begin(), unused.end(), [&interface](const auto& one) {
+        return one.first == interface.detail();
+      });
+      if (same == unused.end()) {
+        unused.emplace_back(interface.detail(), name);
+      } else {
+        same->second += ", " + name;
+      }
+    }
+  }
+  out += used.empty() ? "    looks for neighbours on no interface" : "    looks for neighbours on " + used;
+  for (const auto& [why, names] : unused) out += "; not on " + names + " (" + Shown(why) + ")";
+  if (discovery.foreign() > 0) {
+    out += "; has heard " + Plural(discovery.foreign(), "hello") + " of other clusters or keys";
+  }
+  out += "\n";
+  for (const v1::DiscoveredNeighbour& heard : discovery.neighbours()) {
+    if (IsLinked(node, heard.id())) continue;
+    out += "      " + Shown(heard.name()) + "  heard on " + Shown(heard.local_interface()) + " " +
+           HumanTime(heard.heard_ms_ago()) + " ago, not linked  its " +
+           Shown(heard.remote_interface()) + " " + Shown(heard.address()) + "\n";
+  }
+}
+
 void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std::string& out) {
   out += "  " + paint.Bold(node.name()) + "  " + paint.State(node.state());
   if (!node.answered()) {
@@ -94,6 +144,7 @@ void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std:
          HumanTime(node.uptime_ms()) + ", " + Plural(node.clients(), "client") + ", " +
          HumanBytes(static_cast<double>(node.memory_bytes())) + (own ? "  (this node)" : "") + "\n";
   for (const v1::UseStatus& use : node.users()) RenderUse(use, out);
+  RenderDiscovery(node, out);
   for (const v1::LinkStatus& link : node.links()) {
     out += "    to " + Shown(link.peer()) + "  " + paint.State(link.state());
     const bool repeats = link.detail().starts_with(link.state() + ": ");
@@ -178,6 +229,12 @@ void RenderJob(const v1::JobStatus& job, const Painter& paint, std::string& out)
   }
 }
 
+bool IsRouted(const v1::LinkStatus& link) {
+  return std::any_of(link.rails().begin(), link.rails().end(), [](const v1::RailStatus& rail) {
+    return rail.transport() == "route" && rail.state() == "up";
+  });
+}
+
 // Of a link that is up all the same; empty: there is none.
 std::string PulledCable(const v1::StatusReply& status) {
   for (const v1::NodeStatus& node : status.nodes()) {
@@ -186,10 +243,28 @@ std::string PulledCable(const v1::StatusReply& status) {
         if (rail.state() == "up") continue;
         const std::string& at =
             rail.local_interface().empty() ? rail.remote_address() : rail.local_interface();
-        return "link " + node.name() + " to " + link.peer() + " is slower than it could be: " + at +
+        return "link " + node.name() + " to " + link.peer() +
+               (IsRouted(link) ? " goes through other nodes: " : " is slower than it could be: ") + at +
                " is down: is its cable in, at both ends?";
       }
     }
+  }
+  return {};
+}
+
+// A neighbour that says hello and is not linked; a node that is alone but hears others.
+std::string Unlinked(const v1::StatusReply& status) {
+  for (const v1::NodeStatus& node : status.nodes()) {
+    for (const v1::DiscoveredNeighbour& heard : node.discovery().neighbours()) {
+      if (heard.state() != "heard" || IsLinked(node, heard.id())) continue;
+      return "node " + node.name() + " hears " + heard.name() + " on " + heard.local_interface() +
+             ", but is not linked to it: mlxcommctl doctor says more";
+    }
+  }
+  if (status.nodes_size() == 1 && status.nodes(0).discovery().foreign() > 0) {
+    return "node " + status.nodes(0).name() +
+           " hears other clusters alone: has it the same key and cluster as the others? "
+           "(mlxcommctl doctor)";
   }
   return {};
 }
@@ -209,6 +284,7 @@ std::string Health(const v1::StatusReply& status, const Painter& paint) {
     if (job.state() == "failed") return paint.Bad("job " + job.name() + " has failed: " + job.detail());
     if (const std::string awaited = LongAwaited(job); !awaited.empty()) return paint.Bad(awaited);
   }
+  if (const std::string unlinked = Unlinked(status); !unlinked.empty()) return paint.Bad(unlinked);
   const std::string pulled = PulledCable(status);
   return pulled.empty() ? paint.Good("all is well") : paint.Bad(pulled);
 }
