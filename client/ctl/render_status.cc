@@ -91,10 +91,10 @@ bool IsLeftOutByItself(const v1::DiscoveryInterface& interface) {
          interface.detail().find("name it in discovery") != std::string::npos;
 }
 
-// A link that is up leads to it; over which interfaces is seen there.
+// A link leads to it; which state that is in is seen there.
 bool IsLinked(const v1::NodeStatus& node, const std::string& id) {
   return std::any_of(node.links().begin(), node.links().end(), [&id](const v1::LinkStatus& link) {
-    return link.peer_id() == id && link.state() == "up";
+    return link.peer_id() == id;
   });
 }
 
@@ -269,17 +269,31 @@ std::string Unlinked(const v1::StatusReply& status) {
   return {};
 }
 
-std::string Health(const v1::StatusReply& status, const Painter& paint) {
+// One of which the cause is here goes before those that went through other nodes.
+std::string LinkThatIsDown(const v1::StatusReply& status) {
+  std::string first;
   for (const v1::NodeStatus& node : status.nodes()) {
-    if (!node.answered()) {
-      return paint.Bad("node " + node.name() + " does not answer: look at its mlxcommd");
-    }
     for (const v1::LinkStatus& link : node.links()) {
       if (link.state() == "up") continue;
-      return paint.Bad("link " + node.name() + " to " + link.peer() + " is " + link.state() +
-                       ": is mlxcommd running there, and the cable in?");
+      const bool consequence = link.detail().find("the way through ") != std::string::npos;
+      if (consequence && !first.empty()) continue;
+      first = "link " + node.name() + " to " + link.peer() +
+              (link.state() == "grace" ? " is down, and waited for" : " is " + link.state()) +
+              ": is mlxcommd running there, and the cable in?";
+      if (!consequence) return first;
     }
   }
+  return first;
+}
+
+std::string Health(const v1::StatusReply& status, const Painter& paint) {
+  for (const v1::NodeStatus& node : status.nodes()) {
+    // Behind a link that is down it cannot answer.
+    if (!node.answered() && LinkThatIsDown(status).empty()) {
+      return paint.Bad("node " + node.name() + " does not answer: look at its mlxcommd");
+    }
+  }
+  if (const std::string down = LinkThatIsDown(status); !down.empty()) return paint.Bad(down);
   for (const v1::JobStatus& job : status.jobs()) {
     if (job.state() == "failed") return paint.Bad("job " + job.name() + " has failed: " + job.detail());
     if (const std::string awaited = LongAwaited(job); !awaited.empty()) return paint.Bad(awaited);
