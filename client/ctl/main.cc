@@ -3,12 +3,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "client/ctl/command_table.h"
 #include "client/ctl/diagnostic_verbs.h"
 #include "client/ctl/quantities.h"
+#include "client/ctl/render_status.h"
 #include "client/ctl/verbs.h"
 
 namespace {
@@ -234,6 +236,22 @@ ClusterVerbs AddCluster(CLI::App& app, mlxcomm::ctl::ClusterOptions& options) {
   return verbs;
 }
 
+// What is wrong, and where to read more: of the verb that was called.
+std::string UsageError(const CLI::App* app, const CLI::Error& error) {
+  std::string verb = app->get_name();
+  while (!app->get_subcommands().empty()) {
+    app = app->get_subcommands().front();
+    verb += " " + app->get_name();
+  }
+  std::string what = error.what();
+  if (what == "A subcommand is required") {
+    const std::vector<std::string> words = app->remaining();
+    what = words.empty() ? "a verb of " + verb + " is required"
+                         : verb + " has no verb \"" + mlxcomm::ctl::Shown(words.front()) + "\"";
+  }
+  return "mlxcommctl: " + what + "\n" + verb + " --help says more\n";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -246,6 +264,7 @@ int main(int argc, char** argv) {
   app.name("mlxcommctl");
   app.set_version_flag("--version", MLXCOMM_VERSION);
   app.require_subcommand(1);
+  app.failure_message(UsageError);
 
   StatusOptions status_options;
   CLI::App* const status = app.add_subcommand("status", "Nodes, links, jobs, who waits for whom");
