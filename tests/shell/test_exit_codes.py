@@ -41,7 +41,8 @@ def test_wrong_usage_is_2():
 def test_wrong_usage_names_what_is_wrong_and_where_to_read_on():
     expected = {"": ("a verb of mlxcommctl is required", "mlxcommctl --help"),
                 "topologie": ('mlxcommctl has no verb "topologie"', "mlxcommctl --help"),
-                "cluster key shwo": ('mlxcommctl cluster key has no verb "shwo"', "mlxcommctl cluster key --help"),
+                "cluster key shwo": ('mlxcommctl cluster key has no verb "shwo"',
+                                     "mlxcommctl cluster key --help"),
                 "ping": ("node is required", "mlxcommctl ping --help")}
     for words, (what, where) in expected.items():
         said = mlxcommctl(*words.split()).stderr
