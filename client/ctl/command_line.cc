@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "client/ctl/quantities.h"
+#include "client/ctl/render_status.h"
 
 namespace mlxcomm::ctl {
 
@@ -25,6 +26,21 @@ void AddDuration(CLI::App& verb, const std::string& name, std::uint64_t& value,
     value = *parsed;
   };
   verb.add_option_function<std::string>(name, take, what);
+}
+
+std::string UsageError(const CLI::App* app, const CLI::Error& error) {
+  std::string verb = app->get_name();
+  while (!app->get_subcommands().empty()) {
+    app = app->get_subcommands().front();
+    verb += " " + app->get_name();
+  }
+  std::string what = error.what();
+  if (what == "A subcommand is required") {
+    const std::vector<std::string> words = app->remaining();
+    what = words.empty() ? "a verb of " + verb + " is required"
+                         : verb + " has no verb \"" + Shown(words.front()) + "\"";
+  }
+  return "mlxcommctl: " + what + "\n" + verb + " --help says more\n";
 }
 
 }  // namespace mlxcomm::ctl

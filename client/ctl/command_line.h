@@ -52,6 +52,9 @@ inline constexpr char kDataTypes[] =
     "{float32,float16,bfloat16,float64,complex64,bool,int8,int16,int32,int64,uint8,uint16,uint32,uint64}";
 inline constexpr char kOperators[] = "{sum,prod,min,max,mean,and,or}";
 
+// What is wrong, and where to read more: of the verb that was called. For CLI::App::failure_message.
+std::string UsageError(const CLI::App* app, const CLI::Error& error);
+
 // Each in the verb's own file.
 void AddStatus(CLI::App& app, Verbs& verbs);
 void AddTopology(CLI::App& app, Verbs& verbs);

@@ -63,6 +63,7 @@ std::vector<Finding> Examine(const std::string& socket_path, const std::string& 
   CollectOptions options;
   options.config_file = config_file;
   if (options.config_file.empty()) options.config_file = OwnCheckup(facts.cluster).config_file();
+  options.key_file = OwnCheckup(facts.cluster).key_file();
   facts.system = CollectSystem(options);
   return Check(facts).Sorted();
 }

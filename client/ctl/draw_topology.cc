@@ -19,6 +19,8 @@ namespace {
 constexpr double kCharacter = 8.2;      // Of a node's name, as wide as fonts get.
 constexpr double kSmallCharacter = 6.8; // Of a label.
 constexpr double kNodeHeight = 52;
+constexpr double kLabelHeight = 17;
+constexpr double kBend = 68;            // Between two cables of a pair, where their bends are.
 constexpr int kLabelledCablesMax = 16;  // Of more, only those in the ring and those that are down.
 
 struct Point {
@@ -28,6 +30,14 @@ struct Point {
 Point operator+(Point a, Point b) { return {a.x + b.x, a.y + b.y}; }
 Point operator-(Point a, Point b) { return {a.x - b.x, a.y - b.y}; }
 Point operator*(Point a, double by) { return {a.x * by, a.y * by}; }
+
+// Of a cable: from a to b, drawn towards `bend`.
+struct Curve {
+  Point a, bend, b;
+  Point At(double t) const {
+    return a * ((1 - t) * (1 - t)) + bend * (2 * t * (1 - t)) + b * (t * t);
+  }
+};
 
 std::string Number(double value) {
   char text[32];
@@ -84,9 +94,8 @@ class Picture {
     for (int i = 0; i < topology_.cables_size(); ++i) DrawCable(topology_.cables(i));
     for (const auto& [id, box] : boxes_) DrawNode(box);
     const std::string size = Number(width_) + " " + Number(height_);
-    std::string title = topology_.cluster() + ": " + topology_.shape() + " of " +
-                        std::to_string(topology_.nodes_size()) +
-                        (topology_.nodes_size() == 1 ? " node" : " nodes");
+    const std::string title = topology_.cluster() + ", " + std::to_string(topology_.nodes_size()) +
+                              (topology_.nodes_size() == 1 ? " node: " : " nodes: ") + topology_.shape();
     std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + size +
                       "\" width=\"" + Number(width_) + "\" height=\"" + Number(height_) +
                       "\" role=\"img\">\n<title>" + Escaped(title) + "</title>\n" + kStyle;
@@ -117,7 +126,7 @@ class Picture {
       if (placed.insert(node.id()).second) order.push_back(&node);
     }
     const auto count = static_cast<double>(order.size());
-    double widest = 96;
+    double widest = 116;
     for (const v1::TopologyNode* const node : order) {
       widest = std::max(widest, kCharacter * static_cast<double>(Short(node->name()).size()) + 28);
     }
@@ -128,18 +137,26 @@ class Picture {
                               ? apart * 0.75
                               : std::max(170.0, apart / (2 * std::sin(std::numbers::pi / count)));
     const bool flat = order.size() <= 2;
-    width_ = std::max(420.0, 2 * radius + widest + 60);
-    height_ = (flat ? 110 : 2 * radius + kNodeHeight) + 130;
-    middle_ = {width_ / 2, (flat ? 40 : radius + kNodeHeight / 2) + 62};
+    double lowest = 0;  // Of odd numbers of nodes none is at the circle's lowest point.
     for (std::size_t i = 0; i < order.size(); ++i) {
       const double start = flat ? std::numbers::pi : -std::numbers::pi / 2;
       const double angle = start + 2 * std::numbers::pi * static_cast<double>(i) / count;
-      Box box{order[i], middle_ + Point{std::cos(angle), std::sin(angle)} * radius, widest};
+      Box box{order[i], Point{std::cos(angle), std::sin(angle)} * radius, widest};
+      lowest = std::max(lowest, box.centre.y);
       boxes_[order[i]->id()] = box;
     }
+    int beside_most = 1;
     for (const v1::TopologyCable& cable : topology_.cables()) {
-      ++total_[PairOf(cable)];
+      beside_most = std::max(beside_most, ++total_[PairOf(cable)]);
+      switches_ = std::max(switches_, static_cast<double>(cable.switch_number()));
     }
+    // Cables beside each other bend out of the row of two nodes; a switch is between them.
+    const double bent = kBend / 2 * (beside_most - 1) / 2;
+    const double above = flat ? (switches_ > 0 ? 2 * kNodeHeight : kNodeHeight / 2 + bent) : radius;
+    width_ = std::max(420.0, 2 * radius + widest + 60);
+    middle_ = {width_ / 2, above + kNodeHeight / 2 + 62};
+    height_ = middle_.y + std::max(lowest, flat ? bent : 0) + kNodeHeight + 60;
+    for (auto& [id, box] : boxes_) box.centre = box.centre + middle_;
   }
 
   static std::pair<std::string, std::string> PairOf(const v1::TopologyCable& cable) {
@@ -170,14 +187,12 @@ class Picture {
     }
   }
 
-  // In the middle, beside each other.
+  // In the middle, beside each other; above the row of two nodes.
   Point SwitchAt(std::uint32_t number) const {
-    return middle_ + Point{(number - 1 - (switches_ - 1) / 2.0) * 130, 0};
+    const double up = boxes_.size() <= 2 ? 2 * kNodeHeight : 0;
+    return middle_ + Point{(number - 1 - (switches_ - 1) / 2.0) * 130, -up};
   }
   void DrawSwitches() {
-    for (const v1::TopologyCable& cable : topology_.cables()) {
-      switches_ = std::max(switches_, static_cast<double>(cable.switch_number()));
-    }
     for (std::uint32_t i = 1; i <= static_cast<std::uint32_t>(switches_); ++i) {
       const Point at = SwitchAt(i);
       nodes_ += "<rect class=\"node\" x=\"" + Number(at.x - 50) + "\" y=\"" + Number(at.y - 18) +
@@ -198,50 +213,59 @@ class Picture {
     // The bend has the same side for all cables of a pair, whichever end they begin at.
     const Point along = pair.first == cable.from_node() ? b - a : a - b;
     const double length = std::max(1.0, std::hypot(along.x, along.y));
-    const Point bend = (a + b) * 0.5 + Point{-along.y, along.x} * (place * 68 / length);
-    Curve(cable, a, bend, b);
+    const Point bend = (a + b) * 0.5 + Point{-along.y, along.x} * (place * kBend / length);
+    DrawCurve(cable, {a, bend, b});
     const bool labelled =
         topology_.cables_size() <= kLabelledCablesMax || IsInRing(cable) || cable.state() != "up";
     if (!labelled) return;
-    const double where = IsInRing(cable) || total_.size() == 1 ? 0.5 : 0.36;
-    const Point middle = On(a, bend, b, where);
+    // Cables across the ring meet in its middle.
+    const bool across = !IsInRing(cable) && total_.size() > static_cast<std::size_t>(boxes_.size());
+    const double where = across ? 0.36 : 0.5;
     const bool up = cable.state() == "up";
-    Label(middle, up ? CableFigures(cable) : "down", up ? "" : " bad");
-    Label(On(a, bend, b, Leaving(a, bend, b, from->second)), cable.from_interface(), " faint");
-    Label(On(a, bend, b, 1 - Leaving(b, bend, a, to->second)), cable.to_interface(), " faint");
+    LabelOn({a, bend, b}, where, up ? CableFigures(cable) : "down", up ? "" : " bad");
+    LabelOn({a, bend, b}, Leaving({a, bend, b}, from->second), cable.from_interface(), " faint");
+    LabelOn({b, bend, a}, Leaving({b, bend, a}, to->second), cable.to_interface(), " faint");
   }
 
-  // One line from each port to its switch.
+  // One line from each port to its switch; the figures of two nodes that follow each other in
+  // the ring stand on the ring between them.
   void DrawThroughSwitch(const v1::TopologyCable& cable) {
+    if (IsInRing(cable)) {
+      const Point between =
+          (boxes_.at(cable.from_node()).centre + boxes_.at(cable.to_node()).centre) * 0.5;
+      const auto pair = PairOf(cable);
+      const double place = drawn_[pair]++ - (total_[pair] - 1) / 2.0;
+      Label(between + Point{0, place * 19}, cable.state() == "up" ? CableFigures(cable) : "down",
+            cable.state() == "up" ? "" : " bad");
+    }
     const Point middle = SwitchAt(cable.switch_number());
     const std::pair<const std::string*, const std::string*> ends[] = {
         {&cable.from_node(), &cable.from_interface()}, {&cable.to_node(), &cable.to_interface()}};
     for (const auto& [id, interface] : ends) {
       if (!ports_.insert({*id, *interface}).second) continue;
       const Box& box = boxes_.at(*id);
-      Curve(cable, box.centre, (box.centre + middle) * 0.5, middle);
-      Label(On(box.centre, (box.centre + middle) * 0.5, middle, 0.45), *interface, " faint");
+      const Curve curve{box.centre, (box.centre + middle) * 0.5, middle};
+      DrawCurve(cable, curve);
+      LabelOn(curve, 0.45, *interface, " faint");
     }
   }
 
-  void Curve(const v1::TopologyCable& cable, Point a, Point bend, Point b) {
+  void DrawCurve(const v1::TopologyCable& cable, const Curve& curve) {
     const std::string told =
         NodeNameIn(topology_, cable.from_node()) + " " + cable.from_interface() + " - " +
         cable.to_interface() + " " + NodeNameIn(topology_, cable.to_node()) + ": " + cable.state() +
         ", " + (cable.state() == "up" ? CableFigures(cable) : cable.detail());
     lines_ += std::string("<path class=\"") + (cable.state() == "up" ? "cable" : "down") +
-              "\" d=\"M" + Number(a.x) + " " + Number(a.y) + " Q" + Number(bend.x) + " " +
-              Number(bend.y) + " " + Number(b.x) + " " + Number(b.y) + "\"><title>" +
+              "\" d=\"M" + Number(curve.a.x) + " " + Number(curve.a.y) + " Q" +
+              Number(curve.bend.x) + " " + Number(curve.bend.y) + " " + Number(curve.b.x) + " " +
+              Number(curve.b.y) + "\"><title>" +
               Escaped(told) + "</title></path>\n";
   }
 
-  static Point On(Point a, Point bend, Point b, double t) {
-    return a * ((1 - t) * (1 - t)) + bend * (2 * t * (1 - t)) + b * (t * t);
-  }
   // Where the line has left the node's box by enough for a label.
-  static double Leaving(Point a, Point bend, Point b, const Box& box) {
+  static double Leaving(const Curve& curve, const Box& box) {
     for (double t = 0.02; t < 0.4; t += 0.01) {
-      const Point off = On(a, bend, b, t) - a;
+      const Point off = curve.At(t) - curve.a;
       if (std::abs(off.x) > box.width / 2 + 22 || std::abs(off.y) > kNodeHeight / 2 + 14) return t;
     }
     return 0.4;
@@ -250,23 +274,54 @@ class Picture {
   void DrawNode(const Box& box) {
     const v1::TopologyNode& node = *box.node;
     const bool own = node.name() == topology_.node();
-    const std::string look = node.state() == "up" ? (own ? "node own" : "node") : "node gone";
+    const bool silent = !own && node.state() == "up" && !node.answered();
+    const bool well = node.state() == "up" && !silent;
+    const std::string look = well ? (own ? "node own" : "node") : "node gone";
     nodes_ += "<rect class=\"" + look + "\" rx=\"10\" x=\"" + Number(box.centre.x - box.width / 2) +
               "\" y=\"" + Number(box.centre.y - kNodeHeight / 2) + "\" width=\"" +
               Number(box.width) + "\" height=\"" + Number(kNodeHeight) + "\"/>\n";
     nodes_ += Text(box.centre.x, box.centre.y - 2, "name", Short(node.name()));
-    const std::string below = own ? node.state() + ", this node" : node.state();
-    nodes_ += Text(box.centre.x, box.centre.y + 16,
-                   node.state() == "up" ? "small centre faint" : "small centre bad", below);
+    const std::string below = own      ? node.state() + ", this node"
+                              : silent ? "does not answer"
+                                       : node.state();
+    nodes_ += Text(box.centre.x, box.centre.y + 16, well ? "small centre faint" : "small centre bad",
+                   below);
+  }
+
+  static double LabelWidth(const std::string& text) {
+    return kSmallCharacter * static_cast<double>(Short(text).size()) + 8;
+  }
+
+  bool IsFree(Point at, double width) const {
+    return std::none_of(taken_.begin(), taken_.end(), [at, width](const auto& other) {
+      return std::abs(other.first.x - at.x) < (other.second + width) / 2 &&
+             std::abs(other.first.y - at.y) < kLabelHeight;
+    });
+  }
+
+  // At `where` of the curve, or a little further on, where no other label is.
+  void LabelOn(const Curve& curve, double where, const std::string& text, const std::string& look) {
+    constexpr double kStep = 0.03;
+    constexpr double kFarthest = 0.24;
+    Point at = curve.At(where);
+    for (double further = 0; further < kFarthest; further += kStep) {
+      const Point next = curve.At(where + further);
+      if (!IsFree(next, LabelWidth(text))) continue;
+      at = next;
+      break;
+    }
+    Label(at, text, look);
   }
 
   void Label(Point at, const std::string& text, const std::string& look) {
     const std::string shown = Short(text);
     if (shown.empty()) return;
-    const double width = kSmallCharacter * static_cast<double>(shown.size()) + 8;
+    const double width = LabelWidth(text);
+    taken_.emplace_back(at, width);
     labels_ += "<rect class=\"label\" opacity=\"0.85\" rx=\"4\" x=\"" + Number(at.x - width / 2) +
-               "\" y=\"" + Number(at.y - 9) + "\" width=\"" + Number(width) +
-               "\" height=\"17\"/>\n" + Text(at.x, at.y + 4, "small centre" + look, shown);
+               "\" y=\"" + Number(at.y - 9) + "\" width=\"" + Number(width) + "\" height=\"" +
+               Number(kLabelHeight) + "\"/>\n" +
+               Text(at.x, at.y + 4, "small centre" + look, shown);
   }
 
   static std::string Text(double x, double y, const std::string& look, const std::string& text) {
@@ -291,6 +346,7 @@ class Picture {
   std::map<std::pair<std::string, std::string>, int> total_;
   std::map<std::pair<std::string, std::string>, int> drawn_;
   std::set<std::pair<std::string, std::string>> ports_;
+  std::vector<std::pair<Point, double>> taken_;  // Labels' centres and widths.
   Point middle_;
   double width_ = 0;
   double height_ = 0;

@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   app.name("mlxcommctl");
   app.set_version_flag("--version", MLXCOMM_VERSION);
   app.require_subcommand(1);
+  app.failure_message(UsageError);
 
   // In the order of --help.
   Verbs verbs(argv[0]);

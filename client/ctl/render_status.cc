@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 #include <vector>
 
 #include "proto/types/plain_text.h"
@@ -85,6 +86,55 @@ void RenderUse(const v1::UseStatus& use, std::string& out) {
          Plural(use.groups_max(), "group") + "\n";
 }
 
+// Nobody asked for them, or nobody could: not worth a line on machines with dozens.
+bool IsLeftOutByItself(const v1::DiscoveryInterface& interface) {
+  return interface.detail() == "loopback" ||
+         interface.detail().find("name it in discovery") != std::string::npos;
+}
+
+// A link leads to it; which state that is in is seen there.
+bool IsLinked(const v1::NodeStatus& node, const std::string& id) {
+  return std::any_of(node.links().begin(), node.links().end(), [&id](const v1::LinkStatus& link) {
+    return link.peer_id() == id;
+  });
+}
+
+// Where neighbours are looked for, and those that were heard but are not linked.
+void RenderDiscovery(const v1::NodeStatus& node, std::string& out) {
+  if (!node.has_discovery()) return;
+  const v1::DiscoveryStatus& discovery = node.discovery();
+  std::string used;
+  std::vector<std::pair<std::string, std::string>> unused;  // Why not, and which.
+  for (const v1::DiscoveryInterface& interface : discovery.interfaces()) {
+    const std::string name = Shown(interface.name());
+    if (interface.used()) {
+      used += (used.empty() ? "" : ", ") + name;
+      if (!interface.detail().empty()) used += " (" + Shown(interface.detail()) + ")";
+    } else if (!IsLeftOutByItself(interface)) {
+      const auto same = std::find_if(unused.begin(), unused.end(), [&interface](const auto& one) {
+        return one.first == interface.detail();
+      });
+      if (same == unused.end()) {
+        unused.emplace_back(interface.detail(), name);
+      } else {
+        same->second += ", " + name;
+      }
+    }
+  }
+  out += used.empty() ? "    looks for neighbours on no interface" : "    looks for neighbours on " + used;
+  for (const auto& [why, names] : unused) out += "; not on " + names + " (" + Shown(why) + ")";
+  if (discovery.foreign() > 0) {
+    out += "; has heard " + Plural(discovery.foreign(), "hello") + " of other clusters or keys";
+  }
+  out += "\n";
+  for (const v1::DiscoveredNeighbour& heard : discovery.neighbours()) {
+    if (IsLinked(node, heard.id())) continue;
+    out += "      " + Shown(heard.name()) + "  heard on " + Shown(heard.local_interface()) + " " +
+           HumanTime(heard.heard_ms_ago()) + " ago, not linked  its " +
+           Shown(heard.remote_interface()) + " " + Shown(heard.address()) + "\n";
+  }
+}
+
 void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std::string& out) {
   out += "  " + paint.Bold(node.name()) + "  " + paint.State(node.state());
   if (!node.answered()) {
@@ -95,6 +145,7 @@ void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std:
          HumanTime(node.uptime_ms()) + ", " + Plural(node.clients(), "client") + ", " +
          HumanBytes(static_cast<double>(node.memory_bytes())) + (own ? "  (this node)" : "") + "\n";
   for (const v1::UseStatus& use : node.users()) RenderUse(use, out);
+  RenderDiscovery(node, out);
   for (const v1::LinkStatus& link : node.links()) {
     out += "    to " + Shown(link.peer()) + "  " + paint.State(link.state());
     const bool repeats = link.detail().starts_with(link.state() + ": ");
@@ -179,6 +230,12 @@ void RenderJob(const v1::JobStatus& job, const Painter& paint, std::string& out)
   }
 }
 
+bool IsRouted(const v1::LinkStatus& link) {
+  return std::any_of(link.rails().begin(), link.rails().end(), [](const v1::RailStatus& rail) {
+    return rail.transport() == "route" && rail.state() == "up";
+  });
+}
+
 // Of a link that is up all the same; empty: there is none.
 std::string PulledCable(const v1::StatusReply& status) {
   for (const v1::NodeStatus& node : status.nodes()) {
@@ -187,7 +244,8 @@ std::string PulledCable(const v1::StatusReply& status) {
         if (rail.state() == "up") continue;
         const std::string& at =
             rail.local_interface().empty() ? rail.remote_address() : rail.local_interface();
-        return "link " + node.name() + " to " + link.peer() + " is slower than it could be: " + at +
+        return "link " + node.name() + " to " + link.peer() +
+               (IsRouted(link) ? " goes through other nodes: " : " is slower than it could be: ") + at +
                " is down: is its cable in, at both ends?";
       }
     }
@@ -195,21 +253,53 @@ std::string PulledCable(const v1::StatusReply& status) {
   return {};
 }
 
-std::string Health(const v1::StatusReply& status, const Painter& paint) {
+// A neighbour that says hello and is not linked; a node that is alone but hears others.
+std::string Unlinked(const v1::StatusReply& status) {
   for (const v1::NodeStatus& node : status.nodes()) {
-    if (!node.answered()) {
-      return paint.Bad("node " + node.name() + " does not answer: look at its mlxcommd");
-    }
-    for (const v1::LinkStatus& link : node.links()) {
-      if (link.state() == "up") continue;
-      return paint.Bad("link " + node.name() + " to " + link.peer() + " is " + link.state() +
-                       ": is mlxcommd running there, and the cable in?");
+    for (const v1::DiscoveredNeighbour& heard : node.discovery().neighbours()) {
+      if (heard.state() != "heard" || IsLinked(node, heard.id())) continue;
+      return "node " + node.name() + " hears " + heard.name() + " on " + heard.local_interface() +
+             ", but is not linked to it: mlxcommctl doctor says more";
     }
   }
+  if (status.nodes_size() == 1 && status.nodes(0).discovery().foreign() > 0) {
+    return "node " + status.nodes(0).name() +
+           " hears other clusters alone: has it the same key and cluster as the others? "
+           "(mlxcommctl doctor)";
+  }
+  return {};
+}
+
+// One of which the cause is here goes before those that went through other nodes.
+std::string LinkThatIsDown(const v1::StatusReply& status) {
+  std::string first;
+  for (const v1::NodeStatus& node : status.nodes()) {
+    for (const v1::LinkStatus& link : node.links()) {
+      if (link.state() == "up") continue;
+      const bool consequence = link.detail().find("the way through ") != std::string::npos;
+      if (consequence && !first.empty()) continue;
+      first = "link " + node.name() + " to " + link.peer() +
+              (link.state() == "grace" ? " is down, and waited for" : " is " + link.state()) +
+              ": is mlxcommd running there, and the cable in?";
+      if (!consequence) return first;
+    }
+  }
+  return first;
+}
+
+std::string Health(const v1::StatusReply& status, const Painter& paint) {
+  for (const v1::NodeStatus& node : status.nodes()) {
+    // Behind a link that is down it cannot answer.
+    if (!node.answered() && LinkThatIsDown(status).empty()) {
+      return paint.Bad("node " + node.name() + " does not answer: look at its mlxcommd");
+    }
+  }
+  if (const std::string down = LinkThatIsDown(status); !down.empty()) return paint.Bad(down);
   for (const v1::JobStatus& job : status.jobs()) {
     if (job.state() == "failed") return paint.Bad("job " + job.name() + " has failed: " + job.detail());
     if (const std::string awaited = LongAwaited(job); !awaited.empty()) return paint.Bad(awaited);
   }
+  if (const std::string unlinked = Unlinked(status); !unlinked.empty()) return paint.Bad(unlinked);
   const std::string pulled = PulledCable(status);
   return pulled.empty() ? paint.Good("all is well") : paint.Bad(pulled);
 }

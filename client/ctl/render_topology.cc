@@ -1,6 +1,8 @@
 #include "client/ctl/render_topology.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "client/ctl/quantities.h"
 #include "client/ctl/render_status.h"
@@ -28,6 +30,31 @@ std::string Ring(const v1::TopologyReply& topology) {
   }
   if (topology.ring_closed()) text += " - " + Shown(NodeNameIn(topology, topology.ring(0)));
   return text;
+}
+
+struct Line {
+  std::string from;  // "node-0 en2"
+  std::string to;    // "en3 node-1"
+  const v1::TopologyCable* cable = nullptr;
+};
+
+// Cables come by their nodes' ids, which mean nothing to a reader: here by names.
+std::vector<Line> LinesOf(const v1::TopologyReply& topology) {
+  using End = std::pair<std::string, std::string>;
+  std::vector<std::pair<std::pair<End, End>, const v1::TopologyCable*>> cables;
+  for (const v1::TopologyCable& cable : topology.cables()) {
+    const End from{Shown(NodeNameIn(topology, cable.from_node())), Shown(cable.from_interface())};
+    const End to{Shown(NodeNameIn(topology, cable.to_node())), Shown(cable.to_interface())};
+    cables.emplace_back(std::minmax(from, to), &cable);
+  }
+  std::stable_sort(cables.begin(), cables.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Line> lines;
+  for (const auto& [ends, cable] : cables) {
+    const auto& [from, to] = ends;
+    lines.push_back({from.first + " " + from.second, to.second + " " + to.first, cable});
+  }
+  return lines;
 }
 
 }  // namespace
@@ -68,17 +95,14 @@ std::string RenderTopology(const v1::TopologyReply& topology, bool colours) {
   }
   out += topology.cables_size() == 0 ? "no cables\n" : "cables\n";
   std::size_t widths[2] = {0, 0};
-  std::vector<std::pair<std::string, std::string>> ends;
-  for (const v1::TopologyCable& cable : topology.cables()) {
-    ends.emplace_back(Shown(NodeNameIn(topology, cable.from_node()) + " " + cable.from_interface()),
-                      Shown(cable.to_interface() + " " + NodeNameIn(topology, cable.to_node())));
-    widths[0] = std::max(widths[0], ends.back().first.size());
-    widths[1] = std::max(widths[1], ends.back().second.size());
+  const std::vector<Line> lines = LinesOf(topology);
+  for (const Line& line : lines) {
+    widths[0] = std::max(widths[0], line.from.size());
+    widths[1] = std::max(widths[1], line.to.size());
   }
-  for (int i = 0; i < topology.cables_size(); ++i) {
-    const v1::TopologyCable& cable = topology.cables(i);
-    const auto& [from, to] = ends[static_cast<std::size_t>(i)];
-    out += "  " + Padded(from, widths[0]) + " - " + Padded(to, widths[1]) + "  " +
+  for (const Line& line : lines) {
+    const v1::TopologyCable& cable = *line.cable;
+    out += "  " + Padded(line.from, widths[0]) + " - " + Padded(line.to, widths[1]) + "  " +
            State(cable.state(), colours) + "  ";
     out += cable.state() == "up" ? CableFigures(cable) : Shown(cable.detail());
     if (cable.switch_number() > 0) {

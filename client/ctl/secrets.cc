@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "proto/key/key_code.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -47,22 +48,62 @@ std::size_t EndOfBase64Key(const std::string& text, std::size_t at) {
   return end - at == kDigits && end < text.size() && text[end] == '=' ? end + 1 : 0;
 }
 
-// What mlxcommctl cluster key show writes, as it is or as somebody has typed it: 56 of its
-// letters and digits, perhaps with one separator after every fourth.
-bool IsOfCode(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != 'U' && c != 'u'; }
-
-std::size_t EndOfCode(const std::string& text, std::size_t at) {
-  constexpr std::size_t kCharacters = 56;
-  std::size_t characters = 0;
-  std::size_t end = at;
-  for (; end < text.size(); ++end) {
-    if (IsOfCode(text[end])) {
-      ++characters;
-    } else if (characters % 4 != 0 || characters >= kCharacters || !IsBetween(text[end])) {
-      break;
-    }
+// The end of `code` if it is at `at`, in either case and with hyphens or blanks anywhere in
+// it; 0: it is not.
+std::size_t EndOfCode(const std::string& text, std::size_t at, const std::string& code) {
+  for (const char expected : code) {
+    while (at < text.size() && (text[at] == '-' || text[at] == ' ')) ++at;
+    if (at >= text.size()) return 0;
+    if (absl::ascii_toupper(static_cast<unsigned char>(text[at++])) != expected) return 0;
   }
-  return characters == kCharacters ? end : 0;
+  return at;
+}
+
+// Of what has the form of a code: 14 groups of 4, with the same hyphen or blank between all.
+std::size_t EndOfCodeForm(const std::string& text, std::size_t at) {
+  constexpr std::size_t kGroups = 14;
+  constexpr std::size_t kGroupCharacters = 4;
+  constexpr std::size_t kLength = kGroups * (kGroupCharacters + 1) - 1;
+  if (text.size() - at < kLength) return 0;
+  const char between = text[at + kGroupCharacters];
+  if (between != '-' && between != ' ') return 0;
+  bool digits = false;  // Fourteen words of four letters are no code.
+  for (std::size_t i = 0; i < kLength; ++i) {
+    const auto c = static_cast<unsigned char>(text[at + i]);
+    const bool in_group = i % (kGroupCharacters + 1) != kGroupCharacters;
+    if (in_group ? std::isalnum(c) == 0 : text[at + i] != between) return 0;
+    digits = digits || std::isdigit(c) != 0;
+  }
+  const std::size_t end = at + kLength;
+  return digits && (end == text.size() || !IsBase64(text[end])) ? end : 0;
+}
+
+// The characters of a key's code that depend on nothing but the key: its name is in the rest.
+std::string CodeOf(const std::string& key) {
+  constexpr std::size_t kBitsOfCharacter = 5;
+  ClusterKey::Bytes bytes{};
+  if (key.size() != bytes.size()) return {};
+  std::copy(key.begin(), key.end(), bytes.begin());
+  std::string code = WriteKeyCode({"", ClusterKey(bytes)});
+  std::erase(code, '-');
+  return code.substr(0, bytes.size() * 8 / kBitsOfCharacter);
+}
+
+// Also what hangs on it: the rest, with the checksum.
+std::string WithoutCode(const std::string& text, const std::string& code) {
+  if (code.empty()) return text;
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = EndOfCode(text, at, code);
+    if (end == 0 || text[at] == '-' || text[at] == ' ') {
+      out += text[at++];
+      continue;
+    }
+    while (end < text.size() && IsBase64(text[end])) ++end;
+    out += kRemoved;
+    at = end;
+  }
+  return out;
 }
 
 std::string WithoutForms(const std::string& text) {
@@ -72,7 +113,7 @@ std::string WithoutForms(const std::string& text) {
     if (!inside) {
       std::size_t end = IsHex(text[at]) ? EndOfHexKey(text, at) : 0;
       if (end == 0 && IsBase64(text[at])) end = EndOfBase64Key(text, at);
-      if (end == 0 && IsOfCode(text[at])) end = EndOfCode(text, at);
+      if (end == 0 && IsBase64(text[at])) end = EndOfCodeForm(text, at);
       if (end != 0) {
         out += kRemoved;
         at = end;
@@ -90,9 +131,9 @@ std::string WithoutForms(const std::string& text) {
 std::vector<std::string> KeysIn(const std::string& key_file_text) {
   std::vector<std::string> keys;
   for (const absl::string_view line : absl::StrSplit(key_file_text, '\n')) {
+    ClusterKey::Bytes bytes{};
     const std::string digits(absl::StripAsciiWhitespace(line));
-    if (digits.size() != kKeyDigits || !std::all_of(digits.begin(), digits.end(), IsHex)) continue;
-    keys.push_back(absl::HexStringToBytes(digits));
+    if (ReadHex(digits, bytes)) keys.emplace_back(bytes.begin(), bytes.end());
   }
   return keys;
 }
@@ -111,6 +152,7 @@ std::string WithoutSecrets(std::string text, const std::vector<std::string>& key
                                       {base64 + "=", kRemoved},
                                       {base64, kRemoved}});
     text = absl::StrReplaceAll(text, {{web + "=", kRemoved}, {web, kRemoved}});
+    text = WithoutCode(text, CodeOf(key));
   }
   return WithoutForms(text);
 }

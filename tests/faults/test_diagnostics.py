@@ -253,6 +253,27 @@ def test_a_report_holds_no_key_in_any_form(cluster, tmp_path):
     assert again.returncode == 1 and "exists" in again.stderr  # Nothing is written over.
 
 
+def test_a_report_holds_no_key_of_a_file_with_a_name_and_two_keys(cluster, tmp_path):
+    """Why: the file that `cluster create` and `key rotate` write is not one line of digits, and
+    people paste the code that these show."""
+    log = tmp_path / "daemon.log"
+    c = cluster(2, top_settings=f'log {{ file: "{log}" }}')
+    old, new = c.key.read_text().strip(), os.urandom(32).hex()
+    c.key.write_text(f"cluster test\n{new}\n{old}\n")
+    code = ctl(c, "cluster", "key", "show", "--key-file", str(c.key)).strip().split(":")[-1]
+    forms = [code, code.replace("-", ""), code.lower(), code.replace("-", " ")]
+    for digits in (old, new):
+        forms += [digits, base64.b64encode(bytes.fromhex(digits)).decode().rstrip("=")]
+    with open(log, "ab") as file:
+        file.write(("\n".join(f"said {form} here" for form in forms) + "\n").encode())
+    output = tmp_path / "report.tar.gz"
+    ctl(c, "bugreport", "-o", str(output), cwd=tmp_path)
+    with tarfile.open(output) as archive:
+        texts = {m.name: archive.extractfile(m).read() for m in archive.getmembers() if m.isfile()}
+    for name, text in texts.items():
+        assert not [form for form in forms if form.encode() in text], name
+
+
 def test_a_report_is_made_without_a_daemon(cluster, tmp_path):
     c = cluster(1)
     c.daemons[0].end()

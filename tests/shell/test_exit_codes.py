@@ -38,6 +38,17 @@ def test_wrong_usage_is_2():
         assert done.returncode == 2, (verb, done.stdout)
 
 
+def test_wrong_usage_names_what_is_wrong_and_where_to_read_on():
+    expected = {"": ("a verb of mlxcommctl is required", "mlxcommctl --help"),
+                "topologie": ('mlxcommctl has no verb "topologie"', "mlxcommctl --help"),
+                "cluster key shwo": ('mlxcommctl cluster key has no verb "shwo"',
+                                     "mlxcommctl cluster key --help"),
+                "ping": ("node is required", "mlxcommctl ping --help")}
+    for words, (what, where) in expected.items():
+        said = mlxcommctl(*words.split()).stderr
+        assert said.startswith(f"mlxcommctl: {what}\n") and where in said, (words, said)
+
+
 # Why: a script tells by it that there is nothing to ask, from a daemon that says no.
 def test_no_daemon_is_3():
     ask = ("status", "topology", "ping", "events", "plan", "record")

@@ -18,6 +18,7 @@ void CheckDaemon(const Facts& facts, Findings& findings);
 void CheckNetwork(const Facts& facts, Findings& findings);
 void CheckCables(const Facts& facts, Findings& findings);
 void CheckSystem(const Facts& facts, Findings& findings);
+void CheckDiscovery(const Facts& facts, Findings& findings);
 void CheckLinks(const Facts& facts, Findings& findings);
 void CheckNodes(const Facts& facts, Findings& findings);
 

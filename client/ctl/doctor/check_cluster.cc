@@ -36,7 +36,9 @@ Finding DialFinding(const std::string& object, const std::string& detail) {
   }
   if (StrContains(detail, "key") || StrContains(detail, "cluster")) {
     return {"MC209", object, detail, "the same cluster's name and key on all nodes",
-            "compare cluster and the key file's contents (shasum) on both nodes", {}};
+            "compare cluster in both configurations; give the wrong one the other's key: mlxcommctl "
+            "cluster key show there, mlxcommctl cluster key rotate --take here",
+            {}};
   }
   if (StrContains(detail, "refuse")) {
     return {"MC206", object, detail, up,
@@ -45,6 +47,9 @@ Finding DialFinding(const std::string& object, const std::string& detail) {
   if (StrContains(detail, "no answer")) {
     return {"MC207", object, detail, up,
             "is the cable in, the node awake, and does a firewall let TCP through to it?", {}};
+  }
+  if (StrContains(detail, " is down; waiting")) {
+    return {"MC502", object, detail, up, "is the cable in, at both ends, and the interface up?", {}};
   }
   return {"MC502", object, detail.empty() ? "not up" : detail, up,
           "is mlxcommd running there, and the cable in?", {}};
@@ -77,6 +82,21 @@ std::uint32_t MtuOf(const ClusterFacts& cluster, const std::string& node,
 bool IsRouted(const v1::LinkStatus& link) {
   return std::any_of(link.rails().begin(), link.rails().end(),
                      [](const v1::RailStatus& rail) { return rail.transport() == "route"; });
+}
+
+// It went over other nodes, of which one has lost a link of its own: that is told.
+bool IsConsequence(const v1::LinkStatus& link) {
+  return absl::StrContains(link.detail(), "the way through ") &&
+         absl::StrContains(link.detail(), "lost its link to");
+}
+
+bool AnyLinkIsDown(const ClusterFacts& cluster) {
+  for (const v1::NodeStatus& node : cluster.status.nodes()) {
+    for (const v1::LinkStatus& link : node.links()) {
+      if (link.state() != "up") return true;
+    }
+  }
+  return false;
 }
 
 // The same cable is told by both of its ends: once is enough.
@@ -188,6 +208,25 @@ void CheckPairing(const v1::TopologyReply& topology, Findings& findings) {
   }
 }
 
+// While the key is being changed some nodes have the new one already.
+void CheckKeys(const ClusterFacts& cluster, Findings& findings) {
+  std::map<std::string, std::string> by_key;
+  for (const v1::NodeStatus& node : cluster.status.nodes()) {
+    if (node.cluster_keys_size() == 0) continue;
+    std::string& names = by_key[node.cluster_keys(0)];
+    absl::StrAppend(&names, names.empty() ? "" : ", ", node.name());
+  }
+  if (by_key.size() < 2) return;
+  std::string all;
+  for (const auto& [key, names] : by_key) {
+    absl::StrAppend(&all, all.empty() ? "" : "; ", "key ", key, " on ", names);
+  }
+  findings.Add({"MC512", "cluster", all, "the same key on all nodes",
+                "end the change of the key: mlxcommctl cluster key rotate --take on those that have "
+                "the old one, then mlxcommctl cluster key rotate --finish on each",
+                {}});
+}
+
 void CheckCheckups(const ClusterFacts& cluster, Findings& findings) {
   for (const v1::NodeCheckup& node : cluster.checkups.nodes()) {
     if (!node.answered()) continue;
@@ -219,16 +258,18 @@ void CheckLinks(const Facts& facts, Findings& findings) {
   const ClusterFacts& cluster = facts.cluster;
   Cables told;
   std::set<std::pair<std::string, std::string>> down;
+  bool has_cause = false;
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
-    if (node.discovery().looped() > 0) {
-      findings.Add({"MC302", absl::StrCat("node ", node.name()),
-                    "it hears its own hellos on another of its interfaces",
-                    "another node at the other end of each cable",
-                    "plug one end of the cable into a neighbour", {}});
+    for (const v1::LinkStatus& link : node.links()) {
+      has_cause = has_cause || (link.state() != "up" && !IsConsequence(link));
     }
+  }
+  for (const v1::NodeStatus& node : cluster.status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
       const std::string object = absl::StrCat("link ", node.name(), " to ", link.peer());
       if (link.state() != "up") {
+        // Where all are consequences, the cause is on a node that does not answer.
+        if (IsConsequence(link) && has_cause) continue;
         if (down.insert(std::minmax(node.name(), link.peer())).second) {
           findings.Add(DialFinding(object, link.detail()));
         }
@@ -264,7 +305,9 @@ void CheckNodes(const Facts& facts, Findings& findings) {
     }
     if (!node.answered()) {
       findings.Add({"MC501", absl::StrCat("node ", node.name()), "does not answer in time", "an answer",
-                    "look at its mlxcommd, and at what loads that machine", {}});
+                    AnyLinkIsDown(cluster) ? "mend the link that is down; else look at its mlxcommd"
+                                           : "look at its mlxcommd, and at what loads that machine",
+                    {}});
     }
     if (node.strangers_refused() > 0) {
       findings.Add({"MC509", absl::StrCat("node ", node.name()),
@@ -285,6 +328,7 @@ void CheckNodes(const Facts& facts, Findings& findings) {
     findings.Add({"MC503", "cluster", all, "the same mlxcommd on all nodes",
                   "install the same version everywhere", {}});
   }
+  CheckKeys(cluster, findings);
   CheckCheckups(cluster, findings);
   if (cluster.topology.shape() == "line" && cluster.topology.ring_size() > 2) {
     const int last = cluster.topology.ring_size() - 1;

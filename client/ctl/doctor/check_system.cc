@@ -68,12 +68,21 @@ bool CarriesRail(const ClusterFacts& cluster, const std::string& interface) {
   return false;
 }
 
-void CheckDaemon(const Facts& facts, Findings& findings) {
+namespace {
+
+// Whether a daemon answers, and which.
+void CheckAnswer(const Facts& facts, Findings& findings) {
   const SystemFacts& system = facts.system;
   if (!facts.cluster.daemon_answers) {
-    Finding finding{"MC101", "mlxcommd", facts.cluster.why_not, "a daemon that answers", "", {}};
+    const std::string& why = facts.cluster.why_not;  // The remedy is told apart.
+    Finding finding{"MC101", "mlxcommd", why.substr(0, why.find(". Start it")), "a daemon that answers",
+                    "", {}};
     if (system.daemon_program.empty()) {
       finding.remedy = "install it (systemd-launchd/install), or put mlxcommd into the PATH";
+    } else if (!system.service_installed) {
+      finding.remedy =
+          "start it (mlxcommd --config FILE), or make it a service (systemd-launchd/install); if it "
+          "runs, name its socket (--socket, MLXCOMM_SOCKET)";
     } else {
       finding.remedy = "start it, and look at its log if it ends";
       finding.fix.command =
@@ -98,22 +107,37 @@ void CheckDaemon(const Facts& facts, Findings& findings) {
         !own.has_discovery()) {
       findings.Add({"MC104", "mlxcommd", "it listens to no neighbours and dials none",
                     "neighbours, if there are to be any",
-                    "set peers { } in the configuration, and restart the daemon", {}});
+                    "with a key neighbours are found by themselves: mlxcommctl cluster create on one "
+                    "machine, mlxcommctl cluster join on the others; then restart the daemon",
+                    {}});
     }
   }
+}
+
+// The daemon's key and configuration.
+void CheckFiles(const SystemFacts& system, Findings& findings) {
   if (!system.key_trouble.empty()) {
-    const bool exists = !absl::StrContains(system.key_trouble, "no such file");
+    const bool open = absl::StrContains(system.key_trouble, "others can use it");
     findings.Add({"MC103", absl::StrCat("key file ", system.key_file), system.key_trouble,
                   "the cluster's key, readable by the daemon's user alone",
-                  exists ? "let nobody else read it; whoever could may have the key: rotate it"
-                         : "copy it from another node, or make one: openssl rand -hex 32",
-                  exists ? SafeFix({"chmod", "600", system.key_file}) : Fix{}});
+                  open ? "let nobody else read it; whoever could may have the key: mlxcommctl cluster "
+                         "key rotate"
+                       : "mlxcommctl cluster create on the first machine, mlxcommctl cluster join on each "
+                         "other; a file without a key has to go first",
+                  open ? SafeFix({"chmod", "600", system.key_file}) : Fix{}});
   }
   if (!system.config_trouble.empty()) {
     findings.Add({"MC102", absl::StrCat("configuration ", system.config_file),
                   system.config_trouble, "a configuration that mlxcommd --check-config accepts",
                   "mend the lines that are named", {}});
   }
+}
+
+}  // namespace
+
+void CheckDaemon(const Facts& facts, Findings& findings) {
+  CheckAnswer(facts, findings);
+  CheckFiles(facts.system, findings);
 }
 
 void CheckNetwork(const Facts& facts, Findings& findings) {
@@ -134,17 +158,20 @@ void CheckNetwork(const Facts& facts, Findings& findings) {
                     {}});
     }
   }
-  bool all_up = true;
-  for (const v1::LinkStatus& link : OwnStatus(facts.cluster).links()) {
+  const v1::NodeStatus& own = OwnStatus(facts.cluster);
+  bool all_up = !own.has_discovery() || own.discovery().neighbours_size() > 0;
+  for (const v1::LinkStatus& link : own.links()) {
     all_up = all_up && link.state() == "up";
   }
   const bool blocks_all = facts.system.firewall_blocks_all.value_or(false);
   if (facts.system.firewall_on.value_or(false) && (blocks_all || !all_up)) {
     findings.Add({"MC204", "firewall",
-                  blocks_all ? "on, and blocks all incoming connections" : "on, and not every link is up",
-                  "mlxcommd may be connected to (TCP 7470, and UDP on the cables' interfaces)",
+                  blocks_all ? "on, and blocks all incoming connections"
+                             : "on, and a link is not up or nobody is heard",
+                  "mlxcommd may be connected to (TCP and UDP 7470, unless configured otherwise)",
                   IsMacos(facts) ? "allow mlxcommd in System Settings, Network, Firewall"
-                                 : "open the port on the interfaces of the cables",
+                                 : "let the port through: ufw allow 7470; or firewall-cmd "
+                                   "--add-port=7470/tcp --add-port=7470/udp",
                   IsMacos(facts)
                       ? Fix{{"/usr/libexec/ApplicationFirewall/socketfilterfw", "--unblockapp",
                              "/usr/local/bin/mlxcommd"}, false}
@@ -218,7 +245,9 @@ void CheckSystem(const Facts& facts, Findings& findings) {
   if (!facts.system.clock_synchronised.value_or(true)) {
     findings.Add({"MC403", "clock", "not synchronised",
                   "a clock that follows others: logs and traces of nodes are compared by it",
-                  "let the system set it (as root)", SafeFix({"timedatectl", "set-ntp", "true"})});
+                  "let the system set it (as root)",
+                  IsMacos(facts) ? SafeFix({"systemsetup", "-setusingnetworktime", "on"})
+                                 : SafeFix({"timedatectl", "set-ntp", "true"})});
   }
   for (const std::string& unknown : facts.system.unknown) {
     findings.Add({"MC404", "doctor", unknown, "an answer", "", {}});
@@ -232,6 +261,7 @@ Findings Check(const Facts& facts) {
   CheckCables(facts, findings);
   CheckSystem(facts, findings);
   if (facts.cluster.daemon_answers) {
+    CheckDiscovery(facts, findings);
     CheckLinks(facts, findings);
     CheckNodes(facts, findings);
   }

@@ -15,10 +15,14 @@
 #include "client/ctl/doctor/linux_files.h"
 #include "client/ctl/doctor/macos_text.h"
 #include "client/ctl/doctor/program_output.h"
+#include "proto/key/key_file.h"
 
 namespace mlxcomm::ctl {
 namespace {
 
+constexpr const char* kServiceFiles[] = {"/etc/systemd/system/mlxcommd.service",
+                                         "/lib/systemd/system/mlxcommd.service",
+                                         "/Library/LaunchDaemons/com.mlxcomm.mlxcommd.plist"};
 constexpr char kServiceConfig[] = "/etc/mlxcommd/mlxcommd.textproto";
 
 // What it says, or nothing and why.
@@ -71,6 +75,10 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
                    Ask({firewall, "--getblockall"}, facts)));
   facts.firewall_on = state.on;
   facts.firewall_blocks_all = state.blocks_all;
+  // It answers administrators only, and says so without failing.
+  if (const auto told = RunProgram({"/usr/sbin/systemsetup", "-getusingnetworktime"}); told.ok()) {
+    facts.clock_synchronised = ParseNetworkTime(told->text);
+  }
   // Systems before 26.2 have neither; that is no trouble.
   if (const auto told = RunProgram({"/usr/bin/rdma_ctl", "status"}); told.ok()) {
     facts.rdma_enabled = absl::StrContains(told->text, "enabled");
@@ -94,6 +102,17 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
 #endif
 }
 
+// Of a key that nobody names only one that is there is looked at: a node may have none.
+void CollectKey(const CollectOptions& options, SystemFacts& facts) {
+  facts.key_file = KeyFileIn(ReadFileText(facts.config_file));
+  if (facts.key_file.empty()) facts.key_file = options.key_file;
+  if (facts.key_file.empty()) {
+    const std::string usual = DefaultKeyFile();
+    if (!usual.empty() && ::access(usual.c_str(), F_OK) == 0) facts.key_file = usual;
+  }
+  if (!facts.key_file.empty()) facts.key_trouble = KeyTrouble(facts.key_file);
+}
+
 void CollectConfiguration(const CollectOptions& options, SystemFacts& facts) {
   const bool service = ::access(kServiceConfig, F_OK) == 0;
   facts.config_file = !options.config_file.empty() ? options.config_file
@@ -101,6 +120,10 @@ void CollectConfiguration(const CollectOptions& options, SystemFacts& facts) {
                                                    : "";
   const auto version = RunProgram({"mlxcommd", "--version"});
   if (version.ok()) facts.daemon_program = "mlxcommd";
+  for (const char* const unit : kServiceFiles) {
+    facts.service_installed = facts.service_installed || ::access(unit, F_OK) == 0;
+  }
+  CollectKey(options, facts);
   if (facts.config_file.empty()) return;
   const std::string config = ReadFileText(facts.config_file);
   if (config.empty() && ::access(facts.config_file.c_str(), R_OK) != 0) {
@@ -108,8 +131,6 @@ void CollectConfiguration(const CollectOptions& options, SystemFacts& facts) {
         absl::StrCat(facts.config_file, " cannot be read: ", std::strerror(errno));
     return;
   }
-  facts.key_file = KeyFileIn(config);
-  if (!facts.key_file.empty()) facts.key_trouble = KeyTrouble(facts.key_file);
   // Whoever may not read the key would see a mistake where there is none.
   const bool sees_key = facts.key_file.empty() || ::access(facts.key_file.c_str(), R_OK) == 0;
   if (facts.daemon_program.empty() || !sees_key) return;
@@ -132,7 +153,11 @@ std::string KeyTrouble(const std::string& path) {
     return errno == ENOENT ? "there is no such file" : "";  // It may be another user's.
   }
   if (!S_ISREG(status.st_mode)) return "it is no file";
-  if ((status.st_mode & 077) == 0) return {};
+  if ((status.st_mode & 077) == 0) {
+    if (status.st_uid != ::geteuid()) return {};  // Its owner can read it, which is enough.
+    const auto keys = ReadKeyFile(path);
+    return keys.ok() ? "" : std::string(keys.status().message());
+  }
   char mode[8];
   std::snprintf(mode, sizeof mode, "%03o", static_cast<unsigned>(status.st_mode & 0777));
   return absl::StrCat("others can use it (mode ", mode, ")");

@@ -13,6 +13,7 @@ namespace mlxcomm::ctl {
 
 struct CollectOptions {
   std::string config_file;  // Empty: the service's, where there is one.
+  std::string key_file;     // That the daemon uses; empty: the configuration's, else the default.
 };
 SystemFacts CollectSystem(const CollectOptions& options);
 

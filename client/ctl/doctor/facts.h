@@ -64,6 +64,7 @@ struct SystemFacts {
   std::string key_trouble;
   std::string config_file;
   std::string config_trouble;            // What `mlxcommd --check-config` says.
+  bool service_installed = false;        // A unit or plist of mlxcommd.
   std::string daemon_program;            // Empty: there is none to be found.
   std::vector<std::string> unknown;      // "system_profiler: no such program"
 };

@@ -24,6 +24,11 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     {"MC207", Severity::kError, "a neighbour does not answer"},
     {"MC208", Severity::kWarning, "a neighbour's name is not known"},
     {"MC209", Severity::kError, "a neighbour has another key or cluster"},
+    {"MC210", Severity::kWarning, "hellos cannot be sent on an interface"},
+    {"MC211", Severity::kWarning, "other clusters are heard, but no neighbour"},
+    {"MC212", Severity::kWarning, "there is no interface to look for neighbours on"},
+    {"MC213", Severity::kError, "two machines have the same node id"},
+    {"MC214", Severity::kNote, "no neighbour is heard"},
     {"MC301", Severity::kWarning, "a cable is plugged in but carries nothing"},
     {"MC302", Severity::kWarning, "a cable leads back to this machine"},
     {"MC303", Severity::kNote, "cables are paired differently than they could be"},
@@ -32,6 +37,7 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     {"MC306", Severity::kWarning, "an RDMA device's port is not active"},
     {"MC307", Severity::kNote, "RDMA is not enabled"},
     {"MC308", Severity::kOk, "Thunderbolt ports"},
+    {"MC309", Severity::kWarning, "a neighbour is heard, but not linked"},
     {"MC401", Severity::kWarning, "the machine goes to sleep when nobody uses it"},
     {"MC402", Severity::kWarning, "few files may be open"},
     {"MC403", Severity::kWarning, "the clock is not synchronised"},
@@ -47,6 +53,7 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     {"MC509", Severity::kWarning, "strangers were refused"},
     {"MC510", Severity::kWarning, "a job has failed or waits for long"},
     {"MC511", Severity::kOk, "nodes and links"},
+    {"MC512", Severity::kNote, "nodes hold different keys"},
 });
 
 }  // namespace

@@ -191,6 +191,17 @@ FirewallState ParseFirewallState(absl::string_view text) {
   return state;
 }
 
+std::optional<bool> ParseNetworkTime(absl::string_view text) {
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (!absl::ConsumePrefix(&line, "Network Time:")) continue;
+    line = absl::StripAsciiWhitespace(line);
+    if (line == "On") return true;
+    if (line == "Off") return false;
+  }
+  return std::nullopt;
+}
+
 std::vector<RdmaPort> ParseIbvDevinfo(absl::string_view text) {
   std::vector<RdmaPort> ports;
   std::string device;

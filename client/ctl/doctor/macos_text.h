@@ -1,5 +1,5 @@
 // What macOS's own programs say, parsed: system_profiler, networksetup, ifconfig, pmset,
-// socketfilterfw, ibv_devinfo. Other text than expected gives less, never a wrong fact.
+// socketfilterfw, systemsetup, ibv_devinfo. Other text than expected gives less, never a wrong fact.
 //
 // Owner: none, pure functions. Thread: any. Memory: plain values.
 #pragma once
@@ -29,6 +29,8 @@ struct FirewallState {
   std::optional<bool> blocks_all;
 };
 FirewallState ParseFirewallState(absl::string_view text);
+// `systemsetup -getusingnetworktime`, which tells administrators alone.
+std::optional<bool> ParseNetworkTime(absl::string_view text);
 // `ibv_devinfo`.
 std::vector<RdmaPort> ParseIbvDevinfo(absl::string_view text);
 

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdio>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <google/protobuf/text_format.h>
 
@@ -55,13 +59,40 @@ TEST(DrawTopologyTest, KeepsCablesOfAPairApartWhicheverEndComesFirst) {
   EXPECT_NE(svg.substr(first, 14), svg.substr(second, 14));
 }
 
+// Why: of cables side by side that go up and down, labels would lie on each other.
+TEST(DrawTopologyTest, LaysNoLabelOnAnother) {
+  v1::TopologyReply topology = Three();
+  for (int i = 0; i < 3; ++i) {
+    v1::TopologyCable cable = topology.cables(2);
+    cable.set_from_interface("eth" + std::to_string(i));
+    *topology.add_cables() = cable;
+  }
+  const std::string svg = DrawTopologySvg(topology);
+  struct Box {
+    double x = 0, y = 0, width = 0;
+  };
+  std::vector<Box> boxes;
+  const std::string begin = "<rect class=\"label\" opacity=\"0.85\" rx=\"4\"";
+  for (std::size_t at = svg.find(begin); at != std::string::npos; at = svg.find(begin, at + 1)) {
+    Box box;
+    ASSERT_EQ(std::sscanf(svg.c_str() + at + begin.size(), " x=\"%lf\" y=\"%lf\" width=\"%lf\"",
+                          &box.x, &box.y, &box.width), 3);
+    for (const Box& other : boxes) {
+      const bool beside = box.x + box.width <= other.x || other.x + other.width <= box.x;
+      EXPECT_TRUE(beside || std::abs(box.y - other.y) >= 16.9) << box.x << " " << box.y;
+    }
+    boxes.push_back(box);
+  }
+  EXPECT_EQ(boxes.size(), 18u);
+}
+
 // Why: names come from other machines.
 TEST(DrawTopologyTest, LetsNoNameBecomeMarkup) {
   v1::TopologyReply topology = Three();
   topology.mutable_nodes(0)->set_name("</text><script>");
   const std::string svg = DrawTopologySvg(topology);
   EXPECT_THAT(svg, Not(HasSubstr("<script>")));
-  EXPECT_THAT(svg, HasSubstr("c&lt;1&gt;: line of 3 nodes"));
+  EXPECT_THAT(svg, HasSubstr("c&lt;1&gt;, 3 nodes: line"));
   topology.mutable_nodes(0)->set_name("a\"]; b");
   EXPECT_THAT(DrawTopologyDot(topology), HasSubstr("label=\"a\\\"]; b\""));
 }
@@ -72,6 +103,8 @@ TEST(DrawTopologyTest, MarksThisNodeAndThoseThatAreLost) {
   const std::string svg = DrawTopologySvg(topology);
   EXPECT_EQ(Count(svg, "\"node own\""), 1u);
   EXPECT_EQ(Count(svg, "\"node gone\""), 1u);
+  topology.mutable_nodes(1)->set_answered(false);  // Its cable is cut, and it is not given up yet.
+  EXPECT_THAT(DrawTopologySvg(topology), HasSubstr(">does not answer<"));
 }
 
 TEST(DrawTopologyTest, DrawsASwitchInTheMiddleWithAPortForEachInterface) {
@@ -85,10 +118,12 @@ TEST(DrawTopologyTest, DrawsASwitchInTheMiddleWithAPortForEachInterface) {
     cable.set_to_interface("en0");
     cable.set_state("up");
     cable.set_switch_number(1);
+    cable.set_round_trip_ns(40000);
   }
   const std::string svg = DrawTopologySvg(topology);
   EXPECT_EQ(Count(svg, "<path class=\"cable\""), 3u);
   EXPECT_THAT(svg, HasSubstr(">switch 1<"));
+  EXPECT_EQ(Count(svg, ">40.0 us<"), 2u);  // On the ring, which is not closed.
   EXPECT_EQ(Count(DrawTopologyDot(topology), " -- \"switch 1\""), 3u);
 }
 
@@ -96,7 +131,7 @@ TEST(DrawTopologyTest, DrawsOneNodeAlone) {
   v1::TopologyReply topology;
   topology.set_shape("alone");
   topology.add_nodes()->set_name("a");
-  EXPECT_THAT(DrawTopologySvg(topology), HasSubstr("alone of 1 node<"));
+  EXPECT_THAT(DrawTopologySvg(topology), HasSubstr(", 1 node: alone<"));
   EXPECT_THAT(DrawTopologySvg({}), HasSubstr("</svg>"));
 }
 

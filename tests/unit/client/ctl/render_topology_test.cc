@@ -15,7 +15,7 @@ TEST(RenderTopologyTest, TellsTheRingTheNodesAndTheCables) {
          nodes { id: "2" name: "bb" state: "up" }
          cables { from_node: "1" from_interface: "en2" to_node: "2" to_interface: "en3"
                   state: "up" bytes_per_second_best: 3.2e9 round_trip_ns: 40000 }
-         cables { from_node: "1" from_interface: "en10" to_node: "2" to_interface: "en4"
+         cables { from_node: "2" from_interface: "en4" to_node: "1" to_interface: "en10"
                   state: "down" detail: "no answer" switch_number: 1 })",
       &topology));
   EXPECT_EQ(RenderTopology(topology, false),
@@ -25,8 +25,8 @@ TEST(RenderTopologyTest, TellsTheRingTheNodesAndTheCables) {
             "  a  up  mlxcommd 1  (this node)\n"
             "  bb  up  (did not answer in time)\n"
             "cables\n"
-            "  a en2  - en3 bb  up  3.20 GB/s, 40.0 us\n"
-            "  a en10 - en4 bb  down  no answer, through switch 1\n");
+            "  a en10 - en4 bb  down  no answer, through switch 1\n"
+            "  a en2  - en3 bb  up  3.20 GB/s, 40.0 us\n");
 }
 
 }  // namespace

@@ -69,9 +69,15 @@ TEST(CheckTest, FindsNothingWhereAllIsWell) {
 // Why: doctor is most needed where nothing runs yet.
 TEST(CheckTest, WorksWithoutADaemon) {
   Facts facts;
-  facts.cluster.why_not = "nobody listens";
+  facts.cluster.why_not = "nobody listens. Start it (mlxcommd --config FILE)";
   EXPECT_EQ(Found(facts, "MC101").at(0).found, "nobody listens");
   EXPECT_TRUE(Found(facts, "MC511").empty());
+  facts.system.daemon_program = "mlxcommd";
+  EXPECT_TRUE(Found(facts, "MC101").at(0).fix.command.empty());  // No service is there to start.
+  facts.system.service_installed = true;
+  EXPECT_EQ(Found(facts, "MC101").at(0).fix.command,
+            (std::vector<std::string>{"systemctl", "start", "mlxcommd"}));
+  EXPECT_FALSE(Found(facts, "MC101").at(0).fix.safe);
 }
 
 TEST(CheckTest, NamesTheCommandThatMendsAKeyFile) {
@@ -81,8 +87,10 @@ TEST(CheckTest, NamesTheCommandThatMendsAKeyFile) {
   const Finding finding = Found(facts, "MC103").at(0);
   EXPECT_EQ(finding.fix.command, (std::vector<std::string>{"chmod", "600", "/k"}));
   EXPECT_TRUE(finding.fix.safe);
-  facts.system.key_trouble = "there is no such file";
-  EXPECT_TRUE(Found(facts, "MC103").at(0).fix.command.empty());
+  for (const char* trouble : {"there is no such file", "key_file /k: expected 64 hexadecimal digits"}) {
+    facts.system.key_trouble = trouble;  // Its mode is well.
+    EXPECT_TRUE(Found(facts, "MC103").at(0).fix.command.empty()) << trouble;
+  }
 }
 
 TEST(CheckTest, FreesAThunderboltInterfaceFromAnActiveBridge) {
@@ -146,10 +154,94 @@ TEST(CheckTest, FindsCablesThatCarryNothingOrLeadBack) {
   EXPECT_EQ(Found(facts, "MC304").size(), 1u);
 }
 
-TEST(CheckTest, FindsACableThatHearsItself) {
+v1::DiscoveryInterface& LookOn(Facts& facts, int node, const std::string& name) {
+  v1::DiscoveryStatus& discovery = *facts.cluster.status.mutable_nodes(node)->mutable_discovery();
+  discovery.set_hellos_sent(9);
+  v1::DiscoveryInterface& interface = *discovery.add_interfaces();
+  interface.set_name(name);
+  interface.set_used(true);
+  return interface;
+}
+
+TEST(CheckTest, FindsWhatIsWrongWithAnInterfaceThatNeighboursAreLookedForOn) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"it hears this node's own hellos: it is on one cable or switch with en4", "MC302"},
+      {"another machine has this node's id: on m, end mlxcommd, ...", "MC213"},
+      {"cannot send on en3: No route to host", "MC210"}};
+  for (const auto& [detail, code] : cases) {
+    Facts facts = Well();
+    LookOn(facts, 1, "en3").set_detail(detail);
+    ASSERT_EQ(Found(facts, code).size(), 1u) << detail;
+    EXPECT_EQ(Found(facts, code)[0].object, "node b, interface en3");
+    EXPECT_EQ(Found(facts, code)[0].found, detail);
+  }
+  Facts privacy = Well();
+  LookOn(privacy, 0, "en3").set_detail("cannot send on en3: No route to host");
+  EXPECT_NE(Found(privacy, "MC210").at(0).remedy.find("Local Network"), std::string::npos);
+}
+
+TEST(CheckTest, FindsANeighbourThatIsHeardButNotLinked) {
   Facts facts = Well();
-  facts.cluster.status.mutable_nodes(1)->mutable_discovery()->set_looped(3);
-  EXPECT_EQ(Found(facts, "MC302").at(0).object, "node b");
+  LookOn(facts, 0, "en2");
+  v1::DiscoveredNeighbour& heard =
+      *facts.cluster.status.mutable_nodes(0)->mutable_discovery()->add_neighbours();
+  heard.set_id("d1");
+  heard.set_name("d");
+  heard.set_local_interface("en2");
+  heard.set_address("[fe80::2%en2]:7470");
+  heard.set_state("heard");
+  EXPECT_EQ(Found(facts, "MC309").at(0).object, "node a, interface en2");
+  EXPECT_TRUE(Found(facts, "MC211").empty());
+  heard.set_state("lost");  // It has gone: nobody expects a link.
+  EXPECT_TRUE(Found(facts, "MC309").empty());
+  heard.set_state("heard");
+  OwnLink(facts).set_peer("[fe80::2%en2]:7470");  // It is being dialed, and that is told.
+  EXPECT_TRUE(Found(facts, "MC309").empty());
+  OwnLink(facts).set_peer_id("d1");
+  OwnLink(facts).set_peer("d");
+  EXPECT_TRUE(Found(facts, "MC309").empty());
+}
+
+TEST(CheckTest, TellsWhyNobodyIsFound) {
+  Facts facts = Well();
+  facts.cluster.status.mutable_nodes(0)->clear_links();
+  v1::DiscoveryInterface& en2 = LookOn(facts, 0, "en2");
+  EXPECT_EQ(Found(facts, "MC214").size(), 1u);
+  facts.system.firewall_on = true;
+  EXPECT_EQ(Found(facts, "MC204").size(), 1u);
+  facts.cluster.status.mutable_nodes(0)->mutable_discovery()->set_foreign(2);
+  EXPECT_EQ(Found(facts, "MC211").size(), 1u);
+  EXPECT_TRUE(Found(facts, "MC214").empty());
+  en2.set_used(false);
+  en2.set_detail("down, or nothing is plugged in");
+  EXPECT_EQ(Found(facts, "MC212").at(0).found, "en2: down, or nothing is plugged in");
+  EXPECT_TRUE(Found(facts, "MC211").empty());
+}
+
+// Why: of one cut cable in a line of many nodes each pair would tell.
+TEST(CheckTest, TellsOfACutCableOnce) {
+  Facts facts = Well();
+  OwnLink(facts).set_state("grace");
+  OwnLink(facts).set_detail("rail down: the way through c has ended: node c lost its link to node b");
+  EXPECT_EQ(Found(facts, "MC502").size(), 1u);  // Nobody else tells.
+  v1::NodeStatus& c = *facts.cluster.status.add_nodes();
+  c.set_name("c");
+  c.set_answered(true);
+  v1::LinkStatus& cut = *c.add_links();
+  cut.set_peer("b");
+  cut.set_state("grace");
+  cut.set_detail("rail down: interface en7 is down; waiting for it to come back");
+  ASSERT_EQ(Found(facts, "MC502").size(), 1u);
+  EXPECT_EQ(Found(facts, "MC502")[0].object, "link c to b");
+}
+
+TEST(CheckTest, FindsAChangeOfTheKeyThatIsNotFinished) {
+  Facts facts = Well();
+  facts.cluster.status.mutable_nodes(0)->add_cluster_keys("22");
+  facts.cluster.status.mutable_nodes(1)->add_cluster_keys("22");
+  EXPECT_TRUE(Found(facts, "MC512").empty());
+  facts.cluster.status.mutable_nodes(1)->set_cluster_keys(0, "11");
+  EXPECT_EQ(Found(facts, "MC512").at(0).found, "key 11 on b; key 22 on a");
 }
 
 TEST(CheckTest, FindsAPulledCableAndAnMtuThatDiffersOnce) {

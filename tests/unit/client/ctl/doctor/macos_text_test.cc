@@ -119,5 +119,12 @@ TEST(MacosTextTest, ReadsRdmaPorts) {
   EXPECT_EQ(ports[1].interface, "en3");
 }
 
+TEST(MacosTextTest, TellsWhetherTheClockFollowsOthersOnlyToAdministrators) {
+  EXPECT_EQ(ParseNetworkTime("Network Time: On\n"), true);
+  EXPECT_EQ(ParseNetworkTime("Network Time: Off\n"), false);
+  EXPECT_EQ(ParseNetworkTime("You need administrator access to run this tool... exiting!\n"), std::nullopt);
+  EXPECT_EQ(ParseNetworkTime(""), std::nullopt);
+}
+
 }  // namespace
 }  // namespace mlxcomm::ctl
