@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace mlxcomm::telemetry {
 namespace {
@@ -118,6 +121,41 @@ TEST(EventLogTest, UsersBeyondTheFirstManyShareOnePlace) {
             EventLog::kUsersMax + EventLog::kKeptMax);
   cursor.clear();
   EXPECT_TRUE(log.Read(cursor, 9, IsAnn).events.empty());
+}
+
+// Why: the engine adds while gRPC's threads read. How: each of two writers adds more than is kept;
+// what a reader has had and what it was told that it has lost are all there was.
+TEST(EventLogTest, IsReadWhileOthersWrite) {
+  EventLog log;
+  constexpr std::size_t kEach = 4 * EventLog::kKeptMax;
+  std::atomic<int> writing{2};
+  std::vector<std::thread> writers;
+  for (const char* const kind : {"rail_down", "rail_up"}) {
+    writers.emplace_back([&log, &writing, kind] {
+      for (std::size_t i = 0; i < kEach; ++i) Add(log, "x", kind);
+      --writing;
+    });
+  }
+  EventLog::Cursor cursor;
+  std::size_t had = 0;
+  std::uint64_t lost = 0;
+  std::uint64_t last = 0;
+  for (bool more = true; more;) {
+    more = writing > 0;  // Read once more after the last of them.
+    for (;;) {
+      const EventLog::Part part = log.Read(cursor, 32, SeesAll);
+      lost += part.lost;
+      had += part.events.size();
+      for (const LoggedEvent& event : part.events) {
+        EXPECT_GT(event.number, last);
+        last = event.number;
+      }
+      (void)log.Newest(9, SeesAll);
+      if (part.events.empty() && part.lost == 0) break;
+    }
+  }
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_EQ(had + lost, 2 * kEach);
 }
 
 TEST(EventLogTest, CutsALongTextBetweenCharacters) {
