@@ -4,7 +4,7 @@ import json
 
 from conftest import find_program, wait_until
 from lab.cluster import PATIENT
-from lab.wiring import pair, ring
+from lab.wiring import chain, pair, ring
 
 
 def tell(c, node, *words):
@@ -51,3 +51,24 @@ def test_doctor_finds_a_cable_that_leads_back(lab):
     c.restart(0)
     found = wait_until(lambda: [f for f in findings(c, 0) if f[0] == "MC302"], "it is found")
     assert "this node itself" in found[0][2], found
+
+
+def test_a_node_with_another_key_says_why_it_is_alone(lab):
+    c = lab(pair(), discovery=True, keys=[0, 1])
+    found = wait_until(lambda: [f for f in findings(c, 0) if f[0] == "MC211"], "doctor says so")
+    assert found[0][1] == "node node-0", found
+    said = tell(c, 0, "status")
+    assert "looks for neighbours on to-1; has heard" in said and "hears other clusters alone" in said, said
+    assert not [f for f in findings(c, 0) if f[0] in ("MC214", "MC309")]
+
+
+def test_a_cable_cut_in_a_chain_is_told_once(lab):
+    """Why: each pair of nodes whose way led over it would tell."""
+    c = lab(chain(4), peer_settings=PATIENT, discovery=True)
+    c.cut("1-2")
+
+    def told():
+        return [f for f in findings(c, 0) if f[0] == "MC502"]
+
+    found = wait_until(lambda: [f for f in told() if "node-1 to node-2" in f[1]], "the cause is told")
+    assert len(found) == 1, found
