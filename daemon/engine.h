@@ -259,6 +259,7 @@ class Engine final : public intake::IntakeListener,
   // Runs `body` with the answer on the engine thread.
   template <typename Answer, typename Body>
   void Enter(std::unique_ptr<Answer> answer, Body body);
+  static std::uint32_t RankLeft(const collective::Group& group);
   void OnGroupsLeft(intake::SessionId session, const std::vector<std::uint64_t>& groups);
   void RemoveGroupsLeft();
   void BeginShrink(intake::SessionId session, std::uint64_t call,

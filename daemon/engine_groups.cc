@@ -85,6 +85,14 @@ void Engine::Release(intake::SessionId session, std::uint64_t group,
   });
 }
 
+// Of the local ones, the first that is gone.
+std::uint32_t Engine::RankLeft(const collective::Group& group) {
+  const std::vector<std::uint32_t>& ranks = group.layout().local_ranks();
+  const auto gone = std::find_if(ranks.begin(), ranks.end(),
+                                 [&group](std::uint32_t rank) { return group.RankIsGone(rank); });
+  return gone == ranks.end() ? ranks.front() : *gone;
+}
+
 // `session` may have ended already.
 void Engine::OnGroupsLeft(intake::SessionId session, const std::vector<std::uint64_t>& groups) {
   CarryOut();  // Others hear first that the rank is gone, then what that means for a shrink.
@@ -95,8 +103,12 @@ void Engine::OnGroupsLeft(intake::SessionId session, const std::vector<std::uint
       OnShrinkRefused(session, group,
                       {FailureCode::kCancelled, kNoRank, "this process has left the group"});
     }
-    forming_worlds_.OnLeft(group);
     const collective::Group* const left = collectives_.Find(group);
+    if (left != nullptr && !left->failed()) {
+      forming_worlds_.OnLeft(group, RankLeft(*left));
+    } else {
+      forming_worlds_.Remove(group);
+    }
     if (left != nullptr && left->failed()) shrink_.OnChanged(group);
   }
 }

@@ -30,12 +30,13 @@ void FormingWorlds::Add(std::uint64_t group, const std::string& name,
   if (added->second.wayless.empty()) Advance(added);
 }
 
-void FormingWorlds::OnLeft(std::uint64_t group) {
+void FormingWorlds::OnLeft(std::uint64_t group, std::uint32_t rank) {
   const auto found = worlds_.find(group);
   if (found == worlds_.end()) return;
-  const Failure failure{FailureCode::kRankLost, kNoRank,
-                        absl::StrCat("a rank on node ", self_name_, " left group ",
-                                     found->second.name, " while the job was forming")};
+  const Failure failure{FailureCode::kRankLost, static_cast<std::int32_t>(rank),
+                        absl::StrCat("rank ", rank, " on node ", self_name_, " of group ",
+                                     found->second.name,
+                                     " is lost: it gave up while the job was forming")};
   worlds_.erase(found);
   port_.FailGroup(group, failure);
 }

@@ -61,7 +61,7 @@ class FormingWorlds {
   // It has failed, or is no more on this node: nothing follows.
   void Remove(std::uint64_t group) { worlds_.erase(group); }
   // A local rank has left the group in order.
-  void OnLeft(std::uint64_t group);
+  void OnLeft(std::uint64_t group, std::uint32_t rank);
 
   void OnNodeUp(const NodeId& node);
   void OnJoined(const NodeId& node, std::uint64_t group);

@@ -16,7 +16,9 @@ mlxcomm.install()
 world = mx.distributed.init()
 got = mx.distributed.all_sum(mx.array([float(world.rank() + 1)])).item()
 assert got == world.size() * (world.size() + 1) / 2, got
-print(f"rank {world.rank()} of {world.size()} in {place.job}", flush=True)
+# In one piece: what print writes in two, a launcher may mix with another rank's.
+sys.stdout.write(f"rank {world.rank()} of {world.size()} in {place.job}\n")
+sys.stdout.flush()
 if len(sys.argv) > 1:  # All see the file in the same step, or one would be left alone.
     go = pathlib.Path(sys.argv[1]) / "go"
     while mx.distributed.all_sum(mx.array(1.0 if go.exists() else 0.0)).item() == 0:

@@ -184,7 +184,11 @@ class Listener:
     def accept(self):
         while True:
             near = self.server.accept()[0]
-            far = socket.create_connection(("127.0.0.1", self.port))
+            try:
+                far = socket.create_connection(("127.0.0.1", self.port))
+            except OSError:  # That daemon is not up yet; this one dials again.
+                near.close()
+                continue
             for one, other in ((near, far), (far, near)):
                 threading.Thread(target=self.relay, args=(one, other), daemon=True).start()
 

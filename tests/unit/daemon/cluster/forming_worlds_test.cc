@@ -228,9 +228,11 @@ TEST(FormingWorlds, RankThatLeavesMeanwhileFailsItAlsoWhereItsNodeHasNoWay) {
   c.LinkAllBut({{1, 2}});
   c.Form();
   c.Run();
-  c.at(1).worlds.OnLeft(kGroup);
+  c.at(1).worlds.OnLeft(kGroup, 1);
   c.Run();
   c.ExpectAllFailed(FailureCode::kRankLost);
+  EXPECT_EQ(c.at(1).failure.rank, 1);
+  EXPECT_THAT(c.at(1).failure.message, HasSubstr("rank 1 on node node-1 of group"));
 }
 
 TEST(FormingWorlds, RankThatLeavesAfterTheBeginIsNoConcernOfIt) {
@@ -238,7 +240,7 @@ TEST(FormingWorlds, RankThatLeavesAfterTheBeginIsNoConcernOfIt) {
   c.LinkAllBut({});
   c.Form();
   c.Run();
-  c.at(1).worlds.OnLeft(kGroup);
+  c.at(1).worlds.OnLeft(kGroup, 1);
   c.Run();
   c.ExpectAllBegan();
 }
@@ -311,7 +313,7 @@ TEST(FormingWorlds, AllBeginOrAllFailWhateverTheOrder) {
     const bool leaves = below(4) == 0;
     const bool stays_away = !later.empty() && below(3) == 0;
     c.Form();
-    if (leaves) c.at(0).worlds.OnLeft(kGroup);
+    if (leaves) c.at(0).worlds.OnLeft(kGroup, 0);
     for (auto loaded = c.Loaded(); !loaded.empty() || later.size() > (stays_away ? 1u : 0u);
          loaded = c.Loaded()) {
       if (!loaded.empty() && (later.empty() || below(3) != 0)) {
