@@ -77,10 +77,11 @@ def test_ctrl_c_reaches_a_barrier_though_another_thread_begins_an_operation(clus
     wait_until(lambda: "barrier" in str(c.status()["jobs"]), "rank 0 waits in its barrier")
     waiting.child.stdin.write("\n")
     waiting.child.stdin.flush()
+    waiting.wait_for("interrupted")
+    # The other operation is cancelled as well if it had begun by then; else it waits for this one.
+    absent.end()
     assert waiting.finish() == 0, waiting.lines
-    assert sorted(waiting.lines) == ["CANCELLED", "interrupted"]
-    absent.child.stdin.close()
-    assert absent.finish() == 0, absent.lines
+    assert any(code in "".join(waiting.lines) for code in ("CANCELLED", "RANK_LOST")), waiting.lines
 
 
 # Why: an operation that nobody answers ends at its deadline of five minutes; a process that
