@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 
@@ -54,7 +55,7 @@ class Machine:
     def start(self, _, command, environment):
         return subprocess.Popen(
             list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True,
+            stderr=subprocess.STDOUT, text=True, start_new_session=True,
             env={**os.environ, "PATH": f"{programs()}:{os.environ['PATH']}", **environment})
 
 
@@ -137,7 +138,7 @@ class Lab:
         prefix = self.cluster.namespaces.enter(f"node-{rank}")
         return subprocess.Popen(
             prefix + list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True,
+            stderr=subprocess.STDOUT, text=True, start_new_session=True,
             env={**os.environ, "PATH": f"{programs()}:{os.environ['PATH']}:/usr/sbin:/sbin",
                  **environment})
 
@@ -166,18 +167,19 @@ def programs():
     return os.path.dirname(find_program("mlxcommd"))
 
 
-def end_of(processes):
+def end_of(processes, patience=PATIENCE):
     """What each has said, once all have ended. Raises Failed with the words of one that failed."""
     said = []
     try:
         for process in processes:
-            said.append(process.communicate(timeout=PATIENCE)[0])
+            said.append(process.communicate(timeout=patience)[0])
     except subprocess.TimeoutExpired:
-        raise Failed(f"no end in {PATIENCE} s: {processes[0].args}") from None
+        raise Failed(f"no end in {patience} s: {processes[0].args}") from None
     finally:
         for process in processes:
             if process.poll() is None:
-                process.kill()
+                # With what it has started: that may hold its output open after it.
+                os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
     for process, words in zip(processes, said):
         if process.returncode != 0:

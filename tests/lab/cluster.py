@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,14 @@ CONGESTION_CONTROL = "/proc/sys/net/ipv4/tcp_congestion_control"
 ALERT = "reconnect_delay_max_ms: 200 heartbeat_interval_ms: 100 heartbeat_timeout_ms: 500"
 QUICK = f"{ALERT} grace_period_ms: 1500"     # Gives nodes up soon.
 PATIENT = f"{ALERT} grace_period_ms: 60000"  # Gives nobody up while a test looks.
+
+
+def burst_bytes(rate):
+    """What a bucket at the rate ("2.5gbit") fills in a millisecond: with less, a timer that is
+    late on a busy machine loses what the cable could have carried, and there is nothing but timers."""
+    number, unit = re.fullmatch(r"([0-9.]+)([kmg]?bit)", rate).groups()
+    bits = float(number) * {"bit": 1, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}[unit]
+    return max(16 * 1024, int(bits / 8 / 1000))
 
 
 class LabCluster:
@@ -80,7 +89,7 @@ class LabCluster:
         device = ["dev", end.interface, "root"]
         if rate:
             self.namespaces.call(["tc", "-n", end.place, "qdisc", "replace", *device, "tbf", "rate",
-                                  rate, "burst", "16k", "latency", "20ms"])
+                                  rate, "burst", str(burst_bytes(rate)), "latency", "20ms"])
         elif "tbf" in self.namespaces.call(["tc", "-n", end.place, "qdisc", "show", *device[:2]]):
             self.namespaces.call(["tc", "-n", end.place, "qdisc", "del", *device])
 
