@@ -6,6 +6,8 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <string>
+#include <system_error>
 #include <thread>
 
 #include <asio/post.hpp>
@@ -84,11 +86,20 @@ void UserDirectory::AwaitAnswer(uid_t uid, asio::steady_timer& timer) {
   waiting_.emplace(uid, &timer);
   if (!asked_.insert(uid).second) return;
   if (questions_ == nullptr) {
-    questions_ = std::make_shared<Questions>();
-    questions_->asker = this;
-    questions_->options = options_;
-    questions_->lookup = lookup_;
-    std::thread(&UserDirectory::Work, questions_).detach();
+    auto questions = std::make_shared<Questions>();
+    questions->asker = this;
+    questions->options = options_;
+    questions->lookup = lookup_;
+    try {
+      std::thread(&UserDirectory::Work, questions).detach();
+    } catch (const std::system_error& error) {
+      // Later, for who asks does not expect the answer yet.
+      asio::post(io_, [this, uid, why = std::string(error.what())] {
+        OnAnswer(uid, absl::ResourceExhaustedError("no thread to ask who the user is: " + why));
+      });
+      return;
+    }
+    questions_ = std::move(questions);
   }
   const std::lock_guard lock(questions_->mutex);
   questions_->open.push_back(uid);
