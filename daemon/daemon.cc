@@ -14,6 +14,7 @@
 #include "daemon/fabric/authentication.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/system_facts.h"
+#include "daemon/rdma_options.h"
 #include "proto/key/key_file.h"
 #include "proto/types/plain_text.h"
 
@@ -55,6 +56,7 @@ absl::StatusOr<fabric::FabricOptions> MakeFabricOptions(const v1::DaemonConfig& 
   options.copied_bytes_max = peers.queued_bytes_max();
   options.reconnect_delay_min_ns = peers.reconnect_delay_min_ms() * kMs;
   options.reconnect_delay_max_ns = peers.reconnect_delay_max_ms() * kMs;
+  options.rdma = MakeRdmaOptions(config.rdma());
   return options;
 }
 
@@ -110,6 +112,7 @@ intake::IntakeOptions MakeIntakeOptions(const Options& options, const v1::Daemon
   made.clients_max = clients.clients_max();
   made.arena_bytes_max = clients.arena_bytes_max();
   made.hello_timeout_ns = clients.hello_timeout_ms() * kMs;
+  made.arenas_stay = MakeRdmaOptions(config.rdma()).enabled;
   // A private daemon serves its user alone, so there is nobody to keep apart.
   made.all_users = clients.all_users() && !options.is_private;
   made.users = {options.is_private ? intake::UserNaming::kShared : NamingOf(clients.users()),

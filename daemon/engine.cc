@@ -211,6 +211,9 @@ void Engine::OnSessionOpened(intake::SessionId session, const intake::Peer& peer
   if (peer.role != queue::ProcessRole::kClient) return;
   ++clients_seen_;
   ++clients_open_;
+  if (const auto arena = intake_->ArenaOf(session); arena != nullptr) {
+    fabric_->AddMemory({arena, arena->data(), arena->bytes()});
+  }
   spdlog::debug("client {} attached (session {})", peer.pid, session);
 }
 
@@ -273,6 +276,9 @@ void Engine::OnSessionEnded(intake::SessionId session, const absl::Status& why) 
 void Engine::ReleaseEndedSessions() {
   std::erase_if(ended_sessions_, [this](intake::SessionId session) {
     if (collectives_.UsesSession(session)) return false;
+    if (const auto arena = intake_->ArenaOf(session); arena != nullptr) {
+      fabric_->RemoveMemory(arena->data());
+    }
     intake_->ReleaseMemory(session);
     return true;
   });
@@ -297,13 +303,8 @@ bool Engine::BeginCall() {
 void Engine::Attach(const intake::SessionIdentity& who, std::uint64_t call,
                     const v1::AttachRequest& request,
                     std::unique_ptr<control::AttachAnswer> answer) {
-  if (!BeginCall()) {
-    return answer->Fail({FailureCode::kResourceExhausted, kNoRank, "too many calls at once"});
-  }
-  // std::function must be copyable, so the answer crosses as a plain pointer.
-  asio::post(io_, [this, who, call, request, raw = answer.release()] {
-    calls_.fetch_sub(1);
-    std::unique_ptr<control::AttachAnswer> held(raw);
+  Ask(std::move(answer), [this, who, call,
+                          request](std::unique_ptr<control::AttachAnswer> held) {
     const auto found = sessions_.find(who.session);
     if (found == sessions_.end()) return;
     Session& session = found->second;

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include <asio/io_context.hpp>
+#include <asio/post.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
@@ -226,6 +227,7 @@ class Engine final : public intake::IntakeListener,
   void BeginStatus(const intake::User& viewer, std::unique_ptr<control::StatusAnswer> answer);
   void FillOwnPart(v1::NodeStatus& node, v1::StatusReply* jobs_of) const;
   void AddLinks(v1::NodeStatus& node) const;
+  void AddRdma(v1::NodeStatus& node) const;
   void AddUse(v1::NodeStatus& node) const;
   std::string OriginOf(const NodeId& peer, const fabric::RailSnapshot& rail) const;
   void AddGroups(v1::StatusReply& reply) const;
@@ -257,6 +259,9 @@ class Engine final : public intake::IntakeListener,
   void TellOfFailures();
   bool BeginCall();
   // Runs `body` with the answer on the engine thread.
+  template <typename Answer, typename Body>
+  void Ask(std::unique_ptr<Answer> answer, Body body);
+  // The same, and carries out what it has caused.
   template <typename Answer, typename Body>
   void Enter(std::unique_ptr<Answer> answer, Body body);
   static std::uint32_t RankLeft(const collective::Group& group);
@@ -326,5 +331,25 @@ class Engine final : public intake::IntakeListener,
   void (*on_useless_)(void*) = nullptr;
   void* on_useless_context_ = nullptr;
 };
+
+template <typename Answer, typename Body>
+void Engine::Ask(std::unique_ptr<Answer> answer, Body body) {
+  if (!BeginCall()) {
+    return answer->Fail({FailureCode::kResourceExhausted, kNoRank, "too many calls at once"});
+  }
+  // std::function must be copyable, so the answer crosses as a plain pointer.
+  asio::post(io_, [this, body = std::move(body), raw = answer.release()] {
+    calls_.fetch_sub(1);
+    body(std::unique_ptr<Answer>(raw));
+  });
+}
+
+template <typename Answer, typename Body>
+void Engine::Enter(std::unique_ptr<Answer> answer, Body body) {
+  Ask(std::move(answer), [this, body = std::move(body)](std::unique_ptr<Answer> held) {
+    body(std::move(held));
+    CarryOut();
+  });
+}
 
 }  // namespace mlxcomm

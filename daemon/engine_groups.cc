@@ -27,19 +27,6 @@ collective::LinkCosts CostsOf(const v1::LinkCosts& told) {
 
 }  // namespace
 
-template <typename Answer, typename Body>
-void Engine::Enter(std::unique_ptr<Answer> answer, Body body) {
-  if (!BeginCall()) {
-    return answer->Fail({FailureCode::kResourceExhausted, kNoRank, "too many calls at once"});
-  }
-  // std::function must be copyable, so the answer crosses as a plain pointer.
-  asio::post(io_, [this, body = std::move(body), raw = answer.release()] {
-    calls_.fetch_sub(1);
-    body(std::unique_ptr<Answer>(raw));
-    CarryOut();
-  });
-}
-
 void Engine::Detach(intake::SessionId session, std::unique_ptr<control::DetachAnswer> answer) {
   Enter(std::move(answer), [this, session](std::unique_ptr<control::DetachAnswer> held) {
     rendezvous_.Leave(session);

@@ -1,8 +1,6 @@
 // The half of Engine that asks other nodes for pings and check-ups, and answers them.
 #include <utility>
 
-#include <asio/post.hpp>
-
 #include "absl/strings/str_cat.h"
 #include "daemon/engine.h"
 #include "daemon/platform/interfaces.h"
@@ -16,23 +14,14 @@ PeerProbes::Clocks Engine::ClocksNow() {
 }
 
 void Engine::Ping(const v1::PingRequest& request, std::unique_ptr<control::PingAnswer> answer) {
-  if (!BeginCall()) {
-    return answer->Fail({FailureCode::kResourceExhausted, kNoRank, "too many calls at once"});
-  }
-  asio::post(io_, [this, request, raw = answer.release()] {
-    calls_.fetch_sub(1);
-    BeginPing(request, std::unique_ptr<control::PingAnswer>(raw));
+  Ask(std::move(answer), [this, request](std::unique_ptr<control::PingAnswer> held) {
+    BeginPing(request, std::move(held));
   });
 }
 
 void Engine::Doctor(std::unique_ptr<control::DoctorAnswer> answer) {
-  if (!BeginCall()) {
-    return answer->Fail({FailureCode::kResourceExhausted, kNoRank, "too many calls at once"});
-  }
-  asio::post(io_, [this, raw = answer.release()] {
-    calls_.fetch_sub(1);
-    BeginDoctor(std::unique_ptr<control::DoctorAnswer>(raw));
-  });
+  Ask(std::move(answer),
+      [this](std::unique_ptr<control::DoctorAnswer> held) { BeginDoctor(std::move(held)); });
 }
 
 void Engine::BeginPing(const v1::PingRequest& request,
@@ -84,6 +73,7 @@ void Engine::LookAtSystem() {
   checkup.set_system(platform::SystemName());
   checkup.set_open_files_max(platform::OpenFilesMax());
   checkup.set_open_files(platform::OpenFiles());
+  checkup.set_locked_bytes_max(platform::LockedBytesMax());
   checkup.set_key_file(options_.key_file);
   checkup.set_config_file(options_.config_file);
   for (const std::string& address : fabric_->listening()) checkup.add_listening(address);

@@ -5,7 +5,6 @@
 #include <tuple>
 #include <utility>
 
-#include <asio/post.hpp>
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
@@ -17,33 +16,18 @@
 namespace mlxcomm {
 
 void Engine::Status(const intake::User& viewer, std::unique_ptr<control::StatusAnswer> answer) {
-  if (!BeginCall()) {
-    return answer->Fail({FailureCode::kResourceExhausted, kNoRank, "too many calls at once"});
-  }
-  asio::post(io_, [this, viewer, raw = answer.release()] {
-    calls_.fetch_sub(1);
-    BeginStatus(viewer, std::unique_ptr<control::StatusAnswer>(raw));
+  Ask(std::move(answer), [this, viewer](std::unique_ptr<control::StatusAnswer> held) {
+    BeginStatus(viewer, std::move(held));
   });
 }
 
 void Engine::MeasureLinks(std::unique_ptr<control::CostsAnswer> answer) {
-  if (!BeginCall()) {
-    return answer->Fail({FailureCode::kResourceExhausted, kNoRank, "too many calls at once"});
-  }
-  asio::post(io_, [this, raw = answer.release()] {
-    calls_.fetch_sub(1);
-    const std::unique_ptr<control::CostsAnswer> held(raw);
-    held->Succeed(OwnCosts());
-  });
+  Ask(std::move(answer),
+      [this](std::unique_ptr<control::CostsAnswer> held) { held->Succeed(OwnCosts()); });
 }
 
 void Engine::Metrics(std::unique_ptr<control::MetricsAnswer> answer) {
-  if (!BeginCall()) {
-    return answer->Fail({FailureCode::kResourceExhausted, kNoRank, "too many calls at once"});
-  }
-  asio::post(io_, [this, raw = answer.release()] {
-    calls_.fetch_sub(1);
-    const std::unique_ptr<control::MetricsAnswer> held(raw);
+  Ask(std::move(answer), [this](std::unique_ptr<control::MetricsAnswer> held) {
     control::EngineMetrics metrics;
     v1::StatusReply own;
     FillOwnPart(metrics.node, &own);
@@ -102,6 +86,7 @@ void Engine::FillOwnPart(v1::NodeStatus& node, v1::StatusReply* jobs_of) const {
   AddUse(node);
   if (discovery_ != nullptr) discovery_->Describe(*node.mutable_discovery());
   AddLinks(node);
+  AddRdma(node);
   AddGroups(*jobs_of);
   AddWaiting(*jobs_of);
 }
@@ -152,6 +137,11 @@ void Engine::AddLinks(v1::NodeStatus& node) const {
       told.set_state(rail.up ? "up" : "down");
       told.set_sent_bytes(rail.sent_bytes);
       told.set_received_bytes(rail.received_bytes);
+      told.set_copied_bytes(rail.copied_bytes);
+      told.set_direct_bytes(rail.direct_bytes);
+      told.set_arena_regions(rail.arena_regions);
+      told.set_arena_regions_max(rail.arena_regions_max);
+      told.set_arena_region_bytes(rail.arena_region_bytes);
       told.set_sent_bytes_per_second(rail.sent_bytes_per_second);
       told.set_received_bytes_per_second(rail.received_bytes_per_second);
       told.set_round_trip_ns(rail.round_trip_ns);
@@ -164,7 +154,40 @@ void Engine::AddLinks(v1::NodeStatus& node) const {
       told.set_origin(OriginOf(snapshot.peer_id, rail));
       told.set_security(rail.security);
       if (!rail.security.empty()) told.set_key_id(KeyIdText(rail.key));
+      if (rail.transport != "rdma") continue;
+      v1::RdmaRailStatus& rdma = *told.mutable_rdma();
+      rdma.set_device(rail.device);
+      rdma.set_service(rail.service);
+      rdma.set_lost_messages(rail.lost_messages);
+      rdma.set_reason(rail.reason);
     }
+  }
+}
+
+void Engine::AddRdma(v1::NodeStatus& node) const {
+  const fabric::RdmaSnapshot snapshot = fabric_->Rdma();
+  if (!snapshot.enabled) return;
+  v1::RdmaStatus& told = *node.mutable_rdma();
+  told.set_state(snapshot.state);
+  told.set_detail(snapshot.detail);
+  told.set_asked_for(snapshot.asked_for);
+  // No Mac has so many; and what is said has to fit into a message.
+  constexpr int kDevicesTold = 16;
+  constexpr int kGidsTold = 8;
+  for (const fabric::RdmaDeviceSnapshot& device : snapshot.devices) {
+    if (told.devices_size() == kDevicesTold) break;
+    v1::RdmaDevice& one = *told.add_devices();
+    one.set_name(device.name);
+    one.set_active(device.active);
+    one.set_state(device.state);
+    for (const std::string& gid : device.gids) {
+      if (one.gids_size() < kGidsTold) one.add_gids(gid);
+    }
+    one.set_queue_pairs(device.queue_pairs);
+    one.set_queue_pairs_max(device.queue_pairs_max);
+    one.set_regions(device.regions);
+    one.set_regions_max(device.regions_max);
+    one.set_busy_ms(device.busy_ns / 1'000'000);
   }
 }
 

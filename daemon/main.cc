@@ -4,8 +4,11 @@
 
 #include "daemon/cluster/config_file.h"
 #include "daemon/daemon.h"
+#include "daemon/fabric/rdma/probe.h"
+#include "daemon/fabric/rdma/trials.h"
 #include "daemon/log.h"
 #include "daemon/options.h"
+#include "daemon/rdma_trial.h"
 #include "daemon/signals.h"
 
 namespace {
@@ -20,6 +23,14 @@ int Report(const absl::Status& status, mlxcomm::ExitCode code) {
 int main(int argc, char** argv) {
   using mlxcomm::ExitCode;
 
+  // A process of its own, that the daemon starts: the driver may hang, or crash.
+  namespace rdma = mlxcomm::fabric::rdma;
+  if (argc == 3 && std::string(argv[1]) == rdma::kProbeArgument) {
+    return rdma::RunProbe(argv[2], rdma::Limits());
+  }
+  if ((argc == 4 || argc == 5) && std::string(argv[1]) == rdma::kTrialArgument) {
+    return mlxcomm::TryRdma(argv[2], argv[3], argc == 5 ? argv[4] : "");
+  }
   mlxcomm::Options options;
   if (const std::optional<int> code = mlxcomm::ParseOptions(argc, argv, options)) return *code;
   // One that a client starts for itself belongs to no cluster.

@@ -23,6 +23,7 @@
 #include "client/ctl/examination.h"
 #include "client/ctl/json_text.h"
 #include "client/ctl/output.h"
+#include "client/ctl/rdma_report.h"
 #include "client/ctl/render_event.h"
 #include "client/ctl/render_record.h"
 #include "client/ctl/render_status.h"
@@ -33,6 +34,8 @@
 
 namespace mlxcomm::ctl {
 namespace {
+
+constexpr char kRdmaFile[] = "rdma.txt";
 
 struct ReportFile {
   std::string name;
@@ -148,6 +151,10 @@ std::vector<ReportFile> Gather(const BugreportOptions& options, const std::strin
   files.push_back({"record.json", "the same for programs", JsonOf(recorded, record)});
   files.push_back({"config.textproto", "the configuration", config});
   files.push_back({"log.txt", "the end of the daemon's log", LogOf(config)});
+  if (options.rdma) {
+    const RdmaReportOptions how{.config_file = config.empty() ? "" : config_file};
+    files.push_back({kRdmaFile, "what RDMA devices did when they were tried", RdmaReport(how, status)});
+  }
   files.push_back({"system.txt", "system, interfaces, addresses, routes", System()});
   return files;
 }
@@ -248,10 +255,13 @@ int RunBugreport(const BugreportOptions& options) {
                          "and addresses of machines and jobs have not: look before you share it.\n\n";
   Receipt receipt(output);
   receipt.Add("README.txt", "what is in this report");
+  std::string rdma;
   for (ReportFile& file : Gather(options, config_file, config)) {
     receipt.Add(file.name, file.what);
     contents += file.name + "  " + file.what + "\n";
-    if (!WriteFile(folder + "/" + file.name, WithoutSecrets(std::move(file.text), keys))) {
+    const std::string text = WithoutSecrets(std::move(file.text), keys);
+    if (file.name == kRdmaFile) rdma = text + "\n";
+    if (!WriteFile(folder + "/" + file.name, text)) {
       return Fail("cannot write " + folder + "/" + file.name + ": " + std::strerror(errno));
     }
   }
@@ -266,7 +276,7 @@ int RunBugreport(const BugreportOptions& options) {
     ::unlink(output.c_str());
     return Fail("tar: " + (packed.ok() ? packed->text : std::string(packed.status().message())));
   }
-  return WriteOut(options.json ? receipt.Json() : output + "\n" + contents, "report");
+  return WriteOut(options.json ? receipt.Json() : rdma + output + "\n" + contents, "report");
 }
 
 void AddBugreport(CLI::App& app, Verbs& verbs) {
@@ -280,6 +290,8 @@ void AddBugreport(CLI::App& app, Verbs& verbs) {
       "The daemon's configuration, where it does not run")->type_name("FILE");
   bugreport->add_option("-o,--output", options.output, "The archive (mlxcomm-bugreport-TIME.tar.gz)")
       ->type_name("FILE");
+  bugreport->add_flag("--rdma", options.rdma,
+                      "Also try what RDMA devices here can do, in processes of their own, and show it");
   bugreport->add_flag("--json", options.json, "For programs: where the archive is, and what is in it");
   verbs.Add(*bugreport, [made] { return RunBugreport(*made); });
 }

@@ -222,7 +222,7 @@ class Picture {
     const bool across = !IsInRing(cable) && total_.size() > static_cast<std::size_t>(boxes_.size());
     const double where = across ? 0.36 : 0.5;
     const bool up = cable.state() == "up";
-    LabelOn({a, bend, b}, where, up ? CableFigures(cable) : "down", up ? "" : " bad");
+    LabelOn({a, bend, b}, where, CableLabel(cable), up ? "" : " bad");
     LabelOn({a, bend, b}, Leaving({a, bend, b}, from->second), cable.from_interface(), " faint");
     LabelOn({b, bend, a}, Leaving({b, bend, a}, to->second), cable.to_interface(), " faint");
   }
@@ -235,8 +235,7 @@ class Picture {
           (boxes_.at(cable.from_node()).centre + boxes_.at(cable.to_node()).centre) * 0.5;
       const auto pair = PairOf(cable);
       const double place = drawn_[pair]++ - (total_[pair] - 1) / 2.0;
-      Label(between + Point{0, place * 19}, cable.state() == "up" ? CableFigures(cable) : "down",
-            cable.state() == "up" ? "" : " bad");
+      Label(between + Point{0, place * 19}, CableLabel(cable), cable.state() == "up" ? "" : " bad");
     }
     const Point middle = SwitchAt(cable.switch_number());
     const std::pair<const std::string*, const std::string*> ends[] = {
@@ -254,7 +253,8 @@ class Picture {
     const std::string told =
         NodeNameIn(topology_, cable.from_node()) + " " + cable.from_interface() + " - " +
         cable.to_interface() + " " + NodeNameIn(topology_, cable.to_node()) + ": " + cable.state() +
-        ", " + (cable.state() == "up" ? CableFigures(cable) : cable.detail());
+        ", " + (cable.state() == "up" ? CableFigures(cable) : cable.detail()) +
+        (RailsOn(cable).empty() ? "" : "; " + RailsOn(cable));
     lines_ += std::string("<path class=\"") + (cable.state() == "up" ? "cable" : "down") +
               "\" d=\"M" + Number(curve.a.x) + " " + Number(curve.a.y) + " Q" +
               Number(curve.bend.x) + " " + Number(curve.bend.y) + " " + Number(curve.b.x) + " " +
@@ -392,7 +392,7 @@ std::string DrawTopologyDot(const v1::TopologyReply& topology) {
     out += "  " + Quoted(cable.from_node()) + " -- " + Quoted(cable.to_node()) +
            " [taillabel=" + Quoted(cable.from_interface()) +
            ", headlabel=" + Quoted(cable.to_interface()) + ", label=" +
-           Quoted(cable.state() == "up" ? CableFigures(cable) : "down") + state + "];\n";
+           Quoted(CableLabel(cable)) + state + "];\n";
   }
   return out + "}\n";
 }

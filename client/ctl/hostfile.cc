@@ -217,6 +217,35 @@ Failure ReadHost(const std::string& place, const json& value, HostEntry& host) {
   return {};
 }
 
+// What MLX's JACCL needs of `rdma`: an entry for each host, none for itself, and a device to each
+// other (in a ring: to those beside it). Its other backends leave the field alone.
+Failure CheckJaccl(const std::string& path, const Hostfile& file) {
+  const bool ring = file.backend == "jaccl-ring";
+  if (!ring && file.backend != "jaccl") return {};
+  const std::size_t count = file.hosts.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::vector<std::vector<std::string>>& rdma = file.hosts[i].rdma;
+    const std::string place = path + ": hosts[" + std::to_string(i) + "].rdma";
+    if (rdma.size() != count) {
+      return Invalid(place, "expected " + std::to_string(count) + " entries, one for each host (" +
+                                file.backend + "), got " + std::to_string(rdma.size()));
+    }
+    for (std::size_t j = 0; j < count; ++j) {
+      const std::string here = place + "[" + std::to_string(j) + "]";
+      if (j == i && !rdma[j].empty()) {
+        return Invalid(here, "expected null, for no device leads from a host to itself, got " +
+                                 Quoted(rdma[j][0]));
+      }
+      const bool beside = (i + 1) % count == j || (j + 1) % count == i;
+      if (j != i && rdma[j].empty() && (beside || !ring)) {
+        return Invalid(here, "expected the device that leads to " + file.hosts[j].name + " (" +
+                                 file.backend + "), got none");
+      }
+    }
+  }
+  return {};
+}
+
 Failure ReadHosts(const std::string& path, const json& root, Hostfile& file) {
   const json hosts = root.is_array() ? root : root.value("hosts", json());
   if (!hosts.is_array()) return Invalid(path, "expected \"hosts\", a list");
@@ -227,7 +256,7 @@ Failure ReadHosts(const std::string& path, const json& root, Hostfile& file) {
     const std::string place = path + ": hosts[" + std::to_string(i) + "]";
     if (Failure failure = ReadHost(place, hosts[i], file.hosts.emplace_back()); !failure.ok()) return failure;
   }
-  return {};
+  return CheckJaccl(path, file);
 }
 
 Failure ParseMlx(const std::string& path, std::string_view text, Hostfile& file) {

@@ -5,6 +5,9 @@
 //   MPI              mac-1 slots=2 max_slots=4     # and comments; node[01-04] is four hosts
 //   by hand          mac-1,mac-2,node[01-04]
 //
+// `rdma` says which devices lead to which other host; where MLX would use them (`jaccl`, `jaccl-ring`)
+// they have to be such as it takes.
+//
 // Our own file of hosts is MLX's object with `slots` (how many ranks) in a host, which
 // mlx.launch leaves alone; so each program reads the other's.
 //

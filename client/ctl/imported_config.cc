@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <set>
+#include <string_view>
 
 #include <google/protobuf/text_format.h>
 #include <nlohmann/json.hpp>
@@ -13,6 +16,8 @@
 namespace mlxcomm::ctl {
 namespace {
 
+constexpr std::string_view kDevicePrefix = "rdma_";
+
 bool IsAddress(const std::string& text) {
   std::array<unsigned char, 16> bytes;
   const std::string bare = text.substr(0, text.find('%'));
@@ -20,9 +25,34 @@ bool IsAddress(const std::string& text) {
          ::inet_pton(AF_INET6, bare.c_str(), bytes.data()) == 1;
 }
 
+bool IsInterfaceName(const std::string& text) {
+  constexpr std::size_t kBytesMax = 15;
+  return !text.empty() && text.size() <= kBytesMax &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) != 0; });
+}
+
 std::string WithPort(const std::string& address, std::uint16_t port) {
   const bool v6 = address.find(':') != std::string::npos;
   return (v6 ? "[" + address + "]" : address) + ":" + std::to_string(port);
+}
+
+// Where MLX names devices, their cables are the ones to use: RDMA rails lie beside connections, and
+// those need no addresses on Thunderbolt's interfaces, where neighbours are found by themselves.
+void UseDevices(const HostEntry& host, v1::DaemonConfig& config) {
+  std::set<std::string> interfaces;
+  bool any = false;
+  for (const std::vector<std::string>& devices : host.rdma) {
+    for (const std::string& device : devices) {
+      any = true;
+      // On macOS a device is named after the interface of its cable.
+      const std::string name = device.starts_with(kDevicePrefix) ? device.substr(kDevicePrefix.size()) : "";
+      if (IsInterfaceName(name)) interfaces.insert(name);
+    }
+  }
+  if (any) config.mutable_rdma()->set_enabled(true);
+  if (interfaces.empty()) return;
+  config.mutable_discovery()->set_enabled(true);
+  for (const std::string& name : interfaces) config.mutable_discovery()->add_interfaces(name);
 }
 
 std::string NodeName(const std::string& host) { return host.substr(host.find('@') + 1); }
@@ -37,7 +67,10 @@ Failure Nodes(const Hostfile& file, const ImportOptions& options, std::vector<Ho
     HostEntry node = host;
     node.name = NodeName(host.name);
     const auto same = [&](const HostEntry& one) { return one.name == node.name; };
-    if (std::any_of(nodes.begin(), nodes.end(), same)) continue;
+    if (const auto known = std::find_if(nodes.begin(), nodes.end(), same); known != nodes.end()) {
+      known->rdma.insert(known->rdma.end(), host.rdma.begin(), host.rdma.end());
+      continue;
+    }
     if (node.ips.empty() && IsAddress(node.name)) node.ips.push_back(node.name);
     if (node.ips.empty()) {
       return invalid("has no \"ips\", but a daemon listens on addresses alone: add them, in MLX's form of "
@@ -79,6 +112,7 @@ Failure MakeConfigs(const Hostfile& file, const ImportOptions& options,
     }
     for (std::size_t j = i + 1; !ring && j < nodes.size(); ++j) ConnectTo(nodes[j], options.port, peers);
     peers.set_key_file(options.key_file);
+    UseDevices(nodes[i], config);
     ImportedConfig& made = configs.emplace_back();
     made.node_name = nodes[i].name;
     google::protobuf::TextFormat::PrintToString(config, &made.text);

@@ -1,5 +1,6 @@
 #include "client/ctl/link_loads.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -12,6 +13,12 @@ namespace {
 using RailKey = std::tuple<std::string, std::string, std::string, std::string>;
 using SentBytes = std::map<RailKey, std::uint64_t>;
 
+struct Span {
+  double operations = 0;
+  double nanoseconds_each = 0;
+  double per_second() const { return 1e9 / nanoseconds_each; }  // Operations.
+};
+
 bool IsCable(const v1::RailStatus& rail) {
   return rail.state() == "up" && rail.transport() != "route";
 }
@@ -20,19 +27,50 @@ RailKey KeyOf(const v1::NodeStatus& node, const v1::LinkStatus& link, const v1::
   return {node.name(), link.peer(), rail.local_address(), rail.remote_address()};
 }
 
+RailLoad& KindIn(LinkLoad& load, const std::string& transport) {
+  for (RailLoad& kind : load.rails) {
+    if (kind.transport == transport) return kind;
+  }
+  return load.rails.emplace_back(RailLoad{.transport = transport});
+}
+
+struct Cable {
+  double best_bytes_per_second = 0;
+  double bytes = 0;
+  bool shared = false;  // By rails of two kinds.
+};
+
 std::optional<LinkLoad> LoadOf(const v1::NodeStatus& node, const v1::LinkStatus& link,
-                               const SentBytes& before) {
+                               const SentBytes& before, const Span& span) {
   LinkLoad load{.from = node.name(), .to = link.peer()};
-  bool any = false;
+  std::map<std::pair<std::string, std::string>, Cable> cables;
   for (const v1::RailStatus& rail : link.rails()) {
     if (!IsCable(rail)) continue;
     const auto found = before.find(KeyOf(node, link, rail));
     if (found == before.end() || found->second > rail.sent_bytes()) return std::nullopt;
-    load.bytes += static_cast<double>(rail.sent_bytes() - found->second);
-    load.best_bytes_per_second += rail.delivery_bytes_per_second_best();
-    any = true;
+    const double bytes = static_cast<double>(rail.sent_bytes() - found->second) / span.operations;
+    const double best = rail.delivery_bytes_per_second_best();
+    load.bytes += bytes;
+    RailLoad& kind = KindIn(load, rail.transport());
+    kind.bytes += bytes;
+    kind.best_bytes_per_second += best;
+    // Connections that are listed without their interfaces are cables of their own.
+    const std::string& local = rail.local_interface().empty() ? rail.local_address() : rail.local_interface();
+    Cable& cable = cables[{local, rail.remote_interface()}];
+    cable.shared = cable.shared || rail.transport() == "rdma";
+    cable.bytes += bytes;
+    cable.best_bytes_per_second = std::max(cable.best_bytes_per_second, best);
   }
-  return any ? std::optional(std::move(load)) : std::nullopt;
+  if (cables.empty()) return std::nullopt;
+  load.bytes_per_second = load.bytes * span.per_second();
+  for (RailLoad& kind : load.rails) kind.bytes_per_second = kind.bytes * span.per_second();
+  std::sort(load.rails.begin(), load.rails.end(),
+            [](const RailLoad& a, const RailLoad& b) { return a.transport < b.transport; });
+  for (const auto& [ends, cable] : cables) {
+    const double now = cable.shared ? cable.bytes * span.per_second() : 0;
+    load.best_bytes_per_second += std::max(cable.best_bytes_per_second, now);
+  }
+  return load;
 }
 
 }  // namespace
@@ -51,11 +89,8 @@ std::vector<LinkLoad> LoadsBetween(const v1::StatusReply& before, const v1::Stat
   }
   for (const v1::NodeStatus& node : after.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
-      std::optional<LinkLoad> load = LoadOf(node, link, sent);
-      if (!load) continue;
-      load->bytes /= operations;
-      load->bytes_per_second = load->bytes * 1e9 / nanoseconds_each;
-      loads.push_back(*std::move(load));
+      std::optional<LinkLoad> load = LoadOf(node, link, sent, {operations, nanoseconds_each});
+      if (load) loads.push_back(*std::move(load));
     }
   }
   return loads;

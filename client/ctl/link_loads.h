@@ -12,12 +12,22 @@ namespace mlxcomm::ctl {
 
 // One direction of a link, all its rails together; what is forwarded counts on the links
 // that it goes over.
+struct RailLoad {
+  std::string transport;             // "tcp", "rdma": all rails of a link of this kind.
+  double bytes = 0;                  // As of LinkLoad.
+  double bytes_per_second = 0;
+  double best_bytes_per_second = 0;
+};
+
 struct LinkLoad {
   std::string from;
   std::string to;
   double bytes = 0;                  // For each operation.
   double bytes_per_second = 0;       // While the operations went on.
-  double best_bytes_per_second = 0;  // 0: none was measured.
+  // Of all cables, each as fast as the best of its rails, which share it, or as what all of them
+  // carried now. 0: none was measured.
+  double best_bytes_per_second = 0;
+  std::vector<RailLoad> rails = {};  // By kind; "rdma" first.
 
   double fraction() const {
     return best_bytes_per_second <= 0 ? 0 : bytes_per_second / best_bytes_per_second;

@@ -76,13 +76,41 @@ std::string Object(std::initializer_list<std::pair<const char*, std::string>> fi
   return object + "}";
 }
 
+std::string JsonOf(const RailLoad& load) {
+  return Object({{"transport", Quoted(load.transport)},
+                 {"bytes_per_operation", Number(load.bytes)},
+                 {"bytes_per_second", Number(load.bytes_per_second)},
+                 {"best_bytes_per_second", Number(load.best_bytes_per_second)}});
+}
+
 std::string JsonOf(const LinkLoad& load) {
+  std::string rails;
+  for (const RailLoad& rail : load.rails) rails += (rails.empty() ? "" : ", ") + JsonOf(rail);
   return Object({{"from", Quoted(load.from)},
                  {"to", Quoted(load.to)},
                  {"bytes_per_operation", Number(load.bytes)},
                  {"bytes_per_second", Number(load.bytes_per_second)},
                  {"best_bytes_per_second", Number(load.best_bytes_per_second)},
-                 {"fraction_of_best", Number(load.fraction())}});
+                 {"fraction_of_best", Number(load.fraction())},
+                 {"rails", "[" + rails + "]"}});
+}
+
+// "rdma 1.90 GB/s (93%, at best 5.10 GB/s), tcp ..."; empty where there is one kind of rails, of TCP.
+std::string RenderRails(const LinkLoad& load) {
+  const bool only_tcp = load.rails.size() == 1 && load.rails[0].transport == "tcp";
+  if (load.rails.empty() || only_tcp) return {};
+  std::string text;
+  for (const RailLoad& rail : load.rails) {
+    const double share = load.bytes > 0 ? rail.bytes / load.bytes : 0;
+    text += (text.empty() ? "    over " : ", ") + Shown(rail.transport) + " " +
+            HumanRate(static_cast<std::uint64_t>(rail.bytes_per_second)) + " (" + Percent(share) +
+            " of the bytes";
+    if (rail.best_bytes_per_second > 0) {
+      text += ", at best " + HumanRate(static_cast<std::uint64_t>(rail.best_bytes_per_second));
+    }
+    text += ")";
+  }
+  return text + "\n";
 }
 
 std::string JsonOf(const BenchRun& run, const BenchResult& result) {
@@ -153,6 +181,7 @@ std::string RenderBenchEnd(const BenchRun& run) {
                ? ", " + Percent(load.fraction()) + " of its best (" +
                      HumanRate(static_cast<std::uint64_t>(load.best_bytes_per_second)) + ")\n"
                : "\n";
+    end += RenderRails(load);
   }
   std::uint64_t wrong = 0;
   for (const BenchResult& result : run.results) wrong += result.wrong;

@@ -10,6 +10,9 @@
 namespace mlxcomm::ctl {
 namespace {
 
+// A call of an RDMA driver takes milliseconds.
+constexpr std::uint64_t kDriverSlowMs = 5'000;
+
 class Painter {
  public:
   explicit Painter(bool colours) : colours_(colours) {}
@@ -58,9 +61,13 @@ void RenderRail(const v1::RailStatus& rail, const Painter& paint, std::string& o
   out += "      " + Shown(rail.transport()) + " " + local + (local.empty() ? "" : " ") + "- " +
          EndOf(rail.remote_interface(), rail.remote_address()) + "  " + paint.State(rail.state());
   if (rail.state() != "up") {
-    out += (rail.detail().empty() ? "" : "  " + Shown(rail.detail())) + "\n";
+    out += (rail.detail().empty() ? "" : "  " + Shown(rail.detail()));
+    const std::string& reason = rail.rdma().reason();
+    const bool passes = reason.empty() || reason == "looking" || reason == "set-up";
+    out += passes ? "\n" : " (mlxcommctl doctor says what mends it)\n";
     return;
   }
+  if (!rail.rdma().service().empty()) out += "  " + Shown(rail.rdma().service());
   if (!rail.security().empty()) out += rail.security() == "tls" ? "  TLS" : "  " + Shown(rail.security());
   out += "  out " + HumanBytes(rail.sent_bytes_per_second()) + "/s, in " +
          HumanBytes(rail.received_bytes_per_second()) + "/s";
@@ -72,7 +79,35 @@ void RenderRail(const v1::RailStatus& rail, const Painter& paint, std::string& o
     out += ", round trip " + std::to_string(rail.round_trip_ns() / 1000) + " us";
   }
   out += ", " + HumanBytes(static_cast<double>(rail.sent_bytes())) + " sent, " +
-         HumanBytes(static_cast<double>(rail.received_bytes())) + " received\n";
+         HumanBytes(static_cast<double>(rail.received_bytes())) + " received";
+  if (rail.arena_regions_max() > 0) {
+    out += ", " + HumanBytes(static_cast<double>(rail.direct_bytes())) + " sent without a copy, " +
+           std::to_string(rail.arena_regions()) + " of " +
+           Plural(rail.arena_regions_max(), "region");
+  }
+  // Unreliable ones may lose some: the daemon has sent again what was in them.
+  if (rail.rdma().lost_messages() > 0) {
+    out += ", " + Plural(rail.rdma().lost_messages(), "message") + " lost and made good";
+  }
+  out += "\n";
+}
+
+// Devices that are in use: how much of what they have.
+void RenderRdma(const v1::NodeStatus& node, std::string& out) {
+  for (const v1::RdmaDevice& device : node.rdma().devices()) {
+    if (device.queue_pairs() == 0 && device.regions() == 0 && device.busy_ms() < kDriverSlowMs) continue;
+    std::string use;
+    if (device.queue_pairs_max() > 0) {
+      use = std::to_string(device.queue_pairs()) + " of " + Plural(device.queue_pairs_max(), "queue pair") +
+            ", " + std::to_string(device.regions()) + " of " +
+            Plural(device.regions_max(), "memory region");
+    }
+    if (device.busy_ms() >= kDriverSlowMs) {
+      use += (use.empty() ? "" : "; ") + std::string("its driver has not answered for ") +
+             HumanTime(device.busy_ms());
+    }
+    out += "    RDMA device " + Shown(device.name()) + "  " + use + "\n";
+  }
 }
 
 // Against what they may have.
@@ -146,6 +181,7 @@ void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std:
          HumanBytes(static_cast<double>(node.memory_bytes())) + (own ? "  (this node)" : "") + "\n";
   for (const v1::UseStatus& use : node.users()) RenderUse(use, out);
   RenderDiscovery(node, out);
+  RenderRdma(node, out);
   for (const v1::LinkStatus& link : node.links()) {
     out += "    to " + Shown(link.peer()) + "  " + paint.State(link.state());
     const bool repeats = link.detail().starts_with(link.state() + ": ");
@@ -241,7 +277,7 @@ std::string PulledCable(const v1::StatusReply& status) {
   for (const v1::NodeStatus& node : status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
       for (const v1::RailStatus& rail : link.rails()) {
-        if (rail.state() == "up") continue;
+        if (rail.state() == "up" || rail.transport() == "rdma") continue;
         const std::string& at =
             rail.local_interface().empty() ? rail.remote_address() : rail.local_interface();
         return "link " + node.name() + " to " + link.peer() +

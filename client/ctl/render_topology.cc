@@ -77,6 +77,32 @@ std::string CableFigures(const v1::TopologyCable& cable) {
   return text.empty() ? "not measured yet" : text;
 }
 
+std::string CableLabel(const v1::TopologyCable& cable) {
+  if (cable.state() != "up") return "down";
+  for (const v1::TopologyRail& rail : cable.rails()) {
+    if (rail.transport() != "rdma") continue;
+    return CableFigures(cable) + (rail.state() == "up" ? ", RDMA" : ", no RDMA");
+  }
+  return CableFigures(cable);
+}
+
+std::string RailsOn(const v1::TopologyCable& cable) {
+  std::string text;
+  const bool alone = cable.rails_size() < 2;
+  for (const v1::TopologyRail& rail : cable.rails()) {
+    if (alone && rail.transport() == "tcp") continue;
+    text += text.empty() ? "" : ", ";
+    if (rail.state() != "up") {
+      text += "no " + Shown(rail.transport()) + (rail.detail().empty() ? "" : ": " + Shown(rail.detail()));
+      continue;
+    }
+    text += Shown(rail.transport());
+    if (alone || rail.bytes_per_second_best() < 1) continue;
+    text += " " + HumanRate(static_cast<std::uint64_t>(rail.bytes_per_second_best()));
+  }
+  return text;
+}
+
 std::string RenderTopology(const v1::TopologyReply& topology, bool colours) {
   std::string out = "cluster " + Painted("1", Shown(topology.cluster()), colours) + ", " +
                     std::to_string(topology.nodes_size()) +
@@ -108,6 +134,8 @@ std::string RenderTopology(const v1::TopologyReply& topology, bool colours) {
     if (cable.switch_number() > 0) {
       out += ", through switch " + std::to_string(cable.switch_number());
     }
+    const std::string rails = cable.state() == "up" ? RailsOn(cable) : "";
+    if (!rails.empty()) out += "  (" + rails + ")";
     while (out.ends_with(' ')) out.pop_back();
     out += "\n";
   }

@@ -69,6 +69,7 @@ struct BugreportOptions {
   std::string config_file;
   std::string output;       // Empty: mlxcomm-bugreport-TIME.tar.gz here.
   bool json = false;        // What was written, for programs.
+  bool rdma = false;        // Try what is taken of RDMA devices, and show what came of it.
 };
 int RunBugreport(const BugreportOptions& options);
 

@@ -40,6 +40,7 @@ std::string Patterns(const Command& command, const CommandOption& option) {
 }
 
 bool Named(const CommandOption& option) { return !option.positional; }
+bool TakesWord(const CommandOption& option) { return Named(option) && option.takes_value; }
 
 // The lines by which bash and zsh find the verb, the same in both: `word` after `verb`.
 std::string FindVerb(const Command& top, const std::string& take_two) {
@@ -49,12 +50,25 @@ std::string FindVerb(const Command& top, const std::string& take_two) {
       text += "      " + Quoted(command->path + ":" + below.name) + ") verb=" + Quoted(below.path) + " ;;\n";
     }
     for (const CommandOption& option : command->options) {
-      if (Named(option) && option.takes_value) {
+      if (TakesWord(option)) {
         text += "      " + Patterns(*command, option) + ") " + take_two + " ;;\n";
       }
     }
   }
   return text + "    esac\n";
+}
+
+// The cases of `verb:previous` in bash and zsh: what `complete` says of the word after each option.
+template <typename Complete>
+std::string AfterOptions(const Command& top, Complete complete) {
+  std::string text;
+  for (const Command* const command : Flattened(top)) {
+    for (const CommandOption& option : command->options) {
+      if (!TakesWord(option)) continue;
+      text += "    " + Patterns(*command, option) + ") " + complete(option) + "return ;;\n";
+    }
+  }
+  return text;
 }
 
 std::string BashWords(const Command& command) {
@@ -109,7 +123,7 @@ std::string FishOption(const Command& command, const CommandOption& option) {
     line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
   }
   if (option.positional && option.takes_file) line += " -F";
-  if (Named(option) && option.takes_value) line += option.takes_file ? " -r -F" : " -x";
+  if (TakesWord(option)) line += option.takes_file ? " -r -F" : " -x";
   if (!option.values.empty()) line += " -a " + QuotedForFish(Joined(option.values));
   return line + " -d " + QuotedForFish(option.description) + "\n";
 }
@@ -132,18 +146,15 @@ std::string BashCompletion(const Command& top) {
       "    fi\n" +
       FindVerb(top, "((++i))") +
       "  done\n"
-      "  case \"$verb:$previous\" in\n";
-  for (const Command* const command : Flattened(top)) {
-    for (const CommandOption& option : command->options) {
-      if (!Named(option) || !option.takes_value) continue;
-      text += "    " + Patterns(*command, option) + ") ";
-      if (option.takes_file) text += "COMPREPLY=($(compgen -f -- \"$current\")); ";
-      if (!option.values.empty()) {
-        text += "COMPREPLY=($(compgen -W " + Quoted(Joined(option.values)) + " -- \"$current\")); ";
-      }
-      text += "return ;;\n";
-    }
-  }
+      "  case \"$verb:$previous\" in\n" +
+      AfterOptions(top, [](const CommandOption& option) {
+        std::string replies;
+        if (option.takes_file) replies += "COMPREPLY=($(compgen -f -- \"$current\")); ";
+        if (!option.values.empty()) {
+          replies += "COMPREPLY=($(compgen -W " + Quoted(Joined(option.values)) + " -- \"$current\")); ";
+        }
+        return replies;
+      });
   text += "  esac\n  case \"$verb\" in\n";
   for (const Command* const command : Flattened(top)) {
     text += "    " + Quoted(command->path) + ") words=" + Quoted(BashWords(*command));
@@ -175,19 +186,11 @@ std::string ZshCompletion(const Command& top) {
       "    fi\n" +
       FindVerb(top, "((++i))") +
       "  done\n"
-      "  case \"$verb:$previous\" in\n";
-  for (const Command* const command : Flattened(top)) {
-    for (const CommandOption& option : command->options) {
-      if (!Named(option) || !option.takes_value) continue;
-      text += "    " + Patterns(*command, option) + ") ";
-      if (!option.values.empty()) {
-        text += "items=(" + Joined(option.values) + "); _describe 'value' items; ";
-      } else {
-        text += option.takes_file ? "_files; " : "_message " + Quoted(option.description) + "; ";
-      }
-      text += "return ;;\n";
-    }
-  }
+      "  case \"$verb:$previous\" in\n" +
+      AfterOptions(top, [](const CommandOption& option) {
+        if (!option.values.empty()) return "items=(" + Joined(option.values) + "); _describe 'value' items; ";
+        return option.takes_file ? "_files; " : "_message " + Quoted(option.description) + "; ";
+      });
   text += "  esac\n  case \"$verb\" in\n";
   for (const Command* const command : Flattened(top)) text += ZshVerb(*command);
   return text +
@@ -221,7 +224,7 @@ std::string FishCompletion(const Command& top) {
               QuotedForFish(below.path) + "\n";
     }
     for (const CommandOption& option : command->options) {
-      if (!Named(option) || !option.takes_value) continue;
+      if (!TakesWord(option)) continue;
       for (const std::string& name : option.names) {
         text += "      case " + QuotedForFish(command->path + ":" + name) + "\n        set skip 1\n";
       }

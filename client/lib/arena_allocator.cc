@@ -7,8 +7,9 @@
 
 namespace mlxcomm::client {
 
-ArenaAllocator::ArenaAllocator(std::byte* data, std::uint64_t bytes, std::uint64_t page)
-    : data_(data), bytes_(bytes / page * page), page_(page) {
+ArenaAllocator::ArenaAllocator(std::byte* data, std::uint64_t bytes, std::uint64_t page,
+                               std::uint64_t warm_bytes)
+    : data_(data), bytes_(bytes / page * page), page_(page), warm_max_(warm_bytes) {
   if (bytes_ > 0) ranges_[0].bytes = bytes_;
 }
 
@@ -119,7 +120,7 @@ void ArenaAllocator::Unpin(std::uint64_t offset) {
 
 void ArenaAllocator::Release(Ranges::iterator range) {
   used_ -= range->second.bytes;
-  const bool keep_warm = warm_ + range->second.bytes <= kWarmBytes;
+  const bool keep_warm = range->second.bytes <= warm_max_ && warm_ <= warm_max_ - range->second.bytes;
   if (!keep_warm) GiveBack(range->first, range->second.bytes);
   if (keep_warm) warm_ += range->second.bytes;
   range->second.used = false;

@@ -25,10 +25,12 @@ namespace mlxcomm::client {
 class ArenaAllocator {
  public:
   static constexpr std::uint64_t kWarmBytes = std::uint64_t{2} << 30;
+  static constexpr std::uint64_t kKeepsAll = ~std::uint64_t{0};
 
   // `page` bytes is the granularity. `data` may be nullptr in tests: then nothing is
-  // given back to the system.
-  ArenaAllocator(std::byte* data, std::uint64_t bytes, std::uint64_t page);
+  // given back to the system. `warm_bytes` of free memory are kept; kKeepsAll: all of it.
+  ArenaAllocator(std::byte* data, std::uint64_t bytes, std::uint64_t page,
+                 std::uint64_t warm_bytes = kWarmBytes);
 
   // Offset of a range of at least `bytes`; nullopt: no range is large enough.
   std::optional<std::uint64_t> Allocate(std::uint64_t bytes);
@@ -66,6 +68,7 @@ class ArenaAllocator {
   std::byte* data_;
   std::uint64_t bytes_;
   std::uint64_t page_;
+  const std::uint64_t warm_max_;
   mutable std::mutex mutex_;
   Ranges ranges_;  // All of the arena, by offset.
   std::uint64_t used_ = 0;

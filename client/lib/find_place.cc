@@ -1,5 +1,6 @@
 #include "client/lib/find_place.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
@@ -44,7 +45,8 @@ constexpr Launcher kLaunchers[] = {
     {"RANK", {"WORLD_SIZE"}, nullptr, "ranks", {"MASTER_ADDR", "MASTER_PORT"}, false},
 };
 // Files with one entry for each rank, as mlx.launch writes them.
-constexpr const char* kRankFiles[] = {"MLX_HOSTFILE", "MLX_IBV_DEVICES"};
+constexpr char kDevicesFile[] = "MLX_IBV_DEVICES";
+constexpr const char* kRankFiles[] = {"MLX_HOSTFILE", kDevicesFile};
 constexpr std::size_t kFileBytesMax = 16 << 20;
 constexpr std::size_t kReadableJobBytesMax = 100;
 // Slurm numbers the steps that are not srun's (batch, interactive, ...) from the top.
@@ -92,6 +94,39 @@ Failure ReadEntries(const char* name, const std::string& path, json& entries) {
   return wrong("expected a list with one entry for each rank");
 }
 
+// MLX_IBV_DEVICES, a row for each rank: which of its devices leads to each other rank (one, several,
+// or null for none), and null for itself. What an empty file stands for is no list.
+Failure CheckDevices(const std::string& path, const json& rows) {
+  if (rows.size() == 1 && rows[0].is_null()) return {};
+  const auto wrong = [&path](std::size_t row, const std::string& column, const std::string& what,
+                             const json& got) {
+    return Invalid(Assignment(kDevicesFile, path) + ": [" + std::to_string(row) + "]" + column +
+                   ": expected " + what + ", got " + MakePrintable(got.dump().substr(0, 80)));
+  };
+  const auto is_name = [](const json& value) {
+    return value.is_string() && !value.get_ref<const std::string&>().empty();
+  };
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    if (!rows[row].is_array() || rows[row].size() != rows.size()) {
+      return wrong(row, "", "a list of " + std::to_string(rows.size()) + ", an entry for each rank",
+                   rows[row]);
+    }
+    for (std::size_t to = 0; to < rows.size(); ++to) {
+      const json& entry = rows[row][to];
+      const std::string column = "[" + std::to_string(to) + "]";
+      if (to == row && !entry.is_null()) {
+        return wrong(row, column, "null, for no device leads from a rank to itself", entry);
+      }
+      const bool several = entry.is_array() && !entry.empty() &&
+                           std::all_of(entry.begin(), entry.end(), is_name);
+      if (!entry.is_null() && !is_name(entry) && !several) {
+        return wrong(row, column, "an RDMA device, a list of them, or null", entry);
+      }
+    }
+  }
+  return {};
+}
+
 // By the files that MLX's own backends read; `said_by` is what has said `size`, if anything has.
 Failure SizeOfFiles(const Environment& environment, std::string said_by,
                     std::optional<std::int64_t>& size) {
@@ -99,7 +134,8 @@ Failure SizeOfFiles(const Environment& environment, std::string said_by,
     const std::optional<std::string> path = environment(name);
     if (!path) continue;
     json entries;
-    const Failure failure = ReadEntries(name, *path, entries);
+    Failure failure = ReadEntries(name, *path, entries);
+    if (failure.ok() && std::string_view(name) == kDevicesFile) failure = CheckDevices(*path, entries);
     if (!failure.ok() && size) continue;  // Nobody needs it.
     if (!failure.ok()) return failure;
     const auto count = static_cast<std::int64_t>(entries.size());

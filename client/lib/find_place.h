@@ -5,7 +5,8 @@
 // mlx.launch), torchrun, Open MPI, PMI, Slurm, RANK with WORLD_SIZE. Launchers start one
 // another (srun starts torchrun), so the order is that of who is commonly inside of whom.
 //
-// What one launcher says twice must agree: MLX_WORLD_SIZE and the entries of MLX_HOSTFILE.
+// What one launcher says twice must agree: MLX_WORLD_SIZE, the entries of MLX_HOSTFILE, and the rows
+// of MLX_IBV_DEVICES, by which `mlx.launch --backend jaccl` says how many ranks there are.
 //
 // Where no job is named, its name follows from those variables of the launcher that are the
 // same on all ranks of one launch and on no other. mlx.launch gives each rank a file of its

@@ -252,6 +252,18 @@ void CheckDiscovery(const v1::DiscoveryConfig& discovery, const TextFormat::Pars
   }
 }
 
+void CheckRdma(const v1::RdmaConfig& rdma, const TextFormat::ParseInfoTree* tree,
+               BoundsCheck& bounds) {
+  if (rdma.messages() != 0) bounds.Check(rdma, tree, "messages", rdma.messages(), 4, 1024);
+  if (rdma.message_bytes() == 0) return;
+  bounds.Check(rdma, tree, "message_bytes", rdma.message_bytes(), 4096, 1'048'576);
+  if (rdma.message_bytes() % 4096 != 0) {
+    bounds.Report(rdma, tree, "message_bytes",
+                  absl::StrCat("message_bytes: expected a multiple of 4096, got ",
+                               rdma.message_bytes()));
+  }
+}
+
 void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
                  BoundsCheck& bounds) {
   const auto subtree = [&](const char* field) {
@@ -269,6 +281,7 @@ void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree
                std::uint64_t{1} << 46);
   CheckPeers(config.peers(), subtree("peers"), bounds);
   CheckDiscovery(config.discovery(), subtree("discovery"), bounds);
+  CheckRdma(config.rdma(), subtree("rdma"), bounds);
   const v1::ClientConfig& clients = config.clients();
   const auto* const client_tree = subtree("clients");
   bounds.Check(clients, client_tree, "clients_max", clients.clients_max(), 1, 4096);

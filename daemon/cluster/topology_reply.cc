@@ -26,12 +26,14 @@ class TopologyWriter {
     reply_.set_cluster(status_.cluster());
     for (const v1::NodeStatus& node : status_.nodes()) AddNode(node);
     AddLostNodes();
-    for (const v1::NodeStatus& node : status_.nodes()) AddCables(node);
+    for (const v1::NodeStatus& node : status_.nodes()) AddCables(node, /*rdma=*/false);
+    for (const v1::NodeStatus& node : status_.nodes()) AddCables(node, /*rdma=*/true);
     for (auto& [ends, cable] : cables_) {
       cable.set_from_node(std::get<0>(ends));
       cable.set_from_interface(std::get<1>(ends));
       cable.set_to_node(std::get<2>(ends));
       cable.set_to_interface(std::get<3>(ends));
+      AddRates(cable);
       *reply_.add_cables() = cable;
     }
     AddShape();
@@ -66,10 +68,11 @@ class TopologyWriter {
     }
   }
 
-  void AddCables(const v1::NodeStatus& node) {
+  void AddCables(const v1::NodeStatus& node, bool rdma) {
     for (const v1::LinkStatus& link : node.links()) {
       for (const v1::RailStatus& rail : link.rails()) {
-        const bool is_cable = !rail.local_interface().empty() && !rail.remote_interface().empty();
+        const bool is_cable = !rail.local_interface().empty() &&
+                              !rail.remote_interface().empty() && (rail.transport() == "rdma") == rdma;
         if (is_cable && !link.peer_id().empty()) AddCable(node.id(), link.peer_id(), rail);
       }
     }
@@ -79,9 +82,16 @@ class TopologyWriter {
     const CableEnds ends =
         node < peer ? CableEnds(node, rail.local_interface(), peer, rail.remote_interface())
                     : CableEnds(peer, rail.remote_interface(), node, rail.local_interface());
+    const bool up = rail.state() == "up";
+    // One that is not there lies on the cable of the connection beside it, or on none.
+    if (rail.transport() == "rdma" && !up && !cables_.contains(ends)) return;
     const auto [found, is_new] = cables_.try_emplace(ends);
     v1::TopologyCable& cable = found->second;
-    const bool up = rail.state() == "up";
+    v1::TopologyRail& on_it = RailOn(cable, rail.transport());
+    if (on_it.state().empty() || (up && on_it.state() != "up")) {
+      on_it.set_state(rail.state());
+      on_it.set_detail(rail.detail());
+    }
     if (is_new || (up && cable.state() != "up")) {
       cable.set_state(rail.state());
       cable.set_detail(rail.detail());
@@ -89,10 +99,30 @@ class TopologyWriter {
     // One end may have the address of the other in its configuration, and the other not.
     if (is_new || rail.origin() == "configured") cable.set_origin(rail.origin());
     if (!up) return;
-    cable.set_bytes_per_second(Slower(cable.bytes_per_second(), rail.delivery_bytes_per_second()));
-    cable.set_bytes_per_second_best(
-        Slower(cable.bytes_per_second_best(), rail.delivery_bytes_per_second_best()));
+    on_it.set_bytes_per_second(Slower(on_it.bytes_per_second(), rail.delivery_bytes_per_second()));
+    on_it.set_bytes_per_second_best(
+        Slower(on_it.bytes_per_second_best(), rail.delivery_bytes_per_second_best()));
     cable.set_round_trip_ns(std::max(cable.round_trip_ns(), rail.round_trip_ns()));
+  }
+
+  static v1::TopologyRail& RailOn(v1::TopologyCable& cable, const std::string& transport) {
+    for (v1::TopologyRail& rail : *cable.mutable_rails()) {
+      if (rail.transport() == transport) return rail;
+    }
+    v1::TopologyRail& rail = *cable.add_rails();
+    rail.set_transport(transport);
+    return rail;
+  }
+
+  // Rails of one cable share it, so it is as fast as the best of them has shown; not their sum.
+  static void AddRates(v1::TopologyCable& cable) {
+    for (const v1::TopologyRail& rail : cable.rails()) {
+      cable.set_bytes_per_second(std::max(cable.bytes_per_second(), rail.bytes_per_second()));
+      cable.set_bytes_per_second_best(
+          std::max(cable.bytes_per_second_best(), rail.bytes_per_second_best()));
+    }
+    std::sort(cable.mutable_rails()->begin(), cable.mutable_rails()->end(),
+              [](const auto& a, const auto& b) { return a.transport() > b.transport(); });
   }
 
   static double Slower(double one, double other) {

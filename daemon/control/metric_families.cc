@@ -86,6 +86,8 @@ struct Rails {
   double down = 0;
   double sent = 0;
   double received = 0;
+  double copied = 0;
+  double direct = 0;
   double round_trip_s = 0;  // The longest.
   double best = 0;
 };
@@ -102,6 +104,8 @@ void AddRails(const v1::NodeStatus& node, Families& families) {
       (rail.state() == "up" ? sum.up : sum.down) += 1;
       sum.sent += static_cast<double>(rail.sent_bytes());
       sum.received += static_cast<double>(rail.received_bytes());
+      sum.copied += static_cast<double>(rail.copied_bytes());
+      sum.direct += static_cast<double>(rail.direct_bytes());
       sum.round_trip_s = std::max(sum.round_trip_s, static_cast<double>(rail.round_trip_ns()) / 1e9);
       sum.best += rail.delivery_bytes_per_second_best();
     }
@@ -117,6 +121,10 @@ void AddRails(const v1::NodeStatus& node, Families& families) {
       &Rails::sent);
   add("mlxcomm_rail_received_bytes_total", MetricType::Counter, "Since the rail came up.",
       &Rails::received);
+  add("mlxcomm_rail_copied_bytes_total", MetricType::Counter,
+      "Of those sent by RDMA: copied before, headers included.", &Rails::copied);
+  add("mlxcomm_rail_direct_bytes_total", MetricType::Counter,
+      "Of those sent by RDMA: sent from clients' memory as they lay there.", &Rails::direct);
   add("mlxcomm_rail_round_trip_seconds", MetricType::Gauge,
       "Of the last heartbeat; 0: none has come back yet.", &Rails::round_trip_s);
   add("mlxcomm_rail_delivery_best_bytes_per_second", MetricType::Gauge,

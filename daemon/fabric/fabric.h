@@ -38,9 +38,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/fabric/client_memory.h"
 #include "daemon/fabric/planted_bug.h"
 #include "daemon/fabric/rail_observer.h"
 #include "daemon/fabric/random_number.h"
+#include "daemon/fabric/rdma/limits.h"
 #include "daemon/fabric/security_policy.h"
 #include "proto/key/cluster_key.h"
 #include "proto/types/node_id.h"
@@ -110,6 +112,16 @@ class FabricListener {
   virtual void OnWithdrawn(const NodeId& node, const OperationKey& key) = 0;
 };
 
+// RDMA rails, beside connections (rdma/rdma_rails.h).
+struct RdmaOptions {
+  bool enabled = false;
+  bool tells = true;          // Also of paths without a device, that there is none, and why.
+  std::string library;        // Of verbs; empty: the system's own.
+  std::string probe_program;  // Which runs rdma::RunProbe when it is told to (rdma/probe.h).
+  std::uint64_t probe_timeout_ns = 5'000'000'000;
+  rdma::Limits limits;
+};
+
 struct FabricOptions {
   NodeIdentity self;
   std::string cluster;
@@ -131,13 +143,14 @@ struct FabricOptions {
   std::uint32_t queued_frames_max = 65536;
   std::uint64_t copied_bytes_max = 256 * 1024 * 1024;
   RandomSource random = RandomNumber;
+  RdmaOptions rdma;
   bool routes = true;                       // Nodes that are no neighbours are reached.
   PlantedBug planted_bug = PlantedBug::kNone;  // For tests of the tests.
   RailObserverMaker* rail_observers = nullptr;  // nullptr: nobody looks.
 };
 
 struct RailSnapshot {
-  std::string transport;  // "tcp", "route"
+  std::string transport;  // "tcp", "rdma", "route"
   std::string local_address;
   std::string remote_address;
   std::string local_interface;   // As in RailPath; empty for a route.
@@ -147,6 +160,13 @@ struct RailSnapshot {
   ClusterKeyId key{};    // That it was proved with; zero where security is empty.
   bool up = false;
   std::uint64_t sent_bytes = 0;
+  // Of those, over RDMA: copied before they were sent, headers included; and sent from where
+  // they lay. How many regions of clients' arenas its device has, and may; and their bytes.
+  std::uint64_t copied_bytes = 0;
+  std::uint64_t direct_bytes = 0;
+  std::uint32_t arena_regions = 0;
+  std::uint32_t arena_regions_max = 0;
+  std::uint64_t arena_region_bytes = 0;
   std::uint64_t received_bytes = 0;
   double sent_bytes_per_second = 0;
   double received_bytes_per_second = 0;
@@ -155,6 +175,32 @@ struct RailSnapshot {
   double delivery_bytes_per_second_best = 0;
   std::uint64_t round_trip_ns = 0;      // Of the last heartbeat.
   std::uint64_t round_trip_ns_min = 0;  // The shortest so far; 0: none yet.
+  // Of RDMA rails.
+  std::string device;
+  std::string service;             // "UC", "RC"; empty: not up.
+  std::string reason;              // Why it is not up, for programs (RdmaRailStatus).
+  std::uint64_t lost_messages = 0;
+};
+
+struct RdmaDeviceSnapshot {
+  std::string name;
+  bool active = false;
+  std::string state;  // Of its port, for people.
+  std::vector<std::string> gids;
+  // Of this daemon, and what there may be; 0 as the most: it was not opened yet.
+  std::uint32_t queue_pairs = 0;
+  std::uint32_t queue_pairs_max = 0;
+  std::uint32_t regions = 0;
+  std::uint32_t regions_max = 0;
+  std::uint64_t busy_ns = 0;  // A call of its driver has not come back for so long.
+};
+
+struct RdmaSnapshot {
+  bool enabled = false;
+  bool asked_for = false;
+  std::string state;   // What came of looking for devices (RdmaStatus).
+  std::string detail;  // For people.
+  std::vector<RdmaDeviceSnapshot> devices;
 };
 
 struct LinkSnapshot {
@@ -175,6 +221,11 @@ class Fabric {
   // Stops, joins rail threads. The io_context may not run after it, for coroutines of
   // the fabric wait there.
   virtual ~Fabric() = default;
+
+  // Much may be sent from this memory, as long as it is not removed: rails may then send from
+  // it without a copy. Whoever still reads it after that keeps its owner. By its address.
+  virtual void AddMemory(const ClientMemory& memory) = 0;
+  virtual void RemoveMemory(const std::byte* data) = 0;
 
   // True while the node is up or in grace.
   virtual bool IsReachable(const NodeId& node) const = 0;
@@ -214,6 +265,7 @@ class Fabric {
   virtual void RemovePeer(const std::string& address) = 0;
 
   virtual std::vector<LinkSnapshot> Snapshot() const = 0;
+  virtual RdmaSnapshot Rdma() const = 0;
   virtual std::uint64_t strangers_refused() const = 0;
   // "127.0.0.1:40123" for each listening address, with the real port.
   virtual std::vector<std::string> listening() const = 0;

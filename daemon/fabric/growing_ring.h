@@ -17,6 +17,7 @@ class GrowingRing {
   bool empty() const { return size_ == 0; }
   Item& operator[](std::size_t i) { return items_[(first_ + i) & (items_.size() - 1)]; }
   Item& front() { return (*this)[0]; }
+  const Item& front() const { return items_[first_]; }
   Item& emplace_back() {
     if (size_ == items_.size()) Grow();
     Item& item = (*this)[size_++];

@@ -211,10 +211,10 @@ asio::awaitable<absl::StatusOr<wire::VerdictCode>> ReceiveVerdict(tcp::socket& s
   co_return verdict.code;
 }
 
-asio::awaitable<absl::StatusOr<std::unique_ptr<TcpStream>>> Secure(tcp::socket& socket,
+asio::awaitable<absl::StatusOr<std::unique_ptr<ByteStream>>> Secure(tcp::socket& socket,
                                                                    const Proved& proved) {
   if (!WantTls(proved.dialer, proved.acceptor)) {
-    co_return std::unique_ptr<TcpStream>(std::make_unique<PlainStream>());
+    co_return std::unique_ptr<ByteStream>(std::make_unique<PlainStream>());
   }
   absl::StatusOr<std::unique_ptr<TlsStream>> stream = TlsStream::Create(
       proved.own_role, MakeTlsKey(*proved.key, proved.dialer, proved.acceptor,
@@ -233,7 +233,7 @@ asio::awaitable<absl::StatusOr<std::unique_ptr<TcpStream>>> Secure(tcp::socket& 
   }
 }
 
-asio::awaitable<absl::Status> SendIntroduction(tcp::socket& socket, TcpStream& stream,
+asio::awaitable<absl::Status> SendIntroduction(tcp::socket& socket, ByteStream& stream,
                                                const Proved& proved, wire::Introduction own) {
   own.mac = MacOf(proved, proved.own_role, own);
   std::size_t sent = 0;
@@ -251,7 +251,7 @@ asio::awaitable<absl::Status> SendIntroduction(tcp::socket& socket, TcpStream& s
 }
 
 asio::awaitable<absl::StatusOr<wire::Introduction>> ReceiveIntroduction(tcp::socket& socket,
-                                                                        TcpStream& stream,
+                                                                        ByteStream& stream,
                                                                         const Proved& proved) {
   wire::Introduction theirs{};
   for (std::size_t have = 0; have < sizeof theirs;) {

@@ -20,9 +20,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/fabric/authentication.h"
+#include "daemon/fabric/byte_stream.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/rail_path.h"
-#include "daemon/fabric/tcp/tcp_stream.h"
 
 namespace mlxcomm::fabric {
 
@@ -54,13 +54,13 @@ asio::awaitable<absl::StatusOr<wire::VerdictCode>> ReceiveVerdict(asio::ip::tcp:
                                                                   Proved& proved);
 // What comes from here on goes through. PERMISSION_DENIED: whoever answers does not hold the
 // key, or somebody in between has changed what was said.
-asio::awaitable<absl::StatusOr<std::unique_ptr<TcpStream>>> Secure(asio::ip::tcp::socket& socket,
+asio::awaitable<absl::StatusOr<std::unique_ptr<ByteStream>>> Secure(asio::ip::tcp::socket& socket,
                                                                    const Proved& proved);
 // The dialer introduces itself first: by that it says that it has no other connection.
 // `own` lacks only its mac.
-asio::awaitable<absl::Status> SendIntroduction(asio::ip::tcp::socket& socket, TcpStream& stream,
+asio::awaitable<absl::Status> SendIntroduction(asio::ip::tcp::socket& socket, ByteStream& stream,
                                                const Proved& proved, wire::Introduction own);
 asio::awaitable<absl::StatusOr<wire::Introduction>> ReceiveIntroduction(
-    asio::ip::tcp::socket& socket, TcpStream& stream, const Proved& proved);
+    asio::ip::tcp::socket& socket, ByteStream& stream, const Proved& proved);
 
 }  // namespace mlxcomm::fabric

@@ -280,7 +280,7 @@ void Link::Deliver(std::size_t at, RailEvent& event) {
   // Before the frame: it may acknowledge what has just been written.
   channel_.OnTransmitted(at, event.transmitted);
   switch (event.kind) {
-    case RailEvent::Kind::kTransmitted: return;
+    case RailEvent::Kind::kTransmitted:
     case RailEvent::Kind::kDown: return TakeAbandoned(event);
     case RailEvent::Kind::kWithdrawn: return Answered(at);
     case RailEvent::Kind::kFrame:
@@ -293,7 +293,8 @@ void Link::Deliver(std::size_t at, RailEvent& event) {
   }
 }
 
-// It took a copy of a frame for one too many, and then the frame did not come.
+// It took a copy of a frame for one too many, and then the frame did not come: the rail went
+// down, or lost the rest of it.
 void Link::TakeAbandoned(const RailEvent& event) {
   if (event.abandoned == 0 || arrivals_.HasCome(event.abandoned)) return;
   if (std::find(wanted_.begin(), wanted_.end(), event.abandoned) == wanted_.end()) {
@@ -397,6 +398,9 @@ void Link::Tell(const wire::FrameHeader& header, std::span<const std::byte> payl
       if (routing_ != nullptr && is_neighbour()) {
         routing_->OnRouting(node, header, payload, now_ns_);
       }
+      return;
+    case wire::FrameType::kRailSetup:
+      if (setups_ != nullptr && is_neighbour()) setups_->OnRailSetup(node, payload);
       return;
     default: return;
   }

@@ -40,6 +40,10 @@
 // was to go on with the channel, and is closed before anything has come on it, was a join
 // that failed on the other side, by a daemon that lives.
 //
+// RDMA rails are beside connections, and have no end that could be seen. When the last
+// connection is closed they are asked for a sign of life; those that give none in half of the
+// reset grace go as it has.
+//
 // Owner: Links. Thread: engine; time is an argument, and sessions are the options' random
 // numbers. Memory: one entry for each posted receive, at most kWaitingMax commands that a
 // rail has no place for yet, the channel's and the arrival order's.
@@ -76,15 +80,23 @@ class RoutingListener {
                          std::span<const std::byte> payload, std::uint64_t now_ns) = 0;
 };
 
+// What a neighbour says of an RDMA rail to be made (wire/rail_setup.h).
+class RailSetupListener {
+ public:
+  virtual ~RailSetupListener() = default;
+  // Payload is valid only during the call.
+  virtual void OnRailSetup(const NodeId& neighbour, std::span<const std::byte> payload) = 0;
+};
+
 class Link {
  public:
   enum class State : std::uint8_t { kLost, kUp, kGrace };
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   static constexpr std::size_t kRailsMax = Channel::kRailsMax;
 
-  // `routing` may be null: then what neighbours tell of ways is dropped.
+  // `routing` and `setups` may be null: then what neighbours tell of that is dropped.
   Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener,
-       RoutingListener* routing = nullptr);
+       RoutingListener* routing = nullptr, RailSetupListener* setups = nullptr);
 
   State state() const { return state_; }
   bool reachable() const { return state_ != State::kLost; }
@@ -134,6 +146,9 @@ class Link {
   absl::Status AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
                        const NodeIdentity& peer, const wire::Introduction& theirs,
                        const Standing& told, std::uint64_t now_ns);
+  // One more, not yet started, on which nothing was told: both sides have agreed on it over the
+  // channel, which so goes on. ABORTED: there is no channel any more, or a rail over that path.
+  absl::Status AddRailBeside(std::unique_ptr<Rail> rail, const RailPath& path, std::uint64_t now_ns);
   void Lose(const absl::Status& why);
   // For the orderly end: hands what is queued to the rails and drops what comes; nobody
   // is told anything any more. True: there is nothing left to hand.
@@ -244,6 +259,8 @@ class Link {
   bool HasHeard(const OnRail& on, std::uint64_t since_ns) const;
   void KeepEndOf(std::size_t at, std::uint64_t now_ns);
   void CloseKept();
+  void AskThoseBeside(const std::string& why, std::uint64_t now_ns);
+  void RemoveTheSilent(std::uint64_t now_ns);
   void DropOlderCircuits(std::size_t newest, std::uint64_t now_ns);
   void RemoveRailAt(std::size_t at, const std::string& why, DownCause cause,
                     std::uint64_t now_ns);
@@ -258,6 +275,7 @@ class Link {
   const FabricOptions& options_;
   FabricListener& listener_;
   RoutingListener* routing_;
+  RailSetupListener* setups_;
   NodeIdentity peer_;
   State state_ = State::kLost;
   std::string detail_ = "not connected yet";
@@ -288,6 +306,10 @@ class Link {
   bool acknowledge_now_ = false;
   std::uint64_t now_ns_ = 0;              // Of the last call that told it.
   std::uint64_t grace_end_ns_ = 0;
+  // RDMA rails whose last connection was closed: since when, and until when they may be silent.
+  std::uint64_t asked_since_ns_ = 0;
+  std::uint64_t asked_until_ns_ = kNever;
+  std::string asked_why_;
   bool grace_after_reset_ = false;
   std::string grace_why_;
   std::uint64_t violations_ = 0;

@@ -9,10 +9,11 @@
 namespace mlxcomm::fabric {
 
 Link::Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener,
-           RoutingListener* routing)
+           RoutingListener* routing, RailSetupListener* setups)
     : options_(options),
       listener_(listener),
       routing_(routing),
+      setups_(setups),
       session_(options.random()),
       channel_({options.queued_frames_max, options.copied_bytes_max}),
       arrivals_(claims_) {
@@ -113,12 +114,44 @@ void Link::RemoveRailAt(std::size_t at, const std::string& why, DownCause cause,
   if (cause == DownCause::kCut) KeepEndOf(at, now_ns);
   TellOfRail(at, FabricNotice::Kind::kRailDown, why);
   DropRail(at);
+  if (cause == DownCause::kReset) AskThoseBeside(why, now_ns);
   if (rail_count_ == 0) {
     if (state_ == State::kUp) EnterGrace(why, cause == DownCause::kReset, now_ns);
     return;
   }
   spdlog::warn("link to {}: a rail is down ({}), {} left", peer_.name, why, rail_count_);
   Pump();
+}
+
+// A connection that is closed is a daemon that has ended, or was cut by something in between.
+// RDMA rails hear of no end: where no connection is left they are asked for a sign of life, and
+// go as well if there soon is none.
+void Link::AskThoseBeside(const std::string& why, std::uint64_t now_ns) {
+  for (const OnRail& on : rails_) {
+    if (on.rail != nullptr && on.rail->is_direct() && !on.path.rdma) return;
+  }
+  RailCommand command;
+  command.kind = RailCommand::Kind::kHeartbeat;
+  command.clock_ns = now_ns;
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (rails_[at].rail == nullptr || !rails_[at].path.rdma) continue;
+    Give(at, command);
+    asked_since_ns_ = now_ns;
+    asked_until_ns_ = now_ns + options_.reset_grace_ns / 2;
+    asked_why_ = why;
+  }
+}
+
+void Link::RemoveTheSilent(std::uint64_t now_ns) {
+  asked_until_ns_ = kNever;
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (rails_[at].rail == nullptr || !rails_[at].path.rdma ||
+        rails_[at].rail->last_received_ns() > asked_since_ns_) {
+      continue;
+    }
+    RemoveRailAt(at, absl::StrCat("the connection beside it: ", asked_why_), DownCause::kReset,
+                 now_ns);
+  }
 }
 
 void Link::TellOfRail(std::size_t at, FabricNotice::Kind kind, const std::string& why) {
@@ -204,6 +237,17 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
   return absl::OkStatus();
 }
 
+// As if both had introduced themselves by what they agree on anyhow.
+absl::Status Link::AddRailBeside(std::unique_ptr<Rail> rail, const RailPath& path,
+                                 std::uint64_t now_ns) {
+  if (!is_neighbour()) return absl::AbortedError("the connection beside it has gone");
+  wire::Introduction theirs{};
+  theirs.session = peer_session_;
+  theirs.known_peer_session = session_;
+  theirs.next_expected = 1;
+  return AddRail(std::move(rail), path, peer_, theirs, standing(), now_ns);
+}
+
 void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& path,
                     bool resumed, std::uint64_t heard_at_start_ns, std::uint64_t now_ns) {
   OnRail& on = rails_[at];
@@ -286,8 +330,8 @@ void Link::StopRails() {
 }
 
 std::uint64_t Link::deadline_ns() const {
-  return state_ == State::kGrace ? std::min(grace_end_ns_, channel_.deadline_ns())
-                                 : channel_.deadline_ns();
+  const std::uint64_t next = std::min(channel_.deadline_ns(), asked_until_ns_);
+  return state_ == State::kGrace ? std::min(grace_end_ns_, next) : next;
 }
 
 void Link::OnTime(std::uint64_t now_ns) {
@@ -297,6 +341,7 @@ void Link::OnTime(std::uint64_t now_ns) {
     Pump();
     channel_.OnNow(now_ns);
   }
+  if (now_ns >= asked_until_ns_) RemoveTheSilent(now_ns);
   if (state_ != State::kGrace || now_ns < grace_end_ns_) return;
   Lose(absl::UnavailableError(absl::StrCat(
       grace_after_reset_ ? "its daemon closed the connection and did not come back within "

@@ -32,7 +32,8 @@ Link* Links::LinkTo(const NodeId& node) {
   if (peers_.size() >= kLinksMax) return nullptr;
   std::unique_ptr<Peer>& peer = peers_[node];
   peer = std::make_unique<Peer>();
-  peer->link = std::make_unique<Link>(options_, node, listener_, &router_);
+  peer->link = std::make_unique<Link>(options_, node, listener_, &router_,
+                                      static_cast<RailSetupListener*>(this));
   in_order_.push_back(peer.get());
   return peer->link.get();
 }
@@ -178,6 +179,16 @@ wire::Introduction Links::OwnIntroduction(const Link::Standing& standing) const 
 bool Links::HasRailOver(const NodeId& peer, const RailPath& path) const {
   const Link* const link = FindLink(peer);
   return link != nullptr && link->HasRailOver(path);
+}
+
+absl::Status Links::AddRailBeside(const NodeId& peer, std::unique_ptr<Rail> rail,
+                                  const RailPath& path, std::uint64_t now_ns) {
+  Link* const link = FindLink(peer);
+  if (link == nullptr) return NoLink();
+  const absl::Status added = link->AddRailBeside(std::move(rail), path, now_ns);
+  ObserveNeighbours(now_ns);
+  port_.OnDeadlineChanged();
+  return added;
 }
 
 bool Links::IsJoining(const NodeId& node) const {

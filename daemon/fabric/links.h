@@ -58,13 +58,15 @@ namespace mlxcomm::fabric {
 class LinksPort {
  public:
   virtual ~LinksPort() = default;
+  // A neighbour says it of an RDMA rail; payload is valid only during the call.
+  virtual void OnRailSetup(const NodeId& /*node*/, std::span<const std::byte> /*payload*/) {}
   // A direct rail has gone, in whatever way: who knows the address may dial again.
   virtual void OnRailGone() = 0;
   // deadline_ns() may have come nearer.
   virtual void OnDeadlineChanged() = 0;
 };
 
-class Links final : private RouterPort {
+class Links final : private RouterPort, private RailSetupListener {
  public:
   static constexpr std::size_t kLinksMax = 4096;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
@@ -117,6 +119,9 @@ class Links final : private RouterPort {
     std::uint64_t rails_added = 0;
   };
   bool HasRailOver(const NodeId& peer, const RailPath& path) const;
+  // As Link: a rail that was agreed on over the channel.
+  absl::Status AddRailBeside(const NodeId& peer, std::unique_ptr<Rail> rail, const RailPath& path,
+                             std::uint64_t now_ns);
   // Acceptor, once the peer is proved: kAccepted, kSelf, kAlreadyLinked.
   wire::VerdictCode Judge(const NodeId& peer, const RailPath& path) const;
   RailMark MarkOf(const NodeId& peer, const RailPath& path) const;
@@ -132,7 +137,7 @@ class Links final : private RouterPort {
                       const wire::Introduction& theirs, std::uint64_t now_ns);
   void Abandon(const Join& join);
 
-  // visitor(peer, path, rail); it may not call back.
+  // Those to neighbours, and RDMA rails beside them: visitor(peer, path, rail); it may not call back.
   template <typename Visitor>
   void ForEachConnection(Visitor visitor) const {
     for (const Peer* const peer : in_order_) {
@@ -200,6 +205,10 @@ class Links final : private RouterPort {
   bool IsJoining(const NodeId& node) const override;
   wire::Introduction OwnIntroduction(const Link::Standing& standing) const override;
   void OnDeadlineChanged() override { port_.OnDeadlineChanged(); }
+  // RailSetupListener
+  void OnRailSetup(const NodeId& node, std::span<const std::byte> payload) override {
+    port_.OnRailSetup(node, payload);
+  }
 
   const FabricOptions& options_;
   FabricListener& listener_;

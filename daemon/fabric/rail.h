@@ -70,7 +70,7 @@ struct RailEvent {
   std::span<const std::byte> payload; // kFrame: valid until the next Pop.
   OperationKey key;                   // kWithdrawn
   std::unique_ptr<std::vector<std::byte>> control;  // Owns the payload of a large kControl.
-  std::uint64_t abandoned = 0;        // kDown: PostedReceives::Abandon, 0: none.
+  std::uint64_t abandoned = 0;        // kDown, kTransmitted: PostedReceives::Abandon, 0: none.
   std::string reason;                 // kDown
 };
 
@@ -113,6 +113,7 @@ class Rail {
   // Of a connection: the key that both sides proved to hold when it began. Where that is no
   // longer taken, a side asks the other to prove anew, which is done on another connection.
   virtual ClusterKeyId proved_with() const { return {}; }
+  virtual void SetProvedWith(const ClusterKeyId&) {}
   virtual void AskForNewProof() {}
   virtual bool is_asked_for_new_proof() const { return false; }
   virtual RailSnapshot Snapshot() const = 0;

@@ -65,6 +65,12 @@ std::string Describe(const asio::ip::tcp::endpoint& endpoint) {
                                     : absl::StrCat(address, ":", endpoint.port());
 }
 
+// As GIDs mirror addresses: IPv6 as it is, IPv4 mapped.
+rdma::Gid GidOf(const asio::ip::address& address) {
+  return address.is_v6() ? address.to_v6().to_bytes()
+                         : asio::ip::make_address_v6(asio::ip::v4_mapped, address.to_v4()).to_bytes();
+}
+
 // A connection that lasted less is dialed again after the back-off, not at once: a pair
 // that cannot agree must not keep two nodes busy.
 constexpr std::uint64_t kSteadyNs = 1'000'000'000;
@@ -93,7 +99,8 @@ TcpFabric::TcpFabric(asio::io_context& io, FabricOptions options, FabricListener
       interfaces_watch_(io),
       tick_(io),
       listener_(listener),
-      links_(options_, listener, *this) {
+      links_(options_, listener, *this),
+      rdma_(options_, links_, bell_) {
   TakeKeys();
 }
 
@@ -193,6 +200,7 @@ void TcpFabric::OnInterfacesChanged() {
     }
   }
   if (!any_up) return;
+  rdma_.OnInterfaceUp(platform::MonotonicNow());
   for (const auto& dialer : dialers_) {
     dialer->delay_ns = options_.reconnect_delay_min_ns;
     if (dialer->waits == Dialer::Waits::kInBackOff || dialer->waits == Dialer::Waits::kForAnswer) {
@@ -323,7 +331,8 @@ asio::awaitable<absl::Status> TcpFabric::JoinAsDialer(Tcp::socket& socket, Strea
 absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Proved& proved,
                                 const Links::Join& join, const wire::Introduction& theirs) {
   asio::error_code error;
-  std::string local = Describe(socket.local_endpoint(error));
+  const Tcp::endpoint here = socket.local_endpoint(error);
+  std::string local = Describe(here);
   std::string remote;
   if (!error) remote = Describe(socket.remote_endpoint(error));
   platform::FileDescriptor descriptor(error ? -1 : socket.release(error));
@@ -347,9 +356,17 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Proved
   }
   const ClusterKeyId key = proved.key->id();
   (*rail)->SetProvedWith(key);
-  absl::Status joined = links_.Finish(join, *std::move(rail), theirs, platform::MonotonicNow());
-  if (joined.ok() && IsTaken(key)) ForgetOutdated(proved.peer, proved.path);
+  const bool encrypted = (*rail)->Snapshot().security == "tls";
+  const absl::Status joined =
+      links_.Finish(join, *std::move(rail), theirs, platform::MonotonicNow());
+  if (!joined.ok()) return joined;
+  if (IsTaken(key)) ForgetOutdated(proved.peer, proved.path);
+  rdma_.OnConnection({join.peer, join.path, GidOf(here.address()), encrypted, key});
   return joined;
+}
+
+void TcpFabric::OnRailSetup(const NodeId& node, std::span<const std::byte> payload) {
+  rdma_.OnRailSetup(node, payload);
 }
 
 bool TcpFabric::HasRail(const Dialer& dialer) const {
@@ -485,20 +502,28 @@ asio::awaitable<void> TcpFabric::TickLoop() {
   while (!stopped_) {
     const std::uint64_t now = platform::MonotonicNow();
     links_.OnTime(now);
+    rdma_.Turn(now);
     if (now >= next_look_at_proofs_ns_) LookAtProofs(now);
-    tick_ns_ = links_.deadline_ns();
+    tick_ns_ = NextDeadline();
     tick_.expires_after(std::chrono::nanoseconds(tick_ns_ > now ? tick_ns_ - now : 1));
     co_await tick_.async_wait(kTuple);
   }
 }
 
+std::uint64_t TcpFabric::NextDeadline() const {
+  return std::min(links_.deadline_ns(), rdma_.deadline_ns());
+}
+
 std::size_t TcpFabric::Poll() {
-  return links_.Poll(tick_ns_ == 0 ? 0 : platform::MonotonicNow());
+  const std::uint64_t now = tick_ns_ == 0 ? 0 : platform::MonotonicNow();
+  const std::size_t count = links_.Poll(now);
+  return count + rdma_.Turn(now);
 }
 
 // Who has the address dials again. Other dialers go on waiting: a link that flaps must not
 // undo their back-off.
 void TcpFabric::OnRailGone() {
+  rdma_.OnRailGone();
   for (const auto& dialer : dialers_) {
     if (dialer->waits == Dialer::Waits::kForRailToGo && !IsLinked(*dialer)) dialer->pause.cancel();
   }
@@ -506,7 +531,7 @@ void TcpFabric::OnRailGone() {
 
 bool TcpFabric::PrepareToSleep() {
   if (!links_.PrepareToSleep()) return false;
-  if (tick_ns_ != 0 && links_.deadline_ns() < tick_ns_) tick_.cancel();
+  if (tick_ns_ != 0 && NextDeadline() < tick_ns_) tick_.cancel();
   return true;
 }
 
@@ -532,6 +557,7 @@ std::vector<LinkSnapshot> TcpFabric::Snapshot() const {
     rail.remote_interface = dialer->path.remote;
     rail.detail = dialer->detail;
   }
+  rdma_.Describe(snapshots);
   return snapshots;
 }
 

@@ -49,6 +49,7 @@
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/handshake.h"
 #include "daemon/fabric/links.h"
+#include "daemon/fabric/rdma/rdma_rails.h"
 #include "daemon/fabric/tcp/socket_watch.h"
 #include "daemon/platform/interface_watch.h"
 #include "daemon/platform/wakeup.h"
@@ -61,6 +62,8 @@ class TcpFabric final : public Fabric, private LinksPort {
   ~TcpFabric() override;
   absl::Status Start();
 
+  void AddMemory(const ClientMemory& memory) override { rdma_.AddMemory(memory); }
+  void RemoveMemory(const std::byte* data) override { rdma_.RemoveMemory(data); }
   bool IsReachable(const NodeId& node) const override { return links_.IsReachable(node); }
   absl::Status Send(const NodeId& node, const wire::FrameHeader& header, const std::byte* payload,
                     std::uint64_t cookie) override {
@@ -81,6 +84,7 @@ class TcpFabric final : public Fabric, private LinksPort {
   absl::Status AddPeer(const std::string& address) override;
   void RemovePeer(const std::string& address) override;
   std::vector<LinkSnapshot> Snapshot() const override;
+  RdmaSnapshot Rdma() const override { return rdma_.Describe(); }
   std::uint64_t strangers_refused() const override { return strangers_refused_; }
   std::vector<std::string> listening() const override;
   void SetKeys(const ClusterKeys& keys) override;
@@ -133,7 +137,7 @@ class TcpFabric final : public Fabric, private LinksPort {
   asio::awaitable<absl::Status> Dial(Dialer& dialer);
   asio::awaitable<absl::StatusOr<std::vector<Tcp::endpoint>>> Resolve(Dialer& dialer);
   asio::awaitable<absl::Status> Connect(Tcp::socket& socket, Dialer& dialer);
-  using Stream = std::unique_ptr<TcpStream>;
+  using Stream = std::unique_ptr<ByteStream>;
   asio::awaitable<absl::Status> JoinAsDialer(Tcp::socket& socket, Stream stream,
                                              const Proved& proved);
   asio::awaitable<absl::Status> JoinAsAcceptor(Tcp::socket& socket, Stream stream,
@@ -152,9 +156,11 @@ class TcpFabric final : public Fabric, private LinksPort {
   void WatchBell();
   void WatchInterfaces();
   void OnInterfacesChanged();
+  std::uint64_t NextDeadline() const;
   void SendTheRest();
   void RefuseStranger(const std::string& from, const std::string& why);
   // LinksPort
+  void OnRailSetup(const NodeId& node, std::span<const std::byte> payload) override;
   void OnRailGone() override;
   void OnDeadlineChanged() override { tick_.cancel(); }
 
@@ -180,6 +186,7 @@ class TcpFabric final : public Fabric, private LinksPort {
   bool stopped_ = false;
   FabricListener& listener_;
   Links links_;
+  rdma::RdmaRails rdma_;  // Its rails are the links'.
 };
 
 }  // namespace mlxcomm::fabric

@@ -35,6 +35,7 @@
 #include "daemon/intake/user_directory.h"
 #include "daemon/intake/user_limits.h"
 #include "daemon/platform/file_descriptor.h"
+#include "daemon/platform/shared_memory.h"
 #include "proto/queue/hello.h"
 #include "proto/queue/layout.h"
 #include "proto/types/failure.h"
@@ -81,6 +82,7 @@ struct IntakeOptions {
   std::uint64_t arena_bytes_max = 0;  // Of a client; 0: the machine's memory.
   std::uint64_t hello_timeout_ns = 2'000'000'000;
   bool all_users = false;  // Else only root and the daemon's own user.
+  bool arenas_stay = false;  // queue::QueueHeader::arena_stays
   UserOptions users;
   // 0, as below: three quarters of what all may have where all_users is set, else all.
   Amounts per_user;
@@ -136,7 +138,9 @@ class Intake {
   // Ends a session: its doorbell and connection are closed; OnSessionEnded
   // follows, always later.
   virtual void End(SessionId session, const absl::Status& why) = 0;
-  // Unmaps an ended session's memory: nothing may touch it any more.
+  // A client's, until its memory is released; null for others. Whoever keeps it keeps it mapped.
+  virtual std::shared_ptr<const platform::SharedSegment> ArenaOf(SessionId session) const = 0;
+  // Lets go of an ended session's memory: nothing of the daemon may touch it any more.
   virtual void ReleaseMemory(SessionId session) = 0;
 
   // The session that may use this token on this connection ("fd:N" of gRPC).

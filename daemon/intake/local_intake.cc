@@ -127,7 +127,8 @@ Failure LocalIntake::Open(LocalStream::socket& socket, const Peer& peer,
   }
   const platform::FileDescriptor theirs(ends[1]);
   auto created = Session::Create(io_, next_session_, peer, token,
-                                 platform::FileDescriptor(ends[0]), arena_bytes, *this);
+                                 platform::FileDescriptor(ends[0]),
+                                 {arena_bytes, options_.arenas_stay}, *this);
   if (!created.ok()) {
     return {FailureCode::kResourceExhausted, kNoRank, std::string(created.status().message())};
   }
@@ -314,6 +315,11 @@ void LocalIntake::End(SessionId id, const absl::Status& why) {
     --tools_;
   }
   asio::post(io_, [this, id, why] { listener_.OnSessionEnded(id, why); });
+}
+
+std::shared_ptr<const platform::SharedSegment> LocalIntake::ArenaOf(SessionId id) const {
+  const auto found = sessions_.find(id);
+  return found == sessions_.end() ? nullptr : found->second->arena_segment();
 }
 
 void LocalIntake::ReleaseMemory(SessionId id) {

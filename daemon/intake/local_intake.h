@@ -38,6 +38,7 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
   void Complete(SessionId session, std::uint64_t ticket, std::uint64_t group,
                 const Failure& failure, bool group_failed) override;
   void End(SessionId session, const absl::Status& why) override;
+  std::shared_ptr<const platform::SharedSegment> ArenaOf(SessionId session) const override;
   void ReleaseMemory(SessionId session) override;
   std::optional<SessionIdentity> Find(std::string_view token,
                                       std::string_view grpc_peer) const override;

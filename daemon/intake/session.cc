@@ -31,11 +31,11 @@ struct Rung : platform::UsesHandlerMemory {
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(asio::io_context& io, SessionId id,
                                                          const Peer& peer, const Token& token,
                                                          platform::FileDescriptor doorbell,
-                                                         std::uint64_t arena_bytes,
+                                                         const ArenaShape& arena,
                                                          SessionObserver& observer) {
   std::unique_ptr<Session> session(new Session(io, id, peer, token, observer));
   if (session->is_client()) {
-    if (absl::Status status = session->MakeSegments(arena_bytes); !status.ok()) return status;
+    if (absl::Status status = session->MakeSegments(arena); !status.ok()) return status;
   }
   asio::error_code error;
   session->doorbell_.assign(doorbell.get(), error);
@@ -44,14 +44,14 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(asio::io_context& io, S
   return session;
 }
 
-absl::Status Session::MakeSegments(std::uint64_t arena_bytes) {
+absl::Status Session::MakeSegments(const ArenaShape& shape) {
   absl::StatusOr<platform::SharedSegment> arena =
-      platform::SharedSegment::Create("mlxcomm-arena", arena_bytes);
+      platform::SharedSegment::Create("mlxcomm-arena", shape.bytes);
   if (!arena.ok()) return arena.status();
   absl::StatusOr<platform::SharedSegment> segment =
       platform::SharedSegment::Create("mlxcomm-queue", queue::kQueueSegmentBytes);
   if (!segment.ok()) return segment.status();
-  arena_.emplace(*std::move(arena));
+  arena_ = std::make_shared<const platform::SharedSegment>(*std::move(arena));
   queue_.emplace(*std::move(segment));
   std::byte* const base = queue_->data();
   auto* const header = new (base) queue::QueueHeader{};
@@ -59,6 +59,7 @@ absl::Status Session::MakeSegments(std::uint64_t arena_bytes) {
   header->version = queue::kQueueVersion;
   header->submission_slots = queue::kSubmissionSlots;
   header->completion_slots = queue::kCompletionSlots;
+  header->arena_stays = shape.stays ? 1 : 0;
   submissions_.emplace(
       &header->submissions,
       reinterpret_cast<const queue::SubmissionEntry*>(base + queue::kSubmissionsOffset),

@@ -2,7 +2,8 @@
 //
 //   open ──doorbell EOF, process exit, garbage, End()──▶ ended ──ReleaseMemory()──▶ (gone)
 //
-// Owner: Intake. Thread: engine. Memory: its two segments, until it is destroyed.
+// Owner: Intake. Thread: engine. Memory: its two segments, until it is destroyed; the
+// arena as long as a rail has it.
 #pragma once
 
 #include <array>
@@ -38,11 +39,15 @@ class Session {
   // Operations without completion: their completions always find a slot.
   static constexpr std::uint32_t kInFlightMax = queue::kCompletionSlots - 1;
 
+  struct ArenaShape {
+    std::uint64_t bytes = 0;
+    bool stays = false;  // queue::QueueHeader::arena_stays
+  };
   // kClient: makes arena and queue. `doorbell` is the daemon's end of the pair.
   static absl::StatusOr<std::unique_ptr<Session>> Create(asio::io_context& io, SessionId id,
                                                          const Peer& peer, const Token& token,
                                                          platform::FileDescriptor doorbell,
-                                                         std::uint64_t arena_bytes,
+                                                         const ArenaShape& arena,
                                                          SessionObserver& observer);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -58,6 +63,7 @@ class Session {
   std::uint64_t counted_arena_bytes() const { return counted_arena_bytes_; }  // Before rounding.
   const Token& token() const { return token_; }
   bool is_client() const { return peer_.role == queue::ProcessRole::kClient; }
+  const std::shared_ptr<const platform::SharedSegment>& arena_segment() const { return arena_; }
   std::byte* arena() const { return arena_->data(); }
   std::uint64_t arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
   int arena_descriptor() const { return arena_->descriptor(); }
@@ -89,7 +95,7 @@ class Session {
   Session(asio::io_context& io, SessionId id, const Peer& peer, const Token& token,
           SessionObserver& observer)
       : id_(id), peer_(peer), token_(token), observer_(observer), doorbell_(io), exit_(io) {}
-  absl::Status MakeSegments(std::uint64_t arena_bytes);
+  absl::Status MakeSegments(const ArenaShape& shape);
 
   SessionId id_;
   Peer peer_;
@@ -98,7 +104,7 @@ class Session {
   asio::posix::stream_descriptor doorbell_;
   asio::posix::stream_descriptor exit_;
   platform::FileDescriptor connection_;
-  std::optional<platform::SharedSegment> arena_;
+  std::shared_ptr<const platform::SharedSegment> arena_;  // Rails may keep it.
   std::optional<platform::SharedSegment> queue_;
   std::optional<queue::SubmissionConsumer> submissions_;
   std::optional<queue::CompletionProducer> completions_;

@@ -38,6 +38,16 @@ std::uint64_t OpenFiles() {
   return count > 0 ? count - 1 : 0;  // One of them was this look.
 }
 
+std::uint64_t LockedBytesMax() {
+#if defined(__linux__)
+  rlimit limit{};
+  if (::geteuid() == 0 || ::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return 0;
+  return limit.rlim_cur == RLIM_INFINITY ? 0 : static_cast<std::uint64_t>(limit.rlim_cur);
+#else
+  return 0;
+#endif
+}
+
 std::uint32_t InterfaceMtu(const std::string& name) {
   ifreq request{};
   if (name.size() >= sizeof request.ifr_name) return 0;

@@ -23,7 +23,7 @@
 namespace mlxcomm::queue {
 
 inline constexpr std::uint64_t kQueueMagic = 0x6d6c78636f6d6d71;  // "mlxcommq"
-inline constexpr std::uint32_t kQueueVersion = 2;
+inline constexpr std::uint32_t kQueueVersion = 3;
 inline constexpr std::size_t kSlotAlignment = 64;
 inline constexpr std::uint32_t kSubmissionSlots = 1024;  // Powers of two.
 inline constexpr std::uint32_t kCompletionSlots = 1024;
@@ -81,7 +81,9 @@ struct alignas(kSlotAlignment) QueueHeader {
   std::uint32_t version;
   std::uint32_t submission_slots;
   std::uint32_t completion_slots;
-  std::uint32_t reserved;
+  // 1: an RDMA device may hold pages of the arena, and goes on reading these very ones. So none are
+  // given back to the system, for what is written there next would be in others.
+  std::uint32_t arena_stays;
   RingPositions submissions;
   RingPositions completions;
 };

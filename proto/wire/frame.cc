@@ -1,5 +1,6 @@
 #include "proto/wire/frame.h"
 
+#include "proto/wire/rail_setup.h"
 #include "proto/wire/route.h"
 
 namespace mlxcomm::wire {
@@ -61,6 +62,8 @@ bool IsWellFormed(const FrameHeader& header) {
     case FrameType::kCircuitFrame:
     case FrameType::kCircuitCredit:
     case FrameType::kCircuitClosed: return IsWellFormedRouting(header);
+    case FrameType::kRailSetup:
+      return header.sequence != 0 && header.payload_bytes == sizeof(RailSetup);
   }
   return false;
 }

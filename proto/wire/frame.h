@@ -33,6 +33,9 @@
 //   kCircuitCredit  yes   0                 number frames of offset bytes were taken
 //   kCircuitClosed  yes   text              the circuit has ended; step = CircuitEnd
 //
+// Between neighbours only, for themselves:
+//   kRailSetup      yes   RailSetup         makes an RDMA rail beside the one it comes on
+//
 // Owner: none, plain values. Thread: any. Memory: none.
 #pragma once
 
@@ -79,10 +82,13 @@ enum class FrameType : std::uint8_t {
   kCircuitFrame = 13,
   kCircuitCredit = 14,
   kCircuitClosed = 15,
+  kRailSetup = 16,
 };
 
 // What neighbours tell each other for third nodes.
-inline constexpr bool IsRouting(FrameType type) { return type >= FrameType::kTopology; }
+inline constexpr bool IsRouting(FrameType type) {
+  return type >= FrameType::kTopology && type <= FrameType::kCircuitClosed;
+}
 
 // Why a circuit has ended.
 enum class CircuitEnd : std::uint16_t {

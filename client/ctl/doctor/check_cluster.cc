@@ -79,6 +79,23 @@ std::uint32_t MtuOf(const ClusterFacts& cluster, const std::string& node,
   return 0;
 }
 
+// Connections are told cable by cable; a queue pair lies on the cable of the one beside it.
+bool IsConnection(const v1::RailStatus& rail) {
+  return rail.transport() != "route" && rail.transport() != "rdma";
+}
+
+// Which of a cable's rails is to show what it carries: the other is hardly ever busy.
+bool ShowsSpeed(const v1::LinkStatus& link, const v1::RailStatus& rail) {
+  if (rail.transport() == "route" || rail.state() != "up") return false;
+  const bool with_rdma =
+      std::any_of(link.rails().begin(), link.rails().end(), [&rail](const v1::RailStatus& other) {
+        return other.transport() == "rdma" && other.state() == "up" &&
+               other.local_interface() == rail.local_interface() &&
+               other.remote_interface() == rail.remote_interface();
+      });
+  return (rail.transport() == "rdma") == with_rdma;
+}
+
 bool IsRouted(const v1::LinkStatus& link) {
   return std::any_of(link.rails().begin(), link.rails().end(),
                      [](const v1::RailStatus& rail) { return rail.transport() == "route"; });
@@ -137,7 +154,8 @@ double BackwardsRate(const ClusterFacts& cluster, const std::string& node,
     for (const v1::LinkStatus& back : other.links()) {
       if (back.peer() != node) continue;
       for (const v1::RailStatus& theirs : back.rails()) {
-        if (theirs.local_interface() == rail.remote_interface() &&
+        if (theirs.transport() == rail.transport() &&
+            theirs.local_interface() == rail.remote_interface() &&
             theirs.remote_interface() == rail.local_interface()) {
           return theirs.delivery_bytes_per_second_best();
         }
@@ -173,7 +191,7 @@ void CheckSpeeds(const ClusterFacts& cluster, Findings& findings) {
   for (const v1::NodeStatus& node : cluster.status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
       for (const v1::RailStatus& rail : link.rails()) {
-        if (rail.transport() == "route" || !told.IsNew(node.name(), link, rail)) continue;
+        if (!ShowsSpeed(link, rail) || !told.IsNew(node.name(), link, rail)) continue;
         const double out = rail.delivery_bytes_per_second_best();
         const double back = BackwardsRate(cluster, node.name(), link, rail);
         if (out <= 0 || back <= 0 || std::min(out, back) >= kAsymmetric * std::max(out, back)) continue;
@@ -276,9 +294,7 @@ void CheckLinks(const Facts& facts, Findings& findings) {
         continue;
       }
       for (const v1::RailStatus& rail : link.rails()) {
-        if (rail.transport() == "route" || !told.IsNew(node.name(), link, rail)) {
-          continue;
-        }
+        if (!IsConnection(rail) || !told.IsNew(node.name(), link, rail)) continue;
         CheckMtu(cluster, node, link, rail, findings);
         if (rail.state() == "up") continue;
         const std::string cable =

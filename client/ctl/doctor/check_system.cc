@@ -219,20 +219,6 @@ void CheckCables(const Facts& facts, Findings& findings) {
                                    : ", " + facts.system.ports[0].generation),
                   "", "", {}});
   }
-  for (const RdmaPort& port : facts.system.rdma) {
-    if (port.state == "ACTIVE" || port.state.empty()) continue;
-    findings.Add({"MC306", absl::StrCat("RDMA device ", port.device, " port ", port.port),
-                  absl::StrCat("state ", port.state), "ACTIVE",
-                  absl::StrCat("is the cable of ",
-                               port.interface.empty() ? "its interface" : port.interface,
-                               " in, at both ends, and the interface up?"),
-                  {}});
-  }
-  if (facts.system.rdma_enabled.has_value() && !*facts.system.rdma_enabled) {
-    findings.Add({"MC307", "RDMA", "not enabled on this Mac",
-                  "enabled, where links are to use RDMA over Thunderbolt",
-                  "start into recovery, open Terminal, rdma_ctl enable, restart", {}});
-  }
 }
 
 void CheckSystem(const Facts& facts, Findings& findings) {
@@ -259,6 +245,7 @@ Findings Check(const Facts& facts) {
   CheckDaemon(facts, findings);
   CheckNetwork(facts, findings);
   CheckCables(facts, findings);
+  CheckRdma(facts, findings);
   CheckSystem(facts, findings);
   if (facts.cluster.daemon_answers) {
     CheckDiscovery(facts, findings);

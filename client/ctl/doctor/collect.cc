@@ -81,7 +81,7 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
   }
   // Systems before 26.2 have neither; that is no trouble.
   if (const auto told = RunProgram({"/usr/bin/rdma_ctl", "status"}); told.ok()) {
-    facts.rdma_enabled = absl::StrContains(told->text, "enabled");
+    facts.rdma_enabled = ParseRdmaEnabled(told->text);
   }
   if (const auto told = RunProgram({"/usr/bin/ibv_devinfo"}); told.ok()) {
     facts.rdma = ParseIbvDevinfo(told->text);

@@ -202,6 +202,15 @@ std::optional<bool> ParseNetworkTime(absl::string_view text) {
   return std::nullopt;
 }
 
+std::optional<bool> ParseRdmaEnabled(absl::string_view text) {
+  const std::string lower = absl::AsciiStrToLower(text);
+  for (const char* const off : {"disabled", "not enabled", "off"}) {
+    if (absl::StrContains(lower, off)) return false;
+  }
+  if (absl::StrContains(lower, "enabled")) return true;
+  return std::nullopt;
+}
+
 std::vector<RdmaPort> ParseIbvDevinfo(absl::string_view text) {
   std::vector<RdmaPort> ports;
   std::string device;

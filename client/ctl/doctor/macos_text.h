@@ -31,6 +31,8 @@ struct FirewallState {
 FirewallState ParseFirewallState(absl::string_view text);
 // `systemsetup -getusingnetworktime`, which tells administrators alone.
 std::optional<bool> ParseNetworkTime(absl::string_view text);
+// `rdma_ctl status`.
+std::optional<bool> ParseRdmaEnabled(absl::string_view text);
 // `ibv_devinfo`.
 std::vector<RdmaPort> ParseIbvDevinfo(absl::string_view text);
 

@@ -22,6 +22,8 @@ namespace mlxcomm::ctl {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+// A process that the system can end has ended by then.
+constexpr std::chrono::seconds kUntilKilled{5};
 
 std::vector<std::string> PlainEnvironment() {
   std::vector<std::string> all;
@@ -119,9 +121,10 @@ absl::StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& words,
   ::close(ends[0]);
   if (!ended) {
     ::kill(-*child, SIGKILL);
-    Reap(*child, Clock::time_point::max(), status);
-    return absl::DeadlineExceededError(absl::StrCat(
-        words[0], " did not end within ", options.timeout_ns / 1'000'000'000, " s"));
+    const std::string what =
+        absl::StrCat(words[0], " did not end within ", options.timeout_ns / 1'000'000'000, " s");
+    if (Reap(*child, Clock::now() + kUntilKilled, status)) return absl::DeadlineExceededError(what);
+    return absl::AbortedError(absl::StrCat(what, ", and cannot be ended"));
   }
   output.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   return output;

@@ -28,7 +28,8 @@ struct ProgramOptions {
 };
 
 // `words` is the program, looked for in PATH, and its arguments. NOT_FOUND: there is no such
-// program; DEADLINE_EXCEEDED: it was ended.
+// program; DEADLINE_EXCEEDED: it was ended. ABORTED: not even that could be done, as where a driver
+// holds it; it is not waited for.
 absl::StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& words,
                                          const ProgramOptions& options = {});
 

@@ -3,6 +3,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <system_error>
 #include <utility>
@@ -46,7 +48,7 @@ absl::StatusOr<std::unique_ptr<TcpRail>> TcpRail::Create(platform::FileDescripto
                                                          platform::Wakeup& engine_bell,
                                                          SocketWatches::Handle watch,
                                                          EngineShare share,
-                                                         std::unique_ptr<TcpStream> stream) {
+                                                         std::unique_ptr<ByteStream> stream) {
   absl::StatusOr<platform::Wakeup> bell = platform::Wakeup::Create();
   if (!bell.ok()) return bell.status();
   SetUpSocket(socket.get());
@@ -59,7 +61,7 @@ absl::StatusOr<std::unique_ptr<TcpRail>> TcpRail::Create(platform::FileDescripto
 
 TcpRail::TcpRail(platform::FileDescriptor socket, std::string local_address,
                  std::string remote_address, platform::Wakeup& engine_bell, platform::Wakeup bell,
-                 SocketWatches::Handle watch, EngineShare share, std::unique_ptr<TcpStream> stream)
+                 SocketWatches::Handle watch, EngineShare share, std::unique_ptr<ByteStream> stream)
     : socket_(std::move(socket)),
       local_address_(std::move(local_address)),
       remote_address_(std::move(remote_address)),
@@ -371,9 +373,11 @@ void TcpRail::SendTheRest() {
   ::shutdown(socket_.get(), SHUT_WR);
   waited.events = POLLIN;
   // One that goes on sending is not listened to for longer than one that is silent.
+  std::byte nobodys[4096];
   while (platform::MonotonicNow() < deadline &&
          ::poll(&waited, 1, MillisecondsUntil(deadline)) > 0) {
-    if (!reader_.ReadAway()) return;
+    const ssize_t got = ::recv(socket_.get(), nobodys, sizeof nobodys, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return;
   }
 }
 

@@ -53,19 +53,19 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "daemon/fabric/byte_stream.h"
+#include "daemon/fabric/frame_reader.h"
+#include "daemon/fabric/frame_writer.h"
 #include "daemon/fabric/rail.h"
 #include "daemon/fabric/rail_observer.h"
 #include "daemon/fabric/spsc_ring.h"
 #include "daemon/fabric/tcp/socket_watch.h"
-#include "daemon/fabric/tcp/tcp_reader.h"
-#include "daemon/fabric/tcp/tcp_stream.h"
-#include "daemon/fabric/tcp/tcp_writer.h"
 #include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/wakeup.h"
 
 namespace mlxcomm::fabric {
 
-class TcpRail final : public Rail, private TcpReaderPort {
+class TcpRail final : public Rail, private FrameReaderPort {
  public:
   // What the engine moves by itself, as above.
   enum class EngineShare : std::uint8_t { kSmall, kAll };
@@ -78,12 +78,12 @@ class TcpRail final : public Rail, private TcpReaderPort {
                                                          platform::Wakeup& engine_bell,
                                                          SocketWatches::Handle watch = nullptr,
                                                          EngineShare share = EngineShare::kSmall,
-                                                         std::unique_ptr<TcpStream> stream = nullptr);
+                                                         std::unique_ptr<ByteStream> stream = nullptr);
   ~TcpRail() override;
 
   // Before Start; may be nullptr.
   void Observe(std::unique_ptr<RailObserver> observer);
-  void SetProvedWith(const ClusterKeyId& key) { proved_with_ = key; }
+  void SetProvedWith(const ClusterKeyId& key) override { proved_with_ = key; }
   void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override;
   absl::Status Start(bool resumed, ArrivalClaims& claims) override;
   bool Give(const RailCommand& command) override;
@@ -116,7 +116,7 @@ class TcpRail final : public Rail, private TcpReaderPort {
 
   TcpRail(platform::FileDescriptor socket, std::string local_address, std::string remote_address,
           platform::Wakeup& engine_bell, platform::Wakeup bell, SocketWatches::Handle watch,
-          EngineShare share, std::unique_ptr<TcpStream> stream);
+          EngineShare share, std::unique_ptr<ByteStream> stream);
 
   // The engine, driving.
   bool EngineDrives() const {
@@ -152,7 +152,7 @@ class TcpRail final : public Rail, private TcpReaderPort {
   void Emit(RailEvent&& event);
   void WakeEngine();
   void GoDown(DownCause cause, std::string reason);
-  // TcpReaderPort
+  // FrameReaderPort
   bool HasPlaceForEvent() const override { return events_.Room() > kEventsKept; }
   void TakeCommands() override { ObeyCommands(); }
   bool CommandsWait() const override { return !commands_.IsEmpty(); }
@@ -188,9 +188,9 @@ class TcpRail final : public Rail, private TcpReaderPort {
   // The driver's.
   bool may_change_hands_;  // There is a watch, and it opens.
   std::unique_ptr<RailObserver> observer_;
-  std::unique_ptr<TcpStream> stream_;
-  TcpWriter writer_;
-  TcpReader reader_;
+  std::unique_ptr<ByteStream> stream_;
+  FrameWriter writer_;
+  FrameReader reader_;
   std::uint64_t untold_bytes_ = 0;  // Of data whose events the engine was not woken for.
   bool down_ = false;
   std::uint64_t quiet_since_ns_ = 0;

@@ -12,7 +12,7 @@
 // writer may put an acknowledgement in front of what waits. Small frames share a record.
 // AES-GCM may not encrypt for ever with one key, so it changes after kRecordsPerKey.
 //
-// Owner: as TcpStream. Thread: as TcpStream. Memory: OpenSSL's two buffers and the one below,
+// Owner: as ByteStream. Thread: as ByteStream. Memory: OpenSSL's two buffers and the one below,
 // from the start. OpenSSL also takes a little of the heap while it is at a record and gives it
 // back: that warm operations allocate nothing holds for plain rails only.
 #pragma once
@@ -24,7 +24,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/fabric/authentication.h"
-#include "daemon/fabric/tcp/tcp_stream.h"
+#include "daemon/fabric/byte_stream.h"
 #include "proto/key/cluster_key.h"
 
 struct bio_st;
@@ -33,7 +33,7 @@ struct ssl_st;
 
 namespace mlxcomm::fabric {
 
-class TlsStream final : public TcpStream {
+class TlsStream final : public ByteStream {
  public:
   // 2^24.5 full records are allowed (RFC 8446, 5.5).
   static constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 22;

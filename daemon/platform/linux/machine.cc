@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 namespace mlxcomm::platform {
 namespace {
@@ -28,6 +30,11 @@ std::uint64_t OwnMemoryBytes() {
     if (word == "RssAnon:" && status >> kib) return kib * 1024;
   }
   return 0;
+}
+
+std::string OwnExecutable() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).string();
 }
 
 std::uint32_t CurrentCore() {

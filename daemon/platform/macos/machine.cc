@@ -1,5 +1,7 @@
 #include "daemon/platform/machine.h"
 
+#include <limits.h>
+#include <mach-o/dyld.h>
 #include <mach/mach.h>
 #include <sys/sysctl.h>
 #include <sys/types.h>
@@ -22,6 +24,12 @@ std::uint64_t OwnMemoryBytes() {
     return 0;
   }
   return info.phys_footprint;
+}
+
+std::string OwnExecutable() {
+  char path[PATH_MAX] = {};
+  std::uint32_t bytes = sizeof path;
+  return ::_NSGetExecutablePath(path, &bytes) == 0 ? path : "";
 }
 
 std::uint32_t CurrentCore() { return kAnyCore; }

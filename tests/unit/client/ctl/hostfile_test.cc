@@ -101,6 +101,32 @@ TEST(HostfileTest, TellsLineOrFieldAndWhatIsExpected) {
   EXPECT_THAT(Wrong(R"([["10.0.0.1:5000"], ["10.0.0.2:5000"]])"), HasSubstr("names no hosts"));
 }
 
+// Why: MLX refuses such files as well, but says neither which host nor which entry.
+TEST(HostfileTest, TellsWhatJacclWouldMissInRdma) {
+  const auto wrong = [](const std::string& backend, const std::string& one, const std::string& two) {
+    return Wrong("{\"backend\": \"" + backend + "\", \"hosts\": [{\"ssh\": \"a\", \"rdma\": " + one +
+                 "}, {\"ssh\": \"b\", \"rdma\": " + two + "}]}");
+  };
+  EXPECT_THAT(wrong("jaccl", R"([null, "rdma_en2"])", R"(["rdma_en2"])"),
+              StartsWith("hosts: hosts[1].rdma: expected 2 entries, one for each host (jaccl), got 1"));
+  EXPECT_THAT(wrong("jaccl-ring", R"(["rdma_en3", "rdma_en2"])", R"(["rdma_en2", null])"),
+              HasSubstr("hosts[0].rdma[0]: expected null"));
+  EXPECT_THAT(wrong("jaccl", R"([null, "rdma_en2"])", R"([null, null])"),
+              HasSubstr("hosts[1].rdma[0]: expected the device that leads to a (jaccl), got none"));
+  Parsed(R"({"backend": "ring", "hosts": [{"ssh": "a", "rdma": [null]}, {"ssh": "b", "rdma": []}]})");
+}
+
+// A ring has no cable between hosts that are not beside each other; a mesh has.
+TEST(HostfileTest, TakesOfARingWhatItsMeshWouldNot) {
+  const std::string hosts = R"("hosts": [
+      {"ssh": "a", "rdma": [null, "rdma_en2", null, "rdma_en3"]},
+      {"ssh": "b", "rdma": ["rdma_en3", null, "rdma_en2", null]},
+      {"ssh": "c", "rdma": [null, "rdma_en3", null, "rdma_en2"]},
+      {"ssh": "d", "rdma": ["rdma_en2", null, "rdma_en3", null]}])";
+  EXPECT_EQ(Parsed("{\"backend\": \"jaccl-ring\", " + hosts + "}").hosts.size(), 4u);
+  EXPECT_THAT(Wrong("{\"backend\": \"jaccl\", " + hosts + "}"), HasSubstr("hosts[0].rdma[2]"));
+}
+
 TEST(HostfileTest, ReadsWhatItHasWritten) {
   Hostfile file = Parsed("mac-1 slots=2\nmac-2\n");
   file.backend = "ring";

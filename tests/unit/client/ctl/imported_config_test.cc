@@ -62,6 +62,29 @@ TEST(ImportedConfigTest, JoinsAllOnOneNetwork) {
               ElementsAre("10.0.0.1:7470"));
 }
 
+// Why: a hostfile of JACCL has one address for each host, often that of a slow network; the cables
+// are named by their RDMA devices alone, and a daemon without a connection on them has no rail there.
+TEST(ImportedConfigTest, LooksForNeighboursOnTheCablesOfRdmaDevices) {
+  const auto made = Made(R"({"backend": "jaccl", "hosts": [
+      {"ssh": "a", "ips": ["10.0.0.1"], "rdma": [null, ["rdma_en5", "rdma_en3"]]},
+      {"ssh": "b", "ips": ["10.0.0.2"], "rdma": ["rdma_en4", null]}]})");
+  ASSERT_EQ(made.size(), 2u);
+  EXPECT_TRUE(made[0].rdma().enabled());
+  EXPECT_TRUE(made[0].discovery().enabled());
+  EXPECT_THAT(made[0].discovery().interfaces(), ElementsAre("en3", "en5"));
+  EXPECT_THAT(made[1].discovery().interfaces(), ElementsAre("en4"));
+  EXPECT_THAT(made[0].peers().connect(), ElementsAre("10.0.0.2:7470"));
+}
+
+// Devices of Linux do not tell their interfaces.
+TEST(ImportedConfigTest, EnablesRdmaOnlyWhereADeviceIsNamed) {
+  const auto made = Made(R"([{"ssh": "a", "ips": ["10.0.0.1"], "rdma": [null, "mlx5_0"]},
+                             {"ssh": "b", "ips": ["10.0.0.2"], "rdma": []}])");
+  EXPECT_TRUE(made[0].rdma().enabled());
+  EXPECT_FALSE(made[0].has_discovery());
+  EXPECT_FALSE(made[1].has_rdma());
+}
+
 TEST(ImportedConfigTest, SaysWhichHostLacksAnAddress) {
   Hostfile file;
   std::vector<ImportedConfig> configs;

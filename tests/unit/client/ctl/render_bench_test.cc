@@ -38,6 +38,20 @@ TEST(RenderBenchTest, IsATable) {
             "all values are right\n");
 }
 
+// Who has RDMA wants to know whether it is used, and what TCP carries beside it.
+TEST(RenderBenchTest, SaysOverWhichRailsTheBytesWent) {
+  BenchRun run = Measured();
+  LinkLoad& load = run.results[1].loads[0];
+  load.rails = {{"rdma", 943718, 0.945e9, 1.2e9}, {"tcp", 104858, 0.105e9, 0}};
+  EXPECT_NE(RenderBenchEnd(run).find("    over rdma 945 MB/s (90% of the bytes, at best 1.20 GB/s), "
+                                     "tcp 105 MB/s (10% of the bytes)\n"),
+            std::string::npos)
+      << RenderBenchEnd(run);
+  EXPECT_NE(BenchJson(run).find("\"rails\": [{\"transport\": \"rdma\""), std::string::npos);
+  load.rails = {{"tcp", 1048576, 1.05e9, 1.25e9}};
+  EXPECT_EQ(RenderBenchEnd(run).find("over"), std::string::npos) << "nothing new";
+}
+
 TEST(RenderBenchTest, SaysWhatIsWrongOrWasNotLookedAt) {
   BenchRun run = Measured();
   run.results[1].wrong = 3;

@@ -51,6 +51,41 @@ TEST(RenderStatusTest, ReadsLikeASummary) {
             "ends?\n");
 }
 
+// Why: RDMA that is up is to be seen at work; where it is not, why, without alarm: TCP carries on.
+TEST(RenderStatusTest, ShowsRdmaRailsAndWhatTheyTakeOfTheirDevices) {
+  v1::StatusReply status;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(node: "a" cluster: "c"
+         nodes { name: "a" version: "1" answered: true state: "up"
+                 links { peer: "b" state: "up"
+                         rails { transport: "tcp" local_address: "l" remote_address: "r" state: "up" }
+                         rails { transport: "rdma" state: "up" local_interface: "en2" remote_interface: "en3"
+                                 local_address: "rdma_en2 fe80::1 queue pair 7" security: "plain"
+                                 remote_address: "fe80::2 queue pair 9"
+                                 rdma { device: "rdma_en2" service: "UC" lost_messages: 2 } }
+                         rails { transport: "rdma" state: "down" local_interface: "en4"
+                                 remote_interface: "en5" detail: "rdma_en4: port 1 is down"
+                                 rdma { reason: "port" } } }
+                 rdma { state: "found"
+                        devices { name: "rdma_en2" active: true state: "active" queue_pairs: 1
+                                  queue_pairs_max: 10 regions: 1 regions_max: 100 }
+                        devices { name: "rdma_en4" state: "port 1 is down" }
+                        devices { name: "rdma_en5" active: true busy_ms: 12000 } } } )",
+      &status));
+  EXPECT_EQ(RenderStatus(status, /*colours=*/false),
+            "cluster c, 1 node\n"
+            "  a  up  mlxcommd 1, pid 0, up 0 ms, 0 clients, 0 B  (this node)\n"
+            "    RDMA device rdma_en2  1 of 10 queue pairs, 1 of 100 memory regions\n"
+            "    RDMA device rdma_en5  its driver has not answered for 12.0 s\n"
+            "    to b  up\n"
+            "      tcp l - r  up  out 0 B/s, in 0 B/s, 0 B sent, 0 B received\n"
+            "      rdma en2 rdma_en2 fe80::1 queue pair 7 - en3 fe80::2 queue pair 9  up  UC  plain  "
+            "out 0 B/s, in 0 B/s, 0 B sent, 0 B received, 2 messages lost and made good\n"
+            "      rdma en4 - en5  down  rdma_en4: port 1 is down (mlxcommctl doctor says what mends it)\n"
+            "no jobs\n"
+            "health: all is well\n");
+}
+
 // Why: whoever plugs in a cable and sees no link wants to know whether anybody is heard there.
 TEST(RenderStatusTest, ShowsWhereNeighboursAreLookedForAndWhoIsHeardButNotLinked) {
   v1::StatusReply status;

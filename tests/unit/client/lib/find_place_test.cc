@@ -120,6 +120,48 @@ TEST(FindPlaceTest, NamesBothWhereASizeAndAFileContradict) {
   std::remove(devices.c_str());
 }
 
+// Why: `mlx.launch --backend jaccl` sets no size; the matrix of devices, of which each rank has a
+// file of its own, is all that says how many there are.
+TEST(FindPlaceTest, IsARankOfTheMatrixOfDevices) {
+  const std::string path = testing::TempDir() + "/find_place_jaccl";
+  const std::string three = R"([[null, "rdma_en2", ["rdma_en3", "rdma_en4"]],
+                                ["rdma_en2", null, null], ["rdma_en3", null, null]])";
+  std::string job;
+  for (const char* const rank : {"0", "1", "2"}) {
+    std::ofstream(path + rank) << three;
+    const Place place = Found({{"MLX_RANK", rank}, {"MLX_JACCL_COORDINATOR", "192.0.2.1:32323"},
+                               {"MLX_IBV_DEVICES", path + rank}});
+    EXPECT_EQ(std::to_string(place.rank), rank);
+    EXPECT_EQ(place.size, 3u);
+    if (job.empty()) job = place.job;
+    EXPECT_EQ(place.job, job) << "or they would not meet";
+    std::remove((path + rank).c_str());
+  }
+  EXPECT_NE(job, "default");
+  std::ofstream(path) << "";
+  EXPECT_EQ(Found({{"MLX_RANK", "0"}, {"MLX_IBV_DEVICES", path}}).size, 1u) << "a single host's";
+  std::remove(path.c_str());
+}
+
+TEST(FindPlaceTest, NamesTheEntryOfTheMatrixThatIsWrong) {
+  const std::string path = testing::TempDir() + "/find_place_matrix.json";
+  const auto wrong = [&path](const std::string& matrix) {
+    std::ofstream(path) << matrix;
+    return Wrong({{"MLX_RANK", "1"}, {"MLX_IBV_DEVICES", path}});
+  };
+  EXPECT_EQ(wrong(R"([[null, "rdma_en2"], ["rdma_en2"]])"),
+            "MLX_IBV_DEVICES=\"" + path + "\": [1]: expected a list of 2, an entry for each rank, got "
+            "[\"rdma_en2\"]");
+  EXPECT_THAT(wrong(R"([[null, "rdma_en2"], ["rdma_en2", "rdma_en3"]])"),
+              HasSubstr("[1][1]: expected null, for no device leads from a rank to itself"));
+  EXPECT_THAT(wrong("[[null, 5], [null, null]]"),
+              HasSubstr("[0][1]: expected an RDMA device, a list of them, or null, got 5"));
+  EXPECT_THAT(wrong(R"([[null, []], ["rdma_en2", null]])"), HasSubstr("[0][1]: expected an RDMA device"));
+  EXPECT_THAT(wrong(R"([["10.0.0.1:5000"], ["10.0.0.2:5000"]])"), HasSubstr("[0]: expected a list of 2"));
+  EXPECT_THAT(Wrong({{"MLX_RANK", "1"}, {"MLX_IBV_DEVICES", path + "-none"}}), HasSubstr("cannot be read"));
+  std::remove(path.c_str());
+}
+
 TEST(FindPlaceTest, NamesTheVariableThatIsWrong) {
   EXPECT_EQ(Wrong({{"MLX_RANK", "1"}}), "MLX_RANK is set but MLX_WORLD_SIZE is not: set both");
   EXPECT_THAT(Wrong({{"PMIX_RANK", "1"}, {"PMIX_NAMESPACE", "n"}}), HasSubstr("MLX_WORLD_SIZE"));

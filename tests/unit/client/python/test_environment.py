@@ -122,6 +122,9 @@ def test_environment_of_the_process_is_the_default(monkeypatch):
 @pytest.mark.parametrize("variable", ["MLX_HOSTFILE", "MLX_IBV_DEVICES"])
 def test_ranks_of_mlx_launch_meet_although_each_has_a_file_of_its_own(tmp_path, variable):
     hosts = [["10.0.0.1:5000"], ["10.0.0.2:5001"], ["10.0.0.3:5002"]]
+    if variable == "MLX_IBV_DEVICES":
+        hosts = [[None, "rdma_en2", "rdma_en3"], ["rdma_en2", None, "rdma_en3"],
+                 ["rdma_en4", "rdma_en2", None]]
     places = []
     for rank in range(3):
         file = tmp_path / f"tmp.{rank}"
@@ -130,7 +133,7 @@ def test_ranks_of_mlx_launch_meet_although_each_has_a_file_of_its_own(tmp_path, 
     assert [(p.rank, p.size) for p in places] == [(0, 3), (1, 3), (2, 3)]
     assert len({p.job for p in places}) == 1 and places[0].job != "default"
     other = tmp_path / "other"
-    other.write_text(json.dumps(hosts[::-1]))
+    other.write_text(json.dumps([row[::-1] for row in hosts[::-1]]))
     assert place({"MLX_RANK": "0", variable: str(other)}).job != places[0].job
 
 

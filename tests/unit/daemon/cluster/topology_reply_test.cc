@@ -187,5 +187,53 @@ TEST(TopologyReplyTest, IsTheSameWhoeverIsAsked) {
   EXPECT_EQ(one.Reply().shape(), "line");
 }
 
+// Why: connection and queue pair are on one cable, and share what it carries: two cables, or the
+// sum of both rates, would be more than there is.
+TEST(TopologyReplyTest, TellsOfTheRailsOnACable) {
+  Answers answers;
+  const auto rail = [](v1::LinkStatus& link, const char* local, const char* remote, const char* transport,
+                       double best) {
+    v1::RailStatus& made = Answers::Rail(link, local, remote);
+    made.set_transport(transport);
+    made.set_delivery_bytes_per_second_best(best);
+  };
+  answers.Node("a");
+  v1::LinkStatus& to_b = answers.Link("b");
+  rail(to_b, "en2", "en3", "rdma", 6e9);
+  rail(to_b, "en2", "en3", "tcp", 4e9);
+  answers.Node("b");
+  v1::LinkStatus& to_a = answers.Link("a");
+  rail(to_a, "en3", "en2", "tcp", 3e9);
+  rail(to_a, "en3", "en2", "rdma", 5e9);
+  const v1::TopologyReply reply = answers.Reply();
+  ASSERT_EQ(reply.cables_size(), 1);
+  const v1::TopologyCable& cable = reply.cables(0);
+  ASSERT_EQ(cable.rails_size(), 2);
+  EXPECT_EQ(cable.rails(0).transport(), "tcp");
+  EXPECT_EQ(cable.rails(0).bytes_per_second_best(), 3e9) << "of the slower direction";
+  EXPECT_EQ(cable.rails(1).transport(), "rdma");
+  EXPECT_EQ(cable.rails(1).state(), "up");
+  EXPECT_EQ(cable.bytes_per_second_best(), 5e9);
+}
+
+// A rail that cannot be had is told on the cable, and makes none of its own.
+TEST(TopologyReplyTest, TellsWhyACableHasNoRdmaRail) {
+  Answers answers;
+  answers.Node("a");
+  v1::LinkStatus& to_b = answers.Link("b");
+  v1::RailStatus& down = Answers::Rail(to_b, "en2", "en3", "down");
+  down.set_transport("rdma");
+  down.set_detail("rdma_en2: port 1 is down");
+  v1::RailStatus& elsewhere = Answers::Rail(to_b, "en7", "en7", "down");
+  elsewhere.set_transport("rdma");
+  Answers::Rail(to_b, "en2", "en3").set_transport("tcp");
+  const v1::TopologyReply reply = answers.Reply();
+  ASSERT_EQ(reply.cables_size(), 1);
+  EXPECT_EQ(reply.cables(0).state(), "up");
+  ASSERT_EQ(reply.cables(0).rails_size(), 2);
+  EXPECT_EQ(reply.cables(0).rails(1).state(), "down");
+  EXPECT_EQ(reply.cables(0).rails(1).detail(), "rdma_en2: port 1 is down");
+}
+
 }  // namespace
 }  // namespace mlxcomm::cluster

@@ -35,6 +35,9 @@ class KnownSessions final : public intake::Intake {
   void WakeUp() override {}
   void Complete(intake::SessionId, std::uint64_t, std::uint64_t, const Failure&, bool) override {}
   void End(intake::SessionId, const absl::Status&) override {}
+  std::shared_ptr<const platform::SharedSegment> ArenaOf(intake::SessionId) const override {
+    return nullptr;
+  }
   void ReleaseMemory(intake::SessionId) override {}
   std::optional<intake::SessionIdentity> Find(std::string_view token,
                                               std::string_view grpc_peer) const override {

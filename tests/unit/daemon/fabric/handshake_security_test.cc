@@ -30,7 +30,7 @@ using Change = std::function<void(wire::Greeting&)>;
 // What one end has come to.
 struct Outcome {
   absl::Status status = absl::DeadlineExceededError("not done");
-  std::unique_ptr<TcpStream> stream;
+  std::unique_ptr<ByteStream> stream;
 };
 
 class HandshakeSecurityTest : public testing::Test {
@@ -72,7 +72,7 @@ class HandshakeSecurityTest : public testing::Test {
     if (!status.ok()) acceptor_.close();
   }
   asio::awaitable<absl::Status> Finish(Tcp::socket& socket, const Proved& proved, Outcome& outcome) {
-    absl::StatusOr<std::unique_ptr<TcpStream>> stream = co_await Secure(socket, proved);
+    absl::StatusOr<std::unique_ptr<ByteStream>> stream = co_await Secure(socket, proved);
     if (!stream.ok()) co_return stream.status();
     outcome.stream = *std::move(stream);
     wire::Introduction own{};

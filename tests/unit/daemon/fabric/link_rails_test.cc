@@ -440,6 +440,34 @@ TEST_F(LinkRailsTest, RemovesTheRailsOverAnInterfaceThatIsDown) {
   EXPECT_THAT(two.a.link.detail(), HasSubstr("interface first is down"));
 }
 
+// Why: a queue pair has no end that could be seen, so where a daemon has ended only the
+// connection beside it tells; but that may have been cut by something in between.
+TEST_F(LinkRailsTest, TakesDownARailBesideAConnectionThatWasClosedUnlessItIsHeard) {
+  for (const bool is_heard : {false, true}) {
+    TwoSides two;
+    auto& first = two.Join("first");
+    auto& second = two.Join("second");
+    auto& beside = two.Join("rdma", Cable::Lossy(0));
+    Begin(two);  // So that something has been heard on each.
+    two.Run();
+    for (int side = 0; side < 2; ++side) two.CutEnd(first, side, DownCause::kReset);
+    two.RunUntil(two.now + 1000 * kMs, [] { return false; });
+    EXPECT_TRUE(two.Has(0, beside)) << "another connection is left, which tells";
+
+    beside.cable->lanes[1].silent = !is_heard;
+    for (int side = 0; side < 2; ++side) {
+      two.CutEnd(second, side, DownCause::kReset);
+      two.SideOf(side).link.Poll(two.now);
+    }
+    EXPECT_EQ(two.a.link.state(), Link::State::kUp);
+    two.SendControl(1, "alive");
+    two.RunUntil(two.now + 150 * kMs, [] { return false; });
+    EXPECT_EQ(two.Has(0, beside), is_heard);
+    EXPECT_EQ(two.a.link.state(), is_heard ? Link::State::kUp : Link::State::kGrace);
+    EXPECT_EQ(two.a.link.lost_by_reset(), !is_heard);
+  }
+}
+
 TEST_F(LinkRailsTest, UsesCircuitsOnlyWhereThereIsNoConnection) {
   TwoSides two;
   two.Join("circuit 1", Cable::Circuit());

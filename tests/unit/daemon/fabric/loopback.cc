@@ -58,7 +58,7 @@ absl::Status FabricTest::SendText(Node& from, const Node& to, const std::string&
                            reinterpret_cast<const std::byte*>(text.data()), 0);
 }
 
-void FabricTest::SendChunks(Node& from, Node& to, const std::vector<std::byte>& source,
+void FabricTest::SendChunks(Node& from, Node& to, std::span<const std::byte> source,
                             std::vector<std::byte>& target, std::uint64_t chunk,
                             const std::function<void(PostedReceive&)>& change) {
   PostedReceive receive;

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,7 +68,7 @@ class FabricTest : public testing::Test {
   bool RunUntil(const std::vector<Node*>& nodes, const std::function<bool()>& condition);
   absl::Status SendText(Node& from, const Node& to, const std::string& text);
   // In chunks, from one to the other's posted receive.
-  void SendChunks(Node& from, Node& to, const std::vector<std::byte>& source,
+  void SendChunks(Node& from, Node& to, std::span<const std::byte> source,
                   std::vector<std::byte>& target, std::uint64_t chunk = 256 * 1024,
                   const std::function<void(PostedReceive&)>& change = [](PostedReceive&) {});
 

@@ -314,7 +314,8 @@ class TwoSides {
   explicit TwoSides(const FabricOptions& options = {}, std::uint32_t seed = 1)
       : random(seed), a(options), b(options) {}
 
-  RailPath PathOf(const std::string& name) const { return {name, name}; }
+  // "rdma": one that is beside connections.
+  RailPath PathOf(const std::string& name) const { return {name, name, name == "rdma"}; }
   // Joins both sides over a new cable.
   Joined& Join(const std::string& name, const Cable& like = {}) {
     Joined& joined = *rails.emplace_back(std::make_unique<Joined>());

@@ -92,7 +92,7 @@ class IntakeFixture : public testing::Test {
   }
 
   SocketFolder folder;
-  IntakeOptions options{folder.socket(), 64, 1 << 20, 60'000'000'000, false, {}, {}, {}};
+  IntakeOptions options{folder.socket(), 64, 1 << 20, 60'000'000'000, false, false, {}, {}, {}};
   asio::io_context io;
   Diary diary;
   std::unique_ptr<Intake> intake;

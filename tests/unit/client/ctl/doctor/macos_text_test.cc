@@ -119,6 +119,13 @@ TEST(MacosTextTest, ReadsRdmaPorts) {
   EXPECT_EQ(ports[1].interface, "en3");
 }
 
+TEST(MacosTextTest, TellsWhetherRdmaIsEnabled) {
+  EXPECT_EQ(ParseRdmaEnabled("enabled\n"), true);
+  EXPECT_EQ(ParseRdmaEnabled("RDMA is Disabled"), false);
+  EXPECT_EQ(ParseRdmaEnabled("RDMA is not enabled"), false);
+  EXPECT_EQ(ParseRdmaEnabled("usage: rdma_ctl ..."), std::nullopt);
+}
+
 TEST(MacosTextTest, TellsWhetherTheClockFollowsOthersOnlyToAdministrators) {
   EXPECT_EQ(ParseNetworkTime("Network Time: On\n"), true);
   EXPECT_EQ(ParseNetworkTime("Network Time: Off\n"), false);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "daemon/fabric/tcp/tcp_rail.h"
+#include "daemon/platform/machine.h"
 
 namespace mlxcomm::fabric {
 
@@ -28,11 +29,24 @@ class OneRailTest : public testing::Test {
     MakeRailOf(platform::FileDescriptor(ends[0]), std::move(watch), share, nullptr);
   }
   void MakeRailOf(platform::FileDescriptor near, SocketWatches::Handle watch,
-                  TcpRail::EngineShare share, std::unique_ptr<TcpStream> stream) {
+                  TcpRail::EngineShare share, std::unique_ptr<ByteStream> stream) {
     auto created = TcpRail::Create(std::move(near), "here", "there", bell_, std::move(watch), share,
                                    std::move(stream));
     ASSERT_TRUE(created.ok());
     rail_ = *std::move(created);
+  }
+  // The next event of the kind; others are counted and skipped. A minute is "never".
+  RailEvent Next(RailEvent::Kind kind) {
+    const std::uint64_t deadline = platform::MonotonicNow() + 60'000'000'000;
+    RailEvent event;
+    while (platform::MonotonicNow() < deadline) {
+      if (!rail_->Pop(event)) continue;
+      transmitted_ += event.transmitted;
+      if (event.kind == kind) return event;
+      if (event.kind == RailEvent::Kind::kDown) break;
+    }
+    ADD_FAILURE() << "the event does not come; " << event.reason;
+    return {};
   }
   void Start(bool resumed = false) { ASSERT_TRUE(rail_->Start(resumed, claims_).ok()); }
 

@@ -25,19 +25,6 @@ namespace {
 class TcpRailTest : public OneRailTest {
  protected:
   void SetUp() override { MakeRail(); }
-  // The next event of the kind; others are counted and skipped. A minute is "never".
-  RailEvent Next(RailEvent::Kind kind) {
-    const std::uint64_t deadline = platform::MonotonicNow() + 60'000'000'000;
-    RailEvent event;
-    while (platform::MonotonicNow() < deadline) {
-      if (!rail_->Pop(event)) continue;
-      transmitted_ += event.transmitted;
-      if (event.kind == kind) return event;
-      if (event.kind == RailEvent::Kind::kDown) break;
-    }
-    ADD_FAILURE() << "the event does not come; " << event.reason;
-    return {};
-  }
   void GiveReceive(PostedReceive& receive, std::vector<std::byte>& target) {
     receive.key.number = 5;
     receive.bytes = target.size();
@@ -344,7 +331,8 @@ TEST_F(TcpRailTest, PutsAcknowledgementsBeforeTheDataThatWaits) {
 // How: ten times as many acknowledgements as there are places, while the socket is full. All
 // are taken, and the newest of each block goes out.
 TEST_F(TcpRailTest, TakesEveryCommandHoweverManyAcknowledgementsWait) {
-  const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{7});
+  // Static: what has been read here may, to the rail's thread, be still on its way.
+  static const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{7});
   RailCommand command;
   command.frame = {Header(wire::FrameType::kData, 1, wire::kChunkBytesMax), payload.data()};
   ASSERT_TRUE(rail_->Give(command));

@@ -48,18 +48,6 @@ class TlsRailTest : public OneRailTest {
     MakeRailOf(std::move(near), nullptr, TcpRail::EngineShare::kSmall, std::move(dialer));
   }
   static std::uint64_t Never() { return platform::MonotonicNow() + 60'000'000'000; }
-  RailEvent Next(RailEvent::Kind kind) {
-    const std::uint64_t deadline = Never();
-    RailEvent event;
-    while (platform::MonotonicNow() < deadline) {
-      if (!rail_->Pop(event)) continue;
-      transmitted_ += event.transmitted;
-      if (event.kind == kind) return event;
-      if (event.kind == RailEvent::Kind::kDown) break;
-    }
-    ADD_FAILURE() << "the event does not come; " << event.reason;
-    return {};
-  }
   // What the far end says, encrypted.
   void Say(std::vector<std::byte> bytes) {
     const std::uint64_t deadline = Never();

@@ -1,10 +1,10 @@
-// What goes through the socket of a rail: the frames' bytes as they are, or TLS
-// (tls_stream.h). Writer and reader see the same calls either way.
+// What the frames' bytes go through: a socket, as they are or in TLS (tcp/tls_stream.h), or
+// the messages of a queue pair (rdma/message_stream.h). Writer and reader see the same calls.
 //
-// The stream does not own the socket and is told it with each call, for it begins with the
-// hello's, where asio has it. Nothing waits.
+// The stream does not own the socket, if there is one, and is told it with each call, for it
+// begins with the hello's, where asio has it. Nothing waits.
 //
-// Owner: TcpRail; before that the coroutine that makes it. Thread: whoever drives the rail,
+// Owner: a rail; before that the coroutine that makes it. Thread: whoever drives the rail,
 // one at a time. Memory: none here.
 #pragma once
 
@@ -17,9 +17,9 @@ struct iovec;
 
 namespace mlxcomm::fabric {
 
-class TcpStream {
+class ByteStream {
  public:
-  virtual ~TcpStream() = default;
+  virtual ~ByteStream() = default;
 
   // As sendmsg and recvmsg: so many bytes of the parts, or -1 and errno. EBADMSG: what has
   // come was not sent by the other side. Read: 0, the other side has closed.
@@ -29,14 +29,20 @@ class TcpStream {
   // many bytes, or -1 and errno.
   virtual bool HasUnsent() const { return false; }
   virtual ssize_t Flush(int /*socket*/) { return 0; }
+  // Of all bytes that Write has taken, so many from the first on are not read any more where
+  // they lay.
+  virtual std::uint64_t released() const { return ~std::uint64_t{0}; }
   // There may be something to read that the socket does not show any more.
   virtual bool HasUnread() const { return false; }
+  // Some of it was lost: what is read from here on begins with a header. Says so once, when
+  // all before it has been read; until then Read gives nothing.
+  virtual bool TakeGap() { return false; }
   // Nothing more will be written.
   virtual void End(int /*socket*/) {}
   virtual bool is_encrypted() const = 0;
 };
 
-class PlainStream final : public TcpStream {
+class PlainStream final : public ByteStream {
  public:
   ssize_t Write(int socket, iovec* parts, int count) override;
   ssize_t Read(int socket, iovec* parts, int count) override;

@@ -1,6 +1,5 @@
-#include "daemon/fabric/tcp/tcp_reader.h"
+#include "daemon/fabric/frame_reader.h"
 
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -24,7 +23,7 @@ const char* TextOf(int error) {
 
 }  // namespace
 
-TcpReader::TcpReader(const platform::FileDescriptor& socket, TcpStream& stream, TcpReaderPort& port)
+FrameReader::FrameReader(const platform::FileDescriptor& socket, ByteStream& stream, FrameReaderPort& port)
     : socket_(socket),
       stream_(stream),
       port_(port),
@@ -35,12 +34,12 @@ TcpReader::TcpReader(const platform::FileDescriptor& socket, TcpStream& stream, 
   posted_.Reserve(kReceivesExpected);
 }
 
-void TcpReader::Forget(const OperationKey& key) {
+void FrameReader::Forget(const OperationKey& key) {
   // A payload half read goes on into the staging buffer and is dropped.
   if (posted_.Forget(key)) target_ = staging_.get();
 }
 
-bool TcpReader::HasRoom() const {
+bool FrameReader::HasRoom() const {
   const std::uint64_t in_use = slots_used_ - slots_freed_.load(std::memory_order_acquire);
   const std::uint64_t large_controls =
       large_controls_used_ - large_controls_freed_.load(std::memory_order_acquire);
@@ -48,11 +47,11 @@ bool TcpReader::HasRoom() const {
 }
 
 // A frame that has begun has its place; another may begin only if there is one.
-bool TcpReader::MayRead() const {
+bool FrameReader::MayRead() const {
   return !stalled_ && (target_ != nullptr || header_have_ > 0 || HasRoom());
 }
 
-bool TcpReader::Read(int write_error, int turns) {
+bool FrameReader::Read(int write_error, int turns) {
   bool moved = false;
   for (int turn = 0; turn < turns && !has_ended_; ++turn) {
     if (TakeReadAhead()) moved = true;
@@ -67,7 +66,8 @@ bool TcpReader::Read(int write_error, int turns) {
 
 // Reads ahead for headers and small payloads; large ones go straight to their place.
 // False: there was nothing, or it has ended.
-bool TcpReader::Fill(int write_error) {
+bool FrameReader::Fill(int write_error) {
+  if (stream_.TakeGap()) DropBegun();
   const bool in_payload = target_ != nullptr;
   const std::size_t wanted =
       in_payload ? incoming_.payload_bytes - payload_have_ : std::size_t{0};
@@ -106,14 +106,18 @@ bool TcpReader::Fill(int write_error) {
   return true;
 }
 
-bool TcpReader::ReadAway() {
-  const ssize_t got =
-      ::recv(socket_.get(), read_ahead_.data(), read_ahead_.size(), MSG_DONTWAIT);
-  return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+// The rest of what has begun was lost. Nothing has been read ahead: all of that was taken.
+void FrameReader::DropBegun() {
+  header_have_ = 0;
+  payload_have_ = 0;
+  target_ = nullptr;
+  target_control_.reset();
+  const std::uint64_t abandoned = posted_.Abandon();
+  if (abandoned != 0) port_.OnAbandoned(abandoned);
 }
 
 // Consumes what was read ahead, as far as there is room: true if anything was.
-bool TcpReader::TakeReadAhead() {
+bool FrameReader::TakeReadAhead() {
   bool any = false;
   if (stalled_) {
     any = BeginFrame();
@@ -144,7 +148,7 @@ bool TcpReader::TakeReadAhead() {
 }
 
 // A header is complete. False: it has ended, or it is stalled.
-bool TcpReader::BeginFrame() {
+bool FrameReader::BeginFrame() {
   if (!wire::IsWellFormed(incoming_)) {
     End(DownCause::kViolation, "a frame that breaks a bound");
     return false;
@@ -156,7 +160,7 @@ bool TcpReader::BeginFrame() {
   return true;
 }
 
-bool TcpReader::ChooseTarget() {
+bool FrameReader::ChooseTarget() {
   target_slot_ = false;
   target_duplicate_ = false;
   if (incoming_.type == wire::FrameType::kData) {
@@ -184,7 +188,7 @@ bool TcpReader::ChooseTarget() {
 }
 
 // The grant may have gone out on another rail, and the receive wait among our commands.
-PostedReceives::Place TcpReader::PlaceOfData() {
+PostedReceives::Place FrameReader::PlaceOfData() {
   if (!stalled_) {
     const PostedReceives::Place place = posted_.Begin(incoming_, &target_);
     if (place != PostedReceives::Place::kUnknown) return place;
@@ -195,7 +199,7 @@ PostedReceives::Place TcpReader::PlaceOfData() {
 }
 
 // Header and payload are complete.
-void TcpReader::FinishFrame() {
+void FrameReader::FinishFrame() {
   header_have_ = 0;
   std::byte* const payload = std::exchange(target_, nullptr);
   if (incoming_.type == wire::FrameType::kHeartbeat) return port_.OnHeartbeat(incoming_);
@@ -216,7 +220,7 @@ void TcpReader::FinishFrame() {
   port_.OnFrame(std::move(event));
 }
 
-void TcpReader::OnEcho() {
+void FrameReader::OnEcho() {
   const std::uint64_t now = platform::MonotonicNow();
   if (incoming_.offset > now) return;
   const std::uint64_t took = now - incoming_.offset;
@@ -226,13 +230,13 @@ void TcpReader::OnEcho() {
 }
 
 // Small frames came with the last read; of large ones placing may have taken its time.
-void TcpReader::TellReceived() {
+void FrameReader::TellReceived() {
   const bool large = incoming_.type == wire::FrameType::kData;
   observer_->OnReceived(incoming_, incoming_began_ns_,
                         large ? platform::MonotonicNow() : last_received_ns());
 }
 
-void TcpReader::End(DownCause cause, std::string reason) {
+void FrameReader::End(DownCause cause, std::string reason) {
   has_ended_ = true;
   end_cause_ = cause;
   end_reason_ = std::move(reason);

@@ -1,4 +1,4 @@
-#include "daemon/fabric/tcp/tcp_stream.h"
+#include "daemon/fabric/byte_stream.h"
 
 #include <sys/socket.h>
 #include <sys/uio.h>

@@ -1,7 +1,10 @@
-// The sending half of a TCP rail: frames wait here in order and go out straight from where
-// they lie, as many at once as the socket takes.
+// The sending half of a rail that carries bytes: frames wait here in order and go out straight
+// from where they lie, as many at once as the stream takes.
 //
-//   Queue, Beat, Echo ──▶ outgoing ring ──Write──▶ stream, socket ──▶ transmitted, not yet told
+//   Queue, Beat, Echo ──▶ outgoing ring ──Write──▶ stream ──▶ released ──▶ transmitted, not yet told
+//
+// A stream may read payload where it lies for a while after it was written; so much of it at
+// once as kUnreleasedMax frames are.
 //
 // Acknowledgements and signs of life go before the data that waits, never inside a frame;
 // the kernel gets little at a time, for in it they cannot overtake. Of each kind only the
@@ -9,7 +12,7 @@
 // Once writing has failed nothing is written any more; the rail goes on reading, for what
 // has come may be the other side's last word.
 //
-// Owner: TcpRail. Thread: its owner's; sent_bytes from any. Memory: a ring that is fixed at
+// Owner: a rail. Thread: its owner's; sent_bytes from any. Memory: a ring that is fixed at
 // creation; payload is referenced until it has been written.
 #pragma once
 
@@ -19,19 +22,19 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/fabric/byte_stream.h"
 #include "daemon/fabric/channel.h"
 #include "daemon/fabric/rail_observer.h"
-#include "daemon/fabric/tcp/tcp_stream.h"
 #include "daemon/platform/file_descriptor.h"
 
 struct iovec;
 
 namespace mlxcomm::fabric {
 
-class TcpWriter {
+class FrameWriter {
  public:
   // Both outlive it.
-  TcpWriter(const platform::FileDescriptor& socket, TcpStream& stream);
+  FrameWriter(const platform::FileDescriptor& socket, ByteStream& stream);
 
   // Before anything else; may be nullptr.
   void Observe(RailObserver* observer) { observer_ = observer; }
@@ -58,7 +61,9 @@ class TcpWriter {
   // The socket took no more when it was last asked.
   bool is_blocked() const { return blocked_; }
 
-  // Numbered frames written, and not taken from here yet.
+  // What the stream reads no more counts as transmitted from now on.
+  void CollectReleased();
+  // Numbered frames written and released, and not taken from here yet.
   std::uint32_t transmitted() const { return transmitted_; }
   std::uint32_t TakeTransmitted() { return std::exchange(transmitted_, 0); }
   std::uint64_t sent_bytes() const { return sent_bytes_.load(std::memory_order_relaxed); }
@@ -66,6 +71,7 @@ class TcpWriter {
  private:
   static constexpr std::size_t kFramesMax = 1024;
   static constexpr std::size_t kBatchFrames = 16;
+  static constexpr std::size_t kUnreleasedMax = 1024;
 
   void GatherBatch(struct iovec* parts, std::size_t* part_count);
   bool OnNotWritten();
@@ -74,7 +80,7 @@ class TcpWriter {
   void PutSignOfLife();
 
   const platform::FileDescriptor& socket_;
-  TcpStream& stream_;
+  ByteStream& stream_;
   RailObserver* observer_ = nullptr;
   std::vector<Channel::Frame> outgoing_;  // A ring.
   std::size_t outgoing_first_ = 0;
@@ -83,6 +89,10 @@ class TcpWriter {
   std::size_t front_written_ = 0;         // Bytes of the first frame.
   std::uint64_t front_began_ns_ = 0;      // When they were; only where it is observed.
   std::uint32_t transmitted_ = 0;
+  std::uint64_t written_ = 0;             // Bytes, of frames that are all written.
+  std::vector<std::uint64_t> unreleased_; // A ring: where frames ended that are read still.
+  std::size_t unreleased_first_ = 0;
+  std::size_t unreleased_count_ = 0;
   int error_ = 0;                         // Nothing can be written any more.
   bool blocked_ = false;
   bool echo_due_ = false;

@@ -1,7 +1,7 @@
-// The receiving half of a TCP rail: reads frames, puts or reduces their payload where it
+// The receiving half of a rail that carries bytes: reads frames, puts or reduces their payload where it
 // was posted, and hands them on.
 //
-//   socket ──▶ read ahead ──header──▶ target: where it was posted, staging, a slot, a copy
+//   stream ──▶ read ahead ──header──▶ target: where it was posted, staging, a slot, a copy
 //     └────────── large payload, straight ──────────▶ target ──all of it──▶ port: OnFrame
 //
 // What is to be combined with something is so while it is read, part by part: it is in the
@@ -15,7 +15,10 @@
 // When writing has failed, what has come is read to its end before that ends the rail: it
 // may be the other side's last word.
 //
-// Owner: TcpRail. Thread: its owner's; OnSlotFreed and OnLargeControlFreed by whoever takes
+// Where the stream has lost something, the frame that it was in is dropped and its claim given
+// back: the channel sends it again.
+//
+// Owner: a rail. Thread: its owner's; OnSlotFreed and OnLargeControlFreed by whoever takes
 // the events, the atomic figures from any. Memory: slots, staging and read-ahead are fixed
 // at creation; a control message above the eager size is allocated, for it is rare,
 // kLargeControlsMax at once.
@@ -28,18 +31,18 @@
 #include <string>
 #include <vector>
 
+#include "daemon/fabric/byte_stream.h"
 #include "daemon/fabric/posted_receives.h"
 #include "daemon/fabric/rail.h"
 #include "daemon/fabric/rail_observer.h"
-#include "daemon/fabric/tcp/tcp_stream.h"
 #include "daemon/platform/file_descriptor.h"
 
 namespace mlxcomm::fabric {
 
 // What the reader needs of its rail.
-class TcpReaderPort {
+class FrameReaderPort {
  public:
-  virtual ~TcpReaderPort() = default;
+  virtual ~FrameReaderPort() = default;
   // For a frame that has not begun; one that has keeps its place.
   virtual bool HasPlaceForEvent() const = 0;
   // As far as there is room for what they call for.
@@ -47,12 +50,14 @@ class TcpReaderPort {
   virtual bool CommandsWait() const = 0;
   virtual void OnFrame(RailEvent&& event) = 0;
   virtual void OnHeartbeat(const wire::FrameHeader& heartbeat) = 0;
+  // A frame that had begun was lost; nobody has the copy of it that was dropped here.
+  virtual void OnAbandoned(std::uint64_t /*sequence*/) {}
 };
 
-class TcpReader {
+class FrameReader {
  public:
   // All outlive it.
-  TcpReader(const platform::FileDescriptor& socket, TcpStream& stream, TcpReaderPort& port);
+  FrameReader(const platform::FileDescriptor& socket, ByteStream& stream, FrameReaderPort& port);
 
   // Before anything else; may be nullptr.
   void Observe(RailObserver* observer) { observer_ = observer; }
@@ -78,9 +83,6 @@ class TcpReader {
   bool is_between_frames() const {
     return target_ == nullptr && header_have_ == 0 && !has_read_ahead();
   }
-  // Reads what is for nobody any more. False: there will be nothing.
-  bool ReadAway();
-
   bool has_ended() const { return has_ended_; }
   DownCause end_cause() const { return end_cause_; }
   const std::string& end_reason() const { return end_reason_; }
@@ -107,6 +109,7 @@ class TcpReader {
   // Among large payloads: the next header, and little that would have to be copied from here.
   static constexpr std::size_t kReadAheadBytesAmongData = 4 * 1024;
 
+  void DropBegun();
   bool Fill(int write_error);
   bool TakeReadAhead();
   bool BeginFrame();
@@ -118,8 +121,8 @@ class TcpReader {
   void End(DownCause cause, std::string reason);
 
   const platform::FileDescriptor& socket_;
-  TcpStream& stream_;
-  TcpReaderPort& port_;
+  ByteStream& stream_;
+  FrameReaderPort& port_;
   RailObserver* observer_ = nullptr;
   PostedReceives posted_;
   std::unique_ptr<std::byte[]> staging_;

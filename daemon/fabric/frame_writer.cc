@@ -1,4 +1,4 @@
-#include "daemon/fabric/tcp/tcp_writer.h"
+#include "daemon/fabric/frame_writer.h"
 
 #include <sys/uio.h>
 
@@ -9,16 +9,16 @@
 #include "daemon/platform/machine.h"
 
 namespace mlxcomm::fabric {
-TcpWriter::TcpWriter(const platform::FileDescriptor& socket, TcpStream& stream)
-    : socket_(socket), stream_(stream), outgoing_(kFramesMax) {}
+FrameWriter::FrameWriter(const platform::FileDescriptor& socket, ByteStream& stream)
+    : socket_(socket), stream_(stream), outgoing_(kFramesMax), unreleased_(kUnreleasedMax) {}
 
-void TcpWriter::Queue(const Channel::Frame& frame) {
+void FrameWriter::Queue(const Channel::Frame& frame) {
   if (frame.header.type == wire::FrameType::kAck) return PutInFront(frame);
   if (frame.header.payload_bytes >= kLargeBytes) ++large_frames_;
   outgoing_[(outgoing_first_ + outgoing_count_++) % kFramesMax] = frame;
 }
 
-void TcpWriter::Echo(const wire::FrameHeader& heartbeat) {
+void FrameWriter::Echo(const wire::FrameHeader& heartbeat) {
   echo_clock_ = heartbeat.offset;
   echo_due_ = true;
 }
@@ -27,7 +27,7 @@ void TcpWriter::Echo(const wire::FrameHeader& heartbeat) {
 // only may not go inside a frame. Several may so change places: what one says stays so. Of
 // each kind one waits at most, whatever the other side sends while it reads nothing: so there
 // is always room for commands.
-void TcpWriter::PutInFront(const Channel::Frame& frame) {
+void FrameWriter::PutInFront(const Channel::Frame& frame) {
   const bool inside = front_written_ > 0;
   for (std::size_t i = inside ? 1 : 0; i < outgoing_count_; ++i) {
     wire::FrameHeader& waiting = outgoing_[(outgoing_first_ + i) % kFramesMax].header;
@@ -43,7 +43,7 @@ void TcpWriter::PutInFront(const Channel::Frame& frame) {
 }
 
 // Puts echo or heartbeat in front of what waits; HasRoom leaves it a place.
-void TcpWriter::PutSignOfLife() {
+void FrameWriter::PutSignOfLife() {
   if (outgoing_count_ == kFramesMax) return;
   wire::FrameHeader header;
   if (echo_due_) {
@@ -59,7 +59,7 @@ void TcpWriter::PutSignOfLife() {
   PutInFront({header, nullptr});
 }
 
-void TcpWriter::GatherBatch(iovec* parts, std::size_t* part_count) {
+void FrameWriter::GatherBatch(iovec* parts, std::size_t* part_count) {
   std::size_t skip = front_written_;
   const auto add = [&](const void* data, std::size_t bytes) {
     if (skip >= bytes) {
@@ -77,8 +77,10 @@ void TcpWriter::GatherBatch(iovec* parts, std::size_t* part_count) {
   }
 }
 
-bool TcpWriter::Write() {
+bool FrameWriter::Write() {
   if (error_ != 0) return false;
+  CollectReleased();
+  if (unreleased_count_ + kBatchFrames > kUnreleasedMax) return false;
   // Signs of life go between frames, never inside one.
   if (front_written_ == 0 && (echo_due_ || heartbeat_due_)) PutSignOfLife();
   blocked_ = false;
@@ -98,14 +100,14 @@ bool TcpWriter::Write() {
   return written > 0;
 }
 
-bool TcpWriter::OnNotWritten() {
+bool FrameWriter::OnNotWritten() {
   blocked_ = errno == EAGAIN || errno == EWOULDBLOCK;
   const bool later = blocked_ || errno == EINTR || errno == ENOBUFS;
   if (!later) error_ = errno;
   return false;
 }
 
-void TcpWriter::OnWritten(std::size_t bytes, std::uint64_t began_ns) {
+void FrameWriter::OnWritten(std::size_t bytes, std::uint64_t began_ns) {
   const std::uint64_t now = observer_ == nullptr ? 0 : platform::MonotonicNow();
   if (front_written_ == 0) front_began_ns_ = began_ns;
   front_written_ += bytes;
@@ -114,12 +116,24 @@ void TcpWriter::OnWritten(std::size_t bytes, std::uint64_t began_ns) {
     const std::size_t length = sizeof header + header.payload_bytes;
     if (front_written_ < length) break;
     front_written_ -= length;
-    if (header.sequence != 0) ++transmitted_;
+    written_ += length;
+    if (header.sequence != 0) {
+      unreleased_[(unreleased_first_ + unreleased_count_++) % kUnreleasedMax] = written_;
+    }
     if (header.payload_bytes >= kLargeBytes) --large_frames_;
     if (observer_ != nullptr) observer_->OnSent(header, front_began_ns_, now);
     front_began_ns_ = began_ns;
     outgoing_first_ = (outgoing_first_ + 1) % kFramesMax;
     --outgoing_count_;
+  }
+  CollectReleased();
+}
+
+void FrameWriter::CollectReleased() {
+  const std::uint64_t released = stream_.released();
+  for (; unreleased_count_ > 0 && unreleased_[unreleased_first_] <= released; --unreleased_count_) {
+    unreleased_first_ = (unreleased_first_ + 1) % kUnreleasedMax;
+    ++transmitted_;
   }
 }
 

@@ -1,0 +1,26 @@
+// Memory that payload may be sent from for long, told to the fabric so that a rail can make
+// it known to its hardware: a client's arena.
+//
+// Owner: whoever made it, and all who may still read from it: hardware of which nobody knows
+// when it will be done holds it as well. Thread: any. Memory: mapped as long as `owner` is kept.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace mlxcomm::fabric {
+
+struct ClientMemory {
+  std::shared_ptr<const void> owner;
+  std::byte* data = nullptr;
+  std::uint64_t bytes = 0;
+
+  bool Has(const std::byte* address) const {
+    const auto first = reinterpret_cast<std::uintptr_t>(data);
+    const auto at = reinterpret_cast<std::uintptr_t>(address);
+    return at >= first && at - first < bytes;
+  }
+};
+
+}  // namespace mlxcomm::fabric

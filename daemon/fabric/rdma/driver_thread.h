@@ -1,0 +1,117 @@
+// Calls the driver of one device, one call after the other, for the engine, which never does:
+// a call may take long, or not come back. Then nothing more comes of this device, and nobody
+// waits for it.
+//
+// A device that the system wants back (`rdma link delete`) is closed as soon as that is seen, and opened
+// again, by its name, for the next queue pair.
+//
+//   engine ──Make, Connect, Destroy──▶ jobs ──▶ driver ──▶ results ──Pop──▶ engine
+//
+// Owner: RdmaRails. Thread: engine; its own runs the jobs, and ends by itself when it comes back
+// and is not wanted any more. Memory: what waits, two jobs for each path, and its queue pairs: one for
+// each path, and a few that the driver has not given back.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "daemon/fabric/rdma/arena_regions.h"
+#include "daemon/fabric/rdma/queue_pair.h"
+#include "daemon/platform/wakeup.h"
+
+namespace mlxcomm::fabric::rdma {
+
+class DriverThread {
+ public:
+  struct Result {
+    enum class Kind : std::uint8_t { kMade, kConnected };
+    Kind kind = Kind::kMade;
+    std::uint64_t ticket = 0;
+    absl::Status status;
+    std::unique_ptr<QueuePair> pair;  // Where the status is ok.
+  };
+
+  // Opens the device of this name with the first job. `bell` is rung for results, until this
+  // is destroyed. RESOURCE_EXHAUSTED: no thread.
+  static absl::StatusOr<std::unique_ptr<DriverThread>> Start(const std::string& library,
+                                                             const std::string& device,
+                                                             const Limits& limits,
+                                                             platform::Wakeup& bell);
+  ~DriverThread();
+
+  // `ticket`: this process's own number, which comes back with the result. Not made where the
+  // device has `pairs_most` already, with those that were given up and have not come back.
+  void Make(std::uint64_t ticket, const QueuePairShape& shape, const Gid& gid,
+            std::uint32_t pairs_most);
+  void Connect(std::uint64_t ticket, std::unique_ptr<QueuePair> pair, const QueuePairAddress& peer);
+  // What has not begun is not done, so that nothing piles up before a driver that hangs.
+  void Cancel(std::uint64_t ticket);
+  void Destroy(std::unique_ptr<QueuePair> pair);
+  // Of the device; lasts as long as it is wanted.
+  std::shared_ptr<ArenaRegions> regions() const { return {shared_, &shared_->regions}; }
+  bool Pop(Result& result);
+  // What its device can do; nullopt: it is not open yet.
+  std::optional<Limits> limits() const;
+  // Without a lock: it is asked in every turn.
+  bool has_results() const { return shared_->has_results.load(std::memory_order_acquire); }
+  // Since when one call has not come back; 0: none is under way.
+  std::uint64_t busy_since_ns() const;
+  DeviceUse use() const;
+  // Jobs that have not begun.
+  std::size_t waiting() const;
+
+ private:
+  struct Job {
+    enum class Kind : std::uint8_t { kMake, kConnect, kDestroy };
+    Kind kind = Kind::kMake;
+    std::uint64_t ticket = 0;
+    QueuePairShape shape;
+    Gid gid{};
+    std::uint32_t pairs_most = 0;
+    std::unique_ptr<QueuePair> pair;
+    QueuePairAddress peer;
+  };
+  // What the thread shares with this, and keeps when this has gone.
+  struct Shared final : ArenaRegionsPort {
+    Shared(std::string its_library, std::string its_name, const Limits& its_limits)
+        : library(std::move(its_library)), name(std::move(its_name)), limits(its_limits) {}
+    void TendSoon() override;
+    DeviceUse Use() const override;
+
+    const std::string library;
+    const std::string name;
+    const Limits limits;
+    mutable std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<Job> jobs;
+    std::deque<Result> results;
+    std::atomic<bool> has_results{false};
+    platform::Wakeup* bell = nullptr;  // Null: nobody waits for anything any more.
+    std::uint64_t busy_since_ns = 0;
+    std::shared_ptr<Device> device;    // Once it is open.
+    bool tend_regions = false;
+    ArenaRegions regions{limits, *this};
+  };
+
+  explicit DriverThread(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
+  void Give(Job job);
+  static void Run(Shared& shared);
+  static void DoNext(Shared& shared, std::unique_lock<std::mutex>& lock);
+  static void TendRegions(Shared& shared, std::unique_lock<std::mutex>& lock);
+  static void LookAtDevice(Shared& shared, std::unique_lock<std::mutex>& lock);
+  static absl::StatusOr<std::shared_ptr<Device>> Open(Shared& shared);
+  static void Do(Shared& shared, Job& job, Result& result);
+
+  const std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace mlxcomm::fabric::rdma

@@ -1,0 +1,26 @@
+// The daemon was built without <infiniband/verbs.h>.
+#include "daemon/fabric/rdma/queue_pair.h"
+#include "daemon/fabric/rdma/trials.h"
+
+namespace mlxcomm::fabric::rdma {
+
+namespace {
+
+constexpr char kNoVerbs[] =
+    "this daemon was built without RDMA: there was no infiniband/verbs.h (libibverbs-dev, or "
+    "the SDK of macOS 26.2)";
+using Told = absl::StatusOr<std::string>;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Library>> LoadLibrary(const std::string&) {
+  return absl::UnavailableError(kNoVerbs);
+}
+
+Told DescribeDevice(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
+Told TryDepth(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
+Told TryLargeRegion(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
+Told TryRegionOverBoundary(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
+Told CountRegions(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
+
+}  // namespace mlxcomm::fabric::rdma

@@ -1,0 +1,216 @@
+#include "daemon/fabric/rdma/setup.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/fabric/authentication.h"
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm::fabric::rdma {
+namespace {
+
+constexpr std::uint32_t kMessageBytesMin = apple::kFrameBytes;
+constexpr std::uint32_t kMessagesMax = apple::kFramesMax;
+
+}  // namespace
+
+wire::RailSetup Setup::Message(wire::SetupKind kind) const {
+  wire::RailSetup message{};
+  message.kind = kind;
+  message.attempt = attempt_;
+  PutText(path_.local, message.sender_interface);
+  PutText(path_.remote, message.receiver_interface);
+  if (kind == wire::SetupKind::kRefuse) return message;
+  message.services = shape_.service == Service::kReliable ? wire::kReliableService : 0;
+  message.message_bytes = shape_.message_bytes;
+  message.messages = shape_.messages;
+  message.gid = own_.gid;
+  message.queue_pair = own_.number;
+  message.first_packet = own_.first_packet;
+  message.receives = own_receives_;
+  message.lid = own_.lid;
+  message.mtu_bytes = own_.mtu_bytes;
+  return message;
+}
+
+bool Setup::IsSound(const wire::RailSetup& message) {
+  return message.attempt != 0 && message.message_bytes >= kMessageBytesMin &&
+         message.message_bytes <= apple::kMessageBytesMax && message.messages >= kMessagesMin &&
+         message.messages <= kMessagesMax && message.services <= wire::kReliableService &&
+         message.queue_pair <= 0xffffff && message.first_packet <= 0xffffff &&
+         message.receives >= kMessagesMin && message.receives <= message.messages &&
+         message.mtu_bytes >= 256 && message.mtu_bytes <= 4096;
+}
+
+QueuePairAddress Setup::AddressOf(const wire::RailSetup& message) {
+  return {message.gid, message.queue_pair, message.first_packet, message.lid, message.mtu_bytes};
+}
+
+void Setup::Refuse(std::uint64_t attempt, const std::string& why, std::uint32_t services) {
+  wire::RailSetup message = Message(wire::SetupKind::kRefuse);
+  message.attempt = attempt;
+  message.services = services;
+  PutText(why, message.why);
+  port_.Send(message);
+}
+
+void Setup::Fail(const std::string& why, std::uint64_t now_ns) {
+  state_ = State::kIdle;
+  detail_ = why;
+  if (attempt_ != 0) port_.Drop(attempt_);
+  attempt_ = 0;
+  due_ns_ = offers_ ? now_ns + pause_ns_ : kNever;
+  pause_ns_ = std::min(2 * pause_ns_, kPauseNsMax);
+}
+
+void Setup::Abandon() {
+  state_ = State::kIdle;
+  if (attempt_ != 0) port_.Drop(attempt_);
+  attempt_ = 0;
+  due_ns_ = offers_ ? 0 : kNever;
+}
+
+std::uint64_t Setup::deadline_ns() const {
+  if (state_ == State::kUp || (state_ == State::kIdle && !offers_)) return kNever;
+  return due_ns_;
+}
+
+void Setup::OnTime(std::uint64_t now_ns, std::uint64_t attempt) {
+  if (now_ns < deadline_ns()) return;
+  if (state_ != State::kIdle) {
+    const bool here = state_ == State::kMaking || state_ == State::kConnecting;
+    const std::string why = here ? "the driver does not answer" : "the other side does not answer";
+    Refuse(attempt_, absl::StrCat("it took too long: ", why));
+    return Fail(why, now_ns);
+  }
+  attempt_ = attempt;
+  state_ = State::kMaking;
+  due_ns_ = now_ns + kAttemptNs;
+  shape_ = {service_, has_.message_bytes, has_.messages_max};
+  port_.Make(attempt_, shape_);
+}
+
+void Setup::OnMessage(const wire::RailSetup& message, std::uint64_t now_ns) {
+  switch (message.kind) {
+    case wire::SetupKind::kOffer: return OnOffer(message, now_ns);
+    case wire::SetupKind::kAnswer: return OnAnswer(message, now_ns);
+    case wire::SetupKind::kReady:
+      if (state_ == State::kAnswered && message.attempt == attempt_) BecomeRail(now_ns);
+      return;
+    case wire::SetupKind::kRefuse:
+      if (message.attempt == attempt_ && attempt_ != 0) OnRefused(message, now_ns);
+      return;
+  }
+}
+
+void Setup::OnRefused(const wire::RailSetup& refusal, std::uint64_t now_ns) {
+  Fail(absl::StrCat("the other side: ", MakePrintable(TextOf(refusal.why))), now_ns);
+  if (refusal.services != wire::kUnreliableOnly || service_ == Service::kUnreliable) return;
+  service_ = Service::kUnreliable;
+  TryNow(now_ns);
+}
+
+// A new offer ends whatever there was: who offers knows best what of it has gone.
+void Setup::OnOffer(const wire::RailSetup& offer, std::uint64_t now_ns) {
+  if (offers_ || !IsSound(offer)) return Refuse(offer.attempt, "an offer that makes no sense");
+  state_ = State::kIdle;
+  if (attempt_ != 0) port_.Drop(attempt_);
+  attempt_ = 0;
+  // It has made one of that service already.
+  const bool reliable = offer.services == wire::kReliableService;
+  if (reliable && service_ != Service::kReliable) {
+    return Refuse(offer.attempt, "this side has unreliable queue pairs only", wire::kUnreliableOnly);
+  }
+  const std::uint64_t own_bytes = std::uint64_t{has_.message_bytes} * has_.messages_max;
+  const std::uint64_t fit = own_bytes / offer.message_bytes;
+  if (fit < kMessagesMin) {
+    return Refuse(offer.attempt, absl::StrCat("messages of ", offer.message_bytes, " bytes, and in all ",
+                                              own_bytes, " bytes may be posted here (rdma {})"));
+  }
+  attempt_ = offer.attempt;
+  state_ = State::kMaking;
+  detail_.clear();
+  due_ns_ = now_ns + kAttemptNs;
+  peer_ = AddressOf(offer);
+  peer_receives_ = offer.receives;
+  const std::uint64_t messages =
+      std::min<std::uint64_t>({offer.messages, has_.messages_max, fit});
+  shape_ = {reliable ? Service::kReliable : Service::kUnreliable, offer.message_bytes,
+            static_cast<std::uint32_t>(messages)};
+  port_.Make(attempt_, shape_);
+}
+
+void Setup::OnMade(std::uint64_t attempt, const absl::StatusOr<QueuePairAddress>& made,
+                   std::uint32_t receives, std::uint64_t now_ns) {
+  if (attempt != attempt_ || state_ != State::kMaking) return;
+  if (!made.ok()) {
+    const std::string why(made.status().message());
+    const bool has_none = absl::IsUnimplemented(made.status());
+    if (!offers_) Refuse(attempt_, why, has_none ? wire::kUnreliableOnly : 0);
+    Fail(why, now_ns);
+    if (!has_none || service_ == Service::kUnreliable) return;
+    service_ = Service::kUnreliable;
+    return TryNow(now_ns);
+  }
+  own_ = *made;
+  own_receives_ = receives;
+  if (offers_) {
+    state_ = State::kOffered;
+    port_.Send(Message(wire::SetupKind::kOffer));
+  } else {
+    state_ = State::kConnecting;
+    port_.Connect(attempt_, peer_);
+  }
+}
+
+void Setup::OnAnswer(const wire::RailSetup& answer, std::uint64_t now_ns) {
+  if (state_ != State::kOffered || answer.attempt != attempt_) return;
+  const bool reliable = answer.services == wire::kReliableService;
+  if (!IsSound(answer) || answer.message_bytes != shape_.message_bytes ||
+      reliable != (shape_.service == Service::kReliable)) {
+    Refuse(attempt_, "an answer that does not suit the offer");
+    return Fail("the other side's answer does not suit the offer", now_ns);
+  }
+  peer_ = AddressOf(answer);
+  peer_receives_ = answer.receives;
+  state_ = State::kConnecting;
+  port_.Connect(attempt_, peer_);
+}
+
+void Setup::OnConnected(std::uint64_t attempt, const absl::Status& status, std::uint64_t now_ns) {
+  if (attempt != attempt_ || state_ != State::kConnecting) return;
+  if (!status.ok()) {
+    const std::string why(status.message());
+    Refuse(attempt_, why);
+    return Fail(why, now_ns);
+  }
+  if (!offers_) {
+    state_ = State::kAnswered;
+    return port_.Send(Message(wire::SetupKind::kAnswer));
+  }
+  port_.Send(Message(wire::SetupKind::kReady));
+  BecomeRail(now_ns);
+}
+
+void Setup::BecomeRail(std::uint64_t now_ns) {
+  const absl::Status added = port_.AddRail(attempt_, shape_.service, peer_, peer_receives_);
+  if (!added.ok()) {
+    const std::string why(added.message());
+    Refuse(attempt_, why);  // It may have one already.
+    return Fail(why, now_ns);
+  }
+  state_ = State::kUp;
+  up_since_ns_ = now_ns;
+  detail_.clear();
+}
+
+// Its queue pair went with it.
+void Setup::OnRailGone(std::uint64_t now_ns) {
+  if (state_ != State::kUp) return;
+  if (now_ns - up_since_ns_ >= kSteadyNs) pause_ns_ = kPauseNsMin;
+  Refuse(attempt_, "the rail went down there");
+  attempt_ = 0;
+  Fail("the rail went down; it is made again", now_ns);
+}
+
+}  // namespace mlxcomm::fabric::rdma

@@ -1,0 +1,58 @@
+// The verbs of a shared library, as a table of functions: librdma.dylib on macOS,
+// libibverbs.so.1 on Linux, or one that the configuration names (tests have a false one).
+//
+// Loaded at run time, for most machines have none, and a daemon must start there as well.
+// The structures are those of the system's own <infiniband/verbs.h> when the daemon is built:
+// of macOS's SDK, whose library they belong to, and on Linux of rdma-core (libibverbs-dev,
+// GPL or BSD at choice; taken as BSD). Declarations of our own were considered, which would
+// build anywhere; but posting and polling go through pointers inside of those structures, so
+// that one field more in a later system would be a jump to nowhere. Without the header the
+// daemon is built without RDMA, and says so.
+//
+// Owner: Library. Thread: any, once loaded. Memory: none.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+// The header hides it behind a macro of its own.
+#undef ibv_query_port
+#undef ibv_reg_mr
+
+namespace mlxcomm::fabric::rdma {
+
+struct Verbs {
+  ibv_device** (*get_device_list)(int* count);
+  void (*free_device_list)(ibv_device** list);
+  const char* (*get_device_name)(ibv_device* device);
+  ibv_context* (*open_device)(ibv_device* device);
+  int (*close_device)(ibv_context* context);
+  int (*query_device)(ibv_context* context, ibv_device_attr* attributes);
+  // Fills what all versions of the structure have; the caller clears it before.
+  int (*query_port)(ibv_context* context, std::uint8_t port, ibv_port_attr* attributes);
+  int (*query_gid)(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid);
+  ibv_pd* (*alloc_pd)(ibv_context* context);
+  int (*dealloc_pd)(ibv_pd* domain);
+  ibv_mr* (*reg_mr)(ibv_pd* domain, void* address, std::size_t bytes, int access);
+  int (*dereg_mr)(ibv_mr* region);
+  ibv_comp_channel* (*create_comp_channel)(ibv_context* context);
+  int (*destroy_comp_channel)(ibv_comp_channel* channel);
+  ibv_cq* (*create_cq)(ibv_context* context, int entries, void* cookie, ibv_comp_channel* channel,
+                       int vector);
+  int (*destroy_cq)(ibv_cq* queue);
+  int (*get_cq_event)(ibv_comp_channel* channel, ibv_cq** queue, void** cookie);
+  void (*ack_cq_events)(ibv_cq* queue, unsigned int count);
+  ibv_qp* (*create_qp)(ibv_pd* domain, ibv_qp_init_attr* attributes);
+  int (*modify_qp)(ibv_qp* pair, ibv_qp_attr* attributes, int mask);
+  int (*query_qp)(ibv_qp* pair, ibv_qp_attr* attributes, int mask, ibv_qp_init_attr* initial);
+  int (*destroy_qp)(ibv_qp* pair);
+  const char* (*wc_status_str)(ibv_wc_status status);
+};
+
+// UNAVAILABLE: there is no such library, or it lacks a function.
+absl::StatusOr<Verbs> LoadVerbs(const std::string& path);
+
+}  // namespace mlxcomm::fabric::rdma

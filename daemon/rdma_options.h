@@ -1,0 +1,19 @@
+// What the configuration says of RDMA, as the fabric takes it.
+//
+// Owner: none, a function. Thread: any. Memory: none.
+#pragma once
+
+#include <string>
+
+#include "daemon/fabric/fabric.h"
+#include "mlxcomm/v1/config.pb.h"
+
+namespace mlxcomm {
+
+fabric::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config);
+
+// What is taken of devices, a line for each: its name, its value, and who says it (the limits of
+// a system, or the configuration).
+std::string DescribeLimits(const v1::RdmaConfig& config);
+
+}  // namespace mlxcomm

@@ -1,0 +1,51 @@
+// How two neighbours make an RDMA rail of two queue pairs: messages on their channel, payloads
+// of kRailSetup (frame.h), over which a rail of another kind carries already.
+//
+//   offerer (the smaller node id)               answerer
+//   makes a queue pair
+//   kOffer(its address, what it has) ────────▶  makes one that suits, connects it
+//               ◀────────────────────────────  kAnswer(its address, what both use)
+//   connects it; from here on it may send
+//   kReady ──────────────────────────────────▶  from here on it may send
+//
+// Either may say kRefuse instead, with why; the other forgets the attempt. A queue pair has its
+// receives posted before the other side learns that it may send.
+//
+// Little-endian, asserted; every field is checked by whoever reads it. Owner: none, plain
+// values. Thread: any. Memory: none.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <type_traits>
+
+#include "proto/wire/hello.h"
+
+namespace mlxcomm::wire {
+
+enum class SetupKind : std::uint32_t { kOffer = 1, kAnswer = 2, kReady = 3, kRefuse = 4 };
+
+// Of `services`. Unreliable pairs all have; in kRefuse: nothing but those, so they may be offered.
+inline constexpr std::uint32_t kReliableService = 1;
+inline constexpr std::uint32_t kUnreliableOnly = 2;
+inline constexpr std::size_t kSetupWhyBytes = 160;
+
+struct RailSetup {
+  SetupKind kind;
+  std::uint32_t services;               // kOffer: also these can be had. kAnswer: the one that is used.
+  std::uint64_t attempt;                // The offerer's, random, never 0; the connection's name.
+  char sender_interface[kInterfaceBytesMax];    // The path, as the sender sees it; NUL-padded.
+  char receiver_interface[kInterfaceBytesMax];
+  std::uint32_t message_bytes;          // The size of all messages, at most. kAnswer: as used.
+  std::uint32_t messages;               // Each way at once. kAnswer: as used.
+  std::array<std::uint8_t, 16> gid;
+  std::uint32_t queue_pair;
+  std::uint32_t first_packet;           // 24 bits.
+  std::uint32_t receives;               // That it has posted when it may be sent to.
+  std::uint16_t lid;
+  std::uint16_t mtu_bytes;
+  char why[kSetupWhyBytes];             // kRefuse: for people; NUL-padded.
+};
+static_assert(sizeof(RailSetup) == 312 && std::is_trivially_copyable_v<RailSetup>);
+
+}  // namespace mlxcomm::wire

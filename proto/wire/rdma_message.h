@@ -1,0 +1,40 @@
+// What each message of a queue pair begins with: two daemons' rails cut the bytes of their
+// frames (frame.h) into such messages.
+//
+// Messages are numbered from 1, whatever they carry, so whoever misses one knows; then the
+// frame that it was in the middle of is lost, and the next whole one begins at `first_frame`.
+// Each tells what its sender can take: all up to `seen` has come or is lost, and `posted`
+// receives beyond it wait for more. Both sides so know how far they may send.
+//
+// Large payload may go without a header: so many messages after this one are `raw`, each of
+// raw_bytes that follow in the frame that has begun. They have numbers too. The next message with
+// a header tells by its number whether all have come, and only then are they taken: until it
+// comes none of them is known from another. No raw one is taken for one with a header, for
+// `connection` is random, and nobody but the two sides has ever seen it.
+//
+// Little-endian, asserted. It comes from whoever has the other end of the queue pair: every
+// field is checked. Owner: none, plain values. Thread: any. Memory: none.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+namespace mlxcomm::wire {
+
+inline constexpr std::uint32_t kMessageMagic = 0x524d4c4d;  // "MLMR"
+inline constexpr std::uint32_t kNoFrame = 0xffffffff;
+
+struct MessageHeader {
+  std::uint32_t magic = kMessageMagic;
+  std::uint32_t bytes = 0;         // Of the frames' bytes that follow; what is beyond is nothing.
+  std::uint64_t connection = 0;    // What both sides have agreed on for this queue pair.
+  std::uint64_t number = 0;
+  std::uint64_t seen = 0;          // The highest number that has come from the other side.
+  std::uint32_t posted = 0;
+  std::uint32_t first_frame = kNoFrame;  // Where, in `bytes`, a frame begins.
+  std::uint32_t raw = 0;
+  std::uint32_t raw_bytes = 0;     // 0 if none is.
+};
+static_assert(sizeof(MessageHeader) == 48 && std::is_trivially_copyable_v<MessageHeader>);
+
+}  // namespace mlxcomm::wire

@@ -1,0 +1,210 @@
+// What doctor says of RDMA, by what the daemon tells and the system knows. That daemons tell it so:
+// tests/operations/test_rdma_shown.py.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <google/protobuf/text_format.h>
+
+#include "client/ctl/doctor/check.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+// A node whose daemon says this of RDMA, and of the rail beside its connection to b.
+Facts Told(const std::string& rdma, const std::string& rail = "") {
+  Facts facts;
+  facts.own_version = "1";
+  facts.cluster.daemon_answers = true;
+  facts.system.daemon_program = "mlxcommd";
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(node: "a" cluster: "c"
+         nodes { name: "a" version: "1" answered: true state: "up"
+                 links { peer: "b" state: "up"
+                         rails { transport: "tcp" state: "up" local_interface: "en2" remote_interface: "en3" }
+                 )" + rail + "} " + rdma + "}",
+      &facts.cluster.status));
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(node: "a" nodes { name: "a" answered: true listening: "0.0.0.0:1" system: "Darwin 25.2.0 arm64" })",
+      &facts.cluster.checkups));
+  facts.system.kind = SystemKind::kMacos;
+  return facts;
+}
+
+std::string RailThatIsDown(const std::string& reason, const std::string& detail) {
+  return R"(rails { transport: "rdma" state: "down" local_interface: "en2" remote_interface: "en3")"
+         " detail: \"" + detail + "\" rdma { reason: \"" + reason + "\" } }";
+}
+
+constexpr char kOneDevice[] =
+    R"(rdma { state: "found" devices { name: "rdma_en2" active: true state: "active" } })";
+
+// Codes but those that say that something is well.
+std::vector<std::string> Codes(const Facts& facts) {
+  std::vector<std::string> codes;
+  for (const Finding& finding : Check(facts).Sorted()) {
+    if (KindOf(finding.code)->severity != Severity::kOk) codes.push_back(finding.code);
+  }
+  return codes;
+}
+
+using List = std::vector<std::string>;
+
+std::string SummaryOf(const Facts& facts) {
+  for (const Finding& finding : Check(facts).Sorted()) {
+    if (finding.code == "MC321") return finding.found;
+  }
+  return {};
+}
+
+// Why: most who use Ethernet, or Macs without Thunderbolt 5, have not asked for RDMA and
+// want to hear nothing of it.
+TEST(CheckRdmaTest, IsQuietWhereRdmaIsOffOrWell) {
+  Facts off = Told("");
+  EXPECT_EQ(Codes(off), List());
+  off.system.rdma_enabled = false;
+  off.system.rdma = {{"rdma_en2", 1, "DOWN", "en2"}};
+  EXPECT_EQ(Codes(off), List());
+  EXPECT_EQ(SummaryOf(off), "off (rdma { enabled: true } in the configuration)");
+  const Facts well = Told(
+      R"(rdma { state: "found"
+                devices { name: "rdma_en2" active: true state: "active" queue_pairs: 1 queue_pairs_max: 10
+                          regions: 2 regions_max: 100 }
+                devices { name: "rdma_en4" state: "port 1 is down" } })",
+      R"(rails { transport: "rdma" state: "up" rdma { service: "UC" } })");
+  EXPECT_EQ(Codes(well), List()) << "a port without a cable is none that is missed";
+  EXPECT_EQ(SummaryOf(well), "2 devices; rdma_en2 active, 1 of 10 queue pairs, 2 of 100 regions; "
+                             "rdma_en4 port 1 is down");
+  EXPECT_EQ(Codes(Told(R"(rdma { state: "not looked for" })")), List()) << "no neighbour yet";
+}
+
+TEST(CheckRdmaTest, TellsWhatAMacLacks) {
+  EXPECT_EQ(Codes(Told(R"(rdma { state: "no library" detail: "no library of verbs" })")), List{"MC310"});
+  Facts none = Told(R"(rdma { state: "found" })");
+  EXPECT_EQ(Codes(none), List{"MC311"});
+  none.system.rdma_enabled = false;
+  EXPECT_EQ(Codes(none), List{"MC307"}) << "which explains it";
+  none.system.rdma_enabled = true;
+  ThunderboltPort port;
+  port.speed = "Up to 40 Gb/s";
+  port.gigabits_per_second = 40;
+  none.system.ports = {port};
+  EXPECT_EQ(Codes(none), List{"MC312"});
+  none.system.rdma_enabled = false;
+  EXPECT_EQ(Codes(none), List{"MC312"}) << "to enable it would be of no use";
+  none.system.rdma_enabled = true;
+  none.system.ports[0].gigabits_per_second = 80;
+  EXPECT_EQ(Codes(none), List{"MC311"});
+}
+
+// Why: a driver's trouble is no reason to doubt the cable, nor the daemon.
+TEST(CheckRdmaTest, TellsOfDriversThatDoNotAnswer) {
+  for (const char* const state : {"no answer", "failed"}) {
+    EXPECT_EQ(Codes(Told(std::string("rdma { state: \"") + state + "\" detail: \"the RDMA driver ...\" }")),
+              List{"MC314"});
+  }
+  EXPECT_EQ(Codes(Told(R"(rdma { state: "found" devices { name: "rdma_en2" active: true busy_ms: 9000 } })")),
+            List{"MC314"});
+  EXPECT_EQ(Codes(Told(kOneDevice, RailThatIsDown("set-up", "the driver does not answer"))), List{"MC314"});
+}
+
+// The texts are those of rdma_rails.cc, setup.cc and verbs_queue_pair.cc.
+TEST(CheckRdmaTest, TellsWhyARailIsNotUp) {
+  const std::pair<std::pair<const char*, const char*>, const char*> cases[] = {
+      {{"port", "rdma_en2: port 1 is down"}, "MC306"},
+      {{"no GID", "rdma_en2 has no GID for the link's address fe80::1"}, "MC313"},
+      {{"tls", "connections over en2 ask for TLS, which RDMA rails have not"}, "MC320"},
+      {{"peer", "the other side: RDMA is off there (rdma { enabled: true } in its configuration)"}, "MC317"},
+      {{"peer", "the other side: there is no RDMA device for en3"}, "MC317"},
+      {{"peer", "the other side: RDMA device rdma_en3 gives no queue pair: Input/output error"}, "MC318"},
+      {{"peer", "the other side: RDMA device rdma_en3 has 10 queue pairs already, the most there may be"},
+       "MC315"},
+      {{"set-up", "RDMA device rdma_en2 has no queue pair left; other processes have some"}, "MC315"},
+      {{"set-up", "RDMA device rdma_en2 does not register memory: Cannot allocate memory"}, "MC319"},
+      {{"set-up", "the other side does not answer"}, "MC318"}};
+  for (const auto& [rail, code] : cases) {
+    const Facts facts = Told(kOneDevice, RailThatIsDown(rail.first, rail.second));
+    EXPECT_EQ(Codes(facts), List{code}) << rail.second;
+    for (const Finding& finding : Check(facts).Sorted()) {
+      if (finding.code != code) continue;
+      EXPECT_EQ(finding.object, "RDMA from a en2 to b en3");
+      EXPECT_EQ(finding.found, rail.second);
+      EXPECT_FALSE(finding.expected.empty());
+      EXPECT_FALSE(finding.remedy.empty());
+    }
+  }
+  EXPECT_EQ(Codes(Told(kOneDevice, RailThatIsDown("set-up", "is being made"))), List());
+}
+
+TEST(CheckRdmaTest, TellsOfDevicesThatLinuxKeepsFromTheDaemon) {
+  Facts facts = Told(R"(rdma { state: "found" })");
+  facts.system.kind = SystemKind::kLinux;
+  facts.cluster.checkups.mutable_nodes(0)->set_system("Linux 6.1.0 x86_64");
+  EXPECT_EQ(Codes(facts), List{"MC311"});
+  facts.system.rdma = {{"rxe0", 1, "ACTIVE", "eth0"}};
+  EXPECT_EQ(Codes(facts), List{"MC316"});
+  *facts.cluster.status.mutable_nodes(0)->mutable_rdma()->add_devices() = [] {
+    v1::RdmaDevice device;
+    device.set_name("rxe0");
+    device.set_state("cannot be opened: Permission denied");
+    return device;
+  }();
+  EXPECT_EQ(Codes(facts), List{"MC316"});
+}
+
+// One of the two sides begins; the other one does not hear that there will be no offer.
+TEST(CheckRdmaTest, KnowsThatRdmaIsOffWhereNoOfferComes) {
+  Facts facts = Told(kOneDevice, RailThatIsDown("peer", "the other side has offered none yet"));
+  EXPECT_EQ(Codes(facts), List()) << "it may come";
+  v1::NodeStatus& b = *facts.cluster.status.add_nodes();
+  b.set_name("b");
+  b.set_version("1");
+  b.set_answered(true);
+  EXPECT_EQ(Codes(facts), List{"MC317"});
+  b.mutable_rdma()->set_state("looking");
+  EXPECT_EQ(Codes(facts), List());
+}
+
+// Why: on Linux the device is found by its GIDs, and without them in sight nobody sees why it was not.
+TEST(CheckRdmaTest, TellsWhichDevicesThereAreWhereNoneIsForTheInterface) {
+  Facts facts = Told(R"(rdma { state: "found" devices { name: "rxe0" active: true state: "active"
+                                                      gids: "10.0.9.1" } })",
+                     RailThatIsDown("no device", "there is no RDMA device for en2"));
+  EXPECT_EQ(Codes(facts), List()) << "a Mac's names tell: en2 is no Thunderbolt interface";
+  facts.system.kind = SystemKind::kLinux;
+  facts.cluster.checkups.mutable_nodes(0)->set_system("Linux 6.1.0 x86_64");
+  EXPECT_EQ(Codes(facts), List{"MC313"});
+  v1::RdmaDevice& device = *facts.cluster.status.mutable_nodes(0)->mutable_rdma()->mutable_devices(0);
+  device.set_active(false);
+  EXPECT_EQ(Codes(facts), List{"MC306"});
+  v1::RailStatus& up = *facts.cluster.status.mutable_nodes(0)->mutable_links(0)->add_rails();
+  up.set_transport("rdma");
+  up.set_state("up");
+  EXPECT_EQ(Codes(facts), List()) << "RDMA is used where it was meant to be";
+}
+
+TEST(CheckRdmaTest, TellsWhereLittleMemoryMayBeLocked) {
+  Facts facts = Told(kOneDevice);
+  facts.cluster.checkups.mutable_nodes(0)->set_locked_bytes_max(8 << 20);
+  EXPECT_EQ(Codes(facts), List{"MC319"});
+  facts.cluster.checkups.mutable_nodes(0)->set_locked_bytes_max(1 << 30);
+  EXPECT_EQ(Codes(facts), List());
+}
+
+// Without a daemon the system's own tools say what they can.
+TEST(CheckRdmaTest, AsksTheSystemWhereNoDaemonAnswers) {
+  Facts facts;
+  facts.system.kind = SystemKind::kMacos;
+  facts.system.rdma_enabled = false;
+  InterfaceFacts en2;
+  en2.name = "en2";
+  en2.up = en2.running = true;
+  facts.system.interfaces = {en2};
+  facts.system.rdma = {{"rdma_en2", 1, "DOWN", "en2"}, {"rdma_en3", 1, "DOWN", "en3"}};
+  EXPECT_EQ(Codes(facts), (List{"MC101", "MC306", "MC307"})) << "en3 has no cable";
+}
+
+}  // namespace
+}  // namespace mlxcomm::ctl
