@@ -18,6 +18,10 @@ import time
 
 import pytest
 
+sys.path.append(os.path.join(os.path.dirname(__file__), "rdma-vm"))
+# Tests of that folder are run by this in a virtual machine.
+from in_machine import pytest_configure, pytest_runtest_protocol  # noqa: E402,F401
+
 # Run in a background or with nohup, both would be ignored by all that is started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -137,6 +141,10 @@ class Cluster:
         """The port at which node finds the other one."""
         return self.ports[dialed]
 
+    def more_peer_settings(self, node):
+        """What a cluster of another kind says of one node alone."""
+        return ""
+
     def write_config(self, node):
         client_settings, peer_settings, top_settings = self.settings
         peers = ""
@@ -144,7 +152,7 @@ class Cluster:
             connect = " ".join(f'connect: "127.0.0.1:{self.dials(dialer, dialed)}"'
                                for dialer, dialed in self.links if dialer == node)
             peers = (f'peers {{ key_file: "{self.key_of(node)}" listen: "127.0.0.1:{self.ports[node]}" '
-                     f"{connect} {peer_settings} }}")
+                     f"{connect} {self.more_peer_settings(node)} {peer_settings} }}")
         path = self.folder / f"{node}.textproto"
         path.write_text(
             f'cluster: "test" node_name: "node-{node}" state_directory: "{self.folder}/{node}"\n'
@@ -222,6 +230,39 @@ def lab(tmp_path):
             made.append(LabCluster(tmp_path, wiring, **settings))
         except NotAllowed as error:
             pytest.skip(str(error))
+        return made[-1].start()
+
+    yield make
+    for one in made:
+        one.end()
+
+
+@pytest.fixture(scope="session")
+def undisturbed_soft_roce(tmp_path_factory):
+    """As soft_roce, but one for each kind of limits, for all tests that leave it as it was."""
+    from soft_roce import SoftRoceCluster
+    made = {}
+
+    def find(limits):
+        if limits not in made:
+            made[limits] = SoftRoceCluster(tmp_path_factory.mktemp(limits), limits)
+            made[limits].start()
+        return made[limits]
+
+    yield find
+    for one in made.values():
+        one.end()
+
+
+@pytest.fixture
+def soft_roce(tmp_path):
+    """soft_roce(limits, **settings), in the machine of rdma-vm, gives a running
+    soft_roce.SoftRoceCluster with an RDMA rail; all of it ends with the test."""
+    from soft_roce import SoftRoceCluster
+    made = []
+
+    def make(limits, **settings):
+        made.append(SoftRoceCluster(tmp_path, limits, **settings))
         return made[-1].start()
 
     yield make

@@ -303,6 +303,57 @@ void Large(Connection& connection, Group& world) {
   }
 }
 
+// After the first round "goes on" is said: what is made when it is first needed is there then.
+constexpr int kForever = 1 << 30;
+void SayThatItGoesOn(int round) {
+  if (round != 0) return;
+  std::printf("goes on\n");
+  std::fflush(stdout);
+}
+
+// Of 16 MiB.
+void Sums(Connection& connection, Group& world, int rounds) {
+  constexpr std::uint64_t kCount = 4 << 20;
+  Buffer in(connection, kCount * 4), out(connection, kCount * 4);
+  const auto ranks = static_cast<std::int32_t>(world.size());
+  for (int round = 0; round < rounds; ++round) {
+    for (std::uint64_t i = 0; i < kCount; ++i) {
+      in.as<std::int32_t>()[i] = static_cast<std::int32_t>(i % 1000 + world.rank()) + round;
+    }
+    world.AllReduce(in.data(), out.data(), kCount, MLXCOMM_INT32, MLXCOMM_SUM);
+    for (std::uint64_t i = 0; i < kCount; ++i) {
+      const auto wanted =
+          (static_cast<std::int32_t>(i % 1000) + round) * ranks + ranks * (ranks - 1) / 2;
+      Expect(out.as<std::int32_t>()[i] == wanted, "element " + std::to_string(i));
+    }
+    SayThatItGoesOn(round);
+  }
+}
+
+// 16 MiB from each rank to the next.
+void Sends(Connection& connection, Group& world, int rounds) {
+  constexpr std::uint64_t kBytes = 16 << 20;
+  Buffer out(connection, kBytes), in(connection, kBytes);
+  const std::uint32_t next = (world.rank() + 1) % world.size();
+  const std::uint32_t before = (world.rank() + world.size() - 1) % world.size();
+  for (int round = 0; round < rounds; ++round) {
+    std::memset(out.data(), static_cast<int>(world.rank()) + 7 * round, kBytes);
+    Ticket sent = world.SendAsync(out.data(), kBytes, MLXCOMM_UINT8, next, 1);
+    Ticket received = world.ReceiveAsync(in.data(), kBytes, MLXCOMM_UINT8, before, 1);
+    sent.Wait();
+    received.Wait();
+    const auto wanted = static_cast<unsigned char>(static_cast<int>(before) + 7 * round);
+    for (std::uint64_t i = 0; i < kBytes; ++i) {
+      Expect(in.as<unsigned char>()[i] == wanted, "byte " + std::to_string(i));
+    }
+    SayThatItGoesOn(round);
+  }
+}
+
+void SumsForever(Connection& connection, Group& world) { Sums(connection, world, kForever); }
+void SendsForever(Connection& connection, Group& world) { Sends(connection, world, kForever); }
+void SomeSums(Connection& connection, Group& world) { Sums(connection, world, 4); }
+
 // Ranks whose counts do not agree; every rank must hear it.
 void UnequalCounts(Connection& connection, Group& world) {
   Buffer in(connection, 1 << 20), out(connection, 1 << 20);
@@ -323,7 +374,8 @@ void UnequalCounts(Connection& connection, Group& world) {
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(Connection&, Group&)>> tasks = {
       {"every", Every},   {"messages", Messages}, {"groups", Groups}, {"cycles", Cycles},
-      {"shrink", Shrink}, {"cancel", Cancel},     {"large", Large},   {"unequal", UnequalCounts}};
+      {"shrink", Shrink}, {"cancel", Cancel},     {"large", Large},   {"unequal", UnequalCounts},
+      {"sums", SomeSums}, {"sums forever", SumsForever}, {"sends forever", SendsForever}};
   if (argc != 5 || !tasks.contains(argv[1])) {
     std::fprintf(stderr, "usage: %s TASK RANK SIZE JOB\n", argv[0]);
     return 2;

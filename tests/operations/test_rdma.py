@@ -1,0 +1,208 @@
+"""Every operation over RDMA rails of the fake verbs (tests/fake_verbs), on real daemons: as Apple's
+devices are, as Linux's, with loss, and while queue pairs fail and come back under them."""
+
+import os
+import pathlib
+import signal
+import threading
+import time
+
+import pytest
+
+from conftest import Process, find_test_program, wait_until
+from operations.test_operations import RANK, run
+from operations.test_operations import start as start_ranks
+
+DEVICE = "device rdma_en1 127.0.0.1\n"
+
+
+class FakeVerbs:
+    """What the test wants of the devices, and what was done wrong."""
+
+    def __init__(self, folder, library):
+        self.folder = folder
+        self.library = library
+        self.want("")
+
+    def want(self, lines):
+        (self.folder / "next").write_text(DEVICE + lines, encoding="ascii")
+        os.replace(self.folder / "next", self.folder / "control")
+
+    def queue_pairs(self):
+        return sum(1 for entry in self.folder.iterdir() if entry.name.startswith("qp."))
+
+    def faults(self):
+        file = self.folder / "faults"
+        return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
+@pytest.fixture
+def verbs(tmp_path_factory, monkeypatch):
+    library = pathlib.Path(find_test_program("fake_verbs", "libfake_verbs.so"))
+    if not library.exists():
+        pytest.skip("built without infiniband/verbs.h")
+    folder = tmp_path_factory.mktemp("verbs")
+    monkeypatch.setenv("FAKE_VERBS_DIR", str(folder))
+    fake = FakeVerbs(folder, library)
+    yield fake
+    assert fake.faults() == ""
+
+
+def rdma_rails(cluster, node):
+    links = cluster.status(node)["nodes"][0]["links"]
+    return [rail for link in links for rail in link["rails"] if rail["transport"] == "rdma"]
+
+
+def wait_for_rails(cluster, nodes):
+    def all_up():
+        rails = [rail for node in range(nodes) for rail in rdma_rails(cluster, node)]
+        return len(rails) == nodes * (nodes - 1) and all(rail["state"] == "up" for rail in rails)
+
+    wait_until(all_up, "all RDMA rails are up")
+
+
+def start(cluster, verbs, nodes, limits):
+    c = cluster(nodes, top_settings=f'rdma {{ enabled: true library: "{verbs.library}" limits: {limits} }}')
+    wait_for_rails(c, nodes)
+    return c
+
+
+@pytest.mark.parametrize("limits, wanted", [("APPLE", ""), ("LINUX", "unreliable_only 0\n"),
+                                            ("APPLE", "loss 0.005\n")])
+def test_every_operation_agrees_with_an_oracle(cluster, verbs, limits, wanted):
+    verbs.want(wanted)
+    c = start(cluster, verbs, 2, limits)
+    run(c, "every", 2, 4)
+    assert int(rdma_rails(c, 0)[0]["sent_bytes"]) > 1 << 20
+
+
+def test_three_daemons_share_a_device(cluster, verbs):
+    c = start(cluster, verbs, 3, "APPLE")
+    run(c, "messages", 3, 3)
+
+
+def test_ten_jobs_at_once_share_one_queue_pair(cluster, verbs):
+    """Why: a device has ten queue pairs for all, and a job of its own for each would be the end of
+    them. Every job makes every operation, and checks every byte."""
+    c = start(cluster, verbs, 2, "APPLE")
+    program = find_test_program("operations", RANK)
+    ranks = [Process([program, "every", str(rank), "2", f"job-{job}"], {"MLXCOMM_SOCKET": c.socket(rank)})
+             for job in range(10) for rank in range(2)]
+    c.ranks.extend(ranks)
+    wait_until(lambda: len(c.status(0)["jobs"]) == 10, "all jobs are there at once")
+    assert verbs.queue_pairs() == 2
+    for rank in ranks:
+        assert rank.finish() == 0, rank.lines
+        assert rank.lines[-1] == "fine"
+    assert verbs.queue_pairs() == 2
+    assert int(rdma_rails(c, 0)[0]["sent_bytes"]) > 10 << 20
+
+
+def cpu_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_an_idle_rail_uses_no_cpu_and_lives(cluster, verbs):
+    """How: three seconds are measured in which nobody wants anything, after operations that had the
+    rails' threads look for completions. The fake's own threads look around 50 times a second each."""
+    c = start(cluster, verbs, 2, "APPLE")
+    run(c, "messages", 2, 2)
+    received = [int(rdma_rails(c, node)[0]["received_bytes"]) for node in range(2)]
+    before = [cpu_seconds(daemon.child.pid) for daemon in c.daemons]
+    began = time.monotonic()
+    threading.Event().wait(3)
+    took = time.monotonic() - began
+    used = [cpu_seconds(daemon.child.pid) - was for daemon, was in zip(c.daemons, before)]
+    assert max(used) < 0.05 * took, f"{used} s of CPU in {took} s"
+    for node in range(2):
+        rail = rdma_rails(c, node)[0]
+        assert rail["state"] == "up"
+        assert int(rail["received_bytes"]) > received[node], "signs of life go over it"
+
+
+def test_a_driver_that_hangs_under_a_daemon_holds_nobody(cluster, verbs):
+    """How: completions cannot be asked for any more, in the middle of operations; they go on over the
+    connections, and the daemons end when they are told to."""
+    c = start(cluster, verbs, 2, "APPLE")
+    ranks = start_ranks(c, "every", 2, 4)
+    verbs.want("hang ibv_poll_cq\n")
+    for rank in ranks:
+        assert rank.finish() == 0, rank.lines
+    for daemon in c.daemons:
+        daemon.signal(signal.SIGTERM)
+    for daemon in c.daemons:
+        assert daemon.finish() == 0, daemon.lines
+
+
+def test_queue_pairs_that_fail_under_operations_are_not_noticed(cluster, verbs):
+    """How: all queue pairs of the device fail again and again while every operation is made."""
+    c = start(cluster, verbs, 2, "APPLE")
+    done = threading.Event()
+
+    def break_and_mend():
+        while not done.wait(0.7):
+            verbs.want("break rdma_en1\n")
+            done.wait(0.05)
+            verbs.want("")
+
+    breaker = threading.Thread(target=break_and_mend)
+    breaker.start()
+    try:
+        run(c, "every", 2, 4)
+    finally:
+        done.set()
+        breaker.join()
+    verbs.want("")
+    wait_for_rails(c, 2)
+
+
+def test_status_says_why_there_is_no_rail(cluster, verbs):
+    verbs.want("crash ibv_open_device\n")
+    c = cluster(2, top_settings=f'rdma {{ enabled: true library: "{verbs.library}" limits: APPLE }}')
+
+    def told():
+        rails = rdma_rails(c, 0)
+        return rails and rails[0]["state"] != "up" and "by signal" in rails[0]["detail"]
+
+    wait_until(told, "status tells that the driver has ended the probe")
+    run(c, "messages", 2, 2)
+
+
+def figure(cluster, name):
+    return int(rdma_rails(cluster, 0)[0].get(name, 0))
+
+
+@pytest.mark.parametrize("task", ["sums forever", "sends forever"])
+@pytest.mark.parametrize("limits, wanted", [("APPLE", ""), ("LINUX", "unreliable_only 0\n")])
+def test_large_payload_goes_from_the_arena_without_a_copy(cluster, verbs, limits, wanted, task):
+    """How: 16 MiB again and again; what its regions are made with, the first time, is left out."""
+    verbs.want(wanted)
+    c = start(cluster, verbs, 2, limits)
+    processes = start_ranks(c, task, 2, 2)
+    processes[0].wait_for("goes on")
+    wait_until(lambda: figure(c, "direct_bytes") > 0, "some is sent without a copy")
+    direct, copied = figure(c, "direct_bytes"), figure(c, "copied_bytes")
+    enough = direct + (64 << 20)
+    wait_until(lambda: figure(c, "direct_bytes") > enough, "64 MiB are sent without a copy")
+    copied, direct = figure(c, "copied_bytes") - copied, figure(c, "direct_bytes") - direct
+    regions, most = figure(c, "arena_regions"), figure(c, "arena_regions_max")
+    print(f"{limits}, {task}: {direct} bytes sent without a copy, {copied} copied; "
+          f"{regions} of {most} regions")
+    assert 0 < regions <= most
+    # Headers, and the ends of frames: less than a message of each.
+    assert copied < direct / 10, (copied, direct)
+
+
+def test_a_rank_killed_in_the_middle_of_large_sends_leaves_nothing(cluster, verbs):
+    """Why: its arena goes while queue pairs send from it."""
+    c = start(cluster, verbs, 2, "APPLE")
+    for _ in range(3):
+        processes = start_ranks(c, "sums forever", 2, 2)
+        processes[0].wait_for("goes on")
+        wait_until(lambda: figure(c, "arena_regions") > 0, "its arena has a region")
+        processes[0].signal(signal.SIGKILL)
+        assert processes[1].finish() != 0
+        wait_until(lambda: figure(c, "arena_regions") == 0, "the region is given back")
+    run(c, "sums", 2, 2)
+    wait_for_rails(c, 2)

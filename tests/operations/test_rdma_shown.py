@@ -1,0 +1,199 @@
+"""What mlxcommctl says of RDMA, over the fake verbs and real daemons: rails that are up, and each way
+in which there is none, with its remedy."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tarfile
+
+import pytest
+
+from conftest import PATIENCE, Process, find_program, find_test_program, wait_until
+from operations.test_rdma import FakeVerbs, rdma_rails, start, verbs  # noqa: F401
+
+# A device of the loopback interface's name, as rdma_en2 is of en2's.
+OF_INTERFACE = "device rdma_127.0.0.1 "
+
+
+def ctl(cluster, *words, node=0, codes=(0,), **kwargs):
+    done = subprocess.run([find_program("mlxcommctl"), *words, "--socket", cluster.socket(node)],
+                          capture_output=True, text=True, timeout=PATIENCE, **kwargs)
+    assert done.returncode in codes, (done.returncode, done.stdout, done.stderr)
+    return done.stdout
+
+
+def findings(cluster):
+    told = json.loads(ctl(cluster, "doctor", "--json", codes=(0, 1, 4)))
+    return {finding["code"]: finding for finding in told["findings"]}
+
+
+def write(verbs, lines):
+    (verbs.folder / "next").write_text(lines, encoding="ascii")
+    os.replace(verbs.folder / "next", verbs.folder / "control")
+
+
+def settings(verbs, more=""):
+    return f'rdma {{ enabled: true library: "{verbs.library}" limits: APPLE {more} }}'
+
+
+def await_finding(cluster, code):
+    wait_until(lambda: code in findings(cluster), f"doctor finds {code}")
+    finding = findings(cluster)[code]
+    assert finding["found"] and finding["expected"] and finding["remedy"], finding
+    return finding
+
+
+def test_a_rail_that_is_up_is_shown_with_its_device(cluster, verbs):
+    c = start(cluster, verbs, 2, "APPLE")
+    text = ctl(c, "status")
+    assert re.search(r"RDMA device rdma_en1  1 of 10 queue pairs, 1 of 100 memory regions\n", text), text
+    assert re.search(r"\n      rdma 127.0.0.1 rdma_en1 127.0.0.1 queue pair \d+ - \S.* up  UC  plain  out",
+                     text), text
+    assert text.endswith("health: all is well\n")
+    rail = rdma_rails(c, 0)[0]
+    assert (rail["rdma"]["device"], rail["rdma"]["service"]) == ("rdma_en1", "UC")
+    found = findings(c)
+    lacks = {code for code in found if "MC306" <= code <= "MC307" or "MC310" <= code <= "MC320"}
+    assert not lacks - {"MC319"}, "but for what this user may lock"
+    assert "rdma_en1 active, 1 of 10 queue pairs" in found["MC321"]["found"]
+
+
+def test_a_cable_tells_its_rails(cluster, verbs):
+    c = start(cluster, verbs, 2, "APPLE")
+    cable, = json.loads(ctl(c, "topology", "--json"))["cables"]
+    assert [(rail["transport"], rail["state"]) for rail in cable["rails"]] == [("tcp", "up"), ("rdma", "up")]
+    assert re.search(r"up  .*  \(tcp.*, rdma.*\)\n", ctl(c, "topology"))
+    assert ", RDMA" in ctl(c, "topology", "--svg") and ", RDMA" in ctl(c, "topology", "--dot")
+
+
+def test_bench_tells_over_which_rails_the_bytes_went(cluster, verbs):
+    """Why: whoever has cables for RDMA wants to know whether it is used, and how much faster it is."""
+    c = start(cluster, verbs, 2, "APPLE")
+    words = [find_program("mlxcommctl"), "bench", "-b", "1M", "-e", "4M", "-i", "3", "-w", "1",
+             "--size", "2", "--job", "b"]
+    other = Process([*words, "--rank", "1"], {"MLXCOMM_SOCKET": c.socket(1)})
+    done = subprocess.run([*words, "--rank", "0", "--json", "--socket", c.socket(0)], capture_output=True,
+                          text=True, timeout=PATIENCE)
+    assert other.finish() == 0 and done.returncode == 0, done.stderr
+    for link in json.loads(done.stdout)["results"][-1]["links"]:
+        rails = {rail["transport"]: rail["bytes_per_operation"] for rail in link["rails"]}
+        assert set(rails) == {"rdma", "tcp"}
+        assert sum(rails.values()) == pytest.approx(link["bytes_per_operation"])
+        assert link["fraction_of_best"] <= 1.001
+
+
+def test_nothing_is_said_of_rdma_where_it_is_off(cluster):
+    c = cluster(2)
+    assert "rdma" not in ctl(c, "status").lower() and "rdma" not in ctl(c, "topology").lower()
+    text = ctl(c, "doctor", codes=(0, 1, 4))
+    assert "MC31" not in text and "MC32" not in text, text
+    assert findings(c)["MC321"]["found"].startswith("off")
+
+
+CASES = [
+    ("MC306", OF_INTERFACE + "127.0.0.1\ndown rdma_127.0.0.1\n", "port 1 is down"),
+    ("MC313", OF_INTERFACE + "127.0.0.9\n", "has no GID for the link's address 127.0.0.1"),
+    ("MC311", "\n", "lists no device"),
+    ("MC314", "device rdma_en1 127.0.0.1\ncrash ibv_open_device\n", "by signal"),
+    ("MC318", "device rdma_en1 127.0.0.1\nfail ibv_create_cq\n", "gives no completion queue"),
+    ("MC319", "device rdma_en1 127.0.0.1\nfail ibv_reg_mr\n", "does not register memory"),
+    ("MC316", "device rdma_en1 127.0.0.1\nfail ibv_open_device\n", "cannot be opened"),
+]
+
+
+@pytest.mark.parametrize("code, control, found", CASES, ids=[f"{case[0]} {case[2]}" for case in CASES])
+def test_doctor_and_status_tell_why_there_is_no_rail(cluster, verbs, code, control, found):
+    write(verbs, control)
+    c = cluster(2, top_settings=settings(verbs))
+    finding = await_finding(c, code)
+    assert found in finding["found"], finding
+    assert "rdma" in ctl(c, "status") and "health: all is well" in ctl(c, "status"), "TCP carries on"
+
+
+def test_a_driver_that_hangs_is_told(cluster, verbs):
+    verbs.want("hang ibv_open_device\n")
+    c = cluster(2, top_settings=settings(verbs))
+    assert "does not answer" in await_finding(c, "MC314")["found"]
+    verbs.want("")
+
+
+def test_a_library_that_is_not_there_is_told(cluster, tmp_path):
+    c = cluster(2, top_settings=f'rdma {{ enabled: true library: "{tmp_path}/none.so" }}')
+    finding = await_finding(c, "MC310")
+    assert "none.so" in finding["found"] and "enabled: false" in finding["remedy"]
+
+
+def test_a_neighbour_without_rdma_is_told(cluster, verbs):
+    c = cluster(2, start=False, top_settings=settings(verbs))
+    c.start_daemon(0)
+    c.settings = ("", "", "")
+    c.start_daemon(1)
+    c.wait_linked()
+    finding = await_finding(c, "MC317")
+    assert "RDMA is off" in finding["found"] and "configuration of node-1" in finding["remedy"]
+
+
+def test_encryption_is_told(cluster, verbs):
+    c = cluster(2, top_settings=settings(verbs), peer_settings="security: TLS")
+    assert "security: PLAIN" in await_finding(c, "MC320")["remedy"]
+
+
+@pytest.fixture
+def strict_verbs(tmp_path_factory, monkeypatch):
+    """What is tried breaks the rules of Apple's devices, and the fake says so: no fault here."""
+    library = pathlib.Path(find_test_program("fake_verbs", "libfake_verbs.so"))
+    if not library.exists():
+        pytest.skip("built without infiniband/verbs.h")
+    folder = tmp_path_factory.mktemp("verbs")
+    monkeypatch.setenv("FAKE_VERBS_DIR", str(folder))
+    return FakeVerbs(folder, library)
+
+
+def verdicts(text):
+    return dict(re.findall(r"^    (\S+) +(worked|refused|hung|crashed)  ", text, re.MULTILINE))
+
+
+def report(cluster, folder):
+    output = folder / "report.tar.gz"
+    shown = ctl(cluster, "bugreport", "--rdma", "-o", str(output), cwd=folder)
+    with tarfile.open(output) as archive:
+        text = next(archive.extractfile(m).read().decode() for m in archive.getmembers()
+                    if m.name.endswith("/rdma.txt"))
+    assert shown.startswith(text)
+    return text
+
+
+def test_a_report_tries_what_is_taken_of_devices(cluster, strict_verbs, tmp_path):
+    """Why: whoever has such Macs can tell by it which of what is taken of them holds."""
+    c = start(cluster, strict_verbs, 2, "APPLE")
+    text = report(c, tmp_path)
+    assert verdicts(text) == {
+        "describe": "worked", "pair-uc": "worked", "pair-rc": "refused", "region-local": "refused",
+        "region-remote": "worked", "channel": "worked", "depth": "worked", "receives-after": "worked",
+        "receives-before": "refused", "message": "worked", "message-short": "refused", "destroy": "worked",
+        "region-large": "worked", "region-boundary": "worked", "pairs": "worked", "regions": "worked",
+        "destroy-error": "worked"}, text
+    assert "max_qp 11" in text and "10 queue pairs at once" in text and "100 at once" in text
+    assert re.search(r"receives_after_ready +true +as of Apple's devices", text), text
+    assert re.search(r"library +\S+libfake_verbs.so +configured", text), text
+    assert re.search(r"node-0 127.0.0.1 to node-1 127.0.0.1: up, rdma_en1 .* UC, .* messages lost",
+                     text), text
+    # The daemon's own rails have not suffered.
+    wait_until(lambda: all(rail["state"] == "up" for rail in rdma_rails(c, 0)), "the rail is up")
+
+
+def test_a_report_outlives_a_driver_that_hangs_and_one_that_crashes(cluster, strict_verbs, tmp_path):
+    strict_verbs.want("hang ibv_create_comp_channel\ncrash ibv_modify_qp\n")
+    c = cluster(1, top_settings=settings(strict_verbs, "completion_events: false"))
+    text = report(c, tmp_path)
+    found = verdicts(text)
+    assert found["channel"] == "hung" and found["pair-uc"] == found["message"] == "crashed", text
+    assert found["describe"] == found["depth"] == found["regions"] == "worked", text
+
+
+def test_a_report_says_that_there_is_no_library(cluster, tmp_path):
+    c = cluster(1, top_settings=f'rdma {{ enabled: true library: "{tmp_path}/none.so" }}')
+    text = report(c, tmp_path)
+    assert "none.so" in text and "nothing: there is no device" in text

@@ -1,0 +1,91 @@
+"""Two daemons of the machine, and the hands that disturb their cable.
+
+node-1 dials node-0 over the cable, beside which they make an RDMA rail; with a spare also over
+loopback, which has none.
+"""
+
+import json
+import os
+import subprocess
+
+from conftest import Cluster, free_port, wait_until
+
+LIMITS = ["APPLE", "LINUX"]  # Unreliable queue pairs, messages of one size; reliable ones.
+MUCH = 1 << 20  # Bytes, more than what rails say of themselves.
+ADDRESSES = ["10.77.0.1", "10.77.0.2"]
+DEVICES = ["rxe0", "rxe1"]
+INTERFACES = ["veth0", "veth1"]
+# A neighbour is not given up while a test looks, and dialed again soon.
+PATIENT = "security: PLAIN reconnect_delay_max_ms: 200 grace_period_ms: 120000"
+QUICK = "security: PLAIN reconnect_delay_max_ms: 200"
+
+
+def chosen(cases, often):
+    """All with MLXCOMM_RDMA_VM_ALL=1; else the one that is run each time: each takes half a minute
+    under emulation, and what differs between the two is below what these tests disturb."""
+    return cases if os.environ.get("MLXCOMM_RDMA_VM_ALL") == "1" else [cases[often]]
+
+
+class SoftRoceCluster(Cluster):
+    def __init__(self, folder, limits, peer_settings=PATIENT, spare=False):
+        super().__init__(folder, 2, peer_settings=peer_settings,
+                         top_settings=f"rdma {{ enabled: true limits: {limits} }}")
+        self.cable_port = free_port()
+        if not spare:
+            self.links = []
+
+    def more_peer_settings(self, node):
+        verb = "listen" if node == 0 else "connect"
+        return f'{verb}: "{ADDRESSES[0]}:{self.cable_port}"'
+
+    def start(self):
+        super().start()
+        self.wait_rdma(True)
+        return self
+
+    def rails(self, node):
+        """Those over the cable that are up: by transport."""
+        status = self.status(node)
+        rails = [rail for link in status["nodes"][0]["links"] for rail in link.get("rails", [])]
+        return {rail["transport"]: rail for rail in rails
+                if rail["local_interface"] == INTERFACES[node] and rail["state"] == "up"}
+
+    def wait_rdma(self, up):
+        wait_until(lambda: all(("rdma" in self.rails(node)) == up for node in (0, 1)),
+                   f"RDMA rails are {'up' if up else 'gone'} on both nodes")
+
+    def rdma_bytes(self):
+        """That both have sent on their RDMA rails since these came up."""
+        return sum(int(self.rails(node)["rdma"]["sent_bytes"]) for node in (0, 1))
+
+    def pairs(self):
+        """Both queue pairs of the rail, as status names them."""
+        rails = [self.rails(node)["rdma"] for node in (0, 1)]
+        return [(rail["local_address"], rail["remote_address"]) for rail in rails]
+
+
+def call(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    return done.stdout
+
+
+def queue_pairs():
+    """Of processes, as the kernel counts them: [(device, number, type, state)]."""
+    shown = json.loads(call("rdma", "-j", "resource", "show", "qp"))
+    return [(pair["ifname"], pair["lqpn"], pair["type"], pair["state"]) for pair in shown if "pid" in pair]
+
+
+def set_port(end, state):
+    call("ip", "link", "set", INTERFACES[end], state)
+
+
+def delete_device(end):
+    call("rdma", "link", "delete", DEVICES[end])
+
+
+def add_device(end):
+    """Refused while what is left of the deleted one is still in use."""
+    command = ["rdma", "link", "add", DEVICES[end], "type", "rxe", "netdev", INTERFACES[end]]
+    wait_until(lambda: subprocess.run(command, capture_output=True).returncode == 0,
+               f"{DEVICES[end]} is there again")

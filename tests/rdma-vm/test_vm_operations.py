@@ -1,0 +1,42 @@
+"""Every operation over RDMA rails of soft-RoCE, every byte checked: unreliable queue pairs within
+Apple's limits, and reliable ones. And many jobs on one queue pair."""
+
+import pytest
+
+from conftest import Process, find_test_program
+from operations.test_operations import run
+from soft_roce import LIMITS, MUCH, chosen, queue_pairs
+
+TYPES = {"APPLE": "UC", "LINUX": "RC"}
+JOBS = ["messages", "groups", "cancel", "unequal", "messages"] * 2
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+def test_every_operation_agrees_with_an_oracle(undisturbed_soft_roce, limits):
+    c = undisturbed_soft_roce(limits)
+    before = c.rdma_bytes()
+    run(c, "every", 2, 2)
+    assert c.rdma_bytes() > before + MUCH
+
+
+@pytest.mark.parametrize("limits", chosen(LIMITS, often=0))
+def test_ten_jobs_share_one_queue_pair(undisturbed_soft_roce, limits):
+    """Why: Apple's devices have ten, for all processes together.
+    How: two ranks each, all at once, who send messages, work in groups, give up or disagree; the
+    kernel counts queue pairs meanwhile."""
+    c = undisturbed_soft_roce(limits)
+    pairs, before = c.pairs(), c.rdma_bytes()
+    program = find_test_program("operations", "operations_rank")
+    ranks = []
+    for job, task in enumerate(JOBS):
+        for rank in range(2):
+            ranks.append(Process([program, task, str(rank), "2", f"job-{job}"],
+                                 {"MLXCOMM_SOCKET": c.socket(rank)}))
+    c.ranks += ranks
+    devices = sorted((device, state) for device, _, kind, state in queue_pairs() if kind == TYPES[limits])
+    assert devices == [("rxe0", "RTS"), ("rxe1", "RTS")]
+    for rank in ranks:
+        assert rank.finish() == 0, rank.lines
+        assert rank.lines[-1] == "fine"
+    assert c.pairs() == pairs
+    assert c.rdma_bytes() > before + MUCH
