@@ -16,7 +16,7 @@ FOLDER = pathlib.Path(__file__).parent
 @pytest.mark.parametrize("nodes, ranks", [(1, 2), (1, 4), (2, 2), (2, 4), (3, 3)])
 def test_operations_agree_with_numpy(cluster, nodes, ranks):
     c = cluster(nodes)
-    processes = [c.rank(r, ranks, FOLDER / "operations.py", node=r % nodes) for r in range(ranks)]
+    processes = [c.rank(r, ranks, FOLDER / "mlx_operations.py", node=r % nodes) for r in range(ranks)]
     for process in processes:
         assert process.finish() == 0, process.lines
         assert process.lines[-1] == "all agree"
@@ -45,7 +45,7 @@ def test_private_daemon_starts_and_ends_with_its_last_client(tmp_path):
     environment.update(XDG_RUNTIME_DIR=str(tmp_path), TMPDIR=str(tmp_path))
     done = subprocess.run(
         [find_program("mlxcommctl"), "launch", "-n", "2", "--", sys.executable, "-u",
-         str(FOLDER / "operations.py")],
+         str(FOLDER / "mlx_operations.py")],
         env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "[0] all agree" in done.stdout and "[1] all agree" in done.stdout

@@ -87,6 +87,14 @@ def test_names_say_what_files_hold():
     assert not [f for f in FILES if banned.search(f)]
 
 
+# Why: pytest puts the folder of each test before the others where modules are looked for, so that
+# `from operations.test_operations import run` finds an operations.py of any other folder first.
+def test_python_modules_of_tests_hide_no_folder_and_no_other_module():
+    modules = [pathlib.Path(f).stem for f in FILES if f.startswith("tests/") and f.endswith(".py")]
+    folders = {pathlib.Path(f).parts[1] for f in FILES if f.startswith("tests/")}
+    assert not [m for m in modules if m in folders or modules.count(m) > 1 and m != "__main__"]
+
+
 @pytest.mark.parametrize("path", [f for f in FILES if "test_tidy" not in f])
 def test_text_speaks_of_the_project_alone(path):
     text = text_of(path)
