@@ -1,5 +1,6 @@
 // Work handed to other threads and back, at every pace.
 #include "daemon/workers.h"
+#include "tests/unit/never.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -81,7 +82,7 @@ TEST(WorkersTest, WakeAnEngineThatSleeps) {
     while (workers.Poll(done) == 0) {
       if (!workers.PrepareToSleep()) continue;
       pollfd waited{bell.descriptor(), POLLIN, 0};
-      ASSERT_EQ(::poll(&waited, 1, 60'000), 1) << "nobody rang for piece " << i;
+      ASSERT_EQ(::poll(&waited, 1, kNeverMs), 1) << "nobody rang for piece " << i;
       bell.Drain();
       workers.WakeUp();
     }
@@ -111,13 +112,13 @@ TEST(WorkersTest, RefuseWhatDoesNotFitAndLoseNothing) {
 
 // Why: when the engine has ended nobody takes results any more; the daemon must end too.
 TEST(WorkersTest, EndThoughNobodyTakesTheirResults) {
-  const Sums sums(1, 4);
+  const Sums sums(Workers::kWorksMax, 4);  // One each: two of them work at once.
   platform::Wakeup bell;
   telemetry::FlightRecorder recorder("node");
   Workers workers(2, bell, recorder);
   std::uint64_t given = 0;
   while (given < Workers::kWorksMax) {
-    if (workers.Submit(sums[0], given, {})) ++given;
+    if (workers.Submit(sums[given], given, {})) ++given;
   }
 }
 

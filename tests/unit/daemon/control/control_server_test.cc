@@ -20,6 +20,7 @@
 #include "mlxcomm/v1/control.grpc.pb.h"
 #include "mlxcomm/v1/diagnostics.grpc.pb.h"
 #include "proto/queue/hello.h"
+#include "tests/unit/never.h"
 
 namespace mlxcomm::control {
 namespace {
@@ -229,7 +230,7 @@ class ControlServerTest : public testing::Test {
   static void Identify(grpc::ClientContext& context, const std::string& token) {
     context.AddMetadata(queue::kTokenMetadataKey, token);
     // Only so that a broken server fails the test instead of holding it up.
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    context.set_deadline(std::chrono::system_clock::now() + kNever);
   }
   grpc::Status Attach(const std::string& token, const v1::AttachRequest& request = {}) {
     grpc::ClientContext context;

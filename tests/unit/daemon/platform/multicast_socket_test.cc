@@ -21,6 +21,7 @@
 
 #include "daemon/platform/interfaces.h"
 #include "daemon/platform/machine.h"
+#include "tests/unit/never.h"
 
 namespace mlxcomm::platform {
 namespace {
@@ -46,7 +47,7 @@ bool Write(const std::string& file, const std::string& text) {
 
 bool Shell(const std::string& command) { return std::system(command.c_str()) == 0; }
 
-// Cables whose two ends are both here: "NAME-l" and "NAME-r". A minute is "never".
+// Cables whose two ends are both here: "NAME-l" and "NAME-r".
 class MulticastSocketOnCablesTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -68,7 +69,7 @@ class MulticastSocketOnCablesTest : public testing::Test {
                  name + "-l up && ip link set " + name + "-r up");
   }
   static std::optional<MulticastSocket::Place> PlaceOf(const std::string& interface) {
-    const std::uint64_t deadline = MonotonicNow() + 60'000'000'000;
+    const std::uint64_t deadline = MonotonicNow() + kNeverNs;
     while (MonotonicNow() < deadline) {
       const auto all = ListInterfaces();
       for (const NetworkInterface& one : *all) {
@@ -87,7 +88,7 @@ class MulticastSocketOnCablesTest : public testing::Test {
     return MulticastSocket::Open(*place);
   }
   static absl::Status Say(const MulticastSocket& from, const std::string& text) {
-    const std::uint64_t deadline = MonotonicNow() + 60'000'000'000;
+    const std::uint64_t deadline = MonotonicNow() + kNeverNs;
     absl::Status sent;
     do {
       sent = from.Send({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
@@ -98,7 +99,7 @@ class MulticastSocketOnCablesTest : public testing::Test {
   static std::string Hear(const MulticastSocket& socket, MulticastSocket::Address* from = nullptr) {
     std::array<std::uint8_t, 8> bytes{};
     pollfd events = {socket.descriptor(), POLLIN, 0};
-    if (::poll(&events, 1, 60'000) != 1) return "nothing";
+    if (::poll(&events, 1, kNeverMs) != 1) return "nothing";
     const auto received = socket.Receive(bytes);
     if (!received.has_value()) return "none";
     if (!received->is_here) return "elsewhere";

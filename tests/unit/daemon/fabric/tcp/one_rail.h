@@ -15,6 +15,7 @@
 
 #include "daemon/fabric/tcp/tcp_rail.h"
 #include "daemon/platform/machine.h"
+#include "tests/unit/never.h"
 
 namespace mlxcomm::fabric {
 
@@ -35,9 +36,9 @@ class OneRailTest : public testing::Test {
     ASSERT_TRUE(created.ok());
     rail_ = *std::move(created);
   }
-  // The next event of the kind; others are counted and skipped. A minute is "never".
+  // The next event of the kind; others are counted and skipped.
   RailEvent Next(RailEvent::Kind kind) {
-    const std::uint64_t deadline = platform::MonotonicNow() + 60'000'000'000;
+    const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
     RailEvent event;
     while (platform::MonotonicNow() < deadline) {
       if (!rail_->Pop(event)) continue;

@@ -18,6 +18,7 @@
 
 #include "daemon/platform/machine.h"
 #include "tests/unit/daemon/fabric/tcp/one_rail.h"
+#include "tests/unit/never.h"
 
 namespace mlxcomm::fabric {
 namespace {
@@ -80,9 +81,8 @@ class TcpRailDriverTest : public OneRailTest {
     return rail_->Give(command);
   }
   // As the engine: turns, and sleeps in the io_context, or on the bell, when there is nothing.
-  // A minute is "never".
   RailEvent Next(RailEvent::Kind kind) {
-    const std::uint64_t deadline = platform::MonotonicNow() + 60'000'000'000;
+    const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
     RailEvent event;
     while (platform::MonotonicNow() < deadline) {
       while (rail_->Pop(event)) {
@@ -184,7 +184,7 @@ TEST_F(TcpRailDriverTest, LargeDataIsTheThreadsAndSmallFramesComeBackToTheEngine
     EXPECT_EQ(target.back(), static_cast<std::byte>(round));
     far.join();
     // Until it is the engine's: a frame that is given is there when Give returns.
-    const std::uint64_t deadline = platform::MonotonicNow() + 60'000'000'000;
+    const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
     for (bool came_back = false; !came_back;) {
       ASSERT_LT(platform::MonotonicNow(), deadline);
       tired_ = [until = platform::MonotonicNow() + 5'000'000] {
@@ -248,7 +248,7 @@ TEST_F(TcpRailDriverTest, TheEngineSleepsWhileTheSocketIsFullAndGoesOnWhenItHasR
   for (std::uint64_t i = 1; i <= kFrames; ++i) {
     ASSERT_TRUE(Give(Header(wire::FrameType::kData, i, wire::kChunkBytesMax), payload.data()));
   }
-  const std::uint64_t deadline = platform::MonotonicNow() + 60'000'000'000;
+  const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
   RailEvent event;
   while (!rail_->PrepareToSleep()) {
     ASSERT_LT(platform::MonotonicNow(), deadline);

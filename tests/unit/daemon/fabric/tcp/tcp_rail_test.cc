@@ -18,6 +18,7 @@
 
 #include "daemon/platform/machine.h"
 #include "tests/unit/daemon/fabric/tcp/one_rail.h"
+#include "tests/unit/never.h"
 
 namespace mlxcomm::fabric {
 namespace {
@@ -31,9 +32,9 @@ class TcpRailTest : public OneRailTest {
     receive.destination = target.data();
     rail_->Expect(receive, budgets_.emplace_back().Open(receive.bytes));
   }
-  // As the link does: tries again while the rail is full. A minute is "never".
+  // As the link does: tries again while the rail is full.
   bool GiveInTime(const RailCommand& command) {
-    const std::uint64_t deadline = platform::MonotonicNow() + 60'000'000'000;
+    const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
     while (!rail_->Give(command)) {
       if (platform::MonotonicNow() > deadline) return false;
       std::this_thread::yield();
@@ -393,7 +394,7 @@ TEST_F(TcpRailTest, SleepsWhileCommandsWaitForTheSocket) {
   }
   RailCommand command;
   std::uint64_t given = 0;
-  const std::uint64_t deadline = platform::MonotonicNow() + 60'000'000'000;
+  const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
   bool full_and_asleep = false;
   while (!full_and_asleep && platform::MonotonicNow() < deadline) {
     command.frame.header = Header(wire::FrameType::kGrant, given + 1);

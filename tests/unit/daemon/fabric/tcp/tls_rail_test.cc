@@ -18,6 +18,7 @@
 #include "daemon/platform/machine.h"
 #include "tests/unit/daemon/fabric/some_keys.h"
 #include "tests/unit/daemon/fabric/tcp/one_rail.h"
+#include "tests/unit/never.h"
 
 namespace mlxcomm::fabric {
 namespace {
@@ -26,7 +27,7 @@ using testing::Each;
 using testing::HasSubstr;
 using Progress = TlsStream::Progress;
 
-// The rail is the dialer; the test has the acceptor's stream. A minute is "never".
+// The rail is the dialer; the test has the acceptor's stream.
 class TlsRailTest : public OneRailTest {
  protected:
   void SetUp() override {
@@ -47,10 +48,9 @@ class TlsRailTest : public OneRailTest {
     ASSERT_TRUE(done);
     MakeRailOf(std::move(near), nullptr, TcpRail::EngineShare::kSmall, std::move(dialer));
   }
-  static std::uint64_t Never() { return platform::MonotonicNow() + 60'000'000'000; }
   // What the far end says, encrypted.
   void Say(std::vector<std::byte> bytes) {
-    const std::uint64_t deadline = Never();
+    const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
     std::size_t said = 0;
     while ((said < bytes.size() || acceptor_->HasUnsent()) && platform::MonotonicNow() < deadline) {
       iovec part = {bytes.data() + said, bytes.size() - said};
@@ -62,7 +62,7 @@ class TlsRailTest : public OneRailTest {
   }
   // What the rail has said, decrypted.
   std::vector<std::byte> Hear(std::size_t count) {
-    const std::uint64_t deadline = Never();
+    const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
     std::vector<std::byte> bytes(count);
     for (std::size_t have = 0; have < count && platform::MonotonicNow() < deadline;) {
       iovec part = {bytes.data() + have, count - have};
@@ -153,7 +153,7 @@ TEST_F(TlsRailTest, SendsLargePayloadAndTellsWhenItIsNotReadAnyMore) {
     EXPECT_EQ(header.sequence, i);
     EXPECT_TRUE(std::equal(payload.begin(), payload.end(), frame.begin() + sizeof header));
   }
-  const std::uint64_t deadline = Never();
+  const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
   RailEvent event;
   while (transmitted_ < kFrames && platform::MonotonicNow() < deadline) {
     if (rail_->Pop(event)) transmitted_ += event.transmitted;
@@ -236,7 +236,7 @@ TEST_F(TlsRailTest, SaysItsLastWordsAndThatThereAreNoMore) {
   wire::FrameHeader header;
   std::memcpy(&header, last.data(), sizeof header);
   EXPECT_EQ(header.type, wire::FrameType::kGrant);
-  const std::uint64_t deadline = Never();
+  const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
   std::byte any;
   iovec part = {&any, 1};
   ssize_t got = -1;

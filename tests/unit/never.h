@@ -1,0 +1,16 @@
+// How long a test waits for what comes at once: only what hangs takes so long. A sanitized test on
+// a busy machine may be a hundred times slower than one alone, which is nothing that it tests.
+//
+// Owner: none. Thread: any. Memory: none.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace mlxcomm {
+
+inline constexpr std::chrono::minutes kNever{10};  // ctest ends a test after 25.
+inline constexpr int kNeverMs = std::chrono::milliseconds(kNever).count();
+inline constexpr std::uint64_t kNeverNs = std::chrono::nanoseconds(kNever).count();
+
+}  // namespace mlxcomm
