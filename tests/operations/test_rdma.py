@@ -25,7 +25,11 @@ class FakeVerbs:
         self.want("")
 
     def want(self, lines):
-        (self.folder / "next").write_text(DEVICE + lines, encoding="ascii")
+        """Of the device that tests have where they want no other."""
+        self.write(DEVICE + lines)
+
+    def write(self, lines):
+        (self.folder / "next").write_text(lines, encoding="ascii")
         os.replace(self.folder / "next", self.folder / "control")
 
     def queue_pairs(self):
@@ -37,15 +41,20 @@ class FakeVerbs:
 
 
 @pytest.fixture
-def verbs(tmp_path_factory, monkeypatch):
+def fake_verbs(tmp_path_factory, monkeypatch):
+    """Whoever uses this itself looks at the faults."""
     library = pathlib.Path(find_test_program("fake_verbs", "libfake_verbs.so"))
     if not library.exists():
         pytest.skip("built without infiniband/verbs.h")
     folder = tmp_path_factory.mktemp("verbs")
     monkeypatch.setenv("FAKE_VERBS_DIR", str(folder))
-    fake = FakeVerbs(folder, library)
-    yield fake
-    assert fake.faults() == ""
+    return FakeVerbs(folder, library)
+
+
+@pytest.fixture
+def verbs(fake_verbs):
+    yield fake_verbs
+    assert fake_verbs.faults() == ""
 
 
 def rdma_rails(cluster, node):

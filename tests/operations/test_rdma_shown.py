@@ -2,16 +2,14 @@
 in which there is none, with its remedy."""
 
 import json
-import os
-import pathlib
 import re
 import subprocess
 import tarfile
 
 import pytest
 
-from conftest import PATIENCE, Process, find_program, find_test_program, wait_until
-from operations.test_rdma import FakeVerbs, rdma_rails, start, verbs  # noqa: F401
+from conftest import PATIENCE, Process, find_program, wait_until
+from operations.test_rdma import fake_verbs, rdma_rails, start, verbs  # noqa: F401
 
 # A device of the loopback interface's name, as rdma_en2 is of en2's.
 OF_INTERFACE = "device rdma_127.0.0.1 "
@@ -27,11 +25,6 @@ def ctl(cluster, *words, node=0, codes=(0,), **kwargs):
 def findings(cluster):
     told = json.loads(ctl(cluster, "doctor", "--json", codes=(0, 1, 4)))
     return {finding["code"]: finding for finding in told["findings"]}
-
-
-def write(verbs, lines):
-    (verbs.folder / "next").write_text(lines, encoding="ascii")
-    os.replace(verbs.folder / "next", verbs.folder / "control")
 
 
 def settings(verbs, more=""):
@@ -105,7 +98,7 @@ CASES = [
 
 @pytest.mark.parametrize("code, control, found", CASES, ids=[f"{case[0]} {case[2]}" for case in CASES])
 def test_doctor_and_status_tell_why_there_is_no_rail(cluster, verbs, code, control, found):
-    write(verbs, control)
+    verbs.write(control)
     c = cluster(2, top_settings=settings(verbs))
     finding = await_finding(c, code)
     assert found in finding["found"], finding
@@ -140,17 +133,6 @@ def test_encryption_is_told(cluster, verbs):
     assert "security: PLAIN" in await_finding(c, "MC320")["remedy"]
 
 
-@pytest.fixture
-def strict_verbs(tmp_path_factory, monkeypatch):
-    """What is tried breaks the rules of Apple's devices, and the fake says so: no fault here."""
-    library = pathlib.Path(find_test_program("fake_verbs", "libfake_verbs.so"))
-    if not library.exists():
-        pytest.skip("built without infiniband/verbs.h")
-    folder = tmp_path_factory.mktemp("verbs")
-    monkeypatch.setenv("FAKE_VERBS_DIR", str(folder))
-    return FakeVerbs(folder, library)
-
-
 def verdicts(text):
     return dict(re.findall(r"^    (\S+) +(worked|refused|hung|crashed)  ", text, re.MULTILINE))
 
@@ -165,9 +147,10 @@ def report(cluster, folder):
     return text
 
 
-def test_a_report_tries_what_is_taken_of_devices(cluster, strict_verbs, tmp_path):
-    """Why: whoever has such Macs can tell by it which of what is taken of them holds."""
-    c = start(cluster, strict_verbs, 2, "APPLE")
+def test_a_report_tries_what_is_taken_of_devices(cluster, fake_verbs, tmp_path):
+    """Why: whoever has such Macs can tell by it which of what is taken of them holds. What is tried
+    breaks the rules of Apple's devices, and the fake says so: no fault here."""
+    c = start(cluster, fake_verbs, 2, "APPLE")
     text = report(c, tmp_path)
     assert verdicts(text) == {
         "describe": "worked", "pair-uc": "worked", "pair-rc": "refused", "region-local": "refused",
@@ -184,9 +167,9 @@ def test_a_report_tries_what_is_taken_of_devices(cluster, strict_verbs, tmp_path
     wait_until(lambda: all(rail["state"] == "up" for rail in rdma_rails(c, 0)), "the rail is up")
 
 
-def test_a_report_outlives_a_driver_that_hangs_and_one_that_crashes(cluster, strict_verbs, tmp_path):
-    strict_verbs.want("hang ibv_create_comp_channel\ncrash ibv_modify_qp\n")
-    c = cluster(1, top_settings=settings(strict_verbs, "completion_events: false"))
+def test_a_report_outlives_a_driver_that_hangs_and_one_that_crashes(cluster, fake_verbs, tmp_path):
+    fake_verbs.want("hang ibv_create_comp_channel\ncrash ibv_modify_qp\n")
+    c = cluster(1, top_settings=settings(fake_verbs, "completion_events: false"))
     text = report(c, tmp_path)
     found = verdicts(text)
     assert found["channel"] == "hung" and found["pair-uc"] == found["message"] == "crashed", text

@@ -147,21 +147,26 @@ void DriverThread::Run(Shared& shared) {
   shared.regions.Clear();
 }
 
+template <typename Call>
+void DriverThread::InDriver(Shared& shared, std::unique_lock<std::mutex>& lock, Call&& call) {
+  shared.busy_since_ns = platform::MonotonicNow();
+  lock.unlock();
+  call();
+  lock.lock();
+  shared.busy_since_ns = 0;
+}
+
 void DriverThread::DoNext(Shared& shared, std::unique_lock<std::mutex>& lock) {
   Job job = std::move(shared.jobs.front());
   shared.jobs.pop_front();
   const bool wanted = shared.bell != nullptr;
-  shared.busy_since_ns = platform::MonotonicNow();
-  lock.unlock();
   Result result;
-  if (wanted) Do(shared, job, result);
-  job.pair.reset();
-  lock.lock();
-  shared.busy_since_ns = 0;
+  InDriver(shared, lock, [&] {
+    if (wanted) Do(shared, job, result);
+    job.pair.reset();
+  });
   if (job.kind == Job::Kind::kDestroy || shared.bell == nullptr) {
-    lock.unlock();
-    result.pair.reset();
-    lock.lock();
+    InDriver(shared, lock, [&] { result.pair.reset(); });
     return;
   }
   shared.results.push_back(std::move(result));
@@ -172,12 +177,7 @@ void DriverThread::DoNext(Shared& shared, std::unique_lock<std::mutex>& lock) {
 void DriverThread::TendRegions(Shared& shared, std::unique_lock<std::mutex>& lock) {
   shared.tend_regions = false;
   const std::shared_ptr<Device> device = shared.bell == nullptr ? nullptr : shared.device;
-  const std::uint64_t now = platform::MonotonicNow();
-  shared.busy_since_ns = now;
-  lock.unlock();
-  shared.regions.Tend(device, now);
-  lock.lock();
-  shared.busy_since_ns = 0;
+  InDriver(shared, lock, [&] { shared.regions.Tend(device, platform::MonotonicNow()); });
 }
 
 // Its queue pairs, which fail then, keep it open until they have gone.
@@ -188,13 +188,11 @@ void DriverThread::LookAtDevice(Shared& shared, std::unique_lock<std::mutex>& lo
   lock.lock();
   if (is_there) return;
   shared.device.reset();
-  shared.busy_since_ns = platform::MonotonicNow();
-  lock.unlock();
-  shared.regions.ForgetRegions();
-  shared.regions.Tend(nullptr, 0);  // They keep the device open.
-  device.reset();
-  lock.lock();
-  shared.busy_since_ns = 0;
+  InDriver(shared, lock, [&] {
+    shared.regions.ForgetRegions();
+    shared.regions.Tend(nullptr, 0);  // They keep the device open.
+    device.reset();
+  });
 }
 
 absl::StatusOr<std::shared_ptr<Device>> DriverThread::Open(Shared& shared) {

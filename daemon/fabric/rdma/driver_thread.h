@@ -105,6 +105,9 @@ class DriverThread {
   explicit DriverThread(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
   void Give(Job job);
   static void Run(Shared& shared);
+  // A call of the driver: without the lock, and seen by busy_since_ns.
+  template <typename Call>
+  static void InDriver(Shared& shared, std::unique_lock<std::mutex>& lock, Call&& call);
   static void DoNext(Shared& shared, std::unique_lock<std::mutex>& lock);
   static void TendRegions(Shared& shared, std::unique_lock<std::mutex>& lock);
   static void LookAtDevice(Shared& shared, std::unique_lock<std::mutex>& lock);

@@ -223,6 +223,11 @@ std::string RdmaRails::DeviceFor(const Beside& beside, Lack& why) const {
   return {};
 }
 
+bool RdmaRails::AnyWithoutDevice() const {
+  return std::any_of(besides_.begin(), besides_.end(),
+                     [](const auto& beside) { return !beside->setup.has_value(); });
+}
+
 DriverThread* RdmaRails::DriverOf(const std::string& device, Lack& why) {
   std::unique_ptr<DriverThread>& driver = drivers_[device];
   if (driver == nullptr) {
@@ -358,10 +363,7 @@ void RdmaRails::Look(std::uint64_t now_ns) {
     return !links_.HasRailOver(beside->peer, beside->path) &&
            !links_.HasRailOver(beside->peer, beside->rdma_path);
   });
-  const bool any_without = std::any_of(besides_.begin(), besides_.end(), [](const auto& beside) {
-    return !beside->setup.has_value();
-  });
-  if (!any_without) return;
+  if (!AnyWithoutDevice()) return;
   if (found_.has_value()) {
     GiveDevices(now_ns);
   } else if (probing_ == nullptr) {
@@ -381,21 +383,16 @@ std::size_t RdmaRails::Turn(std::uint64_t now_ns) {
   }
   // For those paths that have none.
   const bool due = now_ns >= probe_again_ns_ && probing_ == nullptr;
-  const bool wanted = std::any_of(besides_.begin(), besides_.end(), [](const auto& beside) {
-    return !beside->setup.has_value();
-  });
-  if (due && wanted) StartProbe();
+  if (due && AnyWithoutDevice()) StartProbe();
   return count;
 }
 
 std::uint64_t RdmaRails::deadline_ns() const {
   std::uint64_t next = kNever;
-  bool wanted = false;
   for (const auto& beside : besides_) {
-    wanted = wanted || !beside->setup.has_value();
     if (beside->setup.has_value()) next = std::min(next, beside->setup->deadline_ns());
   }
-  return wanted && probing_ == nullptr ? std::min(next, probe_again_ns_) : next;
+  return AnyWithoutDevice() && probing_ == nullptr ? std::min(next, probe_again_ns_) : next;
 }
 
 // Where RDMA is on by itself nobody asked: that a cable has no device is told by doctor alone, what

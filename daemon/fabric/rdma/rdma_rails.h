@@ -95,6 +95,7 @@ class RdmaRails {
   bool IsTold(const Beside& beside) const;
   // Which device the path is for; empty: none, and why.
   std::string DeviceFor(const Beside& beside, Lack& why) const;
+  bool AnyWithoutDevice() const;
   void GiveDevices(std::uint64_t now_ns);
   std::size_t TakeResults(std::uint64_t now_ns);
   std::size_t TakeMessages(std::uint64_t now_ns);

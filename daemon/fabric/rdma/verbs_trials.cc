@@ -11,6 +11,7 @@
 #include "daemon/fabric/rdma/verbs_device.h"
 #include "daemon/fabric/rdma/verbs_library.h"
 #include "daemon/fabric/rdma/verbs_queue_pair.h"
+#include "daemon/fabric/rdma/verbs_region.h"
 
 namespace mlxcomm::fabric::rdma {
 namespace {
@@ -53,12 +54,6 @@ absl::Status OpenDevice(const TrialSubject& subject, Opened& opened) {
   if (opened.context == nullptr) return Failed("it cannot be opened", error);
   opened.domain = opened.verbs.alloc_pd(opened.context);
   return opened.domain != nullptr ? absl::OkStatus() : Failed("it gives no protection domain", errno);
-}
-
-int AccessOf(const Limits& limits) {
-  return limits.remote_access
-             ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
-             : IBV_ACCESS_LOCAL_WRITE;
 }
 
 // A later addition, which not every header has.
