@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -13,7 +14,7 @@ from bench.rounds import Failed
 from conftest import Cluster, free_port, find_program
 from lab.cluster import LabCluster
 
-PATIENCE = 180  # Seconds after which a system is declared stuck.
+PATIENCE = 90  # Seconds after which a system is declared stuck.
 NODE_NET = "10.99.0.0/24"
 
 
@@ -174,7 +175,7 @@ def end_of(processes, patience=PATIENCE):
         for process in processes:
             said.append(process.communicate(timeout=patience)[0])
     except subprocess.TimeoutExpired:
-        raise Failed(f"no end in {patience} s: {processes[0].args}") from None
+        raise Failed(f"no end in {patience} s: {shlex.join(processes[0].args)}") from None
     finally:
         for process in processes:
             if process.poll() is None:

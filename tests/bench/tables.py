@@ -1,5 +1,6 @@
 """What was found, as Markdown."""
 
+import re
 import statistics
 
 from bench.comparison import bus_bandwidth, ratio
@@ -137,6 +138,11 @@ def cost(f):
     return text
 
 
+def in_short(reason):
+    """Why something was left out, without the folders that programs and sockets lie in."""
+    return re.sub(r"(?<![\w.])/\S*/(?=[^/\s])", "", reason)
+
+
 def targets(verdicts):
     rows = [[one["name"], f"{'<=' if one['at_most'] else '>='} {one['goal']:g} {one['unit']}",
              f"{one['value']:.3g}", f"{one['low']:.3g}-{one['high']:.3g}", one["verdict"]]
@@ -176,5 +182,5 @@ def everything(result):
             text += [f"## {title}\n", make(f)]
     text += ["## What is to be reached\n", targets(result["targets"])]
     if result["left_out"]:
-        text += ["Left out:\n", *[f"- {reason}" for reason in result["left_out"]]]
+        text += ["Left out:\n", *[f"- {in_short(reason)}" for reason in result["left_out"]]]
     return "\n".join(text).rstrip() + "\n"

@@ -1,0 +1,12 @@
+"""What is printed and kept says what was measured, and nothing of where."""
+from bench.tables import in_short
+
+
+def test_a_reason_names_programs_without_their_folders():
+    said = ("pair, 1gbit: no end in 180 s: nsenter --wd=/ ip netns exec node-0 mpirun --host 10.99.0.1:1 "
+            "--mca oob_tcp_if_include 10.99.0.0/24 /a/build/peers/openmpi_all_reduce /tmp/run-152 0.06")
+    assert in_short(said) == (
+        "pair, 1gbit: no end in 180 s: nsenter --wd=/ ip netns exec node-0 mpirun --host 10.99.0.1:1 "
+        "--mca oob_tcp_if_include 10.99.0.0/24 openmpi_all_reduce run-152 0.06")
+    said = "ended with 1: /a/gloo_all_reduce: [./gloo/tcp/pair.cc:598] Connection closed by peer [127.0.0.1]:3"
+    assert in_short(said) == said.replace("/a/", "")
