@@ -8,5 +8,5 @@ def test_a_reason_names_programs_without_their_folders():
     assert in_short(said) == (
         "pair, 1gbit: no end in 180 s: nsenter --wd=/ ip netns exec node-0 mpirun --host 10.99.0.1:1 "
         "--mca oob_tcp_if_include 10.99.0.0/24 openmpi_all_reduce run-152 0.06")
-    said = "ended with 1: /a/gloo_all_reduce: [./gloo/tcp/pair.cc:598] Connection closed by peer [127.0.0.1]:3"
+    said = "ended with 1: /a/gloo_all_reduce: [./gloo/tcp/pair.cc:598] Connection closed by peer"
     assert in_short(said) == said.replace("/a/", "")
