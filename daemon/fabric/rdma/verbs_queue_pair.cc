@@ -8,10 +8,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/fabric/random_number.h"
 #include "daemon/fabric/rdma/verbs_region.h"
 
 namespace mlxcomm::fabric::rdma {
@@ -179,7 +179,9 @@ absl::Status VerbsQueuePair::Initialise() {
                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   if (error != 0) return Failed("does not initialise the queue pair", error);
   address_.number = pair_->qp_num;
-  address_.first_packet = static_cast<std::uint32_t>(RandomNumber() & 0xffffff);
+  // Another one than those of earlier connections. Not of libcrypto: it keeps a generator for each
+  // thread that asks, and a driver's thread may still be about when the process ends.
+  address_.first_packet = static_cast<std::uint32_t>(std::random_device{}() & 0xffffff);
   return absl::OkStatus();
 }
 
