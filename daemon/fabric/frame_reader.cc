@@ -217,7 +217,7 @@ void FrameReader::FinishFrame() {
     if (target_slot_) ++slots_used_;
   }
   if (observer_ != nullptr) TellReceived();
-  port_.OnFrame(std::move(event));
+  port_.OnEvent(std::move(event));
 }
 
 void FrameReader::OnEcho() {

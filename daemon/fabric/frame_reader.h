@@ -2,7 +2,7 @@
 // was posted, and hands them on.
 //
 //   stream ──▶ read ahead ──header──▶ target: where it was posted, staging, a slot, a copy
-//     └────────── large payload, straight ──────────▶ target ──all of it──▶ port: OnFrame
+//     └────────── large payload, straight ──────────▶ target ──all of it──▶ port: OnEvent
 //
 // What is to be combined with something is so while it is read, part by part: it is in the
 // cache then, and little is left to be done when the last of it comes.
@@ -48,7 +48,8 @@ class FrameReaderPort {
   // As far as there is room for what they call for.
   virtual void TakeCommands() = 0;
   virtual bool CommandsWait() const = 0;
-  virtual void OnFrame(RailEvent&& event) = 0;
+  // For the engine; there is place for it.
+  virtual void OnEvent(RailEvent&& event) = 0;
   virtual void OnHeartbeat(const wire::FrameHeader& heartbeat) = 0;
   // A frame that had begun was lost; nobody has the copy of it that was dropped here.
   virtual void OnAbandoned(std::uint64_t /*sequence*/) {}

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/fabric/rail_commands.h"
 #include "daemon/platform/machine.h"
 
 namespace mlxcomm::fabric::rdma {
@@ -281,33 +282,8 @@ void RailThread::SendTheRest() {
 }
 
 bool RailThread::ObeyCommands() {
-  bool any = false;
-  RailCommand command;
-  // In the end nobody takes events any more, and what is still to be sent needs none.
-  const bool ends = finish_.load(std::memory_order_relaxed);
-  while (writer_.HasRoom() && (ends || HasPlaceForEvent()) && commands_.Pop(command)) {
-    Obey(command);
-    any = true;
-  }
-  return any;
-}
-
-void RailThread::Obey(const RailCommand& command) {
-  switch (command.kind) {
-    case RailCommand::Kind::kTransmit: return writer_.Queue(command.frame);
-    case RailCommand::Kind::kPostReceive:
-      return reader_.posted().Expect(command.receive, command.share);
-    case RailCommand::Kind::kForgetCompleted:
-      return reader_.posted().ForgetCompleted(command.key, command.step);
-    case RailCommand::Kind::kHeartbeat: return writer_.Beat();
-    case RailCommand::Kind::kWithdraw: break;
-  }
-  reader_.Forget(command.key);
-  if (!HasPlaceForEvent()) return;  // Only in the end: see ObeyCommands.
-  RailEvent event;
-  event.kind = RailEvent::Kind::kWithdrawn;
-  event.key = command.key;
-  Emit(std::move(event));
+  return fabric::ObeyCommands(commands_, writer_, reader_, *this,
+                              finish_.load(std::memory_order_relaxed));
 }
 
 // Every event carries it; this one is for when there is no other.

@@ -90,7 +90,6 @@ class RailThread final : private FrameReaderPort {
   int SleepMs() const;
   void SendTheRest();
   bool ObeyCommands();
-  void Obey(const RailCommand& command);
   void TellTransmitted();
   void Emit(RailEvent&& event);
   void WakeEngine();
@@ -99,7 +98,7 @@ class RailThread final : private FrameReaderPort {
   bool HasPlaceForEvent() const override { return events_.Room() > kEventsKept; }
   void TakeCommands() override { ObeyCommands(); }
   bool CommandsWait() const override { return !commands_.IsEmpty(); }
-  void OnFrame(RailEvent&& event) override { Emit(std::move(event)); }
+  void OnEvent(RailEvent&& event) override { Emit(std::move(event)); }
   void OnHeartbeat(const wire::FrameHeader& heartbeat) override { writer_.Echo(heartbeat); }
   void OnAbandoned(std::uint64_t sequence) override;
 

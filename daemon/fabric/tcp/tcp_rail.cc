@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "daemon/fabric/rail_commands.h"
 #include "daemon/fabric/tcp/tcp_socket.h"
 #include "daemon/platform/machine.h"
 
@@ -382,35 +383,8 @@ void TcpRail::SendTheRest() {
 }
 
 bool TcpRail::ObeyCommands() {
-  bool any = false;
-  RailCommand command;
-  // In the end nobody takes events any more, and what is still to be sent needs none.
-  const bool ends = finish_.load(std::memory_order_relaxed);
-  while (writer_.HasRoom() && (ends || HasPlaceForEvent()) && commands_.Pop(command)) {
-    Obey(command);
-    any = true;
-  }
-  return any;
-}
-
-void TcpRail::Obey(const RailCommand& command) {
-  switch (command.kind) {
-    case RailCommand::Kind::kTransmit: return writer_.Queue(command.frame);
-    case RailCommand::Kind::kPostReceive: return Expect(command.receive, command.share);
-    case RailCommand::Kind::kForgetCompleted:
-      return reader_.posted().ForgetCompleted(command.key, command.step);
-    case RailCommand::Kind::kHeartbeat: return writer_.Beat();
-    case RailCommand::Kind::kWithdraw: return Forget(command.key);
-  }
-}
-
-void TcpRail::Forget(const OperationKey& key) {
-  reader_.Forget(key);
-  if (!HasPlaceForEvent()) return;  // Only in the end: see ObeyCommands.
-  RailEvent event;
-  event.kind = RailEvent::Kind::kWithdrawn;
-  event.key = key;
-  Emit(std::move(event));
+  return fabric::ObeyCommands(commands_, writer_, reader_, *this,
+                              finish_.load(std::memory_order_relaxed));
 }
 
 void TcpRail::OnHeartbeat(const wire::FrameHeader& heartbeat) {

@@ -146,8 +146,6 @@ class TcpRail final : public Rail, private FrameReaderPort {
   bool IsHeavy() const { return writer_.holds_large() || reader_.posted().has_large(); }
   bool IsStuck() const { return !writer_.is_empty() && writer_.error() == 0; }
   bool ObeyCommands();
-  void Obey(const RailCommand& command);
-  void Forget(const OperationKey& key);
   void TellTransmitted();
   void Emit(RailEvent&& event);
   void WakeEngine();
@@ -156,7 +154,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   bool HasPlaceForEvent() const override { return events_.Room() > kEventsKept; }
   void TakeCommands() override { ObeyCommands(); }
   bool CommandsWait() const override { return !commands_.IsEmpty(); }
-  void OnFrame(RailEvent&& event) override { Emit(std::move(event)); }
+  void OnEvent(RailEvent&& event) override { Emit(std::move(event)); }
   void OnHeartbeat(const wire::FrameHeader& heartbeat) override;
 
   platform::FileDescriptor socket_;
