@@ -79,6 +79,12 @@ class Channel {
   // reliable rails only, if there are any; else both ends could wait for each other.
   bool NextToHand(Frame& frame, std::size_t& rail, bool reliable_control);
   void OnTransmitted(std::size_t rail, std::size_t frames);
+  // What the system under it holds, as the rail tells it.
+  void OnHeld(std::size_t rail, const HeldBytes& held) { flights_[rail].OnHeld(held); }
+  // The least that a sign of life has taken on it, there and back; 0: not known.
+  void OnRoundTrip(std::size_t rail, std::uint64_t least_ns) {
+    flights_[rail].OnRoundTrip(least_ns);
+  }
   // Everything up to `sequence`. False: the peer acknowledges what was never handed.
   [[nodiscard]] bool OnAcknowledged(std::uint64_t sequence);
   // A single one. False: as above.

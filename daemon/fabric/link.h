@@ -229,6 +229,7 @@ class Link {
 
   // link.cc: the way of frames.
   void Pump();
+  void LookAtHeld();
   void Give(std::size_t at, const RailCommand& command);
   void GiveWaiting();
   bool HasWaiting() const { return waiting_count_ > 0; }

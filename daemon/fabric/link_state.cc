@@ -370,6 +370,9 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
     on.sent_rate = static_cast<double>(snapshot.sent_bytes - last.sent_bytes) / seconds;
     on.received_rate = static_cast<double>(snapshot.received_bytes - last.received_bytes) / seconds;
   }
+  channel_.OnRoundTrip(at, snapshot.round_trip_ns_min);
+  const RailMeter& meter = channel_.flight(at).meter();
+  if (meter.measured()) on.rail->OnRate(meter.bytes_per_second());
   on.last_snapshot = snapshot;
   on.last_tick_ns = now_ns;
   RailCommand command;

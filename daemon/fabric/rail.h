@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -110,6 +111,10 @@ class Rail {
   virtual bool is_direct() const { return true; }
   virtual bool is_reliable() const { return true; }
   virtual std::uint64_t last_received_ns() const = 0;
+  // What it was measured to carry, at times: for what lies under it to fit. Engine thread.
+  virtual void OnRate(double) {}
+  // Nothing where no system tells. A call of the system at the most; engine thread.
+  virtual std::optional<HeldBytes> held() const { return std::nullopt; }
   // Of a connection: the key that both sides proved to hold when it began. Where that is no
   // longer taken, a side asks the other to prove anew, which is done on another connection.
   virtual ClusterKeyId proved_with() const { return {}; }

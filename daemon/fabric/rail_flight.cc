@@ -22,6 +22,7 @@ void RailFlight::Close() {
   under_way_frames_ = 0;
   idle_since_ns_ = 0;
   probes_ = 0;
+  knows_held_ = false;
   meter_ = {};
   open_ = false;
 }
@@ -104,7 +105,7 @@ std::uint64_t RailFlight::ArrivalNs(std::uint64_t bytes, double rate_unmeasured,
                                     std::uint64_t now_ns) {
   const double rate = meter_.measured() ? meter_.bytes_per_second() : rate_unmeasured;
   const double own = static_cast<double>(bytes) * 1e9 / rate;
-  const double drained = static_cast<double>(under_way_bytes_) * 1e9 / rate;
+  const double drained = AheadBytes(rate, now_ns) * 1e9 / rate;
   const double ahead = std::max(drained, static_cast<double>(meter_.latency_ns()));
   const auto expected = static_cast<std::uint64_t>(ahead + own);
   if (idle_since_ns_ != 0 &&
@@ -112,13 +113,30 @@ std::uint64_t RailFlight::ArrivalNs(std::uint64_t bytes, double rate_unmeasured,
     return 0;
   }
   const std::uint64_t since = OldestSinceNs(now_ns);
-  return std::max(expected, now_ns > since ? now_ns - since : 0);
+  const std::uint64_t waited = now_ns > since ? now_ns - since : 0;
+  return waited > 2 * meter_.round_trip_ns() ? std::max(expected, waited) : expected;
+}
+
+double RailFlight::AheadBytes(double rate, std::uint64_t now_ns) const {
+  const auto under_way = static_cast<double>(under_way_bytes_);
+  if (!knows_held_) return under_way;
+  const std::uint64_t since_ns = now_ns > held_.at_ns ? now_ns - held_.at_ns : 0;
+  const double drained = rate * static_cast<double>(since_ns) / 1e9;
+  const double held = std::max(static_cast<double>(held_.bytes) - drained, 0.0);
+  return std::min(under_way, static_cast<double>(unwritten_bytes_) + held);
+}
+
+std::uint64_t RailFlight::HandedBytesMax() const {
+  if (!reliable_) return kHandedBytesMax;
+  if (!meter_.measured()) return kHandedBytesUnmeasured;
+  const auto soon = static_cast<std::uint64_t>(meter_.bytes_per_second() * kHandedSeconds);
+  return std::clamp(soon, kHandedBytesMin, kHandedBytesMax);
 }
 
 bool RailFlight::IsFull() const {
   const std::uint64_t frames = reliable_ ? end() - written_ : under_way_frames_;
   const std::uint64_t bytes = reliable_ ? unwritten_bytes_ : under_way_bytes_;
-  return frames >= kHandedFramesMax || bytes >= kHandedBytesMax;
+  return frames >= kHandedFramesMax || bytes >= HandedBytesMax();
 }
 
 std::uint64_t RailFlight::PatienceNs() const {

@@ -8,7 +8,9 @@
 //
 // When it would arrive. Frames under way drain at the measured rate, so one more arrives
 // after (bytes under way + its own) / rate, but not before the rail's latency. Not the sum
-// of both: what the latency holds is under way and counted. And not before the time for
+// of both: what the latency holds is under way and counted. Acknowledgements come back behind
+// what the other side sends; where the system tells what it holds of what was written, that is
+// believed instead, less what has drained since then. And not before the time for
 // which the oldest frame has been waiting: a rail that has stopped without telling looks
 // slower with every moment, until frames go another way.
 //
@@ -31,13 +33,25 @@
 
 namespace mlxcomm::fabric {
 
+// Bytes that the sending system had taken from a rail and the other side's had not, and when:
+// an estimate, for whoever chooses between rails.
+struct HeldBytes {
+  std::uint64_t bytes = 0;
+  std::uint64_t at_ns = 0;
+};
+
 class RailFlight {
  public:
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
-  // What a rail may hold unwritten: little enough to be cancelled soon. An unreliable one,
-  // which nothing else holds back, may have no more under way at all.
+  // What a rail may hold unwritten: some milliseconds' worth, so that it is chosen late, by
+  // what other rails have carried meanwhile, and cancelled soon; and never so little that it
+  // falls idle before the engine's next turn. An unreliable one, which nothing else holds
+  // back, may have no more than the most under way at all.
   static constexpr std::size_t kHandedFramesMax = 64;
   static constexpr std::uint64_t kHandedBytesMax = 4 * 1024 * 1024;
+  static constexpr std::uint64_t kHandedBytesMin = 512 * 1024;
+  static constexpr std::uint64_t kHandedBytesUnmeasured = 1024 * 1024;
+  static constexpr double kHandedSeconds = 0.002;
 
   struct Entry {
     std::uint64_t sequence = 0;
@@ -62,6 +76,11 @@ class RailFlight {
   std::uint64_t OnWritten();
   void OnAcknowledged(std::uint64_t ordinal, std::uint64_t now_ns);
   void OnGivenUp(std::uint64_t ordinal);
+  void OnHeld(const HeldBytes& held) {
+    held_ = held;
+    knows_held_ = true;
+  }
+  void OnRoundTrip(std::uint64_t least_ns) { meter_.OnRoundTrip(least_ns); }
 
   // Frames [first(), end()), by ordinal.
   std::uint64_t first() const { return first_; }
@@ -103,6 +122,8 @@ class RailFlight {
   }
   void Done(Entry& entry);
   void PopDone();
+  std::uint64_t HandedBytesMax() const;
+  double AheadBytes(double rate, std::uint64_t now_ns) const;
 
   bool open_ = false;
   bool reliable_ = true;
@@ -116,6 +137,8 @@ class RailFlight {
   std::uint64_t under_way_bytes_ = 0;
   std::uint64_t under_way_frames_ = 0;
   std::uint64_t idle_since_ns_ = 0;  // Nothing under way; 0: not so, or nothing has been yet.
+  HeldBytes held_;
+  bool knows_held_ = false;
   std::uint32_t probes_ = 0;   // Since something was acknowledged.
   RailMeter meter_;
 };

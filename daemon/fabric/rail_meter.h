@@ -9,6 +9,9 @@
 // gets slower is known to within some spans, one that gets faster as well, and one that
 // is idle keeps its rate.
 //
+// The latency of a frame holds what its acknowledgement waited for behind what the other side
+// sends. Signs of life overtake all that waits: what one of them took is a bound from above.
+//
 // Sans-I/O. Owner: RailFlight. Thread: engine. Memory: fixed.
 #pragma once
 
@@ -28,6 +31,8 @@ class RailMeter {
   // `ahead_bytes`: what was under way before it.
   void OnHanded(std::uint64_t ahead_bytes);
   void OnDelivered(const Delivery& delivery, std::uint64_t now_ns);
+  // The least that a sign of life has taken, there and back; 0: none has come back yet.
+  void OnRoundTrip(std::uint64_t least_ns);
 
   bool measured() const { return rate_ > 0; }
   double bytes_per_second() const { return rate_; }  // 0: not yet known.
@@ -58,22 +63,32 @@ class RailMeter {
   static constexpr std::uint64_t kSpanFrames = 8;
   static constexpr std::uint64_t kSpanNsLong = 500'000'000;
   static constexpr std::uint64_t kOneBytesMin = 128 * 1024;  // Buffers take less at once.
+  // A span as long as this counts as much as all before it.
+  static constexpr double kMemoryNs = 15e6;
+  static constexpr std::uint32_t kLoneFrames = 4;
   static constexpr std::uint64_t kLatencyEpochNs = 5'000'000'000;
   static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
 
   void RaiseByOne(const Delivery& delivery, std::uint64_t now_ns);
   bool WasBusy(const Delivery& delivery, std::uint64_t now_ns) const;
   void EndBusy(std::uint64_t now_ns);
+  void EndSpan();
   void TakeSpan();
+  std::uint64_t WritingNs(std::uint64_t bytes) const;
+  void TakeWritingFromLatency();
   void MeasureLatency(const Delivery& delivery, std::uint64_t now_ns);
 
   double rate_ = 0;
   double best_ = 0;
   Busy busy_;
   Span span_;
+  std::uint64_t span_end_ns_ = 0;  // It is long enough, but more may come at that moment; 0: not.
+  std::uint32_t lone_frames_ = 0;  // That found the rail empty, since the last span.
   std::uint64_t latency_now_ = kUnknown;     // The least of this epoch and of the last.
   std::uint64_t latency_before_ = kUnknown;
+  std::uint64_t latency_with_bytes_ = 0;     // The frame of the least, and what was ahead of it.
   std::uint64_t latency_epoch_ns_ = 0;
+  std::uint64_t latency_bound_ = kUnknown;   // By signs of life.
   std::uint64_t round_trip_ns_ = 0;
 };
 

@@ -25,6 +25,9 @@ constexpr std::uint64_t kUntoldBytesMax = 512 * 1024;
 constexpr std::uint32_t kUntoldFramesMax = 8;
 // How often the engine reads at one look: a frame that is not large, and what comes with it.
 constexpr int kLookTurns = 3;
+// Smaller changes of the rate than these are left alone.
+constexpr double kMuchSlower = 0.75;
+constexpr double kMuchFaster = 1.25;
 // How long an orderly end may take when the other side does not read.
 constexpr std::uint64_t kFinishNs = 500'000'000;
 
@@ -169,6 +172,38 @@ RailSnapshot TcpRail::Snapshot() const {
   return snapshot;
 }
 
+// For whoever drives, at its next turn.
+void TcpRail::OnRate(double bytes_per_second) {
+  rate_.store(bytes_per_second, std::memory_order_relaxed);
+}
+
+void TcpRail::FitToRate() {
+  const double rate = rate_.load(std::memory_order_relaxed);
+  if (rate < fitted_rate_ * kMuchSlower || rate > fitted_rate_ * kMuchFaster) {
+    fitted_rate_ = rate;
+    FitSendBuffer(socket_.get(), rate);
+  }
+}
+
+// Only whoever drives may touch the socket: it may be closed at its end.
+std::optional<HeldBytes> TcpRail::held() const {
+  if (EngineDrives()) {
+    if (down_) return std::nullopt;
+    const std::optional<std::uint64_t> bytes = UnacknowledgedBytes(socket_.get());
+    if (!bytes) return std::nullopt;
+    return HeldBytes{*bytes, platform::MonotonicNow()};
+  }
+  const std::uint64_t at_ns = held_at_ns_.load(std::memory_order_relaxed);
+  if (at_ns == 0) return std::nullopt;
+  return HeldBytes{held_bytes_.load(std::memory_order_relaxed), at_ns};
+}
+
+void TcpRail::LookAtHeld() {
+  const std::optional<std::uint64_t> bytes = UnacknowledgedBytes(socket_.get());
+  held_bytes_.store(bytes.value_or(0), std::memory_order_relaxed);
+  held_at_ns_.store(bytes ? platform::MonotonicNow() : 0, std::memory_order_relaxed);
+}
+
 bool TcpRail::PrepareToSleep() {
   if (EngineDrives()) {
     const bool waits = events_.IsEmpty() && writer_.transmitted() == 0 &&
@@ -223,6 +258,7 @@ void TcpRail::Look() {
   }
   if (watch_->TakeReady()) looks_ = true;
   wrote_ = false;
+  FitToRate();
   ObeyCommands();
   if (IsTooHeavy()) return HandOver();
   if (looks_ || !writer_.is_blocked()) writer_.Write();
@@ -280,8 +316,12 @@ void TcpRail::Run() {
 
 // True: anything moved.
 bool TcpRail::Turn() {
+  FitToRate();
   bool moved = ObeyCommands();
-  moved = writer_.Write() || moved;
+  if (writer_.Write()) {
+    moved = true;
+    LookAtHeld();
+  }
   moved = reader_.Read(writer_.error()) || moved;
   if (reader_.has_ended()) {
     GoDown(reader_.end_cause(), reader_.end_reason());

@@ -41,6 +41,9 @@
 // driver's; whoever reads that it is its turn has all that the other did. Both rings stay
 // in use, so a command that is given while the rail changes hands is obeyed by the next.
 //
+// The measured rate comes from the engine with each tick; whoever drives makes the socket's buffer
+// fit it, and tells what the socket holds.
+//
 // Owner: Link. Thread: its own; the rest of Rail's calls on the engine thread.
 // Memory: rings are fixed at creation; the writer's and the reader's beside.
 #pragma once
@@ -48,6 +51,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -94,6 +98,8 @@ class TcpRail final : public Rail, private FrameReaderPort {
   bool PrepareToSleep() override;
   void WakeUp() override { events_.WakeUp(); }
   std::uint64_t last_received_ns() const override { return reader_.last_received_ns(); }
+  void OnRate(double bytes_per_second) override;
+  std::optional<HeldBytes> held() const override;
   ClusterKeyId proved_with() const override { return proved_with_; }
   void AskForNewProof() override { writer_.AskForNewProof(); }
   bool is_asked_for_new_proof() const override {
@@ -146,6 +152,8 @@ class TcpRail final : public Rail, private FrameReaderPort {
   bool IsHeavy() const { return writer_.holds_large() || reader_.posted().has_large(); }
   bool IsStuck() const { return !writer_.is_empty() && writer_.error() == 0; }
   bool ObeyCommands();
+  void LookAtHeld();
+  void FitToRate();
   void TellTransmitted();
   void Emit(RailEvent&& event);
   void WakeEngine();
@@ -169,6 +177,10 @@ class TcpRail final : public Rail, private FrameReaderPort {
   std::atomic<bool> waits_for_room_{false};
   std::atomic<bool> up_{true};
   std::atomic<bool> asked_for_new_proof_{false};
+  std::atomic<double> rate_{0};  // Bytes a second, as last told.
+  // By the thread, while it drives; read one without the other they are still an estimate.
+  std::atomic<std::uint64_t> held_bytes_{0};
+  std::atomic<std::uint64_t> held_at_ns_{0};  // 0: not known.
   ClusterKeyId proved_with_{};
   bool popped_slot_ = false;  // Engine: the event handed out last holds a slot.
   bool popped_large_control_ = false;
@@ -190,6 +202,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   FrameWriter writer_;
   FrameReader reader_;
   std::uint64_t untold_bytes_ = 0;  // Of data whose events the engine was not woken for.
+  double fitted_rate_ = 0;          // That the send buffer is made for; 0: the system's own.
   bool down_ = false;
   std::uint64_t quiet_since_ns_ = 0;
   std::uint64_t quiet_bytes_ = 0;  // All that had moved by then.

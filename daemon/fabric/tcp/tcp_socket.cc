@@ -3,10 +3,16 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#if defined(__linux__)
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#endif
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 
+#include "daemon/platform/file_descriptor.h"
 #include "proto/queue/no_signal.h"
 
 namespace mlxcomm::fabric {
@@ -34,7 +40,66 @@ void LeavePacing(int socket) {
 }
 #endif
 
+// Of what the system may hold, in seconds of the rate: wanted, and where it is not granted,
+// the least that keeps the connection busy until its driver's next turn.
+constexpr double kHeldSeconds = 0.003;
+constexpr double kHeldSecondsMin = 0.0015;
+constexpr double kHeldBytesMin = 1024 * 1024;
+
+// Linux takes half of the buffer for its own bookkeeping, and grants twice what is asked for.
+#if defined(__linux__)
+constexpr double kAskedPart = 0.5;
+#else
+constexpr double kAskedPart = 1;
+#endif
+
+// The most that may be asked for.
+int SendBufferMax() {
+  const platform::FileDescriptor trial(::socket(AF_INET, SOCK_STREAM, 0));
+  if (trial.get() < 0) return 0;
+  int bytes = 1 << 30;
+  // Some systems cut it, some refuse.
+  while (bytes >= 64 * 1024 &&
+         ::setsockopt(trial.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes) != 0) {
+    bytes /= 2;
+  }
+  socklen_t length = sizeof bytes;
+  if (::getsockopt(trial.get(), SOL_SOCKET, SO_SNDBUF, &bytes, &length) != 0) return 0;
+  return static_cast<int>(bytes * kAskedPart);
+}
+
+void LeaveSendBufferToSystem(int socket) {
+#if defined(SO_BUF_LOCK)
+  const int none = 0;
+  ::setsockopt(socket, SOL_SOCKET, SO_BUF_LOCK, &none, sizeof none);
+#else
+  (void)socket;  // As it was set last.
+#endif
+}
+
 }  // namespace
+
+void FitSendBuffer(int socket, double bytes_per_second) {
+  static const double max = SendBufferMax();
+  const double wanted = kAskedPart * std::max(kHeldSeconds * bytes_per_second, kHeldBytesMin);
+  const double needed = kAskedPart * kHeldSecondsMin * bytes_per_second;
+  if (needed > max) return LeaveSendBufferToSystem(socket);
+  const int bytes = static_cast<int>(std::min(wanted, max));
+  ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
+std::optional<std::uint64_t> UnacknowledgedBytes(int socket) {
+  int bytes = 0;
+#if defined(__linux__)
+  if (::ioctl(socket, SIOCOUTQ, &bytes) != 0 || bytes < 0) return std::nullopt;
+#else
+  socklen_t length = sizeof bytes;
+  if (::getsockopt(socket, SOL_SOCKET, SO_NWRITE, &bytes, &length) != 0 || bytes < 0) {
+    return std::nullopt;
+  }
+#endif
+  return static_cast<std::uint64_t>(bytes);
+}
 
 void SetUpSocket(int socket) {
 #if defined(TCP_NOTSENT_LOWAT)

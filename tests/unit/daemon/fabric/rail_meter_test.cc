@@ -111,6 +111,39 @@ TEST_F(RailMeterTest, RisesByWhatSingleFramesTake) {
   EXPECT_NEAR(meter.bytes_per_second(), 1.05e9, 5e7);
 }
 
+// Why: a buffer on the way takes the first frame of each step at once, and is full for the rest.
+TEST_F(RailMeterTest, BelievesSpansMoreThanTheFirstFrameOfEach) {
+  for (int step = 0; step < 20; ++step) {
+    now += 5 * kMs;
+    meter.OnHanded(0);
+    meter.OnDelivered({kChunk, 0, 16 * kChunk, now - kMs / 4}, now);
+    Busy(1e8, 50 * kMs);
+    EXPECT_NEAR(meter.bytes_per_second(), 1e8, 5e6);
+  }
+}
+
+// Why: a rail of another latency would never be given a frame again for what its first one took.
+TEST_F(RailMeterTest, TakesWritingFromTheFirstLatencyOnceItKnowsTheRate) {
+  meter.OnHanded(0);
+  const auto writing = static_cast<std::uint64_t>(static_cast<double>(kChunk) * 1e9 / 1e8);
+  meter.OnDelivered({kChunk, 0, 16 * kChunk, now - writing - 30'000}, now);
+  EXPECT_NEAR(static_cast<double>(meter.latency_ns()), static_cast<double>(writing), 40'000);
+  Busy(1e8, 100 * kMs);
+  EXPECT_NEAR(static_cast<double>(meter.latency_ns()), 30'000, 10'000);
+}
+
+// Why: an acknowledgement waits for what the other side sends; a sign of life does not.
+TEST_F(RailMeterTest, TakesASignOfLifeForABoundOfTheLatency) {
+  Busy(1e9, 100 * kMs);
+  meter.OnHanded(0);
+  meter.OnDelivered({1000, 0, 0, now - 20 * kMs}, now);
+  EXPECT_GT(meter.latency_ns(), 1 * kMs);
+  meter.OnRoundTrip(0);  // None has come back.
+  EXPECT_GT(meter.latency_ns(), 1 * kMs);
+  meter.OnRoundTrip(90'000);
+  EXPECT_EQ(meter.latency_ns(), 90'000u);
+}
+
 TEST_F(RailMeterTest, KnowsTheLatencyFromFramesThatFoundTheRailEmpty) {
   Busy(1e9, 100 * kMs);
   now += 10 * kMs;

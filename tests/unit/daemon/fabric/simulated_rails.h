@@ -10,6 +10,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -146,7 +147,20 @@ class SimulatedRail final : public Rail {
   bool is_direct() const override { return cable_->direct; }
   bool is_reliable() const override { return cable_->reliable; }
   std::uint64_t last_received_ns() const override { return heard_ns_; }
-  RailSnapshot Snapshot() const override { return {}; }
+  std::optional<HeldBytes> held() const override {
+    if (!cable_->reliable) return std::nullopt;
+    HeldBytes held{0, now_};
+    for (const Lane::OnWire& frame : cable_->lanes[side_].frames) {
+      if (frame.written) held.bytes += sizeof frame.header + frame.header.payload_bytes;
+    }
+    return held;
+  }
+  // As if a sign of life had come back when nothing else was on the cable.
+  RailSnapshot Snapshot() const override {
+    RailSnapshot snapshot;
+    snapshot.round_trip_ns_min = cable_->lanes[0].latency_ns + cable_->lanes[1].latency_ns;
+    return snapshot;
+  }
 
   // What has been written by now.
   void Write() {

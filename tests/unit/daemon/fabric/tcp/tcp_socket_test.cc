@@ -1,0 +1,92 @@
+// What the system holds of a connection is told, and fits the rate that was measured.
+#include "daemon/fabric/tcp/tcp_socket.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <vector>
+
+#include "daemon/platform/file_descriptor.h"
+
+namespace mlxcomm::fabric {
+namespace {
+
+class TcpSocketTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const platform::FileDescriptor listener(::socket(AF_INET, SOCK_STREAM, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    auto* const as_any = reinterpret_cast<sockaddr*>(&address);
+    socklen_t length = sizeof address;
+    ASSERT_EQ(::bind(listener.get(), as_any, length), 0);
+    ASSERT_EQ(::listen(listener.get(), 1), 0);
+    ASSERT_EQ(::getsockname(listener.get(), as_any, &length), 0);
+    near_ = platform::FileDescriptor(::socket(AF_INET, SOCK_STREAM, 0));
+    ASSERT_EQ(::connect(near_.get(), as_any, length), 0);
+    far_ = platform::FileDescriptor(::accept(listener.get(), nullptr, nullptr));
+    ASSERT_GE(far_.get(), 0);
+    SetUpSocket(near_.get());
+    ASSERT_EQ(::fcntl(near_.get(), F_SETFL, O_NONBLOCK), 0);
+  }
+  // How much the system takes while nobody reads.
+  std::size_t Fill() {
+    const std::vector<char> bytes(64 * 1024);
+    std::size_t all = 0;
+    for (;;) {
+      const ssize_t sent = ::send(near_.get(), bytes.data(), bytes.size(), 0);
+      if (sent <= 0) return all;
+      all += static_cast<std::size_t>(sent);
+    }
+  }
+  int SendBuffer() {
+    int bytes = 0;
+    socklen_t length = sizeof bytes;
+    EXPECT_EQ(::getsockopt(near_.get(), SOL_SOCKET, SO_SNDBUF, &bytes, &length), 0);
+    return bytes;
+  }
+  platform::FileDescriptor near_;
+  platform::FileDescriptor far_;
+};
+
+TEST_F(TcpSocketTest, TellsWhatTheOtherSideHasNotAcknowledged) {
+  ASSERT_EQ(UnacknowledgedBytes(near_.get()).value_or(1), 0u);
+  // Far more than the other side's system takes while nobody reads.
+  const std::size_t written = Fill();
+  const std::size_t held = UnacknowledgedBytes(near_.get()).value_or(0);
+  EXPECT_GT(held, 0u);
+  EXPECT_LE(held, written);
+  // All is read: nothing is held any more, as soon as that has come back.
+  std::vector<char> bytes(64 * 1024);
+  for (std::size_t read = 0; read < written;) {
+    const ssize_t got = ::recv(far_.get(), bytes.data(), bytes.size(), 0);
+    ASSERT_GT(got, 0);
+    read += static_cast<std::size_t>(got);
+  }
+  while (UnacknowledgedBytes(near_.get()).value_or(1) > 0) {
+  }
+}
+
+TEST_F(TcpSocketTest, TellsNothingOfWhatIsNoSocket) {
+  EXPECT_FALSE(UnacknowledgedBytes(-1).has_value());
+}
+
+// Why: what the system holds can go no other way, and acknowledgements wait behind it.
+TEST_F(TcpSocketTest, HoldsLessOfASlowConnectionThanOfAFastOne) {
+  FitSendBuffer(near_.get(), 1.25e8);
+  const int slow = SendBuffer();
+  EXPECT_LE(slow, 1024 * 1024);
+  EXPECT_GE(slow, 180'000);  // 1.5 ms of it, or the system would have been left alone.
+  FitSendBuffer(near_.get(), 1.25e9);
+  const int fast = SendBuffer();
+  EXPECT_GE(fast, slow);
+  FitSendBuffer(near_.get(), 1.25e8);
+  EXPECT_EQ(SendBuffer(), slow);
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric
