@@ -14,6 +14,7 @@ constexpr std::uint64_t kLatencyNsMax = std::uint64_t{1} << 30;
 constexpr std::uint64_t kBytesPerSecondMin = 1'000'000;
 constexpr std::uint64_t kBytesPerSecondMax = 1'000'000'000'000;
 constexpr std::uint32_t kLinksPerNodeMax = 64;
+constexpr std::uint32_t kRoundTripsMin = 4;
 
 template <typename Number>
 Number Within(Number value, Number least, Number most) {
@@ -36,7 +37,10 @@ v1::LinkCosts MeasureCosts(std::span<const fabric::LinkSnapshot> links) {
     std::uint64_t quickest_ns = 0;  // A frame takes the rail on which it arrives first.
     for (const fabric::RailSnapshot& rail : link.rails) {
       if (!rail.up) continue;
-      quickest_ns = Worse(quickest_ns, rail.round_trip_ns_min, /*larger_is_worse=*/false);
+      // Of the first few all may have waited for a machine that was busy.
+      if (rail.round_trips >= kRoundTripsMin) {
+        quickest_ns = Worse(quickest_ns, rail.round_trip_ns_min, /*larger_is_worse=*/false);
+      }
       if (!rail.local_interface.empty()) interfaces.insert(rail.local_interface);
     }
     round_trip_ns = std::max(round_trip_ns, quickest_ns);

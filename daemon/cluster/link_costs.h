@@ -17,8 +17,8 @@
 namespace mlxcomm::cluster {
 
 // From heartbeats: half the round trip of the slowest link, each by the quickest of its
-// rails and at its best, and how many interfaces lead to other nodes. A figure that nobody has measured
-// is 0.
+// rails and at its best of some, and how many interfaces lead to other nodes. A figure that
+// nobody has measured is 0.
 v1::LinkCosts MeasureCosts(std::span<const fabric::LinkSnapshot> links);
 
 // Within what a sound daemon can have measured; 0 stays 0.

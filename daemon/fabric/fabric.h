@@ -175,6 +175,7 @@ struct RailSnapshot {
   double delivery_bytes_per_second_best = 0;
   std::uint64_t round_trip_ns = 0;      // Of the last heartbeat.
   std::uint64_t round_trip_ns_min = 0;  // The shortest so far; 0: none yet.
+  std::uint32_t round_trips = 0;        // How many have been measured.
   // Of RDMA rails.
   std::string device;
   std::string service;             // "UC", "RC"; empty: not up.

@@ -226,6 +226,7 @@ void FrameReader::OnEcho() {
   const std::uint64_t took = now - incoming_.offset;
   const std::uint64_t least = round_trip_ns_min();
   round_trip_ns_.store(took, std::memory_order_relaxed);
+  round_trips_.store(round_trips() + 1, std::memory_order_relaxed);
   if (least == 0 || took < least) round_trip_ns_min_.store(took, std::memory_order_relaxed);
 }
 

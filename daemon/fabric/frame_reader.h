@@ -97,6 +97,7 @@ class FrameReader {
     return last_received_ns_.load(std::memory_order_relaxed);
   }
   std::uint64_t round_trip_ns() const { return round_trip_ns_.load(std::memory_order_relaxed); }
+  std::uint32_t round_trips() const { return round_trips_.load(std::memory_order_relaxed); }
   std::uint64_t round_trip_ns_min() const {
     return round_trip_ns_min_.load(std::memory_order_relaxed);
   }
@@ -151,6 +152,7 @@ class FrameReader {
   std::atomic<std::uint64_t> last_received_ns_;
   std::atomic<std::uint64_t> round_trip_ns_{0};
   std::atomic<std::uint64_t> round_trip_ns_min_{0};
+  std::atomic<std::uint32_t> round_trips_{0};
 };
 
 }  // namespace mlxcomm::fabric

@@ -175,8 +175,12 @@ class Link {
   bool HasWork() const {
     return !withdrawn_.empty() || !channel_.released().empty() || HasWaiting();
   }
-  // Every heartbeat interval.
+  // Every heartbeat interval or two, and sooner while a rail is new: the least of several round trips
+  // tells the way's latency, the first alone how busy a machine is that begins.
   void OnTick(std::uint64_t now_ns);
+  bool has_new_rail() const;
+  // On each of its rails.
+  bool HasHeardAllSince(std::uint64_t since_ns) const;
   // The grace period's end, or when frames have to be looked after; kNever: neither. May
   // come nearer with every call; look when about to sleep.
   std::uint64_t deadline_ns() const;
@@ -203,6 +207,7 @@ class Link {
     ReceiveBudget::Share share;
     bool on_several = false;  // More than one rail has been told.
   };
+  static constexpr std::uint32_t kNewTicks = 8;
   struct OnRail {
     std::unique_ptr<Rail> rail;
     RailPath path;
@@ -213,6 +218,7 @@ class Link {
     std::uint64_t heard_at_start_ns = 0;  // What it said of itself before anything had come.
     RailSnapshot last_snapshot;
     std::uint64_t last_tick_ns = 0;
+    std::uint32_t ticks = 0;              // Until it is no longer new.
     double sent_rate = 0;
     double received_rate = 0;
   };

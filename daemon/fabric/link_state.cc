@@ -259,6 +259,7 @@ void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& 
   on.heard_at_start_ns = heard_at_start_ns;
   on.last_snapshot = {};
   on.last_tick_ns = now_ns;
+  on.ticks = 0;
   on.sent_rate = 0;
   on.received_rate = 0;
   ++rail_count_;
@@ -379,6 +380,7 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   command.kind = RailCommand::Kind::kHeartbeat;
   command.clock_ns = now_ns;
   if (on.waiting.empty()) Give(at, command);  // Otherwise there is enough to be heard.
+  if (on.ticks < kNewTicks) ++on.ticks;
   if (!IsSilent(on, now_ns)) return;
   // It may be this engine that was asleep: what lies in the socket was not heard yet.
   if (PollRail(at, now_ns) > 0) Pump();
@@ -386,6 +388,18 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   RemoveRailAt(at, absl::StrCat("nothing heard for ",
                                 (now_ns - on.rail->last_received_ns()) / 1'000'000, " ms"),
                DownCause::kCut, now_ns);
+}
+
+bool Link::has_new_rail() const {
+  return std::any_of(rails_.begin(), rails_.end(), [](const OnRail& on) {
+    return on.rail != nullptr && on.ticks < kNewTicks;
+  });
+}
+
+bool Link::HasHeardAllSince(std::uint64_t since_ns) const {
+  return std::all_of(rails_.begin(), rails_.end(), [since_ns](const OnRail& on) {
+    return on.rail == nullptr || on.rail->last_received_ns() >= since_ns;
+  });
 }
 
 bool Link::IsSilent(const OnRail& on, std::uint64_t now_ns) const {

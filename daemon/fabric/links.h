@@ -196,6 +196,8 @@ class Links final : private RouterPort, private RailSetupListener {
   Join Begin(const Link& link, const RailPath& path, const Link::Standing& told, bool as_dialer,
              bool anew);
   void ObserveNeighbours(std::uint64_t now_ns);
+  std::uint64_t TickIntervalNs() const;
+  void TickSoon(std::uint64_t now_ns);
   bool IsIdle(const Peer& peer) const;
   void ForgetIdle(std::uint64_t now_ns);
   static absl::Status TooManyNodes();
@@ -219,6 +221,7 @@ class Links final : private RouterPort, private RailSetupListener {
   std::vector<UnderWay> joins_;
   std::uint64_t next_join_ = 1;
   std::uint64_t next_tick_ns_ = 0;
+  std::uint64_t ticked_ns_ = 0;  // At the last one.
 };
 
 }  // namespace mlxcomm::fabric

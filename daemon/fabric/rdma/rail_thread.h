@@ -69,6 +69,7 @@ class RailThread final : private FrameReaderPort {
   std::uint64_t direct_bytes() const { return stream_.direct_bytes(); }
   std::uint64_t lost_messages() const { return lost_messages_.load(std::memory_order_relaxed); }
   std::uint64_t round_trip_ns() const { return reader_.round_trip_ns(); }
+  std::uint32_t round_trips() const { return reader_.round_trips(); }
   std::uint64_t round_trip_ns_min() const { return reader_.round_trip_ns_min(); }
 
  private:

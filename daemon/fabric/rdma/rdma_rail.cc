@@ -92,6 +92,7 @@ RailSnapshot RdmaRail::Snapshot() const {
   }
   snapshot.round_trip_ns = thread_->round_trip_ns();
   snapshot.round_trip_ns_min = thread_->round_trip_ns_min();
+  snapshot.round_trips = thread_->round_trips();
   return snapshot;
 }
 

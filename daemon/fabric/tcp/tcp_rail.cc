@@ -169,6 +169,7 @@ RailSnapshot TcpRail::Snapshot() const {
   snapshot.received_bytes = reader_.received_bytes();
   snapshot.round_trip_ns = reader_.round_trip_ns();
   snapshot.round_trip_ns_min = reader_.round_trip_ns_min();
+  snapshot.round_trips = reader_.round_trips();
   return snapshot;
 }
 

@@ -7,9 +7,6 @@
 #include <cstdint>
 #include <optional>
 
-#include <cstdint>
-#include <optional>
-
 namespace mlxcomm::fabric {
 
 // Takes what the system knows of it; other sockets, as those of tests, stay as they are.

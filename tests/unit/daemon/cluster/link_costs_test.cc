@@ -16,6 +16,7 @@ fabric::LinkSnapshot LinkOf(const char* interface, std::uint64_t best_round_trip
   rail.up = up;
   rail.round_trip_ns = 40 * best_round_trip_ns;  // The last one met a busy machine.
   rail.round_trip_ns_min = best_round_trip_ns;
+  rail.round_trips = 8;
   return {"peer", {}, "up", "", {rail}};
 }
 
@@ -44,6 +45,16 @@ TEST(LinkCostsTest, TheQuickestRailOfALinkCounts) {
   const v1::LinkCosts costs = MeasureCosts(std::vector{link, route});
   EXPECT_EQ(costs.latency_ns(), 65'536u);
   EXPECT_EQ(costs.links_per_node(), 2u);
+}
+
+// Why: a job that began with its daemons had plans for a latency of milliseconds, for ever: the
+// first signs of life had waited for busy machines.
+TEST(LinkCostsTest, TheFirstFewRoundTripsAreNotBelieved) {
+  fabric::LinkSnapshot link = LinkOf("en2", 9'000'000);
+  link.rails[0].round_trips = 3;
+  EXPECT_EQ(MeasureCosts(std::vector{link}).latency_ns(), 0u);
+  link.rails[0].round_trips = 4;
+  EXPECT_GT(MeasureCosts(std::vector{link}).latency_ns(), 0u);
 }
 
 TEST(LinkCostsTest, WhatNobodyMeasuredStaysUnknown) {

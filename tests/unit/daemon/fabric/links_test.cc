@@ -321,6 +321,32 @@ TEST_F(LinksTest, TakesARailDownAtOnceWhenItsInterfaceIsDown) {
   EXPECT_THAT(Of(0).lost, IsEmpty());
 }
 
+// Why: what a way takes is known by the least of several signs of life, soon, for plans are
+// made by it; later an idle daemon should cost nothing; and silence has to be found.
+// How: the clock goes from deadline to deadline; signs of life are counted.
+TEST_F(LinksTest, SendsSignsOfLifeOftenAtFirstThenSeldomAndStillFindsSilence) {
+  const std::shared_ptr<Connection> connection = Connect(0, "1");
+  const auto beats_in = [&](std::uint64_t ns) {
+    const int before = connection->beats[0];
+    const std::uint64_t end_ns = now_ns + ns;
+    while (LinksOf(0).deadline_ns() <= end_ns) {
+      now_ns = LinksOf(0).deadline_ns();
+      LinksOf(0).OnTime(now_ns);
+    }
+    now_ns = end_ns;
+    return connection->beats[0] - before;
+  };
+  const std::uint64_t interval_ns = Of(0).options.heartbeat_interval_ns;
+  EXPECT_GE(beats_in(200'000'000), 8);
+  beats_in(2 * interval_ns);
+  EXPECT_EQ(beats_in(20 * interval_ns), 10);
+  connection->answers = false;
+  beats_in(Of(0).options.heartbeat_timeout_ns - interval_ns);
+  EXPECT_TRUE(HasRail(0, "1"));
+  beats_in(2 * interval_ns);
+  EXPECT_FALSE(HasRail(0, "1"));
+}
+
 // Why: a daemon that is stopped, or a host that vanished: nobody closes anything.
 TEST_F(LinksTest, TakesASilentRailDownAndLosesTheNodeAfterItsGrace) {
   Connect(0, "1")->answers = false;

@@ -26,6 +26,7 @@ struct Connection {
   std::array<PaperRail*, 2> ends = {};
   std::array<std::deque<Frame>, 2> arrived;
   bool cut = false;  // Nothing passes any more, and nobody is told.
+  std::array<int, 2> beats = {};  // Signs of life that each end has sent.
   bool answers = true;  // False: whoever is at the other end has stopped.
 };
 
@@ -41,6 +42,7 @@ class PaperRail final : public Rail {
   absl::Status Start(bool, ArrivalClaims&) override { return absl::OkStatus(); }
   bool Give(const RailCommand& command) override {
     if (command.kind == RailCommand::Kind::kHeartbeat) {
+      ++connection_->beats[side_];
       const bool echoes = !connection_->cut && connection_->ends[1 - side_] != nullptr;
       if (echoes && connection_->answers) heard_ns_ = command.clock_ns;
     }
