@@ -1,8 +1,8 @@
 // What the gRPC services ask of the daemon's engine. The services translate and
 // call; everything happens on the engine thread.
 //
-// Owner: Engine implements it, Daemon joins the two. Thread: calls from gRPC's
-// threads; answers from the engine thread. Memory: a bounded number of calls is
+// Owner: Engine implements it, Daemon joins the two. Thread: calls from those of
+// whoever asks; answers from the engine thread. Memory: a bounded number of calls is
 // under way; beyond it Attach is refused at once.
 #pragma once
 

@@ -1,7 +1,6 @@
 #include "daemon/control/control_server.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <future>
@@ -11,196 +10,101 @@
 #include <string_view>
 #include <utility>
 
-#include <unistd.h>
-
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_posix.h>
 
+#include "daemon/control/aside.h"
+#include "daemon/control/call_queue.h"
 #include "daemon/control/event_stream.h"
 #include "daemon/control/plan_reply.h"
 #include "daemon/control/record_reply.h"
+#include "daemon/control/refusal.h"
+#include "daemon/control/unary_call.h"
 #include "daemon/platform/machine.h"
+#include "daemon/platform/system_facts.h"
 #include "mlxcomm/v1/control.grpc.pb.h"
 #include "mlxcomm/v1/diagnostics.grpc.pb.h"
 #include "proto/queue/hello.h"
-#include "proto/types/utf8.h"
 
 namespace mlxcomm::control {
 namespace {
 
-// The client's error holds a kilobyte, and gRPC's trailers, where a message stands
-// twice, hold eight.
-constexpr std::size_t kMessageBytesMax = 1023;
-
-// For those who look at the status alone; our own library reads the details.
-grpc::StatusCode StatusCodeOf(FailureCode code) {
-  switch (code) {
-    case FailureCode::kInvalidArgument: return grpc::StatusCode::INVALID_ARGUMENT;
-    case FailureCode::kDeadlineExceeded: return grpc::StatusCode::DEADLINE_EXCEEDED;
-    case FailureCode::kResourceExhausted: return grpc::StatusCode::RESOURCE_EXHAUSTED;
-    case FailureCode::kCancelled: return grpc::StatusCode::CANCELLED;
-    case FailureCode::kAlreadyExists: return grpc::StatusCode::ALREADY_EXISTS;
-    case FailureCode::kPermissionDenied: return grpc::StatusCode::PERMISSION_DENIED;
-    case FailureCode::kInternal: return grpc::StatusCode::INTERNAL;
-    case FailureCode::kDaemonStopping:
-    case FailureCode::kUnavailable: return grpc::StatusCode::UNAVAILABLE;
-    default: return grpc::StatusCode::FAILED_PRECONDITION;
-  }
-}
-
-grpc::Status Refuse(const Failure& failure) {
-  const std::string message(Utf8Prefix(failure.message, kMessageBytesMax));
-  v1::Refusal refusal;
-  refusal.set_code(static_cast<std::uint32_t>(failure.code));
-  refusal.set_rank(failure.rank);
-  refusal.set_message(message);
-  return {StatusCodeOf(failure.code), message, refusal.SerializeAsString()};
-}
-
-// One unary call. Deleted by gRPC; the Answer that the engine holds may outlive the
-// client but not the call, which ends by the answer alone.
-class Call : public grpc::ServerUnaryReactor {
- public:
-  void OnDone() override { delete this; }
-};
-
-// A call that its caller may give up, which `cancel` then tells the engine.
-class LongCall final : public Call {
- public:
-  using CancelMethod = void (ControlPort::*)(intake::SessionId, std::uint64_t);
-  LongCall(ControlPort& port, intake::SessionId session, std::uint64_t number,
-           CancelMethod cancel)
-      : port_(port), session_(session), number_(number), cancel_(cancel) {}
-  void OnCancel() override { (port_.*cancel_)(session_, number_); }
-
- private:
-  ControlPort& port_;
-  intake::SessionId session_;
-  std::uint64_t number_;
-  CancelMethod cancel_;
-};
-
-template <typename Reply>
-class CallAnswer final : public Answer<Reply> {
- public:
-  CallAnswer(Call* call, Reply* reply) : call_(call), reply_(reply) {}
-  ~CallAnswer() override {
-    if (call_ != nullptr) {
-      Fail({FailureCode::kDaemonStopping, kNoRank, "the daemon is stopping"});
-    }
-  }
-  void Succeed(const Reply& reply) override {
-    *reply_ = reply;
-    std::exchange(call_, nullptr)->Finish(grpc::Status::OK);
-  }
-  void Fail(const Failure& failure) override {
-    std::exchange(call_, nullptr)->Finish(Refuse(failure));
-  }
-
- private:
-  Call* call_;
-  Reply* reply_;
-};
-
 std::optional<intake::SessionIdentity> Identify(const intake::Intake& intake,
-                                                const grpc::CallbackServerContext& context) {
+                                                const grpc::ServerContext& context) {
   const auto& metadata = context.client_metadata();
   const auto token = metadata.find(queue::kTokenMetadataKey);
   if (token == metadata.end()) return std::nullopt;
   return intake.Find(std::string_view(token->second.data(), token->second.size()), context.peer());
 }
 
-grpc::ServerUnaryReactor* RefuseStranger() {
-  auto* const call = new Call;
-  call->Finish({grpc::StatusCode::UNAUTHENTICATED,
-                "this connection has no session of this kind: say hello first"});
-  return call;
-}
-
-grpc::ServerWriteReactor<v1::EventsReply>* RefuseEvents() {
-  class Refusal final : public grpc::ServerWriteReactor<v1::EventsReply> {
-    void OnDone() override { delete this; }
-  };
-  auto* const call = new Refusal;
-  call->Finish({grpc::StatusCode::UNAUTHENTICATED,
-                "this connection has no session of this kind: say hello first"});
-  return call;
-}
-
-class ControlService final : public v1::Control::CallbackService {
+class ControlCalls {
  public:
-  ControlService(ControlPort& port, const intake::Intake& intake) : port_(port), intake_(intake) {}
+  ControlCalls(ControlPort& port, const intake::Intake& intake) : port_(port), intake_(intake) {}
 
-  grpc::ServerUnaryReactor* Attach(grpc::CallbackServerContext* context,
-                                   const v1::AttachRequest* request,
-                                   v1::AttachReply* reply) override {
-    const auto who = Identify(intake_, *context);
-    if (!who || who->peer.role != queue::ProcessRole::kClient) return RefuseStranger();
-    const std::uint64_t number = long_calls_.fetch_add(1) + 1;
-    auto* const call = new LongCall(port_, who->session, number, &ControlPort::CancelAttach);
-    port_.Attach(*who, number, *request,
-                 std::make_unique<CallAnswer<v1::AttachReply>>(call, reply));
-    return call;
-  }
-
-  grpc::ServerUnaryReactor* Detach(grpc::CallbackServerContext* context, const v1::DetachRequest*,
-                                   v1::DetachReply* reply) override {
-    return Serve(context, reply, [this](intake::SessionId session, auto answer) {
-      port_.Detach(session, std::move(answer));
-    });
-  }
-
-  grpc::ServerUnaryReactor* Split(grpc::CallbackServerContext* context,
-                                  const v1::SplitRequest* request,
-                                  v1::GroupReply* reply) override {
-    return Serve(context, reply, [this, request](intake::SessionId session, auto answer) {
-      port_.Split(session, *request, std::move(answer));
-    });
-  }
-
-  grpc::ServerUnaryReactor* Release(grpc::CallbackServerContext* context,
-                                    const v1::ReleaseRequest* request,
-                                    v1::ReleaseReply* reply) override {
-    return Serve(context, reply, [this, request](intake::SessionId session, auto answer) {
-      port_.Release(session, request->group(), std::move(answer));
-    });
-  }
-
-  grpc::ServerUnaryReactor* Shrink(grpc::CallbackServerContext* context,
-                                   const v1::ShrinkRequest* request,
-                                   v1::GroupReply* reply) override {
-    const auto who = Identify(intake_, *context);
-    if (!who || who->peer.role != queue::ProcessRole::kClient) return RefuseStranger();
-    const std::uint64_t number = long_calls_.fetch_add(1) + 1;
-    auto* const call = new LongCall(port_, who->session, number, &ControlPort::CancelShrink);
-    port_.Shrink(who->session, number, *request,
-                 std::make_unique<CallAnswer<v1::GroupReply>>(call, reply));
-    return call;
-  }
-
-  grpc::ServerUnaryReactor* Cancel(grpc::CallbackServerContext* context,
-                                   const v1::CancelRequest* request,
-                                   v1::CancelReply* reply) override {
-    return Serve(context, reply, [this, request](intake::SessionId session, auto answer) {
-      port_.Cancel(session, *request, std::move(answer));
-    });
+  void Serve(CallQueue& queue, v1::Control::AsyncService& service) {
+    using Service = v1::Control::AsyncService;
+    ServeUnary(queue, service, &Service::RequestAttach, *this, &ControlCalls::Attach);
+    ServeUnary(queue, service, &Service::RequestDetach, *this, &ControlCalls::Detach);
+    ServeUnary(queue, service, &Service::RequestSplit, *this, &ControlCalls::Split);
+    ServeUnary(queue, service, &Service::RequestRelease, *this, &ControlCalls::Release);
+    ServeUnary(queue, service, &Service::RequestShrink, *this, &ControlCalls::Shrink);
+    ServeUnary(queue, service, &Service::RequestCancel, *this, &ControlCalls::Cancel);
   }
 
  private:
-  // A call of a training process that the engine answers at once.
-  template <typename Reply, typename Body>
-  grpc::ServerUnaryReactor* Serve(grpc::CallbackServerContext* context, Reply* reply, Body body) {
-    const auto who = Identify(intake_, *context);
-    if (!who || who->peer.role != queue::ProcessRole::kClient) return RefuseStranger();
-    auto* const call = new Call;
-    body(who->session, std::make_unique<CallAnswer<Reply>>(call, reply));
-    return call;
+  void Attach(UnaryCall<v1::AttachRequest, v1::AttachReply>& call) {
+    const auto who = IdentifyClient(call.context());
+    if (!who) return call.Refuse(RefuseStranger());
+    const std::uint64_t number = ++long_calls_;
+    call.set_on_cancelled(
+        [this, session = who->session, number] { port_.CancelAttach(session, number); });
+    port_.Attach(*who, number, call.request(), call.MakeAnswer());
+  }
+
+  void Detach(UnaryCall<v1::DetachRequest, v1::DetachReply>& call) {
+    const auto who = IdentifyClient(call.context());
+    if (!who) return call.Refuse(RefuseStranger());
+    port_.Detach(who->session, call.MakeAnswer());
+  }
+
+  void Split(UnaryCall<v1::SplitRequest, v1::GroupReply>& call) {
+    const auto who = IdentifyClient(call.context());
+    if (!who) return call.Refuse(RefuseStranger());
+    port_.Split(who->session, call.request(), call.MakeAnswer());
+  }
+
+  void Release(UnaryCall<v1::ReleaseRequest, v1::ReleaseReply>& call) {
+    const auto who = IdentifyClient(call.context());
+    if (!who) return call.Refuse(RefuseStranger());
+    port_.Release(who->session, call.request().group(), call.MakeAnswer());
+  }
+
+  void Shrink(UnaryCall<v1::ShrinkRequest, v1::GroupReply>& call) {
+    const auto who = IdentifyClient(call.context());
+    if (!who) return call.Refuse(RefuseStranger());
+    const std::uint64_t number = ++long_calls_;
+    call.set_on_cancelled(
+        [this, session = who->session, number] { port_.CancelShrink(session, number); });
+    port_.Shrink(who->session, number, call.request(), call.MakeAnswer());
+  }
+
+  void Cancel(UnaryCall<v1::CancelRequest, v1::CancelReply>& call) {
+    const auto who = IdentifyClient(call.context());
+    if (!who) return call.Refuse(RefuseStranger());
+    port_.Cancel(who->session, call.request(), call.MakeAnswer());
+  }
+
+  // A training process, not a tool.
+  std::optional<intake::SessionIdentity> IdentifyClient(const grpc::ServerContext& context) const {
+    auto who = Identify(intake_, context);
+    if (who && who->peer.role != queue::ProcessRole::kClient) return std::nullopt;
+    return who;
   }
 
   ControlPort& port_;
   const intake::Intake& intake_;
-  std::atomic<std::uint64_t> long_calls_{0};
+  std::uint64_t long_calls_ = 0;
 };
 
 struct ToldCosts {
@@ -227,93 +131,77 @@ class PromisedCosts final : public CostsAnswer {
   bool told_ = false;
 };
 
-class DiagnosticsService final : public v1::Diagnostics::CallbackService {
+class DiagnosticsCalls {
  public:
-  DiagnosticsService(ControlPort& port, const intake::Intake& intake,
-                     const telemetry::FlightRecorder& recorder, const telemetry::EventLog& events)
+  DiagnosticsCalls(ControlPort& port, const intake::Intake& intake,
+                   const telemetry::FlightRecorder& recorder, const telemetry::EventLog& events)
       : port_(port), intake_(intake), recorder_(recorder), events_(events) {}
 
-  grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* context, const v1::StatusRequest*,
-                                   v1::StatusReply* reply) override {
-    const auto who = Identify(intake_, *context);
-    if (!who) return RefuseStranger();
-    auto* const call = new Call;
-    port_.Status(who->peer.user, std::make_unique<CallAnswer<v1::StatusReply>>(call, reply));
-    return call;
-  }
-
-  grpc::ServerUnaryReactor* Topology(grpc::CallbackServerContext* context,
-                                     const v1::TopologyRequest*,
-                                     v1::TopologyReply* reply) override {
-    if (!Identify(intake_, *context)) return RefuseStranger();
-    auto* const call = new Call;
-    port_.Topology(std::make_unique<CallAnswer<v1::TopologyReply>>(call, reply));
-    return call;
-  }
-
-  grpc::ServerUnaryReactor* Ping(grpc::CallbackServerContext* context,
-                                 const v1::PingRequest* request, v1::PingReply* reply) override {
-    if (!Identify(intake_, *context)) return RefuseStranger();
-    auto* const call = new Call;
-    port_.Ping(*request, std::make_unique<CallAnswer<v1::PingReply>>(call, reply));
-    return call;
-  }
-
-  grpc::ServerUnaryReactor* Doctor(grpc::CallbackServerContext* context, const v1::DoctorRequest*,
-                                   v1::DoctorReply* reply) override {
-    if (!Identify(intake_, *context)) return RefuseStranger();
-    auto* const call = new Call;
-    port_.Doctor(std::make_unique<CallAnswer<v1::DoctorReply>>(call, reply));
-    return call;
-  }
-
-  grpc::ServerWriteReactor<v1::EventsReply>* Events(grpc::CallbackServerContext* context,
-                                                    const v1::EventsRequest* request) override {
-    const auto who = Identify(intake_, *context);
-    if (!who) return RefuseEvents();
-    return StreamEvents(events_, event_streams_,
-                        {recorder_.node(), who->peer.uid, who->peer.user}, *request);
-  }
-
-  // Computed here, not by the engine, which has payload to move; one at a time, so that
-  // asking costs one core at the most and leaves gRPC its other threads.
-  grpc::ServerUnaryReactor* Plan(grpc::CallbackServerContext* context,
-                                 const v1::PlanRequest* request, v1::PlanReply* reply) override {
-    if (!Identify(intake_, *context)) return RefuseStranger();
-    auto* const call = new Call;
-    if (planning_.exchange(true)) {
-      call->Finish(Refuse({FailureCode::kResourceExhausted, kNoRank,
-                           "another plan is being made: ask again"}));
-      return call;
-    }
-    const Failure failure = MakePlans(*request, context->deadline(), *reply);
-    planning_ = false;
-    call->Finish(failure.ok() ? grpc::Status::OK : Refuse(failure));
-    return call;
-  }
-
-  // Read here as well, while its writers go on; one at a time, for a copy has its size.
-  grpc::ServerUnaryReactor* FlightRecord(grpc::CallbackServerContext* context,
-                                         const v1::FlightRecordRequest* request,
-                                         v1::FlightRecordReply* reply) override {
-    const auto who = Identify(intake_, *context);
-    if (!who) return RefuseStranger();
-    auto* const call = new Call;
-    if (reading_.exchange(true)) {
-      call->Finish(Refuse({FailureCode::kResourceExhausted, kNoRank,
-                           "another record is being read: ask again"}));
-      return call;
-    }
-    const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
-    const auto unix_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count();
-    WriteRecordReply(recorder_, *request, who->peer.user,
-                     {platform::MonotonicNow(), static_cast<std::uint64_t>(unix_ns)}, *reply);
-    reading_ = false;
-    call->Finish(grpc::Status::OK);
-    return call;
+  void Serve(CallQueue& queue, v1::Diagnostics::AsyncService& service) {
+    using Service = v1::Diagnostics::AsyncService;
+    ServeUnary(queue, service, &Service::RequestStatus, *this, &DiagnosticsCalls::Status);
+    ServeUnary(queue, service, &Service::RequestTopology, *this, &DiagnosticsCalls::Topology);
+    ServeUnary(queue, service, &Service::RequestPing, *this, &DiagnosticsCalls::Ping);
+    ServeUnary(queue, service, &Service::RequestDoctor, *this, &DiagnosticsCalls::Doctor);
+    ServeUnary(queue, service, &Service::RequestPlan, *this, &DiagnosticsCalls::Plan);
+    ServeUnary(queue, service, &Service::RequestFlightRecord, *this,
+               &DiagnosticsCalls::FlightRecord);
+    ServeEvents(queue, {service, events_, event_streams_, [this](const auto& context) {
+                          return IdentifyReader(context);
+                        }});
   }
 
  private:
+  void Status(UnaryCall<v1::StatusRequest, v1::StatusReply>& call) {
+    const auto who = Identify(intake_, call.context());
+    if (!who) return call.Refuse(RefuseStranger());
+    port_.Status(who->peer.user, call.MakeAnswer());
+  }
+
+  void Topology(UnaryCall<v1::TopologyRequest, v1::TopologyReply>& call) {
+    if (!Identify(intake_, call.context())) return call.Refuse(RefuseStranger());
+    port_.Topology(call.MakeAnswer());
+  }
+
+  void Ping(UnaryCall<v1::PingRequest, v1::PingReply>& call) {
+    if (!Identify(intake_, call.context())) return call.Refuse(RefuseStranger());
+    port_.Ping(call.request(), call.MakeAnswer());
+  }
+
+  void Doctor(UnaryCall<v1::DoctorRequest, v1::DoctorReply>& call) {
+    if (!Identify(intake_, call.context())) return call.Refuse(RefuseStranger());
+    port_.Doctor(call.MakeAnswer());
+  }
+
+  // Not by the engine, which has payload to move.
+  void Plan(UnaryCall<v1::PlanRequest, v1::PlanReply>& call) {
+    if (!Identify(intake_, call.context())) return call.Refuse(RefuseStranger());
+    planning_.Start(
+        call.MakeAnswer(),
+        [this, &request = call.request(), deadline = call.context().deadline()](
+            v1::PlanReply& reply) { return MakePlans(request, deadline, reply); },
+        "another plan is being made: ask again");
+  }
+
+  // Nor this one, whose writers go on meanwhile. A copy has the record's size.
+  void FlightRecord(UnaryCall<v1::FlightRecordRequest, v1::FlightRecordReply>& call) {
+    const auto who = Identify(intake_, call.context());
+    if (!who) return call.Refuse(RefuseStranger());
+    reading_.Start(
+        call.MakeAnswer(),
+        [this, &request = call.request(), user = who->peer.user](v1::FlightRecordReply& reply) {
+          WriteRecordReply(recorder_, request, user,
+                           {platform::MonotonicNow(), platform::UnixNow()}, reply);
+          return Failure{};
+        },
+        "another record is being read: ask again");
+  }
+
+  std::optional<EventReader> IdentifyReader(const grpc::ServerContext& context) const {
+    const auto who = Identify(intake_, context);
+    if (!who) return std::nullopt;
+    return EventReader{recorder_.node(), who->peer.uid, who->peer.user};
+  }
   Failure MakePlans(const v1::PlanRequest& request,
                     std::chrono::system_clock::time_point deadline, v1::PlanReply& reply) {
     v1::LinkCosts own;
@@ -346,8 +234,8 @@ class DiagnosticsService final : public v1::Diagnostics::CallbackService {
   const telemetry::FlightRecorder& recorder_;
   const telemetry::EventLog& events_;
   EventStreams event_streams_;
-  std::atomic<bool> planning_{false};
-  std::atomic<bool> reading_{false};
+  Aside<v1::PlanReply> planning_;
+  Aside<v1::FlightRecordReply> reading_;
 };
 
 class GrpcControlServer final : public ControlServer {
@@ -355,19 +243,21 @@ class GrpcControlServer final : public ControlServer {
   GrpcControlServer(ControlPort& port, const intake::Intake& intake,
                     const telemetry::FlightRecorder& recorder, const telemetry::EventLog& events)
       : control_(port, intake), diagnostics_(port, intake, recorder, events) {
-    constexpr int kThreads = 4;
     constexpr std::size_t kMemoryBytes = 32 * 1024 * 1024;
     constexpr int kRequestBytesMax = 64 * 1024;
     grpc::ResourceQuota quota("mlxcommd control");
-    quota.SetMaxThreads(kThreads);
     quota.Resize(kMemoryBytes);
     grpc::ServerBuilder builder;
     builder.SetResourceQuota(quota);
     builder.SetMaxReceiveMessageSize(kRequestBytesMax);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 16);
-    builder.RegisterService(&control_);
-    builder.RegisterService(&diagnostics_);
+    builder.RegisterService(&control_service_);
+    builder.RegisterService(&diagnostics_service_);
+    queue_.emplace(builder);
     server_ = builder.BuildAndStart();
+    control_.Serve(*queue_, control_service_);
+    diagnostics_.Serve(*queue_, diagnostics_service_);
+    queue_->Start();
   }
   ~GrpcControlServer() override { Shutdown(0); }
 
@@ -382,13 +272,17 @@ class GrpcControlServer final : public ControlServer {
     }
     server_->Shutdown(std::chrono::system_clock::now() +
                       std::chrono::microseconds(timeout_ns / 1000));
-    server_->Wait();
+    queue_->End();  // A call whose caller has gone does not hold the server, but may be unanswered.
   }
 
  private:
-  ControlService control_;
-  DiagnosticsService diagnostics_;
+  // In this order, for the server goes before its queue, and what answers before both.
+  v1::Control::AsyncService control_service_;
+  v1::Diagnostics::AsyncService diagnostics_service_;
+  std::optional<CallQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
+  ControlCalls control_;
+  DiagnosticsCalls diagnostics_;
   // A hello may end while another thread shuts the server down: rare, so a lock.
   std::mutex mutex_;
   bool ended_ = false;

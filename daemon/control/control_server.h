@@ -1,8 +1,8 @@
 // The gRPC server: listens on no port, lives on the connections that intake hands
 // over, and checks on every call that it comes from the session it claims.
 //
-// Owner: Daemon. Thread: Adopt and Shutdown from any, also at once; calls on gRPC's.
-// Memory: bounded by a resource quota.
+// Owner: Daemon. Thread: Adopt and Shutdown from any, also at once; calls on one of its own
+// (call_queue.h), plans and the record aside (aside.h). Memory: bounded by a resource quota.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace mlxcomm::control {
 
 class ControlServer {
  public:
-  // `recorder` and `events` are read from gRPC's threads.
+  // `recorder` and `events` are read from the server's threads.
   static std::unique_ptr<ControlServer> Create(ControlPort& port, const intake::Intake& intake,
                                                const telemetry::FlightRecorder& recorder,
                                                const telemetry::EventLog& events);

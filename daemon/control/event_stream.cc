@@ -2,13 +2,13 @@
 
 #include <chrono>
 #include <cstddef>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include <grpcpp/alarm.h>
 
+#include "daemon/control/refusal.h"
 #include "daemon/control/visibility.h"
 
 namespace mlxcomm::control {
@@ -16,112 +16,99 @@ namespace {
 
 constexpr std::size_t kBatch = 32;
 
-class EventStream final : public grpc::ServerWriteReactor<v1::EventsReply> {
+class EventStream final : public AsyncCall {
  public:
-  EventStream(const telemetry::EventLog& log, EventStreams& streams, const EventReader& reader,
-              const v1::EventsRequest& request)
-      : log_(log),
-        streams_(streams),
-        reader_(reader),
-        follow_(request.follow()),
-        cursor_(log_.Newest(request.last(), [this](const auto& user) { return Sees(user); })) {
-    Advance();
+  EventStream(CallQueue& queue, const EventsMethod& method) : AsyncCall(queue), method_(method) {
+    method_.service.RequestEvents(&context_, &request_, &writer_, queue.get(), queue.get(), &come_);
   }
-  ~EventStream() override { streams_.End(reader_); }
-
-  void OnWriteDone(bool ok) override {
-    if (!ok) OnCancel();
-    Advance();
-  }
-  void OnCancel() override {
-    const std::lock_guard lock(mutex_);
-    cancelled_ = true;
-    if (waiting_) alarm_->Cancel();
-  }
-  void OnDone() override { delete this; }
 
  private:
-  // At most one of write, alarm and the end is under way; whoever was the last goes on. After
-  // Finish, which no lock may be held for, this may be gone.
-  void Advance() {
-    std::optional<grpc::Status> end;
-    {
-      const std::lock_guard lock(mutex_);
-      end = Continue();
-    }
-    if (end) Finish(*end);
+  ~EventStream() override {
+    if (counted_) method_.streams.End(reader_);
   }
-  // With the lock; what the call ends with, if it does.
-  std::optional<grpc::Status> Continue() {
-    if (cancelled_) return grpc::Status::CANCELLED;
-    while (at_ == batch_.size()) {
-      telemetry::EventLog::Part part =
-          log_.Read(cursor_, kBatch, [this](const auto& user) { return Sees(user); });
-      if (part.lost == 0 && part.events.empty()) {
-        if (!follow_) return grpc::Status::OK;
-        LookLater();
-        return std::nullopt;
-      }
+
+  void AskForNext() override { new EventStream(queue_, method_); }
+  void OnCome() override {
+    std::optional<EventReader> reader = method_.identify(context_);
+    if (!reader) return writer_.Finish(RefuseStranger(), &answered_);
+    reader_ = *std::move(reader);
+    counted_ = method_.streams.Begin(reader_);
+    if (!counted_) {
+      return writer_.Finish({grpc::StatusCode::RESOURCE_EXHAUSTED,
+                             "as many read events as may at once: end one of them"},
+                            &answered_);
+    }
+    cursor_ = method_.log.Newest(request_.last(), [this](const auto& user) { return Sees(user); });
+    Advance();
+  }
+  void OnCancelled() override {
+    cancelled_ = true;
+    if (waiting_) alarm_.Cancel();
+  }
+  void OnStepped(bool ok) {
+    waiting_ = false;
+    if (!ok) cancelled_ = true;  // A write fails, and an alarm is taken back, for this alone.
+    Advance();
+  }
+
+  // One of write, alarm and the end is under way; when it has come back, the next.
+  void Advance() {
+    if (cancelled_) return writer_.Finish(grpc::Status::CANCELLED, &answered_);
+    if (at_ == batch_.size()) {
+      telemetry::EventLog::Part part = method_.log.Read(
+          cursor_, kBatch, [this](const auto& user) { return Sees(user); });
       batch_ = std::move(part.events);
       at_ = 0;
-      if (part.lost == 0) continue;
-      reply_.Clear();
-      reply_.set_node(reader_.node);
-      reply_.set_lost(part.lost);
-      StartWrite(&reply_);
-      return std::nullopt;
+      if (part.lost != 0) return WriteLost(part.lost);
+      if (batch_.empty()) {
+        if (!request_.follow()) return writer_.Finish(grpc::Status::OK, &answered_);
+        return LookLater();
+      }
     }
-    const telemetry::LoggedEvent& event = batch_[at_++];
-    reply_.Clear();
-    reply_.set_node(reader_.node);
-    reply_.set_number(event.number);
-    reply_.set_unix_ns(event.unix_ns);
-    reply_.set_kind(event.kind);
-    reply_.set_severity(telemetry::SeverityName(event.severity));
-    reply_.set_object(event.object);
-    reply_.set_text(event.text);
-    StartWrite(&reply_);
-    return std::nullopt;
+    WriteEvent(batch_[at_++]);
   }
-  bool Sees(const std::string& user) const { return MaySee(reader_.viewer, user); }
-  // Each time an alarm of its own: the last one may be in its callback, here.
+  void WriteLost(std::uint64_t lost) {
+    v1::EventsReply reply;
+    reply.set_node(reader_.node);
+    reply.set_lost(lost);
+    writer_.Write(reply, &stepped_);
+  }
+  void WriteEvent(const telemetry::LoggedEvent& event) {
+    v1::EventsReply reply;
+    reply.set_node(reader_.node);
+    reply.set_number(event.number);
+    reply.set_unix_ns(event.unix_ns);
+    reply.set_kind(event.kind);
+    reply.set_severity(telemetry::SeverityName(event.severity));
+    reply.set_object(event.object);
+    reply.set_text(event.text);
+    writer_.Write(reply, &stepped_);
+  }
   void LookLater() {
     waiting_ = true;
-    alarm_.emplace();
-    alarm_->Set(std::chrono::system_clock::now() + std::chrono::milliseconds(kLookAgainMs),
-                [this](bool) {
-                  {
-                    const std::lock_guard lock(mutex_);
-                    waiting_ = false;
-                  }
-                  Advance();
-                });
+    alarm_.Set(queue_.get(),
+               std::chrono::system_clock::now() + std::chrono::milliseconds(kLookAgainMs),
+               &stepped_);
   }
+  bool Sees(const std::string& user) const { return MaySee(reader_.viewer, user); }
 
-  const telemetry::EventLog& log_;
-  EventStreams& streams_;
-  const EventReader reader_;
-  const bool follow_;
-  std::mutex mutex_;
-  std::optional<grpc::Alarm> alarm_;
-  v1::EventsReply reply_;
+  const EventsMethod method_;
+  v1::EventsRequest request_;
+  grpc::ServerAsyncWriter<v1::EventsReply> writer_{&context_};
+  Tag stepped_{*this, static_cast<Tag::Method>(&EventStream::OnStepped)};
+  grpc::Alarm alarm_;
+  EventReader reader_;
+  telemetry::EventLog::Cursor cursor_;
   std::vector<telemetry::LoggedEvent> batch_;
   std::size_t at_ = 0;
-  telemetry::EventLog::Cursor cursor_;
+  bool counted_ = false;
   bool waiting_ = false;
   bool cancelled_ = false;
-};
-
-class Refused final : public grpc::ServerWriteReactor<v1::EventsReply> {
- public:
-  explicit Refused(const grpc::Status& status) { Finish(status); }
-  void OnDone() override { delete this; }
 };
 
 }  // namespace
 
 bool EventStreams::Begin(const EventReader& reader) {
-  const std::lock_guard lock(mutex_);
   if (all_ >= kMax) return false;
   if (!reader.viewer.sees_all) {
     if (ordinary_ >= kOrdinaryMax) return false;
@@ -135,7 +122,6 @@ bool EventStreams::Begin(const EventReader& reader) {
 }
 
 void EventStreams::End(const EventReader& reader) {
-  const std::lock_guard lock(mutex_);
   --all_;
   if (reader.viewer.sees_all) return;
   --ordinary_;
@@ -143,15 +129,6 @@ void EventStreams::End(const EventReader& reader) {
   if (--own->second == 0) of_user_.erase(own);
 }
 
-grpc::ServerWriteReactor<v1::EventsReply>* StreamEvents(const telemetry::EventLog& log,
-                                                        EventStreams& streams,
-                                                        const EventReader& reader,
-                                                        const v1::EventsRequest& request) {
-  if (!streams.Begin(reader)) {
-    return new Refused({grpc::StatusCode::RESOURCE_EXHAUSTED,
-                        "as many read events as may at once: end one of them"});
-  }
-  return new EventStream(log, streams, reader, request);
-}
+void ServeEvents(CallQueue& queue, const EventsMethod& method) { new EventStream(queue, method); }
 
 }  // namespace mlxcomm::control

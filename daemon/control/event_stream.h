@@ -5,20 +5,21 @@
 //
 // It looks rather than is told, so that who adds an event never meets gRPC.
 //
-// Owner: gRPC deletes it when the call is over; DiagnosticsService has the count of them.
-// Thread: gRPC's. Memory: a batch of events each.
+// Owner: itself (call_queue.h); DiagnosticsCalls has the count of them. Thread: the queue's.
+// Memory: a batch of events each.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <mutex>
+#include <functional>
+#include <optional>
 #include <string>
 
 #include <sys/types.h>
 
 #include <grpcpp/grpcpp.h>
 
+#include "daemon/control/call_queue.h"
 #include "daemon/intake/user_directory.h"
 #include "daemon/telemetry/event_log.h"
 #include "mlxcomm/v1/diagnostics.grpc.pb.h"
@@ -46,16 +47,21 @@ class EventStreams {
   void End(const EventReader& reader);
 
  private:
-  std::mutex mutex_;
   std::uint32_t all_ = 0;
   std::uint32_t ordinary_ = 0;
   std::map<uid_t, std::uint32_t> of_user_;  // Ordinary ones.
 };
 
-// RESOURCE_EXHAUSTED where too many read already. `log` and `streams` outlive the call.
-grpc::ServerWriteReactor<v1::EventsReply>* StreamEvents(const telemetry::EventLog& log,
-                                                        EventStreams& streams,
-                                                        const EventReader& reader,
-                                                        const v1::EventsRequest& request);
+// All of it outlives the calls.
+struct EventsMethod {
+  v1::Diagnostics::AsyncService& service;
+  const telemetry::EventLog& log;
+  EventStreams& streams;
+  // Nobody, if the call does not come from a session.
+  std::function<std::optional<EventReader>(const grpc::ServerContext&)> identify;
+};
+
+// RESOURCE_EXHAUSTED is told to those who come while too many read.
+void ServeEvents(CallQueue& queue, const EventsMethod& method);
 
 }  // namespace mlxcomm::control

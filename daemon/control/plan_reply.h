@@ -4,7 +4,7 @@
 // What proves a plan is bounded by chunks: where the data has more, the proof is made
 // for less data by the same plan, and holds if that has the same steps.
 //
-// Owner: none, a pure function. Thread: gRPC's; up to about a second of one core.
+// Owner: none, a pure function. Thread: aside.h's; up to about a second of one core.
 // Memory: some 50 MiB at the limits, given back at the end.
 #pragma once
 

@@ -4,7 +4,7 @@
 // data, and anybody who may use the daemon may ask: so every figure has a limit, and a
 // refusal names it.
 //
-// Owner: none, pure functions. Thread: gRPC's. Memory: members of kPlanRanksMax ranks.
+// Owner: none, pure functions. Thread: aside.h's. Memory: members of kPlanRanksMax ranks.
 #pragma once
 
 #include <cstdint>

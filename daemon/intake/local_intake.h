@@ -2,7 +2,7 @@
 // brings new ones, and the listener, which gets what they submit.
 //
 // Owner: Daemon, as Intake. Thread: engine; the table that Find() reads has a
-// mutex, for gRPC's threads ask it. Memory: at most clients_max + kToolsMax sessions,
+// mutex, for the control server asks it. Memory: at most clients_max + kToolsMax sessions,
 // and what the acceptor has. The io_context must not run again afterwards.
 #pragma once
 

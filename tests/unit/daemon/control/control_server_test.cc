@@ -481,8 +481,8 @@ TEST_F(ControlServerTest, RefusesPlansBeyondItsLimitsAndServesOn) {
   EXPECT_TRUE(Plan(EightNodes()).ok());
 }
 
-// Why: a plan costs a thread of gRPC's, and others want to attach. How: one call waits
-// for the engine's figures, a second is refused; so it is after the first has gone.
+// Why: a plan costs a core, and others want to attach. How: one call waits for the engine's
+// figures, a second is refused, another is served; a plan is made once the first has gone.
 TEST_F(ControlServerTest, MakesOnePlanAtATime) {
   engine_.does = ScriptedEngine::Does::kKeep;
   grpc::Status first;
@@ -496,6 +496,7 @@ TEST_F(ControlServerTest, MakesOnePlanAtATime) {
   const grpc::Status second = Plan(EightNodes());
   EXPECT_EQ(second.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(RefusalIn(second).message(), "another plan is being made: ask again");
+  EXPECT_TRUE(Status(kToolToken).ok());
   costs.reset();  // As by an engine that stops.
   caller.join();
   EXPECT_EQ(RefusalIn(first).code(), static_cast<std::uint32_t>(FailureCode::kDaemonStopping));

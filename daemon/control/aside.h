@@ -1,0 +1,65 @@
+// Answers that take long to work out: one at a time, each on a thread of its own, so that asking for
+// them costs one core at the most and holds up no other call.
+//
+// Owner: who serves the calls. Thread: Start always on the same; the work on its own, which is there
+// only meanwhile. Memory: one reply.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "daemon/control/control_port.h"
+#include "proto/types/failure.h"
+
+namespace mlxcomm::control {
+
+template <typename Reply>
+class Aside {
+ public:
+  using Work = std::function<Failure(Reply&)>;
+
+  Aside() = default;
+  Aside(const Aside&) = delete;
+  Aside& operator=(const Aside&) = delete;
+  ~Aside() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  // Refused with `busy` while another is worked out.
+  void Start(std::unique_ptr<Answer<Reply>> answer, Work work, const char* busy) {
+    if (busy_.exchange(true)) {
+      return answer->Fail({FailureCode::kResourceExhausted, kNoRank, busy});
+    }
+    if (thread_.joinable()) thread_.join();  // Has answered, or does.
+    answer_ = std::move(answer);
+    work_ = std::move(work);
+    try {
+      thread_ = std::thread([this] { Run(); });
+    } catch (const std::system_error&) {
+      busy_ = false;
+      std::exchange(answer_, nullptr)->Fail({FailureCode::kResourceExhausted, kNoRank,
+                                             "the daemon may start no thread: ask again"});
+    }
+  }
+
+ private:
+  void Run() {
+    Reply reply;
+    const Failure failure = work_(reply);
+    const std::unique_ptr<Answer<Reply>> answer = std::move(answer_);
+    busy_ = false;  // Who has his answer may ask again at once.
+    failure.ok() ? answer->Succeed(reply) : answer->Fail(failure);
+  }
+
+  std::atomic<bool> busy_{false};
+  // Of whoever has set busy_.
+  std::unique_ptr<Answer<Reply>> answer_;
+  Work work_;
+  std::thread thread_;
+};
+
+}  // namespace mlxcomm::control

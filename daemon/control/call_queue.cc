@@ -1,0 +1,54 @@
+#include "daemon/control/call_queue.h"
+
+namespace mlxcomm::control {
+
+CallQueue::~CallQueue() {
+  queue_->Shutdown();
+  // What gRPC itself has asked for: calls of methods that nobody knows.
+  void* tag;
+  bool ok;
+  while (queue_->Next(&tag, &ok)) {
+  }
+}
+
+void CallQueue::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void CallQueue::End() { thread_.join(); }
+
+void CallQueue::Run() {
+  void* tag;
+  bool ok;
+  while (calls_ > 0 && queue_->Next(&tag, &ok)) static_cast<AsyncCall::Tag*>(tag)->Return(ok);
+}
+
+AsyncCall::AsyncCall(CallQueue& queue) : queue_(queue) {
+  ++queue_.calls_;
+  context_.AsyncNotifyWhenDone(&over_);
+}
+
+AsyncCall::~AsyncCall() { --queue_.calls_; }
+
+void AsyncCall::Come(bool ok) {
+  if (!ok) {  // None will come, and no other tag is out.
+    delete this;
+    return;
+  }
+  AskForNext();
+  OnCome();
+}
+
+// Whether the answer has arrived is the caller's matter.
+void AsyncCall::Answered(bool) { EndOfTag(); }
+
+void AsyncCall::Over(bool) {
+  if (context_.IsCancelled()) OnCancelled();
+  EndOfTag();
+}
+
+void AsyncCall::EndOfTag() {
+  if (--tags_out_ == 0) delete this;
+}
+
+}  // namespace mlxcomm::control

@@ -1,0 +1,108 @@
+// One call with one request and one reply. Its Answer may outlive the caller's interest but not the
+// call, which waits for it.
+//
+// Owner: itself (call_queue.h). Thread: the queue's; the Answer is given from any. Memory: one
+// request; a reply goes from the Answer to gRPC.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include <grpcpp/grpcpp.h>
+
+#include "daemon/control/call_queue.h"
+#include "daemon/control/control_port.h"
+#include "daemon/control/refusal.h"
+
+namespace mlxcomm::control {
+
+template <typename Request, typename Reply>
+class UnaryCall : public AsyncCall {
+ public:
+  const grpc::ServerContext& context() const { return context_; }
+  const Request& request() const { return request_; }
+
+  // On the queue's thread, when nobody waits for the answer any more.
+  void set_on_cancelled(std::function<void()> on_cancelled) {
+    on_cancelled_ = std::move(on_cancelled);
+  }
+  // One of both, once.
+  std::unique_ptr<Answer<Reply>> MakeAnswer() { return std::make_unique<CallAnswer>(this); }
+  void Refuse(const grpc::Status& status) { writer_.FinishWithError(status, &answered_); }
+
+ protected:
+  using AsyncCall::AsyncCall;
+  void OnCancelled() override {
+    if (on_cancelled_) on_cancelled_();
+  }
+
+  Request request_;
+  grpc::ServerAsyncResponseWriter<Reply> writer_{&context_};
+
+ private:
+  class CallAnswer final : public Answer<Reply> {
+   public:
+    explicit CallAnswer(UnaryCall* call) : call_(call) {}
+    ~CallAnswer() override {
+      if (call_ != nullptr) {
+        Fail({FailureCode::kDaemonStopping, kNoRank, "the daemon is stopping"});
+      }
+    }
+    void Succeed(const Reply& reply) override {
+      UnaryCall* const call = std::exchange(call_, nullptr);
+      call->writer_.Finish(reply, grpc::Status::OK, &call->answered_);
+    }
+    void Fail(const Failure& failure) override {
+      std::exchange(call_, nullptr)->Refuse(control::Refuse(failure));
+    }
+
+   private:
+    UnaryCall* call_;
+  };
+
+  std::function<void()> on_cancelled_;
+};
+
+// How gRPC is asked for a call of a method: as the generated service has it.
+template <typename Service, typename Request, typename Reply>
+using AskMethod = void (Service::*)(grpc::ServerContext*, Request*,
+                                    grpc::ServerAsyncResponseWriter<Reply>*,
+                                    grpc::CompletionQueue*, grpc::ServerCompletionQueue*,
+                                    void* tag);
+
+template <typename Service, typename Server, typename Request, typename Reply>
+struct UnaryMethod {
+  Service& service;
+  AskMethod<Service, Request, Reply> ask;
+  Server& server;
+  void (Server::*serve)(UnaryCall<Request, Reply>&);
+};
+
+template <typename Service, typename Server, typename Request, typename Reply>
+class MethodCall final : public UnaryCall<Request, Reply> {
+ public:
+  using Method = UnaryMethod<Service, Server, Request, Reply>;
+  MethodCall(CallQueue& queue, const Method& method)
+      : UnaryCall<Request, Reply>(queue), method_(method) {
+    (method_.service.*method_.ask)(&this->context_, &this->request_, &this->writer_, queue.get(),
+                                   queue.get(), &this->come_);
+  }
+
+ private:
+  void AskForNext() override { new MethodCall(this->queue_, method_); }
+  void OnCome() override { (method_.server.*method_.serve)(*this); }
+
+  const Method method_;
+};
+
+// From here on `serve` has the method's calls. `service` and `server` outlive them.
+template <typename Service, typename Server, typename Request, typename Reply>
+void ServeUnary(CallQueue& queue, std::type_identity_t<Service>& service,
+                AskMethod<Service, Request, Reply> ask, Server& server,
+                void (Server::*serve)(UnaryCall<Request, Reply>&)) {
+  new MethodCall<Service, Server, Request, Reply>(queue, {service, ask, server, serve});
+}
+
+}  // namespace mlxcomm::control
