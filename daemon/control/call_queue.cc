@@ -1,21 +1,29 @@
 #include "daemon/control/call_queue.h"
 
+#include <utility>
+
 namespace mlxcomm::control {
 
-CallQueue::~CallQueue() {
-  queue_->Shutdown();
-  // What gRPC itself has asked for: calls of methods that nobody knows.
-  void* tag;
-  bool ok;
-  while (queue_->Next(&tag, &ok)) {
-  }
-}
+CallQueue::~CallQueue() { Drain(); }
 
 void CallQueue::Start() {
   thread_ = std::thread([this] { Run(); });
 }
 
-void CallQueue::End() { thread_.join(); }
+void CallQueue::End() {
+  thread_.join();
+  Drain();
+}
+
+// Of what gRPC itself has asked for: calls of methods that nobody knows. It asks the server of them.
+void CallQueue::Drain() {
+  if (std::exchange(drained_, true)) return;
+  queue_->Shutdown();
+  void* tag;
+  bool ok;
+  while (queue_->Next(&tag, &ok)) {
+  }
+}
 
 void CallQueue::Run() {
   void* tag;

@@ -141,8 +141,9 @@ bool Channel::ChooseRail(const Outgoing& frame, bool reliable_only, std::size_t&
   if (soonest_with_room == soonest && !flights_[rail].IsFull()) return true;
   // It is worth the wait until its oldest frame has been waiting for longer than that.
   if (soonest_with_room != kNever) {
-    waits_until_ns_ = std::max(now_ns_ + kJudgeAgainNs,
-                               flights_[rail].OldestSinceNs(now_ns_) + soonest_with_room);
+    RailFlight& best = flights_[rail];
+    const std::uint64_t patience_ns = std::max(soonest_with_room, best.LateNs() + 1);
+    waits_until_ns_ = std::max(now_ns_ + kJudgeAgainNs, best.OldestSinceNs(now_ns_) + patience_ns);
   }
   return false;
 }

@@ -35,7 +35,7 @@ absl::Status Link::Send(const wire::FrameHeader& header, const std::byte* payloa
 // grant could call for data that comes there.
 void Link::Pump() {
   if (rail_count_ == 0) return;
-  if (rail_count_ > 1 && !channel_.all_handed()) LookAtHeld();
+  if (rail_count_ > 1 && waiting_count_ == 0 && !channel_.all_handed()) LookAtHeld();
   RailCommand command;
   std::size_t at = 0;
   while (waiting_count_ == 0 && channel_.NextToHand(command.frame, at, arrivals_.has_gaps())) {
@@ -58,7 +58,10 @@ void Link::Pump() {
 // what the other side sends.
 void Link::LookAtHeld() {
   for (std::size_t at = 0; at < kRailsMax; ++at) {
-    if (rails_[at].rail == nullptr || !channel_.flight(at).is_reliable()) continue;
+    const RailFlight& flight = channel_.flight(at);
+    if (rails_[at].rail == nullptr || !flight.is_reliable() || flight.bytes_under_way() == 0) {
+      continue;
+    }
     if (const auto held = rails_[at].rail->held(); held) channel_.OnHeld(at, *held);
   }
 }

@@ -175,9 +175,11 @@ class Link {
   bool HasWork() const {
     return !withdrawn_.empty() || !channel_.released().empty() || HasWaiting();
   }
-  // Every heartbeat interval or two, and sooner while a rail is new: the least of several round trips
-  // tells the way's latency, the first alone how busy a machine is that begins.
+  // Every heartbeat interval or two.
   void OnTick(std::uint64_t now_ns);
+  // Signs of life on new rails alone, soon after each other: the least of several round trips
+  // tells a way's latency, the first one how busy a machine is that begins.
+  void AskNewRails(std::uint64_t now_ns);
   bool has_new_rail() const;
   // On each of its rails.
   bool HasHeardAllSince(std::uint64_t since_ns) const;
@@ -207,7 +209,7 @@ class Link {
     ReceiveBudget::Share share;
     bool on_several = false;  // More than one rail has been told.
   };
-  static constexpr std::uint32_t kNewTicks = 8;
+  static constexpr std::uint32_t kAskedMin = 8;  // Until a rail is no longer new.
   struct OnRail {
     std::unique_ptr<Rail> rail;
     RailPath path;
@@ -218,7 +220,7 @@ class Link {
     std::uint64_t heard_at_start_ns = 0;  // What it said of itself before anything had come.
     RailSnapshot last_snapshot;
     std::uint64_t last_tick_ns = 0;
-    std::uint32_t ticks = 0;              // Until it is no longer new.
+    std::uint32_t asked = 0;              // How often for a sign of life, up to kAskedMin.
     double sent_rate = 0;
     double received_rate = 0;
   };
@@ -276,6 +278,8 @@ class Link {
   void BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs);
   void ForgetChannel();
   void EnterGrace(const std::string& why, bool reset, std::uint64_t now_ns);
+  void AskForSign(std::size_t at, std::uint64_t now_ns);
+  static bool IsNew(const OnRail& on);
   void TickRail(std::size_t at, std::uint64_t now_ns);
   bool IsSilent(const OnRail& on, std::uint64_t now_ns) const;
 

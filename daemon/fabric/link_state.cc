@@ -259,7 +259,7 @@ void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& 
   on.heard_at_start_ns = heard_at_start_ns;
   on.last_snapshot = {};
   on.last_tick_ns = now_ns;
-  on.ticks = 0;
+  on.asked = 0;
   on.sent_rate = 0;
   on.received_rate = 0;
   ++rail_count_;
@@ -373,14 +373,12 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   }
   channel_.OnRoundTrip(at, snapshot.round_trip_ns_min);
   const RailMeter& meter = channel_.flight(at).meter();
-  if (meter.measured()) on.rail->OnRate(meter.bytes_per_second());
+  if (meter.measured()) {
+    on.rail->OnRate(meter.bytes_per_second(), snapshot.round_trip_ns_min);
+  }
   on.last_snapshot = snapshot;
   on.last_tick_ns = now_ns;
-  RailCommand command;
-  command.kind = RailCommand::Kind::kHeartbeat;
-  command.clock_ns = now_ns;
-  if (on.waiting.empty()) Give(at, command);  // Otherwise there is enough to be heard.
-  if (on.ticks < kNewTicks) ++on.ticks;
+  AskForSign(at, now_ns);
   if (!IsSilent(on, now_ns)) return;
   // It may be this engine that was asleep: what lies in the socket was not heard yet.
   if (PollRail(at, now_ns) > 0) Pump();
@@ -390,10 +388,27 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
                DownCause::kCut, now_ns);
 }
 
-bool Link::has_new_rail() const {
-  return std::any_of(rails_.begin(), rails_.end(), [](const OnRail& on) {
-    return on.rail != nullptr && on.ticks < kNewTicks;
-  });
+void Link::AskForSign(std::size_t at, std::uint64_t now_ns) {
+  OnRail& on = rails_[at];
+  if (on.asked < kAskedMin) ++on.asked;
+  if (!on.waiting.empty()) return;  // There is enough to be heard.
+  RailCommand command;
+  command.kind = RailCommand::Kind::kHeartbeat;
+  command.clock_ns = now_ns;
+  Give(at, command);
+}
+
+// Ways through others have no latency of their own that plans are made by.
+bool Link::IsNew(const OnRail& on) {
+  return on.rail != nullptr && on.rail->is_direct() && on.asked < kAskedMin;
+}
+
+bool Link::has_new_rail() const { return std::any_of(rails_.begin(), rails_.end(), IsNew); }
+
+void Link::AskNewRails(std::uint64_t now_ns) {
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (IsNew(rails_[at])) AskForSign(at, now_ns);
+  }
 }
 
 bool Link::HasHeardAllSince(std::uint64_t since_ns) const {

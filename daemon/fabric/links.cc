@@ -122,13 +122,15 @@ std::vector<LinkSnapshot> Links::Snapshot() const {
 }
 
 void Links::OnTime(std::uint64_t now_ns) {
-  const bool tick = now_ns >= next_tick_ns_;
-  if (tick) next_tick_ns_ = now_ns + TickIntervalNs();
-  if (tick) ticked_ns_ = now_ns;
+  const bool tick = MayTick(now_ns);
+  if (tick) PlanTick(now_ns);
+  const bool soon = now_ns >= soon_ns_;
+  if (soon) soon_ns_ = kNever;
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
     Link& link = *in_order_[i]->link;
     if (tick) link.OnTick(now_ns);
-    if (link.has_new_rail()) TickSoon(now_ns);
+    if (soon) link.AskNewRails(now_ns);
+    if (link.has_new_rail()) AskSoon(now_ns);
     link.OnTime(now_ns);
   }
   ObserveNeighbours(now_ns);
@@ -137,19 +139,23 @@ void Links::OnTime(std::uint64_t now_ns) {
 }
 
 // While all answer they are asked half as often, if the limit of silence bears it: an idle daemon
-// should cost nothing. One that has fallen silent is asked at each interval.
-std::uint64_t Links::TickIntervalNs() const {
+// should cost nothing. One that has fallen silent is asked at each interval. Two daemons that wake
+// each other so come to ask at the same moment: who is woken by the other's is early, not woken again.
+void Links::PlanTick(std::uint64_t now_ns) {
   const std::uint64_t interval_ns = options_.heartbeat_interval_ns;
-  if (options_.heartbeat_timeout_ns < 4 * interval_ns) return interval_ns;
-  const bool all = std::all_of(in_order_.begin(), in_order_.end(), [this](const Peer* peer) {
-    return peer->link->HasHeardAllSince(ticked_ns_);
-  });
-  return all ? 2 * interval_ns : interval_ns;
+  const bool bears = options_.heartbeat_timeout_ns >= 4 * interval_ns;
+  const bool seldom =
+      bears && std::all_of(in_order_.begin(), in_order_.end(), [this](const Peer* peer) {
+        return peer->link->HasHeardAllSince(ticked_ns_);
+      });
+  early_ns_ = seldom ? interval_ns : 0;
+  next_tick_ns_ = now_ns + interval_ns + early_ns_;
+  ticked_ns_ = now_ns;
 }
 
-void Links::TickSoon(std::uint64_t now_ns) {
+void Links::AskSoon(std::uint64_t now_ns) {
   constexpr std::uint64_t kSoonNs = 20'000'000;
-  next_tick_ns_ = std::min(next_tick_ns_, now_ns + kSoonNs);
+  soon_ns_ = std::min(soon_ns_, now_ns + kSoonNs);
 }
 
 // Nobody has anything to do with it, and nobody is about to.
@@ -178,7 +184,7 @@ void Links::ForgetIdle(std::uint64_t now_ns) {
 }
 
 std::uint64_t Links::deadline_ns() const {
-  std::uint64_t next = std::min(next_tick_ns_, router_.deadline_ns());
+  std::uint64_t next = std::min({next_tick_ns_, soon_ns_, router_.deadline_ns()});
   for (const Peer* const peer : in_order_) next = std::min(next, peer->link->deadline_ns());
   return next;
 }
@@ -204,7 +210,7 @@ absl::Status Links::AddRailBeside(const NodeId& peer, std::unique_ptr<Rail> rail
   Link* const link = FindLink(peer);
   if (link == nullptr) return NoLink();
   const absl::Status added = link->AddRailBeside(std::move(rail), path, now_ns);
-  if (added.ok()) TickSoon(now_ns);
+  if (added.ok()) AskSoon(now_ns);
   ObserveNeighbours(now_ns);
   port_.OnDeadlineChanged();
   return added;
@@ -315,7 +321,7 @@ absl::Status Links::Finish(const Join& join, std::unique_ptr<Rail> rail,
       return entry.first == join.path || !peer.link->HasRailOver(entry.first);
     });
     peer.rails.emplace_back(join.path, ++peer.rails_added);
-    TickSoon(now_ns);
+    AskSoon(now_ns);
   }
   ObserveNeighbours(now_ns);
   port_.OnDeadlineChanged();

@@ -104,6 +104,8 @@ class Links final : private RouterPort, private RailSetupListener {
   void OnTime(std::uint64_t now_ns);
   // When OnTime has something to do; not in the past after it.
   std::uint64_t deadline_ns() const;
+  // Before the deadline already: whoever is about to sleep need not wake up for it.
+  bool MayTick(std::uint64_t now_ns) const { return now_ns + early_ns_ >= next_tick_ns_; }
 
   // A join under way.
   struct Join {
@@ -196,8 +198,8 @@ class Links final : private RouterPort, private RailSetupListener {
   Join Begin(const Link& link, const RailPath& path, const Link::Standing& told, bool as_dialer,
              bool anew);
   void ObserveNeighbours(std::uint64_t now_ns);
-  std::uint64_t TickIntervalNs() const;
-  void TickSoon(std::uint64_t now_ns);
+  void PlanTick(std::uint64_t now_ns);
+  void AskSoon(std::uint64_t now_ns);
   bool IsIdle(const Peer& peer) const;
   void ForgetIdle(std::uint64_t now_ns);
   static absl::Status TooManyNodes();
@@ -221,7 +223,9 @@ class Links final : private RouterPort, private RailSetupListener {
   std::vector<UnderWay> joins_;
   std::uint64_t next_join_ = 1;
   std::uint64_t next_tick_ns_ = 0;
+  std::uint64_t early_ns_ = 0;   // So much before it one may come, if we are awake anyway.
   std::uint64_t ticked_ns_ = 0;  // At the last one.
+  std::uint64_t soon_ns_ = kNever;  // When new rails are asked.
 };
 
 }  // namespace mlxcomm::fabric

@@ -111,8 +111,9 @@ class Rail {
   virtual bool is_direct() const { return true; }
   virtual bool is_reliable() const { return true; }
   virtual std::uint64_t last_received_ns() const = 0;
-  // What it was measured to carry, at times: for what lies under it to fit. Engine thread.
-  virtual void OnRate(double) {}
+  // Bytes a second that it was measured to carry, now and then, and the least round trip (0: not
+  // known), so that it can size its buffers. Engine thread.
+  virtual void OnRate(double, std::uint64_t) {}
   // Nothing where no system tells. A call of the system at the most; engine thread.
   virtual std::optional<HeldBytes> held() const { return std::nullopt; }
   // Of a connection: the key that both sides proved to hold when it began. Where that is no

@@ -114,13 +114,15 @@ std::uint64_t RailFlight::ArrivalNs(std::uint64_t bytes, double rate_unmeasured,
   }
   const std::uint64_t since = OldestSinceNs(now_ns);
   const std::uint64_t waited = now_ns > since ? now_ns - since : 0;
-  return waited > 2 * meter_.round_trip_ns() ? std::max(expected, waited) : expected;
+  return waited > LateNs() ? std::max(expected, waited) : expected;
 }
 
 double RailFlight::AheadBytes(double rate, std::uint64_t now_ns) const {
   const auto under_way = static_cast<double>(under_way_bytes_);
   if (!knows_held_) return under_way;
-  const std::uint64_t since_ns = now_ns > held_.at_ns ? now_ns - held_.at_ns : 0;
+  // Not for longer than acknowledgements take: a rail that stands still would look empty.
+  const std::uint64_t since_ns =
+      now_ns > held_.at_ns ? std::min(now_ns - held_.at_ns, meter_.round_trip_ns()) : 0;
   const double drained = rate * static_cast<double>(since_ns) / 1e9;
   const double held = std::max(static_cast<double>(held_.bytes) - drained, 0.0);
   return std::min(under_way, static_cast<double>(unwritten_bytes_) + held);
@@ -131,6 +133,10 @@ std::uint64_t RailFlight::HandedBytesMax() const {
   if (!meter_.measured()) return kHandedBytesUnmeasured;
   const auto soon = static_cast<std::uint64_t>(meter_.bytes_per_second() * kHandedSeconds);
   return std::clamp(soon, kHandedBytesMin, kHandedBytesMax);
+}
+
+std::uint64_t RailFlight::LateNs() const {
+  return std::min(2 * meter_.round_trip_ns(), kLateNsMax);
 }
 
 bool RailFlight::IsFull() const {

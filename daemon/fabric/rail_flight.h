@@ -11,15 +11,15 @@
 // of both: what the latency holds is under way and counted. Acknowledgements come back behind
 // what the other side sends; where the system tells what it holds of what was written, that is
 // believed instead, less what has drained since then. And not before the time for
-// which the oldest frame has been waiting: a rail that has stopped without telling looks
-// slower with every moment, until frames go another way.
+// which the oldest frame has been waiting, once that is longer than acknowledgements take: a rail
+// that has stopped without telling looks slower with every moment, until frames go another way.
 //
 // One that looked slow once would never be given a frame again, and so never be seen to have
 // recovered. So an idle rail is tried anew after many times what it is thought to take: if it
 // still takes that long, little is lost.
 //
-// Time. Frames are handed in the middle of the engine's turn, where no clock is read; they
-// get their time from the next OnNow.
+// Time. Frames are handed in the middle of the engine's turn, where no clock is read for them;
+// they get their time from the next OnNow.
 //
 // Sans-I/O. Owner: Channel. Thread: engine. Memory: a ring that grows to the largest number
 // of frames that were ever under way.
@@ -50,7 +50,7 @@ class RailFlight {
   static constexpr std::size_t kHandedFramesMax = 64;
   static constexpr std::uint64_t kHandedBytesMax = 4 * 1024 * 1024;
   static constexpr std::uint64_t kHandedBytesMin = 512 * 1024;
-  static constexpr std::uint64_t kHandedBytesUnmeasured = 1024 * 1024;
+  static constexpr std::uint64_t kHandedBytesUnmeasured = 2 * 1024 * 1024;
   static constexpr double kHandedSeconds = 0.002;
 
   struct Entry {
@@ -95,6 +95,8 @@ class RailFlight {
   std::uint64_t OldestSinceNs(std::uint64_t now_ns);
   // How long from now until `bytes` more would have arrived.
   std::uint64_t ArrivalNs(std::uint64_t bytes, double rate_unmeasured, std::uint64_t now_ns);
+  // Once the oldest has been waiting for longer, the rail is judged by that.
+  std::uint64_t LateNs() const;
   // As full as it may be. Of a reliable rail what is unwritten alone decides, not what is not
   // acknowledged yet: acknowledgements come back behind what the other side sends.
   bool IsFull() const;
@@ -110,6 +112,7 @@ class RailFlight {
   std::uint64_t acknowledged_end() const { return acknowledged_end_; }
 
  private:
+  static constexpr std::uint64_t kLateNsMax = 100'000'000;
   static constexpr std::uint64_t kProbeNsMin = 10'000'000;
   static constexpr std::uint64_t kProbeNsUnmeasured = 100'000'000;
   // An idle rail is tried anew after that many times what a frame is thought to take on it,

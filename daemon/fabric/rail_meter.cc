@@ -34,6 +34,7 @@ void RailMeter::OnDelivered(const Delivery& delivery, std::uint64_t now_ns) {
 // With all that was acknowledged at its last moment; what comes next belongs to the next one.
 void RailMeter::EndSpan() {
   const bool goes_on = busy_.open;
+  span_taken_ns_ = span_end_ns_;
   if (goes_on) EndBusy(span_end_ns_);
   if (span_.ns > 0) TakeSpan();
   span_ = {};
@@ -52,12 +53,13 @@ void RailMeter::EndBusy(std::uint64_t now_ns) {
 }
 
 // A rail that is thought to be slow gets one frame at a time, and no span is ever long
-// enough; but what one frame took, all of it, is at most too little. Where spans are taken
-// they tell it better: a buffer on the way takes the first of many frames at once.
+// enough; but what one frame took, all of it, is at most too little. Where spans were taken
+// of late they tell it better: a buffer on the way takes the first of many frames at once.
 void RailMeter::RaiseByOne(const Delivery& delivery, std::uint64_t now_ns) {
   if (delivery.ahead_bytes > 0 || delivery.bytes < kOneBytesMin) return;
-  if (++lone_frames_ < kLoneFrames && rate_ > 0) return;
   if (rate_ == 0 || now_ns <= delivery.handed_ns) return;
+  const bool of_late = now_ns - span_taken_ns_ < kSpanTellsNs;
+  if (of_late && ++lone_frames_ < kLoneFrames) return;
   const double rate = static_cast<double>(delivery.bytes) * 1e9 /
                       static_cast<double>(now_ns - delivery.handed_ns);
   if (rate > rate_) rate_ += (rate - rate_) / 2;
@@ -79,7 +81,8 @@ void RailMeter::TakeSpan() {
     rate_ = rate;
     TakeWritingFromLatency();
   } else if (span_.full || rate > rate_) {
-    const auto ns = static_cast<double>(span_.ns);
+    // However long it was: it may have been one lost segment, and the rail's bad luck.
+    const double ns = std::min(static_cast<double>(span_.ns), 3 * kMemoryNs);
     rate_ += (rate - rate_) * ns / (ns + kMemoryNs);
   }
   best_ = std::max(best_, rate_);
@@ -113,7 +116,7 @@ std::uint64_t RailMeter::WritingNs(std::uint64_t bytes) const {
 }
 
 void RailMeter::OnRoundTrip(std::uint64_t least_ns) {
-  if (least_ns > 0) latency_bound_ = least_ns;
+  if (least_ns > 0) latency_bound_ = 2 * least_ns;
 }
 
 std::uint64_t RailMeter::latency_ns() const {

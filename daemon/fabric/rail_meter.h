@@ -10,7 +10,8 @@
 // is idle keeps its rate.
 //
 // The latency of a frame holds what its acknowledgement waited for behind what the other side
-// sends. Signs of life overtake all that waits: what one of them took is a bound from above.
+// sends. Signs of life overtake all that waits: twice the least that one of them has ever taken,
+// for nobody's turn had to come for its answer, is a bound from above, for as long as the rail lives.
 //
 // Sans-I/O. Owner: RailFlight. Thread: engine. Memory: fixed.
 #pragma once
@@ -63,8 +64,12 @@ class RailMeter {
   static constexpr std::uint64_t kSpanFrames = 8;
   static constexpr std::uint64_t kSpanNsLong = 500'000'000;
   static constexpr std::uint64_t kOneBytesMin = 128 * 1024;  // Buffers take less at once.
-  // A span as long as this counts as much as all before it.
+  // A span as long as this counts as much as all before it: acknowledgements of short ones are
+  // too uneven. None counts more than three times as much.
   static constexpr double kMemoryNs = 15e6;
+  // Frames that find the rail empty count where no span was taken for so long, or from so many
+  // of them on.
+  static constexpr std::uint64_t kSpanTellsNs = 500'000'000;
   static constexpr std::uint32_t kLoneFrames = 4;
   static constexpr std::uint64_t kLatencyEpochNs = 5'000'000'000;
   static constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
@@ -82,6 +87,7 @@ class RailMeter {
   double best_ = 0;
   Busy busy_;
   Span span_;
+  std::uint64_t span_taken_ns_ = 0;
   std::uint64_t span_end_ns_ = 0;  // It is long enough, but more may come at that moment; 0: not.
   std::uint32_t lone_frames_ = 0;  // That found the rail empty, since the last span.
   std::uint64_t latency_now_ = kUnknown;     // The least of this epoch and of the last.

@@ -531,7 +531,9 @@ void TcpFabric::OnRailGone() {
 
 bool TcpFabric::PrepareToSleep() {
   if (!links_.PrepareToSleep()) return false;
-  if (tick_ns_ != 0 && NextDeadline() < tick_ns_) tick_.cancel();
+  if (tick_ns_ != 0 && (NextDeadline() < tick_ns_ || links_.MayTick(platform::MonotonicNow()))) {
+    tick_.cancel();
+  }
   return true;
 }
 

@@ -174,7 +174,8 @@ RailSnapshot TcpRail::Snapshot() const {
 }
 
 // For whoever drives, at its next turn.
-void TcpRail::OnRate(double bytes_per_second) {
+void TcpRail::OnRate(double bytes_per_second, std::uint64_t round_trip_ns) {
+  round_trip_ns_.store(round_trip_ns, std::memory_order_relaxed);
   rate_.store(bytes_per_second, std::memory_order_relaxed);
 }
 
@@ -182,7 +183,8 @@ void TcpRail::FitToRate() {
   const double rate = rate_.load(std::memory_order_relaxed);
   if (rate < fitted_rate_ * kMuchSlower || rate > fitted_rate_ * kMuchFaster) {
     fitted_rate_ = rate;
-    FitSendBuffer(socket_.get(), rate);
+    fitted_ = FitSendBuffer(socket_.get(), rate, round_trip_ns_.load(std::memory_order_relaxed),
+                            fitted_);
   }
 }
 
@@ -319,10 +321,9 @@ void TcpRail::Run() {
 bool TcpRail::Turn() {
   FitToRate();
   bool moved = ObeyCommands();
-  if (writer_.Write()) {
-    moved = true;
-    LookAtHeld();
-  }
+  const bool wrote = writer_.Write();
+  moved = wrote || moved;
+  if (wrote || writer_.is_blocked()) LookAtHeld();
   moved = reader_.Read(writer_.error()) || moved;
   if (reader_.has_ended()) {
     GoDown(reader_.end_cause(), reader_.end_reason());

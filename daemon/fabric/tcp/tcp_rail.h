@@ -98,7 +98,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   bool PrepareToSleep() override;
   void WakeUp() override { events_.WakeUp(); }
   std::uint64_t last_received_ns() const override { return reader_.last_received_ns(); }
-  void OnRate(double bytes_per_second) override;
+  void OnRate(double bytes_per_second, std::uint64_t round_trip_ns) override;
   std::optional<HeldBytes> held() const override;
   ClusterKeyId proved_with() const override { return proved_with_; }
   void AskForNewProof() override { writer_.AskForNewProof(); }
@@ -177,7 +177,9 @@ class TcpRail final : public Rail, private FrameReaderPort {
   std::atomic<bool> waits_for_room_{false};
   std::atomic<bool> up_{true};
   std::atomic<bool> asked_for_new_proof_{false};
-  std::atomic<double> rate_{0};  // Bytes a second, as last told.
+  // As last told.
+  std::atomic<double> rate_{0};
+  std::atomic<std::uint64_t> round_trip_ns_{0};
   // By the thread, while it drives; read one without the other they are still an estimate.
   std::atomic<std::uint64_t> held_bytes_{0};
   std::atomic<std::uint64_t> held_at_ns_{0};  // 0: not known.
@@ -202,7 +204,8 @@ class TcpRail final : public Rail, private FrameReaderPort {
   FrameWriter writer_;
   FrameReader reader_;
   std::uint64_t untold_bytes_ = 0;  // Of data whose events the engine was not woken for.
-  double fitted_rate_ = 0;          // That the send buffer is made for; 0: the system's own.
+  double fitted_rate_ = 0;          // What the send buffer was last judged by.
+  bool fitted_ = false;             // It is not the system's own.
   bool down_ = false;
   std::uint64_t quiet_since_ns_ = 0;
   std::uint64_t quiet_bytes_ = 0;  // All that had moved by then.

@@ -9,6 +9,7 @@
 #endif
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <string_view>
 
@@ -53,7 +54,7 @@ constexpr double kAskedPart = 0.5;
 constexpr double kAskedPart = 1;
 #endif
 
-// The most that may be asked for.
+// The most that may be asked for; 0: not known.
 int SendBufferMax() {
   const platform::FileDescriptor trial(::socket(AF_INET, SOCK_STREAM, 0));
   if (trial.get() < 0) return 0;
@@ -61,31 +62,43 @@ int SendBufferMax() {
   // Some systems cut it, some refuse.
   while (bytes >= 64 * 1024 &&
          ::setsockopt(trial.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes) != 0) {
-    bytes /= 2;
+    bytes = bytes / 4 * 3;
   }
   socklen_t length = sizeof bytes;
   if (::getsockopt(trial.get(), SOL_SOCKET, SO_SNDBUF, &bytes, &length) != 0) return 0;
   return static_cast<int>(bytes * kAskedPart);
 }
 
-void LeaveSendBufferToSystem(int socket) {
+void SetSendBuffer(int socket, double bytes) {
+  const int asked = static_cast<int>(bytes);
+  ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &asked, sizeof asked);
+}
+
+// Not every system takes it back: then as much as there is.
+void GiveBackSendBuffer(int socket, double max) {
 #if defined(SO_BUF_LOCK)
   const int none = 0;
-  ::setsockopt(socket, SOL_SOCKET, SO_BUF_LOCK, &none, sizeof none);
-#else
-  (void)socket;  // As it was set last.
+  if (::setsockopt(socket, SOL_SOCKET, SO_BUF_LOCK, &none, sizeof none) == 0) return;
 #endif
+  SetSendBuffer(socket, max);
 }
 
 }  // namespace
 
-void FitSendBuffer(int socket, double bytes_per_second) {
-  static const double max = SendBufferMax();
-  const double wanted = kAskedPart * std::max(kHeldSeconds * bytes_per_second, kHeldBytesMin);
-  const double needed = kAskedPart * kHeldSecondsMin * bytes_per_second;
-  if (needed > max) return LeaveSendBufferToSystem(socket);
-  const int bytes = static_cast<int>(std::min(wanted, max));
-  ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+bool FitSendBuffer(int socket, double bytes_per_second, std::uint64_t round_trip_ns, bool fitted) {
+  static std::atomic<int> known_max{0};
+  if (known_max.load(std::memory_order_relaxed) == 0) known_max = SendBufferMax();
+  const double max = known_max.load(std::memory_order_relaxed);
+  const double way_seconds = 2 * static_cast<double>(round_trip_ns) / 1e9;
+  const double wanted_seconds = std::max(kHeldSeconds, way_seconds);
+  const double needed_seconds = std::max(kHeldSecondsMin, way_seconds);
+  const double wanted = kAskedPart * std::max(wanted_seconds * bytes_per_second, kHeldBytesMin);
+  if (kAskedPart * needed_seconds * bytes_per_second > max) {
+    if (fitted) GiveBackSendBuffer(socket, max);
+    return false;
+  }
+  SetSendBuffer(socket, std::min(wanted, max));
+  return true;
 }
 
 std::optional<std::uint64_t> UnacknowledgedBytes(int socket) {

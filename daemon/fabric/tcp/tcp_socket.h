@@ -12,13 +12,11 @@ namespace mlxcomm::fabric {
 // Takes what the system knows of it; other sockets, as those of tests, stay as they are.
 void SetUpSocket(int socket);
 
-// Lets the system hold what the connection carries in some milliseconds: what it holds can
-// neither be taken to another rail nor be overtaken by acknowledgements. Where it would grant
-// too little for the rate, its own sizing is left, or put back.
-void FitSendBuffer(int socket, double bytes_per_second);
-
-// What was written and the other side's system has not acknowledged. Nothing: not told.
-std::optional<std::uint64_t> UnacknowledgedBytes(int socket);
+// Lets the system hold what the connection carries in some milliseconds, or in two round trips:
+// what it holds can neither be taken to another rail nor be overtaken by acknowledgements. Where
+// it would grant too little the size is left to it, or given back: true says that it is fitted,
+// and is told the next time. `round_trip_ns` 0: not known.
+bool FitSendBuffer(int socket, double bytes_per_second, std::uint64_t round_trip_ns, bool fitted);
 
 // What was written and the other side's system has not acknowledged. Nothing: not told.
 std::optional<std::uint64_t> UnacknowledgedBytes(int socket);

@@ -340,6 +340,14 @@ TEST_F(LinksTest, SendsSignsOfLifeOftenAtFirstThenSeldomAndStillFindsSilence) {
   EXPECT_GE(beats_in(200'000'000), 8);
   beats_in(2 * interval_ns);
   EXPECT_EQ(beats_in(20 * interval_ns), 10);
+  // Whoever is awake anyway is early, though not at once.
+  now_ns = LinksOf(0).deadline_ns();
+  LinksOf(0).OnTime(now_ns);
+  const int before = connection->beats[0];
+  EXPECT_FALSE(LinksOf(0).MayTick(now_ns + interval_ns / 2));
+  EXPECT_TRUE(LinksOf(0).MayTick(now_ns + interval_ns));
+  LinksOf(0).OnTime(now_ns += interval_ns);
+  EXPECT_EQ(connection->beats[0], before + 1);
   connection->answers = false;
   beats_in(Of(0).options.heartbeat_timeout_ns - interval_ns);
   EXPECT_TRUE(HasRail(0, "1"));

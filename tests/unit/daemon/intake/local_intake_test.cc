@@ -352,7 +352,7 @@ TEST_F(IntakeTest, FindsASessionByTokenAndConnectionTogether) {
   EXPECT_FALSE(intake->Find(first->token(), peer_of(session)).has_value());
 }
 
-// Why: gRPC's threads ask while the engine opens and ends sessions.
+// Why: the control server's threads ask while the engine opens and ends sessions.
 TEST_F(IntakeTest, FindsFromAnotherThreadWhileSessionsComeAndGo) {
   ASSERT_TRUE(Open().ok());
   const auto stable = Connect();

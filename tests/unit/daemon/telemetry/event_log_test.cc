@@ -123,7 +123,7 @@ TEST(EventLogTest, UsersBeyondTheFirstManyShareOnePlace) {
   EXPECT_TRUE(log.Read(cursor, 9, IsAnn).events.empty());
 }
 
-// Why: the engine adds while gRPC's threads read. How: each of two writers adds more than is kept;
+// Why: the engine adds while readers of other threads read. How: each of two writers adds more than is kept;
 // what a reader has had and what it was told that it has lost are all there was.
 TEST(EventLogTest, IsReadWhileOthersWrite) {
   EventLog log;

@@ -7,9 +7,12 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <chrono>
 #include <vector>
 
 #include "daemon/platform/file_descriptor.h"
+#include "tests/unit/never.h"
 
 namespace mlxcomm::fabric {
 namespace {
@@ -67,7 +70,9 @@ TEST_F(TcpSocketTest, TellsWhatTheOtherSideHasNotAcknowledged) {
     ASSERT_GT(got, 0);
     read += static_cast<std::size_t>(got);
   }
+  const auto never = std::chrono::steady_clock::now() + kNever;
   while (UnacknowledgedBytes(near_.get()).value_or(1) > 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), never);
   }
 }
 
@@ -77,15 +82,31 @@ TEST_F(TcpSocketTest, TellsNothingOfWhatIsNoSocket) {
 
 // Why: what the system holds can go no other way, and acknowledgements wait behind it.
 TEST_F(TcpSocketTest, HoldsLessOfASlowConnectionThanOfAFastOne) {
-  FitSendBuffer(near_.get(), 1.25e8);
+  const int own = SendBuffer();
+  bool fitted = FitSendBuffer(near_.get(), 1.25e8, 0, false);
+  ASSERT_TRUE(fitted);
   const int slow = SendBuffer();
   EXPECT_LE(slow, 1024 * 1024);
   EXPECT_GE(slow, 180'000);  // 1.5 ms of it, or the system would have been left alone.
-  FitSendBuffer(near_.get(), 1.25e9);
-  const int fast = SendBuffer();
-  EXPECT_GE(fast, slow);
-  FitSendBuffer(near_.get(), 1.25e8);
+  fitted = FitSendBuffer(near_.get(), 1.25e9, 0, fitted);
+  EXPECT_GE(SendBuffer(), slow);
+  fitted = FitSendBuffer(near_.get(), 1.25e8, 0, fitted);
   EXPECT_EQ(SendBuffer(), slow);
+  // Faster than any system buffers for: it is the system's again.
+  EXPECT_FALSE(FitSendBuffer(near_.get(), 1e15, 0, fitted));
+  EXPECT_GE(SendBuffer(), std::min(own, slow));
+}
+
+// Why: less than what is on the way would slow it, which would ask for less again.
+TEST_F(TcpSocketTest, HoldsMoreOfALongWay) {
+  ASSERT_TRUE(FitSendBuffer(near_.get(), 1e7, 0, false));
+  const int near_by = SendBuffer();
+  if (FitSendBuffer(near_.get(), 1e7, 10'000'000, true)) {
+    EXPECT_EQ(SendBuffer(), near_by) << "200 kB are less than the least";
+  }
+  if (FitSendBuffer(near_.get(), 1e7, 200'000'000, true)) {
+    EXPECT_GT(SendBuffer(), near_by);
+  }
 }
 
 }  // namespace
