@@ -119,8 +119,10 @@ std::uint64_t Channel::EarlyBytes(const Outgoing& frame) {
 bool Channel::ChooseRail(const Outgoing& frame, bool reliable_only, std::size_t& rail) {
   double rate_unmeasured = 0;
   bool any_reliable = false;
+  int open = 0;
   for (const RailFlight& flight : flights_) {
     if (!flight.is_open()) continue;
+    ++open;
     any_reliable = any_reliable || flight.is_reliable();
     rate_unmeasured = std::max(rate_unmeasured, flight.meter().bytes_per_second());
   }
@@ -132,13 +134,13 @@ bool Channel::ChooseRail(const Outgoing& frame, bool reliable_only, std::size_t&
     RailFlight& flight = flights_[i];
     if (!flight.is_open() || (reliable_only && any_reliable && !flight.is_reliable())) continue;
     const std::uint64_t arrival = flight.ArrivalNs(bytes, rate_unmeasured, now_ns_);
-    if (!flight.IsFull()) soonest_with_room = std::min(soonest_with_room, arrival);
+    if (!flight.IsFull(open == 1)) soonest_with_room = std::min(soonest_with_room, arrival);
     if (arrival >= soonest) continue;
     soonest = arrival;
     rail = i;
   }
   if (soonest == kNever) return false;
-  if (soonest_with_room == soonest && !flights_[rail].IsFull()) return true;
+  if (soonest_with_room == soonest && !flights_[rail].IsFull(open == 1)) return true;
   // It is worth the wait until its oldest frame has been waiting for longer than that.
   if (soonest_with_room != kNever) {
     RailFlight& best = flights_[rail];

@@ -374,7 +374,9 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   channel_.OnRoundTrip(at, snapshot.round_trip_ns_min);
   const RailMeter& meter = channel_.flight(at).meter();
   if (meter.measured()) {
-    on.rail->OnRate(meter.bytes_per_second(), snapshot.round_trip_ns_min);
+    // One rail alone is as fast as it can be with what the system buffers by itself.
+    const double rate = rail_count_ > 1 ? meter.bytes_per_second() : Rail::kAnyRate;
+    on.rail->OnRate(rate, snapshot.round_trip_ns_min);
   }
   on.last_snapshot = snapshot;
   on.last_tick_ns = now_ns;

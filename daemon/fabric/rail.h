@@ -22,6 +22,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -112,7 +113,8 @@ class Rail {
   virtual bool is_reliable() const { return true; }
   virtual std::uint64_t last_received_ns() const = 0;
   // Bytes a second that it was measured to carry, now and then, and the least round trip (0: not
-  // known), so that it can size its buffers. Engine thread.
+  // known), so that it can size its buffers; kAnyRate: leave them to the system. Engine thread.
+  static constexpr double kAnyRate = std::numeric_limits<double>::infinity();
   virtual void OnRate(double, std::uint64_t) {}
   // Nothing where no system tells. A call of the system at the most; engine thread.
   virtual std::optional<HeldBytes> held() const { return std::nullopt; }

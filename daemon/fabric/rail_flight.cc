@@ -139,10 +139,10 @@ std::uint64_t RailFlight::LateNs() const {
   return std::min(2 * meter_.round_trip_ns(), kLateNsMax);
 }
 
-bool RailFlight::IsFull() const {
+bool RailFlight::IsFull(bool alone) const {
   const std::uint64_t frames = reliable_ ? end() - written_ : under_way_frames_;
   const std::uint64_t bytes = reliable_ ? unwritten_bytes_ : under_way_bytes_;
-  return frames >= kHandedFramesMax || bytes >= HandedBytesMax();
+  return frames >= kHandedFramesMax || bytes >= (alone ? kHandedBytesMax : HandedBytesMax());
 }
 
 std::uint64_t RailFlight::PatienceNs() const {

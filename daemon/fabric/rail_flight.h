@@ -99,7 +99,8 @@ class RailFlight {
   std::uint64_t LateNs() const;
   // As full as it may be. Of a reliable rail what is unwritten alone decides, not what is not
   // acknowledged yet: acknowledgements come back behind what the other side sends.
-  bool IsFull() const;
+  // `alone`: there is no other rail, so nothing is chosen.
+  bool IsFull(bool alone = false) const;
   std::uint64_t bytes_under_way() const { return under_way_bytes_; }
   const RailMeter& meter() const { return meter_; }
   // Of an unreliable rail: when the oldest frame under way is taken for lost although nothing

@@ -121,59 +121,9 @@ TEST_F(ChannelTest, BoundsWhatARailHoldsUnwritten) {
   for (int i = 0; i < 100; ++i) {
     ASSERT_TRUE(channel.Send(Data(1, wire::kChunkBytesMax), payload.data(), 1).ok());
   }
-  // Its rate is not known yet.
-  EXPECT_EQ(Hand().size(), RailFlight::kHandedBytesUnmeasured / wire::kChunkBytesMax);
+  EXPECT_EQ(Hand().size(), 4u);
   channel.OnTransmitted(0, 1);
   EXPECT_EQ(Hand().size(), 1u);
-}
-
-// Why: what a rail holds unwritten can go no other way any more, when it turns out to be later.
-// How: acknowledgements at two rates; of each the rail then holds two milliseconds' worth.
-TEST_F(ChannelTest, HandsASlowRailLessAhead) {
-  const auto handed_bytes = [](double rate) {
-    constexpr std::uint32_t kFrame = 128 * 1024;
-    const std::vector<std::byte> bytes(kFrame);
-    Channel on_one_rail;
-    on_one_rail.OnRailUp(0, true);
-    for (int i = 0; i < 1000; ++i) {
-      EXPECT_TRUE(on_one_rail.Send(Data(1, kFrame), bytes.data(), 1).ok());
-    }
-    Channel::Frame next;
-    std::size_t rail = 0;
-    std::uint64_t handed = 0;
-    std::uint64_t time = kMs;
-    std::uint64_t done = 0;
-    for (; done < 500; ++done) {
-      while (on_one_rail.NextToHand(next, rail, false)) ++handed;
-      on_one_rail.OnNow(time);
-      time += static_cast<std::uint64_t>(kFrame * 1e9 / rate);
-      on_one_rail.OnNow(time);
-      on_one_rail.OnTransmitted(0, 1);
-      EXPECT_TRUE(on_one_rail.OnAcknowledged(done + 1));
-    }
-    return (handed - done) * kFrame;
-  };
-  EXPECT_NEAR(static_cast<double>(handed_bytes(1.25e8)), 512 * 1024, 128 * 1024);
-  EXPECT_NEAR(static_cast<double>(handed_bytes(1e9)), 2e6, 2e5);
-  EXPECT_NEAR(static_cast<double>(handed_bytes(1e10)), 4 * 1024 * 1024, 256 * 1024);
-}
-
-// Why: acknowledgements come back behind what the other side sends; by them alone a rail that
-// has delivered all it was given may look as full as one that has delivered nothing.
-// How: two rails with as much under way each; the systems tell that only the second's is gone.
-TEST_F(ChannelTest, ChoosesByWhatTheSystemsHoldWhereTheyTell) {
-  channel.OnRailUp(0, true);
-  channel.OnRailUp(1, true);
-  for (std::uint64_t i = 0; i < 8; ++i) Send(i, i);
-  ASSERT_EQ(Hand().size(), 8u);
-  channel.OnTransmitted(0, 4);
-  channel.OnTransmitted(1, 4);
-  channel.OnHeld(0, {400'000, now});
-  channel.OnHeld(1, {0, now});
-  for (std::uint64_t i = 0; i < 4; ++i) Send(i, i);
-  const auto handed = Hand();
-  ASSERT_EQ(handed.size(), 4u);
-  for (const auto& [rail, sequence] : handed) EXPECT_EQ(rail, 1u) << sequence;
 }
 
 // Why: an unreliable rail has nothing else that holds the sender back.
