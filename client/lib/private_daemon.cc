@@ -83,8 +83,10 @@ bool Answers(const std::string& socket_path) {
   return failure.code != FailureCode::kUnavailable;
 }
 
-// In a session of its own, so that Ctrl-C in this terminal does not end it. It must hold
-// no pipe or lock of ours: whoever waits for our end would wait for its end too.
+// In a process group of its own, so that Ctrl-C in this terminal does not end it, but in our
+// session: Linux shares cores among sessions first (sched(7), "autogroup"), and a thread that
+// gives way does so within its session alone, where daemon and ranks have cores in common.
+// It must hold no pipe or lock of ours: whoever waits for our end would wait for its end too.
 Failure Spawn(const std::string& daemon, const std::string& socket_path, const std::string& log,
               pid_t& pid) {
   posix_spawn_file_actions_t actions;
@@ -97,7 +99,8 @@ Failure Spawn(const std::string& daemon, const std::string& socket_path, const s
   sigset_t none;
   sigemptyset(&none);
   posix_spawnattr_setsigmask(&attributes, &none);
-  int flags = POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK;
+  posix_spawnattr_setpgroup(&attributes, 0);
+  int flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK;
 #if defined(__APPLE__)
   flags |= POSIX_SPAWN_CLOEXEC_DEFAULT;
 #elif defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 34)

@@ -279,6 +279,7 @@ class Link {
   void ForgetChannel();
   void EnterGrace(const std::string& why, bool reset, std::uint64_t now_ns);
   void AskForSign(std::size_t at, std::uint64_t now_ns);
+  void GiveSignOfLife(std::size_t at, std::uint64_t now_ns);
   static bool IsNew(const OnRail& on);
   void TickRail(std::size_t at, std::uint64_t now_ns);
   bool IsSilent(const OnRail& on, std::uint64_t now_ns) const;

@@ -130,12 +130,9 @@ void Link::AskThoseBeside(const std::string& why, std::uint64_t now_ns) {
   for (const OnRail& on : rails_) {
     if (on.rail != nullptr && on.rail->is_direct() && !on.path.rdma) return;
   }
-  RailCommand command;
-  command.kind = RailCommand::Kind::kHeartbeat;
-  command.clock_ns = now_ns;
   for (std::size_t at = 0; at < kRailsMax; ++at) {
     if (rails_[at].rail == nullptr || !rails_[at].path.rdma) continue;
-    Give(at, command);
+    GiveSignOfLife(at, now_ns);
     asked_since_ns_ = now_ns;
     asked_until_ns_ = now_ns + options_.reset_grace_ns / 2;
     asked_why_ = why;
@@ -393,7 +390,11 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
 void Link::AskForSign(std::size_t at, std::uint64_t now_ns) {
   OnRail& on = rails_[at];
   if (on.asked < kAskedMin) ++on.asked;
-  if (!on.waiting.empty()) return;  // There is enough to be heard.
+  if (on.waiting.empty()) GiveSignOfLife(at, now_ns);  // Or there is enough to be heard.
+}
+
+// It is echoed, so it asks for one as well.
+void Link::GiveSignOfLife(std::size_t at, std::uint64_t now_ns) {
   RailCommand command;
   command.kind = RailCommand::Kind::kHeartbeat;
   command.clock_ns = now_ns;

@@ -1,5 +1,6 @@
 """The daemon as a process: what its signals do, and where its log goes."""
 
+import json
 import os
 import pathlib
 import pty
@@ -90,6 +91,53 @@ def test_nohup_lets_it_outlive_its_terminal(tmp_path):
     finally:
         child.kill()
         child.wait()
+
+
+# Why: it serves all ranks of the machine, not only the one that happened to start it. The session
+# is shared, for the system shares cores among sessions before it does among threads.
+# How: one rank starts it and is ended as a terminal's Ctrl-C does it; another job goes on.
+def test_ctrl_c_at_the_rank_that_started_it_does_not_end_a_private_daemon(tmp_path):
+    script = ("import mlxcomm, sys\n"
+              "group = mlxcomm.init(job=sys.argv[1], rank=int(sys.argv[2]), size=2)\n"
+              "print('joined', flush=True)\n"
+              "sys.stdin.readline()\n"
+              "mlxcomm.barrier(group=group)\n"
+              "print('still served', flush=True)\n")
+    ranks = []
+
+    def start(job, rank):
+        ranks.append(Process(
+            ["env", "-u", "MLXCOMM_SOCKET", sys.executable, "-c", script, job, str(rank)],
+            {"XDG_RUNTIME_DIR": str(tmp_path), "TMPDIR": str(tmp_path)},
+            stdin=subprocess.PIPE, process_group=0))
+        return ranks[-1]
+
+    try:
+        first = start("waits for a second rank", 0)
+        folder = tmp_path / f"mlxcommd-{os.getuid()}"
+        log = folder / "mlxcommd.log"
+        wait_until(lambda: log.exists() and "is ready" in log.read_text(), "a daemon is there")
+        others = [start("goes on", rank) for rank in range(2)]
+        for rank in others:
+            rank.wait_for("joined")
+        status = subprocess.run(
+            [find_program("mlxcommctl"), "status", "--json", "--socket", folder / "mlxcommd.sock"],
+            capture_output=True, text=True, timeout=PATIENCE)
+        daemon = int(json.loads(status.stdout)["nodes"][0]["pid"])
+        assert os.getpgid(daemon) == daemon
+        assert os.getsid(daemon) == os.getsid(first.child.pid)
+        os.killpg(first.child.pid, signal.SIGINT)
+        assert first.finish() != 0
+        for rank in others:
+            rank.child.stdin.write("\n")
+            rank.child.stdin.flush()
+        for rank in others:
+            rank.wait_for("still served")
+            assert rank.finish() == 0
+        wait_until(lambda: "stopped" in log.read_text(), "it ends with its last client")
+    finally:
+        for rank in ranks:
+            rank.end()
 
 
 # Why: the last client's end asks a private daemon to stop; asked while it stops already,

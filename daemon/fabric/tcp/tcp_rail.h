@@ -181,6 +181,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   std::atomic<double> rate_{0};
   std::atomic<std::uint64_t> round_trip_ns_{0};
   // By the thread, while it drives; read one without the other they are still an estimate.
+  mutable std::atomic<bool> held_asked_{false};
   std::atomic<std::uint64_t> held_bytes_{0};
   std::atomic<std::uint64_t> held_at_ns_{0};  // 0: not known.
   ClusterKeyId proved_with_{};
