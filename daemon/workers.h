@@ -30,6 +30,7 @@
 #include "daemon/collective/action.h"
 #include "daemon/fabric/spsc_ring.h"
 #include "daemon/platform/wakeup.h"
+#include "daemon/store_choice.h"
 #include "daemon/telemetry/flight_recorder.h"
 #include "proto/queue/adaptive_spin.h"
 
@@ -49,7 +50,7 @@ class Workers {
 
   // More than a piece, hence worth a hand-over to another thread.
   static bool IsWorthwhile(const collective::LocalWork& work);
-  // The same work on the calling thread.
+  // The same work on the calling thread, stored into the cache.
   static void Do(const collective::LocalWork& work);
 
   // False: the ring is full, or there is no worker; do it yourself.
@@ -78,6 +79,8 @@ class Workers {
     const collective::LocalWork* work = nullptr;
     std::uint64_t cookie = 0;
     std::uint64_t piece_elements = 0;
+    reduce::Stores stores = reduce::Stores::kOrdinary;
+    std::atomic<std::uint64_t> work_ns{0};  // Of all pieces.
     telemetry::Name operation;
   };
   struct Piece {
@@ -121,6 +124,7 @@ class Workers {
   std::atomic<std::uint32_t> engine_core_{0};  // When it last submitted.
   std::vector<std::unique_ptr<Worker>> workers_;
   Hand engine_;
+  StoreChoice store_choice_;
   std::vector<std::uint32_t> done_here_;  // Slots whose last piece the engine did.
 };
 

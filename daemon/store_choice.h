@@ -1,0 +1,69 @@
+// Whether what is combined is stored past the cache, learnt from what it took.
+//
+//   usual stores, 32 passes ─▶ trial of the others, 4 passes ─▶ cheaper? they are the usual ones
+//        ^                                                     '▶ else: 64 passes, 128, ... 1024
+//        '──────────────────────────────────────────────────────────'
+//
+// A store into the cache first fetches what it overwrites. That costs twice the time where the
+// outputs have left the cache since they were last used, as in training; where they are still
+// there, going past it does. Nothing in a call tells which, so both are tried: for each power of
+// two of a step's bytes, from an eighth of the last-level cache up to its size. Below it all is
+// stored into the cache, above past it.
+// A pass is as many bytes as a step has. A trial's first one is not counted, for it finds the
+// outputs where the other stores have left them; of the others, and of as many before the trial,
+// the least counts: whoever was interrupted took longer.
+//
+// Owner: Workers. Thread: engine. Memory: some hundred bytes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "daemon/reduce/kernels.h"
+
+namespace mlxcomm {
+
+class StoreChoice {
+ public:
+  explicit StoreChoice(std::uint64_t cache_bytes) : cache_bytes_(cache_bytes) {}
+
+  // For work of a step that reads and writes so many bytes.
+  reduce::Stores Choose(std::uint64_t step_bytes) const;
+  // `bytes` of such a step were read and written with `stores` in `ns`, summed over threads.
+  void Learn(std::uint64_t step_bytes, reduce::Stores stores, std::uint64_t bytes,
+             std::uint64_t ns);
+
+ private:
+  static constexpr std::uint64_t kPassesCounted = 3;
+  static constexpr std::uint64_t kUsualPassesLeast = 32;
+  static constexpr std::uint64_t kUsualPassesMost = 1024;
+  static constexpr double kCheaper = 0.9;
+
+  // Steps of which the largest has twice the bytes of the smallest.
+  struct Sizes {
+    reduce::Stores usual = reduce::Stores::kNonTemporal;
+    bool on_trial = false;
+    std::uint64_t passes = 0;         // Of the usual ones, or of the trial.
+    std::uint64_t passes_until_trial = kUsualPassesLeast;
+    std::uint64_t bytes = 0;          // Of this pass.
+    std::uint64_t ns = 0;
+    double usual_cost = 0;            // Least ns for each byte; 0: none counted.
+    double trial_cost = 0;
+  };
+  bool IsBetween(std::uint64_t step_bytes) const {
+    return step_bytes > cache_bytes_ / 8 && step_bytes <= cache_bytes_;
+  }
+  // 0: up to a quarter of the cache, 1: up to half of it, 2: up to all.
+  std::size_t IndexOf(std::uint64_t step_bytes) const {
+    return step_bytes > cache_bytes_ / 2 ? 2 : step_bytes > cache_bytes_ / 4 ? 1 : 0;
+  }
+  static reduce::Stores Other(reduce::Stores stores);
+  static void EndPass(Sizes& sizes);
+  static void EndTrial(Sizes& sizes);
+
+  std::uint64_t cache_bytes_;
+  std::array<Sizes, 3> sizes_;
+};
+
+}  // namespace mlxcomm

@@ -1,0 +1,121 @@
+// Which stores are chosen, on a machine whose costs the test sets.
+#include "daemon/store_choice.h"
+
+#include <gtest/gtest.h>
+
+namespace mlxcomm {
+namespace {
+
+using reduce::Stores;
+
+constexpr std::uint64_t kMiB = 1024 * 1024;
+constexpr std::uint64_t kCache = 32 * kMiB;
+constexpr std::uint64_t kStep = 12 * kMiB;
+constexpr std::uint64_t kParts = 4;  // Works of a step.
+
+// Works of one size after another.
+class Machine {
+ public:
+  void Cost(double ordinary, double non_temporal) {
+    ordinary_ = ordinary;
+    non_temporal_ = non_temporal;
+  }
+  // Of so many passes how many were stored into the cache.
+  int OrdinaryOf(int passes, std::uint64_t step_bytes = kStep) {
+    int found = 0;
+    for (int i = 0; i < passes; ++i) found += Pass(step_bytes, 1) == Stores::kOrdinary ? 1 : 0;
+    return found;
+  }
+  Stores Pass(std::uint64_t step_bytes, double slowness) {
+    const Stores stores = choice.Choose(step_bytes);
+    const double cost = stores == Stores::kOrdinary ? ordinary_ : non_temporal_;
+    const std::uint64_t bytes = step_bytes / kParts;
+    for (std::uint64_t part = 0; part < kParts; ++part) {
+      choice.Learn(step_bytes, stores, bytes,
+                   static_cast<std::uint64_t>(slowness * cost * static_cast<double>(bytes)));
+    }
+    return stores;
+  }
+
+  StoreChoice choice{kCache};
+
+ private:
+  double ordinary_ = 1;
+  double non_temporal_ = 1;
+};
+
+TEST(StoreChoiceTest, SmallStepsStayInTheCacheAndLargeOnesGoPast) {
+  Machine machine;
+  machine.Cost(1, 0.5);
+  EXPECT_EQ(machine.OrdinaryOf(300, 4 * kMiB), 300);
+  machine.Cost(0.5, 1);
+  EXPECT_EQ(machine.OrdinaryOf(300, kCache + 1), 0);
+}
+
+TEST(StoreChoiceTest, OutputsInTheCacheAreFoundOutAfterOneTrial) {
+  Machine machine;
+  machine.Cost(0.5, 1);
+  EXPECT_EQ(machine.OrdinaryOf(32), 0);
+  EXPECT_EQ(machine.OrdinaryOf(32), 32);  // The trial, and from then on.
+  EXPECT_GE(machine.OrdinaryOf(10'000), 9'900);
+}
+
+// Why: trying must not cost those whose outputs are never in the cache.
+TEST(StoreChoiceTest, TrialsBecomeRareWhereTheyShowNothing) {
+  Machine machine;
+  machine.Cost(2, 1);
+  EXPECT_EQ(machine.OrdinaryOf(32 + 4 + 64 + 4), 8);
+  EXPECT_LE(machine.OrdinaryOf(10'000), 4 * 14);
+  EXPECT_GE(machine.OrdinaryOf(10'000), 4 * 9);
+}
+
+TEST(StoreChoiceTest, ChangesWithTheProgram) {
+  Machine machine;
+  machine.Cost(0.5, 1);
+  machine.OrdinaryOf(40);
+  EXPECT_EQ(machine.choice.Choose(kStep), Stores::kOrdinary);
+  machine.Cost(2, 1);
+  machine.OrdinaryOf(32 + 4);
+  EXPECT_EQ(machine.choice.Choose(kStep), Stores::kNonTemporal);
+}
+
+// Why: one interruption of a millisecond is more than a whole pass takes.
+TEST(StoreChoiceTest, OnePassThatWasInterruptedDecidesNothing) {
+  Machine machine;
+  machine.Cost(0.5, 1);
+  machine.OrdinaryOf(32);
+  for (int pass = 0; pass < 4; ++pass) machine.Pass(kStep, pass == 2 ? 50 : 1);
+  EXPECT_EQ(machine.choice.Choose(kStep), Stores::kOrdinary);
+}
+
+// Why: the first pass finds the outputs where the other stores have left them.
+TEST(StoreChoiceTest, TheFirstPassOfATrialIsNotCounted) {
+  Machine machine;
+  machine.Cost(1, 1);
+  machine.OrdinaryOf(32);
+  ASSERT_EQ(machine.Pass(kStep, 0.1), Stores::kOrdinary);
+  machine.OrdinaryOf(3);
+  EXPECT_EQ(machine.choice.Choose(kStep), Stores::kNonTemporal);
+}
+
+TEST(StoreChoiceTest, SizesLearnForThemselves) {
+  Machine machine;
+  machine.Cost(0.5, 1);
+  machine.OrdinaryOf(40, 6 * kMiB);
+  EXPECT_EQ(machine.choice.Choose(6 * kMiB), Stores::kOrdinary);
+  EXPECT_EQ(machine.choice.Choose(12 * kMiB), Stores::kNonTemporal);
+  EXPECT_EQ(machine.choice.Choose(20 * kMiB), Stores::kNonTemporal);
+}
+
+// Why: works are handed out before a trial begins, and come back when it has.
+TEST(StoreChoiceTest, WhatWasBegunBeforeTheTrialSaysNothingOfIt) {
+  Machine machine;
+  machine.Cost(0.5, 1);
+  machine.OrdinaryOf(32);
+  ASSERT_EQ(machine.choice.Choose(kStep), Stores::kOrdinary);
+  for (int i = 0; i < 100; ++i) machine.choice.Learn(kStep, Stores::kNonTemporal, kStep, 1);
+  EXPECT_EQ(machine.OrdinaryOf(40), 36);
+}
+
+}  // namespace
+}  // namespace mlxcomm
