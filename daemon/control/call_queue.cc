@@ -1,10 +1,6 @@
 #include "daemon/control/call_queue.h"
 
-#include <utility>
-
 namespace mlxcomm::control {
-
-CallQueue::~CallQueue() { Drain(); }
 
 void CallQueue::Start() {
   thread_ = std::thread([this] { Run(); });
@@ -12,12 +8,8 @@ void CallQueue::Start() {
 
 void CallQueue::End() {
   thread_.join();
-  Drain();
-}
-
-// Of what gRPC itself has asked for: calls of methods that nobody knows. It asks the server of them.
-void CallQueue::Drain() {
-  if (std::exchange(drained_, true)) return;
+  // What is left gRPC itself has asked for, calls of methods that nobody knows; with them it asks
+  // the server.
   queue_->Shutdown();
   void* tag;
   bool ok;

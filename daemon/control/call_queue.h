@@ -24,22 +24,20 @@ namespace mlxcomm::control {
 class CallQueue {
  public:
   explicit CallQueue(grpc::ServerBuilder& builder) : queue_(builder.AddCompletionQueue()) {}
-  ~CallQueue();
 
   // Once there are calls.
   void Start();
-  // Once the server has shut down, and while it is there. Returns when every call has been answered.
+  // Once, when the server has shut down, and while it is there. Returns when every call has been
+  // answered. Without it the queue must not go.
   void End();
   grpc::ServerCompletionQueue* get() { return queue_.get(); }
 
  private:
   friend class AsyncCall;
   void Run();
-  void Drain();
 
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::size_t calls_ = 0;
-  bool drained_ = false;
   std::thread thread_;
 };
 

@@ -12,6 +12,7 @@
 
 #include "tests/unit/daemon/collective/oracle.h"
 #include "tests/unit/daemon/collective/simulated_cluster.h"
+#include "tests/unit/seeds.h"
 
 namespace mlxcomm::collective {
 namespace {
@@ -248,7 +249,7 @@ class FaultsTest : public testing::TestWithParam<Fault> {};
 // How: a seed gives layout, operations, plans, order and the fault's moment; to see one
 // again, run its seed alone.
 TEST_P(FaultsTest, EveryCallIsAnsweredOnceAndNothingIsLeft) {
-  for (std::uint32_t seed = 1; seed <= 60; ++seed) {
+  for (std::uint32_t seed = 1; seed <= Seeds(60); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Chaos chaos(seed, GetParam());
     chaos.Run();

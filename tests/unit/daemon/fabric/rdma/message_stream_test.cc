@@ -10,6 +10,7 @@
 #include "proto/wire/frame.h"
 #include "proto/wire/rdma_message.h"
 #include "tests/unit/daemon/fabric/rdma/stream_pair.h"
+#include "tests/unit/seeds.h"
 
 namespace mlxcomm::fabric::rdma {
 namespace {
@@ -195,7 +196,7 @@ TEST(MessageStreamTest, GoesOnAfterAllThatWasUnderWayIsLost) {
 // However messages are lost and late, both ways: no send meets no receive, what is read are
 // whole frames in order, and it never stands still: the reserve is large enough for these losses.
 TEST(MessageStreamTest, KeepsItsWordUnderLossAndDelay) {
-  for (std::uint32_t seed = 1; seed <= 60; ++seed) {
+  for (std::uint32_t seed = 1; seed <= Seeds(60); ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 source(seed);
     const auto random = [&] { return static_cast<std::uint32_t>(source()); };

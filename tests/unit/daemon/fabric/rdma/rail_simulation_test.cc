@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/daemon/fabric/rdma/simulated_rails.h"
+#include "tests/unit/seeds.h"
 
 namespace mlxcomm::fabric::rdma {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 TEST(RailSimulationTest, HoldsUnderEverySeed) {
   int rails = 0;
   int lost = 0;
-  for (std::uint32_t seed = 1; seed <= 300; ++seed) {
+  for (std::uint32_t seed = 1; seed <= Seeds(300); ++seed) {
     SimulatedRails world(seed, Planted::kNothing);
     ASSERT_EQ(world.Run(), "") << "seed " << seed;
     rails += world.rails();

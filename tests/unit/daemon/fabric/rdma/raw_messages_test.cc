@@ -6,6 +6,7 @@
 
 #include "daemon/fabric/frame_writer.h"
 #include "tests/unit/daemon/fabric/rdma/stream_pair.h"
+#include "tests/unit/seeds.h"
 
 namespace mlxcomm::fabric::rdma {
 namespace {
@@ -140,7 +141,7 @@ TEST(RawMessagesTest, TakesAShortOneForALostOne) {
 
 // However messages are lost and late, both ways, and sends complete.
 TEST(RawMessagesTest, KeepsItsWordUnderLossAndDelay) {
-  for (std::uint32_t seed = 1; seed <= 25; ++seed) {
+  for (std::uint32_t seed = 1; seed <= Seeds(25); ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 source(seed);
     const auto random = [&] { return static_cast<std::uint32_t>(source()); };
