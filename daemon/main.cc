@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   // Before any thread exists, so that every thread inherits the mask and Wait()
   // below is the only place where a signal is taken.
   mlxcomm::TerminationSignals signals;
-  signals.Block();
+  signals.Block(options.is_private);
 
   const auto daemon = mlxcomm::Daemon::Create(options, *config, signals);
   if (!daemon.ok()) return Report(daemon.status(), ExitCode::kStartup);

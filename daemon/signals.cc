@@ -31,12 +31,13 @@ bool HasTerminal() {
 
 }  // namespace
 
-void TerminationSignals::Block() {
+void TerminationSignals::Block(bool is_private) {
   const sigset_t set = Watched();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   // nohup ignores SIGHUP; a log is reopened all the same.
-  ends_with_terminal_ = std::signal(SIGHUP, SIG_DFL) != SIG_IGN && HasTerminal();
+  const bool survives = std::signal(SIGHUP, SIG_DFL) == SIG_IGN || is_private;
+  ends_with_terminal_ = !survives && HasTerminal();
 }
 
 void TerminationSignals::Wait(const std::function<void()>& on_hangup) {

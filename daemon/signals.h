@@ -20,13 +20,14 @@ class TerminationSignals {
   TerminationSignals& operator=(const TerminationSignals&) = delete;
 
   // From here on signals wait for Wait(); SIGPIPE is ignored.
-  void Block();
+  // A private daemon ends with its clients, not with the terminal that one of them had.
+  void Block(bool is_private);
   void Wait(const std::function<void()>& on_hangup);
   // As a SIGTERM, but harmless once Wait() has returned.
   void RequestStop();
 
  private:
-  bool ends_with_terminal_ = false;  // It has one, and no nohup before it.
+  bool ends_with_terminal_ = false;  // It has one, is not private, and no nohup before it.
 };
 
 }  // namespace mlxcomm

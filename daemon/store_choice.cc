@@ -6,52 +6,59 @@ namespace mlxcomm {
 
 using reduce::Stores;
 
-Stores StoreChoice::Choose(std::uint64_t step_bytes) const {
-  if (!IsBetween(step_bytes)) {
-    return step_bytes > cache_bytes_ ? Stores::kNonTemporal : Stores::kOrdinary;
+std::size_t StoreChoice::IndexOf(const collective::LocalWork& work) const {
+  const std::size_t size =
+      work.step_bytes > cache_bytes_ / 2 ? 2 : work.step_bytes > cache_bytes_ / 4 ? 1 : 0;
+  const std::size_t combining = work.input_count > 1 ? 1 : 0;
+  return (size * kCombinings + combining) * kTypes + static_cast<std::size_t>(work.type) % kTypes;
+}
+
+Stores StoreChoice::Choose(const collective::LocalWork& work) const {
+  if (!IsBetween(work.step_bytes)) {
+    return work.step_bytes > cache_bytes_ ? Stores::kNonTemporal : Stores::kOrdinary;
   }
-  const Sizes& sizes = sizes_[IndexOf(step_bytes)];
-  return sizes.on_trial ? Other(sizes.usual) : sizes.usual;
+  const Kind& kind = kinds_[IndexOf(work)];
+  return kind.on_trial ? Other(kind.usual) : kind.usual;
 }
 
 // What was begun before the trial began or ended says nothing of it.
-void StoreChoice::Learn(std::uint64_t step_bytes, Stores stores, std::uint64_t bytes,
+void StoreChoice::Learn(const collective::LocalWork& work, Stores stores, std::uint64_t bytes,
                         std::uint64_t ns) {
-  if (!IsBetween(step_bytes) || stores != Choose(step_bytes)) return;
-  Sizes& sizes = sizes_[IndexOf(step_bytes)];
-  sizes.bytes += bytes;
-  sizes.ns += ns;
-  if (sizes.bytes >= step_bytes) EndPass(sizes);
+  if (!IsBetween(work.step_bytes) || stores != Choose(work)) return;
+  Kind& kind = kinds_[IndexOf(work)];
+  kind.bytes += bytes;
+  kind.ns += ns;
+  if (kind.bytes >= work.step_bytes) EndPass(kind);
 }
 
 Stores StoreChoice::Other(Stores stores) {
   return stores == Stores::kOrdinary ? Stores::kNonTemporal : Stores::kOrdinary;
 }
 
-void StoreChoice::EndPass(Sizes& sizes) {
-  const double cost = static_cast<double>(sizes.ns) / static_cast<double>(sizes.bytes);
-  sizes.bytes = 0;
-  sizes.ns = 0;
-  ++sizes.passes;
-  const std::uint64_t passes_all = sizes.on_trial ? 1 + kPassesCounted : sizes.passes_until_trial;
-  const bool counts = sizes.passes + kPassesCounted > passes_all;
-  double& least = sizes.on_trial ? sizes.trial_cost : sizes.usual_cost;
+void StoreChoice::EndPass(Kind& kind) {
+  const double cost = static_cast<double>(kind.ns) / static_cast<double>(kind.bytes);
+  kind.bytes = 0;
+  kind.ns = 0;
+  ++kind.passes;
+  const std::uint64_t passes_all = kind.on_trial ? 1 + kPassesCounted : kind.passes_until_trial;
+  const bool counts = kind.passes + kPassesCounted > passes_all;
+  double& least = kind.on_trial ? kind.trial_cost : kind.usual_cost;
   if (counts) least = least == 0 ? cost : std::min(least, cost);
-  if (sizes.passes < passes_all) return;
-  if (sizes.on_trial) EndTrial(sizes);
-  sizes.passes = 0;
-  sizes.on_trial = !sizes.on_trial;
+  if (kind.passes < passes_all) return;
+  if (kind.on_trial) EndTrial(kind);
+  kind.passes = 0;
+  kind.on_trial = !kind.on_trial;
 }
 
-void StoreChoice::EndTrial(Sizes& sizes) {
-  if (sizes.trial_cost < kCheaper * sizes.usual_cost) {
-    sizes.usual = Other(sizes.usual);
-    sizes.passes_until_trial = kUsualPassesLeast;
+void StoreChoice::EndTrial(Kind& kind) {
+  if (kind.trial_cost < kCheaper * kind.usual_cost) {
+    kind.usual = Other(kind.usual);
+    kind.passes_until_trial = kUsualPassesLeast;
   } else {
-    sizes.passes_until_trial = std::min(2 * sizes.passes_until_trial, kUsualPassesMost);
+    kind.passes_until_trial = std::min(2 * kind.passes_until_trial, kUsualPassesMost);
   }
-  sizes.usual_cost = 0;
-  sizes.trial_cost = 0;
+  kind.usual_cost = 0;
+  kind.trial_cost = 0;
 }
 
 }  // namespace mlxcomm

@@ -7,19 +7,22 @@
 // A store into the cache first fetches what it overwrites. That costs twice the time where the
 // outputs have left the cache since they were last used, as in training; where they are still
 // there, going past it does. Nothing in a call tells which, so both are tried: for each power of
-// two of a step's bytes, from an eighth of the last-level cache up to its size. Below it all is
-// stored into the cache, above past it.
+// two of a step's bytes, from an eighth of the last-level cache up to its size, and each kind of
+// work, for a copy takes less than a sum. Below it all is stored into the cache, above past it.
 // A pass is as many bytes as a step has. A trial's first one is not counted, for it finds the
 // outputs where the other stores have left them; of the others, and of as many before the trial,
-// the least counts: whoever was interrupted took longer.
+// the least counts: whoever was interrupted took longer. So up to three outputs in turn are found
+// to be in the cache; of more the trial sees none a second time. Only the combining is timed, not
+// what a rank does with its output.
 //
-// Owner: Workers. Thread: engine. Memory: some hundred bytes.
+// Owner: Workers. Thread: engine. Memory: some kilobytes.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include "daemon/collective/action.h"
 #include "daemon/reduce/kernels.h"
 
 namespace mlxcomm {
@@ -28,10 +31,9 @@ class StoreChoice {
  public:
   explicit StoreChoice(std::uint64_t cache_bytes) : cache_bytes_(cache_bytes) {}
 
-  // For work of a step that reads and writes so many bytes.
-  reduce::Stores Choose(std::uint64_t step_bytes) const;
-  // `bytes` of such a step were read and written with `stores` in `ns`, summed over threads.
-  void Learn(std::uint64_t step_bytes, reduce::Stores stores, std::uint64_t bytes,
+  reduce::Stores Choose(const collective::LocalWork& work) const;
+  // The work's `bytes` were read and written with `stores` in `ns`, summed over threads.
+  void Learn(const collective::LocalWork& work, reduce::Stores stores, std::uint64_t bytes,
              std::uint64_t ns);
 
  private:
@@ -39,9 +41,12 @@ class StoreChoice {
   static constexpr std::uint64_t kUsualPassesLeast = 32;
   static constexpr std::uint64_t kUsualPassesMost = 1024;
   static constexpr double kCheaper = 0.9;
+  static constexpr std::size_t kSizes = 3;       // Up to a quarter, half, all of the cache.
+  static constexpr std::size_t kCombinings = 2;  // Copies, and whatever has several inputs.
+  static constexpr std::size_t kTypes = 16;
 
-  // Steps of which the largest has twice the bytes of the smallest.
-  struct Sizes {
+  // Work of one kind, of steps of which the largest has twice the bytes of the smallest.
+  struct Kind {
     reduce::Stores usual = reduce::Stores::kNonTemporal;
     bool on_trial = false;
     std::uint64_t passes = 0;         // Of the usual ones, or of the trial.
@@ -54,16 +59,13 @@ class StoreChoice {
   bool IsBetween(std::uint64_t step_bytes) const {
     return step_bytes > cache_bytes_ / 8 && step_bytes <= cache_bytes_;
   }
-  // 0: up to a quarter of the cache, 1: up to half of it, 2: up to all.
-  std::size_t IndexOf(std::uint64_t step_bytes) const {
-    return step_bytes > cache_bytes_ / 2 ? 2 : step_bytes > cache_bytes_ / 4 ? 1 : 0;
-  }
+  std::size_t IndexOf(const collective::LocalWork& work) const;
   static reduce::Stores Other(reduce::Stores stores);
-  static void EndPass(Sizes& sizes);
-  static void EndTrial(Sizes& sizes);
+  static void EndPass(Kind& kind);
+  static void EndTrial(Kind& kind);
 
   std::uint64_t cache_bytes_;
-  std::array<Sizes, 3> sizes_;
+  std::array<Kind, kSizes * kCombinings * kTypes> kinds_;
 };
 
 }  // namespace mlxcomm

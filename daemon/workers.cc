@@ -44,11 +44,11 @@ void DoPart(const collective::LocalWork& work, std::uint64_t first, std::uint64_
 }  // namespace
 
 Workers::Workers(std::uint32_t count, platform::Wakeup& engine_bell,
-                 telemetry::FlightRecorder& recorder)
+                 telemetry::FlightRecorder& recorder, std::uint64_t cache_bytes)
     : engine_bell_(engine_bell),
       recorder_(recorder),
       slots_(std::make_unique<Slot[]>(kWorksMax)),
-      store_choice_(platform::LastLevelCacheBytes()) {
+      store_choice_(cache_bytes != 0 ? cache_bytes : platform::LastLevelCacheBytes()) {
   done_here_.reserve(kWorksMax);
   if (count > 0) engine_.track = recorder.AddTrack(telemetry::TrackKind::kWorker, "engine");
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -92,7 +92,7 @@ bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,
   slot.work = work;
   slot.cookie = cookie;
   slot.operation = operation;
-  slot.stores = store_choice_.Choose(work->step_bytes);
+  slot.stores = store_choice_.Choose(*work);
   slot.work_ns.store(0, std::memory_order_relaxed);
   slot.piece_elements = ElementsOfPiece(*work);
   const std::uint64_t pieces = std::max<std::uint64_t>(
@@ -188,7 +188,7 @@ std::size_t Workers::Poll(std::vector<std::uint64_t>& done) {
   const std::size_t before = done.size();
   const auto answer = [&](std::uint32_t index) {
     Slot& slot = slots_[index];
-    store_choice_.Learn(slot.work->step_bytes, slot.stores, BytesTouched(*slot.work),
+    store_choice_.Learn(*slot.work, slot.stores, BytesTouched(*slot.work),
                         slot.work_ns.load(std::memory_order_relaxed));
     slot.used = false;
     done.push_back(slot.cookie);

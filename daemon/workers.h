@@ -43,7 +43,9 @@ class Workers {
   static constexpr std::uint64_t kPieceBytes = 256 * 1024;
 
   // Each worker writes what it does into a track of `recorder`, which outlives them.
-  Workers(std::uint32_t count, platform::Wakeup& engine_bell, telemetry::FlightRecorder& recorder);
+  // cache_bytes 0: of this machine's last-level cache.
+  Workers(std::uint32_t count, platform::Wakeup& engine_bell, telemetry::FlightRecorder& recorder,
+          std::uint64_t cache_bytes = 0);
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
@@ -69,6 +71,7 @@ class Workers {
     std::uint64_t bytes_written = 0;
   };
   Traffic traffic() const;
+  const StoreChoice& store_choice() const { return store_choice_; }
   void CountOwn(const collective::LocalWork& work) { engine_.Count(work, work.elements); }
 
  private:

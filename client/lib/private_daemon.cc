@@ -85,7 +85,8 @@ bool Answers(const std::string& socket_path) {
 
 // In a process group of its own, so that Ctrl-C in this terminal does not end it, but in our
 // session: Linux shares cores among sessions first (sched(7), "autogroup"), and a thread that
-// gives way does so within its session alone, where daemon and ranks have cores in common.
+// gives way does so within its session (and CPU control group) alone. On few cores daemon and ranks
+// wait for each other's.
 // It must hold no pipe or lock of ours: whoever waits for our end would wait for its end too.
 Failure Spawn(const std::string& daemon, const std::string& socket_path, const std::string& log,
               pid_t& pid) {

@@ -56,7 +56,7 @@ class Machine:
     def start(self, _, command, environment):
         return subprocess.Popen(
             list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, process_group=0,
+            stderr=subprocess.STDOUT, text=True, preexec_fn=os.setpgrp,
             env={**os.environ, "PATH": f"{programs()}:{os.environ['PATH']}", **environment})
 
 
@@ -139,7 +139,7 @@ class Lab:
         prefix = self.cluster.namespaces.enter(f"node-{rank}")
         return subprocess.Popen(
             prefix + list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, process_group=0,
+            stderr=subprocess.STDOUT, text=True, preexec_fn=os.setpgrp,
             env={**os.environ, "PATH": f"{programs()}:{os.environ['PATH']}:/usr/sbin:/sbin",
                  **environment})
 

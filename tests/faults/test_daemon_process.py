@@ -49,7 +49,7 @@ def test_sighup_without_a_log_file_ends_nothing(tmp_path):
         daemon.end()
 
 
-def start_in_terminal(folder, *prefix):
+def start_in_terminal(folder, *prefix, arguments=None):
     """The daemon in a session and terminal of its own, standard error in a file."""
     log = open(folder / "stderr", "wb")
     master, slave = pty.openpty()
@@ -59,7 +59,8 @@ def start_in_terminal(folder, *prefix):
         os.close(os.open(os.ttyname(slave), os.O_RDWR))  # The first one opened becomes ours.
 
     child = subprocess.Popen(
-        [*prefix, find_program("mlxcommd"), "--config", str(write_config(folder))],
+        [*prefix, find_program("mlxcommd"),
+         *(arguments or ["--config", str(write_config(folder))])],
         stdin=slave, stdout=log, stderr=log, preexec_fn=take_terminal)
     os.close(slave)
     log.close()
@@ -81,11 +82,11 @@ def test_daemon_ends_cleanly_with_its_terminal(tmp_path):
         child.wait()
 
 
-def test_nohup_lets_it_outlive_its_terminal(tmp_path):
-    child, terminal = start_in_terminal(tmp_path, "nohup")
+def lets_it_outlive_its_terminal(folder, *prefix, arguments=None):
+    child, terminal = start_in_terminal(folder, *prefix, arguments=arguments)
     try:
         os.close(terminal)
-        wait_until(lambda: b"no log file" in (tmp_path / "stderr").read_bytes(), "it heard that")
+        wait_until(lambda: b"no log file" in (folder / "stderr").read_bytes(), "it heard that")
         child.send_signal(signal.SIGTERM)
         assert child.wait(timeout=PATIENCE) == 0
     finally:
@@ -93,11 +94,22 @@ def test_nohup_lets_it_outlive_its_terminal(tmp_path):
         child.wait()
 
 
+def test_nohup_lets_it_outlive_its_terminal(tmp_path):
+    lets_it_outlive_its_terminal(tmp_path, "nohup")
+
+
+# Why: it serves ranks of other terminals as well, and ends with the last of them.
+def test_private_daemon_outlives_the_terminal_of_who_started_it(tmp_path):
+    lets_it_outlive_its_terminal(
+        tmp_path, arguments=["--private", "--socket", str(tmp_path / "private.sock")])
+
+
 # Why: it serves all ranks of the machine, not only the one that happened to start it. The session
 # is shared, for the system shares cores among sessions before it does among threads.
 # How: one rank starts it and is ended as a terminal's Ctrl-C does it; another job goes on.
 def test_ctrl_c_at_the_rank_that_started_it_does_not_end_a_private_daemon(tmp_path):
-    script = ("import mlxcomm, sys\n"
+    script = ("import mlxcomm, signal, sys\n"
+              "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
               "group = mlxcomm.init(job=sys.argv[1], rank=int(sys.argv[2]), size=2)\n"
               "print('joined', flush=True)\n"
               "sys.stdin.readline()\n"
@@ -109,7 +121,7 @@ def test_ctrl_c_at_the_rank_that_started_it_does_not_end_a_private_daemon(tmp_pa
         ranks.append(Process(
             ["env", "-u", "MLXCOMM_SOCKET", sys.executable, "-c", script, job, str(rank)],
             {"XDG_RUNTIME_DIR": str(tmp_path), "TMPDIR": str(tmp_path)},
-            stdin=subprocess.PIPE, process_group=0))
+            stdin=subprocess.PIPE, preexec_fn=os.setpgrp))
         return ranks[-1]
 
     try:

@@ -6,10 +6,16 @@
 
 #include <cstdint>
 
+#if defined(__has_feature)
+#define MLXCOMM_HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define MLXCOMM_HAS_FEATURE(feature) 0
+#endif
+
 namespace mlxcomm {
 
 constexpr std::uint32_t Seeds(std::uint32_t all) {
-#if defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__) || MLXCOMM_HAS_FEATURE(thread_sanitizer)
   return (all + 7) / 8;
 #else
   return all;

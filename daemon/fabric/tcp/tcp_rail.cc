@@ -196,13 +196,15 @@ std::optional<HeldBytes> TcpRail::held() const {
     if (!bytes) return std::nullopt;
     return HeldBytes{*bytes, platform::MonotonicNow()};
   }
-  held_asked_.store(true, std::memory_order_relaxed);
+  if (!held_asked_.load(std::memory_order_relaxed)) {
+    held_asked_.store(true, std::memory_order_relaxed);
+  }
   const std::uint64_t at_ns = held_at_ns_.load(std::memory_order_relaxed);
   if (at_ns == 0) return std::nullopt;
   return HeldBytes{held_bytes_.load(std::memory_order_relaxed), at_ns};
 }
 
-// Where the link has but this rail, nobody asks.
+// From when somebody has asked first: a link that never had another rail does not.
 void TcpRail::LookAtHeld() {
   if (!held_asked_.load(std::memory_order_relaxed)) return;
   const std::optional<std::uint64_t> bytes = UnacknowledgedBytes(socket_.get());

@@ -6,6 +6,7 @@
 namespace mlxcomm {
 namespace {
 
+using collective::LocalWork;
 using reduce::Stores;
 
 constexpr std::uint64_t kMiB = 1024 * 1024;
@@ -13,7 +14,14 @@ constexpr std::uint64_t kCache = 32 * kMiB;
 constexpr std::uint64_t kStep = 12 * kMiB;
 constexpr std::uint64_t kParts = 4;  // Works of a step.
 
-// Works of one size after another.
+LocalWork Sum(std::uint64_t step_bytes) {
+  LocalWork work;
+  work.input_count = work.output_count = 2;
+  work.step_bytes = step_bytes;
+  return work;
+}
+
+// Works one after another.
 class Machine {
  public:
   void Cost(double ordinary, double non_temporal) {
@@ -21,17 +29,17 @@ class Machine {
     non_temporal_ = non_temporal;
   }
   // Of so many passes how many were stored into the cache.
-  int OrdinaryOf(int passes, std::uint64_t step_bytes = kStep) {
+  int OrdinaryOf(int passes, const LocalWork& work = Sum(kStep)) {
     int found = 0;
-    for (int i = 0; i < passes; ++i) found += Pass(step_bytes, 1) == Stores::kOrdinary ? 1 : 0;
+    for (int i = 0; i < passes; ++i) found += Pass(work) == Stores::kOrdinary ? 1 : 0;
     return found;
   }
-  Stores Pass(std::uint64_t step_bytes, double slowness) {
-    const Stores stores = choice.Choose(step_bytes);
+  Stores Pass(const LocalWork& work, double slowness = 1) {
+    const Stores stores = choice.Choose(work);
     const double cost = stores == Stores::kOrdinary ? ordinary_ : non_temporal_;
-    const std::uint64_t bytes = step_bytes / kParts;
+    const std::uint64_t bytes = work.step_bytes / kParts;
     for (std::uint64_t part = 0; part < kParts; ++part) {
-      choice.Learn(step_bytes, stores, bytes,
+      choice.Learn(work, stores, bytes,
                    static_cast<std::uint64_t>(slowness * cost * static_cast<double>(bytes)));
     }
     return stores;
@@ -47,9 +55,9 @@ class Machine {
 TEST(StoreChoiceTest, SmallStepsStayInTheCacheAndLargeOnesGoPast) {
   Machine machine;
   machine.Cost(1, 0.5);
-  EXPECT_EQ(machine.OrdinaryOf(300, 4 * kMiB), 300);
+  EXPECT_EQ(machine.OrdinaryOf(300, Sum(4 * kMiB)), 300);
   machine.Cost(0.5, 1);
-  EXPECT_EQ(machine.OrdinaryOf(300, kCache + 1), 0);
+  EXPECT_EQ(machine.OrdinaryOf(300, Sum(kCache + 1)), 0);
 }
 
 TEST(StoreChoiceTest, OutputsInTheCacheAreFoundOutAfterOneTrial) {
@@ -73,10 +81,10 @@ TEST(StoreChoiceTest, ChangesWithTheProgram) {
   Machine machine;
   machine.Cost(0.5, 1);
   machine.OrdinaryOf(40);
-  EXPECT_EQ(machine.choice.Choose(kStep), Stores::kOrdinary);
+  EXPECT_EQ(machine.choice.Choose(Sum(kStep)), Stores::kOrdinary);
   machine.Cost(2, 1);
   machine.OrdinaryOf(32 + 4);
-  EXPECT_EQ(machine.choice.Choose(kStep), Stores::kNonTemporal);
+  EXPECT_EQ(machine.choice.Choose(Sum(kStep)), Stores::kNonTemporal);
 }
 
 // Why: one interruption of a millisecond is more than a whole pass takes.
@@ -84,8 +92,8 @@ TEST(StoreChoiceTest, OnePassThatWasInterruptedDecidesNothing) {
   Machine machine;
   machine.Cost(0.5, 1);
   machine.OrdinaryOf(32);
-  for (int pass = 0; pass < 4; ++pass) machine.Pass(kStep, pass == 2 ? 50 : 1);
-  EXPECT_EQ(machine.choice.Choose(kStep), Stores::kOrdinary);
+  for (int pass = 0; pass < 4; ++pass) machine.Pass(Sum(kStep), pass == 2 ? 50 : 1);
+  EXPECT_EQ(machine.choice.Choose(Sum(kStep)), Stores::kOrdinary);
 }
 
 // Why: the first pass finds the outputs where the other stores have left them.
@@ -93,18 +101,18 @@ TEST(StoreChoiceTest, TheFirstPassOfATrialIsNotCounted) {
   Machine machine;
   machine.Cost(1, 1);
   machine.OrdinaryOf(32);
-  ASSERT_EQ(machine.Pass(kStep, 0.1), Stores::kOrdinary);
+  ASSERT_EQ(machine.Pass(Sum(kStep), 0.1), Stores::kOrdinary);
   machine.OrdinaryOf(3);
-  EXPECT_EQ(machine.choice.Choose(kStep), Stores::kNonTemporal);
+  EXPECT_EQ(machine.choice.Choose(Sum(kStep)), Stores::kNonTemporal);
 }
 
 TEST(StoreChoiceTest, SizesLearnForThemselves) {
   Machine machine;
   machine.Cost(0.5, 1);
-  machine.OrdinaryOf(40, 6 * kMiB);
-  EXPECT_EQ(machine.choice.Choose(6 * kMiB), Stores::kOrdinary);
-  EXPECT_EQ(machine.choice.Choose(12 * kMiB), Stores::kNonTemporal);
-  EXPECT_EQ(machine.choice.Choose(20 * kMiB), Stores::kNonTemporal);
+  machine.OrdinaryOf(40, Sum(6 * kMiB));
+  EXPECT_EQ(machine.choice.Choose(Sum(6 * kMiB)), Stores::kOrdinary);
+  EXPECT_EQ(machine.choice.Choose(Sum(12 * kMiB)), Stores::kNonTemporal);
+  EXPECT_EQ(machine.choice.Choose(Sum(20 * kMiB)), Stores::kNonTemporal);
 }
 
 // Why: works are handed out before a trial begins, and come back when it has.
@@ -112,9 +120,32 @@ TEST(StoreChoiceTest, WhatWasBegunBeforeTheTrialSaysNothingOfIt) {
   Machine machine;
   machine.Cost(0.5, 1);
   machine.OrdinaryOf(32);
-  ASSERT_EQ(machine.choice.Choose(kStep), Stores::kOrdinary);
-  for (int i = 0; i < 100; ++i) machine.choice.Learn(kStep, Stores::kNonTemporal, kStep, 1);
-  EXPECT_EQ(machine.OrdinaryOf(40), 36);
+  ASSERT_EQ(machine.choice.Choose(Sum(kStep)), Stores::kOrdinary);
+  for (int i = 0; i < 4; ++i) {
+    machine.choice.Learn(Sum(kStep), Stores::kNonTemporal, kStep, 100 * kStep);
+  }
+  EXPECT_EQ(machine.choice.Choose(Sum(kStep)), Stores::kOrdinary) << "the trial has not ended";
+}
+
+// Why: a trial that met copies only, after sums, would find them cheaper, whatever the stores.
+// How: turns of nine sums and three copies, so that trials begin at the same place of a turn.
+TEST(StoreChoiceTest, CopiesAndSumsAreNotCompared) {
+  Machine machine;
+  machine.Cost(1.3, 1);
+  LocalWork copy = Sum(kStep);
+  copy.input_count = 1;
+  LocalWork half = Sum(kStep);
+  half.type = DataType::kFloat16;
+  int ordinary = 0;
+  for (int turn = 0; turn < 1000; ++turn) {
+    for (int i = 0; i < 12; ++i) {
+      const bool copies = i >= 9;
+      const Stores stores = machine.Pass(copies ? copy : i % 3 == 0 ? half : Sum(kStep),
+                                         copies ? 0.6 : i % 3 == 0 ? 2 : 1);
+      ordinary += stores == Stores::kOrdinary ? 1 : 0;
+    }
+  }
+  EXPECT_LT(ordinary, 12'000 / 50);
 }
 
 }  // namespace

@@ -169,6 +169,27 @@ TEST(WorkersTest, EndWhileTheySleepAndWithoutAnyWork) {
   for (int i = 0; i < 100; ++i) const Workers workers(2, bell, recorder);
 }
 
+// Why: nothing else tells whether what was learnt reaches the works, and the works' times it.
+TEST(WorkersTest, LearnHowToStoreFromWhatTheyDid) {
+  const Sums sums(1, 50'000);  // 600 kB read and written.
+  platform::Wakeup bell;
+  telemetry::FlightRecorder recorder("node");
+  Workers workers(1, bell, recorder, 1'000'000);
+  collective::LocalWork work = *sums[0];
+  work.step_bytes = 600'000;
+  ASSERT_EQ(workers.store_choice().Choose(work), reduce::Stores::kNonTemporal);
+  std::vector<std::uint64_t> done;
+  for (std::uint64_t pass = 1; pass <= 32; ++pass) {
+    ASSERT_TRUE(workers.Submit(&work, pass, {}));
+    while (done.size() < pass) {
+      workers.Help();
+      workers.Poll(done);
+    }
+  }
+  EXPECT_EQ(workers.store_choice().Choose(work), reduce::Stores::kOrdinary) << "a trial";
+  EXPECT_TRUE(sums.IsDone(0));
+}
+
 TEST(WorkersTest, AreNoneWhereNoneAreWanted) {
   const Sums sums(1, 4);
   platform::Wakeup bell;

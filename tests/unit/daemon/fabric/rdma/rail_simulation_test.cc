@@ -9,16 +9,17 @@ namespace {
 // Why: what goes wrong between set-up, credit and loss depends on the order of many small events,
 // and a real queue pair shows few of the orders. A seed that fails does so again.
 TEST(RailSimulationTest, HoldsUnderEverySeed) {
-  int rails = 0;
-  int lost = 0;
-  for (std::uint32_t seed = 1; seed <= Seeds(300); ++seed) {
+  constexpr std::uint32_t kSeeds = Seeds(300);
+  std::uint64_t rails = 0;
+  std::uint64_t lost = 0;
+  for (std::uint32_t seed = 1; seed <= kSeeds; ++seed) {
     SimulatedRails world(seed, Planted::kNothing);
     ASSERT_EQ(world.Run(), "") << "seed " << seed;
-    rails += world.rails();
-    lost += world.lost();
+    rails += static_cast<std::uint64_t>(world.rails());
+    lost += static_cast<std::uint64_t>(world.lost());
   }
-  EXPECT_GT(rails, 300 * 2 * 2) << "they come back";
-  EXPECT_GT(lost, 300 * 20);
+  EXPECT_GT(rails, kSeeds * 2u * 2u) << "they come back";
+  EXPECT_GT(lost, kSeeds * 20u);
 }
 
 // Why: a test that finds nothing has to be one that could.

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -161,6 +162,24 @@ TEST_F(TcpRailDriverTest, TheSocketEndsTheEnginesSleep) {
   }
   far.join();
   EXPECT_GT(sleeps_, 0);
+}
+
+// Why: a link of several rails chooses between them by it, also while the socket is the thread's.
+// How: frame after frame, which the thread writes: who has asked once is told after one of the next.
+TEST_F(TcpRailDriverTest, TellsWhatTheKernelHoldsOnceItWasAsked) {
+  Start();
+  const std::vector<std::byte> source(300'000, std::byte{9});
+  std::optional<HeldBytes> held;
+  const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
+  for (std::uint64_t sequence = 1; !held; ++sequence) {
+    ASSERT_LT(platform::MonotonicNow(), deadline);
+    ASSERT_TRUE(Give(Header(wire::FrameType::kData, sequence, 300'000), source.data()));
+    held = rail_->held();
+    EXPECT_EQ(ReadAtFar().sequence, sequence);
+  }
+  EXPECT_LE(held->bytes, 2 * source.size());
+  EXPECT_LE(held->at_ns, platform::MonotonicNow());
+  EXPECT_EQ(by_engine_.data, 0);
 }
 
 // Why: the engine never places or sends large payload, however the rail changes hands; and
