@@ -227,9 +227,10 @@ BETWEEN = [s.OURS_CPP, s.MPI_TCP, s.OURS_MLX, s.RING, s.GLOO]
 
 
 def two_nodes(extent):
-    return [Curves("two_nodes", Machine("two daemons, loopback", 2, 2), extent.rounds, BETWEEN,
+    systems = [s.OURS_CPP, s.MPI_TCP, s.EXCHANGE, s.OURS_MLX, s.RING, s.GLOO]
+    return [Curves("two_nodes", Machine("two daemons, loopback", 2, 2), extent.rounds, systems,
                    SIZES, extent),
-            Curves("two_nodes", Lab("two daemons, veth pair", pair()), extent.rounds, BETWEEN,
+            Curves("two_nodes", Lab("two daemons, veth pair", pair()), extent.rounds, systems,
                    SIZES, extent, streams=True)]
 
 

@@ -50,7 +50,7 @@ class Machine:
         return "127.0.0.1"
 
     def ring_addresses(self, _):
-        """Where a rank listens for MLX's ring."""
+        """Where a rank listens for its left neighbour: MLX's ring, the plain exchange."""
         return [f"127.0.0.1:{free_port()}"]
 
     def start(self, _, command, environment):
@@ -126,7 +126,7 @@ class Lab:
         return NODE_NET
 
     def ring_addresses(self, rank):
-        """MLX's ring connects to the right: its addresses at the cables to its left."""
+        """Where a rank listens for its left neighbour: its addresses at the cables to there."""
         left = f"node-{(rank - 1) % self.nodes}"
         addresses = []
         for own, cable in self.wiring.cables_of(rank):

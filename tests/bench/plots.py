@@ -11,6 +11,7 @@ from bench.systems import ALL
 FILES = {"one_node": {"one daemon, 2 ranks": "one-node", "one daemon, 4 ranks": "one-node-4-ranks"},
          "two_nodes": {"two daemons, loopback": "loopback", "two daemons, veth pair": "veth"}}
 COLORS = {system.name: system.color for system in ALL}
+LIMITS = {system.name for system in ALL if system.is_limit}
 MARKERS = {"mlxcomm, C++": "o", "mlxcomm, MLX": "o"}
 
 
@@ -43,7 +44,7 @@ def picture(f, part, place, path):
         middle = [statistics.median(curve[size]) for size in sizes]
         style = {"color": COLORS[system], "label": system, "marker": MARKERS.get(system, "."),
                  "linewidth": 2.2 if system in MARKERS else 1.4,
-                 "linestyle": ":" if system == "plain loop" else "-", "markersize": 4.5}
+                 "linestyle": ":" if system in LIMITS else "-", "markersize": 4.5}
         latency.plot(sizes, middle, **style)
         latency.fill_between(sizes, [min(curve[size]) for size in sizes],
                              [max(curve[size]) for size in sizes], color=COLORS[system], alpha=0.12,

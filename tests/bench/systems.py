@@ -26,6 +26,7 @@ class System:
     name = ""
     color = ""
     program = ""
+    is_limit = False
 
     def missing(self):
         """Why it cannot be measured here; None: it can."""
@@ -159,20 +160,39 @@ class Gloo(System):
             "GLOO_STORE": str(folder), "GLOO_ADDRESS": place.address(rank)}
 
 
-class PlainLoop(System):
-    """One process with two threads, for all ranks. Below its least size it is only a call."""
+class Limit(System):
+    """No peer: the least that must be done. Below its least size it is only a call."""
 
-    name, color, program = "plain loop", "#7f8c8d", "plain_loop_all_reduce"
+    is_limit = True
     bytes_min = 64 << 10
 
     def run(self, place, seconds, sizes):
         return super().run(place, seconds, [size for size in sizes if size >= self.bytes_min])
+
+
+class PlainLoop(Limit):
+    """One process with two threads, for all ranks."""
+
+    name, color, program = "plain loop", "#7f8c8d", "plain_loop_all_reduce"
 
     def start(self, place, folder, words):
         return [place.start(0, self.command([folder, *words]),
                             {"MLX_WORLD_SIZE": str(place.ranks)})]
 
 
+class PlainExchange(Limit):
+    """Two ranks and one TCP connection: rank 1 connects to where rank 0 listens."""
+
+    name, color, program = "plain exchange", "#2c3e50", "plain_exchange_all_reduce"
+
+    def start(self, place, folder, words):
+        address = {"EXCHANGE_ADDRESS": place.ring_addresses(0)[0]}
+        return [place.start(rank, self.command([folder, *words]),
+                            self.environment(place, rank, folder) | address)
+                for rank in range(place.ranks)]
+
+
 OURS_CPP, OURS_MLX, RING = MlxcommCpp(), MlxcommMlx(), MlxRing()
-MPI_SHARED, MPI_TCP, GLOO, LOOP = OpenMpi(True), OpenMpi(False), Gloo(), PlainLoop()
-ALL = [OURS_CPP, OURS_MLX, MPI_SHARED, MPI_TCP, GLOO, RING, LOOP]
+MPI_SHARED, MPI_TCP, GLOO = OpenMpi(True), OpenMpi(False), Gloo()
+LOOP, EXCHANGE = PlainLoop(), PlainExchange()
+ALL = [OURS_CPP, OURS_MLX, MPI_SHARED, MPI_TCP, GLOO, RING, LOOP, EXCHANGE]

@@ -47,6 +47,15 @@ def test_our_own_are_never_left_out(run):
                        for times in curves[0]["median_us"].values())
 
 
+def test_limits_are_measured_where_an_operation_is_more_than_a_call(run):
+    _, result, _ = run
+    limits = {(entry["place"], entry["system"]): list(entry["median_us"]) for entry in result["found"]
+              if entry["kind"] == "curve" and entry["system"].startswith("plain ")}
+    assert limits["one daemon, 2 ranks", "plain loop"] == ["1048576"]
+    assert limits["two daemons, loopback", "plain exchange"] == ["1048576"]
+    assert not [target for target in result["targets"] if "plain exchange" in target["name"]]
+
+
 def test_a_single_round_gives_no_verdict(run):
     _, result, _ = run
     once = [target for target in result["targets"] if target["rounds"] == 1]

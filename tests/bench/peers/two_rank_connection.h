@@ -1,0 +1,33 @@
+// The one TCP connection between two ranks: rank 0 listens, rank 1 connects, whichever of the two
+// is there first. Small segments go out at once, buffers are the system's.
+//
+//   RankConnection peer(rank, "10.99.0.1:20001");   // Where rank 0 listens.
+//   sent += peer.Send(data.subspan(sent));          // As much as the system takes now.
+//
+// Owner: the system that is timed. Thread: one, main's. Memory: none but the socket.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace mlxcomm::bench {
+
+class RankConnection {
+ public:
+  // Throws std::runtime_error: what was tried, and what the system said to it.
+  RankConnection(std::uint32_t rank, const std::string& address);
+  ~RankConnection();
+  RankConnection(const RankConnection&) = delete;
+  RankConnection& operator=(const RankConnection&) = delete;
+
+  // How many bytes were sent, or received; 0: none can be now. Throws once the connection is lost.
+  std::size_t Send(std::span<const std::byte> data);
+  std::size_t Receive(std::span<std::byte> room);
+
+ private:
+  int socket_ = -1;
+};
+
+}  // namespace mlxcomm::bench
