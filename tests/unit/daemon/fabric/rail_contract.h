@@ -125,7 +125,11 @@ class Side : public FabricListener {
 class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
  protected:
   RailContractTest() : maker(GetParam()()) {
-    for (Side& side : sides) side.options.heartbeat_timeout_ns = maker->silence_ns();
+    for (Side& side : sides) {
+      side.options.heartbeat_timeout_ns = maker->silence_ns();
+      // One side may have no rail left as long as the other takes to notice, and more.
+      side.options.grace_period_ns = 4 * maker->silence_ns();
+    }
   }
   void Prepare(std::size_t bytes, std::uint64_t steps) {
     for (int i : {0, 1}) {
