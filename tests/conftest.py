@@ -22,8 +22,9 @@ sys.path.append(os.path.join(os.path.dirname(__file__), "rdma-vm"))
 # Tests of that folder are run by this in a virtual machine.
 from in_machine import pytest_configure, pytest_runtest_protocol  # noqa: E402,F401
 
-# Run in a background or with nohup, both would be ignored by all that is started here.
+# Run in a background or with nohup, these would be ignored by all that is started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 PATIENCE = 300  # Seconds after which something is declared stuck; never a measurement.
