@@ -6,37 +6,23 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <memory>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
-#include <utility>
+
+#include "proto/queue/no_signal.h"
 
 namespace mlxcomm::bench {
 namespace {
 
+using platform::FileDescriptor;
+
 constexpr std::chrono::seconds kPatience{20};  // Until the other rank has started.
 constexpr std::chrono::milliseconds kBetweenTries{1};
-
-// Closed at the end of its scope, unless it was released.
-class Socket {
- public:
-  explicit Socket(int number) : number_(number) {}
-  ~Socket() {
-    if (number_ >= 0) close(number_);
-  }
-  Socket(Socket&& other) noexcept : number_(other.release()) {}
-  int get() const { return number_; }
-  int release() { return std::exchange(number_, -1); }
-
- private:
-  int number_;
-};
 
 [[noreturn]] void Fail(const std::string& what) {
   throw std::system_error(errno, std::generic_category(), what);
@@ -66,14 +52,14 @@ Address Parse(const std::string& text) {
   return {found, &freeaddrinfo};
 }
 
-Socket NewSocket(const addrinfo& address) {
+FileDescriptor NewSocket(const addrinfo& address) {
   const int made = socket(address.ai_family, SOCK_STREAM, 0);
   if (made < 0) Fail("cannot make a socket");
-  return Socket(made);
+  return FileDescriptor(made);
 }
 
-Socket Accept(const addrinfo& address, const std::string& text) {
-  const Socket listening = NewSocket(address);
+FileDescriptor Accept(const addrinfo& address, const std::string& text) {
+  const FileDescriptor listening = NewSocket(address);
   Enable(listening.get(), SOL_SOCKET, SO_REUSEADDR, "SO_REUSEADDR");
   if (bind(listening.get(), address.ai_addr, address.ai_addrlen) != 0 ||
       listen(listening.get(), 1) != 0) {
@@ -89,13 +75,13 @@ Socket Accept(const addrinfo& address, const std::string& text) {
   }
   const int accepted = accept(listening.get(), nullptr, nullptr);
   if (accepted < 0) Fail("cannot accept a connection at " + text);
-  return Socket(accepted);
+  return FileDescriptor(accepted);
 }
 
-Socket Connect(const addrinfo& address, const std::string& text) {
+FileDescriptor Connect(const addrinfo& address, const std::string& text) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   for (;;) {
-    Socket connecting = NewSocket(address);  // One that was refused is of no further use.
+    FileDescriptor connecting = NewSocket(address);  // One that was refused is of no further use.
     if (connect(connecting.get(), address.ai_addr, address.ai_addrlen) == 0) return connecting;
     if (errno != ECONNREFUSED) Fail("cannot connect to rank 0 at " + text);
     if (std::chrono::steady_clock::now() >= deadline) {
@@ -112,22 +98,19 @@ bool IsForNow(int error) { return error == EAGAIN || error == EWOULDBLOCK || err
 }  // namespace
 
 RankConnection::RankConnection(std::uint32_t rank, const std::string& address) {
-  std::signal(SIGPIPE, SIG_IGN);  // What it tells, Send says as well.
   const Address parsed = Parse(address);
-  Socket connected = rank == 0 ? Accept(*parsed, address) : Connect(*parsed, address);
-  Enable(connected.get(), IPPROTO_TCP, TCP_NODELAY, "TCP_NODELAY");
-  const int flags = fcntl(connected.get(), F_GETFL);
-  if (flags < 0 || fcntl(connected.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
+  socket_ = rank == 0 ? Accept(*parsed, address) : Connect(*parsed, address);
+  if (!queue::SilenceSignals(socket_.get())) Fail("cannot turn off SIGPIPE");
+  Enable(socket_.get(), IPPROTO_TCP, TCP_NODELAY, "TCP_NODELAY");
+  const int flags = fcntl(socket_.get(), F_GETFL);
+  if (flags < 0 || fcntl(socket_.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
     Fail("cannot make the connection non-blocking");
   }
-  socket_ = connected.release();
 }
-
-RankConnection::~RankConnection() { close(socket_); }
 
 std::size_t RankConnection::Send(std::span<const std::byte> data) {
   if (data.empty()) return 0;
-  const ssize_t sent = send(socket_, data.data(), data.size(), 0);
+  const ssize_t sent = send(socket_.get(), data.data(), data.size(), queue::kNoSignal);
   if (sent >= 0) return static_cast<std::size_t>(sent);
   if (!IsForNow(errno)) Fail("cannot send to the other rank");
   return 0;
@@ -135,7 +118,7 @@ std::size_t RankConnection::Send(std::span<const std::byte> data) {
 
 std::size_t RankConnection::Receive(std::span<std::byte> room) {
   if (room.empty()) return 0;
-  const ssize_t received = recv(socket_, room.data(), room.size(), 0);
+  const ssize_t received = recv(socket_.get(), room.data(), room.size(), 0);
   if (received > 0) return static_cast<std::size_t>(received);
   if (received == 0) throw std::runtime_error("the other rank has closed the connection");
   if (!IsForNow(errno)) Fail("cannot receive from the other rank");

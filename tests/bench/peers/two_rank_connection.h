@@ -12,22 +12,21 @@
 #include <span>
 #include <string>
 
+#include "daemon/platform/file_descriptor.h"
+
 namespace mlxcomm::bench {
 
 class RankConnection {
  public:
   // Throws std::runtime_error: what was tried, and what the system said to it.
   RankConnection(std::uint32_t rank, const std::string& address);
-  ~RankConnection();
-  RankConnection(const RankConnection&) = delete;
-  RankConnection& operator=(const RankConnection&) = delete;
 
   // How many bytes were sent, or received; 0: none can be now. Throws once the connection is lost.
   std::size_t Send(std::span<const std::byte> data);
   std::size_t Receive(std::span<std::byte> room);
 
  private:
-  int socket_ = -1;
+  platform::FileDescriptor socket_;
 };
 
 }  // namespace mlxcomm::bench
