@@ -22,9 +22,14 @@ absl::StatusOr<std::unique_ptr<DriverThread>> DriverThread::Start(const std::str
                                                                   platform::Wakeup& bell) {
   auto shared = std::make_shared<Shared>(library, device, limits);
   shared->bell = &bell;
+  threads_.fetch_add(1, std::memory_order_relaxed);
   try {
-    std::thread([shared] { Run(*shared); }).detach();
+    std::thread([shared] {
+      Run(*shared);
+      threads_.fetch_sub(1, std::memory_order_release);
+    }).detach();
   } catch (const std::system_error& error) {
+    threads_.fetch_sub(1, std::memory_order_relaxed);
     return absl::ResourceExhaustedError(std::string("no thread for the driver: ") + error.what());
   }
   return std::unique_ptr<DriverThread>(new DriverThread(std::move(shared)));

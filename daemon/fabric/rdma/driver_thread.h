@@ -47,6 +47,8 @@ class DriverThread {
                                                              const Limits& limits,
                                                              platform::Wakeup& bell);
   ~DriverThread();
+  // That have not ended, of this process: those that are wanted, and those that a driver keeps.
+  static int threads() { return threads_.load(std::memory_order_acquire); }
 
   // `ticket`: this process's own number, which comes back with the result. Not made where the
   // device has `pairs_most` already, with those that were given up and have not come back.
@@ -114,6 +116,7 @@ class DriverThread {
   static absl::StatusOr<std::shared_ptr<Device>> Open(Shared& shared);
   static void Do(Shared& shared, Job& job, Result& result);
 
+  inline static std::atomic<int> threads_{0};
   const std::shared_ptr<Shared> shared_;
 };
 
