@@ -217,8 +217,8 @@ class Cost(Part):
 
 def one_node(extent):
     systems = [s.OURS_CPP, s.MPI_SHARED, s.LOOP, s.OURS_MLX, s.RING, s.GLOO]
-    return [Curves("one_node", Machine("one daemon, 2 ranks", 2, 1), extent.rounds, systems, SIZES,
-                   extent),
+    return [Curves("one_node", Machine("one daemon, 2 ranks", 2, 1, own_cores=True),
+                   extent.rounds, systems, SIZES, extent),
             Curves("one_node", Machine("one daemon, 4 ranks", 4, 1), extent.rounds, systems,
                    FEW_SIZES, extent)]
 
@@ -228,10 +228,10 @@ BETWEEN = [s.OURS_CPP, s.MPI_TCP, s.OURS_MLX, s.RING, s.GLOO]
 
 def two_nodes(extent):
     systems = [s.OURS_CPP, s.MPI_TCP, s.EXCHANGE, s.OURS_MLX, s.RING, s.GLOO]
-    return [Curves("two_nodes", Machine("two daemons, loopback", 2, 2), extent.rounds, systems,
-                   SIZES, extent),
-            Curves("two_nodes", Lab("two daemons, veth pair", pair()), extent.rounds, systems,
-                   SIZES, extent, streams=True)]
+    return [Curves("two_nodes", Machine("two daemons, loopback", 2, 2, own_cores=True),
+                   extent.rounds, systems, SIZES, extent),
+            Curves("two_nodes", Lab("two daemons, veth pair", pair(), own_cores=True),
+                   extent.rounds, systems, SIZES, extent, streams=True)]
 
 
 def shaped(extent):

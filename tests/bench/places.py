@@ -1,5 +1,9 @@
 """Where ranks run: a Machine (this one, daemons joined over loopback) or a Lab (a host of its own
-for each rank, cables between them). Systems start their processes here and ask for addresses."""
+for each rank, cables between them). Systems start their processes here and ask for addresses.
+
+Where a place has own_cores, each rank has cores to itself, as hosts have and as mpirun binds its
+ranks; where daemons are several, each is on its rank's. Else which thread meets which on a core is
+chance, and for small sizes it decides the time (README.md)."""
 
 import contextlib
 import json
@@ -18,19 +22,77 @@ PATIENCE = 45  # Seconds after which a system is declared stuck; the longest of 
 NODE_NET = "10.99.0.0/24"
 
 
-class Machine:
+def cores_of(rank, ranks):
+    """An equal share of the cores; none where there are too few, or the system binds nobody."""
+    if not hasattr(os, "sched_setaffinity"):
+        return []
+    cores = sorted(os.sched_getaffinity(0))
+    each = len(cores) // ranks
+    return cores[rank * each:(rank + 1) * each]
+
+
+@contextlib.contextmanager
+def started_on(cores):
+    """What is started within is bound to them; no cores: to none."""
+    if not cores:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+class MachineCluster(Cluster):
+    own_cores = False
+
+    def start_daemon(self, node):
+        with started_on(cores_of(node, self.count) if self.own_cores else []):
+            return super().start_daemon(node)
+
+
+class HostsCluster(LabCluster):
+    own_cores = False
+
+    def start_daemon(self, node):
+        with started_on(cores_of(node, self.wiring.nodes) if self.own_cores else []):
+            return super().start_daemon(node)
+
+
+class Place:
+    def __init__(self, name, ranks, nodes, own_cores):
+        self.name, self.ranks, self.nodes, self.own_cores = name, ranks, nodes, own_cores
+
+    def cores(self, rank):
+        """To itself; none: it shares all of them."""
+        return cores_of(rank, self.ranks) if self.own_cores else []
+
+    @staticmethod
+    def _start(command, environment, cores, more_path=""):
+        with started_on(cores):
+            return subprocess.Popen(
+                list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, text=True, preexec_fn=os.setpgrp,
+                env={**os.environ, "PATH": f"{programs()}:{os.environ['PATH']}{more_path}",
+                     **environment})
+
+
+class Machine(Place):
     """Daemons of this machine, linked over loopback; rank r is on daemon r % daemons."""
 
     is_lab = False
 
-    def __init__(self, name, ranks, daemons):
-        self.name, self.ranks, self.nodes = name, ranks, daemons
+    def __init__(self, name, ranks, daemons, own_cores=False):
+        super().__init__(name, ranks, daemons, own_cores)
 
     @contextlib.contextmanager
     def up(self):
         with tempfile.TemporaryDirectory(prefix="bench-") as folder:
             self.folder = pathlib.Path(folder)
-            self.cluster = Cluster(self.folder, self.nodes)
+            self.cluster = MachineCluster(self.folder, self.nodes)
+            self.cluster.own_cores = self.own_cores
             try:
                 self.cluster.start()
                 yield self
@@ -53,29 +115,27 @@ class Machine:
         """Where a rank listens for its left neighbour: MLX's ring, the plain exchange."""
         return [f"127.0.0.1:{free_port()}"]
 
-    def start(self, _, command, environment):
-        return subprocess.Popen(
-            list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, preexec_fn=os.setpgrp,
-            env={**os.environ, "PATH": f"{programs()}:{os.environ['PATH']}", **environment})
+    def start(self, _, command, environment, cores=()):
+        return self._start(command, environment, cores)
 
 
-class Lab:
+class Lab(Place):
     """Hosts that are network namespaces (tests/lab), rank r on host r. For systems that know
     nothing of cables, each host has an address of its own, and routes lead to all others'."""
 
     is_lab = True
 
-    def __init__(self, name, wiring):
-        self.name, self.wiring = name, wiring
-        self.ranks = self.nodes = wiring.nodes
+    def __init__(self, name, wiring, own_cores=False):
+        super().__init__(name, wiring.nodes, wiring.nodes, own_cores)
+        self.wiring = wiring
         self._port = 20000
 
     @contextlib.contextmanager
     def up(self):
         with tempfile.TemporaryDirectory(prefix="bench-") as folder:
             self.folder = pathlib.Path(folder)
-            self.cluster = LabCluster(folder, self.wiring)  # Raises NotAllowed.
+            self.cluster = HostsCluster(folder, self.wiring)  # Raises NotAllowed.
+            self.cluster.own_cores = self.own_cores
             try:
                 self._route()
                 self.cluster.start()
@@ -135,13 +195,9 @@ class Lab:
                 addresses.append(f"{own.ipv4}:{self._port}")
         return addresses
 
-    def start(self, rank, command, environment):
+    def start(self, rank, command, environment, cores=()):
         prefix = self.cluster.namespaces.enter(f"node-{rank}")
-        return subprocess.Popen(
-            prefix + list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, preexec_fn=os.setpgrp,
-            env={**os.environ, "PATH": f"{programs()}:{os.environ['PATH']}:/usr/sbin:/sbin",
-                 **environment})
+        return self._start(prefix + command, environment, cores, ":/usr/sbin:/sbin")
 
     def stream(self):
         """Bits per second of one TCP connection over the first cable (iperf3)."""

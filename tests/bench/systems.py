@@ -27,6 +27,7 @@ class System:
     color = ""
     program = ""
     is_limit = False
+    uses_own_cores = True  # Where the place has such.
 
     def missing(self):
         """Why it cannot be measured here; None: it can."""
@@ -41,8 +42,12 @@ class System:
 
     def start(self, place, folder, words):
         """The processes of all ranks."""
-        return [place.start(rank, self.command([folder, *words]),
-                            self.environment(place, rank, folder)) for rank in range(place.ranks)]
+        return [self.start_rank(place, rank, folder, words) for rank in range(place.ranks)]
+
+    def start_rank(self, place, rank, folder, words):
+        return place.start(rank, self.command([folder, *words]),
+                           self.environment(place, rank, folder),
+                           place.cores(rank) if self.uses_own_cores else [])
 
     def new_folder(self, place):
         folder = place.folder / f"run-{next(_numbers)}"
@@ -133,15 +138,22 @@ class OpenMpi(System):
                        f"localhost:{place.ranks}", "--mca", "oob_tcp_if_include", "127.0.0.0/8"]
             if place.ranks > os.cpu_count():
                 mpirun += ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
+        # On one machine it binds its ranks itself, a core for each where there are enough.
         return [place.start(0, mpirun + self.command([folder, *words]), {
-            "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})]
+            "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+            place.cores(0) if place.is_lab else [])]
 
     @staticmethod
     def _across_hosts(place, folder):
         """mpirun runs on the first host and enters the others as it would by ssh. Without
         mpi_yield_when_idle ranks that wait keep the cores from those that do not."""
         agent = folder / "enter-host"
+        bind = "".join(
+            f'[ "$host" != {place.address(rank)} ] || taskset -cp {cores} $$ > /dev/null\n'
+            for rank in range(place.ranks)
+            if (cores := ",".join(map(str, place.cores(rank)))))
         agent.write_text('#!/bin/sh\n# HOST COMMAND...; 10.99.0.N is node-(N-1).\nhost=$1; shift\n'
+                         f'{bind}'
                          'exec ip netns exec "node-$((${host##*.} - 1))" sh -c "$*"\n')
         agent.chmod(0o755)
         hosts = ",".join(f"{place.address(rank)}:1" for rank in range(place.ranks))
@@ -154,6 +166,7 @@ class OpenMpi(System):
 
 class Gloo(System):
     name, color, program = "Gloo, TCP", "#8e44ad", "gloo_all_reduce"
+    uses_own_cores = False  # Its two threads on one core take many times as long.
 
     def environment(self, place, rank, folder):
         return super().environment(place, rank, folder) | {
@@ -186,10 +199,11 @@ class PlainExchange(Limit):
     name, color, program = "plain exchange", "#2c3e50", "plain_exchange_all_reduce"
 
     def start(self, place, folder, words):
-        address = {"EXCHANGE_ADDRESS": place.ring_addresses(0)[0]}
-        return [place.start(rank, self.command([folder, *words]),
-                            self.environment(place, rank, folder) | address)
-                for rank in range(place.ranks)]
+        self.address = place.ring_addresses(0)[0]
+        return super().start(place, folder, words)
+
+    def environment(self, place, rank, folder):
+        return super().environment(place, rank, folder) | {"EXCHANGE_ADDRESS": self.address}
 
 
 OURS_CPP, OURS_MLX, RING = MlxcommCpp(), MlxcommMlx(), MlxRing()

@@ -1,7 +1,10 @@
-"""What is measured ends, whatever a system's programs do."""
+"""What is measured ends, whatever a system's programs do, and has the cores that it should have."""
+import os
+import sys
+
 import pytest
 
-from bench.places import Machine, end_of
+from bench.places import Machine, cores_of, end_of, started_on
 from bench.rounds import Failed
 
 
@@ -12,3 +15,18 @@ def test_a_system_that_is_stuck_ends_with_all_it_has_started():
     with pytest.raises(Failed, match="no end in 0.1 s"):
         end_of([stuck], patience=0.1)
     assert stuck.stdout.closed
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system binds nobody to cores")
+def test_ranks_have_cores_of_their_own_where_there_are_enough():
+    """Why: which daemon met which rank on a core decided the time of small operations."""
+    cores = os.sched_getaffinity(0)
+    shares = [set(cores_of(rank, len(cores))) for rank in range(len(cores))]
+    assert set.union(*shares) == cores and sum(map(len, shares)) == len(cores)
+    assert cores_of(0, len(cores) + 1) == []
+    place = Machine("here", ranks=len(cores), daemons=1, own_cores=True)
+    tell = [sys.executable, "-c", "import os; print(*os.sched_getaffinity(0))"]
+    said = end_of([place.start(0, tell, {}, place.cores(0)), place.start(0, tell, {})])
+    assert [set(map(int, words.split())) for words in said] == [shares[0], cores]
+    with started_on([]):
+        assert os.sched_getaffinity(0) == cores
