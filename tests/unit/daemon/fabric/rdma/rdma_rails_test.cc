@@ -95,14 +95,13 @@ TEST_F(RdmaRailsTest, ShowsSignsOfLifeWhileIdleAndIsMissedWithoutThem) {
   EXPECT_TRUE(a->lost.empty());
 }
 
-// Why: a queue pair of a daemon that has ended takes what is sent to it, and tells nobody.
+// Why: a queue pair of a daemon that has ended takes what is sent to it, and tells nobody. How: silence
+// would show after an hour.
 TEST_F(RdmaRailsTest, GoesWithTheConnectionOfADaemonThatHasEnded) {
-  Join();
+  Join([](FabricOptions& options) { options.heartbeat_timeout_ns = 3'600'000'000'000; });
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
-  const std::uint64_t before = platform::MonotonicNow();
   b->fabric->Stop();
   ASSERT_TRUE(RunUntil({a.get()}, [&] { return !a->lost.empty(); }));
-  EXPECT_LT(platform::MonotonicNow() - before, 900'000'000u) << "sooner than silence would show";
 }
 
 // Why: a connection that is cut is no daemon that has ended: the queue pair carries the channel.
