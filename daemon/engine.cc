@@ -54,6 +54,7 @@ void Engine::Join(intake::Intake& intake, fabric::Fabric& fabric,
   fabric_ = &fabric;
   control_ = &control;
   workers_ = std::make_unique<Workers>(options_.workers, bell_, recorder_);
+  done_work_.reserve(Workers::kWorksMax);
   bell_watch_.assign(bell_.descriptor());
   WatchBell();
 }

@@ -62,8 +62,8 @@ class Channel {
     const std::byte* payload = nullptr;
   };
 
-  Channel() = default;
-  explicit Channel(const Limits& limits) : limits_(limits) {}
+  Channel() : Channel(Limits()) {}
+  explicit Channel(const Limits& limits) : limits_(limits) { released_.reserve(wire::kWindow); }
 
   // Copies payload of all but kData. RESOURCE_EXHAUSTED: too much is queued already.
   absl::Status Send(const wire::FrameHeader& header, const std::byte* payload,

@@ -51,6 +51,10 @@ def places(lines):
     return "\n".join(text)
 
 
+def what_daemons_said(cluster):
+    return places(line for daemon in cluster.daemons for line in daemon.lines)
+
+
 def start_rank(cluster, rank, size, node, kind):
     program = os.path.join(os.environ["MLXCOMM_BUILD"], "client", "bench", "mlxcomm-bench")
     return Process(
@@ -80,9 +84,14 @@ def run_warm(cluster, security="plain"):
         for daemon in cluster.daemons:
             daemon.signal(15)
         ended = [daemon.finish() for daemon in cluster.daemons]
-        said = places(line for daemon in cluster.daemons for line in daemon.lines)
+        said = what_daemons_said(cluster)
         assert "payload guard" not in said, said
         assert codes == [0, 0] and ended == [0] * daemons, said
+    except AssertionError as error:  # A rank may only know that its daemon has gone.
+        for daemon in cluster.daemons:
+            daemon.end()
+            daemon.finish()
+        raise AssertionError(what_daemons_said(cluster)) from error
     finally:
         for rank in ranks:
             rank.end()
