@@ -45,20 +45,20 @@ def started_on(cores):
         os.sched_setaffinity(0, before)
 
 
-class MachineCluster(Cluster):
-    own_cores = False
+class BoundDaemons:
+    """Of a cluster: each daemon starts on its node's cores."""
 
     def start_daemon(self, node):
-        with started_on(cores_of(node, self.count) if self.own_cores else []):
+        with started_on(self.cores(node)):
             return super().start_daemon(node)
 
 
-class HostsCluster(LabCluster):
-    own_cores = False
+class MachineCluster(BoundDaemons, Cluster):
+    pass
 
-    def start_daemon(self, node):
-        with started_on(cores_of(node, self.wiring.nodes) if self.own_cores else []):
-            return super().start_daemon(node)
+
+class HostsCluster(BoundDaemons, LabCluster):
+    pass
 
 
 class Place:
@@ -68,6 +68,9 @@ class Place:
     def cores(self, rank):
         """To itself; none: it shares all of them."""
         return cores_of(rank, self.ranks) if self.own_cores else []
+
+    def node_cores(self, node):
+        return cores_of(node, self.nodes) if self.own_cores else []
 
     @staticmethod
     def _start(command, environment, cores, more_path=""):
@@ -92,7 +95,7 @@ class Machine(Place):
         with tempfile.TemporaryDirectory(prefix="bench-") as folder:
             self.folder = pathlib.Path(folder)
             self.cluster = MachineCluster(self.folder, self.nodes)
-            self.cluster.own_cores = self.own_cores
+            self.cluster.cores = self.node_cores
             try:
                 self.cluster.start()
                 yield self
@@ -135,7 +138,7 @@ class Lab(Place):
         with tempfile.TemporaryDirectory(prefix="bench-") as folder:
             self.folder = pathlib.Path(folder)
             self.cluster = HostsCluster(folder, self.wiring)  # Raises NotAllowed.
-            self.cluster.own_cores = self.own_cores
+            self.cluster.cores = self.node_cores
             try:
                 self._route()
                 self.cluster.start()

@@ -44,9 +44,9 @@ class System:
         """The processes of all ranks."""
         return [self.start_rank(place, rank, folder, words) for rank in range(place.ranks)]
 
-    def start_rank(self, place, rank, folder, words):
+    def start_rank(self, place, rank, folder, words, more_environment=()):
         return place.start(rank, self.command([folder, *words]),
-                           self.environment(place, rank, folder),
+                           self.environment(place, rank, folder) | dict(more_environment),
                            place.cores(rank) if self.uses_own_cores else [])
 
     def new_folder(self, place):
@@ -199,11 +199,9 @@ class PlainExchange(Limit):
     name, color, program = "plain exchange", "#2c3e50", "plain_exchange_all_reduce"
 
     def start(self, place, folder, words):
-        self.address = place.ring_addresses(0)[0]
-        return super().start(place, folder, words)
-
-    def environment(self, place, rank, folder):
-        return super().environment(place, rank, folder) | {"EXCHANGE_ADDRESS": self.address}
+        address = {"EXCHANGE_ADDRESS": place.ring_addresses(0)[0]}
+        return [self.start_rank(place, rank, folder, words, address)
+                for rank in range(place.ranks)]
 
 
 OURS_CPP, OURS_MLX, RING = MlxcommCpp(), MlxcommMlx(), MlxRing()
