@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "client/lib/connection.h"
+#include "client/lib/own_process.h"
 #include "client/lib/private_daemon.h"
 #include "proto/queue/usable_cores.h"
 
@@ -43,7 +44,7 @@ std::atomic<int> g_loaded_by{0};
 
 bool LoadedBeforeFork() {
   int nobody = 0;
-  return !g_loaded_by.compare_exchange_strong(nobody, ::getpid()) && nobody != ::getpid();
+  return !g_loaded_by.compare_exchange_strong(nobody, OwnProcess()) && nobody != OwnProcess();
 }
 
 // Stays loaded: protobuf's and its threads' code does not survive an unload.
@@ -70,7 +71,7 @@ queue::SpinLimits SpinLimitsHere() {
 }  // namespace
 
 Connection::Connection(mlxcomm_interrupt interrupt)
-    : creator_pid_(::getpid()),
+    : creator_pid_(OwnProcess()),
       interrupt_(interrupt),
       spins_{queue::AdaptiveSpin(SpinLimitsHere()), queue::AdaptiveSpin(SpinLimitsHere()),
              queue::AdaptiveSpin(SpinLimitsHere())} {}

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <thread>
 
+#include "client/lib/own_process.h"
 #include "proto/queue/doorbell.h"
 
 namespace mlxcomm::client {
@@ -52,7 +53,7 @@ Connection::~Connection() {
   if (arena_ != nullptr) ::munmap(arena_, arena_bytes_);
 }
 
-bool Connection::usable() const { return creator_pid_ == ::getpid(); }
+bool Connection::usable() const { return creator_pid_ == OwnProcess(); }
 
 bool Connection::Contains(const void* data, std::uint64_t bytes) const {
   const auto* const first = static_cast<const std::byte*>(data);

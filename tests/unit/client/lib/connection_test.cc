@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,6 +14,7 @@
 
 #include "client/lib/mlxcomm.h"
 #include "tests/unit/client/lib/session_fixture.h"
+#include "tests/unit/forked_child.h"
 
 namespace mlxcomm::client {
 namespace {
@@ -316,8 +316,7 @@ TEST_F(ConnectionTest, FillsTheErrorOfASuccessInAGroupOfOne) {
 // Why: a child has the parent's memory but none of its threads: it would wait for ever,
 // or break the parent's queue.
 TEST_F(ConnectionTest, RefusesEveryCallOfAForkedChild) {
-  const pid_t child = ::fork();
-  if (child == 0) {
+  ForkedChild child([&] {
     std::uint64_t ticket = 0;
     void* buffer = nullptr;
     mlxcomm_connection* another = nullptr;
@@ -327,11 +326,9 @@ TEST_F(ConnectionTest, RefusesEveryCallOfAForkedChild) {
         Connect(daemon, another, error) == MLXCOMM_INVALID_ARGUMENT;
     mlxcomm_group_close(group);
     mlxcomm_disconnect(connection);
-    ::_exit(refused ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return refused;
+  });
+  EXPECT_EQ(child.Wait(), 0);
   const std::uint64_t ticket = Barrier();
   daemon.Complete(ticket);
   EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message;

@@ -83,6 +83,8 @@ class FakeDaemon {
   // The next hello is answered so, by another thread.
   void Answer(std::function<void(int connection)> how) {
     thread_ = std::thread([this, how = std::move(how)] {
+      pollfd waited{listener_, POLLIN, 0};
+      if (::poll(&waited, 1, static_cast<int>(kPatienceNs / 1'000'000)) != 1) return;  // Nobody came.
       const int connection = ::accept(listener_, nullptr, nullptr);
       queue::ClientHello hello;
       int count = 0;

@@ -1,15 +1,14 @@
 // Processes that die, cheat, or write garbage: only their own session ends.
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 
 #include <atomic>
-#include <csignal>
 #include <random>
 #include <thread>
 
 #include "daemon/intake/session.h"
 #include "proto/queue/dial.h"
 #include "tests/unit/daemon/intake/intake_fixture.h"
+#include "tests/unit/forked_child.h"
 
 namespace mlxcomm::intake {
 namespace {
@@ -59,9 +58,7 @@ TEST_F(SessionFaultsTest, EndsWithItsProcessThoughAChildHoldsItsDoorbell) {
   int hold[2];
   int ready[2];
   ASSERT_TRUE(::pipe(hold) == 0 && ::pipe(ready) == 0);
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  ForkedChild child([&] {
     ::close(hold[1]);
     queue::Dialed dialed;
     const bool welcome = queue::Dial(options.socket_path, queue::ProcessRole::kClient, 4096,
@@ -69,24 +66,25 @@ TEST_F(SessionFaultsTest, EndsWithItsProcessThoughAChildHoldsItsDoorbell) {
                              .ok();
     char byte = 0;
     if (::fork() == 0) {  // Until the test lets go.
+      EndWithoutFail();
       while (::read(hold[0], &byte, 1) > 0) {
       }
       ::_exit(0);
     }
     byte = welcome ? 'y' : 'n';
-    if (::write(ready[1], &byte, 1) != 1) ::_exit(1);
+    if (::write(ready[1], &byte, 1) != 1) return false;
     for (;;) ::pause();
-  }
+  });
+  ASSERT_GT(child.pid(), 0);
   ::close(hold[0]);
   ASSERT_TRUE(Await([&] { return IsReadable(ready[0]); }));
   char welcome = 0;
   ASSERT_EQ(::read(ready[0], &welcome, 1), 1);
   ASSERT_EQ(welcome, 'y');
   const SessionId session = diary.opened.back();
-  EXPECT_EQ(diary.peers[session].pid, child);
-  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  EXPECT_EQ(diary.peers[session].pid, child.pid());
+  ASSERT_TRUE(child.Kill());
   EXPECT_THAT(WhyEnded(session), HasSubstr("process ended"));
-  ::waitpid(child, nullptr, 0);
   for (const int descriptor : {hold[1], ready[0], ready[1]}) ::close(descriptor);
 }
 

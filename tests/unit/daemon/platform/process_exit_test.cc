@@ -3,11 +3,11 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
+
+#include "tests/unit/forked_child.h"
 
 namespace mlxcomm::platform {
 namespace {
@@ -17,31 +17,28 @@ bool IsReadable(int descriptor, int timeout_ms) {
   return ::poll(&waited, 1, timeout_ms) == 1 && (waited.revents & POLLIN) != 0;
 }
 
-// A child that waits to be killed.
-pid_t StartChild() {
-  const pid_t child = ::fork();
-  while (child == 0) ::pause();
-  return child;
+// What a child does that waits to be killed.
+bool Wait() {
+  for (;;) ::pause();
 }
 
 TEST(ProcessExitTest, TellsOfAKilledProcess) {
-  const pid_t child = StartChild();
-  ASSERT_GT(child, 0);
-  const FileDescriptor exit = WatchProcessExit(child);
+  ForkedChild child(Wait);
+  ASSERT_GT(child.pid(), 0);
+  const FileDescriptor exit = WatchProcessExit(child.pid());
   ASSERT_TRUE(exit.valid());
   EXPECT_FALSE(IsReadable(exit.get(), 0));
-  ASSERT_EQ(::kill(child, SIGKILL), 0);
-  EXPECT_TRUE(IsReadable(exit.get(), 60'000));
-  ::waitpid(child, nullptr, 0);
+  ASSERT_TRUE(child.Kill());
+  EXPECT_TRUE(IsReadable(exit.get(), kNeverMs));
 }
 
 TEST(ProcessExitTest, SaysThatAProcessHasGoneAlready) {
-  const pid_t child = StartChild();
-  ASSERT_GT(child, 0);
-  ASSERT_EQ(::kill(child, SIGKILL), 0);
-  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  ForkedChild child(Wait);
+  const pid_t pid = child.pid();
+  ASSERT_TRUE(child.Kill());
+  ASSERT_NE(child.Wait(), -1);
   errno = 0;
-  EXPECT_FALSE(WatchProcessExit(child).valid());
+  EXPECT_FALSE(WatchProcessExit(pid).valid());
   EXPECT_EQ(errno, ESRCH);
 }
 
