@@ -69,13 +69,15 @@ void Engine::WatchBell() {
 }
 
 void Engine::Run() {
-  queue::AdaptiveSpin spin(queue::SpinLimits::For(platform::CoreCount()));
+  const std::uint32_t cores = platform::CoreCount();
+  queue::AdaptiveSpin spin(queue::SpinLimits::For(cores));
   while (!stop_.load(std::memory_order_acquire)) {
     now_ns_ = platform::MonotonicNow();
     if (Turn()) {
       spin.Found(now_ns_);
-    } else if (!workers_->Help() && !spin.LookAgain(now_ns_)) {
-      Sleep();
+    } else if (!workers_->Help()) {
+      const bool others_work = cores > 1 && workers_->IsUnderWay();
+      if (!spin.LookAgain(now_ns_, others_work)) Sleep();
     }
   }
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/engine.h"
+#include "daemon/work_pieces.h"
 
 namespace mlxcomm {
 
@@ -27,7 +28,7 @@ void Engine::CancelFrames(const NodeId& node, const OperationKey& key) {
 }
 
 bool Engine::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
-  if (Workers::IsWorthwhile(work) &&
+  if (HasSeveralPieces(work) &&
       workers_->Submit(&work, cookie, RecordedName(collectives_.KeyOfWork(cookie)))) {
     return true;
   }

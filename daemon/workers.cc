@@ -7,27 +7,17 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
 #include "daemon/reduce/kernels.h"
+#include "daemon/work_pieces.h"
 
 namespace mlxcomm {
 namespace {
 
-// Pieces begin at such multiples, so that all but the last have whole vectors.
-constexpr std::uint64_t kPieceElements = 512;
 constexpr std::uint32_t kFewCores = 4;
+// The engine takes no further piece after so long, for there may be more for it to see.
+constexpr std::uint64_t kEnoughNs = 4'000;
 
 std::uint64_t BytesOf(const collective::LocalWork& work, std::uint64_t elements) {
   return elements * DataTypeBytes(work.type);
-}
-
-std::uint64_t BytesTouched(const collective::LocalWork& work) {
-  return BytesOf(work, work.elements) * (work.input_count + work.output_count);
-}
-
-std::uint64_t ElementsOfPiece(const collective::LocalWork& work) {
-  const std::uint64_t each =
-      DataTypeBytes(work.type) * std::max(1u, work.input_count + work.output_count);
-  return std::max<std::uint64_t>(1, Workers::kPieceBytes / each / kPieceElements) *
-         kPieceElements;
 }
 
 void DoPart(const collective::LocalWork& work, std::uint64_t first, std::uint64_t elements,
@@ -72,10 +62,6 @@ Workers::~Workers() {
   recorder_.CloseTrack(engine_.track);
 }
 
-bool Workers::IsWorthwhile(const collective::LocalWork& work) {
-  return BytesTouched(work) > kPieceBytes && work.elements > kPieceElements;
-}
-
 void Workers::Do(const collective::LocalWork& work) {
   if (work.elements > 0) DoPart(work, 0, work.elements, reduce::Stores::kOrdinary);
 }
@@ -95,10 +81,9 @@ bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,
   slot.stores = store_choice_.Choose(*work);
   slot.work_ns.store(0, std::memory_order_relaxed);
   slot.piece_elements = ElementsOfPiece(*work);
-  const std::uint64_t pieces = std::max<std::uint64_t>(
-      1, (work->elements + slot.piece_elements - 1) / slot.piece_elements);
+  const std::uint64_t pieces = PiecesOf(*work, slot.piece_elements);
   slot.left.store(static_cast<std::uint32_t>(pieces), std::memory_order_relaxed);
-  slot.cursor.store(pieces << 32, std::memory_order_release);
+  slot.cursor.store(PieceCursor::Of(pieces), std::memory_order_release);
   written_.store(written + 1, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   // Who is awake looks for more before it sleeps, and wakes the next.
@@ -109,12 +94,15 @@ bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,
   return true;
 }
 
-void Workers::WakeOne() {
+// True: one slept, and to wake it took a moment.
+bool Workers::WakeOne() {
   for (const auto& worker : workers_) {
     if (!worker->sleeps.load(std::memory_order_relaxed)) continue;
     if (!worker->sleeps.exchange(false, std::memory_order_relaxed)) continue;
-    return worker->bell.Ring();
+    worker->bell.Ring();
+    return true;
   }
+  return false;
 }
 
 // Moves the front beyond works of which all was taken.
@@ -122,8 +110,7 @@ Workers::Slot* Workers::FirstWithPieces(std::uint64_t& at) {
   at = front_.load(std::memory_order_acquire);
   while (at < written_.load(std::memory_order_acquire)) {
     Slot& slot = slots_[at % kWorksMax];
-    const std::uint64_t cursor = slot.cursor.load(std::memory_order_relaxed);
-    if ((cursor & 0xffffffff) < cursor >> 32) return &slot;
+    if (PieceCursor(slot.cursor.load(std::memory_order_relaxed)).left() > 0) return &slot;
     if (front_.compare_exchange_strong(at, at + 1, std::memory_order_acq_rel)) ++at;
   }
   return nullptr;
@@ -136,15 +123,17 @@ bool Workers::HasPieces() {
 
 // A front that has moved on meanwhile may show a later work in its slot: a piece of that
 // is as good, and where there is none the front is read anew.
-bool Workers::Take(Piece& piece) {
+bool Workers::Take(End end, Piece& piece) {
+  const std::uint64_t one = end == End::kFront ? PieceCursor::kOneOfFront : PieceCursor::kOneOfBack;
   std::uint64_t at = 0;
   while (Slot* const slot = FirstWithPieces(at)) {
-    const std::uint64_t cursor = slot->cursor.fetch_add(1, std::memory_order_acquire);
-    const std::uint64_t next = cursor & 0xffffffff;
-    if (next >= cursor >> 32) continue;  // Others were faster.
+    const PieceCursor cursor(slot->cursor.fetch_add(one, std::memory_order_acquire));
+    if (cursor.left() == 0) continue;  // Others were faster.
+    const std::uint64_t next =
+        end == End::kFront ? cursor.of_front : cursor.pieces - 1 - cursor.of_back;
     piece.slot = slot;
     piece.first = next * slot->piece_elements;
-    piece.more = next + 1 < cursor >> 32 || at + 1 < written_.load(std::memory_order_relaxed);
+    piece.more = cursor.left() > 1 || at + 1 < written_.load(std::memory_order_relaxed);
     return true;
   }
   return false;
@@ -158,7 +147,7 @@ void Workers::Hand::Count(const collective::LocalWork& work, std::uint64_t eleme
                       std::memory_order_relaxed);
 }
 
-bool Workers::DoPiece(const Piece& piece, Hand& hand) {
+bool Workers::DoPiece(const Piece& piece, Hand& hand, std::uint64_t& now_ns) {
   Slot& slot = *piece.slot;
   const collective::LocalWork& work = *slot.work;
   const std::uint64_t elements =
@@ -167,9 +156,10 @@ bool Workers::DoPiece(const Piece& piece, Hand& hand) {
   event.kind = telemetry::EventKind::kWorked;
   event.set_name(slot.operation);
   event.bytes = BytesOf(work, elements);
-  event.time_ns = platform::MonotonicNow();
+  event.time_ns = now_ns;
   if (elements > 0) DoPart(work, piece.first, elements, slot.stores);
-  event.duration_ns = platform::MonotonicNow() - event.time_ns;
+  now_ns = platform::MonotonicNow();
+  event.duration_ns = now_ns - event.time_ns;
   if (hand.track != nullptr) hand.track->Write(event);
   hand.Count(work, elements);
   slot.work_ns.fetch_add(event.duration_ns, std::memory_order_relaxed);
@@ -179,8 +169,12 @@ bool Workers::DoPiece(const Piece& piece, Hand& hand) {
 
 bool Workers::Help() {
   Piece piece;
-  if (!Take(piece)) return false;
-  if (DoPiece(piece, engine_)) done_here_.push_back(IndexOf(*piece.slot));
+  if (!Take(End::kFront, piece)) return false;
+  std::uint64_t now = platform::MonotonicNow();
+  const std::uint64_t enough = now + kEnoughNs;
+  do {
+    if (DoPiece(piece, engine_, now)) done_here_.push_back(IndexOf(*piece.slot));
+  } while (now < enough && Take(End::kFront, piece));
   return true;
 }
 
@@ -191,6 +185,7 @@ std::size_t Workers::Poll(std::vector<std::uint64_t>& done) {
     store_choice_.Learn(*slot.work, slot.stores, BytesTouched(*slot.work),
                         slot.work_ns.load(std::memory_order_relaxed));
     slot.used = false;
+    ++polled_;
     done.push_back(slot.cookie);
   };
   for (const std::uint32_t index : done_here_) answer(index);
@@ -231,26 +226,32 @@ void Workers::Run(Worker& worker) {
   const std::uint32_t cores = platform::CoreCount();
   queue::AdaptiveSpin spin(queue::SpinLimits::For(cores));
   Piece piece;
+  std::uint64_t now = platform::MonotonicNow();
   while (!stop_.load(std::memory_order_acquire)) {
-    const std::uint64_t now = platform::MonotonicNow();
-    if (Take(piece)) {
+    if (Take(End::kBack, piece)) {
       spin.Found(now);
-      if (cores <= kFewCores) AvoidEngine();
-      if (piece.more) WakeOne();
-      if (!DoPiece(piece, worker.hand)) continue;
+      const bool moved = cores <= kFewCores && AvoidEngine();
+      const bool woke = piece.more && WakeOne();
+      if (moved || woke) now = platform::MonotonicNow();
+      if (!DoPiece(piece, worker.hand, now)) continue;
       worker.done.Push(IndexOf(*piece.slot));
-      if (worker.done.ConsumerSleeps()) engine_bell_.Ring();
-    } else if (!spin.LookAgain(now)) {
-      Sleep(worker);
+      if (!worker.done.ConsumerSleeps()) continue;
+      engine_bell_.Ring();
+      now = platform::MonotonicNow();
+      continue;
     }
+    if (!spin.LookAgain(now)) Sleep(worker);
+    now = platform::MonotonicNow();
   }
 }
 
 // Where all look and give way, no core seems idle, and the system leaves two who work on one
-// core while the other has but lookers.
-void Workers::AvoidEngine() {
+// core while the other has but lookers. True: that took a moment.
+bool Workers::AvoidEngine() {
   const std::uint32_t core = platform::CurrentCore();
-  if (core == engine_core_.load(std::memory_order_relaxed)) platform::LeaveCore(core);
+  if (core != engine_core_.load(std::memory_order_relaxed)) return false;
+  platform::LeaveCore(core);
+  return true;
 }
 
 // As in ring.h: who submits stores the work and looks at `sleeps`, we the other way round.

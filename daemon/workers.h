@@ -5,18 +5,19 @@
 //                    worker         worker        engine, where it has nothing else
 //                       └── done ring ─┴─▶ engine
 //
-// A piece is so small that what it reads and writes stays in a core's cache, and that
-// the engine is never away for more than some ten microseconds. All take pieces from the
-// cursor of the oldest work, so all cores work from the first piece to the last. The
-// engine wakes one worker, who wakes the next while there is more to do.
+// All take pieces (work_pieces.h) from the cursor of the oldest work, so all cores work from
+// the first piece to the last: the engine from the front, workers from the back, so that with
+// one worker each meets the same part of the same buffers in the next operation, whose pages
+// and lines its core still knows. The engine wakes one worker, who wakes the next while there
+// is more to do. The engine is away for some microseconds, or for one piece: that is tens of
+// them for a large one that comes from memory.
 //
-//   cursor: [pieces | next]   one fetch_add takes a piece; at next >= pieces there is none.
-//   A slot is used again only after its work's last piece was done and polled.
+// A slot is used again only after its work's last piece was done and polled.
 //
 // Whoever ends the engine ends the workers before the memory that their work names:
 // the destructor waits for the piece in hand, and drops what nobody has begun.
 //
-// Owner: Engine. Thread: Submit, Help, Poll, PrepareToSleep on the engine thread.
+// Owner: Engine. Thread: Submit, Help, Poll, IsUnderWay, PrepareToSleep on the engine thread.
 // Memory: rings fixed at creation. No thread left at start: the program ends.
 #pragma once
 
@@ -39,8 +40,6 @@ namespace mlxcomm {
 class Workers {
  public:
   static constexpr std::size_t kWorksMax = 1024;  // Submitted and not polled yet.
-  // What a piece reads and writes.
-  static constexpr std::uint64_t kPieceBytes = 256 * 1024;
 
   // Each worker writes what it does into a track of `recorder`, which outlives them.
   // cache_bytes 0: of this machine's last-level cache.
@@ -50,18 +49,18 @@ class Workers {
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  // More than a piece, hence worth a hand-over to another thread.
-  static bool IsWorthwhile(const collective::LocalWork& work);
   // The same work on the calling thread, stored into the cache.
   static void Do(const collective::LocalWork& work);
 
   // False: the ring is full, or there is no worker; do it yourself.
   bool Submit(const collective::LocalWork* work, std::uint64_t cookie,
               const telemetry::Name& operation);
-  // Does one piece of what was submitted. False: all were taken.
+  // Does pieces of what was submitted, for some microseconds. False: all were taken.
   bool Help();
   // Moves the cookies of finished work to the end of `done`.
   std::size_t Poll(std::vector<std::uint64_t>& done);
+  // Something was submitted and not polled yet. Where Help finds nothing of it, others do.
+  bool IsUnderWay() const { return polled_ != written_.load(std::memory_order_relaxed); }
   bool PrepareToSleep();
   void WakeUp();
 
@@ -76,7 +75,7 @@ class Workers {
 
  private:
   struct alignas(64) Slot {
-    std::atomic<std::uint64_t> cursor{0};  // Pieces in the upper half, the next below.
+    std::atomic<std::uint64_t> cursor{0};  // PieceCursor
     std::atomic<std::uint32_t> left{0};    // Pieces not done yet.
     bool used = false;                     // The engine's alone.
     const collective::LocalWork* work = nullptr;
@@ -107,13 +106,14 @@ class Workers {
   };
   void Run(Worker& worker);
   void Sleep(Worker& worker);
-  void AvoidEngine();
+  bool AvoidEngine();
   Slot* FirstWithPieces(std::uint64_t& at);  // Its number, too; nullptr: none.
   bool HasPieces();
-  bool Take(Piece& piece);
-  // True: it was its work's last one.
-  static bool DoPiece(const Piece& piece, Hand& hand);
-  void WakeOne();
+  enum class End : std::uint8_t { kFront, kBack };
+  bool Take(End end, Piece& piece);
+  // From now_ns on; then that is when it was done. True: it was its work's last one.
+  static bool DoPiece(const Piece& piece, Hand& hand, std::uint64_t& now_ns);
+  bool WakeOne();
   std::uint32_t IndexOf(const Slot& slot) const {
     return static_cast<std::uint32_t>(&slot - slots_.get());
   }
@@ -128,6 +128,7 @@ class Workers {
   std::vector<std::unique_ptr<Worker>> workers_;
   Hand engine_;
   StoreChoice store_choice_;
+  std::uint64_t polled_ = 0;           // Works.
   std::vector<std::uint32_t> done_here_;  // Slots whose last piece the engine did.
 };
 

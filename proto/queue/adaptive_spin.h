@@ -9,7 +9,8 @@
 // those were. Otherwise it is `least_ns`.
 // Where cores are scarce every look gives the core away first. Who then does not get it
 // back for long competes with somebody who computes, and learns to sleep: a sleeper that is
-// woken is let in sooner than one that only gave way.
+// woken is let in sooner than one that only gave way. The waiting thread keeps its core, for
+// `kSoonNs` at the most, where what it waits for is likely being done on another one.
 //
 // Owner: the waiting thread, or whatever lock it holds. Thread: one at a time.
 // Memory: none.
@@ -28,7 +29,7 @@ struct SpinLimits {
 
   // For a process's one waiting thread on a machine of so many cores.
   static constexpr SpinLimits For(std::uint32_t cores) {
-    return cores <= 4 ? SpinLimits{2'000, 100'000, true} : SpinLimits{5'000, 200'000, false};
+    return cores <= 4 ? SpinLimits{2'000, 250'000, true} : SpinLimits{5'000, 200'000, false};
   }
 };
 
@@ -36,13 +37,19 @@ class AdaptiveSpin {
  public:
   explicit AdaptiveSpin(SpinLimits limits) : limits_(limits) {}
 
+  static constexpr std::uint64_t kSoonNs = 10'000;
+
   // Nothing was found at now_ns. True: look again, at once; false: sleep.
-  bool LookAgain(std::uint64_t now_ns) {
+  // is_soon: an answer is a matter of some microseconds.
+  bool LookAgain(std::uint64_t now_ns, bool is_soon = false) {
     if (idle_since_ns_ == 0) idle_since_ns_ = now_ns;
     if (looking_ && now_ns - looked_ns_ > limits_.most_ns) Learn(UINT64_MAX);
     looked_ns_ = now_ns;
     looking_ = now_ns - idle_since_ns_ < budget_ns();
-    if (looking_) Pause(limits_);
+    if (looking_) {
+      const bool keeps_core = is_soon && now_ns - idle_since_ns_ < kSoonNs;
+      keeps_core ? PauseCore() : Pause(limits_);
+    }
     return looking_;
   }
   // Something was, after however many looks and sleeps.
@@ -67,6 +74,11 @@ class AdaptiveSpin {
   // Between two looks.
   static void Pause(const SpinLimits& limits) {
     if (limits.gives_way) return std::this_thread::yield();
+    PauseCore();
+  }
+
+ private:
+  static void PauseCore() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -74,7 +86,6 @@ class AdaptiveSpin {
 #endif
   }
 
- private:
   static constexpr std::uint32_t kAlways = 1024;
   static constexpr std::uint32_t kWorthwhile = kAlways / 4;
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/work_pieces.h"
 #include "daemon/workers.h"
 
 namespace mlxcomm::sim {
@@ -202,7 +203,7 @@ void Daemon::CancelFrames(const NodeId& node, const OperationKey& key) {
 
 // Work is done when its time is over, so that buffers are read and written late.
 bool Daemon::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
-  if (!Workers::IsWorthwhile(work) && options_.carries_payload) return false;
+  if (!HasSeveralPieces(work) && options_.carries_payload) return false;
   const std::uint64_t bytes = work.elements * DataTypeBytes(work.type) *
                               (work.input_count + work.output_count);
   const std::uint64_t takes = bytes * kSecond / options_.work_bytes_per_second;

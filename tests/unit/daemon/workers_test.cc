@@ -157,8 +157,10 @@ TEST(WorkersTest, LetTheEngineDoAllOfItWhereItComesFirst) {
     ASSERT_TRUE(workers.Submit(sums[round % 2], round, {}));
     while (workers.Help()) {
     }
+    ASSERT_TRUE(workers.IsUnderWay()) << "the engine has not heard that it is done";
     while (workers.Poll(done) == 0) {
     }
+    ASSERT_FALSE(workers.IsUnderWay());
     ASSERT_EQ(done.back(), round);
   }
 }
@@ -202,14 +204,36 @@ TEST(WorkersTest, AreNoneWhereNoneAreWanted) {
   EXPECT_TRUE(sums.IsDone(0));
 }
 
-TEST(WorkersTest, AreWorthwhileAboveOnePieceOnly) {
-  collective::LocalWork work;
-  work.type = DataType::kFloat16;
-  work.input_count = work.output_count = 2;
-  work.elements = Workers::kPieceBytes / 4 / 2;
-  EXPECT_FALSE(Workers::IsWorthwhile(work));
-  ++work.elements;
-  EXPECT_TRUE(Workers::IsWorthwhile(work));
+// Why: a slot is used again while threads that saw its last work still look at it, from both
+// ends; whatever they take then must be a piece, and each only once.
+// How: more works than there are slots, of a few pieces each, taken by everybody at once; a few
+// at a time, each with memory of its own.
+TEST(WorkersTest, UseASlotAgainWhileOthersStillLookAtIt) {
+  constexpr std::uint64_t kElements = 50'000;  // Three pieces.
+  constexpr std::uint64_t kWorks = 3 * Workers::kWorksMax;
+  constexpr std::uint64_t kAtOnce = 8;
+  const Sums sums(kAtOnce, kElements);
+  platform::Wakeup bell;
+  telemetry::FlightRecorder recorder("node");
+  Workers workers(3, bell, recorder);
+  std::vector<std::uint64_t> done;
+  std::vector<std::size_t> free(kAtOnce);
+  std::iota(free.begin(), free.end(), 0u);
+  std::uint64_t submitted = 0;
+  for (std::size_t seen = 0; seen < kWorks;) {
+    for (; !free.empty() && submitted < kWorks; ++submitted) {
+      // Not while somebody still has a piece of a work that went round before.
+      if (!workers.Submit(sums[free.back()], free.back(), {})) break;
+      free.pop_back();
+    }
+    workers.Help();
+    workers.Poll(done);
+    for (; seen < done.size(); ++seen) free.push_back(done[seen]);
+  }
+  EXPECT_FALSE(workers.IsUnderWay());
+  EXPECT_EQ(done.size(), kWorks);
+  EXPECT_EQ(workers.traffic().bytes_written, kWorks * kElements * sizeof(std::int32_t));
+  for (std::size_t i = 0; i < kAtOnce; ++i) EXPECT_TRUE(sums.IsDone(i));
 }
 
 }  // namespace
