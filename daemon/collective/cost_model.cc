@@ -60,10 +60,12 @@ class Estimate {
     const std::uint64_t others = nodes_ - 1;
     const std::uint64_t share = bytes_ / nodes_;
     switch (traffic_.kind) {
-      case OperationKind::kAllReduce:
-        return Start(bytes_, others) + ToAll(bytes_) +
+      case OperationKind::kAllReduce: {
+        const std::uint64_t parts = EagerParts(bytes_);
+        return Start(bytes_ / parts, others * parts) + ToAll(bytes_) +
                // A pair combines all of it twice over, where a ring does once.
                Combine(traffic_.ranks == 2 ? bytes_ + bytes_ / 2 : (nodes_ + 1) * bytes_);
+      }
       case OperationKind::kReduceScatter:
         return Start(share, others * ranks_per_node_) + ToAll(share) + Combine(2 * bytes_);
       case OperationKind::kReduce:

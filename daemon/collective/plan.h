@@ -115,6 +115,13 @@ inline std::uint64_t ChunkCount(std::uint64_t bytes) {
 }
 // Steps up to this size travel eagerly, in one frame.
 inline bool IsEager(std::uint64_t bytes) { return bytes <= kEagerBytes; }
+// Somewhat more is sooner there in several eager steps than in one that waits for a grant; they
+// use up credits, so there are but a few. 1: one step, of whichever kind.
+inline constexpr std::uint64_t kEagerPartsMax = 4;
+inline std::uint64_t EagerParts(std::uint64_t bytes) {
+  const std::uint64_t parts = (bytes + kEagerBytes - 1) / kEagerBytes;
+  return parts <= kEagerPartsMax ? std::max<std::uint64_t>(parts, 1) : 1;
+}
 
 // How `count` elements are cut into `parts`: as even as possible, the first
 // count % parts one longer. Offset and length in elements.

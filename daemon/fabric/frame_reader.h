@@ -107,7 +107,8 @@ class FrameReader {
   static constexpr std::size_t kPayloadSlots = 128;
   static constexpr std::size_t kLargeControlsMax = 16;
   static constexpr int kTurns = 8;
-  static constexpr std::size_t kReadAheadBytes = 64 * 1024;
+  // The eager frames that an operation may send at once (four), and small ones with them.
+  static constexpr std::size_t kReadAheadBytes = 72 * 1024;
   // Among large payloads: the next header, and little that would have to be copied from here.
   static constexpr std::size_t kReadAheadBytesAmongData = 4 * 1024;
 

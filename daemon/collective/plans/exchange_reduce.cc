@@ -45,14 +45,38 @@ class Slots {
   SmallTable<std::int32_t> before_;
 };
 
+// A range of what is reduced, which travels under a tag of its own.
+struct Range {
+  std::uint64_t tag;
+  std::uint64_t offset;  // Bytes.
+  std::uint64_t bytes;
+};
+
 // Two nodes, one rank each: what comes is combined as it comes, into the output.
-void ExchangeOfPair(PlanWriter& writer) {
+void ExchangeOfPair(PlanWriter& writer, const Range& range) {
   const int other = 1 - writer.self();
-  writer.Send(other, 0, InputOf(0, 0), writer.bytes());
+  writer.Send(other, range.tag, InputOf(0, range.offset), range.bytes);
   const std::int32_t received =
-      writer.ReduceReceived(other, 0, InputOf(0, 0), OutputOf(0, 0), writer.bytes());
+      writer.ReduceReceived(other, range.tag, InputOf(0, range.offset),
+                            OutputOf(0, range.offset), range.bytes);
   writer.plan().steps[static_cast<std::size_t>(received)].received_first = other == 0;
   writer.Finish(received);
+}
+
+void ExchangeOfAll(PlanWriter& writer, const Range& range) {
+  Slots slots(writer, range.bytes);
+  const PlanWriter::Value own = slots.Contribute(range.offset);
+  for (int i = 1; i < writer.nodes(); ++i) {
+    const int node = (writer.self() + i) % writer.nodes();
+    const std::int32_t sent =
+        writer.Send(node, range.tag, own.place, range.bytes, {own.step});
+    // The result may be put over the input, which is sent from where it is.
+    if (!writer.several_local()) slots.CombineAfter(sent);
+  }
+  for (int i = 1; i < writer.nodes(); ++i) {
+    slots.Receive((writer.self() + i) % writer.nodes(), range.tag);
+  }
+  slots.Combine(Everyones(OutputOf(0, range.offset)));
 }
 
 }  // namespace
@@ -61,20 +85,15 @@ void ExchangeAllReduce(const PlanRequest& request, Plan& plan) {
   PlanWriter writer(request, plan);
   // Not over the input: what is received would wait for what is sent, and would not ask for
   // its frame before; two nodes without credit would wait for each other.
-  if (writer.nodes() == 2 && !writer.several_local() &&
-      (writer.input_stays() || writer.bytes() == 0)) {
-    return ExchangeOfPair(writer);
+  const bool is_pair = writer.nodes() == 2 && !writer.several_local() &&
+                       (writer.input_stays() || writer.bytes() == 0);
+  const std::uint64_t parts = EagerParts(writer.bytes());
+  for (std::uint64_t i = 0; i < parts; ++i) {
+    const Part part = PartOf(writer.count(), parts, i);
+    const Range range{i, part.offset * writer.element_bytes(),
+                      part.count * writer.element_bytes()};
+    is_pair ? ExchangeOfPair(writer, range) : ExchangeOfAll(writer, range);
   }
-  Slots slots(writer, writer.bytes());
-  const PlanWriter::Value own = slots.Contribute(0);
-  for (int i = 1; i < writer.nodes(); ++i) {
-    const int node = (writer.self() + i) % writer.nodes();
-    const std::int32_t sent = writer.Send(node, 0, own.place, writer.bytes(), {own.step});
-    // The result may be put over the input, which is sent from where it is.
-    if (!writer.several_local()) slots.CombineAfter(sent);
-  }
-  for (int i = 1; i < writer.nodes(); ++i) slots.Receive((writer.self() + i) % writer.nodes(), 0);
-  slots.Combine(Everyones(OutputOf(0, 0)));
 }
 
 void ExchangeReduce(const PlanRequest& request, Plan& plan) {

@@ -60,6 +60,7 @@ void RingReduce(const PlanRequest& request, Plan& plan);
 // the sender's links; the fewest steps there can be.
 
 // Every node combines all contributions, in the order of nodes. a + n (N-1) b; n on each link.
+// Up to kEagerPartsMax times the eager size in as many messages, which wait for no grant.
 // Two nodes of one rank each do so as they receive, without scratch memory; one that works in
 // place only when all has come.
 void ExchangeAllReduce(const PlanRequest& request, Plan& plan);

@@ -131,7 +131,7 @@ std::unique_ptr<KeptEnd> TcpRail::KeepEnd() {
 bool TcpRail::Give(const RailCommand& command) {
   const bool given = commands_.Push(RailCommand(command));
   if (EngineDrives()) {
-    TakeGiven();
+    TakeGiven(command);
     return given;
   }
   const bool may_wait = given && command.kind == RailCommand::Kind::kForgetCompleted;
@@ -243,14 +243,18 @@ void TcpRail::HandOver() {
   bell_.Ring();
 }
 
-// The first frame goes out at once, others together with the next look, and so do large ones:
-// the more the system takes at once, the less it costs.
-void TcpRail::TakeGiven() {
+// Eager frames, of which an operation gives several, go out with the next look, and large ones:
+// the more the system takes at once, the less it costs. Of others the first one goes out at once,
+// for a grant may be what the other side waits for in the middle of its data (a pair of nodes at
+// 10 Gb/s would lose a tenth of its rate).
+void TcpRail::TakeGiven(const RailCommand& command) {
   if (down_) return;
   looks_ = true;  // It will be answered.
   ObeyCommands();
   if (IsTooHeavy()) return HandOver();
-  if (writer_.holds_large() || std::exchange(wrote_, true)) return;
+  const bool is_eager = command.kind == RailCommand::Kind::kTransmit &&
+                        command.frame.header.type == wire::FrameType::kEager;
+  if (is_eager || writer_.holds_large() || std::exchange(wrote_, true)) return;
   writer_.Write();
   if (IsForThread()) HandOver();
 }

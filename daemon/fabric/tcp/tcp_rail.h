@@ -21,7 +21,8 @@
 //
 // Who drives. While there is little to carry, the engine drives the rail itself, in Give and
 // Pop, and sleeps on its socket: a frame so wakes one thread on each side, not two. It never
-// waits there, and moves no payload that would take it longer than to wake the thread.
+// waits there, and moves no payload that would take it longer than to wake the thread. Eager
+// frames of one turn go out together, in one call of the system, which costs more than they do.
 //
 //             Start, nothing large posted
 //                      │   a large frame is given, or a large receive; the socket takes no
@@ -128,7 +129,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   bool EngineDrives() const {
     return !ends_ && driver_.load(std::memory_order_acquire) == Driver::kEngine;
   }
-  void TakeGiven();
+  void TakeGiven(const RailCommand& command);
   void Look();
   void LookAtSocket();
   bool IsTooHeavy() const { return share_ == EngineShare::kSmall && IsHeavy(); }

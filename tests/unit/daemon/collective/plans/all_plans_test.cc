@@ -19,9 +19,9 @@ std::string Describe(const WholeOperation& operation, const GroupShape& shape) {
          std::to_string(operation.signature.root);
 }
 
-// Nothing, one, two, fewer than ranks, odd, around the eager size, in chunks of which
-// the last is short.
-constexpr std::uint64_t kCounts[] = {0, 1, 2, 5, 1027, 4097, 3 * 256 * 1024 + 77};
+// Nothing, one, two, fewer than ranks, odd, around the eager size, as many eager parts as there
+// may be, in chunks of which the last is short.
+constexpr std::uint64_t kCounts[] = {0, 1, 2, 5, 1027, 4097, 16384, 3 * 256 * 1024 + 77};
 
 class AllPlansTest
     : public testing::TestWithParam<std::tuple<OperationKind, PlanKind, GroupShape>> {};
@@ -80,6 +80,29 @@ TEST(AllPlansTest, AreProvedForLargeGroups) {
         const auto report = VerifyPlans(operation, MakePlans(operation));
         ASSERT_TRUE(report.ok()) << Describe(operation, shape) << ": " << report.status();
       }
+    }
+  }
+}
+
+// Why: a grant costs a way between nodes, which is more than what these few messages cost.
+TEST(AllPlansTest, ExchangeALittleMoreThanTheEagerSizeInEagerParts) {
+  for (const auto& [bytes, parts] : {std::pair(kEagerBytes, 1u), std::pair(kEagerBytes + 4, 2u),
+                                     std::pair(4 * kEagerBytes, 4u),
+                                     std::pair(4 * kEagerBytes + 4, 1u)}) {
+    for (const GroupShape& shape : {EvenShape(2, 1), EvenShape(3, 2)}) {
+      const WholeOperation operation = MakeOperation(shape, OperationKind::kAllReduce,
+                                                     PlanKind::kExchange, bytes / sizeof(float));
+      const Plan plan = MakePlanOf(operation, 0);
+      std::uint64_t sent = 0;
+      std::uint64_t messages = 0;
+      for (const Step& step : plan.steps) {
+        if (step.kind != StepKind::kSend || step.node != 1) continue;
+        EXPECT_EQ(IsEager(step.bytes), bytes <= 4 * kEagerBytes) << bytes;
+        sent += step.bytes;
+        ++messages;
+      }
+      EXPECT_EQ(sent, bytes);
+      EXPECT_EQ(messages, parts) << bytes << " on " << shape.name;
     }
   }
 }

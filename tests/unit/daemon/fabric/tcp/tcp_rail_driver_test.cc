@@ -320,6 +320,25 @@ TEST_F(TcpRailDriverTest, TheEngineSeesTheEndAndGarbage) {
   EXPECT_EQ(rail_->KeepEnd(), nullptr);
 }
 
+// Why: a call of the system costs more than a small frame, and an operation gives several; but
+// the other side may wait for a grant.
+// How: what the far side has after each.
+TEST_F(TcpRailDriverTest, EagerFramesOfOneTurnGoOutTogetherAndAGrantAtOnce) {
+  Start();
+  const std::vector<std::byte> payload(100);
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    ASSERT_TRUE(Give(Header(wire::FrameType::kEager, i, 100), payload.data()));
+  }
+  std::byte any;
+  EXPECT_EQ(::recv(far_.get(), &any, 1, MSG_DONTWAIT), -1);
+  EXPECT_FALSE(rail_->PrepareToSleep()) << "there is something to be written";
+  RailEvent event;
+  while (rail_->Pop(event)) continue;
+  for (std::uint64_t i = 1; i <= 4; ++i) EXPECT_EQ(ReadAtFar().sequence, i);
+  ASSERT_TRUE(Give(Header(wire::FrameType::kGrant, 5)));
+  EXPECT_EQ(ReadAtFar().sequence, 5u);
+}
+
 TEST_F(TcpRailDriverTest, StopAndFinishAreRightWhoeverDrives) {
   for (const auto& [share, heavy] : {std::pair(Share::kSmall, false), std::pair(Share::kSmall, true),
                                      std::pair(Share::kAll, true)}) {
