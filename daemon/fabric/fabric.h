@@ -147,6 +147,9 @@ struct FabricOptions {
   bool routes = true;                       // Nodes that are no neighbours are reached.
   PlantedBug planted_bug = PlantedBug::kNone;  // For tests of the tests.
   RailObserverMaker* rail_observers = nullptr;  // nullptr: nobody looks.
+
+  // The limit of silence bears that a rail is asked at every second interval, or a little later.
+  bool may_ask_seldom() const { return heartbeat_timeout_ns >= 4 * heartbeat_interval_ns; }
 };
 
 struct RailSnapshot {

@@ -202,7 +202,10 @@ PostedReceives::Place FrameReader::PlaceOfData() {
 void FrameReader::FinishFrame() {
   header_have_ = 0;
   std::byte* const payload = std::exchange(target_, nullptr);
-  if (incoming_.type == wire::FrameType::kHeartbeat) return port_.OnHeartbeat(incoming_);
+  if (incoming_.type == wire::FrameType::kHeartbeat) {
+    last_asked_ns_.store(last_received_ns(), std::memory_order_relaxed);
+    return port_.OnHeartbeat(incoming_);
+  }
   if (incoming_.type == wire::FrameType::kEcho) return OnEcho();
   RailEvent event;
   event.kind = RailEvent::Kind::kFrame;

@@ -53,7 +53,7 @@ void FrameWriter::PutSignOfLife() {
   } else {
     header.type = wire::FrameType::kHeartbeat;
     header.offset = platform::MonotonicNow();
-    if (asks_for_proof_.load(std::memory_order_relaxed)) header.flags = wire::kProveAnew;
+    if (asks_for_proof()) header.flags = wire::kProveAnew;
     heartbeat_due_ = false;
   }
   PutInFront({header, nullptr});

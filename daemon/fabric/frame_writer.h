@@ -46,6 +46,7 @@ class FrameWriter {
   void Beat() { heartbeat_due_ = true; }
   // From here on heartbeats ask for it. Any thread.
   void AskForNewProof() { asks_for_proof_.store(true, std::memory_order_relaxed); }
+  bool asks_for_proof() const { return asks_for_proof_.load(std::memory_order_relaxed); }
   void Echo(const wire::FrameHeader& heartbeat);
 
   // What the socket takes. True: it took something.

@@ -175,8 +175,9 @@ class Link {
   bool HasWork() const {
     return !withdrawn_.empty() || !channel_.released().empty() || HasWaiting();
   }
-  // Every heartbeat interval or two.
-  void OnTick(std::uint64_t now_ns);
+  // Every heartbeat interval or two: asks each rail for a sign of life. True: one was not asked,
+  // because the other side has just asked by itself.
+  bool OnTick(std::uint64_t now_ns);
   // Signs of life on new rails alone, soon after each other: the least of several round trips
   // tells a way's latency, the first one how busy a machine is that begins.
   void AskNewRails(std::uint64_t now_ns);
@@ -210,6 +211,8 @@ class Link {
     bool on_several = false;  // More than one rail has been told.
   };
   static constexpr std::uint32_t kAskedMin = 8;  // Until a rail is no longer new.
+  // In a row, for both sides have to know the round trip.
+  static constexpr std::uint32_t kNotAskedMax = 3;
   struct OnRail {
     std::unique_ptr<Rail> rail;
     RailPath path;
@@ -221,6 +224,7 @@ class Link {
     RailSnapshot last_snapshot;
     std::uint64_t last_tick_ns = 0;
     std::uint32_t asked = 0;              // How often for a sign of life, up to kAskedMin.
+    std::uint32_t not_asked = 0;          // In how many ticks, up to now.
     double sent_rate = 0;
     double received_rate = 0;
   };
@@ -280,6 +284,7 @@ class Link {
   void EnterGrace(const std::string& why, bool reset, std::uint64_t now_ns);
   void AskForSign(std::size_t at, std::uint64_t now_ns);
   void GiveSignOfLife(std::size_t at, std::uint64_t now_ns);
+  bool MayStayUnasked(const OnRail& on, std::uint64_t now_ns) const;
   static bool IsNew(const OnRail& on);
   void TickRail(std::size_t at, std::uint64_t now_ns);
   bool IsSilent(const OnRail& on, std::uint64_t now_ns) const;

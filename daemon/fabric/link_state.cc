@@ -256,7 +256,7 @@ void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& 
   on.heard_at_start_ns = heard_at_start_ns;
   on.last_snapshot = {};
   on.last_tick_ns = now_ns;
-  on.asked = 0;
+  on.asked = on.not_asked = 0;
   on.sent_rate = 0;
   on.received_rate = 0;
   ++rail_count_;
@@ -348,15 +348,19 @@ void Link::OnTime(std::uint64_t now_ns) {
       " ms (", grace_why_, ")")));
 }
 
-void Link::OnTick(std::uint64_t now_ns) {
+bool Link::OnTick(std::uint64_t now_ns) {
   now_ns_ = now_ns;
+  bool one_not_asked = false;
   for (std::size_t at = 0; at < kRailsMax; ++at) {
-    if (rails_[at].rail != nullptr) TickRail(at, now_ns);
+    if (rails_[at].rail == nullptr) continue;
+    TickRail(at, now_ns);
+    one_not_asked = one_not_asked || rails_[at].not_asked > 0;
   }
   CloseKept();
   // The one that asked for it may have been lost.
   if (!wanted_.empty()) acknowledge_now_ = ask_ = true;
   FlushAcknowledgement();
+  return one_not_asked;
 }
 
 void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
@@ -377,7 +381,8 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   }
   on.last_snapshot = snapshot;
   on.last_tick_ns = now_ns;
-  AskForSign(at, now_ns);
+  on.not_asked = MayStayUnasked(on, now_ns) ? on.not_asked + 1 : 0;
+  if (on.not_asked == 0) AskForSign(at, now_ns);
   if (!IsSilent(on, now_ns)) return;
   // It may be this engine that was asleep: what lies in the socket was not heard yet.
   if (PollRail(at, now_ns) > 0) Pump();
@@ -385,6 +390,14 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   RemoveRailAt(at, absl::StrCat("nothing heard for ",
                                 (now_ns - on.rail->last_received_ns()) / 1'000'000, " ms"),
                DownCause::kCut, now_ns);
+}
+
+// What the other side has just sent is a sign of life, and it has one from us: our answer. It may
+// be long in coming the next time, so the limit of silence has to bear that this side asks later.
+bool Link::MayStayUnasked(const OnRail& on, std::uint64_t now_ns) const {
+  const std::uint64_t asked_ns = on.rail->last_asked_ns();
+  return asked_ns != 0 && now_ns < asked_ns + options_.heartbeat_interval_ns / 2 &&
+         options_.may_ask_seldom() && !IsNew(on) && on.not_asked < kNotAskedMax;
 }
 
 void Link::AskForSign(std::size_t at, std::uint64_t now_ns) {

@@ -126,31 +126,41 @@ void Links::OnTime(std::uint64_t now_ns) {
   if (tick) PlanTick(now_ns);
   const bool soon = now_ns >= soon_ns_;
   if (soon) soon_ns_ = kNever;
+  bool follows = false;
   for (std::size_t i = 0; i < in_order_.size(); ++i) {
     Link& link = *in_order_[i]->link;
-    if (tick) link.OnTick(now_ns);
+    if (tick && link.OnTick(now_ns)) follows = true;
     if (soon) link.AskNewRails(now_ns);
     if (link.has_new_rail()) AskSoon(now_ns);
     link.OnTime(now_ns);
   }
+  if (follows) LetOthersBeFirst();
   ObserveNeighbours(now_ns);
   router_.Turn(now_ns);
   if (tick) ForgetIdle(now_ns);
 }
 
 // While all answer they are asked half as often, if the limit of silence bears it: an idle daemon
-// should cost nothing. One that has fallen silent is asked at each interval. Two daemons that wake
-// each other so come to ask at the same moment: who is woken by the other's is early, not woken again.
+// should cost nothing. One that has fallen silent is asked at each interval. Who is woken by the
+// other's sign of life is early, and not woken again.
 void Links::PlanTick(std::uint64_t now_ns) {
   const std::uint64_t interval_ns = options_.heartbeat_interval_ns;
-  const bool bears = options_.heartbeat_timeout_ns >= 4 * interval_ns;
   const bool seldom =
-      bears && std::all_of(in_order_.begin(), in_order_.end(), [this](const Peer* peer) {
+      options_.may_ask_seldom() &&
+      std::all_of(in_order_.begin(), in_order_.end(), [this](const Peer* peer) {
         return peer->link->HasHeardAllSince(ticked_ns_);
       });
   early_ns_ = seldom ? interval_ns : 0;
   next_tick_ns_ = now_ns + interval_ns + early_ns_;
   ticked_ns_ = now_ns;
+}
+
+// Who has asked just now will do so again, and wake this daemon before its own time comes: so of
+// two idle daemons one asks and the other answers, each waking once.
+void Links::LetOthersBeFirst() {
+  const std::uint64_t later_ns = options_.heartbeat_interval_ns / 4;
+  early_ns_ += later_ns;
+  next_tick_ns_ += later_ns;
 }
 
 void Links::AskSoon(std::uint64_t now_ns) {

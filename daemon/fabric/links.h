@@ -199,6 +199,7 @@ class Links final : private RouterPort, private RailSetupListener {
              bool anew);
   void ObserveNeighbours(std::uint64_t now_ns);
   void PlanTick(std::uint64_t now_ns);
+  void LetOthersBeFirst();
   void AskSoon(std::uint64_t now_ns);
   bool IsIdle(const Peer& peer) const;
   void ForgetIdle(std::uint64_t now_ns);

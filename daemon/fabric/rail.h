@@ -112,6 +112,9 @@ class Rail {
   virtual bool is_direct() const { return true; }
   virtual bool is_reliable() const { return true; }
   virtual std::uint64_t last_received_ns() const = 0;
+  // When the other side last asked for a sign of life; 0: it has not, or nobody can tell, or what
+  // this side has to say goes with its own.
+  virtual std::uint64_t last_asked_ns() const { return 0; }
   // Bytes a second that it was measured to carry, now and then, and the least round trip (0: not
   // known), so that it can size its buffers; kAnyRate: leave them to the system. Engine thread.
   static constexpr double kAnyRate = std::numeric_limits<double>::infinity();

@@ -355,6 +355,64 @@ TEST_F(LinksTest, SendsSignsOfLifeOftenAtFirstThenSeldomAndStillFindsSilence) {
   EXPECT_FALSE(HasRail(0, "1"));
 }
 
+// Why: of two idle daemons that both ask, each wakes twice as often as it has to.
+// How: either wakes at its deadline and wakes the other, which is early then; later one is stopped.
+TEST_F(LinksTest, OneOfTwoIdleDaemonsAsksAndTheOtherAnswers) {
+  const std::shared_ptr<Connection> connection = Connect(0, "1");
+  bool wakes[2] = {true, true};
+  std::array<int, 2> alarms = {};
+  const auto run = [&](std::uint64_t ns) {
+    const std::array<int, 2> before = connection->beats;
+    alarms = {};
+    for (const std::uint64_t end_ns = now_ns + ns;;) {
+      std::size_t first = wakes[0] ? 0 : 1;
+      if (wakes[1] && LinksOf(1).deadline_ns() < LinksOf(first).deadline_ns()) first = 1;
+      if (LinksOf(first).deadline_ns() > end_ns) break;
+      now_ns = LinksOf(first).deadline_ns();
+      LinksOf(first).OnTime(now_ns);
+      ++alarms[first];
+      if (wakes[1 - first] && LinksOf(1 - first).MayTick(now_ns)) LinksOf(1 - first).OnTime(now_ns);
+    }
+    return std::array<int, 2>{connection->beats[0] - before[0], connection->beats[1] - before[1]};
+  };
+  const std::uint64_t interval_ns = Of(0).options.heartbeat_interval_ns;
+  run(4 * interval_ns);  // While the rail is new.
+  const std::array<int, 2> beats = run(80 * interval_ns);
+  EXPECT_EQ(std::max(beats[0], beats[1]), 40);
+  EXPECT_EQ(std::min(beats[0], beats[1]), 10) << "for its round trip";
+  EXPECT_EQ(std::min(alarms[0], alarms[1]), 0);
+  const std::size_t leader = beats[0] > beats[1] ? 0 : 1, follower = 1 - leader;
+  connection->answers = false;
+  wakes[leader] = false;
+  run(Of(0).options.heartbeat_timeout_ns - interval_ns);
+  EXPECT_TRUE(HasRail(follower, "1"));
+  run(2 * interval_ns);
+  EXPECT_FALSE(HasRail(follower, "1"));
+}
+
+// Why: whoever has asked once may ask seldom, as it was configured; who waits for its next question
+// where silence is given little time takes it for gone.
+TEST_F(LinksTest, AsksByItselfWhereSilenceIsGivenLittleTime) {
+  const std::uint64_t interval_ns = Of(0).options.heartbeat_interval_ns;
+  Of(0).options.heartbeat_timeout_ns = interval_ns + interval_ns / 5;
+  const std::shared_ptr<Connection> connection = Connect(0, "1");
+  const auto run = [&](std::uint64_t end_ns) {
+    while (LinksOf(0).deadline_ns() <= end_ns) {
+      now_ns = LinksOf(0).deadline_ns();
+      LinksOf(0).OnTime(now_ns);
+    }
+    now_ns = end_ns;
+  };
+  run(4 * interval_ns);
+  const std::uint64_t due_ns = LinksOf(0).deadline_ns();
+  run(due_ns - interval_ns / 5);
+  LinksOf(1).OnTime(now_ns);
+  ASSERT_GT(connection->beats[1], 0);
+  const int before = connection->beats[0];
+  run(due_ns);
+  EXPECT_EQ(connection->beats[0], before + 1);
+}
+
 // Why: a daemon that is stopped, or a host that vanished: nobody closes anything.
 TEST_F(LinksTest, TakesASilentRailDownAndLosesTheNodeAfterItsGrace) {
   Connect(0, "1")->answers = false;

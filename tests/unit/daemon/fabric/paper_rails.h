@@ -43,8 +43,9 @@ class PaperRail final : public Rail {
   bool Give(const RailCommand& command) override {
     if (command.kind == RailCommand::Kind::kHeartbeat) {
       ++connection_->beats[side_];
-      const bool echoes = !connection_->cut && connection_->ends[1 - side_] != nullptr;
-      if (echoes && connection_->answers) heard_ns_ = command.clock_ns;
+      PaperRail* const other = connection_->ends[1 - side_];
+      const bool arrives = !connection_->cut && other != nullptr && connection_->answers;
+      if (arrives) heard_ns_ = other->heard_ns_ = other->asked_ns_ = command.clock_ns;
     }
     if (command.kind != RailCommand::Kind::kTransmit) return true;
     if (!connection_->cut) {
@@ -88,6 +89,7 @@ class PaperRail final : public Rail {
   void WakeUp() override {}
   // Signs of life pass as long as both ends are there.
   std::uint64_t last_received_ns() const override { return heard_ns_; }
+  std::uint64_t last_asked_ns() const override { return asked_ns_; }
   RailSnapshot Snapshot() const override { return {}; }
 
   void GoDown(DownCause cause) {
@@ -99,6 +101,7 @@ class PaperRail final : public Rail {
   std::shared_ptr<Connection> connection_;
   std::size_t side_;
   std::uint64_t heard_ns_;
+  std::uint64_t asked_ns_ = 0;
   bool stopped_ = false;
   bool ended_ = false;
   std::uint32_t transmitted_ = 0;

@@ -410,14 +410,18 @@ TEST_F(TcpRailTest, SleepsWhileCommandsWaitForTheSocket) {
 }
 #endif
 
-TEST_F(TcpRailTest, EchoesHeartbeats) {
+TEST_F(TcpRailTest, EchoesHeartbeatsAndTellsWhenItWasAskedLast) {
   Start();
+  EXPECT_EQ(rail_->last_asked_ns(), 0u);
+  const std::uint64_t before = platform::MonotonicNow();
   SendFromFar(FrameBytes(Header(wire::FrameType::kHeartbeat, 0, 0, 4711)));
   wire::FrameHeader echo;
   ASSERT_EQ(::recv(far_.get(), &echo, sizeof echo, MSG_WAITALL), ssize_t{sizeof echo});
   EXPECT_EQ(echo.type, wire::FrameType::kEcho);
   EXPECT_EQ(echo.offset, 4711u);
   EXPECT_TRUE(wire::IsWellFormed(echo));
+  EXPECT_GE(rail_->last_asked_ns(), before);
+  EXPECT_LE(rail_->last_asked_ns(), platform::MonotonicNow());
 }
 
 // Why: when the daemon ends, what it said last (why it ends, what it has received) must

@@ -256,7 +256,9 @@ TEST_F(TlsRailTest, HearsThatItIsToBeProvedAnew) {
   Say(FrameBytes(heartbeat));
   Hear(sizeof(wire::FrameHeader));  // Its echo.
   EXPECT_TRUE(rail_->is_asked_for_new_proof());
+  EXPECT_GT(rail_->last_asked_ns(), 0u);
   rail_->AskForNewProof();
+  EXPECT_EQ(rail_->last_asked_ns(), 0u) << "this side has to ask as well, for its proof";
   RailCommand beat;
   beat.kind = RailCommand::Kind::kHeartbeat;
   ASSERT_TRUE(rail_->Give(beat));
