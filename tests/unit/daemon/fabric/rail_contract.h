@@ -10,11 +10,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -36,8 +38,9 @@ class RailMaker {
  public:
   virtual ~RailMaker() = default;
   virtual std::array<std::unique_ptr<Rail>, 2> Make(platform::Wakeup& bell) = 0;
-  // The `which`th that was made carries nothing any more; at least one end sees that.
-  virtual void Cut(std::size_t which) = 0;
+  // The `which`th that was made carries nothing any more; at least one end sees that. False: nobody
+  // can break it from here.
+  virtual bool Cut(std::size_t which) = 0;
   // After which a rail is given up: more than a busy machine keeps any thread waiting.
   virtual std::uint64_t silence_ns() const { return 10'000'000'000; }
   // Of the steps that a test would do, one in so many.
@@ -182,11 +185,11 @@ class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
   bool Has(int side, std::size_t which) const {
     return sides[side].link.HasRailOver({names[which], names[which]});
   }
+  static void Remove(Side& side, const std::string& name) {
+    side.link.RemoveRail({name, name}, "a test wants it", DownCause::kCut, platform::MonotonicNow());
+  }
   void RemoveBoth(std::size_t which) {
-    for (Side& side : sides) {
-      side.link.RemoveRail({names[which], names[which]}, "a test wants it", DownCause::kCut,
-                           platform::MonotonicNow());
-    }
+    for (Side& side : sides) Remove(side, names[which]);
   }
   void RunUntil(const std::function<bool()>& done, const std::function<void()>& turn = [] {}) {
     const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
@@ -197,9 +200,21 @@ class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
       for (const Side& side : sides) ASSERT_THAT(side.lost, IsEmpty());
     }
   }
-  void RunUntilDone(const std::function<void()>& turn = [] {}) {
+  // All steps, and more until it is enough: how far rails come in a turn is up to the machine.
+  void RunUntilDone(
+      const std::function<void()>& turn = [] {},
+      const std::function<bool()>& enough = [] { return true; }) {
+    const auto all_done = [this] { return sides[0].done() && sides[1].done(); };
     for (Side& side : sides) side.Ask();
-    RunUntil([this] { return sides[0].done() && sides[1].done(); }, turn);
+    RunUntil([&] { return all_done() && enough(); },
+             [&] {
+               turn();
+               if (!all_done() || enough()) return;
+               for (Side& side : sides) {
+                 ++side.last;
+                 side.Ask();
+               }
+             });
     for (const Side& side : sides) {
       EXPECT_EQ(side.wrong, 0u);
       EXPECT_EQ(side.ups, 1);
@@ -219,11 +234,13 @@ TEST_P(RailContractTest, CarriesStepAfterStepOverTwoRails) {
   Prepare(1024 * 1024, 60);
   Join();
   Join();
-  RunUntilDone();
-  const LinkSnapshot snapshot = sides[0].link.Snapshot();
-  ASSERT_EQ(snapshot.rails.size(), 2u);
-  // How much, is up to what would arrive first; on a busy machine that may be one rail mostly.
-  for (const RailSnapshot& rail : snapshot.rails) EXPECT_GT(rail.sent_bytes, kChunk);
+  ASSERT_EQ(sides[0].link.direct_rails(), 2u);
+  // Which carries how much is up to what would arrive first: on a busy machine one for long.
+  RunUntilDone([] {}, [&] {
+    const LinkSnapshot snapshot = sides[0].link.Snapshot();
+    return std::all_of(snapshot.rails.begin(), snapshot.rails.end(),
+                       [](const RailSnapshot& rail) { return rail.sent_bytes > kChunk; });
+  });
 }
 
 TEST_P(RailContractTest, CarriesSmallStepsOverOneRail) {
@@ -280,24 +297,28 @@ TEST_P(RailContractTest, TouchesNothingOfAWithdrawnReceive) {
 }
 
 // How: of three rails one is cut at a random moment, in the middle of whatever it carries, and
-// replaced, again and again.
+// replaced, again and again. One is always left whole: either side may be slow to notice a cut. What
+// cannot be cut one side gives up, and the other has to notice.
 TEST_P(RailContractTest, GoesOnWhileRailsAreCut) {
   Prepare(2 * 1024 * 1024, 40);
   std::mt19937 random(1);
   for (int i = 0; i < 3; ++i) Join();
   int turns = 0;
-  int cut = 0;
+  std::set<std::size_t> cut;
+  const auto is_whole = [&](std::size_t which) {
+    return cut.count(which) == 0 && Has(0, which) && Has(1, which);
+  };
   RunUntilDone([&] {
     if (++turns % 50 != 0) return;
     const std::size_t which = random() % names.size();
-    const bool some_left = sides[0].link.direct_rails() > 1 && sides[1].link.direct_rails() > 1;
-    if (Has(0, which) && some_left && cut < 60 && random() % 2 == 0) {
-      maker->Cut(which);
-      ++cut;
+    int whole = 0;
+    for (std::size_t i = 0; i < names.size(); ++i) whole += is_whole(i);
+    if (is_whole(which) && whole > 1 && cut.size() < 60 && random() % 2 == 0) {
+      if (!maker->Cut(which)) Remove(sides[0], names[which]);
+      cut.insert(which);
     }
     if (sides[0].link.direct_rails() < 3 && sides[1].link.direct_rails() < 3) Join();
-  });
-  EXPECT_GT(cut, 0);
+  }, [&] { return cut.size() >= 3; });
 }
 
 // How: the same, but it is this side that gives them up, so that what was half here is stopped.
@@ -310,8 +331,7 @@ TEST_P(RailContractTest, GoesOnWhileRailsAreStopped) {
     if (++turns % 100 != 0 || names.size() >= 60) return;
     Join();
     RemoveBoth(next++);
-  });
-  EXPECT_GT(next, 0u);
+  }, [&] { return next >= 3; });
 }
 
 }  // namespace mlxcomm::fabric

@@ -72,11 +72,12 @@ class RdmaRails final : public RailMaker {
     return rails;
   }
   // Its work fails, now and then at one end only: the other one notices by silence, which takes its
-  // time. Real ones go on, for nobody can break them from here.
-  void Cut(std::size_t which) override {
-    if (!is_fake_) return;
+  // time. Nobody can break real ones from here.
+  bool Cut(std::size_t which) override {
+    if (!is_fake_) return false;
     control_.BreakPair(numbers_[which][0]);
     if (which % 64 != 0) control_.BreakPair(numbers_[which][1]);
+    return true;
   }
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   std::uint64_t steps_divisor() const override { return 8; }  // A tenth of the speed, or less.

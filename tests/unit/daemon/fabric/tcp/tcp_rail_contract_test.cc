@@ -44,7 +44,10 @@ class TcpRails final : public RailMaker {
     }
     return rails;
   }
-  void Cut(std::size_t which) override { ::shutdown(cuts_[which], SHUT_RDWR); }
+  bool Cut(std::size_t which) override {
+    ::shutdown(cuts_[which], SHUT_RDWR);
+    return true;
+  }
 
  private:
   std::vector<int> cuts_;
