@@ -149,6 +149,7 @@ void ActionCarrier::SendReport(const collective::Action& action) {
     rank_call.set_rank(call.rank);
     rank_call.set_called(call.called);
     rank_call.set_call(call.call);
+    rank_call.set_own(call.own);
   }
   SendMessage(action.node, message);
 }
@@ -213,7 +214,7 @@ void ActionCarrier::OnFailureReport(const NodeId& node, const v1::FailureReport&
     report.operation.tag = message.operation().tag();
   }
   for (const v1::RankCall& call : message.calls()) {
-    report.calls.push_back({call.rank(), call.called(), call.call()});
+    report.calls.push_back({call.rank(), call.called(), call.call(), call.own()});
   }
   collectives_.OnReport(node, report, now_ns);
   membership_.SpreadLoss(report.group, now_ns);

@@ -40,6 +40,7 @@ struct RankCall {
   std::uint32_t rank = 0;
   bool called = false;
   std::string call;  // "all_reduce sum float32[8192]"; empty where not called.
+  std::string own;   // " sending [1, 2], expecting [0, 5]": what each rank has its own of.
 };
 
 struct FailureReport {

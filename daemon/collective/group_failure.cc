@@ -38,17 +38,15 @@ void Group::SendReports(const Failure& cause, const OperationKey& operation) {
 
 void Group::OnReport(std::uint16_t node, const FailureReport& report, std::uint64_t now_ns) {
   if (node == layout_.self()) return;
-  if (!failed()) {
-    if (report.cause.ok()) return;  // A report must say what has failed.
-    OperationKey key = report.operation;
-    if (key.point_to_point() && (key.source_rank >= layout_.rank_count() ||
-                                 key.destination_rank >= layout_.rank_count())) {
-      key = {};  // The peer's fault; that the group has failed is true all the same.
-    }
-    key.group = id_;
-    Fail(report.cause, key, now_ns);
+  if (!failed() && report.cause.ok()) return;  // A report must say what has failed.
+  OperationKey key = report.operation;
+  if (key.point_to_point() && (key.source_rank >= layout_.rank_count() ||
+                               key.destination_rank >= layout_.rank_count())) {
+    key = {};  // The peer's fault; that the group has failed is true all the same.
   }
-  inquest_.OnReport(node, report.calls);
+  key.group = id_;
+  Fail(report.cause, key, now_ns);  // Unless it has failed before.
+  inquest_.OnReport(node, key, report.calls);
   OnTime(now_ns);
 }
 
@@ -240,10 +238,11 @@ std::vector<RankCall> Group::CallsOf(const OperationKey& key) const {
     call.rank = rank;
     if (found != by_key_.end() && found->second->calls[i].called) {
       call.called = true;
-      call.call = found->second->calls[i].Describe();
+      call.call = found->second->calls[i].DescribeCommon();
+      call.own = found->second->calls[i].DescribeOwn();
     } else if (found == by_key_.end() && IsOver(key)) {
       call.called = true;
-      call.call = "it earlier, and has finished";
+      call.call = Inquest::kFinished;
     }
     calls.push_back(std::move(call));
   }

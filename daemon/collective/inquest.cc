@@ -37,22 +37,24 @@ void Inquest::Open(const Failure& cause, const OperationKey& operation,
                              cause.code != FailureCode::kDeadlineExceeded;
   deadline_ns_ = names_culprit ? now_ns : now_ns + kReportWaitNs;
   if (layout_.self() < layout_.node_count()) {
-    Note(own_calls, layout_.self());
+    Note(own_calls, operation, layout_.self());
     reported_[layout_.self()] = 1;
   }
 }
 
-void Inquest::Note(const std::vector<RankCall>& calls, std::uint16_t node) {
+void Inquest::Note(const std::vector<RankCall>& calls, const OperationKey& operation,
+                   std::uint16_t node) {
   for (const RankCall& call : calls) {
     // A node speaks for its own ranks only.
     if (call.rank >= layout_.rank_count() || layout_.node_of(call.rank) != node) continue;
-    known_[call.rank] = {true, call.called, call.call};
+    known_[call.rank] = {true, call.called, operation, call.call, call.own};
   }
 }
 
-void Inquest::OnReport(std::uint16_t node, const std::vector<RankCall>& calls) {
+void Inquest::OnReport(std::uint16_t node, const OperationKey& operation,
+                       const std::vector<RankCall>& calls) {
   if (state_ != State::kOpen) return;
-  Note(calls, node);
+  Note(calls, operation, node);
   reported_[node] = 1;
 }
 
@@ -79,20 +81,51 @@ std::string Inquest::DescribeOperation() const {
   return absl::StrCat(DescribeKey(operation_), " of group ", name_);
 }
 
-std::string Inquest::DescribeCalls(std::int32_t& odd_one) const {
-  // Ranks by what they called, in order of the first rank of each.
+bool Inquest::IsElsewhere(std::uint32_t rank) const {
+  return known_[rank].reported && known_[rank].operation != operation_;
+}
+
+std::string Inquest::DescribeCall(std::uint32_t rank) const {
+  const Known& known = known_[rank];
+  const std::string call = absl::StrCat("called ", known.call, known.own);
+  return IsElsewhere(rank) ? absl::StrCat(call, " in ", DescribeKey(known.operation)) : call;
+}
+
+std::vector<Inquest::Party> Inquest::PartiesOf(Whose whose) const {
   std::vector<Party> parties;
   for (std::uint32_t rank = 0; rank < known_.size(); ++rank) {
     if (!known_[rank].reported || !known_[rank].called || !Involves(rank)) continue;
-    const auto same = std::find_if(parties.begin(), parties.end(), [&](const Party& party) {
-      return party.call == known_[rank].call;
-    });
+    if (whose == Whose::kElsewhere && !IsElsewhere(rank)) continue;
+    std::string call = DescribeCall(rank);
+    const auto same = std::find_if(parties.begin(), parties.end(),
+                                   [&](const Party& party) { return party.call == call; });
     if (same == parties.end()) {
-      parties.push_back({known_[rank].call, {rank}});
+      parties.push_back({std::move(call), {rank}});
     } else {
       same->ranks.push_back(rank);
     }
   }
+  return parties;
+}
+
+std::string Inquest::DescribeParties(const std::vector<Party>& parties) const {
+  constexpr std::size_t kNamed = 6;
+  std::string text;
+  for (std::size_t i = 0; i < parties.size() && i < kNamed; ++i) {
+    const Party& party = parties[i];
+    absl::StrAppend(&text, i == 0 ? "" : "; ",
+                    party.ranks.size() == 1 ? layout_.Describe(party.ranks[0])
+                                            : absl::StrCat("ranks ", DescribeRanks(party.ranks)),
+                    " ", party.call);
+  }
+  if (parties.size() > kNamed) {
+    absl::StrAppend(&text, "; and ", parties.size() - kNamed, " other calls");
+  }
+  return text;
+}
+
+std::string Inquest::DescribeCalls(std::int32_t& odd_one) const {
+  std::vector<Party> parties = PartiesOf(Whose::kAll);
   odd_one = kNoRank;
   if (parties.size() > 1) {
     // The smallest party is the likely culprit, the last of equals; it is told first.
@@ -103,19 +136,7 @@ std::string Inquest::DescribeCalls(std::int32_t& odd_one) const {
     odd_one = static_cast<std::int32_t>(odd->ranks.front());
     std::rotate(parties.begin(), odd.base() - 1, odd.base());
   }
-  constexpr std::size_t kNamed = 6;
-  std::string text;
-  for (std::size_t i = 0; i < parties.size() && i < kNamed; ++i) {
-    const Party& party = parties[i];
-    absl::StrAppend(&text, i == 0 ? "" : "; ",
-                    party.ranks.size() == 1 ? layout_.Describe(party.ranks[0])
-                                            : absl::StrCat("ranks ", DescribeRanks(party.ranks)),
-                    " called ", party.call);
-  }
-  if (parties.size() > kNamed) {
-    absl::StrAppend(&text, "; and ", parties.size() - kNamed, " other calls");
-  }
-  return text;
+  return DescribeParties(parties);
 }
 
 std::string Inquest::DescribeMissing(std::int32_t& first) const {
@@ -123,7 +144,8 @@ std::string Inquest::DescribeMissing(std::int32_t& first) const {
   std::string text;
   std::size_t missing = 0;
   for (std::uint32_t rank = 0; rank < known_.size(); ++rank) {
-    if (!Involves(rank) || (known_[rank].reported && known_[rank].called)) continue;
+    if (!Involves(rank) || IsElsewhere(rank)) continue;
+    if (known_[rank].reported && known_[rank].called) continue;
     if (first == kNoRank) first = static_cast<std::int32_t>(rank);
     if (missing++ >= kNamed) continue;
     absl::StrAppend(&text, text.empty() ? "" : ", ", layout_.Describe(rank));
@@ -133,7 +155,35 @@ std::string Inquest::DescribeMissing(std::int32_t& first) const {
   return text;
 }
 
+std::string Inquest::DescribeAwaited(std::int32_t& first) const {
+  const std::string missing = DescribeMissing(first);
+  const std::string elsewhere = DescribeParties(PartiesOf(Whose::kElsewhere));
+  if (!missing.empty()) {
+    return absl::StrCat("it still waits for ", missing, elsewhere.empty() ? "" : "; ", elsewhere);
+  }
+  if (!elsewhere.empty()) return absl::StrCat("others were late elsewhere: ", elsewhere);
+  return "all ranks have called it, but the data did not come in time";
+}
+
+// The two sides of a message always do; what each rank has its own of may.
+bool Inquest::CallsDiffer() const {
+  if (operation_.point_to_point()) return false;
+  const std::string* first = nullptr;
+  for (std::uint32_t rank = 0; rank < known_.size(); ++rank) {
+    const Known& known = known_[rank];
+    if (!known.reported || !known.called || IsElsewhere(rank)) continue;
+    if (known.call == kFinished) continue;
+    if (first != nullptr && *first != known.call) return true;
+    first = &known.call;
+  }
+  return false;
+}
+
 void Inquest::Conclude() {
+  if (verdict_.code == FailureCode::kDeadlineExceeded && CallsDiffer()) {
+    verdict_.code = FailureCode::kMismatch;
+    verdict_.rank = kNoRank;
+  }
   if (verdict_.code == FailureCode::kMismatch) {
     std::int32_t odd_one = kNoRank;
     const std::string calls = DescribeCalls(odd_one);
@@ -143,10 +193,7 @@ void Inquest::Conclude() {
     if (verdict_.rank == kNoRank) verdict_.rank = odd_one;
   } else if (verdict_.code == FailureCode::kDeadlineExceeded) {
     std::int32_t first = kNoRank;
-    const std::string missing = DescribeMissing(first);
-    const std::string awaited =
-        missing.empty() ? std::string("all ranks have called it, but the data did not come in time")
-                        : absl::StrCat("it still waits for ", missing);
+    const std::string awaited = DescribeAwaited(first);
     verdict_.message = absl::StrCat(verdict_.message, " in ", DescribeOperation(), ": ", awaited,
                                     ". Look at that rank, or set a longer timeout.");
     if (verdict_.rank == kNoRank) verdict_.rank = first;

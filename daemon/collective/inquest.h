@@ -3,6 +3,11 @@
 //
 //   Open(cause) ──reports of all other nodes, or the time is up──▶ closed: Verdict()
 //
+// Ranks that called different things may each wait for what the other never sends, and none of
+// them meets another's call: then their reports tell, and a deadline becomes a MISMATCH. But where
+// several nodes find a failure at the same time, each reports about the operation in which it did:
+// such calls are told with that operation, and compared with nobody's.
+//
 // A cause that names its culprit by itself (RANK_LOST, DAEMON_STOPPING) needs no
 // reports. A MISMATCH or DEADLINE_EXCEEDED waits kReportWaitNs for what the others
 // had called.
@@ -22,13 +27,17 @@ namespace mlxcomm::collective {
 class Inquest {
  public:
   static constexpr std::uint64_t kReportWaitNs = 200'000'000;
+  // The call of a rank that has it behind itself, and its arguments forgotten.
+  static constexpr char kFinished[] = "it earlier, and has finished";
 
   // `name` is the group's, for messages.
   Inquest(const GroupLayout& layout, std::string name) : layout_(layout), name_(std::move(name)) {}
 
   void Open(const Failure& cause, const OperationKey& operation,
             const std::vector<RankCall>& own_calls, std::uint64_t now_ns);
-  void OnReport(std::uint16_t node, const std::vector<RankCall>& calls);
+  // `operation`: which the calls are of.
+  void OnReport(std::uint16_t node, const OperationKey& operation,
+                const std::vector<RankCall>& calls);
   void OnNodeLost(std::uint16_t node);
   // True once, when it closes.
   bool CloseIfDue(std::uint64_t now_ns);
@@ -45,7 +54,9 @@ class Inquest {
   struct Known {
     bool reported = false;
     bool called = false;
+    OperationKey operation;
     std::string call;
+    std::string own;
   };
 
   struct Party {
@@ -53,12 +64,22 @@ class Inquest {
     std::vector<std::uint32_t> ranks;
   };
 
-  void Note(const std::vector<RankCall>& calls, std::uint16_t node);
+  void Note(const std::vector<RankCall>& calls, const OperationKey& operation, std::uint16_t node);
   bool Involves(std::uint32_t rank) const;
+  bool CallsDiffer() const;
+  // Its node has reported, about another operation.
+  bool IsElsewhere(std::uint32_t rank) const;
+  std::string DescribeCall(std::uint32_t rank) const;
+  // Ranks by what they called, in order of the first rank of each.
+  enum class Whose : std::uint8_t { kAll, kElsewhere };
+  std::vector<Party> PartiesOf(Whose whose) const;
+  std::string DescribeParties(const std::vector<Party>& parties) const;
   std::string DescribeOperation() const;
   // "rank 3 (mac-b, pid 7) called B; ranks 0-2 called A"
   std::string DescribeCalls(std::int32_t& odd_one) const;
+  // The first is the likely culprit.
   std::string DescribeMissing(std::int32_t& first) const;
+  std::string DescribeAwaited(std::int32_t& first) const;
   void Conclude();
 
   const GroupLayout& layout_;

@@ -18,17 +18,18 @@ std::string Join(std::span<const std::uint64_t> counts) {
 
 }  // namespace
 
-std::string Operation::LocalCall::Describe() const {
-  const std::span<const std::uint64_t> table(counts);
+std::string Operation::LocalCall::DescribeCommon() const {
   const std::string text = call.signature.Describe();
-  if (call.signature.kind == OperationKind::kAllGatherV) {
-    return absl::StrCat(text, " of ", Join(table));
-  }
-  if (call.signature.kind == OperationKind::kAllToAllV) {
-    return absl::StrCat(text, " sending ", Join(table.first(table.size() / 2)), ", expecting ",
-                        Join(table.subspan(table.size() / 2)));
-  }
-  return text;
+  return call.signature.kind == OperationKind::kAllGatherV
+             ? absl::StrCat(text, " of ", Join(counts))
+             : text;
+}
+
+std::string Operation::LocalCall::DescribeOwn() const {
+  if (call.signature.kind != OperationKind::kAllToAllV) return {};
+  const std::span<const std::uint64_t> table(counts);
+  return absl::StrCat(" sending ", Join(table.first(table.size() / 2)), ", expecting ",
+                      Join(table.subspan(table.size() / 2)));
 }
 
 }  // namespace mlxcomm::collective

@@ -51,8 +51,11 @@ struct Operation {
     std::uint64_t deadline_ns = 0;
     std::vector<std::uint64_t> counts;  // The copy; empty for other kinds.
 
-    // "all_to_all_v float32 sending [1, 2], expecting [0, 5]"
-    std::string Describe() const;
+    // "all_gather_v float32 of [1, 2]": the same of all ranks that fit each other.
+    std::string DescribeCommon() const;
+    // " sending [1, 2], expecting [0, 5]" of an all_to_all_v, nothing of others.
+    std::string DescribeOwn() const;
+    std::string Describe() const { return DescribeCommon() + DescribeOwn(); }
   };
   static constexpr std::size_t kEarlyUsual = 16;  // Frames; more make the tables grow.
   struct EarlyGrant {

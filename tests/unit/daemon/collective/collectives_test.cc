@@ -446,6 +446,49 @@ TEST(CollectivesTest, FramesOfAnotherCallThanTheOneThatIsOverAreAMismatch) {
   }
 }
 
+// Why: where each waits for a message of another call, or of another rank, nobody ever sees a call
+// that is not its own; a deadline alone would not say what was wrong.
+// How: as a seed of the simulator found it. Rank 3 waits for halves that nobody sends, and the root
+// for what 3 would have sent; the others have sent theirs and finished.
+TEST(CollectivesTest, CallsThatNeverMeetAreAMismatchAtTheirDeadline) {
+  SimulatedCluster cluster(6, 1, 1);
+  std::int32_t in = 1, out[6] = {};
+  for (std::uint32_t rank = 0; rank < 6; ++rank) {
+    Call call = AllReduce(&in, &out[rank], 1);
+    if (rank != 3) call.signature.kind = OperationKind::kReduce;
+    call.signature.plan = PlanKind::kHalvingDoubling;
+    cluster.Submit(rank, call);
+  }
+  cluster.Run();
+  cluster.Advance(1'000'000'001);
+  for (const std::uint64_t rank : {0, 3}) {
+    ASSERT_EQ(cluster.completions[rank + 1].size(), 1u);
+    const Failure& failure = cluster.completions[rank + 1][0].failure;
+    EXPECT_EQ(failure.code, FailureCode::kMismatch) << failure.message;
+    EXPECT_EQ(failure.rank, 3);
+    EXPECT_THAT(failure.message, HasSubstr("rank 3"));
+  }
+}
+
+// Why: of an all_to_all_v each rank calls something else, and that is right.
+TEST(CollectivesTest, RanksWithTablesOfTheirOwnAreNoMismatchAtTheirDeadline) {
+  SimulatedCluster cluster(3, 1, 1);
+  std::int32_t in[3] = {}, out[3] = {};
+  const std::uint64_t tables[2][6] = {{1, 0, 1, 1, 1, 0}, {1, 0, 0, 0, 0, 0}};
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    Call call = Plain(OperationKind::kAllToAllV, in, out, 0);
+    call.counts = reinterpret_cast<const std::byte*>(tables[rank]);
+    call.counts_bytes_available = sizeof tables[rank];
+    cluster.Submit(rank, call);
+  }
+  cluster.Run();
+  cluster.Advance(1'000'000'001);
+  ASSERT_EQ(cluster.completions[1].size(), 1u);
+  const Failure& failure = cluster.completions[1][0].failure;
+  EXPECT_EQ(failure.code, FailureCode::kDeadlineExceeded) << failure.message;
+  EXPECT_EQ(failure.rank, 2);
+}
+
 TEST(CollectivesTest, BadArgumentsAreRefusedAndChangeNothing) {
   SimulatedCluster cluster(1, 2, 1);
   std::int32_t value[2] = {1, 2};

@@ -1,0 +1,112 @@
+// What an inquest makes of its reports: who is named, and when a deadline was a mismatch.
+#include "daemon/collective/inquest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace mlxcomm::collective {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr std::uint64_t kGroup = 7;
+
+NodeId Node(std::uint8_t number) {
+  NodeId node;
+  node.bytes[0] = number;
+  return node;
+}
+
+// Of a group of three nodes, one rank each, on rank 0's.
+class InquestTest : public testing::Test {
+ protected:
+  InquestTest() : layout({{Node(1), "a", 1}, {Node(2), "b", 2}, {Node(3), "c", 3}}, Node(1)) {}
+
+  static OperationKey Operation(std::uint64_t number) { return {kGroup, number}; }
+  static std::vector<RankCall> Called(std::uint32_t rank, const std::string& call,
+                                      const std::string& own = {}) {
+    return {{rank, true, call, own}};
+  }
+  void Open(const std::string& call, const std::string& own = {}) {
+    inquest.Open({FailureCode::kDeadlineExceeded, kNoRank, call + " did not end within 1 s"},
+                 Operation(2), Called(0, call, own), 0);
+  }
+  const Failure& Close() {
+    EXPECT_TRUE(inquest.CloseIfDue(1)) << "all have reported";
+    return inquest.verdict();
+  }
+
+  const GroupLayout layout;
+  Inquest inquest{layout, "test"};
+};
+
+TEST_F(InquestTest, ADeadlineNamesWhoHasNotCalled) {
+  Open("barrier");
+  inquest.OnReport(1, Operation(2), Called(1, "barrier"));
+  inquest.OnReport(2, Operation(2), {{2, false, {}, {}}});
+  const Failure& verdict = Close();
+  EXPECT_EQ(verdict.code, FailureCode::kDeadlineExceeded);
+  EXPECT_EQ(verdict.rank, 2);
+  EXPECT_THAT(verdict.message,
+              HasSubstr("operation 2 of group test: it still waits for rank 2 (c, pid 3)."));
+}
+
+// Why: each waited for what the other never sends.
+TEST_F(InquestTest, ADeadlineOfDifferentCallsIsAMismatch) {
+  Open("barrier");
+  inquest.OnReport(1, Operation(2), Called(1, "all_reduce sum int32[1]"));
+  inquest.OnReport(2, Operation(2), Called(2, "barrier"));
+  const Failure& verdict = Close();
+  EXPECT_EQ(verdict.code, FailureCode::kMismatch);
+  EXPECT_EQ(verdict.rank, 1);
+  EXPECT_THAT(verdict.message,
+              HasSubstr("called all_reduce sum int32[1]; ranks 0, 2 called barrier;"));
+}
+
+TEST_F(InquestTest, WhatARankHasOfItsOwnIsNoMismatch) {
+  Open("all_to_all_v int8", " sending [1]");
+  inquest.OnReport(1, Operation(2), Called(1, "all_to_all_v int8", " sending [2]"));
+  inquest.OnReport(2, Operation(2), Called(2, Inquest::kFinished));
+  const Failure& verdict = Close();
+  EXPECT_EQ(verdict.code, FailureCode::kDeadlineExceeded);
+  EXPECT_THAT(verdict.message, HasSubstr("all ranks have called it, but the data"));
+}
+
+// Why: where a cable is slow for all, several nodes find their deadlines over at once, each in the
+// operation in which it is. Their calls are other ones, and nobody's fault.
+TEST_F(InquestTest, CallsOfAnotherOperationAreToldWithItAndComparedWithNone) {
+  Open("barrier");
+  inquest.OnReport(1, Operation(1), Called(1, "all_reduce sum int32[1]"));
+  inquest.OnReport(2, Operation(2), Called(2, "barrier"));
+  const Failure& verdict = Close();
+  EXPECT_EQ(verdict.code, FailureCode::kDeadlineExceeded);
+  EXPECT_EQ(verdict.rank, kNoRank);
+  EXPECT_THAT(verdict.message,
+              HasSubstr("others were late elsewhere: rank 1 (b, pid 2) called all_reduce sum "
+                        "int32[1] in operation 1."));
+}
+
+TEST_F(InquestTest, WhoHasNotCalledIsNamedBeforeWhoIsElsewhere) {
+  Open("barrier");
+  inquest.OnReport(1, Operation(1), Called(1, "barrier"));
+  inquest.OnNodeLost(2);
+  const Failure& verdict = Close();
+  EXPECT_EQ(verdict.rank, 2);
+  EXPECT_THAT(verdict.message,
+              HasSubstr("it still waits for rank 2 (c, pid 3) (its daemon does not answer); rank 1 "
+                        "(b, pid 2) called barrier in operation 1."));
+}
+
+// Why: a node is believed about its own ranks only.
+TEST_F(InquestTest, ANodeSpeaksForItsOwnRanksOnly) {
+  Open("barrier");
+  inquest.OnReport(1, Operation(2), Called(2, "all_reduce sum int32[1]"));
+  EXPECT_FALSE(inquest.CloseIfDue(1)) << "the third has not reported";
+  ASSERT_TRUE(inquest.CloseIfDue(Inquest::kReportWaitNs));
+  EXPECT_EQ(inquest.verdict().code, FailureCode::kDeadlineExceeded);
+  EXPECT_THAT(inquest.verdict().message, Not(HasSubstr("all_reduce")));
+}
+
+}  // namespace
+}  // namespace mlxcomm::collective
