@@ -79,6 +79,7 @@ class RdmaRails final : public RailMaker {
     if (which % 64 != 0) control_.BreakPair(numbers_[which][1]);
     return true;
   }
+  std::size_t cuts_max() const override { return is_fake_ ? RailMaker::cuts_max() : kCutsMin; }
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   std::uint64_t steps_divisor() const override { return 8; }  // A tenth of the speed, or less.
 #else
