@@ -18,7 +18,10 @@ Number* MakePage() {
   void* const page =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return nullptr;
-  if (::madvise(page, bytes, MADV_WIPEONFORK) == 0) return new (page) Number(0);
+  // Some emulators say of any advice that they have taken it, and take none.
+  constexpr int kNoAdvice = -1;
+  const bool is_true = ::madvise(page, bytes, kNoAdvice) != 0;
+  if (is_true && ::madvise(page, bytes, MADV_WIPEONFORK) == 0) return new (page) Number(0);
   ::munmap(page, bytes);
 #endif
   return nullptr;

@@ -85,24 +85,41 @@ bool Inquest::IsElsewhere(std::uint32_t rank) const {
   return known_[rank].reported && known_[rank].operation != operation_;
 }
 
-std::string Inquest::DescribeCall(std::uint32_t rank) const {
+bool Inquest::HasFinished(std::uint32_t rank) const { return known_[rank].call == kFinished; }
+
+std::string Inquest::DescribeParty(const Party& party) const {
+  const std::uint32_t rank = party.front();
   const Known& known = known_[rank];
-  const std::string call = absl::StrCat("called ", known.call, known.own);
-  return IsElsewhere(rank) ? absl::StrCat(call, " in ", DescribeKey(known.operation)) : call;
+  if (HasFinished(rank)) {
+    return IsElsewhere(rank) ? absl::StrCat("has finished ", DescribeKey(known.operation))
+                             : absl::StrCat("called ", kFinished);
+  }
+  const bool own_is_same = std::all_of(party.begin(), party.end(), [&](std::uint32_t other) {
+    return known_[other].own == known.own;
+  });
+  const std::string own = own_is_same ? known.own : std::string();
+  return absl::StrCat("called ", known.call, own, IsElsewhere(rank) ? " in " : "",
+                      IsElsewhere(rank) ? DescribeKey(known.operation) : "");
 }
 
+// By what each has of its own only where nothing else tells them apart: it would make a party of
+// each.
 std::vector<Inquest::Party> Inquest::PartiesOf(Whose whose) const {
+  const bool with_own = !CallsDiffer();
   std::vector<Party> parties;
   for (std::uint32_t rank = 0; rank < known_.size(); ++rank) {
-    if (!known_[rank].reported || !known_[rank].called || !Involves(rank)) continue;
+    const Known& known = known_[rank];
+    if (!known.reported || !known.called || !Involves(rank)) continue;
     if (whose == Whose::kElsewhere && !IsElsewhere(rank)) continue;
-    std::string call = DescribeCall(rank);
-    const auto same = std::find_if(parties.begin(), parties.end(),
-                                   [&](const Party& party) { return party.call == call; });
+    const auto same = std::find_if(parties.begin(), parties.end(), [&](const Party& party) {
+      const Known& other = known_[party.front()];
+      return other.call == known.call && other.operation == known.operation &&
+             (!with_own || other.own == known.own);
+    });
     if (same == parties.end()) {
-      parties.push_back({std::move(call), {rank}});
+      parties.push_back({rank});
     } else {
-      same->ranks.push_back(rank);
+      same->push_back(rank);
     }
   }
   return parties;
@@ -114,9 +131,9 @@ std::string Inquest::DescribeParties(const std::vector<Party>& parties) const {
   for (std::size_t i = 0; i < parties.size() && i < kNamed; ++i) {
     const Party& party = parties[i];
     absl::StrAppend(&text, i == 0 ? "" : "; ",
-                    party.ranks.size() == 1 ? layout_.Describe(party.ranks[0])
-                                            : absl::StrCat("ranks ", DescribeRanks(party.ranks)),
-                    " ", party.call);
+                    party.size() == 1 ? layout_.Describe(party[0])
+                                      : absl::StrCat("ranks ", DescribeRanks(party)),
+                    " ", DescribeParty(party));
   }
   if (parties.size() > kNamed) {
     absl::StrAppend(&text, "; and ", parties.size() - kNamed, " other calls");
@@ -124,17 +141,23 @@ std::string Inquest::DescribeParties(const std::vector<Party>& parties) const {
   return text;
 }
 
+// The smallest party is the likely culprit, the last of equals; it is told first. Who has finished
+// had called what others called, and who is elsewhere may call it yet.
 std::string Inquest::DescribeCalls(std::int32_t& odd_one) const {
   std::vector<Party> parties = PartiesOf(Whose::kAll);
   odd_one = kNoRank;
-  if (parties.size() > 1) {
-    // The smallest party is the likely culprit, the last of equals; it is told first.
-    const auto odd = std::min_element(parties.rbegin(), parties.rend(),
-                                      [](const Party& a, const Party& b) {
-                                        return a.ranks.size() < b.ranks.size();
-                                      });
-    odd_one = static_cast<std::int32_t>(odd->ranks.front());
-    std::rotate(parties.begin(), odd.base() - 1, odd.base());
+  std::size_t here = 0;
+  auto odd = parties.end();
+  for (auto party = parties.begin(); party != parties.end(); ++party) {
+    const std::uint32_t rank = party->front();
+    if (IsElsewhere(rank)) continue;
+    ++here;
+    if (HasFinished(rank)) continue;
+    if (odd == parties.end() || party->size() <= odd->size()) odd = party;
+  }
+  if (here > 1 && odd != parties.end()) {
+    odd_one = static_cast<std::int32_t>(odd->front());
+    std::rotate(parties.begin(), odd, odd + 1);
   }
   return DescribeParties(parties);
 }
@@ -144,12 +167,15 @@ std::string Inquest::DescribeMissing(std::int32_t& first) const {
   std::string text;
   std::size_t missing = 0;
   for (std::uint32_t rank = 0; rank < known_.size(); ++rank) {
-    if (!Involves(rank) || IsElsewhere(rank)) continue;
-    if (known_[rank].reported && known_[rank].called) continue;
+    const Known& known = known_[rank];
+    if (!Involves(rank) || (known.reported && known.called)) continue;
     if (first == kNoRank) first = static_cast<std::int32_t>(rank);
     if (missing++ >= kNamed) continue;
     absl::StrAppend(&text, text.empty() ? "" : ", ", layout_.Describe(rank));
-    if (!known_[rank].reported) absl::StrAppend(&text, " (its daemon does not answer)");
+    if (!known.reported) absl::StrAppend(&text, " (its daemon does not answer)");
+    if (IsElsewhere(rank)) {
+      absl::StrAppend(&text, " (it had not called ", DescribeKey(known.operation), ")");
+    }
   }
   if (missing > kNamed) absl::StrAppend(&text, " and ", missing - kNamed, " more");
   return text;
@@ -171,8 +197,7 @@ bool Inquest::CallsDiffer() const {
   const std::string* first = nullptr;
   for (std::uint32_t rank = 0; rank < known_.size(); ++rank) {
     const Known& known = known_[rank];
-    if (!known.reported || !known.called || IsElsewhere(rank)) continue;
-    if (known.call == kFinished) continue;
+    if (!known.reported || !known.called || IsElsewhere(rank) || HasFinished(rank)) continue;
     if (first != nullptr && *first != known.call) return true;
     first = &known.call;
   }

@@ -59,18 +59,17 @@ class Inquest {
     std::string own;
   };
 
-  struct Party {
-    std::string call;
-    std::vector<std::uint32_t> ranks;
-  };
+  // Ranks that called the same in the same operation; not empty.
+  using Party = std::vector<std::uint32_t>;
 
   void Note(const std::vector<RankCall>& calls, const OperationKey& operation, std::uint16_t node);
   bool Involves(std::uint32_t rank) const;
   bool CallsDiffer() const;
   // Its node has reported, about another operation.
   bool IsElsewhere(std::uint32_t rank) const;
-  std::string DescribeCall(std::uint32_t rank) const;
-  // Ranks by what they called, in order of the first rank of each.
+  bool HasFinished(std::uint32_t rank) const;
+  std::string DescribeParty(const Party& party) const;
+  // In order of the first rank of each.
   enum class Whose : std::uint8_t { kAll, kElsewhere };
   std::vector<Party> PartiesOf(Whose whose) const;
   std::string DescribeParties(const std::vector<Party>& parties) const;

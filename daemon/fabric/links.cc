@@ -156,8 +156,9 @@ void Links::PlanTick(std::uint64_t now_ns) {
 }
 
 // Who has asked just now will do so again, and wake this daemon before its own time comes: so of
-// two idle daemons one asks and the other answers, each waking once.
+// two idle daemons one asks and the other answers, each waking once. Not while somebody is silent.
 void Links::LetOthersBeFirst() {
+  if (early_ns_ == 0) return;
   const std::uint64_t later_ns = options_.heartbeat_interval_ns / 4;
   early_ns_ += later_ns;
   next_tick_ns_ += later_ns;

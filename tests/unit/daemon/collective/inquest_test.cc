@@ -73,6 +73,39 @@ TEST_F(InquestTest, WhatARankHasOfItsOwnIsNoMismatch) {
   EXPECT_THAT(verdict.message, HasSubstr("all ranks have called it, but the data"));
 }
 
+// Why: who has finished called what the others called, and who is elsewhere may call it yet; and
+// what each rank has of its own would make a party of each, the culprit one of many.
+TEST_F(InquestTest, TheOddOneIsAmongThoseWhoseCallsDiffer) {
+  const GroupLayout six({{Node(1), "a", 1}, {Node(2), "b", 2}, {Node(3), "c", 3}, {Node(4), "d", 4},
+                         {Node(5), "e", 5}, {Node(6), "f", 6}},
+                        Node(1));
+  Inquest inquest(six, "test");
+  inquest.Open({FailureCode::kMismatch, kNoRank, {}}, Operation(2), Called(0, "barrier"), 0);
+  for (std::uint16_t node = 1; node <= 3; ++node) {
+    const std::string own = " sending [" + std::to_string(node) + "]";
+    inquest.OnReport(node, Operation(2), Called(node, "all_to_all_v int8", own));
+  }
+  inquest.OnReport(4, Operation(2), Called(4, Inquest::kFinished));
+  inquest.OnReport(5, Operation(3), Called(5, Inquest::kFinished));
+  ASSERT_TRUE(inquest.CloseIfDue(1));
+  EXPECT_EQ(inquest.verdict().rank, 0);
+  EXPECT_THAT(inquest.verdict().message,
+              HasSubstr("rank 0 (a, pid 1) called barrier; ranks 1-3 called all_to_all_v int8; "
+                        "rank 4 (e, pid 5) called it earlier, and has finished; "
+                        "rank 5 (f, pid 6) has finished operation 3; operation 2 of group test."));
+}
+
+// Why: where tables do not fit each other, they are what has to be seen.
+TEST_F(InquestTest, WhatRanksHaveOfTheirOwnIsToldWhereNothingElseDiffers) {
+  inquest.Open({FailureCode::kMismatch, kNoRank, {}}, Operation(2),
+               Called(0, "all_to_all_v int8", " sending [1]"), 0);
+  inquest.OnReport(1, Operation(2), Called(1, "all_to_all_v int8", " sending [2]"));
+  inquest.OnReport(2, Operation(2), Called(2, "all_to_all_v int8", " sending [2]"));
+  EXPECT_THAT(Close().message,
+              HasSubstr("rank 0 (a, pid 1) called all_to_all_v int8 sending [1]; ranks 1, 2 called "
+                        "all_to_all_v int8 sending [2]; operation 2"));
+}
+
 // Why: where a cable is slow for all, several nodes find their deadlines over at once, each in the
 // operation in which it is. Their calls are other ones, and nobody's fault.
 TEST_F(InquestTest, CallsOfAnotherOperationAreToldWithItAndComparedWithNone) {
@@ -96,6 +129,18 @@ TEST_F(InquestTest, WhoHasNotCalledIsNamedBeforeWhoIsElsewhere) {
   EXPECT_THAT(verdict.message,
               HasSubstr("it still waits for rank 2 (c, pid 3) (its daemon does not answer); rank 1 "
                         "(b, pid 2) called barrier in operation 1."));
+}
+
+// Why: a node whose ranks had called neither is the likely culprit, whichever operation its report
+// is about.
+TEST_F(InquestTest, WhoHasNotCalledAnotherOperationIsNamed) {
+  Open("barrier");
+  inquest.OnReport(1, Operation(3), {{1, false, {}, {}}});
+  inquest.OnReport(2, Operation(2), Called(2, "barrier"));
+  const Failure& verdict = Close();
+  EXPECT_EQ(verdict.rank, 1);
+  EXPECT_THAT(verdict.message,
+              HasSubstr("it still waits for rank 1 (b, pid 2) (it had not called operation 3)."));
 }
 
 // Why: a node is believed about its own ranks only.

@@ -413,6 +413,28 @@ TEST_F(LinksTest, AsksByItselfWhereSilenceIsGivenLittleTime) {
   EXPECT_EQ(connection->beats[0], before + 1);
 }
 
+// Why: whoever waits for others to ask first finds a silent rail later.
+// How: one rail is asked over by the other side just before each tick, another one is silent.
+TEST_F(LinksTest, LetsNobodyBeFirstWhileARailIsSilent) {
+  Connect(0, "1");
+  const std::shared_ptr<Connection> silent = Connect(0, "2");
+  const std::uint64_t interval_ns = Of(0).options.heartbeat_interval_ns;
+  const auto tick = [&] {
+    const std::uint64_t due_ns = LinksOf(0).deadline_ns();
+    now_ns = due_ns - 1;
+    LinksOf(1).OnTime(now_ns);
+    now_ns = due_ns;
+    LinksOf(0).OnTime(now_ns);
+    return LinksOf(0).deadline_ns() - due_ns;
+  };
+  while (tick() < interval_ns) continue;  // While they are new.
+  silent->answers = false;
+  tick();
+  tick();
+  ASSERT_TRUE(HasRail(0, "2"));
+  while (HasRail(0, "2")) EXPECT_LE(tick(), interval_ns);
+}
+
 // Why: a daemon that is stopped, or a host that vanished: nobody closes anything.
 TEST_F(LinksTest, TakesASilentRailDownAndLosesTheNodeAfterItsGrace) {
   Connect(0, "1")->answers = false;
