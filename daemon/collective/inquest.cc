@@ -47,7 +47,7 @@ void Inquest::Note(const std::vector<RankCall>& calls, const OperationKey& opera
   for (const RankCall& call : calls) {
     // A node speaks for its own ranks only.
     if (call.rank >= layout_.rank_count() || layout_.node_of(call.rank) != node) continue;
-    known_[call.rank] = {true, call.called, operation, call.call, call.own};
+    known_[call.rank] = {true, operation, call};
   }
 }
 
@@ -85,7 +85,13 @@ bool Inquest::IsElsewhere(std::uint32_t rank) const {
   return known_[rank].reported && known_[rank].operation != operation_;
 }
 
-bool Inquest::HasFinished(std::uint32_t rank) const { return known_[rank].call == kFinished; }
+bool Inquest::HasCalled(std::uint32_t rank) const {
+  return known_[rank].reported && known_[rank].rank_call.called;
+}
+
+bool Inquest::HasFinished(std::uint32_t rank) const {
+  return known_[rank].rank_call.call == kFinished;
+}
 
 std::string Inquest::DescribeParty(const Party& party) const {
   const std::uint32_t rank = party.front();
@@ -95,10 +101,10 @@ std::string Inquest::DescribeParty(const Party& party) const {
                              : absl::StrCat("called ", kFinished);
   }
   const bool own_is_same = std::all_of(party.begin(), party.end(), [&](std::uint32_t other) {
-    return known_[other].own == known.own;
+    return known_[other].rank_call.own == known.rank_call.own;
   });
-  const std::string own = own_is_same ? known.own : std::string();
-  return absl::StrCat("called ", known.call, own, IsElsewhere(rank) ? " in " : "",
+  const std::string own = own_is_same ? known.rank_call.own : std::string();
+  return absl::StrCat("called ", known.rank_call.call, own, IsElsewhere(rank) ? " in " : "",
                       IsElsewhere(rank) ? DescribeKey(known.operation) : "");
 }
 
@@ -109,12 +115,12 @@ std::vector<Inquest::Party> Inquest::PartiesOf(Whose whose) const {
   std::vector<Party> parties;
   for (std::uint32_t rank = 0; rank < known_.size(); ++rank) {
     const Known& known = known_[rank];
-    if (!known.reported || !known.called || !Involves(rank)) continue;
+    if (!HasCalled(rank) || !Involves(rank)) continue;
     if (whose == Whose::kElsewhere && !IsElsewhere(rank)) continue;
     const auto same = std::find_if(parties.begin(), parties.end(), [&](const Party& party) {
       const Known& other = known_[party.front()];
-      return other.call == known.call && other.operation == known.operation &&
-             (!with_own || other.own == known.own);
+      return other.rank_call.call == known.rank_call.call && other.operation == known.operation &&
+             (!with_own || other.rank_call.own == known.rank_call.own);
     });
     if (same == parties.end()) {
       parties.push_back({rank});
@@ -167,14 +173,13 @@ std::string Inquest::DescribeMissing(std::int32_t& first) const {
   std::string text;
   std::size_t missing = 0;
   for (std::uint32_t rank = 0; rank < known_.size(); ++rank) {
-    const Known& known = known_[rank];
-    if (!Involves(rank) || (known.reported && known.called)) continue;
+    if (!Involves(rank) || HasCalled(rank)) continue;
     if (first == kNoRank) first = static_cast<std::int32_t>(rank);
     if (missing++ >= kNamed) continue;
     absl::StrAppend(&text, text.empty() ? "" : ", ", layout_.Describe(rank));
-    if (!known.reported) absl::StrAppend(&text, " (its daemon does not answer)");
+    if (!known_[rank].reported) absl::StrAppend(&text, " (its daemon does not answer)");
     if (IsElsewhere(rank)) {
-      absl::StrAppend(&text, " (it had not called ", DescribeKey(known.operation), ")");
+      absl::StrAppend(&text, " (it had not called ", DescribeKey(known_[rank].operation), ")");
     }
   }
   if (missing > kNamed) absl::StrAppend(&text, " and ", missing - kNamed, " more");
@@ -196,10 +201,10 @@ bool Inquest::CallsDiffer() const {
   if (operation_.point_to_point()) return false;
   const std::string* first = nullptr;
   for (std::uint32_t rank = 0; rank < known_.size(); ++rank) {
-    const Known& known = known_[rank];
-    if (!known.reported || !known.called || IsElsewhere(rank) || HasFinished(rank)) continue;
-    if (first != nullptr && *first != known.call) return true;
-    first = &known.call;
+    if (!HasCalled(rank) || IsElsewhere(rank) || HasFinished(rank)) continue;
+    const std::string& call = known_[rank].rank_call.call;
+    if (first != nullptr && *first != call) return true;
+    first = &call;
   }
   return false;
 }

@@ -53,10 +53,8 @@ class Inquest {
   enum class State : std::uint8_t { kIdle, kOpen, kClosed };
   struct Known {
     bool reported = false;
-    bool called = false;
-    OperationKey operation;
-    std::string call;
-    std::string own;
+    OperationKey operation;  // Which its node has reported about.
+    RankCall rank_call;
   };
 
   // Ranks that called the same in the same operation; not empty.
@@ -65,6 +63,7 @@ class Inquest {
   void Note(const std::vector<RankCall>& calls, const OperationKey& operation, std::uint16_t node);
   bool Involves(std::uint32_t rank) const;
   bool CallsDiffer() const;
+  bool HasCalled(std::uint32_t rank) const;
   // Its node has reported, about another operation.
   bool IsElsewhere(std::uint32_t rank) const;
   bool HasFinished(std::uint32_t rank) const;

@@ -1,6 +1,5 @@
 // Work handed to other threads and back, at every pace.
 #include "daemon/workers.h"
-#include "tests/unit/never.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -9,6 +8,8 @@
 #include <numeric>
 #include <thread>
 #include <vector>
+
+#include "tests/unit/never.h"
 
 namespace mlxcomm {
 namespace {
@@ -49,11 +50,16 @@ class Sums {
   std::vector<collective::LocalWork> work_;
 };
 
-TEST(WorkersTest, DoEachPieceOnceAndSaySo) {
+// What workers ring and write into: both outlive them.
+class WorkersTest : public testing::Test {
+ protected:
+  platform::Wakeup bell;
+  telemetry::FlightRecorder recorder{"node"};
+};
+
+TEST_F(WorkersTest, DoEachPieceOnceAndSaySo) {
   constexpr std::size_t kPieces = 500;
   const Sums sums(kPieces, 1000);
-  platform::Wakeup bell;
-  telemetry::FlightRecorder recorder("node");
   Workers workers(3, bell, recorder);
   std::vector<std::uint64_t> done;
   for (std::size_t i = 0; i < kPieces; ++i) {
@@ -71,10 +77,8 @@ TEST(WorkersTest, DoEachPieceOnceAndSaySo) {
 // Why: an engine that has announced its sleep must be woken by each result, however the
 // two threads meet.
 // How: one piece at a time, so that both sides go through looking, announcing and sleeping.
-TEST(WorkersTest, WakeAnEngineThatSleeps) {
+TEST_F(WorkersTest, WakeAnEngineThatSleeps) {
   const Sums sums(1, 16);
-  platform::Wakeup bell;
-  telemetry::FlightRecorder recorder("node");
   Workers workers(1, bell, recorder);
   std::vector<std::uint64_t> done;
   for (std::uint64_t i = 0; i < 2000; ++i) {
@@ -92,10 +96,8 @@ TEST(WorkersTest, WakeAnEngineThatSleeps) {
 }
 
 // Why: what is refused is done at once by the engine; what was accepted must come back.
-TEST(WorkersTest, RefuseWhatDoesNotFitAndLoseNothing) {
+TEST_F(WorkersTest, RefuseWhatDoesNotFitAndLoseNothing) {
   const Sums sums(1, 4);
-  platform::Wakeup bell;
-  telemetry::FlightRecorder recorder("node");
   Workers workers(1, bell, recorder);
   for (int round = 0; round < 3; ++round) {
     std::uint64_t given = 0;
@@ -111,10 +113,8 @@ TEST(WorkersTest, RefuseWhatDoesNotFitAndLoseNothing) {
 }
 
 // Why: when the engine has ended nobody takes results any more; the daemon must end too.
-TEST(WorkersTest, EndThoughNobodyTakesTheirResults) {
+TEST_F(WorkersTest, EndThoughNobodyTakesTheirResults) {
   const Sums sums(Workers::kWorksMax, 4);  // One each: two of them work at once.
-  platform::Wakeup bell;
-  telemetry::FlightRecorder recorder("node");
   Workers workers(2, bell, recorder);
   std::uint64_t given = 0;
   while (given < Workers::kWorksMax) {
@@ -125,12 +125,10 @@ TEST(WorkersTest, EndThoughNobodyTakesTheirResults) {
 // Why: a work is one piece after the other to whoever is free, and is done when its last
 // piece is, whoever did that; every element is to be combined once.
 // How: works of many pieces, with a rest, done by workers and the engine in any mixture.
-TEST(WorkersTest, ShareOneWorkAmongThemselvesAndTheEngine) {
+TEST_F(WorkersTest, ShareOneWorkAmongThemselvesAndTheEngine) {
   constexpr std::size_t kElements = 1'000'003;
   constexpr std::size_t kWorks = 6;
   const Sums sums(kWorks, kElements);
-  platform::Wakeup bell;
-  telemetry::FlightRecorder recorder("node");
   Workers workers(3, bell, recorder);
   std::vector<std::uint64_t> done;
   for (std::size_t i = 0; i < kWorks; ++i) ASSERT_TRUE(workers.Submit(sums[i], i, {}));
@@ -147,10 +145,8 @@ TEST(WorkersTest, ShareOneWorkAmongThemselvesAndTheEngine) {
 }
 
 // Why: on one core the worker may not run before all is done.
-TEST(WorkersTest, LetTheEngineDoAllOfItWhereItComesFirst) {
+TEST_F(WorkersTest, LetTheEngineDoAllOfItWhereItComesFirst) {
   const Sums sums(2, 300'000);
-  platform::Wakeup bell;
-  telemetry::FlightRecorder recorder("node");
   Workers workers(1, bell, recorder);
   std::vector<std::uint64_t> done;
   for (std::uint64_t round = 0; round < 200; ++round) {
@@ -165,17 +161,13 @@ TEST(WorkersTest, LetTheEngineDoAllOfItWhereItComesFirst) {
   }
 }
 
-TEST(WorkersTest, EndWhileTheySleepAndWithoutAnyWork) {
-  platform::Wakeup bell;
-  telemetry::FlightRecorder recorder("node");
+TEST_F(WorkersTest, EndWhileTheySleepAndWithoutAnyWork) {
   for (int i = 0; i < 100; ++i) const Workers workers(2, bell, recorder);
 }
 
 // Why: nothing else tells whether what was learnt reaches the works, and the works' times it.
-TEST(WorkersTest, LearnHowToStoreFromWhatTheyDid) {
+TEST_F(WorkersTest, LearnHowToStoreFromWhatTheyDid) {
   const Sums sums(1, 50'000);  // 600 kB read and written.
-  platform::Wakeup bell;
-  telemetry::FlightRecorder recorder("node");
   Workers workers(1, bell, recorder, 1'000'000);
   collective::LocalWork work = *sums[0];
   work.step_bytes = 600'000;
@@ -192,10 +184,8 @@ TEST(WorkersTest, LearnHowToStoreFromWhatTheyDid) {
   EXPECT_TRUE(sums.IsDone(0));
 }
 
-TEST(WorkersTest, AreNoneWhereNoneAreWanted) {
+TEST_F(WorkersTest, AreNoneWhereNoneAreWanted) {
   const Sums sums(1, 4);
-  platform::Wakeup bell;
-  telemetry::FlightRecorder recorder("node");
   Workers workers(0, bell, recorder);
   EXPECT_FALSE(workers.Submit(sums[0], 1, {}));
   EXPECT_FALSE(workers.Help());
@@ -208,13 +198,11 @@ TEST(WorkersTest, AreNoneWhereNoneAreWanted) {
 // ends; whatever they take then must be a piece, and each only once.
 // How: more works than there are slots, of a few pieces each, taken by everybody at once; a few
 // at a time, each with memory of its own.
-TEST(WorkersTest, UseASlotAgainWhileOthersStillLookAtIt) {
+TEST_F(WorkersTest, UseASlotAgainWhileOthersStillLookAtIt) {
   constexpr std::uint64_t kElements = 50'000;  // Three pieces.
   constexpr std::uint64_t kWorks = 3 * Workers::kWorksMax;
   constexpr std::uint64_t kAtOnce = 8;
   const Sums sums(kAtOnce, kElements);
-  platform::Wakeup bell;
-  telemetry::FlightRecorder recorder("node");
   Workers workers(3, bell, recorder);
   std::vector<std::uint64_t> done;
   std::vector<std::size_t> free(kAtOnce);

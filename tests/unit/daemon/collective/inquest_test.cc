@@ -32,6 +32,10 @@ class InquestTest : public testing::Test {
     inquest.Open({FailureCode::kDeadlineExceeded, kNoRank, call + " did not end within 1 s"},
                  Operation(2), Called(0, call, own), 0);
   }
+  // Of the rank of its node, in the operation that has failed here.
+  void Report(std::uint16_t node, const std::string& call, const std::string& own = {}) {
+    inquest.OnReport(node, Operation(2), Called(node, call, own));
+  }
   const Failure& Close() {
     EXPECT_TRUE(inquest.CloseIfDue(1)) << "all have reported";
     return inquest.verdict();
@@ -43,7 +47,7 @@ class InquestTest : public testing::Test {
 
 TEST_F(InquestTest, ADeadlineNamesWhoHasNotCalled) {
   Open("barrier");
-  inquest.OnReport(1, Operation(2), Called(1, "barrier"));
+  Report(1, "barrier");
   inquest.OnReport(2, Operation(2), {{2, false, {}, {}}});
   const Failure& verdict = Close();
   EXPECT_EQ(verdict.code, FailureCode::kDeadlineExceeded);
@@ -55,8 +59,8 @@ TEST_F(InquestTest, ADeadlineNamesWhoHasNotCalled) {
 // Why: each waited for what the other never sends.
 TEST_F(InquestTest, ADeadlineOfDifferentCallsIsAMismatch) {
   Open("barrier");
-  inquest.OnReport(1, Operation(2), Called(1, "all_reduce sum int32[1]"));
-  inquest.OnReport(2, Operation(2), Called(2, "barrier"));
+  Report(1, "all_reduce sum int32[1]");
+  Report(2, "barrier");
   const Failure& verdict = Close();
   EXPECT_EQ(verdict.code, FailureCode::kMismatch);
   EXPECT_EQ(verdict.rank, 1);
@@ -66,8 +70,8 @@ TEST_F(InquestTest, ADeadlineOfDifferentCallsIsAMismatch) {
 
 TEST_F(InquestTest, WhatARankHasOfItsOwnIsNoMismatch) {
   Open("all_to_all_v int8", " sending [1]");
-  inquest.OnReport(1, Operation(2), Called(1, "all_to_all_v int8", " sending [2]"));
-  inquest.OnReport(2, Operation(2), Called(2, Inquest::kFinished));
+  Report(1, "all_to_all_v int8", " sending [2]");
+  Report(2, Inquest::kFinished);
   const Failure& verdict = Close();
   EXPECT_EQ(verdict.code, FailureCode::kDeadlineExceeded);
   EXPECT_THAT(verdict.message, HasSubstr("all ranks have called it, but the data"));
@@ -99,8 +103,8 @@ TEST_F(InquestTest, TheOddOneIsAmongThoseWhoseCallsDiffer) {
 TEST_F(InquestTest, WhatRanksHaveOfTheirOwnIsToldWhereNothingElseDiffers) {
   inquest.Open({FailureCode::kMismatch, kNoRank, {}}, Operation(2),
                Called(0, "all_to_all_v int8", " sending [1]"), 0);
-  inquest.OnReport(1, Operation(2), Called(1, "all_to_all_v int8", " sending [2]"));
-  inquest.OnReport(2, Operation(2), Called(2, "all_to_all_v int8", " sending [2]"));
+  Report(1, "all_to_all_v int8", " sending [2]");
+  Report(2, "all_to_all_v int8", " sending [2]");
   EXPECT_THAT(Close().message,
               HasSubstr("rank 0 (a, pid 1) called all_to_all_v int8 sending [1]; ranks 1, 2 called "
                         "all_to_all_v int8 sending [2]; operation 2"));
@@ -111,7 +115,7 @@ TEST_F(InquestTest, WhatRanksHaveOfTheirOwnIsToldWhereNothingElseDiffers) {
 TEST_F(InquestTest, CallsOfAnotherOperationAreToldWithItAndComparedWithNone) {
   Open("barrier");
   inquest.OnReport(1, Operation(1), Called(1, "all_reduce sum int32[1]"));
-  inquest.OnReport(2, Operation(2), Called(2, "barrier"));
+  Report(2, "barrier");
   const Failure& verdict = Close();
   EXPECT_EQ(verdict.code, FailureCode::kDeadlineExceeded);
   EXPECT_EQ(verdict.rank, kNoRank);
@@ -136,7 +140,7 @@ TEST_F(InquestTest, WhoHasNotCalledIsNamedBeforeWhoIsElsewhere) {
 TEST_F(InquestTest, WhoHasNotCalledAnotherOperationIsNamed) {
   Open("barrier");
   inquest.OnReport(1, Operation(3), {{1, false, {}, {}}});
-  inquest.OnReport(2, Operation(2), Called(2, "barrier"));
+  Report(2, "barrier");
   const Failure& verdict = Close();
   EXPECT_EQ(verdict.rank, 1);
   EXPECT_THAT(verdict.message,
