@@ -22,7 +22,7 @@ Group::Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkC
       observer_(observer),
       alarm_(alarm),
       stash_(layout_.node_count(), credit),
-      inquest_(layout_, name_),
+      inquest_(layout_, ShownName()),
       local_(layout_.local_ranks().size()),
       remote_(layout_.rank_count()),
       local_ranks_left_(local_.size()),
@@ -278,7 +278,7 @@ void Group::Start(Operation& operation, std::uint64_t now_ns) {
   if (plan.scratch_bytes != 0 && scratch == nullptr) {
     return Fail({FailureCode::kResourceExhausted, kNoRank,
                  absl::StrCat(operation.signature.Describe(), ", ", DescribeKey(operation.key),
-                              " of group ", name_, ", needs ", plan.scratch_bytes,
+                              " of group ", ShownName(), ", needs ", plan.scratch_bytes,
                               " bytes of the daemon's memory; of ", scratch_.limit_bytes(),
                               " there are ", scratch_.used_bytes(),
                               " in use. Raise scratch_bytes_max in its configuration, or make "
@@ -313,7 +313,7 @@ void Group::Run(Operation& operation, std::uint64_t now_ns) {
     // The digest agreed, so the nodes planned differently: not the caller's fault.
     return Fail({FailureCode::kInternal, kNoRank,
                  absl::StrCat("nodes disagree on the plan of ", DescribeKey(operation.key),
-                              " of group ", name_,
+                              " of group ", ShownName(),
                               "; do all run the same version of mlxcommd?")},
                 operation.key, now_ns);
   }
@@ -335,7 +335,7 @@ void Group::Cancel(SessionId session, std::uint64_t ticket, std::uint64_t now_ns
       const OperationKey cancelled = key;
       return Fail({FailureCode::kCancelled, static_cast<std::int32_t>(local.call.rank),
                    absl::StrCat(layout_.Describe(local.call.rank), " cancelled ",
-                                local.Describe(), ", ", DescribeKey(key), " of group ", name_,
+                                local.Describe(), ", ", DescribeKey(key), " of group ", ShownName(),
                                 ". Make a new group of its ranks (shrink) to go on.")},
                   cancelled, now_ns);
     }
@@ -415,7 +415,7 @@ Operation* Group::FindForPeer(const PeerFrame& frame, std::uint64_t now_ns) {
     // Let go, it would never be asked for again: the operation would hang.
     Fail({FailureCode::kResourceExhausted, kNoRank,
           absl::StrCat("other nodes' ranks are ahead of those here by ", early_operations_,
-                       " operations of group ", name_, ", which is the limit, with ",
+                       " operations of group ", ShownName(), ", which is the limit, with ",
                        DescribeKey(frame.key), ": wait for some before making more")},
          frame.key, now_ns);
     return nullptr;

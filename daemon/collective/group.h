@@ -160,6 +160,7 @@ class Group final : private ExecutionHost {
   bool FailIfRankHasLeft(const Operation& operation, std::uint64_t now_ns);
   void FailOperationsOfLeftRanks(std::uint64_t now_ns);
   void FinishSendsTo(std::uint16_t node);
+  std::string ShownName() const;  // In messages.
   std::string LastCallOf(std::uint32_t rank) const;
   std::vector<RankCall> CallsOf(const OperationKey& key) const;
   std::vector<std::uint32_t> AwaitedRanks(const Operation& operation) const;

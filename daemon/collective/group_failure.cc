@@ -5,8 +5,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/collective/group.h"
+#include "proto/types/short_list.h"
 
 namespace mlxcomm::collective {
+namespace {
+// In messages, of which a rank is told kFailureMessageBytesMax bytes, the remedy last.
+constexpr std::size_t kNameBytesMax = 80;
+constexpr std::size_t kCallBytesMax = 80;
+constexpr std::size_t kWhyBytesMax = 140;
+}  // namespace
+
+std::string Group::ShownName() const { return Shortened(name_, kNameBytesMax); }
 
 void Group::Fail(const Failure& cause, const OperationKey& operation, std::uint64_t now_ns) {
   if (failed()) return;  // The first failure wins.
@@ -58,8 +67,8 @@ void Group::OnTime(std::uint64_t now_ns) {
         const double seconds = static_cast<double>(local.call.timeout_ns) / 1e9;
         const OperationKey late = operation->key;
         Fail({FailureCode::kDeadlineExceeded, kNoRank,
-              absl::StrCat(local.Describe(), " did not end within ", seconds,
-                           " s")},
+              absl::StrCat(Shortened(local.Describe(), kCallBytesMax), " did not end within ",
+                           seconds, " s")},
              late, now_ns);
         return;
       }
@@ -113,7 +122,8 @@ void Group::OnLocalRankGone(std::uint32_t rank, const std::string& why, std::uin
   key.number = local.collectives;
   if (oldest != nullptr) key = oldest->key;
   Fail({FailureCode::kRankLost, static_cast<std::int32_t>(rank),
-        absl::StrCat(layout_.Describe(rank), " of group ", name_, " is lost: ", why, "; ", last,
+        absl::StrCat(layout_.Describe(rank), " of group ", ShownName(), " is lost: ",
+                     Shortened(why, kWhyBytesMax), "; ", last,
                      ". Start the job again, or go on with those who are left (shrink).")},
        key, now_ns);
   OnTime(now_ns);
@@ -166,8 +176,8 @@ bool Group::FailIfRankHasLeft(const Operation& operation, std::uint64_t now_ns) 
     if (!NeedsRank(operation, rank)) continue;
     const OperationKey key = operation.key;
     Fail({FailureCode::kRankLost, static_cast<std::int32_t>(rank),
-          absl::StrCat(layout_.Describe(rank), " has left group ", name_, " and is needed in ",
-                       DescribeKey(key), ": ranks must end together")},
+          absl::StrCat(layout_.Describe(rank), " has left group ", ShownName(),
+                       " and is needed in ", DescribeKey(key), ": ranks must end together")},
          key, now_ns);
     return true;
   }
@@ -217,7 +227,8 @@ void Group::OnNodeLost(std::uint16_t node, const std::string& why, std::uint64_t
     key.group = id_;
     for (const auto& [other, operation] : by_key_) key = std::max(key, other);
     Fail({FailureCode::kRankLost, static_cast<std::int32_t>(*lost),
-          absl::StrCat(layout_.Describe(*lost), " of group ", name_, " is lost: ", why,
+          absl::StrCat(layout_.Describe(*lost), " of group ", ShownName(), " is lost: ",
+                       Shortened(why, kWhyBytesMax),
                        ". Look at that node's daemon and cable, then start the job again, or go on "
                        "with those who are left (shrink).")},
          key, now_ns);
@@ -265,7 +276,7 @@ std::string Group::LastCallOf(std::uint32_t rank) const {
   const auto index = static_cast<std::size_t>(layout_.LocalIndexOf(rank));
   if (const Operation* const oldest = OldestOf(index); oldest != nullptr) {
     return absl::StrCat("it was in ", DescribeKey(oldest->key), ", ",
-                        oldest->calls[index].Describe());
+                        Shortened(oldest->calls[index].Describe(), kCallBytesMax));
   }
   return absl::StrCat("it had finished ", local_[index].operations_done, " operations");
 }

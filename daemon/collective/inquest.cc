@@ -4,6 +4,8 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "proto/types/short_list.h"
 
 namespace mlxcomm::collective {
 
@@ -15,10 +17,13 @@ std::string DescribeKey(const OperationKey& key) {
 }
 
 std::string DescribeRanks(const std::vector<std::uint32_t>& ranks) {
+  constexpr std::size_t kNamed = 8;  // Ranks, or rows of them.
   std::string text;
+  std::size_t named = 0;
   for (std::size_t i = 0; i < ranks.size();) {
     std::size_t end = i + 1;
     while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    if (named++ == kNamed) return absl::StrCat(text, " and ", ranks.size() - i, " more");
     absl::StrAppend(&text, text.empty() ? "" : ", ", ranks[i]);
     if (end - i > 1) absl::StrAppend(&text, end - i == 2 ? ", " : "-", ranks[end - 1]);
     i = end;
@@ -131,25 +136,21 @@ std::vector<Inquest::Party> Inquest::PartiesOf(Whose whose) const {
   return parties;
 }
 
-std::string Inquest::DescribeParties(const std::vector<Party>& parties) const {
-  constexpr std::size_t kNamed = 6;
-  std::string text;
-  for (std::size_t i = 0; i < parties.size() && i < kNamed; ++i) {
-    const Party& party = parties[i];
-    absl::StrAppend(&text, i == 0 ? "" : "; ",
-                    party.size() == 1 ? layout_.Describe(party[0])
-                                      : absl::StrCat("ranks ", DescribeRanks(party)),
-                    " ", DescribeParty(party));
+std::string Inquest::DescribeParties(const std::vector<Party>& parties,
+                                     std::size_t bytes_max) const {
+  std::vector<std::string> described;
+  for (const Party& party : parties) {
+    described.push_back(absl::StrCat(party.size() == 1
+                                         ? layout_.Describe(party[0])
+                                         : absl::StrCat("ranks ", DescribeRanks(party)),
+                                     " ", DescribeParty(party)));
   }
-  if (parties.size() > kNamed) {
-    absl::StrAppend(&text, "; and ", parties.size() - kNamed, " other calls");
-  }
-  return text;
+  return ShortList(described, "; ", bytes_max);
 }
 
 // The smallest party is the likely culprit, the last of equals; it is told first. Who has finished
 // had called what others called, and who is elsewhere may call it yet.
-std::string Inquest::DescribeCalls(std::int32_t& odd_one) const {
+std::string Inquest::DescribeCalls(std::int32_t& odd_one, std::size_t bytes_max) const {
   std::vector<Party> parties = PartiesOf(Whose::kAll);
   odd_one = kNoRank;
   std::size_t here = 0;
@@ -165,34 +166,34 @@ std::string Inquest::DescribeCalls(std::int32_t& odd_one) const {
     odd_one = static_cast<std::int32_t>(odd->front());
     std::rotate(parties.begin(), odd, odd + 1);
   }
-  return DescribeParties(parties);
+  return DescribeParties(parties, bytes_max);
 }
 
-std::string Inquest::DescribeMissing(std::int32_t& first) const {
-  constexpr std::size_t kNamed = 8;
-  std::string text;
-  std::size_t missing = 0;
+std::string Inquest::DescribeMissing(std::int32_t& first, std::size_t bytes_max) const {
+  std::vector<std::string> missing;
   for (std::uint32_t rank = 0; rank < known_.size(); ++rank) {
     if (!Involves(rank) || HasCalled(rank)) continue;
     if (first == kNoRank) first = static_cast<std::int32_t>(rank);
-    if (missing++ >= kNamed) continue;
-    absl::StrAppend(&text, text.empty() ? "" : ", ", layout_.Describe(rank));
+    std::string& text = missing.emplace_back(layout_.Describe(rank));
     if (!known_[rank].reported) absl::StrAppend(&text, " (its daemon does not answer)");
     if (IsElsewhere(rank)) {
       absl::StrAppend(&text, " (it had not called ", DescribeKey(known_[rank].operation), ")");
     }
   }
-  if (missing > kNamed) absl::StrAppend(&text, " and ", missing - kNamed, " more");
-  return text;
+  return ShortList(missing, ", ", bytes_max);
 }
 
-std::string Inquest::DescribeAwaited(std::int32_t& first) const {
-  const std::string missing = DescribeMissing(first);
-  const std::string elsewhere = DescribeParties(PartiesOf(Whose::kElsewhere));
+std::string Inquest::DescribeAwaited(std::int32_t& first, std::size_t bytes_max) const {
+  constexpr absl::string_view kWaits = "it still waits for ";
+  constexpr absl::string_view kElsewhere = "others were late elsewhere: ";
+  const std::vector<Party> elsewhere = PartiesOf(Whose::kElsewhere);
+  const std::size_t list_max = bytes_max - kElsewhere.size();
+  const std::string missing = DescribeMissing(first, elsewhere.empty() ? list_max : list_max / 2);
+  const std::string others = DescribeParties(elsewhere, list_max - missing.size());
   if (!missing.empty()) {
-    return absl::StrCat("it still waits for ", missing, elsewhere.empty() ? "" : "; ", elsewhere);
+    return absl::StrCat(kWaits, missing, others.empty() ? "" : "; ", others);
   }
-  if (!elsewhere.empty()) return absl::StrCat("others were late elsewhere: ", elsewhere);
+  if (!others.empty()) return absl::StrCat(kElsewhere, others);
   return "all ranks have called it, but the data did not come in time";
 }
 
@@ -209,6 +210,7 @@ bool Inquest::CallsDiffer() const {
   return false;
 }
 
+// All of it fits what a rank is told: lists are shortened, and the remedy is there.
 void Inquest::Conclude() {
   if (verdict_.code == FailureCode::kDeadlineExceeded && CallsDiffer()) {
     verdict_.code = FailureCode::kMismatch;
@@ -216,16 +218,20 @@ void Inquest::Conclude() {
   }
   if (verdict_.code == FailureCode::kMismatch) {
     std::int32_t odd_one = kNoRank;
-    const std::string calls = DescribeCalls(odd_one);
-    verdict_.message = absl::StrCat(
-        calls, "; ", DescribeOperation(),
-        ". All ranks of a group must call the same operations in the same order.");
+    const std::string end =
+        absl::StrCat("; ", DescribeOperation(),
+                     ". All ranks of a group must call the same operations in the same order.");
+    verdict_.message =
+        absl::StrCat(DescribeCalls(odd_one, kFailureMessageBytesMax - end.size()), end);
     if (verdict_.rank == kNoRank) verdict_.rank = odd_one;
   } else if (verdict_.code == FailureCode::kDeadlineExceeded) {
+    constexpr std::size_t kCauseBytesMax = 120;
+    constexpr absl::string_view kRemedy = ". Look at that rank, or set a longer timeout.";
     std::int32_t first = kNoRank;
-    const std::string awaited = DescribeAwaited(first);
-    verdict_.message = absl::StrCat(verdict_.message, " in ", DescribeOperation(), ": ", awaited,
-                                    ". Look at that rank, or set a longer timeout.");
+    const std::string begin = absl::StrCat(Shortened(verdict_.message, kCauseBytesMax), " in ",
+                                           DescribeOperation(), ": ");
+    const std::size_t bytes_left = kFailureMessageBytesMax - begin.size() - kRemedy.size();
+    verdict_.message = absl::StrCat(begin, DescribeAwaited(first, bytes_left), kRemedy);
     if (verdict_.rank == kNoRank) verdict_.rank = first;
   }
 }

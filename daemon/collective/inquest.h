@@ -30,7 +30,7 @@ class Inquest {
   // The call of a rank that has it behind itself, and its arguments forgotten.
   static constexpr char kFinished[] = "it earlier, and has finished";
 
-  // `name` is the group's, for messages.
+  // `name` is the group's, as messages have it.
   Inquest(const GroupLayout& layout, std::string name) : layout_(layout), name_(std::move(name)) {}
 
   void Open(const Failure& cause, const OperationKey& operation,
@@ -71,13 +71,13 @@ class Inquest {
   // In order of the first rank of each.
   enum class Whose : std::uint8_t { kAll, kElsewhere };
   std::vector<Party> PartiesOf(Whose whose) const;
-  std::string DescribeParties(const std::vector<Party>& parties) const;
+  std::string DescribeParties(const std::vector<Party>& parties, std::size_t bytes_max) const;
   std::string DescribeOperation() const;
   // "rank 3 (mac-b, pid 7) called B; ranks 0-2 called A"
-  std::string DescribeCalls(std::int32_t& odd_one) const;
+  std::string DescribeCalls(std::int32_t& odd_one, std::size_t bytes_max) const;
   // The first is the likely culprit.
-  std::string DescribeMissing(std::int32_t& first) const;
-  std::string DescribeAwaited(std::int32_t& first) const;
+  std::string DescribeMissing(std::int32_t& first, std::size_t bytes_max) const;
+  std::string DescribeAwaited(std::int32_t& first, std::size_t bytes_max) const;
   void Conclude();
 
   const GroupLayout& layout_;
@@ -90,7 +90,7 @@ class Inquest {
   std::uint64_t deadline_ns_ = 0;
 };
 
-// "0-2, 5"; `ranks` in ascending order.
+// "0-2, 5", or "1, 3, 5, 7, 9, 11, 13, 15 and 12 more"; `ranks` in ascending order.
 std::string DescribeRanks(const std::vector<std::uint32_t>& ranks);
 // "operation 57" or "send 3 from rank 0 to rank 1"
 std::string DescribeKey(const OperationKey& key);

@@ -15,6 +15,7 @@
 #include "daemon/platform/machine.h"
 #include "proto/queue/descriptor_passing.h"
 #include "proto/queue/doorbell.h"
+#include "proto/types/utf8.h"
 
 namespace mlxcomm::intake {
 namespace {
@@ -269,7 +270,8 @@ void LocalIntake::Complete(SessionId id, std::uint64_t ticket, std::uint64_t gro
   entry.group_failed = group_failed ? 1 : 0;
   std::fill(std::begin(entry.reserved), std::end(entry.reserved), std::uint8_t{0});
   entry.message_bytes = static_cast<std::uint16_t>(
-      failure.message.copy(entry.message, queue::kMessageBytesMax));
+      Utf8Prefix(failure.message, kFailureMessageBytesMax)
+          .copy(entry.message, kFailureMessageBytesMax));
   if (found->second->in_flight() > 0) limits_.EndOperation(*found->second->use());
   if (!found->second->PushCompletion(entry)) {
     EndForGarbage(*found->second, "it never reads its completions");

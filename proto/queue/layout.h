@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "proto/types/failure.h"
 #include "proto/types/operation.h"
 
 namespace mlxcomm::queue {
@@ -27,7 +28,6 @@ inline constexpr std::uint32_t kQueueVersion = 3;
 inline constexpr std::size_t kSlotAlignment = 64;
 inline constexpr std::uint32_t kSubmissionSlots = 1024;  // Powers of two.
 inline constexpr std::uint32_t kCompletionSlots = 1024;
-inline constexpr std::size_t kMessageBytesMax = 472;
 
 // One operation, as submitted by one rank. What it reads and writes follows from
 // these fields alone (proto/types/operation_shape.h).
@@ -55,11 +55,11 @@ struct alignas(kSlotAlignment) CompletionEntry {
   std::uint64_t ticket;
   std::uint64_t group;
   std::int32_t rank_at_fault;    // kNoRank where none can be named.
-  std::uint16_t message_bytes;   // <= kMessageBytesMax; UTF-8, no terminator.
+  std::uint16_t message_bytes;   // <= kFailureMessageBytesMax; UTF-8, no terminator.
   std::uint8_t failure_code;     // FailureCode; 0 = success.
   std::uint8_t group_failed;     // 1: the failure is latched for the whole group.
   std::uint8_t reserved[16];
-  char message[kMessageBytesMax];
+  char message[kFailureMessageBytesMax];
 };
 inline constexpr std::size_t kCompletionHeadBytes = offsetof(CompletionEntry, message);
 static_assert(sizeof(CompletionEntry) == 512 && kCompletionHeadBytes < kSlotAlignment);

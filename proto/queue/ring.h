@@ -32,7 +32,7 @@ enum class RingResult : std::uint8_t { kDone, kNothing, kCorrupt };
 // What of an entry has a meaning: a completion without a message is one cache line.
 inline std::size_t UsedBytes(const SubmissionEntry&) { return sizeof(SubmissionEntry); }
 inline std::size_t UsedBytes(const CompletionEntry& entry) {
-  return kCompletionHeadBytes + std::min<std::size_t>(entry.message_bytes, kMessageBytesMax);
+  return kCompletionHeadBytes + std::min<std::size_t>(entry.message_bytes, kFailureMessageBytesMax);
 }
 inline void CopyOut(SubmissionEntry& copy, const SubmissionEntry& slot) {
   std::memcpy(&copy, &slot, sizeof copy);
@@ -40,7 +40,7 @@ inline void CopyOut(SubmissionEntry& copy, const SubmissionEntry& slot) {
 // The length is taken from the copy, so it cannot grow while we look at it.
 inline void CopyOut(CompletionEntry& copy, const CompletionEntry& slot) {
   std::memcpy(&copy, &slot, kCompletionHeadBytes);
-  copy.message_bytes = std::min<std::uint16_t>(copy.message_bytes, kMessageBytesMax);
+  copy.message_bytes = std::min<std::uint16_t>(copy.message_bytes, kFailureMessageBytesMax);
   std::memcpy(copy.message, slot.message, copy.message_bytes);
 }
 

@@ -8,6 +8,7 @@
 // kFailureMessageBytesMax bytes once it enters a completion entry.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -33,6 +34,7 @@ const char* FailureCodeName(FailureCode code);  // "MISMATCH"; total.
 bool IsValid(FailureCode code);
 
 inline constexpr std::int32_t kNoRank = -1;
+inline constexpr std::size_t kFailureMessageBytesMax = 472;
 
 struct Failure {
   FailureCode code = FailureCode::kNone;

@@ -135,7 +135,7 @@ class FakeDaemon {
     entry.rank_at_fault = rank;
     entry.group_failed = group_failed ? 1 : 0;
     entry.message_bytes = static_cast<std::uint16_t>(
-        message.copy(entry.message, queue::kMessageBytesMax));
+        message.copy(entry.message, kFailureMessageBytesMax));
     Demand(completions_->Push(entry) == queue::RingResult::kDone);
     if (completions_->ConsumerSleeps()) queue::RingDoorbell(doorbell_[0]);
   }

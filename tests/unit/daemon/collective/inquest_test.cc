@@ -7,6 +7,8 @@
 namespace mlxcomm::collective {
 namespace {
 
+using testing::AnyOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -145,6 +147,38 @@ TEST_F(InquestTest, WhoHasNotCalledAnotherOperationIsNamed) {
   EXPECT_EQ(verdict.rank, 1);
   EXPECT_THAT(verdict.message,
               HasSubstr("it still waits for rank 1 (b, pid 2) (it had not called operation 3)."));
+}
+
+// Why: all who differ could be named once, but then the end was lost, which says what to do.
+TEST_F(InquestTest, WhatToDoIsToldHoweverManyDiffer) {
+  std::vector<Member> members;
+  for (std::uint8_t i = 0; i < 40; ++i) {
+    members.push_back({Node(i), "a-node-of-a-long-name-" + std::to_string(i), 10000u + i});
+  }
+  const GroupLayout layout(members, Node(0));
+  for (const auto code : {FailureCode::kMismatch, FailureCode::kDeadlineExceeded}) {
+    SCOPED_TRACE(FailureCodeName(code));
+    Inquest inquest(layout, std::string(80, 'g'));
+    inquest.Open({code, kNoRank, std::string(300, 'c')}, Operation(2), Called(0, "barrier"), 0);
+    for (std::uint16_t node = 1; node < 40; ++node) {
+      const bool differs = code == FailureCode::kMismatch;
+      inquest.OnReport(node, Operation(differs || node % 2 == 0 ? 2 : 3),
+                       {{node, differs || node % 2 == 1,
+                         "all_reduce sum float32[" + std::to_string(node * 1000) + "]", {}}});
+    }
+    ASSERT_TRUE(inquest.CloseIfDue(1));
+    const std::string& message = inquest.verdict().message;
+    EXPECT_LE(message.size(), kFailureMessageBytesMax) << message;
+    EXPECT_THAT(message, HasSubstr(" more"));
+    EXPECT_THAT(message, AnyOf(EndsWith("the same operations in the same order."),
+                               EndsWith("or set a longer timeout.")));
+  }
+}
+
+TEST(DescribeRanksTest, CountsTheLastOfMany) {
+  EXPECT_EQ(DescribeRanks({0, 1, 2, 5}), "0-2, 5");
+  EXPECT_EQ(DescribeRanks({0, 2, 4, 6, 8, 10, 12, 14, 16, 18}),
+            "0, 2, 4, 6, 8, 10, 12, 14 and 2 more");
 }
 
 // Why: a node is believed about its own ranks only.

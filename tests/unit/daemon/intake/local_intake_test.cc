@@ -89,7 +89,7 @@ TEST_F(IntakeTest, CarriesASubmissionAndItsCompletion) {
   EXPECT_EQ(completion.rank_at_fault, 3);
   EXPECT_EQ(completion.failure_code, static_cast<std::uint8_t>(FailureCode::kRankLost));
   EXPECT_EQ(completion.group_failed, 1);
-  EXPECT_EQ(completion.message_bytes, queue::kMessageBytesMax);
+  EXPECT_EQ(completion.message_bytes, kFailureMessageBytesMax);
   EXPECT_EQ(client->completions().Pop(completion), queue::RingResult::kNothing);
 }
 

@@ -29,7 +29,7 @@ struct Ring {
 CompletionEntry Entry(std::uint64_t ticket, const std::string& message = {}) {
   CompletionEntry entry{};
   entry.ticket = ticket;
-  entry.message_bytes = static_cast<std::uint16_t>(message.copy(entry.message, kMessageBytesMax));
+  entry.message_bytes = static_cast<std::uint16_t>(message.copy(entry.message, kFailureMessageBytesMax));
   return entry;
 }
 
@@ -68,7 +68,7 @@ TEST(RingTest, BoundsAMessageLengthThatTheOtherSideMadeUp) {
   ring.slots[0].message_bytes = 65535;
   CompletionEntry entry;
   ASSERT_EQ(ring.consumer.Pop(entry), RingResult::kDone);
-  EXPECT_LE(entry.message_bytes, kMessageBytesMax);
+  EXPECT_LE(entry.message_bytes, kFailureMessageBytesMax);
 }
 
 // Why: sleeping is a race of two words; a lost wake-up would hang a client.
