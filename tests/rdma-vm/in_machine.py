@@ -29,6 +29,7 @@ class Reporter:
     def __init__(self, config, path):
         self.config = config
         self.file = open(path, "w", encoding="utf-8")
+        self.runs_again = False
 
     def _write(self, what):
         self.file.write(json.dumps(what) + "\n")
@@ -36,10 +37,16 @@ class Reporter:
 
     def pytest_runtest_logreport(self, report):
         hook = self.config.hook
+        self.runs_again |= report.outcome == "rerun"
         self._write({"report": hook.pytest_report_to_serializable(config=self.config, report=report)})
 
+    # Each attempt at a test has a start and a finish.
+    def pytest_runtest_logstart(self):
+        self.runs_again = False
+
     def pytest_runtest_logfinish(self, nodeid):
-        self._write({"finished": nodeid})
+        if not self.runs_again:
+            self._write({"finished": nodeid})
 
 
 class Machine:
