@@ -112,6 +112,7 @@ intake::IntakeOptions MakeIntakeOptions(const Options& options, const v1::Daemon
   made.clients_max = clients.clients_max();
   made.arena_bytes_max = clients.arena_bytes_max();
   made.hello_timeout_ns = clients.hello_timeout_ms() * kMs;
+  made.rendezvous_timeout_ns = clients.rendezvous_timeout_ms() * kMs;
   made.arenas_stay = MakeRdmaOptions(config.rdma()).enabled;
   // A private daemon serves its user alone, so there is nobody to keep apart.
   made.all_users = clients.all_users() && !options.is_private;
@@ -140,6 +141,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   std::unique_ptr<Daemon> daemon(new Daemon);
   daemon->config_ = config;
   daemon->config_file_ = options.config_file;
+  daemon->is_private_ = options.is_private;
   const absl::StatusOr<fabric::NodeIdentity> self = MakeIdentity(options, config);
   if (!self.ok()) return self.status();
   absl::StatusOr<fabric::FabricOptions> fabric_options = MakeFabricOptions(config, *self);
@@ -271,6 +273,7 @@ bool Daemon::ReloadKeys() {
 }
 
 void Daemon::LookAtConfigAgain() {
+  if (is_private_ && config_file_.empty()) return;  // It has read none.
   const absl::StatusOr<v1::DaemonConfig> now = cluster::ReadConfigFile(config_file_);
   if (!now.ok()) {
     TellOfReload(telemetry::EventSeverity::kError, "configuration",

@@ -61,6 +61,7 @@ class Daemon {
 
   v1::DaemonConfig config_;
   std::string config_file_;  // Empty: the defaults.
+  bool is_private_ = false;
   asio::io_context io_{1};
   std::unique_ptr<telemetry::FlightRecorder> recorder_;
   std::unique_ptr<telemetry::OperationCounts> operation_counts_;

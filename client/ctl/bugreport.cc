@@ -10,6 +10,8 @@
 #include <cstring>
 #include <ctime>
 #include <memory>
+#include <regex>
+#include <string>
 #include <utility>
 
 #include <google/protobuf/struct.pb.h>
@@ -89,15 +91,14 @@ std::string Tail(const std::string& path) {
   return text;
 }
 
-// The string of a field of the configuration; empty: it is not set.
+// log { file: "..." } of the configuration, also of one that is wrong elsewhere; empty: not set.
 std::string LogFileIn(const std::string& config) {
-  const std::size_t log = config.find("log {");
-  if (log == std::string::npos) return {};
-  const std::size_t file = config.find("file:", log);
-  const std::size_t open = config.find('"', file);
-  const std::size_t close = open == std::string::npos ? open : config.find('"', open + 1);
-  if (file == std::string::npos || close == std::string::npos) return {};
-  return config.substr(open + 1, close - open - 1);
+  const std::string text = std::regex_replace(config, std::regex("#[^\n]*"), "");
+  std::smatch log, file;
+  if (!std::regex_search(text, log, std::regex(R"(\blog\s*:?\s*\{([^}]*)\})"))) return {};
+  const std::string fields = log[1];
+  const std::regex wanted(R"RE(\bfile\s*:\s*(["'])([^"']*)\1)RE");
+  return std::regex_search(fields, file, wanted) ? file[2].str() : std::string();
 }
 
 std::string LogOf(const std::string& config) {

@@ -28,6 +28,7 @@
 #include "client/ctl/verbs.h"
 #include "proto/key/key_code.h"
 #include "proto/key/key_file.h"
+#include "proto/queue/dial.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -119,9 +120,15 @@ bool Accepts(const v1::StatusReply& status, const ClusterKeys& keys) {
 }
 
 // A running daemon reads its key file again on SIGHUP; whether it has is seen in its status.
+// Of the daemon that uses the key: no private one, which has no neighbours.
+std::string SocketOf(const ClusterOptions& options) {
+  return queue::SocketCandidates(options.socket_path).front();
+}
+
 Reload TellDaemon(const ClusterOptions& options, const ClusterKeys& keys) {
+  const std::string socket = SocketOf(options);
   v1::StatusReply status;
-  if (!FetchStatus(options.socket_path, status).ok() || status.nodes_size() == 0) {
+  if (!FetchStatus(socket, status).ok() || status.nodes_size() == 0) {
     Say("no mlxcommd runs here; the next one reads it at its start");
     return Reload::kNoDaemon;
   }
@@ -133,7 +140,7 @@ Reload TellDaemon(const ClusterOptions& options, const ClusterKeys& keys) {
   }
   const auto until = std::chrono::steady_clock::now() + kReloadTime;
   for (;;) {
-    if (FetchStatus(options.socket_path, status).ok() && Accepts(status, keys)) {
+    if (FetchStatus(socket, status).ok() && Accepts(status, keys)) {
       Say("mlxcommd (pid " + std::to_string(pid) + ") has read it");
       return Reload::kDone;
     }
@@ -202,7 +209,7 @@ int FinishRotation(const ClusterOptions& options, const std::string& path, Clust
   }
   if (!options.force) {
     v1::StatusReply status;
-    if (const Failure failure = FetchStatus(options.socket_path, status); !failure.ok()) {
+    if (const Failure failure = FetchStatus(SocketOf(options), status); !failure.ok()) {
       return Fail("whether all nodes have the new key is not known: " + failure.message +
                   ". Start mlxcommd first; or --force");
     }

@@ -23,6 +23,11 @@ Failure DialDaemon(const std::string& socket_path, queue::Dialed& dialed) {
   std::string absent;
   for (const std::string& candidate : queue::SocketCandidates(socket_path)) {
     failure = queue::Dial(candidate, queue::ProcessRole::kTool, 0, kTimeoutNs, dialed);
+    // One that is there and says nothing: no other is asked in its place.
+    if (failure.code == FailureCode::kDeadlineExceeded) {
+      failure.code = FailureCode::kUnavailable;
+      return failure;
+    }
     if (failure.code != FailureCode::kUnavailable) return failure;
     absent += (absent.empty() ? "" : "; ") + failure.message;
   }

@@ -123,7 +123,7 @@ void SshHost::Begin() {
 
 void SshHost::AddTo(std::vector<pollfd>& waited) {
   if (from_ >= 0 && !hold_) waited.push_back({from_, POLLIN, 0});
-  if (text_ >= 0) waited.push_back({text_, POLLIN, 0});
+  if (text_ >= 0 && !hold_) waited.push_back({text_, POLLIN, 0});
   if (to_ >= 0 && writer_.pending() > 0) waited.push_back({to_, POLLOUT, 0});
 }
 
@@ -146,7 +146,7 @@ void SshHost::End(int signal) {
 
 void SshHost::Turn() {
   Write();
-  ReadText();
+  if (!hold_) ReadText();
   ReadFrames();
   Reap();
   CheckDeadlines();
@@ -158,8 +158,9 @@ void SshHost::Write() {
 }
 
 void SshHost::ReadText() {
+  constexpr int kReadsMax = 16;  // Others want a turn too.
   std::array<char, 8192> bytes;
-  while (text_ >= 0) {
+  for (int reads = 0; text_ >= 0 && reads < kReadsMax; ++reads) {
     const ssize_t got = ::read(text_, bytes.data(), bytes.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;

@@ -148,6 +148,7 @@ Failure Connection::Reach(const mlxcomm_connect_options& options, queue::Dialed&
 
 Failure Connection::Map(queue::Dialed& dialed) {
   arena_bytes_ = dialed.hello.arena_bytes;
+  rendezvous_timeout_ns_ = dialed.hello.rendezvous_timeout_ns;
   void* const arena = ::mmap(nullptr, arena_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED,
                              dialed.descriptors[0], 0);
   int error = arena == MAP_FAILED ? errno : 0;

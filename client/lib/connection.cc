@@ -96,6 +96,8 @@ Failure OtherThanAsked(const char* what) {
 Failure Connection::Join(const char* job, std::uint32_t rank, std::uint32_t size,
                          std::uint64_t timeout_ns, GroupFacts& facts) {
   mlxcomm_error error{};
+  // Named here too, or a daemon that does not answer at all would be waited for without an end.
+  if (timeout_ns == 0) timeout_ns = rendezvous_timeout_ns_;
   const int code = attach_->attach(attachment_, job, rank, size, timeout_ns,
                                    ProgramName().c_str(), interrupt_, ListenFor(facts), &error);
   if (code == MLXCOMM_OK && facts.members.size() != size) {

@@ -158,6 +158,7 @@ class Connection {
   int doorbell_ = -1;
   std::byte* arena_ = nullptr;
   std::uint64_t arena_bytes_ = 0;
+  std::uint64_t rendezvous_timeout_ns_ = 0;  // The daemon's, as it says; 0: it does not.
   std::byte* queue_ = nullptr;
   std::unique_ptr<ArenaAllocator> allocator_;
   const mlxcomm_attach_table* attach_ = nullptr;

@@ -71,9 +71,13 @@ void HelloSockets::Look() {
   next_look_ns_ = now + kLookAgainNs;
   const absl::StatusOr<std::vector<platform::NetworkInterface>> all = platform::ListInterfaces();
   if (!all.ok()) {
+    if (!std::exchange(told_blind_, true)) {
+      spdlog::error("{}: no neighbour is looked for until they can be", std::string(all.status().message()));
+    }
     next_look_ns_ = now + kTryAgainNs;
     return;
   }
+  told_blind_ = false;
   left_out_.clear();
   std::map<std::string, Place> wanted;
   for (const platform::NetworkInterface& one : *all) {

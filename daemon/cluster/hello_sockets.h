@@ -103,6 +103,7 @@ class HelloSockets final : private DiscoveryPort {
   asio::steady_timer timer_;
   std::uint64_t timer_ns_ = Discovery::kNever;  // What it is set to.
   std::uint64_t next_look_ns_ = 0;
+  bool told_blind_ = false;  // That the interfaces cannot be listed.
   std::uint64_t opened_ = 0;
   std::map<std::string, std::unique_ptr<Port>> ports_;
   std::map<std::string, std::string> left_out_;  // Interfaces, and why.

@@ -81,6 +81,7 @@ struct IntakeOptions {
   std::uint32_t clients_max = 64;
   std::uint64_t arena_bytes_max = 0;  // Of a client; 0: the machine's memory.
   std::uint64_t hello_timeout_ns = 2'000'000'000;
+  std::uint64_t rendezvous_timeout_ns = 0;  // For DaemonHello; 0: not told.
   bool all_users = false;  // Else only root and the daemon's own user.
   bool arenas_stay = false;  // queue::QueueHeader::arena_stays
   UserOptions users;

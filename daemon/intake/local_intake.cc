@@ -146,6 +146,7 @@ Failure LocalIntake::Open(LocalStream::socket& socket, const Peer& peer,
   answer.version = queue::kHelloVersion;
   answer.arena_bytes = session.arena_bytes();
   answer.token = token;
+  answer.rendezvous_timeout_ns = options_.rendezvous_timeout_ns;
   int descriptors[queue::kClientDescriptors] = {theirs.get(), -1, -1};
   int count = queue::kToolDescriptors;
   if (session.is_client()) {

@@ -53,7 +53,8 @@ struct DaemonHello {
   std::uint8_t reserved[3];
   std::uint64_t arena_bytes;        // Given; at most what was wanted.
   std::array<std::uint8_t, kTokenBytes> token;
-  char message[216];                // Why it refuses, and what to do; NUL-terminated.
+  char message[208];                // Why it refuses, and what to do; NUL-terminated.
+  std::uint64_t rendezvous_timeout_ns;  // For who joins and says none; 0: an older one's.
 };
 static_assert(sizeof(DaemonHello) == 256 && std::is_trivially_copyable_v<DaemonHello>);
 

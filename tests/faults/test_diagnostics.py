@@ -274,6 +274,37 @@ def test_a_report_holds_no_key_of_a_file_with_a_name_and_two_keys(cluster, tmp_p
         assert not [form for form in forms if form.encode() in text], name
 
 
+def test_a_report_has_the_log_that_the_configuration_names(cluster, tmp_path):
+    """Why: the shipped configuration names a file in a comment, and other blocks have files too."""
+    log = tmp_path / "daemon.log"
+    c = cluster(1, top_settings='log {\n  level: INFO  # file: "/nowhere"\n'
+                                f'  file: "{log}"  # or journal\n}}')
+    output = tmp_path / "report.tar.gz"
+    ctl(c, "bugreport", "-o", str(output), cwd=tmp_path)
+    assert "is ready: node node-0" in log_in(output)
+    config = tmp_path / "0.textproto"
+    config.write_text(config.read_text().replace(f'file: "{log}"', f'# file: "{log}"'))
+    output.unlink()
+    ctl(c, "bugreport", "-o", str(output), cwd=tmp_path)
+    assert "is ready" not in log_in(output) and "/nowhere" not in log_in(output)
+
+
+def log_in(archive_path):
+    with tarfile.open(archive_path) as archive:
+        name, = [name for name in archive.getnames() if name.endswith("log.txt")]
+        return archive.extractfile(name).read().decode()
+
+
+def test_a_daemon_that_does_not_answer_is_none(cluster):
+    """Why: programs tell by the exit code whether to wait for it."""
+    c = cluster(1)
+    c.daemons[0].signal(signal.SIGSTOP)
+    done = subprocess.run([find_program("mlxcommctl"), "status", "--socket", c.socket(0)],
+                          capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 3, done.stderr
+    assert "does not answer" in done.stderr
+
+
 def test_a_report_is_made_without_a_daemon(cluster, tmp_path):
     c = cluster(1)
     c.daemons[0].end()

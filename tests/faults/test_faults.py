@@ -195,6 +195,20 @@ def test_missing_ranks_are_named_when_the_job_does_not_form(cluster):
     assert "ranks 0, 2, 3" in late.wait_for("late")
 
 
+# Why: who gives no timeout has the daemon's, and a daemon that hangs keeps none.
+def test_a_rank_that_waits_for_others_ends_though_its_daemon_hangs(cluster):
+    c = cluster(1, client_settings="rendezvous_timeout_ms: 5000")
+    script = ("import mlxcomm\ntry:\n mlxcomm.init(job='job', rank=0, size=2)\n"
+              "except mlxcomm.Error as e:\n print('ended', type(e).__name__, e)\n")
+    rank = Process([sys.executable, "-c", script], {"MLXCOMM_SOCKET": c.socket(0)})
+    c.ranks.append(rank)
+    wait_until(lambda: (c.status(0) or {"jobs": []})["jobs"], "the daemon knows of the rank")
+    c.daemons[0].signal(signal.SIGSTOP)
+    line = rank.wait_for("ended")
+    assert "DaemonLostError" in line and "does not answer" in line
+    assert rank.finish() == 0
+
+
 # --- hostile neighbours -----------------------------------------------------------
 
 HELLO = struct.Struct("<QIIQQ")

@@ -35,6 +35,27 @@ def test_systemd_accepts_the_unit(tmp_path):
     assert "mlxcommd.service" not in done.stderr, done.stderr
 
 
+TABLES = {"unix": "AF_UNIX", "tcp": "AF_INET", "udp": "AF_INET", "tcp6": "AF_INET6",
+          "udp6": "AF_INET6", "netlink": "AF_NETLINK"}
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="/proc")
+def test_the_unit_lets_the_daemon_open_what_it_opens(cluster):
+    """Why: without netlink it could not list its interfaces, and found no neighbour."""
+    pid = cluster(2).daemons[0].child.pid
+    ends = [os.readlink(link) for link in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
+    inodes = {end[len("socket:["):-1] for end in ends if end.startswith("socket:[")}
+    opened = set()
+    for table, family in TABLES.items():
+        for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines():
+            if inodes & set(line.split()):
+                opened.add(family)
+    unit = (FOLDER / "mlxcommd.service").read_text()
+    allowed, = [line.split("=")[1].split() for line in unit.splitlines()
+                if line.startswith("RestrictAddressFamilies=")]
+    assert {"AF_UNIX", "AF_INET", "AF_NETLINK"} <= opened <= set(allowed), opened
+
+
 def files_below(root):
     return sorted(str(p.relative_to(root)) for p in root.rglob("*") if not p.is_dir())
 
@@ -57,6 +78,15 @@ def test_install_puts_files_below_another_root_and_uninstall_takes_them_away(tmp
     (tmp_path / configuration).write_text('cluster: "mine"\n')
     assert staged("install", tmp_path, find_program("mlxcommd")).returncode == 0
     assert (tmp_path / configuration).read_text() == 'cluster: "mine"\n'
+    # The system waits for the end as long as jobs may take to theirs.
+    (tmp_path / configuration).write_text("# drain_timeout_ms: 1\ndrain_timeout_ms: 60001  # long\n")
+    bin_folder = tmp_path / "usr/local/bin"
+    bin_folder.chmod(0o2775)
+    assert staged("install", tmp_path, find_program("mlxcommd")).returncode == 0
+    assert any(word in (tmp_path / service[0]).read_text()
+               for word in ("TimeoutStopSec=71\n", "<integer>71</integer>"))
+    assert bin_folder.stat().st_mode & 0o7777 == 0o2775  # It was there, and is others' too.
+    (tmp_path / configuration).write_text('cluster: "mine"\n')
     for _ in range(2):
         assert staged("uninstall", tmp_path).returncode == 0
         assert files_below(tmp_path) == [configuration]

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <filesystem>
 #include <set>
+#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -136,6 +138,11 @@ std::vector<RdmaPort> ReadLinuxRdma(const std::string& root) {
 }
 
 std::optional<bool> ReadLinuxSleep(const std::string& root) {
+  // Masked: nothing on this machine can put it to sleep.
+  std::error_code error;
+  const std::filesystem::path masked =
+      std::filesystem::read_symlink(root + "/etc/systemd/system/sleep.target", error);
+  if (!error && masked == "/dev/null") return false;
   std::vector<std::string> files = {root + "/etc/systemd/logind.conf"};
   if (ReadFileText(files[0]).empty()) return std::nullopt;
   const std::string more = root + "/etc/systemd/logind.conf.d";

@@ -180,6 +180,10 @@ FirewallState ParseFirewallState(absl::string_view text) {
   FirewallState state;
   for (const absl::string_view raw : absl::StrSplit(text, '\n')) {
     const std::string line = absl::AsciiStrToLower(raw);
+    if (absl::StrContains(line, "blocking all")) {  // "Firewall is ...  (State = 2)".
+      state.on = state.blocks_all = true;
+      continue;
+    }
     const bool enabled = absl::StrContains(line, "enabled");
     if (!enabled && !absl::StrContains(line, "disabled")) continue;
     if (absl::StrContains(line, "block all") || absl::StrContains(line, "block-all")) {

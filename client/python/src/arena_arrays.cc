@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <utility>
 
 #include "client/python/src/operation_error.h"
@@ -51,6 +52,14 @@ mlx::core::allocator::Data ArenaRange::AsData(std::shared_ptr<ArenaRange> range,
   const auto page = static_cast<std::uint64_t>(::getpagesize());
   const std::uint64_t whole = (bytes + page - 1) / page * page;
   allocator::Buffer buffer = allocator::make_buffer(range->range_, whole);
+  if (buffer.ptr() == nullptr) {  // Longer than the device's longest buffer, or no Metal.
+    mlxcomm_error error{MLXCOMM_RESOURCE_EXHAUSTED, -1, {}};
+    std::snprintf(error.message, sizeof error.message,
+                  "Metal makes no array of these %llu bytes of shared memory: reduce in smaller "
+                  "parts",
+                  static_cast<unsigned long long>(whole));
+    CheckOperation(error.code, error, nullptr);
+  }
   return allocator::Data(buffer,
                          [range](allocator::Buffer held) { allocator::release(held); });
 #else

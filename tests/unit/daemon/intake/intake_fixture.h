@@ -10,6 +10,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/intake/intake.h"
@@ -91,8 +93,16 @@ class IntakeFixture : public testing::Test {
     ASSERT_EQ(completion.failure_code, 0);
   }
 
+  static IntakeOptions Options(std::string socket_path) {
+    IntakeOptions options;
+    options.socket_path = std::move(socket_path);
+    options.arena_bytes_max = 1 << 20;
+    options.hello_timeout_ns = 60'000'000'000;
+    return options;
+  }
+
   SocketFolder folder;
-  IntakeOptions options{folder.socket(), 64, 1 << 20, 60'000'000'000, false, false, {}, {}, {}};
+  IntakeOptions options = Options(folder.socket());
   asio::io_context io;
   Diary diary;
   std::unique_ptr<Intake> intake;

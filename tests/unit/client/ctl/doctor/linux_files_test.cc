@@ -98,6 +98,10 @@ TEST_F(LinuxFilesTest, KnowsWhetherTheMachineSleepsAndHasAFirewall) {
   EXPECT_EQ(ReadLinuxSleep(root_), false);
   Write("/etc/systemd/logind.conf.d/idle.conf", "[Login]\nIdleAction=suspend");
   EXPECT_EQ(ReadLinuxSleep(root_), true);
+  // Why: that is what doctor --fix does about it.
+  std::filesystem::create_directories(root_ + "/etc/systemd/system");
+  std::filesystem::create_symlink("/dev/null", root_ + "/etc/systemd/system/sleep.target");
+  EXPECT_EQ(ReadLinuxSleep(root_), false);
   Write("/etc/ufw/ufw.conf", "ENABLED=no");
   EXPECT_EQ(ReadLinuxFirewall(root_), false);
   Write("/etc/ufw/ufw.conf", "# x\nENABLED=yes");

@@ -106,6 +106,11 @@ TEST(MacosTextTest, ReadsTheFirewallsState) {
   EXPECT_EQ(on.on, true);
   EXPECT_EQ(on.blocks_all, false);
   EXPECT_EQ(ParseFirewallState("Firewall is disabled. (State = 0)\nBlock all DISABLED!").on, false);
+  // Why: neither line says enabled or disabled, in the one state where nobody can connect.
+  const FirewallState closed = ParseFirewallState(
+      "Firewall is blocking all non-essential incoming connections. (State = 2)\n");
+  EXPECT_EQ(closed.on, true);
+  EXPECT_EQ(closed.blocks_all, true);
 }
 
 TEST(MacosTextTest, ReadsRdmaPorts) {
