@@ -155,12 +155,15 @@ int Shrink(mlxcomm_attachment* attachment, std::uint64_t group, std::uint64_t ti
   return Made(reply, listener, error);
 }
 
-void Cancel(mlxcomm_attachment* attachment, std::uint64_t group, std::uint64_t ticket,
-            std::uint64_t patience_ns) {
+int Cancel(mlxcomm_attachment* attachment, std::uint64_t group, std::uint64_t ticket,
+           std::uint64_t patience_ns) {
   v1::CancelRequest request;
   request.set_group(group);
   request.set_ticket(ticket);
-  attachment->channel.Tell("/mlxcomm.v1.Control/Cancel", request.SerializeAsString(), patience_ns);
+  return attachment->channel.Tell("/mlxcomm.v1.Control/Cancel", request.SerializeAsString(),
+                                  patience_ns)
+             ? 1
+             : 0;
 }
 
 // How these end is nobody's concern: a daemon that is gone, or that has ended the group, has
@@ -182,6 +185,6 @@ void Close(mlxcomm_attachment* attachment) { delete attachment; }
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const mlxcomm_attach_table
-    mlxcomm_attach_table_v2;
-const mlxcomm_attach_table mlxcomm_attach_table_v2 = {Open,   Attach,  Split,  Shrink,
+    mlxcomm_attach_table_v3;
+const mlxcomm_attach_table mlxcomm_attach_table_v3 = {Open,   Attach,  Split,  Shrink,
                                                       Cancel, Release, Detach, Close};

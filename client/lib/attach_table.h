@@ -57,8 +57,8 @@ struct mlxcomm_attach_table {
                 struct mlxcomm_interrupt interrupt, struct mlxcomm_group_listener listener,
                 struct mlxcomm_error* error);
   /* Asks for the end of an operation; waits for the daemon's answer for patience_ns at
-   * most. The operation's end comes as its completion. */
-  void (*cancel)(struct mlxcomm_attachment*, uint64_t group, uint64_t ticket,
+   * most. Not 0: it has answered. The operation's end comes as its completion. */
+  int (*cancel)(struct mlxcomm_attachment*, uint64_t group, uint64_t ticket,
                  uint64_t patience_ns);
   /* Leave one group, or all, in order; wait a second at most. */
   void (*release)(struct mlxcomm_attachment*, uint64_t group);
@@ -67,6 +67,6 @@ struct mlxcomm_attach_table {
 };
 
 /* The module's one symbol; its number changes with the table. */
-#define MLXCOMM_ATTACH_TABLE_SYMBOL "mlxcomm_attach_table_v2"
+#define MLXCOMM_ATTACH_TABLE_SYMBOL "mlxcomm_attach_table_v3"
 
 #endif /* MLXCOMM_ATTACH_TABLE_H_ */

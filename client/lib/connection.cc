@@ -22,6 +22,7 @@ constexpr std::uint64_t kLookUpNs = 50 * kMs;
 constexpr std::uint64_t kAnswerMarginNs = 10'000 * kMs;
 // How long who gives up an operation waits for the daemon to have heard of it.
 constexpr std::uint64_t kCancelPatienceNs = 100 * kMs;
+constexpr std::uint64_t kOverduePatienceNs = 2'000 * kMs;
 constexpr std::uint64_t kCancelTimeoutNs = 10'000 * kMs;
 // Operations that read and write up to so much are small, and middling.
 constexpr std::uint64_t kSmallBytes = 256 * 1024;
@@ -368,10 +369,7 @@ Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::u
     }
     const std::uint64_t now = NowNs();
     if (now >= until_ns) return Awaited::kTimeout;
-    if (now >= deadline_ns) {
-      LoseDaemon("it does not answer");
-      continue;
-    }
+    if (now >= deadline_ns) return Awaited::kOverdue;
     // Again and again while others' answers come, but in all not longer than is worth it.
     if (!reader_present_ && now - began <= spin.budget_ns()) {
       if (LookFirst(lock, spin.limits(), began + spin.budget_ns())) continue;
@@ -405,6 +403,7 @@ Connection::Outcome Connection::Wait(std::uint64_t group, std::uint64_t ticket) 
   switch (Await(lock, group, ticket, UINT64_MAX, true, outcome)) {
     case Awaited::kEnded: return outcome;
     case Awaited::kInterrupted: break;
+    case Awaited::kOverdue: return EndOverdue(lock, group, ticket);
     case Awaited::kTimeout:
     case Awaited::kUnknown: return NotInFlight(ticket);
   }
@@ -420,17 +419,38 @@ Connection::Outcome Connection::Wait(std::uint64_t group, std::uint64_t ticket) 
           true};
 }
 
+// The daemon hangs, or it lives and has failed the operation, but something keeps its buffers: a
+// rail that is silent and not given up yet, or a driver that does not return. Then the rank's other
+// groups are as well as before.
+Connection::Outcome Connection::EndOverdue(std::unique_lock<std::mutex>& lock, std::uint64_t group,
+                                           std::uint64_t ticket) {
+  Pending& pending = *Find(group, ticket);
+  pending.abandoned = true;  // Its buffers are held until it has ended.
+  const char* const kind = OperationKindName(pending.kind);
+  lock.unlock();
+  const bool lives = attach_->cancel(attachment_, group, ticket, kOverduePatienceNs) != 0;
+  lock.lock();
+  if (!lives) {
+    LoseDaemon("it does not answer");
+    return {lost_, true};
+  }
+  return {{FailureCode::kDeadlineExceeded, kNoRank,
+           std::string(kind) +
+               " did not end, and long after its deadline something still uses its buffers, though "
+               "mlxcommd lives: mlxcommctl doctor may say what. Its group has failed"},
+          true};
+}
+
 std::optional<Connection::Outcome> Connection::Test(std::uint64_t group, std::uint64_t ticket) {
-  const std::lock_guard lock(wait_mutex_);
+  std::unique_lock lock(wait_mutex_);
   const Pending* const pending = Find(group, ticket);
   if (pending == nullptr) return NotInFlight(ticket);
   const std::uint64_t deadline_ns = pending->deadline_ns;
   Outcome outcome;
   if (TakeOutcome(ticket, outcome)) return outcome;
-  if (NowNs() >= deadline_ns) {
-    LoseDaemon("it does not answer");
-  } else if (!reader_present_ &&
-             queue::DrainDoorbell(doorbell_) == queue::DoorbellState::kOtherSideGone) {
+  if (NowNs() >= deadline_ns) return EndOverdue(lock, group, ticket);
+  if (!reader_present_ &&
+      queue::DrainDoorbell(doorbell_) == queue::DoorbellState::kOtherSideGone) {
     TakeCompletions();  // What it said last.
     LoseDaemon("it has ended");
   }
@@ -460,6 +480,7 @@ Connection::Outcome Connection::Cancel(std::uint64_t group, std::uint64_t ticket
   switch (Await(lock, group, ticket, until_ns, false, outcome)) {
     case Awaited::kEnded: return ended();
     case Awaited::kInterrupted:
+    case Awaited::kOverdue:
     case Awaited::kTimeout: break;
     case Awaited::kUnknown:
       return {{FailureCode::kCancelled, kNoRank,

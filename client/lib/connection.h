@@ -123,7 +123,7 @@ class Connection {
     std::uint64_t output_offset = 0;
     std::uint64_t table_offset = 0;
     std::uint64_t bytes = 0;        // Read and written.
-    std::uint64_t deadline_ns = 0;  // A daemon that answers nothing by then is lost.
+    std::uint64_t deadline_ns = 0;  // Without an answer by then it is overdue.
     bool reads = false;             // Its input is pinned.
     bool writes = false;            // Its output is pinned.
     bool has_table = false;         // Its table of counts is pinned.
@@ -136,9 +136,12 @@ class Connection {
   Failure Map(queue::Dialed& dialed);
   Failure SubmitEntry(queue::SubmissionEntry& entry, Extent extent, bool has_table,
                       std::uint64_t timeout_ns, std::uint64_t& ticket);
-  enum class Awaited : std::uint8_t { kEnded, kTimeout, kInterrupted, kUnknown };
+  enum class Awaited : std::uint8_t { kEnded, kTimeout, kOverdue, kInterrupted, kUnknown };
+  // kOverdue: it should have been answered long ago; it is still in flight.
   Awaited Await(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket,
                 std::uint64_t until_ns, bool interruptible, Outcome& outcome);
+  Outcome EndOverdue(std::unique_lock<std::mutex>& lock, std::uint64_t group,
+                     std::uint64_t ticket);
   // With wait_mutex_ held.
   Pending* Find(std::uint64_t group, std::uint64_t ticket);
   bool TakeOutcome(std::uint64_t ticket, Outcome& outcome);

@@ -336,19 +336,21 @@ ControlChannel::Ended ControlChannel::Call(const char* path, const std::string& 
   return Take(id);
 }
 
-void ControlChannel::Tell(const char* path, const std::string& request,
+bool ControlChannel::Tell(const char* path, const std::string& request,
                           std::uint64_t patience_ns) {
   constexpr std::uint64_t kTimeoutNs = 10'000'000'000;
   std::unique_lock lock(mutex_);
-  if (streams_.size() >= kStreamsMax) return;
+  if (streams_.size() >= kStreamsMax) return false;
   const std::int32_t id = Begin(path, request, kTimeoutNs);
-  if (id < 0) return;
+  if (id < 0) return false;
   const auto over = [&] { return lost_ || streams_.at(id)->ended; };
-  if (changed_.wait_for(lock, std::chrono::nanoseconds(patience_ns), over)) {
-    streams_.erase(id);
-  } else {
+  if (!changed_.wait_for(lock, std::chrono::nanoseconds(patience_ns), over)) {
     streams_.at(id)->forgotten = true;
+    return false;
   }
+  const bool answered = streams_.at(id)->ended && streams_.at(id)->status >= 0;
+  streams_.erase(id);
+  return answered;
 }
 
 }  // namespace mlxcomm::client

@@ -57,8 +57,9 @@ class ControlChannel {
   // at timeout_ns, is cancelled at the daemon. `path`: "/mlxcomm.v1.Control/Attach".
   Ended Call(const char* path, const std::string& request, std::uint64_t timeout_ns,
              mlxcomm_interrupt interrupt);
-  // The same without an answer: waits for it for patience_ns at most, and lets it go on.
-  void Tell(const char* path, const std::string& request, std::uint64_t patience_ns);
+  // The same without an answer: waits for it for patience_ns at most, and lets it go on. True: the
+  // daemon has answered, whatever it said.
+  bool Tell(const char* path, const std::string& request, std::uint64_t patience_ns);
 
   // One call, between HEADERS and the end of its stream.
   struct Stream {

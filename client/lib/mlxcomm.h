@@ -293,13 +293,16 @@ MLXCOMM_API mlxcomm_code mlxcomm_barrier(mlxcomm_group* group, uint64_t timeout_
                                          uint64_t* ticket, mlxcomm_error* error);
 
 /* Waits for the operation's end and returns how it ended. Each ticket is waited
- * for once. Never waits longer than the operation's deadline and ten seconds, after which
- * a daemon that said nothing is DAEMON_LOST. Interrupted, it returns CANCELLED within
- * 200 ms: the operation is given up as by mlxcomm_cancel, and its buffers must not be used
- * any more (once freed, they are reused when nothing touches them). */
+ * for once. Never waits much longer than the operation's deadline and ten seconds: then the
+ * daemon is asked, and is lost (DAEMON_LOST) if it does not answer within two; if it does,
+ * something still uses the buffers, and the group alone has failed (DEADLINE_EXCEEDED).
+ * Interrupted, it returns CANCELLED within 200 ms: the operation is given up as by
+ * mlxcomm_cancel. In both cases its buffers must not be used any more (once freed, they are
+ * reused when nothing touches them). */
 MLXCOMM_API mlxcomm_code mlxcomm_wait(mlxcomm_group* group, uint64_t ticket, mlxcomm_error* error);
 /* Does not wait: *done is 1 once the operation has ended; then this returns how, and the
- * ticket is used up. Also 1 with INVALID_ARGUMENT, for a ticket that is not in flight. */
+ * ticket is used up. Also 1 with INVALID_ARGUMENT, for a ticket that is not in flight. Past
+ * the deadline and ten seconds it asks the daemon, as mlxcomm_wait does. */
 MLXCOMM_API mlxcomm_code mlxcomm_test(mlxcomm_group* group, uint64_t ticket, int* done,
                                       mlxcomm_error* error);
 /* Gives up the operation, which fails its group with CANCELLED on all ranks (a collective

@@ -74,9 +74,11 @@ int Shrink(mlxcomm_attachment*, std::uint64_t group, std::uint64_t timeout_ns, m
   return Give(fake_attach()->shrink(group, timeout_ns), listener, error);
 }
 
-void Cancel(mlxcomm_attachment*, std::uint64_t group, std::uint64_t ticket, std::uint64_t) {
+int Cancel(mlxcomm_attachment*, std::uint64_t group, std::uint64_t ticket, std::uint64_t) {
   fake_attach()->Note("cancel " + std::to_string(group));
-  if (fake_attach()->cancel) fake_attach()->cancel({group, ticket});
+  if (!fake_attach()->cancel) return 0;
+  fake_attach()->cancel({group, ticket});
+  return 1;
 }
 
 void Release(mlxcomm_attachment*, std::uint64_t group) {
@@ -93,6 +95,6 @@ void Close(mlxcomm_attachment* attachment) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const mlxcomm_attach_table
-    mlxcomm_attach_table_v2;
-const mlxcomm_attach_table mlxcomm_attach_table_v2 = {Open,   Attach,  Split,  Shrink,
+    mlxcomm_attach_table_v3;
+const mlxcomm_attach_table mlxcomm_attach_table_v3 = {Open,   Attach,  Split,  Shrink,
                                                       Cancel, Release, Detach, Close};

@@ -143,6 +143,44 @@ TEST_F(TicketsTest, CancelHearsOfADeadDaemon) {
   EXPECT_EQ(mlxcomm_cancel(group, ticket, 0, &error), MLXCOMM_DAEMON_LOST);
 }
 
+// --- without an end ----------------------------------------------------------------------
+// These wait for the ten seconds that a daemon has beyond an operation's timeout.
+
+// Why: the process has other groups, and they are well.
+TEST_F(TicketsTest, WhereTheDaemonLivesAnOperationWithoutAnEndFailsItsGroupAlone) {
+  float* const buffer = Allocate(FakeDaemon::kArenaBytes);
+  std::uint64_t ticket = 0;
+  ASSERT_EQ(mlxcomm_all_reduce(group, buffer, buffer, 16, MLXCOMM_FLOAT32, MLXCOMM_SUM, 1, &ticket,
+                               &error),
+            MLXCOMM_OK)
+      << error.message;
+  attach.cancel = [](const FakeAttach::CancelCall&) {};  // It answers, and that is all.
+  EXPECT_EQ(Wait(ticket), MLXCOMM_DEADLINE_EXCEEDED);
+  EXPECT_THAT(error.message, HasSubstr("though mlxcommd lives"));
+  EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_DEADLINE_EXCEEDED);
+  EXPECT_EQ(Wait(ticket), MLXCOMM_INVALID_ARGUMENT) << "it is used up";
+  // Its buffer is held until it has ended after all.
+  mlxcomm_buffer_free(connection, buffer);
+  void* again = nullptr;
+  EXPECT_EQ(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &again, &error),
+            MLXCOMM_RESOURCE_EXHAUSTED);
+  daemon.Complete(ticket, MLXCOMM_DEADLINE_EXCEEDED, "late", -1, true);
+  EXPECT_EQ(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &again, &error), MLXCOMM_OK)
+      << error.message;
+}
+
+TEST_F(TicketsTest, ADaemonThatDoesNotAnswerIsLost) {
+  std::uint64_t ticket = 0;
+  ASSERT_EQ(mlxcomm_barrier(group, 1, &ticket, &error), MLXCOMM_OK) << error.message;
+  mlxcomm_code code = MLXCOMM_OK;
+  while (done == 0 || done == -1) {
+    code = Test(ticket);
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(code, MLXCOMM_DAEMON_LOST);
+  EXPECT_THAT(error.message, HasSubstr("does not answer"));
+}
+
 // --- interrupted -------------------------------------------------------------------------
 
 // Why: Ctrl-C must bring the user back in 200 ms, and the other ranks must not wait for a
