@@ -1,10 +1,17 @@
 #include "daemon/store_choice.h"
 
 #include <algorithm>
+#include <array>
 
 namespace mlxcomm {
 
 using reduce::Stores;
+
+namespace {
+
+constexpr std::array kTried = {Stores::kWholeLines, Stores::kOrdinary, Stores::kNonTemporal};
+
+}  // namespace
 
 std::size_t StoreChoice::IndexOf(const collective::LocalWork& work) const {
   const std::size_t size =
@@ -15,10 +22,10 @@ std::size_t StoreChoice::IndexOf(const collective::LocalWork& work) const {
 
 Stores StoreChoice::Choose(const collective::LocalWork& work) const {
   if (!IsBetween(work.step_bytes)) {
-    return work.step_bytes > cache_bytes_ ? Stores::kNonTemporal : Stores::kOrdinary;
+    return work.step_bytes > cache_bytes_ ? Stores::kNonTemporal : Stores::kWholeLines;
   }
   const Kind& kind = kinds_[IndexOf(work)];
-  return kind.on_trial ? Other(kind.usual) : kind.usual;
+  return kind.on_trial ? kind.tried : kind.usual;
 }
 
 // What was begun before the trial began or ended says nothing of it.
@@ -31,8 +38,12 @@ void StoreChoice::Learn(const collective::LocalWork& work, Stores stores, std::u
   if (kind.bytes >= work.step_bytes) EndPass(kind);
 }
 
-Stores StoreChoice::Other(Stores stores) {
-  return stores == Stores::kOrdinary ? Stores::kNonTemporal : Stores::kOrdinary;
+Stores StoreChoice::NextToTry(const Kind& kind) {
+  const auto* next = std::find(kTried.begin(), kTried.end(), kind.tried);
+  do {
+    if (++next == kTried.end()) next = kTried.begin();
+  } while (*next == kind.usual);
+  return *next;
 }
 
 void StoreChoice::EndPass(Kind& kind) {
@@ -45,14 +56,18 @@ void StoreChoice::EndPass(Kind& kind) {
   double& least = kind.on_trial ? kind.trial_cost : kind.usual_cost;
   if (counts) least = least == 0 ? cost : std::min(least, cost);
   if (kind.passes < passes_all) return;
-  if (kind.on_trial) EndTrial(kind);
+  if (kind.on_trial) {
+    EndTrial(kind);
+  } else {
+    kind.tried = NextToTry(kind);
+  }
   kind.passes = 0;
   kind.on_trial = !kind.on_trial;
 }
 
 void StoreChoice::EndTrial(Kind& kind) {
   if (kind.trial_cost < kCheaper * kind.usual_cost) {
-    kind.usual = Other(kind.usual);
+    kind.usual = kind.tried;
     kind.passes_until_trial = kUsualPassesLeast;
   } else {
     kind.passes_until_trial = std::min(2 * kind.passes_until_trial, kUsualPassesMost);

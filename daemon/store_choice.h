@@ -1,14 +1,16 @@
 // Whether what is combined is stored past the cache, learnt from what it took.
 //
-//   usual stores, 32 passes ─▶ trial of the others, 4 passes ─▶ cheaper? they are the usual ones
-//        ^                                                     '▶ else: 64 passes, 128, ... 1024
-//        '──────────────────────────────────────────────────────────'
+//   usual stores, 32 passes ─▶ trial of others, 4 passes ─▶ cheaper? they are the usual ones
+//        ^                                                 '▶ else: 64 passes, 128, ... 1024
+//        '──────────────────────────────────────────────────────'
 //
 // A store into the cache first fetches what it overwrites. That costs twice the time where the
-// outputs have left the cache since they were last used, as in training; where they are still
-// there, going past it does. Nothing in a call tells which, so both are tried: for each power of
-// two of a step's bytes, from an eighth of the last-level cache up to its size, and each kind of
-// work, for a copy takes less than a sum. Below it all is stored into the cache, above past it.
+// outputs have left the cache since they were last used, as in training, or are in another core's;
+// where they are still there, going past it does. Whole lines are not fetched, yet where cores
+// share a cache, to write them takes somewhat longer from some megabytes on. Nothing in a call tells
+// which it is, so all are tried, those that are not the usual ones in turns: for each power of two of
+// a step's bytes, from an eighth of the last-level cache up to its size, and each kind of work, for a
+// copy takes less than a sum. Below it all is stored in whole lines, above past the cache.
 // A pass is as many bytes as a step has. A trial's first one is not counted, for it finds the
 // outputs where the other stores have left them; of the others, and of as many before the trial,
 // the least counts: whoever was interrupted took longer. So up to three outputs in turn are found
@@ -48,6 +50,7 @@ class StoreChoice {
   // Work of one kind, of steps of which the largest has twice the bytes of the smallest.
   struct Kind {
     reduce::Stores usual = reduce::Stores::kNonTemporal;
+    reduce::Stores tried = reduce::Stores::kNonTemporal;  // In the last trial, or in this one.
     bool on_trial = false;
     std::uint64_t passes = 0;         // Of the usual ones, or of the trial.
     std::uint64_t passes_until_trial = kUsualPassesLeast;
@@ -60,7 +63,7 @@ class StoreChoice {
     return step_bytes > cache_bytes_ / 8 && step_bytes <= cache_bytes_;
   }
   std::size_t IndexOf(const collective::LocalWork& work) const;
-  static reduce::Stores Other(reduce::Stores stores);
+  static reduce::Stores NextToTry(const Kind& kind);
   static void EndPass(Kind& kind);
   static void EndTrial(Kind& kind);
 

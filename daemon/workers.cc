@@ -63,7 +63,7 @@ Workers::~Workers() {
 }
 
 void Workers::Do(const collective::LocalWork& work) {
-  if (work.elements > 0) DoPart(work, 0, work.elements, reduce::Stores::kOrdinary);
+  if (work.elements > 0) DoPart(work, 0, work.elements, reduce::Stores::kWholeLines);
 }
 
 bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,

@@ -69,7 +69,7 @@ struct Complex64Format {
   }
 };
 
-// 16 bits in memory, combined in float32. The vectors do what half.h does.
+// 16 bits in memory, combined in float32. The tests have the same by integers, an element at a time.
 struct HalfFormat {
   using Stored = std::uint16_t;
   using Tag = hn::ScalableTag<float>;

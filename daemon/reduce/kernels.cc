@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "daemon/reduce/whole_lines.h"
 #include "daemon/reduce/row.h"
 
 namespace mlxcomm::reduce {
@@ -21,6 +22,11 @@ bool IsWellFormed(const Reduction& reduction) {
 }
 
 }  // namespace
+
+void CombineDirectly(DataType type, ReduceOperator op, const Row& row) {
+  if (IsFloating(type)) return CombineFloats(type, op, row);
+  CombineIntegers(type, op, row);
+}
 
 void Combine(const Reduction& reduction, const std::byte* const* inputs, std::size_t input_count,
              std::byte* const* outputs, std::size_t output_count, std::size_t elements,
@@ -41,8 +47,10 @@ void Combine(const Reduction& reduction, const std::byte* const* inputs, std::si
   // To divide by 1 takes time and changes nothing.
   const bool sums = reduction.op == ReduceOperator::kMean && reduction.divisor == 1;
   const ReduceOperator op = sums ? ReduceOperator::kSum : reduction.op;
-  if (IsFloating(reduction.type)) return CombineFloats(reduction.type, op, row);
-  CombineIntegers(reduction.type, op, row);
+  if (stores == Stores::kWholeLines && CanStoreWholeLines(reduction.type, row)) {
+    return CombineIntoWholeLines(reduction.type, op, row);
+  }
+  CombineDirectly(reduction.type, op, row);
 }
 
 }  // namespace mlxcomm::reduce

@@ -42,8 +42,12 @@
 
 namespace mlxcomm::reduce {
 
-// Non-temporal stores go past the caches: for data that does not fit them.
-enum class Stores : bool { kOrdinary, kNonTemporal };
+// How results are stored. The three differ on x86-64; elsewhere all are ordinary.
+enum class Stores : std::uint8_t {
+  kOrdinary,     // As they are computed. Each line is fetched before it is written.
+  kWholeLines,   // Whole lines into the cache: none is fetched, perhaps from another core.
+  kNonTemporal,  // Past the caches: for data that does not fit them.
+};
 
 struct Reduction {
   DataType type;

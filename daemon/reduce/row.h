@@ -1,7 +1,7 @@
 // One row of work: what Combine was given, as the families of kernels take it.
 //
-//   Combine ──▶ CombineIntegers        integers and bool
-//          '──▶ CombineFloats          floating point and complex
+//   Combine ─┬─▶ CombineIntegers        integers and bool
+//   lines  ──┴─▶ CombineFloats          floating point and complex
 //
 // Owner: kernels.cc. Thread: any. Memory: the caller's buffers.
 #pragma once
@@ -26,5 +26,7 @@ struct Row {
 // Both want an operator that has a meaning for the type, other than kNone.
 void CombineIntegers(DataType type, ReduceOperator op, const Row& row);
 void CombineFloats(DataType type, ReduceOperator op, const Row& row);
+// One or the other; to every output as it is computed.
+void CombineDirectly(DataType type, ReduceOperator op, const Row& row);
 
 }  // namespace mlxcomm::reduce

@@ -50,12 +50,15 @@ void Combine(benchmark::State& state, DataType type, ReduceOperator op, mlxcomm:
 
 void Register(DataType type, ReduceOperator op) {
   const std::string name = std::string(DataTypeName(type)) + "/" + ReduceOperatorName(op);
-  benchmark::RegisterBenchmark(name.c_str(), Combine, type, op, mlxcomm::reduce::Stores::kOrdinary)
+  using mlxcomm::reduce::Stores;
+  benchmark::RegisterBenchmark(name.c_str(), Combine, type, op, Stores::kOrdinary)
       ->Arg(kBytesMin)
       ->Arg(kBytesMid)
       ->Arg(kBytesMax);
+  benchmark::RegisterBenchmark((name + "/whole_lines").c_str(), Combine, type, op, Stores::kWholeLines)
+      ->Arg(kBytesMid);
   benchmark::RegisterBenchmark((name + "/non_temporal").c_str(), Combine, type, op,
-                               mlxcomm::reduce::Stores::kNonTemporal)
+                               Stores::kNonTemporal)
       ->Arg(kBytesMax);
 }
 

@@ -180,7 +180,7 @@ TEST_F(WorkersTest, LearnHowToStoreFromWhatTheyDid) {
       workers.Poll(done);
     }
   }
-  EXPECT_EQ(workers.store_choice().Choose(work), reduce::Stores::kOrdinary) << "a trial";
+  EXPECT_EQ(workers.store_choice().Choose(work), reduce::Stores::kWholeLines) << "a trial";
   EXPECT_TRUE(sums.IsDone(0));
 }
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <numeric>
 
-#include "daemon/reduce/half.h"
 #include "tests/unit/daemon/collective/calls.h"
 #include "tests/unit/daemon/collective/simulated_cluster.h"
+#include "tests/unit/daemon/reduce/half.h"
 
 namespace mlxcomm::collective {
 namespace {

@@ -13,8 +13,8 @@
 #include <cstring>
 #include <vector>
 
-#include "daemon/reduce/half.h"
 #include "proto/types/operation_shape.h"
+#include "tests/unit/daemon/reduce/half.h"
 
 namespace mlxcomm::oracle {
 

@@ -82,8 +82,8 @@ class CombineTest : public testing::TestWithParam<Case> {
 
 // Why: whole vectors, their rest and streaming stores are different code; a rank whose
 // buffer is cut elsewhere would differ from the others in the last bits.
-// How: lengths around the vector sizes, aligned and off by one element, both kinds of
-// stores, on every instruction set this machine has.
+// How: lengths around the vector sizes, aligned and off by one element, on every instruction set
+// this machine has.
 TEST_P(CombineTest, EqualsPlainLoopForEveryShape) {
   const auto [type, op] = GetParam();
   OnEveryTarget([&, type = type, op = op] {
@@ -120,20 +120,38 @@ TEST_P(CombineTest, GivesTheSameBitsAtEveryPlace) {
   });
 }
 
+// Why: whole lines are combined in chunks, each of which could be misplaced or cut short.
+// How: rows of some chunks and a rest, of as many elements of any size, and off by one element.
+TEST_P(CombineTest, EqualsPlainLoopInWholeLines) {
+  const auto [type, op] = GetParam();
+  const std::size_t chunk = 16 * 1024 / DataTypeBytes(type);
+  for (const std::size_t elements : {chunk / 2, chunk - 1, chunk, 2 * chunk + 77}) {
+    for (const std::size_t outputs : {1, 2}) {
+      Check({type, op}, {2, outputs, elements, outputs - 1, Stores::kWholeLines});
+      if (HasFatalFailure()) return;
+    }
+  }
+  Check({type, op}, {65, 2, chunk, 0, Stores::kWholeLines});  // More inputs than a chunk has.
+}
+
 TEST_P(CombineTest, WritesOverAnInputWhenInPlace) {
   const auto [type, op] = GetParam();
-  std::vector<Bits> column = {RandomElement(type, random_), RandomElement(type, random_)};
-  Buffer a(type, 77, 0), b(type, 77, 0);
-  for (std::size_t i = 0; i < 77; ++i) {
-    a.set(i, column[0]);
-    b.set(i, column[1]);
-  }
-  const std::byte* inputs[] = {a.data(), b.data()};
-  std::byte* output = b.data();
-  Combine({type, op}, inputs, 2, &output, 1, 77, Stores::kOrdinary);
-  for (std::size_t i = 0; i < 77; ++i) {
-    ASSERT_TRUE(oracle::Agree(type, b.at(i), oracle::Expected({type, op}, column)));
-    ASSERT_EQ(a.at(i), column[0]);
+  const std::vector<Bits> column = {RandomElement(type, random_), RandomElement(type, random_)};
+  for (const std::size_t elements : {std::size_t{77}, 20 * 1024 / DataTypeBytes(type)}) {
+    for (const Stores stores : {Stores::kOrdinary, Stores::kWholeLines, Stores::kNonTemporal}) {
+      Buffer a(type, elements, 0), b(type, elements, 0);
+      for (std::size_t i = 0; i < elements; ++i) {
+        a.set(i, column[0]);
+        b.set(i, column[1]);
+      }
+      const std::byte* inputs[] = {a.data(), b.data()};
+      std::byte* output = b.data();
+      Combine({type, op}, inputs, 2, &output, 1, elements, stores);
+      for (std::size_t i = 0; i < elements; ++i) {
+        ASSERT_TRUE(oracle::Agree(type, b.at(i), oracle::Expected({type, op}, column)));
+        ASSERT_EQ(a.at(i), column[0]);
+      }
+    }
   }
 }
 

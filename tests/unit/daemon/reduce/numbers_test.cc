@@ -10,9 +10,9 @@
 #include <random>
 #include <vector>
 
-#include "daemon/reduce/half.h"
 #include "daemon/reduce/kernels.h"
 #include "tests/unit/daemon/reduce/buffers.h"
+#include "tests/unit/daemon/reduce/half.h"
 #include "tests/unit/daemon/reduce/oracle.h"
 
 namespace mlxcomm::reduce {

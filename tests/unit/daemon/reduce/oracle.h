@@ -13,8 +13,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "daemon/reduce/half.h"
 #include "daemon/reduce/kernels.h"
+#include "tests/unit/daemon/reduce/half.h"
 
 namespace mlxcomm::reduce::oracle {
 

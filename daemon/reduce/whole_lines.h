@@ -1,0 +1,25 @@
+// Results that are combined a chunk at a time, in the first cache, and copied to the outputs from
+// there, so that whole lines are written.
+//
+//   inputs ──▶ kernels ──▶ chunk ──memcpy──▶ every output
+//
+// A store fetches the line that it writes into, and mostly from another core's cache: the rank's,
+// which has read its last output there. Where cores share no cache that takes longer than all else:
+// half of the time, from some kilobytes to some megabytes. memcpy of some kilobytes writes whole
+// lines on x86-64 and fetches none ("rep movsb": Intel 64 and IA-32 Architectures Optimization
+// Reference Manual, "Enhanced REP MOVSB"; AMD's processors with FSRM do it likewise). Others gain
+// nothing by a copy.
+//
+// Owner: kernels.cc. Thread: any. Memory: a chunk on the stack.
+#pragma once
+
+#include "daemon/reduce/row.h"
+
+namespace mlxcomm::reduce {
+
+// False: nothing is gained by it.
+bool CanStoreWholeLines(DataType type, const Row& row);
+// What CombineDirectly does; wants CanStoreWholeLines.
+void CombineIntoWholeLines(DataType type, ReduceOperator op, const Row& row);
+
+}  // namespace mlxcomm::reduce
