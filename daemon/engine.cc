@@ -342,12 +342,13 @@ void Engine::CancelAttach(intake::SessionId session, std::uint64_t call) {
     const auto found = sessions_.find(session);
     if (found == sessions_.end() || found->second.attaching == nullptr) return;
     if (found->second.attach_call != call) return;  // That one has been answered.
+    // Taken out first: what follows may end the session itself.
+    const auto attaching = std::exchange(found->second.attaching, nullptr);
     rendezvous_.Leave(session);
     // Its world may have formed, and be about to be told: others would wait for it there.
     OnGroupsLeft(session, membership_.OnSessionEnded(
                               session, "it gave up while the job was forming", now_ns_));
-    found->second.attaching->Fail({FailureCode::kCancelled, kNoRank, "cancelled by the caller"});
-    found->second.attaching.reset();
+    attaching->Fail({FailureCode::kCancelled, kNoRank, "cancelled by the caller"});
     CarryOut();
   });
 }

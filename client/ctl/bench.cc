@@ -265,7 +265,8 @@ int RunBench(const BenchOptions& options) {
   const std::string program = FindProgramBeside(own_path, kProgramName, "bench");
   if (program.empty()) {
     return Fail(kExitFailed, std::string(kProgramName) + " is not beside " + own_path +
-                                 ": install mlxcomm again");
+                                 ": activate the Python environment that mlxcomm is installed in, whose "
+                                 "mlxcommctl has it, or install mlxcomm again");
   }
   const auto counts = BenchCounts(subject, options.from_bytes, options.to_bytes, options.factor);
   const auto command = RankCommand(options, program, subject, place, counts);

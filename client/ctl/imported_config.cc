@@ -103,7 +103,7 @@ Failure MakeConfigs(const Hostfile& file, const ImportOptions& options,
   const bool ring = (options.links.empty() ? LinksOf(file) : options.links) == "ring";
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     v1::DaemonConfig config;
-    config.set_cluster(options.cluster);
+    if (!options.cluster.empty()) config.set_cluster(options.cluster);
     config.set_node_name(nodes[i].name);
     v1::PeerConfig& peers = *config.mutable_peers();
     for (const std::string& ip : nodes[i].ips) peers.add_listen(WithPort(ip, options.port));

@@ -9,7 +9,7 @@ int main(int argc, char** argv) {
 
   CLI::App app{"mlxcommctl: shows and steers mlxcommd.\n"
                "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no daemon, 4 doctor has "
-               "warnings; launch: that of the "
+               "warnings; launch and bench -n: that of the "
                "first rank that failed."};
   app.name("mlxcommctl");
   app.set_version_flag("--version", MLXCOMM_VERSION);

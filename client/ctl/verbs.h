@@ -167,7 +167,7 @@ struct HostsImportOptions {
   std::string file;
   std::string output;      // Empty: standard output.
   std::string config_dir;  // Not empty: a configuration for each node goes there.
-  std::string cluster = "default";
+  std::string cluster;     // Empty: by the key, so no word of it in the configurations.
   std::string key_file = "/etc/mlxcommd/key";
   std::string links;       // "ring", "all"; empty: by what the file says.
   unsigned port = 7470;

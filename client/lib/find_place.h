@@ -9,8 +9,9 @@
 // of MLX_IBV_DEVICES, by which `mlx.launch --backend jaccl` says how many ranks there are.
 //
 // Where no job is named, its name follows from those variables of the launcher that are the
-// same on all ranks of one launch and on no other. mlx.launch gives each rank a file of its
-// own with the same content, so of files the content counts, not the path.
+// same on all ranks of one launch, and where the launcher has any such, on no other. mlx.launch
+// gives each rank a file of its own with the same content, so of files the content counts, not
+// the path.
 //
 // Owner: none, a pure function of what it asks. Thread: any. Memory: the files that MLX's
 // variables name, while they are read.

@@ -106,7 +106,7 @@ MLXCOMM_API const char* mlxcomm_version(void);
 typedef struct mlxcomm_connect_options {
   size_t struct_size;       /* sizeof(mlxcomm_connect_options) */
   const char* socket_path;  /* NULL: $MLXCOMM_SOCKET, else the service's socket, else a private daemon */
-  uint64_t arena_bytes;     /* address space for buffers; 0: the daemon's default */
+  uint64_t arena_bytes;     /* address space for buffers; 0: as much as the daemon allows, the most */
   uint64_t timeout_ns;      /* 0: 10 s */
   int start_private_daemon; /* 1: start one if there is none (unless a socket was named) */
   /* Asked about every 50 ms while waiting; nonzero gives MLXCOMM_CANCELLED. May be NULL.
@@ -142,7 +142,9 @@ typedef struct mlxcomm_place {
 MLXCOMM_API void mlxcomm_place_options_init(mlxcomm_place_options* options);
 /* Which rank of how many of which job this process is, by what mlxcommctl launch,
  * mlx.launch, torchrun, Open MPI, PMI or Slurm has put into its environment; without any
- * word of a rank, rank 0 of 1 of job "default". Two launches never get one name.
+ * word of a rank, rank 0 of 1 of job "default". Two launches at a time get different names, but
+ * for mlx.launch with the same addresses, torchrun with the same run and master, and RANK with
+ * the same MASTER_ADDR and MASTER_PORT: there, set MLXCOMM_JOB.
  * INVALID_ARGUMENT names the variable that is wrong or missing. `options` may be NULL. */
 MLXCOMM_API mlxcomm_code mlxcomm_find_place(const mlxcomm_place_options* options,
                                             mlxcomm_place* place, mlxcomm_error* error);
@@ -206,8 +208,8 @@ MLXCOMM_API void mlxcomm_buffer_free(mlxcomm_connection* connection, void* buffe
 MLXCOMM_API int mlxcomm_in_arena(const mlxcomm_connection* connection, const void* data,
                                  uint64_t bytes);
 
-/* Operations. Input and output must each lie in one buffer of the arena (else
- * INVALID_ARGUMENT) and are `count` elements unless said otherwise; 0 is allowed. They do
+/* Operations. Input and output must each lie in one buffer of the arena, aligned to their
+ * elements (else INVALID_ARGUMENT), and are `count` elements unless said otherwise; 0 is allowed. They do
  * not overlap, except where "in place" is said: there output may equal input. In a group
  * of one rank the output is the input. timeout_ns 0: the group's default. Each call
  * returns a ticket at once; the buffers belong to the operation until mlxcomm_wait has

@@ -93,9 +93,9 @@ class Buffer {
 
 // One operation that was begun. Until it has ended, its buffers belong to it: read and
 // write nothing there. A Ticket that goes before it was waited for waits (until the
-// operation's deadline at most) and drops how it ended: a failure of the group is told by
-// the next call on it. Waiting is what is safe: the buffers may go next. Whoever cannot
-// wait cancels.
+// operation's deadline; 12 s more where the daemon does not answer) and drops how it
+// ended: a failure of the group is told by the next call on it. Waiting is what is safe:
+// the buffers may go next. Whoever cannot wait cancels.
 class Ticket {
  public:
   Ticket(Ticket&& other) noexcept

@@ -64,7 +64,8 @@ def init(
         socket: the daemon's Unix socket; default $MLXCOMM_SOCKET, else the service's, else
             a private daemon that is started now and ends with its last client.
         timeout: seconds to wait for the other ranks; default the daemon's (5 minutes).
-        arena_bytes: address space for this process's buffers; default the machine's memory.
+        arena_bytes: address space for this process's buffers; default, and at most, what the
+            daemon allows: the machine's memory, unless its configuration says otherwise.
 
     Returns:
         A real ``mx.distributed.Group``: every operation of ``mx.distributed`` takes it.
