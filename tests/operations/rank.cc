@@ -241,12 +241,16 @@ void Shrink(Connection& connection, Group& world) {
   *value = 1;
   world.AllReduce(value, value, 1, MLXCOMM_INT32);
   const std::uint32_t last = world.size() - 1;
+  // Of an operation that has ended here the others may still be in the middle. Of what was before
+  // a barrier that has ended they are not.
   if (world.rank() == last) {
+    world.Barrier();
     std::printf("dying\n");
     std::fflush(stdout);
     std::abort();
   }
   try {
+    world.Barrier();
     world.Barrier();
     throw std::runtime_error("the barrier ended without the last rank");
   } catch (const mlxcomm::Error& error) {
