@@ -75,9 +75,11 @@ struct HalfFormat {
   using Tag = hn::ScalableTag<float>;
   using Vector = hn::Vec<Tag>;
   using HalfTag = hn::Rebind<std::uint16_t, Tag>;
+  using Halves = hn::Vec<HalfTag>;
   using WordTag = hn::Rebind<std::uint32_t, Tag>;
   using Words = hn::Vec<WordTag>;
-  static constexpr bool kStreams = false;
+  // Highway streams 16 bytes also where a vector has fewer, over what lies behind it.
+  static constexpr bool kStreams = hn::MaxLanes(HalfTag()) * sizeof(Stored) >= 16;
   static constexpr std::size_t kCountMax = hn::MaxLanes(Tag());
   static HWY_INLINE std::size_t Count() { return hn::Lanes(Tag()); }
 
@@ -86,12 +88,12 @@ struct HalfFormat {
     return hn::PromoteTo(WordTag(), hn::LoadU(HalfTag(), from));
   }
   // Every word is below 2^16: as signed numbers they demote without saturating.
-  static HWY_INLINE void StoreWords(Words words, Stored* to) {
+  static HWY_INLINE Halves DemoteWords(Words words) {
     const hn::Rebind<std::int32_t, Tag> signed_words;
     const hn::Rebind<std::int16_t, Tag> signed_halves;
     const auto centered = hn::BitCast(signed_words, hn::Sub(words, Word(0x8000)));
     const auto low = hn::BitCast(HalfTag(), hn::DemoteTo(signed_halves, centered));
-    hn::StoreU(hn::Xor(low, hn::Set(HalfTag(), 0x8000)), HalfTag(), to);
+    return hn::Xor(low, hn::Set(HalfTag(), 0x8000));
   }
 };
 
@@ -99,14 +101,16 @@ struct Bfloat16Format : HalfFormat {
   static HWY_INLINE Vector Load(const Stored* from) {
     return hn::BitCast(Tag(), hn::ShiftLeft<16>(LoadWords(from)));
   }
-  static HWY_INLINE void Store(Vector v, Stored* to) {
+  static HWY_INLINE Halves Demote(Vector v) {
     const auto bits = hn::BitCast(WordTag(), v);
     const auto high = hn::ShiftRight<16>(bits);
     const auto half = hn::Add(Word(0x7fff), hn::And(high, Word(1)));
     const auto rounded = hn::ShiftRight<16>(hn::Add(bits, half));
     const auto is_nan = hn::RebindMask(WordTag(), hn::IsNaN(v));
-    StoreWords(hn::IfThenElse(is_nan, hn::Or(high, Word(0x40)), rounded), to);
+    return DemoteWords(hn::IfThenElse(is_nan, hn::Or(high, Word(0x40)), rounded));
   }
+  static HWY_INLINE void Store(Vector v, Stored* to) { hn::StoreU(Demote(v), HalfTag(), to); }
+  static HWY_INLINE void Stream(Vector v, Stored* to) { hn::Stream(Demote(v), HalfTag(), to); }
 };
 
 struct Float16Format : HalfFormat {
@@ -117,9 +121,9 @@ struct Float16Format : HalfFormat {
     const hn::Rebind<hwy::float16_t, Tag> halves;
     return hn::PromoteTo(Tag(), hn::BitCast(halves, hn::LoadU(HalfTag(), from)));
   }
-  static HWY_INLINE void Store(Vector v, Stored* to) {
+  static HWY_INLINE Halves Demote(Vector v) {
     const hn::Rebind<hwy::float16_t, Tag> halves;
-    hn::StoreU(hn::BitCast(HalfTag(), hn::DemoteTo(halves, v)), HalfTag(), to);
+    return hn::BitCast(HalfTag(), hn::DemoteTo(halves, v));
   }
 #else
   static HWY_INLINE Vector Load(const Stored* from) {
@@ -134,7 +138,7 @@ struct Float16Format : HalfFormat {
     const auto bits = hn::Or(hn::BitCast(WordTag(), scaled), hn::Or(infinite, quiet));
     return hn::BitCast(Tag(), hn::Or(bits, sign));
   }
-  static HWY_INLINE void Store(Vector v, Stored* to) {
+  static HWY_INLINE Halves Demote(Vector v) {
     const auto bits = hn::BitCast(WordTag(), v);
     const auto magnitude = hn::And(bits, Word(0x7fffffff));
     const auto shifted = hn::ShiftRight<13>(magnitude);
@@ -150,9 +154,11 @@ struct Float16Format : HalfFormat {
     result = hn::IfThenElse(hn::Gt(magnitude, Word(0x477fefff)), Word(0x7c00), result);
     result = hn::IfThenElse(hn::Gt(magnitude, Word(0x7f800000)), nan, result);
     const auto sign = hn::And(hn::ShiftRight<16>(bits), Word(0x8000));
-    StoreWords(hn::Or(sign, result), to);
+    return DemoteWords(hn::Or(sign, result));
   }
 #endif
+  static HWY_INLINE void Store(Vector v, Stored* to) { hn::StoreU(Demote(v), HalfTag(), to); }
+  static HWY_INLINE void Stream(Vector v, Stored* to) { hn::Stream(Demote(v), HalfTag(), to); }
 };
 
 }  // namespace HWY_NAMESPACE
