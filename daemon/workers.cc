@@ -240,6 +240,9 @@ void Workers::Run(Worker& worker) {
       now = platform::MonotonicNow();
       continue;
     }
+    // Who waits on the engine's core sees no work before the engine has done all of it.
+    const bool came = spin.Saw(written_.load(std::memory_order_relaxed), now);
+    if (came && cores <= kFewCores) AvoidEngine();
     if (!spin.LookAgain(now)) Sleep(worker);
     now = platform::MonotonicNow();
   }

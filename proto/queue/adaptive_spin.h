@@ -60,6 +60,16 @@ class AdaptiveSpin {
     idle_since_ns_ = 0;
   }
 
+  // For one of several who wait for the same: `arrived` counts what came for any of them, and what
+  // another took was worth looking for, too. Who only slept until the next would have to be woken
+  // for each, and might come too late each time. True: something came since the last call.
+  bool Saw(std::uint64_t arrived, std::uint64_t now_ns) {
+    if (arrived == arrived_) return false;
+    arrived_ = arrived;
+    Found(now_ns);
+    return true;
+  }
+
   // For those who keep the time themselves.
   std::uint64_t budget_ns() const {
     if (short_share_ < kWorthwhile) return limits_.least_ns;
@@ -95,6 +105,7 @@ class AdaptiveSpin {
   std::uint64_t short_ns_ = limits_.most_ns / 4;  // Of the short ones.
   std::uint64_t idle_since_ns_ = 0;
   std::uint64_t looked_ns_ = 0;
+  std::uint64_t arrived_ = 0;
   bool looking_ = false;
 };
 

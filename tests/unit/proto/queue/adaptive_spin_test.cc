@@ -52,6 +52,22 @@ TEST(AdaptiveSpinTest, LooksNotMuchLongerThanShortWaitsTake) {
   EXPECT_EQ(WaitFor(spin, 600, now), 600u);
 }
 
+// Why: a worker that was woken when others had taken all went to sleep at once, and so had to be
+// woken for each work, which took the engine longer than the work.
+TEST(AdaptiveSpinTest, LooksForWhatOthersTookAsForItsOwn) {
+  AdaptiveSpin spin(kLimits);
+  std::uint64_t now = 1'000'000;
+  std::uint64_t arrived = 0;
+  EXPECT_FALSE(spin.Saw(arrived, now)) << "nothing has come yet";
+  while (spin.LookAgain(now)) now += 100;
+  EXPECT_TRUE(spin.Saw(++arrived, now += 50'000)) << "it slept, and was woken too late";
+  EXPECT_FALSE(spin.Saw(arrived, now)) << "seen already";
+  for (int i = 0; i < 100; ++i) {
+    for (int look = 0; look < 50; ++look) ASSERT_TRUE(spin.LookAgain(now += 100)) << i;
+    EXPECT_TRUE(spin.Saw(++arrived, now));
+  }
+}
+
 // Why: who gives its core away and gets it back late competes with somebody who computes.
 TEST(AdaptiveSpinTest, SleepsWhereItDoesNotGetItsCoreBack) {
   AdaptiveSpin spin(kLimits);
