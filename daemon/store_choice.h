@@ -44,7 +44,8 @@ class StoreChoice {
   static constexpr std::uint64_t kUsualPassesMost = 1024;
   static constexpr double kCheaper = 0.9;
   static constexpr std::size_t kSizes = 3;       // Up to a quarter, half, all of the cache.
-  static constexpr std::size_t kCombinings = 2;  // Copies, and whatever has several inputs.
+  // Whatever has several inputs, and copies: those the C library stores as it likes, in less time.
+  static constexpr std::size_t kCombinings = 2;
   static constexpr std::size_t kTypes = 16;
 
   // Work of one kind, of steps of which the largest has twice the bytes of the smallest.

@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "daemon/reduce/whole_lines.h"
 #include "daemon/reduce/row.h"
+#include "daemon/reduce/whole_lines.h"
 
 namespace mlxcomm::reduce {
 namespace {
@@ -33,7 +33,7 @@ void Combine(const Reduction& reduction, const std::byte* const* inputs, std::si
              Stores stores) {
   if (elements == 0) return;
   if (input_count == 1 && reduction.divisor == 1) {
-    // A copy moves bits, not numbers. The C library's memcpy already streams.
+    // A copy moves bits, not numbers, and the C library knows which stores are best for it.
     for (std::size_t k = 0; k < output_count; ++k) {
       if (outputs[k] == inputs[0]) continue;
       std::memcpy(outputs[k], inputs[0], elements * DataTypeBytes(reduction.type));

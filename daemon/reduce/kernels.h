@@ -42,7 +42,8 @@
 
 namespace mlxcomm::reduce {
 
-// How results are stored. The three differ on x86-64; elsewhere all are ordinary.
+// How results are stored. The three differ on x86-64; elsewhere all are ordinary, and so is what
+// cannot be stored otherwise (whole_lines.h; README.md has what goes past the caches).
 enum class Stores : std::uint8_t {
   kOrdinary,     // As they are computed. Each line is fetched before it is written.
   kWholeLines,   // Whole lines into the cache: none is fetched, perhaps from another core.

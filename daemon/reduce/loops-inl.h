@@ -1,8 +1,9 @@
 // The loop over a row for a Format and an Operator, once for each SIMD target.
 //
-//   |■■■■|■■■■|■■■■|■■··|     whole vectors, four at a time, then the rest in one padded vector
+//   |··■■|■■■■|■■■■|■■··|     whole vectors, four at a time, then the rest in one padded vector;
+//                             where stores have to be aligned, also the first few
 //
-// The rest goes through the same lanes as the others, so an element's bits do not
+// These few go through the same lanes as the others, so an element's bits do not
 // depend on where it lies, and no operator has a scalar twin that could differ.
 //
 // Owner: the kernels. Thread: any. Memory: one vector on the stack.
@@ -41,14 +42,14 @@ struct WholeVector {
   }
 };
 
-// The last elements, too few for a vector; the other lanes are zero.
+// Elements too few for a vector; the other lanes are zero.
 template <typename Stored>
 struct PaddedVector {
   Stored* lanes;
   std::size_t first;
+  std::size_t count;
   HWY_INLINE const Stored* Of(const Row& row, std::size_t k) const {
-    const std::size_t bytes = (row.elements - first) * sizeof(Stored);
-    std::memcpy(lanes, row.inputs[k] + first * sizeof(Stored), bytes);
+    std::memcpy(lanes, row.inputs[k] + first * sizeof(Stored), count * sizeof(Stored));
     return lanes;
   }
 };
@@ -72,26 +73,31 @@ HWY_INLINE typename Format::Vector CombinedAt(const Row& row, const Place& place
 }
 
 template <typename Format, typename Operator>
-void CombineRest(const Row& row, std::size_t first) {
+void CombineFew(const Row& row, std::size_t first, std::size_t count) {
   using Stored = typename Format::Stored;
-  if (first == row.elements) return;
+  if (count == 0) return;
   HWY_ALIGN Stored lanes[Format::kCountMax] = {};
-  const auto combined = CombinedAt<Format, Operator>(row, PaddedVector<Stored>{lanes, first});
-  Format::Store(combined, lanes);
+  const PaddedVector<Stored> place{lanes, first, count};
+  Format::Store(CombinedAt<Format, Operator>(row, place), lanes);
   for (std::size_t k = 0; k < row.output_count; ++k) {
-    std::memcpy(OutputOf<Stored>(row, k) + first, lanes, (row.elements - first) * sizeof(Stored));
+    std::memcpy(OutputOf<Stored>(row, k) + first, lanes, count * sizeof(Stored));
   }
 }
 
-// Streaming stores need vector alignment of every output.
+// Streaming stores need vector alignment of every output: how many elements lie before it.
+// False: for each output others.
 template <typename Format>
-bool MayStream(const Row& row) {
-  if (!row.streams) return false;
-  const std::size_t vector_bytes = Format::Count() * sizeof(typename Format::Stored);
+bool FindAligned(const Row& row, std::size_t& first) {
+  using Stored = typename Format::Stored;
+  const std::size_t vector_bytes = Format::Count() * sizeof(Stored);
+  first = 0;
   for (std::size_t k = 0; k < row.output_count; ++k) {
-    if (reinterpret_cast<std::uintptr_t>(row.outputs[k]) % vector_bytes != 0) return false;
+    const auto address = reinterpret_cast<std::uintptr_t>(row.outputs[k]);
+    const std::size_t before = (vector_bytes - address % vector_bytes) % vector_bytes;
+    if (k > 0 && before != first * sizeof(Stored)) return false;
+    first = before / sizeof(Stored);
   }
-  return true;
+  return first <= row.elements;
 }
 
 template <typename Format, bool kPastCache>
@@ -104,13 +110,12 @@ HWY_INLINE void Put(typename Format::Vector v, typename Format::Stored* to) {
 }
 
 // Four vectors of an input, then of the next: so there are four loads and four stores in a row
-// to lines that lie together, and one look at the lists of buffers for all of them. Returns
-// how many elements that was.
+// to lines that lie together, and one look at the lists of buffers for all of them. From element
+// i on; returns the one behind the last.
 template <typename Format, typename Operator, bool kPastCache>
-HWY_INLINE std::size_t CombineFours(const Row& row) {
+HWY_INLINE std::size_t CombineFours(const Row& row, std::size_t i) {
   using Stored = typename Format::Stored;
   const std::size_t count = Format::Count();
-  std::size_t i = 0;
   for (; i + 4 * count <= row.elements; i += 4 * count) {
     const WholeVector<Stored> place{i};
     const Stored* in = place.Of(row, 0);
@@ -140,11 +145,12 @@ HWY_INLINE std::size_t CombineFours(const Row& row) {
   return i;
 }
 
+// From an element on from which every output is aligned, if it goes past the cache.
 template <typename Format, typename Operator, bool kPastCache>
-HWY_INLINE void CombineWhole(const Row& row) {
+HWY_INLINE void CombineFrom(const Row& row, std::size_t first) {
   using Stored = typename Format::Stored;
   const std::size_t count = Format::Count();
-  std::size_t i = CombineFours<Format, Operator, kPastCache>(row);
+  std::size_t i = CombineFours<Format, Operator, kPastCache>(row, first);
   for (; i + count <= row.elements; i += count) {
     const auto combined = CombinedAt<Format, Operator>(row, WholeVector<Stored>{i});
     for (std::size_t k = 0; k < row.output_count; ++k) {
@@ -152,15 +158,19 @@ HWY_INLINE void CombineWhole(const Row& row) {
     }
   }
   if constexpr (kPastCache) hwy::FlushStream();
-  CombineRest<Format, Operator>(row, i);
+  CombineFew<Format, Operator>(row, i, row.elements - i);
 }
 
 template <typename Format, typename Operator>
 void CombineRow(const Row& row) {
   if constexpr (Format::kStreams) {
-    if (MayStream<Format>(row)) return CombineWhole<Format, Operator, true>(row);
+    std::size_t first = 0;
+    if (row.streams && FindAligned<Format>(row, first)) {
+      CombineFew<Format, Operator>(row, 0, first);
+      return CombineFrom<Format, Operator, true>(row, first);
+    }
   }
-  CombineWhole<Format, Operator, false>(row);
+  CombineFrom<Format, Operator, false>(row, 0);
 }
 
 // The same bytes seen as elements of which `parts` make one of the row's.

@@ -1,14 +1,15 @@
 // Results that are combined a chunk at a time, in the first cache, and copied to the outputs from
 // there, so that whole lines are written.
 //
-//   inputs ──▶ kernels ──▶ chunk ──memcpy──▶ every output
+//   inputs ──▶ kernels ──▶ chunk ──string copy──▶ every output
 //
 // A store fetches the line that it writes into, and mostly from another core's cache: the rank's,
 // which has read its last output there. Where cores share no cache that takes longer than all else:
-// half of the time, from some kilobytes to some megabytes. memcpy of some kilobytes writes whole
-// lines on x86-64 and fetches none ("rep movsb": Intel 64 and IA-32 Architectures Optimization
-// Reference Manual, "Enhanced REP MOVSB"; AMD's processors with FSRM do it likewise). Others gain
-// nothing by a copy.
+// half of the time, from some kilobytes to some megabytes. A string copy ("rep movsb") of some
+// kilobytes writes whole lines and fetches none, on processors of x86-64 that say so (ERMS: Intel 64
+// and IA-32 Architectures Optimization Reference Manual, "Enhanced REP MOVSB"; AMD has it since
+// Zen 3). On others a copy gains nothing. Nor do short rows: of more than 16 ranks each has less
+// than 8 KiB of a piece of work.
 //
 // Owner: kernels.cc. Thread: any. Memory: a chunk on the stack.
 #pragma once

@@ -3,6 +3,7 @@
 // Owner: the tests. Thread: one. Memory: a vector for each buffer.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,13 +17,16 @@
 
 namespace mlxcomm::reduce {
 
-// One buffer; its first element lies `shift` elements into vector-aligned memory.
+// One buffer; its first element lies `shift` elements into vector-aligned memory, other bytes of
+// which lie before it and behind it.
 class Buffer {
  public:
   Buffer(DataType type, std::size_t elements, std::size_t shift)
-      : bytes_(DataTypeBytes(type)), memory_((elements + shift) * bytes_ + kAlignment) {
+      : bytes_(DataTypeBytes(type)),
+        length_(elements * bytes_),
+        memory_(length_ + shift * bytes_ + 3 * kAlignment, kOthers) {
     const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
-    first_ = (kAlignment - address % kAlignment) % kAlignment + shift * bytes_;
+    first_ = kAlignment + (kAlignment - address % kAlignment) % kAlignment + shift * bytes_;
   }
   Buffer(const Buffer&) = delete;  // A copy would be aligned otherwise.
   Buffer(Buffer&&) = default;
@@ -33,10 +37,19 @@ class Buffer {
     return bits;
   }
   void set(std::size_t i, oracle::Bits bits) { std::memcpy(data() + i * bytes_, &bits, bytes_); }
+  // Nobody has written before the first element or behind the last.
+  bool KeptOthers() const {
+    const auto is_kept = [](std::byte byte) { return byte == kOthers; };
+    const auto first = memory_.begin() + static_cast<std::ptrdiff_t>(first_);
+    return std::all_of(memory_.begin(), first, is_kept) &&
+           std::all_of(first + static_cast<std::ptrdiff_t>(length_), memory_.end(), is_kept);
+  }
 
  private:
   static constexpr std::size_t kAlignment = 256;
+  static constexpr std::byte kOthers{0x5c};
   std::size_t bytes_;
+  std::size_t length_;
   std::vector<std::byte> memory_;
   std::size_t first_;
 };

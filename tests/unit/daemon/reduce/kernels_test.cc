@@ -41,6 +41,7 @@ struct Shape {
   std::size_t elements;
   std::size_t shift;
   Stores stores;
+  std::size_t further = 0;  // Elements that each output is shifted beyond the one before.
 };
 
 using Case = std::tuple<DataType, ReduceOperator>;
@@ -59,11 +60,12 @@ class CombineTest : public testing::TestWithParam<Case> {
       inputs.push_back(in[k].data());
     }
     for (std::size_t k = 0; k < shape.outputs; ++k) {
-      out.emplace_back(reduction.type, shape.elements, shape.shift);
+      out.emplace_back(reduction.type, shape.elements, shape.shift + k * shape.further);
       outputs.push_back(out[k].data());
     }
     Combine(reduction, inputs.data(), shape.inputs, outputs.data(), shape.outputs, shape.elements,
             shape.stores);
+    for (const Buffer& buffer : out) ASSERT_TRUE(buffer.KeptOthers()) << shape.elements;
     std::vector<Bits> row(shape.inputs);
     for (std::size_t i = 0; i < shape.elements; ++i) {
       for (std::size_t k = 0; k < shape.inputs; ++k) row[k] = in[k].at(i);
@@ -105,6 +107,18 @@ TEST_P(CombineTest, EqualsPlainLoopForEveryShape) {
   });
 }
 
+// Why: stores past the caches begin where all outputs are aligned, and some are so nowhere.
+TEST_P(CombineTest, EqualsPlainLoopWhereOutputsAreAlignedAtDifferentElements) {
+  const auto [type, op] = GetParam();
+  OnEveryTarget([&, type = type, op = op] {
+    for (const std::size_t elements : {1, 63, 341}) {
+      Check({type, op}, {2, 3, elements, 3, Stores::kNonTemporal, 0});
+      Check({type, op}, {2, 3, elements, 0, Stores::kNonTemporal, 1});
+      if (HasFatalFailure()) return;
+    }
+  });
+}
+
 // Why: ranks that compute the same element at different places of their buffers must
 // agree, in NaN's payload too.
 // How: one column of elements, repeated; every place has to give the same bits.
@@ -120,18 +134,23 @@ TEST_P(CombineTest, GivesTheSameBitsAtEveryPlace) {
   });
 }
 
-// Why: whole lines are combined in chunks, each of which could be misplaced or cut short.
+// Why: whole lines are combined in chunks, each of which could be misplaced or cut short, or lose what
+// the row has besides its buffers. They are used, too, where stores past the caches are not possible.
 // How: rows of some chunks and a rest, of as many elements of any size, and off by one element.
 TEST_P(CombineTest, EqualsPlainLoopInWholeLines) {
   const auto [type, op] = GetParam();
   const std::size_t chunk = 16 * 1024 / DataTypeBytes(type);
-  for (const std::size_t elements : {chunk / 2, chunk - 1, chunk, 2 * chunk + 77}) {
-    for (const std::size_t outputs : {1, 2}) {
-      Check({type, op}, {2, outputs, elements, outputs - 1, Stores::kWholeLines});
-      if (HasFatalFailure()) return;
+  for (const Stores stores : {Stores::kWholeLines, Stores::kNonTemporal}) {
+    for (const std::size_t elements : {chunk / 2, chunk - 1, chunk, chunk + 1, 2 * chunk + 77}) {
+      for (const std::size_t outputs : {1, 2}) {
+        const Shape shape{2, outputs, elements, outputs - 1, stores};
+        Check({type, op}, shape);
+        if (op == ReduceOperator::kMean) Check({type, op, 3}, shape);
+        if (HasFatalFailure()) return;
+      }
     }
+    Check({type, op}, {65, 2, chunk, 0, stores});  // More inputs than a chunk has.
   }
-  Check({type, op}, {65, 2, chunk, 0, Stores::kWholeLines});  // More inputs than a chunk has.
 }
 
 TEST_P(CombineTest, WritesOverAnInputWhenInPlace) {
