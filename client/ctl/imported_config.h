@@ -22,7 +22,7 @@ struct ImportedConfig {
 
 struct ImportOptions {
   std::string path;  // Of the hosts, for comments and errors.
-  std::string cluster;  // Empty: none is named, so that the key's goes.
+  std::string cluster;  // Empty: none is named; the daemon takes that which its key came with.
   std::string key_file;
   std::uint16_t port = 0;
   std::string links;  // "ring", "all"; empty: LinksOf.

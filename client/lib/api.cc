@@ -136,8 +136,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_buffer_allocate(mlxcomm_connection* connection,
                      std::to_string(bytes) + " free in one piece: " +
                      std::to_string(arena.used_bytes()) + " are used, the largest free range has " +
                      std::to_string(arena.largest_free_bytes()) +
-                     ". Free buffers, or ask for a larger arena (arena_bytes) where it is less "
-                     "than the daemon allows (clients { arena_bytes_max } in its configuration)"},
+                     ". " + mlxcomm::client::kArenaRemedy},
                 error);
   }
   *buffer = connection->session->arena_data() + *offset;

@@ -22,6 +22,12 @@
 
 namespace mlxcomm::client {
 
+// What to do where it has no range that is large enough. Whoever asks for no size has all that the
+// daemon gives.
+inline constexpr const char kArenaRemedy[] =
+    "Free buffers, or ask for a larger arena (arena_bytes, when connecting). If this is the largest that "
+    "the daemon gives, raise clients { arena_bytes_max } in its configuration.";
+
 class ArenaAllocator {
  public:
   static constexpr std::uint64_t kWarmBytes = std::uint64_t{2} << 30;

@@ -196,7 +196,7 @@ Failure Connection::Submit(queue::SubmissionEntry& entry, Extent extent,
     return {FailureCode::kResourceExhausted, kNoRank,
             "the arena of " + std::to_string(allocator_->total_bytes()) +
                 " bytes has no room for a table of " + std::to_string(counts.size()) +
-                " counts: free buffers, or ask for a larger arena (arena_bytes)"};
+                " counts. " + kArenaRemedy};
   }
   std::memcpy(arena_ + *table, counts.data(), counts.size_bytes());
   entry.count = *table;

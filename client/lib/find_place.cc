@@ -24,7 +24,7 @@ struct Launcher {
   std::array<const char*, 2> sizes;  // The first that is set counts.
   const char* sign;                  // Must be set as well, where there is one.
   const char* label;                 // How its jobs' names begin.
-  // The same on all ranks of one launch, and on no other.
+  // The same on all ranks of one launch, and mostly on no other (mlxcomm_find_place).
   std::array<const char*, 5> launch;
   // Starts ranks without a word that tells two launches apart: the job must be named.
   bool may_cross;

@@ -41,8 +41,7 @@ class Exchange {
     return {FailureCode::kResourceExhausted, kNoRank,
             "the arena of " + std::to_string(session().arena().total_bytes()) + " bytes has no " +
                 std::to_string(bytes) +
-                " free for splitting a group: free buffers, or ask for a larger arena "
-                "(arena_bytes)"};
+                " free for splitting a group. " + kArenaRemedy};
   }
   // What is left of the time for everything; at least something, for 0 is no deadline.
   std::uint64_t LeftNs() const {

@@ -143,8 +143,8 @@ MLXCOMM_API void mlxcomm_place_options_init(mlxcomm_place_options* options);
 /* Which rank of how many of which job this process is, by what mlxcommctl launch,
  * mlx.launch, torchrun, Open MPI, PMI or Slurm has put into its environment; without any
  * word of a rank, rank 0 of 1 of job "default". Two launches at a time get different names, but
- * for mlx.launch with the same addresses, torchrun with the same run and master, and RANK with
- * the same MASTER_ADDR and MASTER_PORT: there, set MLXCOMM_JOB.
+ * for mlx.launch with the same addresses, torchrun with the same run and master, RANK with the same
+ * MASTER_ADDR and MASTER_PORT, and ranks and sizes that were set by hand: there, set MLXCOMM_JOB.
  * INVALID_ARGUMENT names the variable that is wrong or missing. `options` may be NULL. */
 MLXCOMM_API mlxcomm_code mlxcomm_find_place(const mlxcomm_place_options* options,
                                             mlxcomm_place* place, mlxcomm_error* error);

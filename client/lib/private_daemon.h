@@ -1,5 +1,5 @@
-// Starts a private daemon where there is none: `mlxcommd --private`, found beside
-// the library, in ../bin, at $MLXCOMM_DAEMON or on PATH. It ends with its last
+// Starts a private daemon where there is none: `mlxcommd --private`, the one at
+// $MLXCOMM_DAEMON, or found beside the library, in ../bin or on PATH. It ends with its last
 // client and outlives the one that started it, so it inherits nothing of it: no
 // descriptor, signal mask, terminal.
 //

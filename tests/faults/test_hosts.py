@@ -69,15 +69,17 @@ def test_json_is_the_hosts_and_what_was_written(tmp_path):
     assert json.loads(out.read_text()) == HOSTS
 
 
-# The proof of the pudding: daemons started with what was made are a cluster.
-def test_imported_configurations_make_a_cluster(tmp_path):
+# The proof of the pudding: daemons started with what was made are a cluster, whose name they were
+# given, or which came with their key.
+@pytest.mark.parametrize("named_by", ["option", "key"])
+def test_imported_configurations_make_a_cluster(tmp_path, named_by):
     file = tmp_path / "hosts.json"
     file.write_text(json.dumps(HOSTS))
     key = tmp_path / "key"
-    key.write_text(os.urandom(32).hex() + "\n")
+    key.write_text(("cluster studio\n" if named_by == "key" else "") + os.urandom(32).hex() + "\n")
     key.chmod(0o600)
-    done = ctl("hosts", "import", file, "--config-dir", tmp_path / "made", "--cluster", "studio",
-               "--key-file", key, "--port", free_port())
+    done = ctl("hosts", "import", file, "--config-dir", tmp_path / "made", "--key-file", key,
+               "--port", free_port(), *(["--cluster", "studio"] if named_by == "option" else []))
     assert done.returncode == 0, done.stderr
     assert "each node connects to the next" in done.stderr
     daemons = []
@@ -94,7 +96,12 @@ def test_imported_configurations_make_a_cluster(tmp_path):
             return len(nodes) == 3 and all(
                 link["state"] == "up" for node in nodes for link in node["links"])
 
+        def cluster():
+            shown = ctl("status", "--json", "--socket", tmp_path / "one.sock")
+            return json.loads(shown.stdout)["cluster"]
+
         wait_until(joined, "the three are linked")
+        assert cluster() == "studio"
     finally:
         for daemon in daemons:
             daemon.end()
