@@ -67,8 +67,11 @@ Values Multiples(float factor) {
   return values;
 }
 
-void Fill(AllReduceSystem& system, std::uint64_t count) {
-  const Values values = Multiples(static_cast<float>(system.rank() + 1));
+// Other values each turn, so that what is left of the one before is not taken for a result.
+float FactorOf(std::uint64_t turn) { return static_cast<float>(1 + turn % 5); }
+
+void Fill(AllReduceSystem& system, std::uint64_t count, std::uint64_t turn) {
+  const Values values = Multiples(FactorOf(turn) * static_cast<float>(system.rank() + 1));
   float* const input = system.input();
   for (std::uint64_t i = 0; i < count; i += kPeriod) {
     std::copy_n(values.data(), std::min(kPeriod, count - i), input + i);
@@ -76,9 +79,9 @@ void Fill(AllReduceSystem& system, std::uint64_t count) {
   system.OnFilled();
 }
 
-void CheckResult(AllReduceSystem& system, std::uint64_t count) {
+void CheckResult(AllReduceSystem& system, std::uint64_t count, std::uint64_t turn) {
   const std::uint32_t ranks = system.size();
-  const Values expected = Multiples(static_cast<float>(ranks * (ranks + 1) / 2));
+  const Values expected = Multiples(FactorOf(turn) * static_cast<float>(ranks * (ranks + 1) / 2));
   const float* const output = system.output();
   for (std::uint64_t i = 0; i < count; i += kPeriod) {
     const std::uint64_t length = std::min(kPeriod, count - i);
@@ -111,7 +114,7 @@ class Timing {
 
   void Measure(double budget) {
     system_.Prepare(count_);
-    Fill(system_, count_);
+    Fill(system_, count_, 0);
     SecondsOf(kFirst);
     double one = Agreed(system_, SecondsOf(1));
     if (one < kSlowSeconds) {
@@ -125,13 +128,12 @@ class Timing {
         budget / (one * static_cast<double>(batch)), double{kSamplesMin},
         static_cast<double>(alone ? kSamplesAloneMax : kSamplesMax)));
     for (int i = 0; i < samples; ++i) {
-      if (alone) {
-        Fill(system_, count_);
-        system_.Meet();
-      }
+      const auto turn = static_cast<std::uint64_t>(i) + 1;
+      Fill(system_, count_, turn);
+      system_.Meet();
       const double seconds = SecondsOf(batch);
       found_.samples_us.push_back(1e6 * seconds / static_cast<double>(batch));
-      CheckResult(system_, count_);
+      CheckResult(system_, count_, turn);
     }
     std::sort(found_.samples_us.begin(), found_.samples_us.end());
   }
