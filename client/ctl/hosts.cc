@@ -96,7 +96,8 @@ void AddHostsImport(CLI::App& app, Verbs& verbs) {
   import->add_option("--config-dir", options.config_dir,
                      "Write a configuration for each node there, in place of the hosts")
       ->type_name("DIR");
-  import->add_option("--cluster", options.cluster, "The cluster's name in them (none: that which the key came with)");
+  import->add_option("--cluster", options.cluster,
+                     "The cluster's name in them (none: that which the key came with)");
   import->add_option("--key-file", options.key_file, "Where the key is (/etc/mlxcommd/key)")
       ->type_name("FILE");
   import->add_option("--port", options.port, "The daemons' port (7470)")->check(CLI::Range(1, 65535));

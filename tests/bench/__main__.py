@@ -26,10 +26,10 @@ def arguments_of(words):
     parser.add_argument("--quick", action="store_true", help="few sizes, one shaped cable; no verdicts")
     parser.add_argument("--only", nargs="+", choices=parts.PARTS, metavar="PART",
                         help=", ".join(parts.PARTS), default=list(parts.PARTS))
-    parser.add_argument("--rounds", type=int, help="6, with --quick 1; shaped cables, training "
-                                                   "and cost have 3 at most")
+    parser.add_argument("--rounds", type=int, help="6, with --quick 1; shaped cables and cost "
+                                                   "have 3 at most")
     parser.add_argument("--json", type=pathlib.Path, help="where the figures go",
-                        default=pathlib.Path(os.environ["MLXCOMM_BUILD"]).parent / "bench.json")
+                        default=TESTS.parent / "build/bench.json")
     parser.add_argument("--keep", type=pathlib.Path,
                         help="a folder that gets results.md and the pictures")
     parser.add_argument("--show", action="store_true", help="measure nothing; show the JSON's figures")
@@ -63,7 +63,7 @@ def _lines(path):
 def measure(arguments):
     """The figures of all parts; of those before it where Ctrl-C ends one."""
     extent = parts.Extent(rounds=arguments.rounds or (1 if arguments.quick else 6),
-                          seconds=0.01 if arguments.quick else 0.06, quick=arguments.quick)
+                          seconds=0.01 if arguments.quick else 0.05, quick=arguments.quick)
     missing = {system.name: system.missing() for system in ALL if system.missing()}
     left_out = list(missing.values())
     made = [part for name in arguments.only for part in
@@ -79,7 +79,8 @@ def measure(arguments):
             clock.say(f"others take {busy[-1]} % of this machine: expect wide spreads")
         try:
             found += part.take(clock, left_out)
-        except NotAllowed as error:
+        except (NotAllowed, AssertionError, RuntimeError, OSError, TypeError) as error:
+            # A place that does not come up, or a daemon that has died: the others are measured.
             left_out.append(f"{part.title}: {error}")
             clock.say(f"left out: {left_out[-1]}")
             clock.done(part.seconds())
@@ -111,13 +112,21 @@ def show(result, folder):
 def main(words):
     arguments = arguments_of(words)
     if arguments.show:
+        if not arguments.json.exists():
+            sys.exit(f"{arguments.json} is not there: measure first (tests/bench/run), or name "
+                     "another file by --json")
         result = json.loads(arguments.json.read_text())
         result["targets"] = targets.results(result["found"])
     else:
         result = measure(arguments)
         arguments.json.write_text(json.dumps(result, indent=1))
     show(result, arguments.keep or arguments.json.parent / "bench")
-    return 0 if result["found"] else 1
+    return 1 if not result["found"] or lacks_ours(result) else 0
+
+
+def lacks_ours(result):
+    """Something of ours failed. Peers may."""
+    return any(", mlxcomm" in reason for reason in result["left_out"])
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ SHAPED_SIZES = [16 * MIB, 64 * MIB]  # Of pairs; rings have the first, which is 
 QUICK_SIZES = [8, 1 * MIB]
 RATES = ["1gbit", "2.5gbit", "5gbit", "10gbit"]
 TRAIN = pathlib.Path(__file__).parent / "train_rank.py"
-MODELS = {"demo": 40, "transformer": 6}  # Steps that are timed.
+MODELS = {"demo": 40, "transformer": 4}  # Steps that are timed.
 # What training frees, glibc gives back to the system, and each page of it is a fault in the next
 # step: how much depends on which buffer lies last in the heap, which is other for each system. MLX on
 # a Mac keeps what it frees; so does this, for all systems alike.
@@ -32,7 +32,7 @@ class Extent:
     """How much is measured."""
 
     rounds: int = 6
-    seconds: float = 0.06   # For each size of a turn.
+    seconds: float = 0.05   # For each size of a turn.
     quick: bool = False
 
     def sizes(self, sizes):
@@ -124,7 +124,7 @@ class Overlap(Part):
     """Seconds of a training step, without communication and with each system."""
 
     def __init__(self, place, extent):
-        super().__init__("overlap", place, extent.shaped_rounds)
+        super().__init__("overlap", place, extent.rounds)
         for model, steps in list(MODELS.items())[:1 if extent.quick else None]:
             for system in ("none", "mlxcomm", "ring"):
                 self.add(f"{model}, {system}",

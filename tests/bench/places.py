@@ -13,6 +13,7 @@ import shlex
 import signal
 import subprocess
 import tempfile
+import time
 
 from bench.rounds import Failed
 from conftest import Cluster, free_port, find_program
@@ -228,21 +229,26 @@ def programs():
 
 
 def end_of(processes, patience=PATIENCE):
-    """What each has said, once all have ended. Raises Failed with the words of one that failed."""
-    said = []
+    """What each has said, once all have ended. Raises Failed with the words of the first that failed:
+    the others would wait for it."""
+    said = {}
+    deadline = time.monotonic() + patience
     try:
-        for process in processes:
-            said.append(process.communicate(timeout=patience)[0])
-    except subprocess.TimeoutExpired:
-        raise Failed(f"no end in {patience} s: {shlex.join(processes[0].args)}") from None
+        while len(said) < len(processes) and time.monotonic() < deadline:
+            for process in processes:
+                if process not in said:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        said[process] = process.communicate(timeout=0.1)[0]
+                if process.returncode:
+                    last = " / ".join(said[process].strip().splitlines()[-4:])
+                    raise Failed(f"ended with {process.returncode}: {last}")
     finally:
         for process in processes:
             if process.poll() is None:
                 # With what it has started: that may hold its output open after it.
                 os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
-    for process, words in zip(processes, said):
-        if process.returncode != 0:
-            last = " / ".join(words.strip().splitlines()[-4:])
-            raise Failed(f"ended with {process.returncode}: {last}")
-    return said
+    late = [process for process in processes if process not in said]
+    if late:
+        raise Failed(f"no end in {patience} s: {shlex.join(late[0].args)}")
+    return [said[process] for process in processes]

@@ -1,5 +1,6 @@
 """What was found, as Markdown."""
 
+import pathlib
 import re
 import statistics
 
@@ -143,10 +144,21 @@ def in_short(reason):
     return re.sub(r"(?<![\w.])/\S*/(?=[^/\s])", "", reason)
 
 
+def in_repository(command):
+    """Paths as from the repository's root, where the command is given."""
+    root = pathlib.Path(__file__).resolve().parents[2]
+    return command.replace(f"{root}/", "")
+
+
+def figures(target):
+    if target["value"] is None:
+        return "-", "-"
+    return f"{target['value']:.3g}", f"{target['low']:.3g} to {target['high']:.3g}"
+
+
 def targets(verdicts):
     rows = [[one["name"], f"{'<=' if one['at_most'] else '>='} {one['goal']:g} {one['unit']}",
-             f"{one['value']:.3g}", f"{one['low']:.3g}-{one['high']:.3g}", one["verdict"]]
-            for one in verdicts]
+             *figures(one), one["verdict"]] for one in verdicts]
     return f"{summary(verdicts)}\n\n" + table(["target", "goal", "median", "spread", "verdict"], rows)
 
 
@@ -165,7 +177,7 @@ def everything(result):
     machine = result["machine"]
     text = [f"{machine['cores']} cores ({machine['processor']}), {machine['system']}; commit "
             f"{machine['commit']}, {machine['date']}; {result['rounds']} rounds "
-            f"in {result['seconds'] / 60:.1f} minutes: `{result['command']}`. "
+            f"in {result['seconds'] / 60:.1f} minutes: `{in_repository(result['command'])}`. "
             f"{others(result['busy_percent'])}\n"]
     if short(f):
         text += ["Time, and how many times as fast as the peer:\n", short(f)]

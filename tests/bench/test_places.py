@@ -17,6 +17,16 @@ def test_a_system_that_is_stuck_ends_with_all_it_has_started():
     assert stuck.stdout.closed
 
 
+def test_whoever_fails_is_heard_though_others_wait_for_it():
+    """Why: ranks were waited for in their order, and all that was told was that rank 0 did not end."""
+    place = Machine("here", ranks=2, daemons=1)
+    waits = place.start(0, ["sleep", "1000"], {})
+    fails = place.start(1, ["sh", "-c", "echo no such device; exit 3"], {})
+    with pytest.raises(Failed, match="ended with 3: no such device"):
+        end_of([waits, fails])
+    assert waits.returncode is not None
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system binds nobody to cores")
 def test_ranks_have_cores_of_their_own_where_there_are_enough():
     """Why: which daemon met which rank on a core decided the time of small operations."""

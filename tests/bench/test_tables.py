@@ -1,5 +1,7 @@
 """What is printed and kept says what was measured, and nothing of where."""
-from bench.tables import in_short
+import pathlib
+
+from bench.tables import in_repository, in_short
 
 
 def test_a_reason_names_programs_without_their_folders():
@@ -10,3 +12,8 @@ def test_a_reason_names_programs_without_their_folders():
         "--mca oob_tcp_if_include 10.99.0.0/24 openmpi_all_reduce run-152 0.06")
     said = "ended with 1: /a/gloo_all_reduce: [./gloo/tcp/pair.cc:598] Connection closed by peer"
     assert in_short(said) == said.replace("/a/", "")
+
+
+def test_a_command_names_files_as_from_the_repository():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    assert in_repository(f"tests/bench/run --keep {root}/tests/bench") == "tests/bench/run --keep tests/bench"
