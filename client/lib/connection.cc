@@ -227,13 +227,13 @@ Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Extent extent, bo
     pending.bytes = extent.input_bytes + extent.output_bytes;
     pending.deadline_ns = NowNs() + timeout_ns + kAnswerMarginNs;
     ticket = next_ticket_++;
-    pending_[ticket] = std::move(pending);
+    pending_.Put(ticket, std::move(pending));
   }
   entry.ticket = ticket;
   // Never full: there are more slots than operations may be in flight.
   if (submissions_->Push(entry) != queue::RingResult::kDone) {
     const std::lock_guard lock(wait_mutex_);
-    pending_.erase(ticket);
+    if (const auto found = pending_.Find(ticket); found != pending_.end()) pending_.Erase(found);
     LoseDaemon("its queue is corrupt");
     return lost_;
   }
@@ -252,7 +252,7 @@ Failure Connection::CopyAlone(const queue::SubmissionEntry& entry, Extent extent
 }
 
 void Connection::Settle(const queue::CompletionEntry& entry) {
-  const auto found = pending_.find(entry.ticket);
+  const auto found = pending_.Find(entry.ticket);
   if (found == pending_.end()) return;
   Outcome outcome;
   outcome.group_failed = entry.group_failed != 0;
@@ -264,7 +264,7 @@ void Connection::Settle(const queue::CompletionEntry& entry) {
     UnpinRanges(found->second);
     found->second.outcome = std::move(outcome);
   }
-  if (found->second.abandoned) pending_.erase(found);
+  if (found->second.abandoned) pending_.Erase(found);
   settled_.notify_all();  // It may be another thread's.
 }
 
@@ -284,10 +284,11 @@ void Connection::LoseDaemon(const std::string& why) {
   lost_ = {FailureCode::kDaemonLost, kNoRank,
            "the connection to mlxcommd is lost: " + why +
                ". Buffers stay readable; connect anew once the daemon is back"};
-  for (auto& [ticket, pending] : pending_) {
+  for (auto at = pending_.begin(); at != pending_.end();) {
+    Pending& pending = at->second;
     if (!pending.outcome.has_value()) pending.outcome = Outcome{lost_, true};
+    at = pending.abandoned ? pending_.Erase(at) : std::next(at);
   }
-  std::erase_if(pending_, [](const auto& entry) { return entry.second.abandoned; });
   settled_.notify_all();
 }
 
@@ -333,7 +334,7 @@ void Connection::ReadOrSleep(std::unique_lock<std::mutex>& lock, std::uint64_t u
 
 // Of what is waited for no more, only the end is awaited.
 Connection::Pending* Connection::Find(std::uint64_t group, std::uint64_t ticket) {
-  const auto found = pending_.find(ticket);
+  const auto found = pending_.Find(ticket);
   if (found == pending_.end() || found->second.abandoned || found->second.group != group) {
     return nullptr;
   }
@@ -341,11 +342,11 @@ Connection::Pending* Connection::Find(std::uint64_t group, std::uint64_t ticket)
 }
 
 bool Connection::TakeOutcome(std::uint64_t ticket, Outcome& outcome) {
-  const auto found = pending_.find(ticket);
+  const auto found = pending_.Find(ticket);
   if (!found->second.outcome.has_value() && !reader_present_) TakeCompletions();
   if (!found->second.outcome.has_value()) return false;
   outcome = *std::move(found->second.outcome);
-  pending_.erase(found);
+  pending_.Erase(found);
   return true;
 }
 
@@ -469,7 +470,7 @@ Connection::Outcome Connection::Cancel(std::uint64_t group, std::uint64_t ticket
   // DEADLINE_EXCEEDED says that the ticket is still to be waited for.
   const auto ended = [&] {
     if (outcome.failure.code == FailureCode::kDeadlineExceeded) {
-      pending_[ticket] = Pending{.group = group, .outcome = outcome};
+      pending_.Put(ticket, Pending{.group = group, .outcome = outcome});
     }
     return outcome;
   };

@@ -25,10 +25,10 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "client/lib/arena_allocator.h"
+#include "client/lib/reusing_map.h"
 #include "client/lib/attach_table.h"
 #include "client/lib/mlxcomm.h"
 #include "proto/queue/adaptive_spin.h"
@@ -173,7 +173,7 @@ class Connection {
   mutable std::mutex wait_mutex_;
   std::condition_variable settled_;
   std::optional<queue::CompletionConsumer> completions_;
-  std::unordered_map<std::uint64_t, Pending> pending_;
+  ReusingMap<std::uint64_t, Pending> pending_{kInFlightMax};  // By ticket.
   std::uint64_t next_ticket_ = 1;
   bool reader_present_ = false;
   // By size: what lasts milliseconds says nothing of what lasts microseconds.

@@ -13,8 +13,9 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:1] = [str(TESTS)]  # Instead of this folder: its files are `bench`'s.
 
 from bench import parts, tables, targets  # noqa: E402
-from bench.rounds import Clock  # noqa: E402
-from bench.systems import ALL  # noqa: E402
+from bench.findings import ours_lost  # noqa: E402
+from bench.rounds import Clock, reason_of  # noqa: E402
+from bench.systems import ALL, OURS_CPP  # noqa: E402
 from lab.namespaces import NotAllowed  # noqa: E402
 
 SCHEMA = 1
@@ -26,8 +27,8 @@ def arguments_of(words):
     parser.add_argument("--quick", action="store_true", help="few sizes, one shaped cable; no verdicts")
     parser.add_argument("--only", nargs="+", choices=parts.PARTS, metavar="PART",
                         help=", ".join(parts.PARTS), default=list(parts.PARTS))
-    parser.add_argument("--rounds", type=int, help="6, with --quick 1; shaped cables and cost "
-                                                   "have 3 at most")
+    parser.add_argument("--rounds", type=int, help="6, with --quick 1; four ranks, shaped cables "
+                                                   "and cost have 3 at most")
     parser.add_argument("--json", type=pathlib.Path, help="where the figures go",
                         default=TESTS.parent / "build/bench.json")
     parser.add_argument("--keep", type=pathlib.Path,
@@ -61,36 +62,65 @@ def _lines(path):
 
 
 def measure(arguments):
-    """The figures of all parts; of those before it where Ctrl-C ends one."""
+    """The figures of all parts, written after each place; a place that fails ends no other."""
     extent = parts.Extent(rounds=arguments.rounds or (1 if arguments.quick else 6),
                           seconds=0.01 if arguments.quick else 0.05, quick=arguments.quick)
     missing = {system.name: system.missing() for system in ALL if system.missing()}
-    left_out = list(missing.values())
     made = [part for name in arguments.only for part in
             parts.without_missing(parts.PARTS[name](extent), missing)]
-    clock, found, busy, begin = Clock(), [], [], time.monotonic()
-    for reason in left_out:
+    clock, begin = Clock(), time.monotonic()
+    result = {"schema": SCHEMA, "machine": machine(), "busy_percent": [], "rounds": extent.rounds,
+              "command": " ".join(["tests/bench/run", *sys.argv[1:]]),
+              "left_out": list(missing.values()), "found": []}
+    for reason in missing.values():
         clock.say(f"left out: {reason}")
-    for part in made:
-        clock.plan(part.seconds())
-    for part in made:
-        busy.append(busy_percent())
-        if (busy[-1] or 0) > BUSY_PERCENT:
-            clock.say(f"others take {busy[-1]} % of this machine: expect wide spreads")
+    for number, part in enumerate(made):
+        clock.planned = sum(one.seconds() for one in made[number:])
         try:
-            found += part.take(clock, left_out)
-        except (NotAllowed, AssertionError, RuntimeError, OSError, TypeError) as error:
-            # A place that does not come up, or a daemon that has died: the others are measured.
-            left_out.append(f"{part.title}: {error}")
-            clock.say(f"left out: {left_out[-1]}")
-            clock.done(part.seconds())
+            result["busy_percent"].append(busy_of_others(clock))
+            take_part(part, clock, result["left_out"])
+            done = [part]
         except KeyboardInterrupt:
-            left_out.append(f"{part.title} and what comes after it: interrupted")
+            result["left_out"].append(f"{part.title} and what comes after it: interrupted")
+            done = made[number:]
+        for one in done:
+            one.miss(lost="interrupted")
+            result["found"] += one.findings()
+        result |= {"seconds": round(time.monotonic() - begin),
+                   "targets": targets.results(result["found"])}
+        write(result, arguments.json)
+        if done != [part]:
             break
-    return {"schema": SCHEMA, "machine": machine(), "busy_percent": busy, "rounds": extent.rounds,
-            "command": " ".join(["tests/bench/run", *sys.argv[1:]]),
-            "seconds": round(time.monotonic() - begin), "left_out": left_out, "found": found,
-            "targets": targets.results(found)}
+    return result
+
+
+def busy_of_others(clock):
+    busy = busy_percent()
+    if (busy or 0) > BUSY_PERCENT:
+        clock.say(f"others take {busy} % of this machine: expect wide spreads")
+    return busy
+
+
+def take_part(part, clock, left_out):
+    try:
+        part.take(clock, left_out)
+        return
+    except NotAllowed as error:
+        reason = str(error)
+        part.miss(left_out=reason)
+    except Exception as error:  # A place that does not come up: the others are measured.
+        reason = reason_of(error)
+        part.miss(lost=reason)
+    left_out.append(f"{part.title}: {reason}")
+    clock.say(f"left out: {left_out[-1]}")
+
+
+def write(result, path):
+    """Whole or not at all: whoever ends this meanwhile finds the figures of before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f"{path.name}.part")
+    aside.write_text(json.dumps(result, indent=1))
+    aside.replace(path)
 
 
 def show(result, folder):
@@ -112,21 +142,31 @@ def show(result, folder):
 def main(words):
     arguments = arguments_of(words)
     if arguments.show:
-        if not arguments.json.exists():
-            sys.exit(f"{arguments.json} is not there: measure first (tests/bench/run), or name "
-                     "another file by --json")
-        result = json.loads(arguments.json.read_text())
+        result = read(arguments.json)
         result["targets"] = targets.results(result["found"])
     else:
+        check_built()
         result = measure(arguments)
-        arguments.json.write_text(json.dumps(result, indent=1))
     show(result, arguments.keep or arguments.json.parent / "bench")
-    return 1 if not result["found"] or lacks_ours(result) else 0
+    return 1 if not result["found"] or ours_lost(result["found"]) else 0
 
 
-def lacks_ours(result):
-    """Something of ours failed. Peers may."""
-    return any(", mlxcomm" in reason for reason in result["left_out"])
+def read(path):
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        sys.exit(f"{path} is not there: measure first (tests/bench/run), or name another file by "
+                 "--json")
+    except ValueError as error:
+        sys.exit(f"{path} is not what this wrote ({error}): measure again (tests/bench/run)")
+
+
+def check_built():
+    if not os.environ.get("MLXCOMM_BUILD"):
+        sys.exit("MLXCOMM_BUILD is not set: use tests/bench/run, which builds what is measured and "
+                 "sets it")
+    if OURS_CPP.missing():
+        sys.exit(f"{OURS_CPP.missing()} in $MLXCOMM_BUILD: use tests/bench/run, which builds it")
 
 
 if __name__ == "__main__":

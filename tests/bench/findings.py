@@ -23,13 +23,35 @@ class Findings:
 
     def curve(self, part, place, system):
         """{bytes: [microseconds of each round]}; empty where it was not measured."""
-        entry = self.entry("curve", part, place, system)
-        return {int(size): times for size, times in entry["median_us"].items()} if entry else {}
+        entry = self.entry("curve", part, place, system) or {"median_us": {}}
+        return {int(size): times for size, times in entry["median_us"].items() if times}
+
+    def sizes(self, part, place):
+        """All that there were to be figures of, by whichever system."""
+        return sorted({int(size) for entry in self.of_kind("curve", part)
+                       if entry["place"] == place for size in entry["median_us"]})
 
     def curves(self, part, place):
-        """{system: curve}"""
-        return {entry["system"]: self.curve(part, place, entry["system"])
-                for entry in self.of_kind("curve", part) if entry["place"] == place}
+        """{system: curve}, of those that have figures."""
+        curves = {entry["system"]: self.curve(part, place, entry["system"])
+                  for entry in self.of_kind("curve", part) if entry["place"] == place}
+        return {system: curve for system, curve in curves.items() if curve}
+
+    def models(self):
+        return list(dict.fromkeys(entry["model"] for entry in self.of_kind("step")))
+
+    def steps(self, model):
+        """{system: [seconds of each round]} of a training step, of those that have figures."""
+        return {entry["system"]: entry["step_seconds"] for entry in self.of_kind("step")
+                if entry["model"] == model and entry["step_seconds"]}
+
+    def reason(self, part, places, systems, model=None):
+        """Why there are no figures of one of these systems at one of these places."""
+        for entry in self.found:
+            if (entry["part"] == part and entry["place"] in places and entry["system"] in systems
+                    and entry.get("model") == model and why_missing(entry)):
+                return f"{entry['system']}: {why_missing(entry)}"
+        return "there are no figures"
 
     def ranks(self, part, place):
         return next(entry["ranks"] for entry in self.found
@@ -39,6 +61,15 @@ class Findings:
         """[bits per second of each round]"""
         entry = self.entry("stream", part, place, "iperf3")
         return entry["bits_per_second"] if entry else []
+
+
+def why_missing(entry):
+    return entry.get("lost") or entry.get("left_out") or ""
+
+
+def ours_lost(found):
+    """Where ours failed; what a machine does not allow is no failure."""
+    return [entry for entry in found if "mlxcomm" in entry["system"] and entry.get("lost")]
 
 
 def partner(system):

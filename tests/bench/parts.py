@@ -9,7 +9,7 @@ import sys
 from bench import systems as s
 from bench.cost import cost_of, idle_cost
 from bench.places import Lab, Machine, end_of
-from bench.rounds import Turn, expected, take
+from bench.rounds import Failed, Turn, expected, take
 from lab.namespaces import NotAllowed
 from lab.wiring import pair, ring
 
@@ -39,8 +39,9 @@ class Extent:
         return QUICK_SIZES if self.quick else sizes
 
     @property
-    def shaped_rounds(self):
-        """A shaped cable repeats itself to a percent, and takes its time."""
+    def few_rounds(self):
+        """Of what takes its time: a run is to take less than 20 minutes. A shaped cable repeats
+        itself to a percent, and how four ranks slow down is far from its goal."""
         return min(self.rounds, 3)
 
 
@@ -64,16 +65,24 @@ class Part:
     def take(self, clock, failures):
         with self.place.up():
             take(clock, self.title, self.turns, self.rounds, failures)
-            found = [self.head() | self.found(turn) for turn in self.turns if turn.into]
-            found += self.found_last(clock)
-        clock.done(2)
-        return found
+
+    def miss(self, lost="", left_out=""):
+        """Why turns have no further rounds, where they do not know it themselves."""
+        for turn in self.turns:
+            if len(turn.into) < self.rounds and not turn.lost and not turn.left_out:
+                turn.lost, turn.left_out = lost, left_out
+
+    def findings(self):
+        """An entry of every turn, whatever became of it, so that none is missed unseen."""
+        return [self.head() | self.found(turn) | why(turn) for turn in self.turns]
 
     def head(self):
         return {"part": self.key, "place": self.place.name, "ranks": self.place.ranks}
 
-    def found_last(self, _clock):
-        return []
+
+def why(turn):
+    """What the entry says of rounds that are missing."""
+    return {key: said for key in ("lost", "left_out") if (said := getattr(turn, key))}
 
 
 class Curves(Part):
@@ -81,9 +90,13 @@ class Curves(Part):
 
     def __init__(self, key, place, rounds, systems, sizes, extent, streams=False):
         super().__init__(key, place, rounds)
+        self.sizes = {}  # Of each system.
         for system in systems:
-            self.add(system.name, self._runner(system, extent.seconds, extent.sizes(sizes)),
-                     1.5 + 0.25 * len(sizes))
+            self.sizes[system.name] = system.of_sizes(extent.sizes(sizes))
+            # As it was measured on two cores, where four ranks take turns.
+            self.add(system.name,
+                     self._runner(system, extent.seconds, self.sizes[system.name]),
+                     (1.2 + 0.14 * len(sizes)) * max(1, place.ranks / 2))
         if streams:
             self.add("iperf3", place.stream, 2)
 
@@ -102,19 +115,22 @@ class Curves(Part):
     def found(self, turn):
         if turn.name == "iperf3":
             return {"kind": "stream", "system": turn.name, "bits_per_second": turn.into}
-        times = {str(found["bytes"]): [] for found in turn.into[0]["sizes"]}
+        times = {str(size): [] for size in self.sizes[turn.name]}
         for taken in turn.into:
             for found in taken["sizes"]:
                 times[str(found["bytes"])].append(found["median_us"])
         entry = {"kind": "curve", "system": turn.name, "median_us": times}
-        if turn.into[-1]["touched"]:
+        if turn.into and turn.into[-1]["touched"]:
             entry["read_and_written_of_payload"] = turn.into[-1]["touched"]
         return entry
 
 
 def touched_bytes(place):
     """[read, written] by the daemons where they combine; None: they do not count."""
-    nodes = [place.status(node)["nodes"][0] for node in range(place.nodes)]
+    told = [place.status(node) for node in range(place.nodes)]
+    if None in told:
+        raise Failed(f"daemon {told.index(None)} does not answer mlxcommctl status")
+    nodes = [status["nodes"][0] for status in told]
     if "combined_bytes_read" not in nodes[0]:
         return None
     return [sum(int(node[f"combined_bytes_{did}"]) for node in nodes) for did in ("read", "written")]
@@ -128,7 +144,8 @@ class Overlap(Part):
         for model, steps in list(MODELS.items())[:1 if extent.quick else None]:
             for system in ("none", "mlxcomm", "ring"):
                 self.add(f"{model}, {system}",
-                         self._runner(system, model, 3 if extent.quick else steps), 8)
+                         self._runner(system, model, 3 if extent.quick else steps),
+                         1 if model == "demo" else 8)
 
     def _runner(self, system, model, steps):
         def run():
@@ -160,7 +177,7 @@ class Start(Part):
         super().__init__("start", place, extent.rounds)
         for system in systems:
             times = 1 if extent.quick else 8 if system.program else 2
-            self.add(system.name, self._runner(system, times), times * 0.6)
+            self.add(system.name, self._runner(system, times), times * 0.1)
 
     def _runner(self, system, times):
         def run():
@@ -193,11 +210,16 @@ class Cost(Part):
     """CPU seconds for a GiB, of ranks and daemons, and what they cost when they do nothing."""
 
     def __init__(self, place, extent, systems):
-        super().__init__("cost", place, extent.shaped_rounds)
+        super().__init__("cost", place, extent.few_rounds)
         self.idle_seconds = 0.3 if extent.quick else 2
         for system in systems:
             self.add(system.name, lambda system=system: cost_of(
-                system, self.place, 0.1 if extent.quick else 1.0, 16 * MIB), 4)
+                system, self.place, 0.1 if extent.quick else 1.0, 16 * MIB), 3)
+        self.idle = Turn("idle", lambda: idle_cost(s.OURS_CPP, self.place, self.idle_seconds, MIB),
+                         [], 4 * self.idle_seconds)
+
+    def seconds(self):
+        return super().seconds() + expected([self.idle], 1)
 
     def found(self, turn):
         return {"kind": "cost", "system": turn.name,
@@ -207,19 +229,28 @@ class Cost(Part):
     def take(self, clock, failures):
         if not os.path.exists("/proc/self/schedstat"):
             raise NotAllowed("this system does not tell what CPU time another process has used")
-        return super().take(clock, failures)
+        with self.place.up():
+            take(clock, self.title, self.turns, self.rounds, failures)
+            take(clock, self.title, [self.idle], 1, failures)
 
-    def found_last(self, clock):
-        clock.say(f"{self.title}: idle for a while")
-        return [self.head() | {"kind": "idle", "system": s.OURS_CPP.name} |
-                idle_cost(s.OURS_CPP, self.place, self.idle_seconds, MIB)]
+    def miss(self, lost="", left_out=""):
+        super().miss(lost, left_out)
+        if not self.idle.into and not self.idle.lost:
+            self.idle.lost, self.idle.left_out = lost, left_out
+
+    def findings(self):
+        none = {"seconds": self.idle_seconds, "cpu_seconds": {"ranks": [], "daemons": []},
+                "daemon_bytes": []}
+        figures = self.idle.into[0] if self.idle.into else none
+        return super().findings() + [
+            self.head() | {"kind": "idle", "system": s.OURS_CPP.name} | figures | why(self.idle)]
 
 
 def one_node(extent):
     systems = [s.OURS_CPP, s.MPI_SHARED, s.LOOP, s.OURS_MLX, s.RING, s.GLOO]
     return [Curves("one_node", Machine("one daemon, 2 ranks", 2, 1, own_cores=True),
                    extent.rounds, systems, SIZES, extent),
-            Curves("one_node", Machine("one daemon, 4 ranks", 4, 1), extent.rounds, systems,
+            Curves("one_node", Machine("one daemon, 4 ranks", 4, 1), extent.few_rounds, systems,
                    FEW_SIZES, extent)]
 
 
@@ -245,7 +276,7 @@ def shaped(extent):
                 places += [Lab(f"pair with two cables, {rate}", pair(cables=2, rate=rate))]
         for place in places:
             sizes = SHAPED_SIZES if place.nodes == 2 else SHAPED_SIZES[:1]
-            parts.append(Curves("shaped", place, extent.shaped_rounds, BETWEEN, sizes, extent,
+            parts.append(Curves("shaped", place, extent.few_rounds, BETWEEN, sizes, extent,
                                 streams=True))
     return parts
 
@@ -271,7 +302,8 @@ PARTS = {made.__name__: made for made in (one_node, two_nodes, shaped, overlap, 
 
 
 def without_missing(parts, missing):
-    """Leaves out the turns of systems that are not here."""
+    """Leaves out the turns of systems that are not here. missing: {system: why}"""
     for part in parts:
-        part.turns = [turn for turn in part.turns if turn.name not in missing]
-    return [part for part in parts if part.turns]
+        for turn in part.turns:
+            turn.left_out = missing.get(turn.name, "")
+    return parts

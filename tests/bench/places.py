@@ -19,7 +19,7 @@ from bench.rounds import Failed
 from conftest import Cluster, free_port, find_program
 from lab.cluster import LabCluster
 
-PATIENCE = 45  # Seconds after which a system is declared stuck; the longest of all takes 12.
+PATIENCE = 30  # Seconds after which a system is declared stuck; the longest of all takes 12.
 NODE_NET = "10.99.0.0/24"
 
 

@@ -6,17 +6,21 @@ import sys
 import time
 import typing
 
+FAILED_SECONDS_MAX = 60  # Of a run: once failed turns have taken more, none is tried again.
+
 
 @dataclasses.dataclass
 class Turn:
-    """One measurement, taken once a round. What `run` gives is appended to `into`; when it raises
-    Failed twice in a row, there are no further turns of this name, and why is said. So the first of
-    `into` are of the first rounds, whatever failed later."""
+    """One measurement, taken once a round. What `run` gives is appended to `into`; when it fails
+    twice in a row, there are no further turns of this name, and why is said. So the first of `into`
+    are of the first rounds, whatever failed later."""
 
     name: str
     run: typing.Callable
     into: list
     seconds: float = 3.0  # What one is expected to take; learnt from those before.
+    lost: str = ""        # Why rounds are missing: it failed.
+    left_out: str = ""    # Why it could not even be tried here.
 
 
 class Failed(Exception):
@@ -30,6 +34,7 @@ class Clock:
         self.out = out
         self.begin = time.monotonic()
         self.planned = 0.0  # Seconds of all that is left.
+        self.failed = 0.0   # Seconds that failed turns have taken.
 
     def plan(self, seconds):
         self.planned += seconds
@@ -47,34 +52,52 @@ def minutes(seconds):
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
+def reason_of(error):
+    """A failure that somebody foresaw says enough; of others the kind is part of it."""
+    return str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}"
+
+
 def run_once_or_twice(clock, title, turn):
-    try:
-        return turn.run()
-    except Failed as error:
-        clock.say(f"{title}, {turn.name} failed and is tried once more: {error}")
-        return turn.run()
+    """(what it gives, seconds that this took). Raises Failed, whatever it was: the others still
+    have their turns."""
+    for is_last in (False, True):
+        begin = time.monotonic()
+        try:
+            return turn.run(), time.monotonic() - begin
+        except Exception as error:
+            clock.failed += time.monotonic() - begin
+            if is_last or clock.failed > FAILED_SECONDS_MAX:
+                raise Failed(reason_of(error)) from error
+            clock.say(f"{title}, {turn.name} failed and is tried once more: {reason_of(error)}")
+
+
+def in_order(turns, number):
+    """Each round begins with another one, so that nobody follows the same neighbour always."""
+    first = number % max(1, len(turns))
+    return turns[first:] + turns[:first]
 
 
 def take(clock, title, turns, rounds, failures):
     """All rounds of some turns. The clock has been told of them by expected(turns, rounds)."""
-    turns = list(turns)
     for number in range(rounds):
-        for turn in list(turns):
+        for turn in in_order(turns, number):
+            if turn.lost or turn.left_out:
+                continue
             clock.say(f"{title}: round {number + 1} of {rounds}: {turn.name}")
-            begin = time.monotonic()
             try:
-                turn.into.append(run_once_or_twice(clock, title, turn))
+                figure, took = run_once_or_twice(clock, title, turn)
             except Failed as error:
+                turn.lost = str(error)
                 failures.append(f"{title}, {turn.name}, from round {number + 1} on: {error}")
-                clock.say(f"{title}, {turn.name} FAILED twice and is left out from here on: {error}")
-                turns.remove(turn)
+                clock.say(f"{title}, {turn.name} FAILED and is left out from here on: {error}")
                 clock.done(turn.seconds * (rounds - number))
                 continue
-            took = time.monotonic() - begin
+            turn.into.append(figure)
             # What is left of this one is corrected by what it took.
             clock.done(turn.seconds * (rounds - number) - took * (rounds - number - 1))
             turn.seconds = took
 
 
 def expected(turns, rounds):
-    return sum(turn.seconds for turn in turns) * rounds
+    return sum(turn.seconds * (rounds - len(turn.into)) for turn in turns
+               if not turn.lost and not turn.left_out)

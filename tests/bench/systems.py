@@ -54,6 +54,10 @@ class System:
         folder.mkdir()
         return folder
 
+    def of_sizes(self, sizes):
+        """Those that it is measured at."""
+        return sizes
+
     def run(self, place, seconds, sizes):
         folder = self.new_folder(place)
         end_of(self.start(place, folder, [seconds, *sizes]))
@@ -179,8 +183,8 @@ class Limit(System):
     is_limit = True
     bytes_min = 64 << 10
 
-    def run(self, place, seconds, sizes):
-        return super().run(place, seconds, [size for size in sizes if size >= self.bytes_min])
+    def of_sizes(self, sizes):
+        return [size for size in sizes if size >= self.bytes_min]
 
 
 class PlainLoop(Limit):

@@ -4,7 +4,7 @@ import pathlib
 import re
 import statistics
 
-from bench.comparison import bus_bandwidth, ratio
+from bench.comparison import bus_bandwidth, ratio, spread
 from bench.findings import OURS, Findings, partner
 from bench.sizes import microseconds, of_bytes, times
 from bench.targets import of_stream, summary
@@ -86,7 +86,7 @@ def shaped(f):
     rows = []
     for place in places:
         stream = f.stream("shaped", place)
-        for size in sorted(next(iter(f.curves("shaped", place).values()), {})):
+        for size in f.sizes("shaped", place):
             cells = [place, of_bytes(size),
                      f"{statistics.median(stream) / 1e6:.0f}" if stream else "-"]
             for system in systems:
@@ -107,29 +107,36 @@ def shaped_cell(f, place, system, size, stream):
 
 def overlap(f):
     rows = []
-    for model in dict.fromkeys(entry["model"] for entry in f.of_kind("step")):
-        steps = {entry["system"]: statistics.median(entry["step_seconds"])
-                 for entry in f.of_kind("step") if entry["model"] == model}
-        alone = steps.get("none")
+    for model in f.models():
+        steps = f.steps(model)
         for system, seconds in steps.items():
-            lost = "-" if system == "none" or alone is None else f"{1e3 * (seconds - alone):.1f}"
-            rows.append([model, system, f"{1e3 * seconds:.1f}", lost])
+            # Within rounds: what slows the machine for a while slows both steps.
+            lost = [1e3 * (with_it - without) for with_it, without in
+                    zip(seconds, steps.get("none", []))]
+            found = spread(lost) if lost and system != "none" else None
+            rows.append([model, system, f"{1e3 * statistics.median(seconds):.1f}",
+                         f"{found.value:.1f}, {found.low:.1f} to {found.high:.1f}"
+                         if found else "-"])
     return table(["model", "communication", "step, ms", "lost to it, ms"], rows)
 
 
 def start(f):
     rows = [[entry["place"], entry["system"],
              f"{statistics.median(entry['attach_ms']):.1f}" if entry["attach_ms"] else "-",
-             f"{statistics.median(entry['world_ms']):.1f}"] for entry in f.of_kind("start")]
+             f"{statistics.median(entry['world_ms']):.1f}"]
+            for entry in f.of_kind("start") if entry["world_ms"]]
     return table(["place", "system", "attach, ms", "joined after all have asked, ms"], rows)
 
 
 def cost(f):
     rows = [[entry["place"], entry["system"],
              f"{statistics.median(entry['cpu_seconds_per_gib']):.2f}",
-             f"{max(entry['rank_bytes_max']) >> 20} MiB"] for entry in f.of_kind("cost")]
+             f"{max(entry['rank_bytes_max']) >> 20} MiB"]
+            for entry in f.of_kind("cost") if entry["cpu_seconds_per_gib"]]
     text = table(["place", "system", "CPU s per GiB reduced", "a rank's memory, highest"], rows)
     for entry in f.of_kind("idle"):
+        if not entry["cpu_seconds"]["ranks"]:
+            continue
         used = {who: statistics.median(seconds) for who, seconds in entry["cpu_seconds"].items()}
         memory = ", ".join(f"{daemon['own'] / 2**20:.1f} MiB ({daemon['shared'] / 2**20:.1f} MiB "
                            "of arenas beside it)" for daemon in entry["daemon_bytes"])
@@ -156,9 +163,15 @@ def figures(target):
     return f"{target['value']:.3g}", f"{target['low']:.3g} to {target['high']:.3g}"
 
 
+def because(target):
+    """Why it was not measured; what was left out is told in full below."""
+    reason = in_short(target.get("reason", "")).replace("|", "/").replace("\n", " ")
+    return f" ({reason[:80]}{'...' if len(reason) > 80 else ''})" if reason else ""
+
+
 def targets(verdicts):
     rows = [[one["name"], f"{'<=' if one['at_most'] else '>='} {one['goal']:g} {one['unit']}",
-             *figures(one), one["verdict"]] for one in verdicts]
+             *figures(one), one["verdict"] + because(one)] for one in verdicts]
     return f"{summary(verdicts)}\n\n" + table(["target", "goal", "median", "spread", "verdict"], rows)
 
 

@@ -1,10 +1,10 @@
 """What is to be reached, and whether it was: each target is a ratio (or a time) of every round, a
-goal, and the verdict that comparison.py's rule gives."""
+goal, and the verdict that comparison.py's rule gives. One without figures says why."""
 
 import dataclasses
 
 from bench.comparison import MISSED, REACHED, VOID, bus_bandwidth, spread, verdict
-from bench.findings import Findings
+from bench.findings import Findings, why_missing
 from bench.sizes import of_bytes
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -21,11 +21,13 @@ class Target:
     goal: float
     unit: str = "x"
     at_most: bool = False
+    reason: str = ""  # Why there may be no values.
 
     def result(self):
         if not self.values:
             return {"name": self.name, "goal": self.goal, "unit": self.unit, "at_most": self.at_most,
-                    "value": None, "low": None, "high": None, "rounds": 0, "verdict": NOT_MEASURED}
+                    "value": None, "low": None, "high": None, "rounds": 0, "verdict": NOT_MEASURED,
+                    "reason": self.reason}
         found = spread(self.values)
         return {"name": self.name, "goal": self.goal, "unit": self.unit, "at_most": self.at_most,
                 "value": found.value, "low": found.low, "high": found.high, "rounds": found.rounds,
@@ -41,19 +43,15 @@ def over(theirs, ours):
 def faster(findings, part, place, peer, ours, goals):
     """Targets: at a size, so many times the peer's speed. goals: {size: goal}"""
     mine, peers = findings.curve(part, place, ours), findings.curve(part, place, peer)
-    measured = sizes_of(findings, part, place)
+    reason = findings.reason(part, [place], [ours, peer])
+    planned = findings.sizes(part, place)
     return [Target(f"{place}: {ours} beside {peer}, {of_bytes(size)}",
-                   over(peers.get(size, []), mine.get(size, [])), goal)
-            for size, goal in goals.items() if size in measured]
-
-
-def sizes_of(findings, part, place):
-    """Of whichever systems there are: whom a failure left without figures has its targets still."""
-    return sorted({size for curve in findings.curves(part, place).values() for size in curve})
+                   over(peers.get(size, []), mine.get(size, [])), goal, reason=reason)
+            for size, goal in goals.items() if size in planned]
 
 
 def from_size(findings, part, place, first, goal):
-    return {size: goal for size in sizes_of(findings, part, place) if size >= first}
+    return {size: goal for size in findings.sizes(part, place) if size >= first}
 
 
 def one_node(f):
@@ -61,9 +59,9 @@ def one_node(f):
     made = faster(f, part, TWO_RANKS, LOOP, CPP, from_size(f, part, TWO_RANKS, MIB, 0.8))
     made += faster(f, part, TWO_RANKS, MPI_SHARED, CPP,
                    {64 * KIB: 1.5, MIB: 2, 16 * MIB: 4, 128 * MIB: 5})
-    small = f.curve(part, TWO_RANKS, CPP).get(8)
-    if small:
-        made.append(Target(f"{TWO_RANKS}: {CPP}, 8 B", small, 10, "us", at_most=True))
+    if 8 in f.sizes(part, TWO_RANKS):
+        made.append(Target(f"{TWO_RANKS}: {CPP}, 8 B", f.curve(part, TWO_RANKS, CPP).get(8, []),
+                           10, "us", at_most=True, reason=f.reason(part, [TWO_RANKS], [CPP])))
     goals = from_size(f, part, TWO_RANKS, 0, 1) | from_size(f, part, TWO_RANKS, MIB, 5)
     made += faster(f, part, TWO_RANKS, RING, MLX, goals)
     return made + degradation(f)
@@ -71,13 +69,14 @@ def one_node(f):
 
 def degradation(f):
     """From two ranks to four on the same cores: Open MPI's slowing over ours."""
-    curves = [f.curve("one_node", place, system) for system in (MPI_SHARED, CPP)
-              for place in (FOUR_RANKS, TWO_RANKS)]
+    systems, places = (MPI_SHARED, CPP), (FOUR_RANKS, TWO_RANKS)
+    curves = [f.curve("one_node", place, system) for system in systems for place in places]
+    reason = f.reason("one_node", places, systems)
     made = []
-    for size in sorted(set.intersection(*map(set, curves))):
-        theirs_4, theirs_2, ours_4, ours_2 = (curve[size] for curve in curves)
+    for size in sorted(set.intersection(*(set(f.sizes("one_node", place)) for place in places))):
+        theirs_4, theirs_2, ours_4, ours_2 = (curve.get(size, []) for curve in curves)
         made.append(Target(f"four ranks: slowing beside {MPI_SHARED}'s, {of_bytes(size)}",
-                           over(over(theirs_4, theirs_2), over(ours_4, ours_2)), 1))
+                           over(over(theirs_4, theirs_2), over(ours_4, ours_2)), 1, reason=reason))
     return made
 
 
@@ -94,17 +93,20 @@ def two_nodes(f):
 def shaped(f):
     made = []
     for place in f.places("shaped"):
-        stream = f.stream("shaped", place)
-        curve = f.curve("shaped", place, CPP)
+        sizes, curve = f.sizes("shaped", place), f.curve("shaped", place, CPP)
         if "two cables" in place:
-            one = f.curve("shaped", place.replace("pair with two cables", "pair"), CPP)
+            one_cable = place.replace("pair with two cables", "pair")
+            one = f.curve("shaped", one_cable, CPP)
+            reason = f.reason("shaped", [place, one_cable], [CPP])
             made += [Target(f"{place}: beside one cable, {of_bytes(size)}",
-                            over(one[size], curve[size]), 1.9) for size in curve if size in one]
-        elif stream:
+                            over(one.get(size, []), curve.get(size, [])), 1.9, reason=reason)
+                     for size in sizes]
+        else:
             goal = 90 if "10gbit" in place else 97
+            reason = f.reason("shaped", [place], [CPP, "iperf3"])
             made += [Target(f"{place}: of one iperf3 stream, {of_bytes(size)}",
-                            [100 * part for part in of_stream(f, place, CPP, size)], goal, "%")
-                     for size in curve]
+                            [100 * part for part in of_stream(f, place, CPP, size)], goal, "%",
+                            reason=reason) for size in sizes]
     return made
 
 
@@ -112,18 +114,19 @@ def of_stream(f, place, system, size):
     """[bus bandwidth as a part of one stream's, each round]"""
     ranks = f.ranks("shaped", place)
     return [8 * bus_bandwidth(size, ranks, us) / bits for us, bits in
-            zip(f.curve("shaped", place, system)[size], f.stream("shaped", place))]
+            zip(f.curve("shaped", place, system).get(size, []), f.stream("shaped", place))]
 
 
 def overlap(f):
     made = []
-    for model in dict.fromkeys(entry["model"] for entry in f.of_kind("step")):
-        steps = {entry["system"]: entry["step_seconds"] for entry in f.of_kind("step")
-                 if entry["model"] == model}
+    places = [entry["place"] for entry in f.of_kind("step")]
+    for model in f.models():
+        steps = f.steps(model)
         # Of the time lost to communication: a step without any is the same for both.
         less = [1e3 * (ring - ours) for ring, ours in
                 zip(steps.get("ring", []), steps.get("mlxcomm", []))]
-        made.append(Target(f"training step, {model}: lost less than with the ring", less, 0, "ms"))
+        made.append(Target(f"training step, {model}: lost less than with the ring", less, 0, "ms",
+                           reason=f.reason("overlap", places, ["mlxcomm", "ring"], model)))
     return made
 
 
@@ -132,10 +135,10 @@ def start(f):
     for entry in f.of_kind("start"):
         if entry["system"] != CPP:
             continue
-        if entry["ranks"] == 1:
-            made.append(Target(f"attach, {entry['place']}", entry["attach_ms"], 3, "ms", True))
-        else:
-            made.append(Target(f"world formed, {entry['place']}", entry["world_ms"], 20, "ms", True))
+        what, values, goal = (("attach", entry["attach_ms"], 3) if entry["ranks"] == 1 else
+                              ("world formed", entry["world_ms"], 20))
+        made.append(Target(f"{what}, {entry['place']}", values, goal, "ms", True,
+                           f.reason("start", [entry["place"]], [CPP])))
     return made
 
 
@@ -144,11 +147,11 @@ def cost(f):
     return [Target(f"idle CPU, {entry['place']}: ranks and daemons",
                    [100 * (ranks + daemons) / entry["seconds"] for ranks, daemons in
                     zip(entry["cpu_seconds"]["ranks"], entry["cpu_seconds"]["daemons"])],
-                   0.1, "%", True) for entry in f.of_kind("idle")]
+                   0.1, "%", True, why_missing(entry)) for entry in f.of_kind("idle")]
 
 
 def results(found):
-    """Of all targets of what was measured; those that lack figures are not measured."""
+    """Of all targets of what was to be measured; those that lack figures are not measured."""
     f = Findings(found)
     made = [target for part in (one_node, two_nodes, shaped, overlap, start, cost)
             for target in part(f)]

@@ -1,6 +1,6 @@
-// Loaded into a daemon (LD_PRELOAD): while armed, its own threads (engine, workers, rails; not
-// gRPC's) may not allocate, wait for a lock or write to a stream. Whoever does ends the process
-// with the place where it happened.
+// Loaded into a daemon or a rank (LD_PRELOAD): while armed, the threads that it has started itself
+// (engine, workers, rails; not gRPC's) may not allocate, wait for a lock or write to a stream. Whoever
+// does ends the process with the place where it happened.
 //
 //   MLXCOMM_GUARD=FILE    armed while the first byte of FILE is not '0'
 //   MLXCOMM_GUARD_TELL=1  tells every place once and goes on, to look for them all
@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -121,16 +122,13 @@ void* RunStarted(void* given) {
 }
 
 // std::thread hands over an object whose class is known where the thread was started: those
-// of the program are the daemon's own, others are of the libraries that it uses.
+// of the program are its own, others are of the libraries that it uses.
 bool IsOfTheProgram(void* argument) {
   Dl_info program{};
   Dl_info object{};
-  void* const main_program = ::dlsym(RTLD_DEFAULT, "_IO_stdin_used");
-  if (argument == nullptr || ::dladdr(*static_cast<void**>(argument), &object) == 0) return false;
-  if (main_program != nullptr && ::dladdr(main_program, &program) != 0) {
-    return program.dli_fbase == object.dli_fbase;
-  }
-  return std::strstr(object.dli_fname, "mlxcommd") != nullptr;
+  void* const entry = reinterpret_cast<void*>(::getauxval(AT_ENTRY));
+  return argument != nullptr && ::dladdr(*static_cast<void**>(argument), &object) != 0 &&
+         ::dladdr(entry, &program) != 0 && program.dli_fbase == object.dli_fbase;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 """Warm operations allocate nothing, wait for no lock and write no log line, in any thread of a
-daemon that payload goes through: guard.cc, loaded into real daemons, aborts where one does."""
+daemon that payload goes through, nor in a rank that calls them: guard.cc, loaded into real
+programs, aborts where one does."""
 
 import os
 import subprocess
@@ -122,3 +123,34 @@ def test_guard_bites(tmp_path):
         assert any("payload guard: " in line for line in cluster.daemons[0].lines)
     finally:
         cluster.end()
+
+
+def run_clients(cluster, *arguments):
+    """Two ranks with guards of their own: [(exit code, what was said)]"""
+    ranks = []
+    for rank in range(2):
+        flag = cluster.folder / f"guard-{rank}"
+        flag.write_text("0")
+        ranks.append(Process(
+            [find_test_program("payload_way", "warm_client"), flag, *arguments],
+            {"LD_PRELOAD": find_test_program("payload_way", "libpayload_guard.so"),
+             "MLXCOMM_GUARD": str(flag), "MLXCOMM_SOCKET": cluster.socket(rank % cluster.count),
+             "MLXCOMM_JOB": "warm", "MLX_RANK": str(rank), "MLX_WORLD_SIZE": "2"}))
+    try:
+        return [(rank.finish(), "\n".join(rank.lines)) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.end()
+
+
+@pytest.mark.parametrize("daemons", [1, 2])
+def test_a_warm_rank_allocates_nothing(cluster, daemons):
+    """Why: the client put a node into a table for each operation in flight."""
+    for code, said in run_clients(cluster(daemons)):
+        assert code == 0, said
+
+
+def test_guard_bites_in_a_rank(cluster):
+    codes = run_clients(cluster(1), "allocates")
+    assert -6 in [code for code, _ in codes]
+    assert any("payload guard: malloc" in said for _, said in codes)
