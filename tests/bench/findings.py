@@ -2,6 +2,8 @@
 read it. `found` is the list of the JSON (README.md)."""
 
 PARTNERS = {"MLX ring": "mlxcomm, MLX"}  # Whom of ours a peer is compared with; else the C++ client.
+FIGURES = {"curve": "median_us", "stream": "bits_per_second", "step": "step_seconds",
+           "start": "world_ms", "cost": "cpu_seconds_per_gib", "idle": "daemon_bytes"}
 OURS = ("mlxcomm, C++", "mlxcomm, MLX")
 
 
@@ -14,8 +16,14 @@ class Findings:
                 if entry["kind"] == kind and part in (None, entry["part"])]
 
     def places(self, part):
-        """In the order in which they were measured."""
+        """All that were to be measured, in that order."""
         return list(dict.fromkeys(entry["place"] for entry in self.found if entry["part"] == part))
+
+    def measured_places(self, part):
+        """Those that have figures of something."""
+        return [place for place in self.places(part)
+                if any(has_figures(entry) for entry in self.found
+                       if (entry["part"], entry["place"]) == (part, place))]
 
     def entry(self, kind, part, place, system):
         return next((entry for entry in self.of_kind(kind, part)
@@ -61,6 +69,11 @@ class Findings:
         """[bits per second of each round]"""
         entry = self.entry("stream", part, place, "iperf3")
         return entry["bits_per_second"] if entry else []
+
+
+def has_figures(entry):
+    figures = entry[FIGURES[entry["kind"]]]
+    return any(figures.values()) if isinstance(figures, dict) else bool(figures)
 
 
 def why_missing(entry):

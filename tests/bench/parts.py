@@ -69,7 +69,7 @@ class Part:
     def miss(self, lost="", left_out=""):
         """Why turns have no further rounds, where they do not know it themselves."""
         for turn in self.turns:
-            if len(turn.into) < self.rounds and not turn.lost and not turn.left_out:
+            if len(turn.into) < self.rounds and not why(turn):
                 turn.lost, turn.left_out = lost, left_out
 
     def findings(self):
@@ -235,7 +235,7 @@ class Cost(Part):
 
     def miss(self, lost="", left_out=""):
         super().miss(lost, left_out)
-        if not self.idle.into and not self.idle.lost:
+        if not self.idle.into and not why(self.idle):
             self.idle.lost, self.idle.left_out = lost, left_out
 
     def findings(self):

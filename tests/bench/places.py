@@ -244,10 +244,13 @@ def end_of(processes, patience=PATIENCE):
                     raise Failed(f"ended with {process.returncode}: {last}")
     finally:
         for process in processes:
-            if process.poll() is None:
-                # With what it has started: that may hold its output open after it.
+            if process in said:
+                continue
+            # With what it has started: that may hold its output open, even after its own end.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=5)
     late = [process for process in processes if process not in said]
     if late:
         raise Failed(f"no end in {patience} s: {shlex.join(late[0].args)}")

@@ -5,7 +5,7 @@ import re
 import statistics
 
 from bench.comparison import bus_bandwidth, ratio, spread
-from bench.findings import OURS, Findings, partner
+from bench.findings import OURS, Findings, has_figures, partner
 from bench.sizes import microseconds, of_bytes, times
 from bench.targets import of_stream, summary
 
@@ -81,7 +81,7 @@ def streams(f, part, place):
 
 
 def shaped(f):
-    places = f.places("shaped")
+    places = f.measured_places("shaped")
     systems = list(dict.fromkeys(entry["system"] for entry in f.of_kind("curve", "shaped")))
     rows = []
     for place in places:
@@ -124,7 +124,7 @@ def start(f):
     rows = [[entry["place"], entry["system"],
              f"{statistics.median(entry['attach_ms']):.1f}" if entry["attach_ms"] else "-",
              f"{statistics.median(entry['world_ms']):.1f}"]
-            for entry in f.of_kind("start") if entry["world_ms"]]
+            for entry in f.of_kind("start") if has_figures(entry)]
     return table(["place", "system", "attach, ms", "joined after all have asked, ms"], rows)
 
 
@@ -132,10 +132,10 @@ def cost(f):
     rows = [[entry["place"], entry["system"],
              f"{statistics.median(entry['cpu_seconds_per_gib']):.2f}",
              f"{max(entry['rank_bytes_max']) >> 20} MiB"]
-            for entry in f.of_kind("cost") if entry["cpu_seconds_per_gib"]]
+            for entry in f.of_kind("cost") if has_figures(entry)]
     text = table(["place", "system", "CPU s per GiB reduced", "a rank's memory, highest"], rows)
     for entry in f.of_kind("idle"):
-        if not entry["cpu_seconds"]["ranks"]:
+        if not has_figures(entry):
             continue
         used = {who: statistics.median(seconds) for who, seconds in entry["cpu_seconds"].items()}
         memory = ", ".join(f"{daemon['own'] / 2**20:.1f} MiB ({daemon['shared'] / 2**20:.1f} MiB "
@@ -152,9 +152,9 @@ def in_short(reason):
 
 
 def in_repository(command):
-    """Paths as from the repository's root, where the command is given."""
+    """Paths as from the repository's root, where the command is given; of others the last name."""
     root = pathlib.Path(__file__).resolve().parents[2]
-    return command.replace(f"{root}/", "")
+    return in_short(command.replace(f"{root}/", ""))
 
 
 def figures(target):
@@ -196,14 +196,14 @@ def everything(result):
         text += ["Time, and how many times as fast as the peer:\n", short(f)]
     titles = {"one_node": "One node", "two_nodes": "Two daemons, unshaped"}
     for part, title in titles.items():
-        if f.places(part):
+        if f.measured_places(part):
             text.append(f"## {title}\n")
-        for place in f.places(part):
+        for place in f.measured_places(part):
             text += [curves(f, part, place), streams(f, part, place)]
     for part, title, make in (("shaped", "Shaped cables", shaped),
                               ("overlap", "A training step", overlap), ("start", "Start", start),
                               ("cost", "Cost", cost)):
-        if f.places(part):
+        if f.measured_places(part):
             text += [f"## {title}\n", make(f)]
     text += ["## What is to be reached\n", targets(result["targets"])]
     if result["left_out"]:

@@ -7,8 +7,8 @@ import pytest
 
 from bench.comparison import (COVERAGE, MISSED, REACHED, VOID, Spread, bus_bandwidth,
                               dropped_each_side, ratio, spread, verdict)
-from bench.findings import Findings
-from bench.rounds import Clock, Failed, Turn, expected, take
+from bench.findings import Findings, ours_lost
+from bench.rounds import FAILED_SECONDS_MAX, Clock, Failed, Turn, expected, take
 from bench import tables, targets
 
 
@@ -79,11 +79,39 @@ def test_rounds_try_a_failed_turn_again_and_keep_what_earlier_ones_gave(tmp_path
         clock = Clock(out)
         clock.plan(expected(turns, 3))
         take(clock, "part", turns, 3, failures)
-    assert calls == ["a", "once", "once", "later", "a", "once", "later", "later", "a", "once"]
+    assert calls == ["a", "once", "once", "later",  # Each round begins with another one.
+                     "once", "later", "later", "a", "a", "once"]
     assert [turn.into for turn in turns] == [[0, 0, 0], [1, 2, 3], [1]]
-    assert failures == ["part, later, from round 2 on: gone"]
+    assert failures == ["part, later, from round 2 on: gone"] and turns[2].lost == "gone"
     assert clock.planned == pytest.approx(0, abs=0.1)
     assert "part: round 2 of 3: once" in (tmp_path / "progress").read_text()
+
+
+def test_whatever_a_turn_raises_the_others_have_theirs(tmp_path):
+    """Why: a daemon that had died raised what nobody expected, and ended the whole run."""
+    def breaks():
+        raise TypeError("no status")
+
+    turns, failures = [Turn("breaks", breaks, []), Turn("goes on", lambda: 1, [])], []
+    with open(tmp_path / "progress", "w") as out:
+        take(Clock(out), "part", turns, 2, failures)
+    assert [turn.into for turn in turns] == [[], [1, 1]]
+    assert failures == ["part, breaks, from round 1 on: TypeError: no status"]
+
+
+def test_nothing_is_tried_again_once_failed_turns_have_taken_long(tmp_path):
+    """Why: what hangs takes its patience each time, and a run is to end within its 20 minutes."""
+    calls = []
+
+    def hangs():
+        calls.append(1)
+        raise Failed("no end")
+
+    with open(tmp_path / "progress", "w") as out:
+        clock = Clock(out)
+        clock.failed = FAILED_SECONDS_MAX
+        take(clock, "part", [Turn("hangs", hangs, [])], 3, [])
+    assert len(calls) == 1
 
 
 def curve(part, place, system, ranks=2, **times):
@@ -114,6 +142,25 @@ def test_targets_that_lack_figures_are_told():
     assert (mpi["verdict"], mpi["value"], mpi["rounds"]) == (targets.NOT_MEASURED, None, 0)
     assert f"{len(results)} not measured" in targets.summary(results)
     assert "- | not measured" in tables.targets([mpi])
+
+
+def test_what_lost_all_its_rounds_keeps_its_targets_and_says_why():
+    """Why: where ours alone is judged, no other figures tell that there was something to judge."""
+    found = [curve("one_node", targets.TWO_RANKS, targets.CPP, b8=[]) | {"lost": "it crashed"},
+             curve("shaped", "pair, 1gbit", targets.CPP, b16000000=[]) | {"left_out": "no root"},
+             {"kind": "start", "part": "start", "place": "one daemon, 1 rank", "ranks": 1,
+              "system": targets.CPP, "attach_ms": [], "world_ms": [], "lost": "it hung"}]
+    results = {one["name"]: (one["verdict"], one["reason"]) for one in targets.results(found)}
+    assert results == {
+        f"{targets.TWO_RANKS}: {targets.MLX} beside {targets.RING}, 8 B":
+            (targets.NOT_MEASURED, "there are no figures"),
+        f"{targets.TWO_RANKS}: {targets.CPP}, 8 B":
+            (targets.NOT_MEASURED, f"{targets.CPP}: it crashed"),
+        "pair, 1gbit: of one iperf3 stream, 15.26 MiB":
+            (targets.NOT_MEASURED, f"{targets.CPP}: no root"),
+        "attach, one daemon, 1 rank": (targets.NOT_MEASURED, f"{targets.CPP}: it hung")}
+    assert [entry["lost"] for entry in ours_lost(found)] == ["it crashed", "it hung"]
+    assert "(mlxcomm, C++: it hung)" in tables.targets(targets.results(found))
 
 
 def test_a_training_step_is_judged_by_what_it_loses_to_communication():

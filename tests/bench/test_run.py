@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from bench.findings import has_figures
 from conftest import PATIENCE, find_test_program
 
 BENCH = pathlib.Path(__file__).parent
@@ -30,7 +31,7 @@ def run(tmp_path_factory):
 def test_every_part_finds_something(run):
     _, result, _ = run
     assert result["schema"] == 1 and result["rounds"] == 1
-    parts = {entry["part"] for entry in result["found"]}
+    parts = {entry["part"] for entry in result["found"] if has_figures(entry)}
     assert {"one_node", "two_nodes", "overlap", "start", "cost"} <= parts
     assert "shaped" in parts or any("shaped" in reason for reason in result["left_out"])
 
@@ -43,6 +44,7 @@ def test_our_own_are_never_left_out(run):
             curves = [entry for entry in result["found"] if entry["kind"] == "curve" and
                       (entry["place"], entry["system"]) == (place, system)]
             assert len(curves) == 1, (place, system)
+            assert has_figures(curves[0])
             assert all(len(times) == 1 and times[0] > 0
                        for times in curves[0]["median_us"].values())
 
@@ -75,3 +77,16 @@ def test_shows_again_what_was_measured(run):
         [sys.executable, str(BENCH), "--show", "--json", folder / "bench.json", "--keep", folder],
         capture_output=True, text=True, timeout=PATIENCE)
     assert again.returncode == 0 and again.stdout == done.stdout
+
+
+@pytest.mark.parametrize("words, said", [
+    ([], "MLXCOMM_BUILD is not set: use tests/bench/run"),
+    (["--show", "--json", "none.json"], "none.json is not there: measure first"),
+    (["--show", "--json", "half.json"], "half.json is not what this wrote")])
+def test_says_in_a_line_what_is_lacking(tmp_path, words, said):
+    """Why: it was a traceback that named a key."""
+    (tmp_path / "half.json").write_text('{"schema": 1, ')
+    environment = {name: value for name, value in os.environ.items() if name != "MLXCOMM_BUILD"}
+    done = subprocess.run([sys.executable, str(BENCH), *words], cwd=tmp_path, env=environment,
+                          capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 1 and said in done.stderr and done.stderr.count("\n") == 1

@@ -1,7 +1,8 @@
 """What is printed and kept says what was measured, and nothing of where."""
 import pathlib
 
-from bench.tables import in_repository, in_short
+from bench.findings import Findings
+from bench.tables import in_repository, in_short, overlap
 
 
 def test_a_reason_names_programs_without_their_folders():
@@ -17,3 +18,14 @@ def test_a_reason_names_programs_without_their_folders():
 def test_a_command_names_files_as_from_the_repository():
     root = pathlib.Path(__file__).resolve().parents[2]
     assert in_repository(f"tests/bench/run --keep {root}/tests/bench") == "tests/bench/run --keep tests/bench"
+    assert in_repository("tests/bench/run --json=/a/b.json --keep /a/c") == (
+        "tests/bench/run --json=b.json --keep c")
+
+
+def test_a_step_and_what_it_loses_are_told_within_rounds():
+    """Why: a difference of medians is of two rounds, and the machine may be slower in one."""
+    steps = {"none": [1, 2, 3], "mlxcomm": [1.5, 2.5, 3.5], "ring": []}
+    found = [{"kind": "step", "part": "overlap", "place": "here", "ranks": 2, "model": "demo",
+              "system": system, "step_seconds": seconds} for system, seconds in steps.items()]
+    text = overlap(Findings(found))
+    assert "| demo | mlxcomm | 2500.0 | 500.0, 500.0 to 500.0 |" in text and "ring" not in text
