@@ -6,6 +6,25 @@
 #include "absl/strings/str_cat.h"
 
 namespace mlxcomm::sim {
+namespace {
+
+// To the other's present life; null: it is not reachable.
+const fabric::Link* LinkBetween(Host& from, Host& to) {
+  const fabric::Link* found = nullptr;
+  from.daemon()->links().ForEach([&](const fabric::Link& link) {
+    const bool is_it = link.reachable() && link.peer().id == to.id() &&
+                       link.peer().incarnation == to.incarnation();
+    if (is_it) found = &link;
+  });
+  return found;
+}
+
+bool HoldSameSessions(const fabric::Link& a, const fabric::Link* b) {
+  return b != nullptr && a.standing().session == b->standing().known_peer_session &&
+         b->standing().session == a.standing().known_peer_session;
+}
+
+}  // namespace
 
 Job::Job(Schedule& schedule, JobOptions options, const Ledger& ledger, JobListener& listener,
          Random random)
@@ -16,22 +35,25 @@ Job::Job(Schedule& schedule, JobOptions options, const Ledger& ledger, JobListen
       random_(random),
       program_(MakeProgram(options_.program, random_.Fork("program"))) {}
 
-// Each has the others' present daemons for peers, as when their ranks have announced
-// themselves.
+// Each has the others' present daemons for peers, and rank 0's goes on with each of the others in
+// sessions that both hold: the ranks have announced themselves to it in these, and in these it
+// tells of the world.
 bool Job::MayStart() const {
   std::vector<Host*> hosts = options_.hosts;
   std::sort(hosts.begin(), hosts.end());
   hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+  const bool all_run = std::all_of(hosts.begin(), hosts.end(), [](const Host* host) {
+    return host->state() == Host::State::kRunning;
+  });
+  if (!all_run) return false;
+  Host* const first = options_.hosts[0];
   return std::all_of(hosts.begin(), hosts.end(), [&](Host* from) {
-    if (from->state() != Host::State::kRunning) return false;
-    std::size_t reached = 1;
-    from->daemon()->links().ForEach([&](const fabric::Link& link) {
-      reached += std::any_of(hosts.begin(), hosts.end(), [&](const Host* to) {
-        return to != from && link.reachable() && link.peer().id == to->id() &&
-               link.peer().incarnation == to->incarnation();
-      });
+    return std::all_of(hosts.begin(), hosts.end(), [&](Host* to) {
+      if (to == from) return true;
+      const fabric::Link* const link = LinkBetween(*from, *to);
+      if (link == nullptr) return false;
+      return from != first || HoldSameSessions(*link, LinkBetween(*to, *from));
     });
-    return reached == hosts.size();
   });
 }
 

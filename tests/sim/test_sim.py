@@ -17,7 +17,7 @@ FIXED_SEEDS = 200
 SEEDS_OF_THE_COMMIT = 100
 PROCESSES = 2
 # In which something was found that has been mended since.
-SEEDS_THAT_FOUND = (287226695, 993945665, 71317414, 261736241, 2000113)
+SEEDS_THAT_FOUND = (287226695, 993945665, 71317414, 261736241, 2000113, 373688680)
 # Seeds in each of which a planted bug is looked for.
 PLANTED_SEEDS = 40
 
