@@ -147,6 +147,28 @@ def test_full_arena_raises_with_the_figures_and_the_group_works_on(cluster):
         assert rank.lines == ["full True True"] * 3 + ["2.0"]
 
 
+def test_what_may_be_in_place_takes_its_memory_once(cluster):
+    """40 of 64 MiB: the copy of the input has no room beside the result."""
+    c = cluster(1)
+    text = (
+        "import mlxcomm, mlx.core as mx\n"
+        "w = mlxcomm.init(arena_bytes=64 << 20)\n"
+        "count = 10 << 20\n"
+        "own = mx.full((count,), w.rank() + 1.0)\n"
+        "for name, call in (('all_reduce', mlxcomm.all_reduce),\n"
+        "                   ('reduce', lambda x: mlxcomm.reduce(x, root=0)),\n"
+        "                   ('broadcast', lambda x: mlxcomm.broadcast(x, root=1))):\n"
+        " got = call(own)\n"
+        " print(name, mx.min(got).item(), mx.max(got).item())\n"
+        " print(mx.array_equal(own, mx.full((count,), w.rank() + 1.0)).item())\n"
+        " del got\n")
+    ranks = [python(c, rank, text) for rank in (0, 1)]
+    for rank, reduced in zip(ranks, ("3.0 3.0", "0.0 0.0")):
+        assert rank.finish() == 0, rank.lines
+        assert rank.lines == ["all_reduce 3.0 3.0", "True", f"reduce {reduced}", "True",
+                              "broadcast 2.0 2.0", "True"]
+
+
 def test_barrier_raises_the_failure_as_its_class(cluster):
     c = cluster(1)
     text = (

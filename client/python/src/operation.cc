@@ -67,6 +67,10 @@ bool Operation::Writes(std::uint32_t rank) const {
   return kind != Kind::kSend;
 }
 
+bool Operation::MayBeInPlace() const {
+  return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kBroadcast;
+}
+
 void CheckOperator(const char* name, mx::Dtype type, mlxcomm_operator op) {
   const bool floating = mx::issubdtype(type, mx::floating);
   const bool is_complex = mx::issubdtype(type, mx::complexfloating);

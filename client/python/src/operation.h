@@ -48,6 +48,8 @@ struct Operation {
   // Whether this rank's input is read, and its output written, by the daemon.
   bool Reads(std::uint32_t rank) const;
   bool Writes(std::uint32_t rank) const;
+  // Whether the output may be the input's memory, where a rank has both (mlxcomm.h, "In place").
+  bool MayBeInPlace() const;
 };
 
 // Throws std::invalid_argument where the operator has no meaning for the dtype.

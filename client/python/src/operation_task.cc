@@ -22,10 +22,14 @@ std::shared_ptr<ArenaRange> PlaceOutput(mx::array& output, const JoinedGroup& jo
   return range;
 }
 
-// The input as the daemon can read it, for the time of one operation.
+// The input as the daemon can read it, for the time of one operation. Where the operation may be
+// in place it is copied to where the result is to be: half the memory, and what the daemon writes
+// is in the caches.
 class ArenaInput {
  public:
-  ArenaInput(const std::shared_ptr<Connected>& connected, const void* data, std::uint64_t bytes) {
+  // `in_place`: the output's memory, null where the operation must leave its input alone.
+  ArenaInput(const std::shared_ptr<Connected>& connected, const void* data, std::uint64_t bytes,
+             std::byte* in_place) {
     if (bytes == 0) return;
     if (mlxcomm_in_arena(connected->connection, data, bytes) != 0) {
       GetCounters().inputs_in_arena.fetch_add(1, std::memory_order_relaxed);
@@ -33,9 +37,10 @@ class ArenaInput {
       return;
     }
     GetCounters().inputs_copied.fetch_add(1, std::memory_order_relaxed);
-    copy_ = ArenaRange::Allocate(connected, bytes);
-    CopyIn(copy_.data(), static_cast<const std::byte*>(data), bytes);
-    data_ = copy_.data();
+    if (in_place == nullptr) copy_ = ArenaRange::Allocate(connected, bytes);
+    std::byte* const to = in_place == nullptr ? copy_.data() : in_place;
+    CopyIn(to, static_cast<const std::byte*>(data), bytes);
+    data_ = to;
   }
   const void* data() const { return data_; }
 
@@ -46,9 +51,10 @@ class ArenaInput {
 
 // Submits and waits, on MLX's stream thread.
 void Run(const JoinedGroup& joined, const BoundOperation& bound, const void* input,
-         std::uint64_t input_bytes, void* output) {
+         std::uint64_t input_bytes, std::byte* output) {
   GetCounters().operations.fetch_add(1, std::memory_order_relaxed);
-  const ArenaInput arena_input(joined.connected, input, input_bytes);
+  const ArenaInput arena_input(joined.connected, input, input_bytes,
+                               bound.operation.MayBeInPlace() ? output : nullptr);
   mlxcomm_error error{};
   std::uint64_t ticket = 0;
   CheckOperation(bound.Start(joined.group, arena_input.data(), output, &ticket, &error), error,
