@@ -21,8 +21,7 @@ CountedScratch::~CountedScratch() {
 
 std::byte* CountedScratch::Take(std::uint64_t bytes) {
   if (bytes > limit_ || used_ > limit_ - bytes) return nullptr;
-  auto* const memory =
-      static_cast<std::byte*>(::operator new(is_real_ ? bytes : 64, kCacheLine));
+  auto* const memory = static_cast<std::byte*>(::operator new(bytes, kCacheLine));
   taken_.push_back({memory, bytes});
   used_ += bytes;
   used_max_ = std::max(used_max_, used_);
@@ -43,7 +42,7 @@ Daemon::Daemon(Schedule& schedule, DaemonOptions options, DaemonListener& listen
       listener_(listener),
       random_(random),
       alive_(std::make_shared<bool>(true)),
-      scratch_(options_.scratch_bytes_max, options_.carries_payload),
+      scratch_(options_.scratch_bytes_max),
       collectives_(options_.fabric.self.id, scratch_, options_.credit),
       membership_(collectives_),
       links_(options_.fabric, *this, *this),

@@ -53,8 +53,7 @@ class DaemonListener {
 // Counts, and gives exactly what is asked for, so that tools see every byte beyond it.
 class CountedScratch final : public collective::ScratchMemory {
  public:
-  CountedScratch(std::uint64_t limit_bytes, bool is_real)
-      : limit_(limit_bytes), is_real_(is_real) {}
+  explicit CountedScratch(std::uint64_t limit_bytes) : limit_(limit_bytes) {}
   ~CountedScratch() override;
   std::byte* Take(std::uint64_t bytes) override;
   void Return(std::byte* memory) override;
@@ -68,7 +67,6 @@ class CountedScratch final : public collective::ScratchMemory {
     std::uint64_t bytes = 0;
   };
   std::uint64_t limit_;
-  bool is_real_;
   std::uint64_t used_ = 0;
   std::uint64_t used_max_ = 0;
   std::vector<Taken> taken_;

@@ -53,7 +53,7 @@ class AddressRange {
 
 class ScaleRun final : public HostListener {
  public:
-  explicit ScaleRun(const ScaleOptions& options) : options_(options), buffers_(options.bytes) {
+  explicit ScaleRun(const ScaleOptions& options) : options_(options), inputs_(options.bytes), outputs_(options.bytes) {
     for (std::uint32_t i = 0; i < options_.nodes; ++i) {
       members_.push_back({NumberedNode(i), absl::StrCat("n", i), 1});
     }
@@ -221,10 +221,10 @@ class ScaleRun final : public HostListener {
       call.ticket = ticket;
       call.rank = static_cast<std::uint32_t>(host->index());
       call.signature = signature_;
-      call.input = buffers_.begin();
-      call.output = buffers_.begin();
-      call.input_bytes_available = buffers_.bytes();
-      call.output_bytes_available = buffers_.bytes();
+      call.input = inputs_.begin();
+      call.output = options_.in_place ? inputs_.begin() : outputs_.begin();
+      call.input_bytes_available = inputs_.bytes();
+      call.output_bytes_available = outputs_.bytes();
       call.timeout_ns = kEndsNs;
       host->daemon()->Submit(kGroup, call);
     }
@@ -252,7 +252,8 @@ class ScaleRun final : public HostListener {
   }
 
   ScaleOptions options_;
-  AddressRange buffers_;
+  AddressRange inputs_;
+  AddressRange outputs_;
   Random random_{1};
   Schedule schedule_;
   std::vector<collective::Member> members_;

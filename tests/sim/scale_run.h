@@ -23,6 +23,7 @@ struct ScaleOptions {
   std::uint64_t uplink_hosts = 4;                   // An uplink carries as much as so many ports.
   std::uint64_t event_ns = 500;                     // Of a daemon's engine, for each event.
   std::uint32_t repeats = 3;                        // The last counts.
+  bool in_place = false;                            // The output is the input's memory.
 };
 
 struct ScaleResult {
