@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/collective/plan_verifier.h"
 #include "daemon/collective/plans/plans.h"
+#include "daemon/collective/plans/slices.h"
 #include "daemon/collective/verify/optimal_bytes.h"
 
 namespace mlxcomm::control {
@@ -193,9 +194,12 @@ class ReplyWriter {
   }
 
   // How parts are cut depends on the count's remainder alone: less data with the same
-  // one has the same steps.
+  // one has the same steps, unless it has fewer slices.
   std::uint64_t LessThan(std::uint64_t count) const {
-    const std::uint64_t period = std::uint64_t{128} * request_.nodes();
+    const std::uint64_t slices =
+        collective::SlicesOfRing(static_cast<int>(request_.nodes()), operation_count(),
+                                   operation_.element_bytes()).count;
+    const std::uint64_t period = std::uint64_t{128} * request_.nodes() * slices;
     return count / 2 / period * period + operation_count() % period;
   }
   std::uint64_t operation_count() const { return request_.bytes() / operation_.element_bytes(); }

@@ -41,9 +41,10 @@ bool OffersPlan(OperationKind kind, PlanKind plan, const GroupLayout& layout);
 // workstations (2009). Three nodes and more use both ways round, half of the data each.
 
 // A reduce-scatter pass and an all-gather pass. 2(N-1) a + 2n (N-1)/N b, half of it
-// with two links. Each link carries 2n less the two blocks that its receiver has first.
-// Where nothing is in place, both passes are granted at the beginning, and blocks on their
-// way lie in scratch memory.
+// with two links. Each link carries 2n less the two blocks that its receiver has first,
+// of each slice: from some megabytes on it is done in several (slices.h).
+// Where nothing is in place, both passes of a slice are granted at once, and blocks on
+// their way lie in scratch memory.
 void RingAllReduce(const PlanRequest& request, Plan& plan);
 // (N-1) a + B (N-1)/N b. Each link: half of all blocks but those of its sender's ranks.
 void RingReduceScatter(const PlanRequest& request, Plan& plan);

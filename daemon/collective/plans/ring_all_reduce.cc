@@ -1,6 +1,9 @@
+#include <algorithm>
+
 #include "daemon/collective/plans/circle.h"
 #include "daemon/collective/plans/plan_writer.h"
 #include "daemon/collective/plans/plans.h"
+#include "daemon/collective/plans/slices.h"
 
 namespace mlxcomm::collective {
 namespace {
@@ -8,95 +11,138 @@ namespace {
 // Of scratch memory for one way round.
 constexpr std::uint64_t kUnfinishedBytesMax = 32 * 1024 * 1024;
 
-// One way round, for some of the elements. The blocks are accumulated in the output
-// of the first local rank; the first contribution of a node with one rank is read
-// straight from its input, so nothing is copied on the way.
+// One way round, for some of the elements, a slice after the other (slices.h). The blocks
+// are accumulated in the output of the first local rank; the first contribution of a node with
+// one rank is read straight from its input, so nothing is copied on the way.
 //
 // What is written over must first have been acknowledged, which on a full cable takes its
-// time. So where nothing is in place, blocks that are not finished lie in scratch memory:
-// then results may come from the beginning on, and no link is idle between the two passes.
-// Of very large blocks that time is a small part, and they would need much memory.
+// time. So where nothing is in place, blocks that are not finished lie in scratch memory,
+// which the slices under way use in turns: then results may come from the beginning on, and
+// no link is idle between the two passes. Of very large blocks that time is a small part, and
+// they would need much memory.
 class OneWay {
  public:
-  OneWay(PlanWriter& writer, int way, const Part& elements)
+  OneWay(PlanWriter& writer, const Slices& slices, std::uint64_t window, int way,
+         const Part& elements)
       : writer_(writer),
+        slices_(slices),
+        window_(window),
+        granted_(std::min(2 * window, slices.count)),
         circle_{writer.nodes(), way},
         place_(circle_.PlaceOf(writer.self())),
         elements_(elements),
-        stride_((BytesOf(0) + 63) / 64 * 64) {
-    const std::uint64_t unfinished = static_cast<std::uint64_t>(circle_.nodes - 2) * stride_;
+        stride_((slices.block_bytes + 63) / 64 * 64) {
+    const std::uint64_t unfinished = granted_ * Turns() * stride_;
     overwrites_ = !writer.input_stays() || unfinished > kUnfinishedBytesMax;
     if (!overwrites_ && unfinished > 0) scratch_ = writer.plan().AddScratch(unfinished);
+    scratch_sent_.assign(granted_ * Turns(), Step::kNone);
+    complete_.assign(2 * window + 1, Step::kNone);
   }
 
-  void Fill() {
+  // In order.
+  void Fill(std::uint64_t slice) {
+    slice_ = slice;
+    const Part part = slices_.At(elements_.count, slice);
+    slice_elements_ = {elements_.offset + part.offset, part.count};
+    contributions_.clear();
+    // The next slice's may be combined while these are under way.
+    const std::int32_t earlier = CompleteBefore(window_ + 1);
     for (int block = 0; block < circle_.nodes; ++block) {
       contributions_.push_back(
-          writer_.Contribution(OffsetOf(block), Result(block), BytesOf(block)));
+          writer_.Contribution(OffsetOf(block), Result(block), BytesOf(block), {earlier}));
     }
     sent_.assign(static_cast<std::size_t>(circle_.nodes), Step::kNone);
-    AllGather(ReduceScatter());
+    const std::int32_t last = AllGather(ReduceScatter());
+    complete_[slice % complete_.size()] = last;
   }
 
  private:
   Part PartAt(int block) const {
-    return PartOf(elements_.count, static_cast<std::uint64_t>(circle_.nodes),
+    return PartOf(slice_elements_.count, static_cast<std::uint64_t>(circle_.nodes),
                   static_cast<std::uint64_t>(block));
   }
   std::uint64_t OffsetOf(int block) const {
-    return (elements_.offset + PartAt(block).offset) * writer_.element_bytes();
+    return (slice_elements_.offset + PartAt(block).offset) * writer_.element_bytes();
   }
   std::uint64_t BytesOf(int block) const { return PartAt(block).count * writer_.element_bytes(); }
   Place Result(int block) const { return OutputOf(0, OffsetOf(block)); }
-  // Of turn s, which is not the last.
-  Place Unfinished(int s, int block) const {
-    if (overwrites_) return Result(block);
-    return ScratchAt(scratch_ + static_cast<std::uint64_t>(s) * stride_);
+  // Turns of a reduce-scatter that leave a block unfinished.
+  std::size_t Turns() const { return static_cast<std::size_t>(circle_.nodes - 2); }
+  // A place in scratch memory, for turn s of this slice.
+  std::size_t Slot(int s) const {
+    return static_cast<std::size_t>(slice_ % granted_) * Turns() + static_cast<std::size_t>(s);
   }
   int Next() const { return circle_.NodeAt(place_ + 1); }
   int Previous() const { return circle_.NodeAt(place_ - 1); }
+  std::uint64_t Tag(int turn) const {
+    return slice_ * 2 * static_cast<std::uint64_t>(circle_.nodes - 1) +
+           static_cast<std::uint64_t>(turn);
+  }
+  // The step with which the slice so many before this one is complete here.
+  std::int32_t CompleteBefore(std::uint64_t slices) const {
+    if (slice_ < slices) return Step::kNone;
+    return complete_[(slice_ - slices) % complete_.size()];
+  }
 
   // Turn s: send block place-s, add what comes to block place-s-1. In the end this
   // node holds block place+1 complete; returns the step that completed it.
   std::int32_t ReduceScatter() {
     PlanWriter::Value value = contributions_[static_cast<std::size_t>(place_)];
     for (int s = 0; s + 1 < circle_.nodes; ++s) {
-      const auto tag = static_cast<std::uint64_t>(s);
       const int outgoing = circle_.Around(place_ - s);
       const int incoming = circle_.Around(place_ - s - 1);
-      sent_[static_cast<std::size_t>(outgoing)] =
-          writer_.Send(Next(), tag, value.place, BytesOf(outgoing), {value.step});
+      const std::int32_t sent =
+          writer_.Send(Next(), Tag(s), value.place, BytesOf(outgoing),
+                       {value.step, s == 0 ? CompleteBefore(window_) : Step::kNone});
+      sent_[static_cast<std::size_t>(outgoing)] = sent;
       const PlanWriter::Value operand = contributions_[static_cast<std::size_t>(incoming)];
-      const Place to = s + 2 < circle_.nodes ? Unfinished(s, incoming) : Result(incoming);
-      value = {to, writer_.ReduceReceived(Previous(), tag, operand.place, to, BytesOf(incoming),
-                                          {operand.step})};
+      Place to = Result(incoming);
+      std::int32_t last_reader = Step::kNone;
+      if (!overwrites_ && s > 0) scratch_sent_[Slot(s - 1)] = sent;
+      if (!overwrites_ && s + 2 < circle_.nodes) {
+        to = ScratchAt(scratch_ + Slot(s) * stride_);
+        last_reader = scratch_sent_[Slot(s)];
+      }
+      value = {to, writer_.ReduceReceived(Previous(), Tag(s), operand.place, to, BytesOf(incoming),
+                                          {operand.step, last_reader, CompleteBefore(granted_)})};
     }
     return writer_.Finish(value.step);
   }
 
-  void AllGather(std::int32_t received) {
+  // Returns the last step.
+  std::int32_t AllGather(std::int32_t received) {
     const int complete = circle_.Around(place_ + 1);
     writer_.Deliver(OffsetOf(complete), BytesOf(complete), received);
     for (int s = 0; s + 1 < circle_.nodes; ++s) {
-      const auto tag = static_cast<std::uint64_t>(circle_.nodes - 1 + s);
+      const int turn = circle_.nodes - 1 + s;
       const int outgoing = circle_.Around(place_ + 1 - s);
       const int incoming = circle_.Around(place_ - s);
-      writer_.Send(Next(), tag, Result(outgoing), BytesOf(outgoing), {received});
+      writer_.Send(Next(), Tag(turn), Result(outgoing), BytesOf(outgoing), {received});
       // Over what was sent from there before.
-      received = writer_.Receive(
-          Previous(), tag, Result(incoming), BytesOf(incoming),
-          {overwrites_ ? sent_[static_cast<std::size_t>(incoming)] : Step::kNone});
+      const std::int32_t over =
+          overwrites_ ? sent_[static_cast<std::size_t>(incoming)] : Step::kNone;
+      received = writer_.Receive(Previous(), Tag(turn), Result(incoming), BytesOf(incoming),
+                                 {over, CompleteBefore(granted_)});
       writer_.Deliver(OffsetOf(incoming), BytesOf(incoming), received);
     }
+    return received;
   }
 
   PlanWriter& writer_;
+  const Slices& slices_;
+  std::uint64_t window_;   // Slices that are under way.
+  std::uint64_t granted_;  // Slices whose receives are posted: more, for a grant takes its time.
   Circle circle_;
   int place_;
   Part elements_;
   std::uint64_t stride_;
   std::uint64_t scratch_ = 0;
   bool overwrites_ = false;
+  SmallTable<std::int32_t> scratch_sent_;        // By slot: its last reader.
+  SmallTable<std::int32_t> complete_;            // By slice, of the last ones.
+  // Of this slice.
+  std::uint64_t slice_ = 0;
+  Part slice_elements_;
   SmallTable<PlanWriter::Value> contributions_;  // By block.
   SmallTable<std::int32_t> sent_;                // By block: of the reduce-scatter.
 };
@@ -105,9 +151,15 @@ class OneWay {
 
 void RingAllReduce(const PlanRequest& request, Plan& plan) {
   PlanWriter writer(request, plan);
+  const Slices slices = SlicesOfRing(writer.nodes(), writer.count(), writer.element_bytes());
+  const std::uint64_t window = slices.Window(request.costs, !writer.input_stays());
+  absl::InlinedVector<OneWay, 2> ways;
   ForEachWay(writer.nodes(), writer.count(), [&](int way, const Part& elements) {
-    OneWay(writer, way, elements).Fill();
+    ways.emplace_back(writer, slices, window, way, elements);
   });
+  for (std::uint64_t slice = 0; slice < slices.count; ++slice) {
+    for (OneWay& way : ways) way.Fill(slice);
+  }
 }
 
 }  // namespace mlxcomm::collective

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "daemon/collective/plans/slices.h"
+
 namespace mlxcomm::collective {
 namespace {
 
@@ -120,11 +122,15 @@ class OptimalLink {
       default: {
         // All blocks twice, but for the one that the receiver begins with in either pass.
         const int place = way == 0 ? from_ : nodes_ - from_;
-        const auto block = [&](int ahead) {
-          return PartOf(part, static_cast<std::uint64_t>(nodes_),
-                        static_cast<std::uint64_t>((place + ahead) % nodes_)).count;
-        };
-        return Bytes(2 * part - block(1) - block(2));
+        const Slices slices = SlicesOfRing(nodes_, count_, operation_.element_bytes());
+        std::uint64_t elements = 2 * part;
+        for (std::uint64_t slice = 0; slice < slices.count; ++slice) {
+          for (const int ahead : {1, 2}) {
+            elements -= PartOf(slices.At(part, slice).count, static_cast<std::uint64_t>(nodes_),
+                               static_cast<std::uint64_t>((place + ahead) % nodes_)).count;
+          }
+        }
+        return Bytes(elements);
       }
     }
   }

@@ -232,5 +232,22 @@ TEST_P(OperationsTest, BarrierEndsOnlyWhenAllHaveCome) {
 
 INSTANTIATE_TEST_SUITE_P(Layouts, OperationsTest, testing::ValuesIn(AllSettings()), NameOf);
 
+class LongOperationsTest : public OperationsTest {};
+
+// Why: long reductions are done in slices, of which the next is sent when another has come.
+// How: several of them, in bytes, which are the fewest to check.
+TEST_P(LongOperationsTest, AreDoneInSlices) {
+  for (const InPlace who : {InPlace::kNobody, InPlace::kOddRanks}) {
+    ASSERT_NO_FATAL_FAILURE(Expect(Make(OperationKind::kAllReduce, DataType::kUint8,
+                                        ReduceOperator::kSum, 6'500'001, 0), who));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, LongOperationsTest,
+                         testing::Values(Setting{{"2x1", {0, 1}}, PlanKind::kRing},
+                                         Setting{{"2x2", {0, 0, 1, 1}}, PlanKind::kRing},
+                                         Setting{{"3x1", {0, 1, 2}}, PlanKind::kRing}),
+                         NameOf);
+
 }  // namespace
 }  // namespace mlxcomm::collective

@@ -58,7 +58,7 @@ TEST(PlanReplyTest, TellsWhatEachLinkCarries) {
   for (const v1::PlanLink& link : reply.links()) {
     EXPECT_EQ(link.bytes(), (64u << 20) / 8 * 7);
     EXPECT_EQ(link.optimal_bytes(), link.bytes());
-    EXPECT_EQ(link.messages(), 14u);
+    EXPECT_EQ(link.messages(), 14u * 16);  // Turns, for each slice of 4 MiB.
     const std::uint32_t distance = (link.to() + 8 - link.from()) % 8;
     EXPECT_TRUE(distance == 1 || distance == 7);
   }

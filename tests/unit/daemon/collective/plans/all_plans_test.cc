@@ -84,6 +84,35 @@ TEST(AllPlansTest, AreProvedForLargeGroups) {
   }
 }
 
+// Why: long reductions are done in slices, which share scratch memory; where links are slow to
+// answer more of them are under way, and in large groups with large blocks there is no scratch
+// memory for them.
+// How: some slices more than are under way, an odd count, links of both kinds.
+TEST(AllPlansTest, AreProvedForManySlices) {
+  constexpr std::uint64_t kCount = 9 * 1024 * 1024 / sizeof(float) + 77;
+  for (const GroupShape& shape : AllShapes()) {
+    if (shape.node_of_rank.size() == 1) continue;
+    for (const std::uint64_t latency_ns : {10'000, 1'000'000}) {
+      for (const bool in_place : {false, true}) {
+        WholeOperation operation =
+            MakeOperation(shape, OperationKind::kAllReduce, PlanKind::kRing, kCount);
+        operation.costs.latency_ns = latency_ns;
+        operation.in_place = in_place;
+        const auto report = VerifyPlans(operation, MakePlans(operation));
+        ASSERT_TRUE(report.ok()) << Describe(operation, shape) << ": " << report.status();
+      }
+    }
+  }
+}
+
+TEST(AllPlansTest, LongReductionsNeedLittleScratchMemory) {
+  for (const std::uint64_t mebibytes : {4, 64, 1024}) {
+    const WholeOperation operation = MakeOperation(
+        EvenShape(4, 1), OperationKind::kAllReduce, PlanKind::kRing, mebibytes * 256 * 1024);
+    EXPECT_LE(MakePlanOf(operation, 0).scratch_bytes, 32u * 1024 * 1024) << mebibytes;
+  }
+}
+
 // Why: a grant costs a way between nodes, which is more than what these few messages cost.
 TEST(AllPlansTest, ExchangeALittleMoreThanTheEagerSizeInEagerParts) {
   for (const auto& [bytes, parts] : {std::pair(kEagerBytes, 1u), std::pair(kEagerBytes + 4, 2u),

@@ -16,6 +16,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr std::uint64_t kLarge = 512 * 1024;  // Elements: large messages, several chunks.
+constexpr std::uint64_t kSlices = 2 * 1024 * 1024;  // Elements: six slices of a ring of three.
 
 struct Fault {
   std::string name;
@@ -125,6 +126,9 @@ std::vector<Fault> OrderFaults() {
       {"slot_used_too_early",
        MakeOperation(EvenShape(8, 1), OperationKind::kReduceScatter, PlanKind::kRing, kLarge),
        [](auto& plans) { DropEdges(Find(plans[0], StepKind::kReduceReceived, 3)); }, "race"},
+      // So is the scratch memory of a slice, by the fifth one.
+      {"slice_too_early", AllReduce(3, 1, PlanKind::kRing, kSlices),
+       [](auto& plans) { DropEdges(Find(plans[0], StepKind::kReduceReceived, 16)); }, "race"},
       {"nobody_waits",
        MakeOperation(EvenShape(3, 1), OperationKind::kBarrier, PlanKind::kTree, 0),
        [](auto& plans) {

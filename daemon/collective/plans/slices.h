@@ -1,0 +1,80 @@
+// A long all_reduce is done in slices, a few at a time: what is under way fits the caches.
+//
+//   slice 0  ├─ reduce-scatter ─┼─ all-gather ─┤
+//   slice 1     ├───────────────┼──────────────┤
+//   slice 2                                    ├───  sent when slice 0 has come
+//
+// Done in one, the second pass of a ring sends what the first one has stored long ago and no
+// cache holds any more, and as much waits in the sockets as there is room for: between daemons
+// on one machine 64 MiB take a fifth longer so, in a ring of four a third.
+// Which elements are in which slice depends on the number of nodes alone, so that all agree.
+// How many slices are under way is each node's own choice. What it receives it grants before, for
+// a grant waits behind the data that goes the same way.
+//
+// Owner: a planner, for one call. Thread: engine. Memory: a plain value.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "daemon/collective/plan.h"
+#include "daemon/collective/plans/circle.h"
+
+namespace mlxcomm::collective {
+
+struct Slices {
+  std::uint64_t count = 1;
+  // Bytes of the longest block of a slice, of which each way round has one for each node.
+  std::uint64_t block_bytes = 0;
+
+  // Of `elements`, those of one slice.
+  Part At(std::uint64_t elements, std::uint64_t slice) const {
+    return PartOf(elements, count, slice);
+  }
+
+  // How many are under way, so that no cable is idle: one is sent when another has come, so the
+  // others must last for a way there and back. In place the second pass is granted only when what it
+  // is to overwrite has been acknowledged, which takes one way back more; but then a slice takes
+  // half the memory.
+  std::uint64_t Window(const LinkCosts& costs, bool in_place) const {
+    constexpr std::uint64_t kMost = 24;
+    const std::uint64_t ways = in_place ? 3 : 2;
+    const std::uint64_t bytes = ways * std::min(costs.latency_ns, kLatencyNsMost) *
+                                std::min(costs.bytes_per_second / 1'000'000, kMegabytesMost) / 1'000;
+    return std::min({(in_place ? 4 : 2) + bytes / std::max(block_bytes, kChunkBytes), kMost, count});
+  }
+
+ private:
+  // Sums stay far below 2^64.
+  static constexpr std::uint64_t kLatencyNsMost = 1'000'000'000;
+  static constexpr std::uint64_t kMegabytesMost = 1'000'000;
+};
+
+// Of a ring all_reduce of so many elements.
+inline Slices SlicesOfRing(int nodes, std::uint64_t elements, std::uint64_t element_bytes) {
+  // Input and output of a slice: a share of what the second cache of a core has, or a core's of
+  // the last.
+  constexpr std::uint64_t kSliceBytes = 2 * 1024 * 1024;
+  // A plan costs time and memory, so of very long operations, and in large groups, the slices
+  // are longer. For all nodes together, and for each.
+  constexpr std::uint64_t kStepsOfAllMost = 32 * 1024;
+  constexpr std::uint64_t kStepsMost = 4 * 1024;
+  constexpr std::uint64_t kStepsOfABlock = 8;  // At most, where nodes have several ranks.
+  const auto blocks = static_cast<std::uint64_t>(nodes * WaysAround(nodes));
+  // Whole chunks, for a short one costs as much as a long one.
+  const std::uint64_t chunks = std::max<std::uint64_t>(kSliceBytes / kChunkBytes / blocks, 1);
+  const std::uint64_t wanted = blocks * chunks * kChunkBytes / element_bytes;
+  const std::uint64_t steps =
+      std::min(kStepsMost, kStepsOfAllMost / static_cast<std::uint64_t>(nodes));
+  const std::uint64_t most = std::max<std::uint64_t>(steps / (kStepsOfABlock * blocks), 1);
+  Slices slices;
+  slices.count = std::min((elements + wanted - 1) / wanted, most);
+  // Two would both be under way at once.
+  if (slices.count <= 2) slices.count = 1;
+  const Part way = PartOf(elements, static_cast<std::uint64_t>(WaysAround(nodes)), 0);
+  const Part longest = PartOf(slices.At(way.count, 0).count, static_cast<std::uint64_t>(nodes), 0);
+  slices.block_bytes = longest.count * element_bytes;
+  return slices;
+}
+
+}  // namespace mlxcomm::collective
