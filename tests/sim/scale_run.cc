@@ -53,7 +53,8 @@ class AddressRange {
 
 class ScaleRun final : public HostListener {
  public:
-  explicit ScaleRun(const ScaleOptions& options) : options_(options), inputs_(options.bytes), outputs_(options.bytes) {
+  explicit ScaleRun(const ScaleOptions& options)
+      : options_(options), inputs_(options.bytes), outputs_(options.bytes) {
     for (std::uint32_t i = 0; i < options_.nodes; ++i) {
       members_.push_back({NumberedNode(i), absl::StrCat("n", i), 1});
     }

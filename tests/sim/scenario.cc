@@ -158,6 +158,12 @@ void DrawJob(Scenario& scenario, const std::vector<std::size_t>& hosts, Weather 
   const std::uint64_t step_cost = (job.program.bytes_max / 6 + 3000 * ranks) * ranks;
   job.program.steps =
       static_cast<std::uint32_t>(std::clamp<std::uint64_t>(cost_max / step_cost, 4, 150));
+  // Now and then so much that a ring does it in slices. Drawn apart, so that seeds stay as they were.
+  constexpr std::size_t kRanksOfLongJobs = 4;
+  if (ranks <= kRanksOfLongJobs && Random(job.program.group).Chance(40)) {
+    job.program.bytes_max = 16 << 20;
+    job.program.steps = 6;
+  }
   job.program.splits = random.Chance(600);
   job.client.calls_max = static_cast<std::uint32_t>(random.Between(1, 6));
   job.client.think_ns_max = random.BetweenPowers(1, 100 * kMillisecond);
