@@ -50,6 +50,7 @@ int main(int argc, char** argv) {
   app.add_option("--iterations", options.iterations)->check(CLI::PositiveNumber);
   app.add_option("--warm-up", options.warm_up);
   app.add_option("--check", options.check);
+  app.add_flag("--in-place", options.in_place);
   app.add_option("--counts", options.counts)->required();
   CLI11_PARSE(app, argc, argv);
   options.measured.kind = static_cast<mlxcomm::OperationKind>(kind);

@@ -19,7 +19,8 @@ class Rank {
         measured_(options.measured),
         type_(static_cast<mlxcomm_data_type>(measured_.type)),
         input_(connection, BytesMost(InputElements)),
-        output_(connection, BytesMost(OutputElements)),
+        apart_(connection, options.in_place ? 1 : BytesMost(OutputElements)),
+        output_(options.in_place ? input_.data() : apart_.data()),
         told_(connection, kReported * sizeof(double)),
         heard_(connection, kReported * sizeof(double) * measured_.size) {}
 
@@ -44,31 +45,37 @@ class Rank {
   void Operate(std::uint64_t count) {
     const auto op = static_cast<mlxcomm_operator>(measured_.op);
     const void* const input = input_.data();
-    void* const output = output_.data();
     switch (measured_.kind) {
-      case OperationKind::kAllGather: return group_.AllGather(input, output, count, type_);
+      case OperationKind::kAllGather: return group_.AllGather(input, output_, count, type_);
       case OperationKind::kReduceScatter:
-        return group_.ReduceScatter(input, output, count, type_, op);
-      case OperationKind::kBroadcast: return group_.Broadcast(input, output, count, type_, 0);
-      case OperationKind::kAllToAll: return group_.AllToAll(input, output, count, type_);
+        return group_.ReduceScatter(input, output_, count, type_, op);
+      case OperationKind::kBroadcast: return group_.Broadcast(input, output_, count, type_, kRoot);
+      case OperationKind::kReduce: return group_.Reduce(input, output_, count, type_, kRoot, op);
+      case OperationKind::kGather: return group_.Gather(input, output_, count, type_, kRoot);
+      case OperationKind::kScatter: return group_.Scatter(input, output_, count, type_, kRoot);
+      case OperationKind::kAllToAll: return group_.AllToAll(input, output_, count, type_);
       case OperationKind::kSend: return PassOn(count);
-      default: return group_.AllReduce(input, output, count, type_, op);
+      default: return group_.AllReduce(input, output_, count, type_, op);
     }
   }
   void PassOn(std::uint64_t count) {
     const std::uint32_t next = (measured_.rank + 1) % measured_.size;
     const std::uint32_t before = (measured_.rank + measured_.size - 1) % measured_.size;
-    Ticket receive = group_.ReceiveAsync(output_.data(), count, type_, before);
+    Ticket receive = group_.ReceiveAsync(output_, count, type_, before);
     group_.Send(input_.data(), count, type_, next);
     receive.Wait();
   }
 
-  // What earlier operations left would pass for a result.
+  // What earlier operations left would pass for a result, or in place for an input.
   std::uint64_t Check(std::uint64_t count) {
-    const std::uint64_t bytes = OutputElements(measured_, count) * DataTypeBytes(measured_.type);
-    std::fill_n(output_.as<std::uint8_t>(), bytes, std::uint8_t{0xa5});
+    if (options_.in_place) {
+      FillInput(measured_, count, input_.data());
+    } else {
+      const std::uint64_t bytes = OutputElements(measured_, count) * DataTypeBytes(measured_.type);
+      std::fill_n(apart_.as<std::uint8_t>(), bytes, std::uint8_t{0xa5});
+    }
     Operate(count);
-    return CountWrong(measured_, count, output_.data());
+    return CountWrong(measured_, count, output_);
   }
 
   Outcome Share(std::uint64_t count, double mean_ns, std::uint64_t wrong) {
@@ -97,7 +104,8 @@ class Rank {
   const Measured measured_;
   const mlxcomm_data_type type_;
   Buffer input_;
-  Buffer output_;
+  Buffer apart_;  // From the input.
+  void* const output_;
   Buffer told_;
   Buffer heard_;
 };

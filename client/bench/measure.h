@@ -3,7 +3,7 @@
 // checked. Rank 0 hears of all ranks' times and of what was wrong anywhere.
 //
 // Owner: main. Thread: main. Memory: one input and one output in the arena, of the largest
-// size.
+// size; in place they are one.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,7 @@ struct MeasureOptions {
   std::uint32_t iterations = 20;
   std::uint32_t warm_up = 5;
   bool check = true;
+  bool in_place = false;  // The result over the input; where it MayBeInPlace.
 };
 
 // Of one size.

@@ -115,15 +115,22 @@ std::uint64_t CountWrongIn(DataType type, const PerMix& numbers, std::uint64_t f
 }  // namespace
 
 std::uint64_t InputElements(const Measured& measured, std::uint64_t count) {
-  const bool blocks = measured.kind == OperationKind::kReduceScatter ||
-                      measured.kind == OperationKind::kAllToAll;
-  return blocks ? count * measured.size : count;
+  switch (measured.kind) {
+    case OperationKind::kScatter: return measured.rank == kRoot ? count * measured.size : 0;
+    case OperationKind::kReduceScatter:
+    case OperationKind::kAllToAll: return count * measured.size;
+    default: return count;
+  }
 }
 
 std::uint64_t OutputElements(const Measured& measured, std::uint64_t count) {
-  const bool blocks = measured.kind == OperationKind::kAllGather ||
-                      measured.kind == OperationKind::kAllToAll;
-  return blocks ? count * measured.size : count;
+  switch (measured.kind) {
+    case OperationKind::kReduce: return measured.rank == kRoot ? count : 0;
+    case OperationKind::kGather: return measured.rank == kRoot ? count * measured.size : 0;
+    case OperationKind::kAllGather:
+    case OperationKind::kAllToAll: return count * measured.size;
+    default: return count;
+  }
 }
 
 void FillInput(const Measured& measured, std::uint64_t count, void* input) {
@@ -142,8 +149,10 @@ std::uint64_t CountWrong(const Measured& measured, std::uint64_t count, const vo
   PerMix combined;
   for (std::uint32_t mix = 0; mix < kMixes; ++mix) combined[mix] = Combined(measured, mix);
   std::uint64_t wrong = 0;
+  if (OutputElements(measured, count) == 0) return 0;
   switch (measured.kind) {
     case OperationKind::kAllGather:
+    case OperationKind::kGather:
       for (std::uint32_t r = 0; r < measured.size; ++r) wrong += from(r, 0, r * count);
       return wrong;
     case OperationKind::kAllToAll:
@@ -153,7 +162,8 @@ std::uint64_t CountWrong(const Measured& measured, std::uint64_t count, const vo
       return wrong;
     case OperationKind::kReduceScatter:
       return CountWrongIn(measured.type, combined, measured.rank * count, count, output, 0);
-    case OperationKind::kBroadcast: return from(0, 0, 0);
+    case OperationKind::kScatter: return from(kRoot, measured.rank * count, 0);
+    case OperationKind::kBroadcast: return from(kRoot, 0, 0);
     case OperationKind::kSend:
       return from((measured.rank + measured.size - 1) % measured.size, 0, 0);
     default: return CountWrongIn(measured.type, combined, 0, count, output, 0);

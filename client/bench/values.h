@@ -13,6 +13,8 @@
 
 namespace mlxcomm::bench {
 
+inline constexpr std::uint32_t kRoot = 0;  // Of operations that have one.
+
 struct Measured {
   OperationKind kind = OperationKind::kAllReduce;  // Of OperationKind, those that bench offers.
   DataType type = DataType::kFloat32;
@@ -22,7 +24,8 @@ struct Measured {
 };
 
 // Elements of a rank's input and output; `count` as the operation takes it. send_recv is
-// kSend here: each rank sends to the next one and receives from the one before.
+// kSend here: each rank sends to the next one and receives from the one before. 0: what a rank
+// that is not the root neither reads nor gets.
 std::uint64_t InputElements(const Measured& measured, std::uint64_t count);
 std::uint64_t OutputElements(const Measured& measured, std::uint64_t count);
 

@@ -6,14 +6,21 @@
 namespace mlxcomm::ctl {
 namespace {
 
-constexpr OperationKind kKinds[] = {OperationKind::kAllReduce,     OperationKind::kAllGather,
-                                    OperationKind::kReduceScatter, OperationKind::kBroadcast,
-                                    OperationKind::kAllToAll,      OperationKind::kSend};
+constexpr OperationKind kKinds[] = {
+    OperationKind::kAllReduce, OperationKind::kAllGather, OperationKind::kReduceScatter,
+    OperationKind::kBroadcast, OperationKind::kReduce,    OperationKind::kAllToAll,
+    OperationKind::kGather,    OperationKind::kScatter,   OperationKind::kSend};
 constexpr int kNumbersMax = 32;  // Of data types and operators.
 
 bool HasBlocks(OperationKind kind) {
-  return kind == OperationKind::kAllGather || kind == OperationKind::kReduceScatter ||
-         kind == OperationKind::kAllToAll;
+  switch (kind) {
+    case OperationKind::kAllGather:
+    case OperationKind::kReduceScatter:
+    case OperationKind::kAllToAll:
+    case OperationKind::kGather:
+    case OperationKind::kScatter: return true;
+    default: return false;
+  }
 }
 
 template <typename Value>

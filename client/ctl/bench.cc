@@ -30,7 +30,8 @@ namespace mlxcomm::ctl {
 namespace {
 
 // Shown by --help and completed.
-constexpr char kMeasured[] = "{all_reduce,all_gather,reduce_scatter,broadcast,all_to_all,send_recv}";
+constexpr char kMeasured[] =
+    "{all_reduce,all_gather,reduce_scatter,broadcast,reduce,all_to_all,gather,scatter,send_recv}";
 
 constexpr char kProgramName[] = "mlxcomm-bench";
 constexpr char kJobDefault[] = "bench";  // The same on all ranks, where no launcher names one.
@@ -47,6 +48,10 @@ bool Subject(const BenchOptions& options, BenchSubject& subject, std::string& er
   if (!kind) error = "--op " + options.operation + ": expected one of " + BenchKindNames();
   if (!type) error = "--dtype " + options.data_type + ": expected float32, bfloat16, int8, ...";
   if (!op) error = "--operator " + options.reduce_operator + ": expected sum, prod, min, max, ...";
+  if (kind && options.in_place && !MayBeInPlace(*kind)) {
+    error = "--in-place: " + options.operation +
+            " has no result over its input; expected --op all_reduce, reduce or broadcast";
+  }
   if (!error.empty()) return false;
   subject.kind = *kind;
   subject.type = *type;
@@ -72,6 +77,7 @@ int LaunchRanks(const BenchOptions& options, const std::string& own_path) {
                     "--iterations", std::to_string(options.iterations),
                     "--warm-up", std::to_string(options.warm_up)};
   if (!options.check) launch.command.push_back("--no-check");
+  if (options.in_place) launch.command.push_back("--in-place");
   if (options.json) launch.command.push_back("--json");
   return RunLaunch(launch);
 }
@@ -90,6 +96,7 @@ std::vector<std::string> RankCommand(const BenchOptions& options, const std::str
       "--warm-up", std::to_string(options.warm_up),
       "--check", options.check ? "1" : "0"};
   if (!options.socket_path.empty()) command.insert(command.end(), {"--socket", options.socket_path});
+  if (options.in_place) command.push_back("--in-place");
   command.push_back("--counts");
   for (const std::uint64_t count : counts) command.push_back(std::to_string(count));
   return command;
@@ -213,7 +220,7 @@ int RunRankZero(const BenchOptions& options, const std::vector<std::string>& com
   RankZero rank(command);
   if (!rank.started()) return Fail(kExitFailed, std::string("cannot start a rank: ") + std::strerror(errno));
   BenchRun run{.subject = subject, .iterations = options.iterations, .warm_up = options.warm_up,
-               .check = options.check};
+               .check = options.check, .in_place = options.in_place};
   Table table(options, run, sizes);
   std::uint64_t wrong = 0;
   for (std::string line; rank.Read(line);) {
@@ -299,7 +306,8 @@ void AddBench(CLI::App& app, Verbs& verbs) {
   bench->add_option("-f,--factor", options.factor, "From one size to the next (4)");
   bench->add_option("-i,--iterations", options.iterations, "Operations timed for each size (20)");
   bench->add_option("-w,--warm-up", options.warm_up, "Operations before them (5)");
-  bench->add_flag("!--no-check", options.check, "Do not check values");
+  bench->add_flag_callback("--no-check", [made] { made->check = false; }, "Do not check values");
+  bench->add_flag("--in-place", options.in_place, "The result over the input, as MLX's all_reduce has it");
   bench->add_flag("--json", options.json, "For programs: one object, when all is measured");
   bench->add_option("--job", options.job, "The job's name, the same on all ranks");
   bench->add_option("--socket", options.socket_path, "The daemon's Unix socket");

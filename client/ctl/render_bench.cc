@@ -149,8 +149,8 @@ std::string RenderBenchHead(const BenchRun& run) {
   return std::string(BenchKindName(subject.kind)) + OperatorName(subject) + ", " +
          Plural(subject.ranks, "rank") +
          (run.nodes == 0 ? "" : " on a cluster of " + Plural(run.nodes, "node")) + ", " +
-         Plural(run.iterations, "iteration") + " after " + std::to_string(run.warm_up) +
-         " to warm up\n" + head + units;
+         (run.in_place ? "in place, " : "") + Plural(run.iterations, "iteration") + " after " +
+         std::to_string(run.warm_up) + " to warm up\n" + head + units;
 }
 
 std::string RenderBenchRow(const BenchRun& run, const BenchResult& result) {
@@ -206,6 +206,7 @@ std::string BenchJson(const BenchRun& run) {
                  {"nodes", std::to_string(run.nodes)},
                  {"iterations", std::to_string(run.iterations)},
                  {"warm_up", std::to_string(run.warm_up)},
+                 {"in_place", run.in_place ? "true" : "false"},
                  {"results", "[" + results + "]"}}) +
          "\n";
 }

@@ -29,6 +29,7 @@ struct BenchRun {
   std::uint32_t iterations = 0;
   std::uint32_t warm_up = 0;
   bool check = true;
+  bool in_place = false;
   std::vector<BenchResult> results = {};
 };
 

@@ -118,6 +118,7 @@ struct BenchOptions {
   std::uint32_t iterations = 20;
   std::uint32_t warm_up = 5;
   bool check = true;
+  bool in_place = false;
   bool json = false;
   unsigned ranks = 0;
   std::optional<std::uint32_t> rank;  // Both or neither; neither: from the environment.

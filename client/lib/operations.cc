@@ -16,12 +16,6 @@ namespace {
 constexpr std::uint64_t kLocalTicket = std::uint64_t{1} << 63;
 constexpr std::uint64_t kTimeoutNsMax = std::uint64_t{1} << 62;
 
-// mlxcomm.h: "In place".
-bool MayBeInPlace(OperationKind kind) {
-  return kind == OperationKind::kAllReduce || kind == OperationKind::kReduce ||
-         kind == OperationKind::kBroadcast;
-}
-
 Failure CheckTypes(const Request& request) {
   const auto type = static_cast<DataType>(request.type);
   if (static_cast<unsigned>(request.type) > 255 || !IsValid(type)) {

@@ -107,6 +107,11 @@ bool HasRoot(OperationKind kind) {
          kind == OperationKind::kGather || kind == OperationKind::kScatter;
 }
 
+bool MayBeInPlace(OperationKind kind) {
+  return kind == OperationKind::kAllReduce || kind == OperationKind::kReduce ||
+         kind == OperationKind::kBroadcast;
+}
+
 bool HasCounts(OperationKind kind) {
   return kind == OperationKind::kAllGatherV || kind == OperationKind::kAllToAllV;
 }

@@ -87,6 +87,8 @@ std::size_t DataTypeBytes(DataType type);
 bool Reduces(OperationKind kind);
 // broadcast, reduce, gather and scatter have a root, named by peer_rank.
 bool HasRoot(OperationKind kind);
+// Whose output may be the input's memory (client/lib/mlxcomm.h).
+bool MayBeInPlace(OperationKind kind);
 // The two whose lengths are a table instead of one count.
 bool HasCounts(OperationKind kind);
 bool IsPointToPoint(OperationKind kind);

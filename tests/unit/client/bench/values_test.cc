@@ -31,6 +31,12 @@ Bytes Moved(OperationKind kind, std::uint32_t rank) {
   const auto input = [&](std::uint32_t of) { return InputOf(Rank(kind, of)); };
   const std::size_t block = kCount * sizeof(float);
   if (kind == OperationKind::kBroadcast) return input(0);
+  if (kind == OperationKind::kGather && rank != 0) return {};
+  if (kind == OperationKind::kScatter) {
+    const Bytes all = input(0);
+    const auto own = all.begin() + static_cast<std::ptrdiff_t>(rank * block);
+    return {own, own + static_cast<std::ptrdiff_t>(block)};
+  }
   if (kind == OperationKind::kSend) return input((rank + kSize - 1) % kSize);
   Bytes output;
   for (std::uint32_t from = 0; from < kSize; ++from) {
@@ -44,7 +50,8 @@ Bytes Moved(OperationKind kind, std::uint32_t rank) {
 
 TEST(ValuesTest, AreRightWhereDataWasMoved) {
   for (const OperationKind kind : {OperationKind::kBroadcast, OperationKind::kSend,
-                                   OperationKind::kAllGather, OperationKind::kAllToAll}) {
+                                   OperationKind::kAllGather, OperationKind::kAllToAll,
+                                   OperationKind::kGather, OperationKind::kScatter}) {
     for (std::uint32_t rank = 0; rank < kSize; ++rank) {
       const Bytes output = Moved(kind, rank);
       EXPECT_EQ(output.size(), OutputElements(Rank(kind, rank), kCount) * sizeof(float));
@@ -60,6 +67,8 @@ TEST(ValuesTest, AreWrongWhereAnElementIsOrABlockIsAnothers) {
   EXPECT_EQ(CountWrong(Rank(OperationKind::kAllGather, 1), kCount, output.data()), 1u);
   EXPECT_GT(CountWrong(Rank(OperationKind::kAllToAll, 1), kCount,
                        Moved(OperationKind::kAllToAll, 2).data()), kCount);
+  EXPECT_GT(CountWrong(Rank(OperationKind::kScatter, 1), kCount,
+                       Moved(OperationKind::kScatter, 2).data()), kCount / 2);
   EXPECT_GT(CountWrong(Rank(OperationKind::kSend, 1), kCount,
                        Moved(OperationKind::kSend, 2).data()), kCount / 2);
 }
@@ -76,8 +85,10 @@ float Combine(ReduceOperator op, float a, float b) {
 TEST(ValuesTest, AreRightWhereTheyWereCombined) {
   for (const ReduceOperator op : {ReduceOperator::kSum, ReduceOperator::kProduct,
                                   ReduceOperator::kMin, ReduceOperator::kMax, ReduceOperator::kMean}) {
-    for (const OperationKind kind : {OperationKind::kAllReduce, OperationKind::kReduceScatter}) {
-      const Measured measured = Rank(kind, 1, DataType::kFloat32, op);
+    for (const OperationKind kind : {OperationKind::kAllReduce, OperationKind::kReduceScatter,
+                                     OperationKind::kReduce}) {
+      const bool root_alone = kind == OperationKind::kReduce;
+      const Measured measured = Rank(kind, root_alone ? 0 : 1, DataType::kFloat32, op);
       std::vector<float> output(InputElements(measured, kCount));
       for (std::uint32_t rank = 0; rank < kSize; ++rank) {
         std::vector<float> input(output.size());

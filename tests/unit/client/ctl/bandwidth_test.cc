@@ -20,7 +20,10 @@ TEST(BandwidthTest, IsThatOfNcclTests) {
   EXPECT_DOUBLE_EQ(BusBandwidth(Of(OperationKind::kAllGather, 4), bytes, second), 0.75e9);
   EXPECT_DOUBLE_EQ(BusBandwidth(Of(OperationKind::kReduceScatter, 4), bytes, second), 0.75e9);
   EXPECT_DOUBLE_EQ(BusBandwidth(Of(OperationKind::kAllToAll, 4), bytes, second), 0.75e9);
+  EXPECT_DOUBLE_EQ(BusBandwidth(Of(OperationKind::kGather, 4), bytes, second), 0.75e9);
+  EXPECT_DOUBLE_EQ(BusBandwidth(Of(OperationKind::kScatter, 4), bytes, second), 0.75e9);
   EXPECT_DOUBLE_EQ(BusBandwidth(Of(OperationKind::kBroadcast, 4), bytes, second), 1e9);
+  EXPECT_DOUBLE_EQ(BusBandwidth(Of(OperationKind::kReduce, 4), bytes, second), 1e9);
   EXPECT_DOUBLE_EQ(BusBandwidth(Of(OperationKind::kSend, 4), bytes, second), 1e9);
   EXPECT_DOUBLE_EQ(BusBandwidth(Of(OperationKind::kAllReduce, 1), bytes, second), 0);
 }

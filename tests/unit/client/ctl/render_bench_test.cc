@@ -61,6 +61,13 @@ TEST(RenderBenchTest, SaysWhatIsWrongOrWasNotLookedAt) {
   EXPECT_NE(RenderBenchRow(run, run.results[0]).find(" -\n"), std::string::npos);
 }
 
+TEST(RenderBenchTest, SaysThatItWasInPlace) {
+  BenchRun run = Measured();
+  run.in_place = true;
+  EXPECT_NE(RenderBenchHead(run).find("2 nodes, in place, 20 iterations"), std::string::npos);
+  EXPECT_NE(BenchJson(run).find("\"in_place\": true"), std::string::npos);
+}
+
 TEST(RenderBenchTest, WritesJson) {
   google::protobuf::Struct read;
   ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(BenchJson(Measured()), &read).ok())
