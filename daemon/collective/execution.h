@@ -126,7 +126,8 @@ class Execution {
   bool NeedsPeer() const;
 
  private:
-  // Which of a group's executions an operation gets is chance: none is to grow late.
+  // Which of a group's executions an operation gets is chance: none is to grow late, but for a
+  // long ring all_reduce (plans/slices.h), whose plan is longer by far, the first time each.
   static constexpr std::size_t kStepsUsual = 64;
 
   struct StepState {

@@ -57,7 +57,8 @@ struct Operation {
     std::string DescribeOwn() const;
     std::string Describe() const { return DescribeCommon() + DescribeOwn(); }
   };
-  static constexpr std::size_t kEarlyUsual = 16;  // Frames; more make the tables grow.
+  // Frames; more make the tables grow. A ring of four that has just begun has granted 48.
+  static constexpr std::size_t kEarlyUsual = 64;
   struct EarlyGrant {
     std::uint16_t node;
     std::uint16_t tag;

@@ -158,6 +158,9 @@ struct PlanRequest {
   // A local rank's output is its input. Other nodes do not know: it may change when a step
   // begins here, and nothing that they see.
   bool in_place = false;
+  // Elements for which slices (plans/slices.h) and scratch memory are chosen, where a proof takes
+  // fewer and wants the same steps; 0: the signature's.
+  std::uint64_t chosen_for = 0;
 };
 
 // Chooses the planner, by the cost model unless signature.plan forces one, and fills

@@ -115,7 +115,7 @@ void MakePlan(const PlanRequest& request, Plan& plan) {
   Signature signature = request.signature;
   if (kind == OperationKind::kBarrier) signature.count = 0;
   PlanRequest planned{signature, layout, request.costs, request.ends, request.counts,
-                      request.in_place};
+                      request.in_place, request.chosen_for};
   if (layout.node_count() == 1) {
     if (Reduces(PlannedAs(kind))) return OneNodeReduction(planned, plan);
     return Find(kind, PlanKind::kExchange, layout)->fill(planned, plan);

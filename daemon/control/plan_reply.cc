@@ -193,12 +193,12 @@ class ReplyWriter {
                            : std::string(report.status().message()));
   }
 
-  // How parts are cut depends on the count's remainder alone: less data with the same
-  // one has the same steps, unless it has fewer slices.
+  // How parts are cut depends on the count's remainder alone: less data with the same one, and
+  // slices and scratch memory as all of it has them, has the same steps.
   std::uint64_t LessThan(std::uint64_t count) const {
     const std::uint64_t slices =
         collective::SlicesOfRing(static_cast<int>(request_.nodes()), operation_count(),
-                                   operation_.element_bytes()).count;
+                                operation_.element_bytes()).count;
     const std::uint64_t period = std::uint64_t{128} * request_.nodes() * slices;
     return count / 2 / period * period + operation_count() % period;
   }
@@ -207,6 +207,7 @@ class ReplyWriter {
   void WriteProof() {
     WholeOperation less = operation_;
     less.signature.plan = chosen();
+    less.chosen_for = operation_count();
     std::vector<Plan> plans = plans_;
     std::uint64_t count = operation_count();
     while (ChunkCountOf(plans) > kPlanChunksMax && LessThan(count) < count) {

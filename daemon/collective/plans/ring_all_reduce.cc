@@ -8,8 +8,40 @@
 namespace mlxcomm::collective {
 namespace {
 
-// Of scratch memory for one way round.
-constexpr std::uint64_t kUnfinishedBytesMax = 32 * 1024 * 1024;
+// How a ring goes about its slices, the same both ways round.
+struct Course {
+  Slices slices;
+  std::uint64_t window = 1;   // Slices that are under way.
+  std::uint64_t granted = 1;  // Slices whose receives are posted: more, for a grant takes its time.
+  // Blocks that are not finished lie in the output and not in scratch memory.
+  bool overwrites = false;
+  std::uint64_t stride = 0;   // Of blocks in scratch memory, in bytes.
+};
+
+std::uint64_t InLines(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+Course CourseOf(const PlanWriter& writer, const PlanRequest& request) {
+  // Of scratch memory for one way round.
+  constexpr std::uint64_t kUnfinishedBytesMax = 32 * 1024 * 1024;
+  Course course;
+  course.slices = SlicesOfRing(writer.nodes(), writer.count(), writer.element_bytes(),
+                               request.chosen_for);
+  course.stride = InLines(course.slices.block_bytes);
+  const Slices chosen = request.chosen_for == 0 ? course.slices
+                                                : SlicesOfRing(writer.nodes(), request.chosen_for,
+                                                               writer.element_bytes());
+  const auto turns = static_cast<std::uint64_t>(writer.nodes() - 2);
+  course.overwrites = !writer.input_stays();
+  course.window = chosen.Window(request.costs, course.overwrites);
+  course.granted = std::min(2 * course.window, chosen.count);
+  if (!course.overwrites &&
+      course.granted * turns * InLines(chosen.block_bytes) > kUnfinishedBytesMax) {
+    course.overwrites = true;
+    course.window = chosen.Window(request.costs, /*in_place=*/true);
+    course.granted = std::min(2 * course.window, chosen.count);
+  }
+  return course;
+}
 
 // One way round, for some of the elements, a slice after the other (slices.h). The blocks
 // are accumulated in the output of the first local rank; the first contribution of a node with
@@ -22,31 +54,26 @@ constexpr std::uint64_t kUnfinishedBytesMax = 32 * 1024 * 1024;
 // they would need much memory.
 class OneWay {
  public:
-  OneWay(PlanWriter& writer, const Slices& slices, std::uint64_t window, int way,
-         const Part& elements)
+  OneWay(PlanWriter& writer, const Course& course, int way, const Part& elements)
       : writer_(writer),
-        slices_(slices),
-        window_(window),
-        granted_(std::min(2 * window, slices.count)),
+        course_(course),
         circle_{writer.nodes(), way},
         place_(circle_.PlaceOf(writer.self())),
-        elements_(elements),
-        stride_((slices.block_bytes + 63) / 64 * 64) {
-    const std::uint64_t unfinished = granted_ * Turns() * stride_;
-    overwrites_ = !writer.input_stays() || unfinished > kUnfinishedBytesMax;
-    if (!overwrites_ && unfinished > 0) scratch_ = writer.plan().AddScratch(unfinished);
-    scratch_sent_.assign(granted_ * Turns(), Step::kNone);
-    complete_.assign(2 * window + 1, Step::kNone);
+        elements_(elements) {
+    const std::uint64_t slots = course.overwrites ? 0 : course.granted * Turns();
+    if (slots > 0) scratch_ = writer.plan().AddScratch(slots * course.stride);
+    scratch_sent_.assign(slots, Step::kNone);
+    complete_.assign(2 * course.window + 1, Step::kNone);
   }
 
   // In order.
   void Fill(std::uint64_t slice) {
     slice_ = slice;
-    const Part part = slices_.At(elements_.count, slice);
+    const Part part = course_.slices.At(elements_.count, slice);
     slice_elements_ = {elements_.offset + part.offset, part.count};
     contributions_.clear();
     // The next slice's may be combined while these are under way.
-    const std::int32_t earlier = CompleteBefore(window_ + 1);
+    const std::int32_t earlier = CompleteBefore(course_.window + 1);
     for (int block = 0; block < circle_.nodes; ++block) {
       contributions_.push_back(
           writer_.Contribution(OffsetOf(block), Result(block), BytesOf(block), {earlier}));
@@ -70,7 +97,8 @@ class OneWay {
   std::size_t Turns() const { return static_cast<std::size_t>(circle_.nodes - 2); }
   // A place in scratch memory, for turn s of this slice.
   std::size_t Slot(int s) const {
-    return static_cast<std::size_t>(slice_ % granted_) * Turns() + static_cast<std::size_t>(s);
+    return static_cast<std::size_t>(slice_ % course_.granted) * Turns() +
+           static_cast<std::size_t>(s);
   }
   int Next() const { return circle_.NodeAt(place_ + 1); }
   int Previous() const { return circle_.NodeAt(place_ - 1); }
@@ -93,18 +121,19 @@ class OneWay {
       const int incoming = circle_.Around(place_ - s - 1);
       const std::int32_t sent =
           writer_.Send(Next(), Tag(s), value.place, BytesOf(outgoing),
-                       {value.step, s == 0 ? CompleteBefore(window_) : Step::kNone});
+                       {value.step, s == 0 ? CompleteBefore(course_.window) : Step::kNone});
       sent_[static_cast<std::size_t>(outgoing)] = sent;
       const PlanWriter::Value operand = contributions_[static_cast<std::size_t>(incoming)];
       Place to = Result(incoming);
       std::int32_t last_reader = Step::kNone;
-      if (!overwrites_ && s > 0) scratch_sent_[Slot(s - 1)] = sent;
-      if (!overwrites_ && s + 2 < circle_.nodes) {
-        to = ScratchAt(scratch_ + Slot(s) * stride_);
+      if (!course_.overwrites && s > 0) scratch_sent_[Slot(s - 1)] = sent;
+      if (!course_.overwrites && s + 2 < circle_.nodes) {
+        to = ScratchAt(scratch_ + Slot(s) * course_.stride);
         last_reader = scratch_sent_[Slot(s)];
       }
-      value = {to, writer_.ReduceReceived(Previous(), Tag(s), operand.place, to, BytesOf(incoming),
-                                          {operand.step, last_reader, CompleteBefore(granted_)})};
+      value = {to, writer_.ReduceReceived(
+                       Previous(), Tag(s), operand.place, to, BytesOf(incoming),
+                       {operand.step, last_reader, CompleteBefore(course_.granted)})};
     }
     return writer_.Finish(value.step);
   }
@@ -120,24 +149,20 @@ class OneWay {
       writer_.Send(Next(), Tag(turn), Result(outgoing), BytesOf(outgoing), {received});
       // Over what was sent from there before.
       const std::int32_t over =
-          overwrites_ ? sent_[static_cast<std::size_t>(incoming)] : Step::kNone;
+          course_.overwrites ? sent_[static_cast<std::size_t>(incoming)] : Step::kNone;
       received = writer_.Receive(Previous(), Tag(turn), Result(incoming), BytesOf(incoming),
-                                 {over, CompleteBefore(granted_)});
+                                 {over, CompleteBefore(course_.granted)});
       writer_.Deliver(OffsetOf(incoming), BytesOf(incoming), received);
     }
     return received;
   }
 
   PlanWriter& writer_;
-  const Slices& slices_;
-  std::uint64_t window_;   // Slices that are under way.
-  std::uint64_t granted_;  // Slices whose receives are posted: more, for a grant takes its time.
+  const Course& course_;
   Circle circle_;
   int place_;
   Part elements_;
-  std::uint64_t stride_;
   std::uint64_t scratch_ = 0;
-  bool overwrites_ = false;
   SmallTable<std::int32_t> scratch_sent_;        // By slot: its last reader.
   SmallTable<std::int32_t> complete_;            // By slice, of the last ones.
   // Of this slice.
@@ -151,13 +176,12 @@ class OneWay {
 
 void RingAllReduce(const PlanRequest& request, Plan& plan) {
   PlanWriter writer(request, plan);
-  const Slices slices = SlicesOfRing(writer.nodes(), writer.count(), writer.element_bytes());
-  const std::uint64_t window = slices.Window(request.costs, !writer.input_stays());
+  const Course course = CourseOf(writer, request);
   absl::InlinedVector<OneWay, 2> ways;
   ForEachWay(writer.nodes(), writer.count(), [&](int way, const Part& elements) {
-    ways.emplace_back(writer, slices, window, way, elements);
+    ways.emplace_back(writer, course, way, elements);
   });
-  for (std::uint64_t slice = 0; slice < slices.count; ++slice) {
+  for (std::uint64_t slice = 0; slice < course.slices.count; ++slice) {
     for (OneWay& way : ways) way.Fill(slice);
   }
 }

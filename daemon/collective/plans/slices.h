@@ -50,8 +50,9 @@ struct Slices {
   static constexpr std::uint64_t kMegabytesMost = 1'000'000;
 };
 
-// Of a ring all_reduce of so many elements.
-inline Slices SlicesOfRing(int nodes, std::uint64_t elements, std::uint64_t element_bytes) {
+// Of a ring all_reduce of so many elements. chosen_for: as many slices as of so many (PlanRequest).
+inline Slices SlicesOfRing(int nodes, std::uint64_t elements, std::uint64_t element_bytes,
+                           std::uint64_t chosen_for = 0) {
   // Input and output of a slice: a share of what the second cache of a core has, or a core's of
   // the last.
   constexpr std::uint64_t kSliceBytes = 2 * 1024 * 1024;
@@ -68,7 +69,8 @@ inline Slices SlicesOfRing(int nodes, std::uint64_t elements, std::uint64_t elem
       std::min(kStepsMost, kStepsOfAllMost / static_cast<std::uint64_t>(nodes));
   const std::uint64_t most = std::max<std::uint64_t>(steps / (kStepsOfABlock * blocks), 1);
   Slices slices;
-  slices.count = std::min((elements + wanted - 1) / wanted, most);
+  const std::uint64_t chosen = chosen_for == 0 ? elements : chosen_for;
+  slices.count = std::min((chosen + wanted - 1) / wanted, most);
   // Two would both be under way at once.
   if (slices.count <= 2) slices.count = 1;
   const Part way = PartOf(elements, static_cast<std::uint64_t>(WaysAround(nodes)), 0);

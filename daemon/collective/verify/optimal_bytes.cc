@@ -122,7 +122,8 @@ class OptimalLink {
       default: {
         // All blocks twice, but for the one that the receiver begins with in either pass.
         const int place = way == 0 ? from_ : nodes_ - from_;
-        const Slices slices = SlicesOfRing(nodes_, count_, operation_.element_bytes());
+        const Slices slices =
+            SlicesOfRing(nodes_, count_, operation_.element_bytes(), operation_.chosen_for);
         std::uint64_t elements = 2 * part;
         for (std::uint64_t slice = 0; slice < slices.count; ++slice) {
           for (const int ahead : {1, 2}) {

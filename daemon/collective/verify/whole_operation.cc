@@ -74,7 +74,7 @@ Plan MakePlanOf(const WholeOperation& operation, std::uint16_t node) {
   }
   Plan plan;
   MakePlan({operation.signature, layout, operation.costs, operation.ends, counts,
-            operation.in_place},
+            operation.in_place, operation.chosen_for},
            plan);
   return plan;
 }

@@ -22,6 +22,7 @@ struct WholeOperation {
   std::vector<std::vector<std::uint64_t>> counts = {};
   // Where a rank reads and writes, both are the same memory.
   bool in_place = false;
+  std::uint64_t chosen_for = 0;  // As in PlanRequest.
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(members.size()); }
   std::uint64_t element_bytes() const { return DataTypeBytes(signature.type); }

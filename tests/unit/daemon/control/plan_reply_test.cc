@@ -197,6 +197,32 @@ TEST(PlanReplyTest, ProvesManyChunksByFewer) {
   }
 }
 
+// Why: how many slices of a ring are under way, and whether blocks that are not finished have scratch
+// memory, follows from the size of its blocks; a proof for less data must not choose anew.
+// How: sizes and links at which less data would be done otherwise.
+TEST(PlanReplyTest, ProvesLongRingsAsTheyAreDone) {
+  struct Case {
+    std::uint32_t nodes;
+    std::uint64_t gibibytes;
+    std::uint64_t latency_ns;        // 0: the default.
+    std::uint64_t bytes_per_second;
+  };
+  for (const Case& a : {Case{3, 4, 0, 0}, Case{4, 4, 0, 0}, Case{8, 1, 0, 0},
+                        Case{3, 2, 1'000'000, 1'250'000'000}, Case{4, 2, 1'000'000, 1'250'000'000},
+                        Case{16, 1, 60'000, 10'000'000'000}}) {
+    v1::PlanRequest request = Request("all_reduce", a.gibibytes << 30, a.nodes, 1);
+    request.set_plan("ring");
+    if (a.latency_ns != 0) {
+      request.mutable_costs()->set_latency_ns(a.latency_ns);
+      request.mutable_costs()->set_bytes_per_second(a.bytes_per_second);
+    }
+    const v1::PlanReply reply = Answer(request);
+    EXPECT_TRUE(reply.verified()) << a.nodes << " nodes, " << a.gibibytes << " GiB: "
+                                  << reply.verdict();
+    EXPECT_LT(reply.verified_bytes(), request.bytes());
+  }
+}
+
 struct Refused {
   std::string name;
   void (*spoil)(v1::PlanRequest& request);

@@ -4,10 +4,13 @@
 // something changes, proved by the verifier.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 
 #include "daemon/collective/plans/plans.h"
+#include "daemon/collective/plans/slices.h"
 #include "tests/unit/daemon/collective/plans/operation_cases.h"
 
 namespace mlxcomm::collective {
@@ -84,24 +87,89 @@ TEST(AllPlansTest, AreProvedForLargeGroups) {
   }
 }
 
-// Why: long reductions are done in slices, which share scratch memory; where links are slow to
-// answer more of them are under way, and in large groups with large blocks there is no scratch
-// memory for them.
-// How: some slices more than are under way, an odd count, links of both kinds.
+// Plans of all nodes, of which only the first one's ranks may be in place.
+std::vector<Plan> PlansWithFirstInPlace(WholeOperation operation) {
+  operation.in_place = false;
+  std::vector<Plan> plans = MakePlans(operation);
+  operation.in_place = true;
+  plans[0] = MakePlanOf(operation, 0);
+  return plans;
+}
+
+// Why: long reductions are done in slices, which use scratch memory in turns; where links are slow
+// to answer more of them are under way, and where blocks are large there is no scratch memory for
+// them. Each node may have its own way of it.
+// How: the steps of long operations, with little data: an odd count in blocks that are no longer
+// eager. Of 64 MiB some of the slices are under way at 10 and 100 us, and all of them at 1 ms; of
+// 4 GiB the blocks are too large for scratch memory.
 TEST(AllPlansTest, AreProvedForManySlices) {
-  constexpr std::uint64_t kCount = 9 * 1024 * 1024 / sizeof(float) + 77;
   for (const GroupShape& shape : AllShapes()) {
     if (shape.node_of_rank.size() == 1) continue;
-    for (const std::uint64_t latency_ns : {10'000, 1'000'000}) {
-      for (const bool in_place : {false, true}) {
-        WholeOperation operation =
-            MakeOperation(shape, OperationKind::kAllReduce, PlanKind::kRing, kCount);
+    for (const std::uint64_t mebibytes : {64, 4096}) {
+      for (const std::uint64_t latency_ns : {10'000, 100'000, 1'000'000}) {
+        WholeOperation operation = MakeOperation(shape, OperationKind::kAllReduce, PlanKind::kRing,
+                                                 mebibytes * 1024 * 1024 / sizeof(float));
         operation.costs.latency_ns = latency_ns;
-        operation.in_place = in_place;
-        const auto report = VerifyPlans(operation, MakePlans(operation));
-        ASSERT_TRUE(report.ok()) << Describe(operation, shape) << ": " << report.status();
+        operation.chosen_for = operation.signature.count;
+        const int nodes = operation.LayoutAt(0).node_count();
+        const Slices slices = SlicesOfRing(nodes, operation.signature.count, sizeof(float));
+        operation.SetCount(slices.count * static_cast<std::uint64_t>(nodes * WaysAround(nodes)) *
+                               (kEagerBytes / sizeof(float) + 1000) + 77);
+        for (const bool in_place : {false, true}) {
+          operation.in_place = in_place;
+          const auto report = VerifyPlans(operation, MakePlans(operation));
+          ASSERT_TRUE(report.ok()) << Describe(operation, shape) << ": " << report.status();
+        }
+        operation.in_place = false;
+        const auto mixed = VerifyPlans(operation, PlansWithFirstInPlace(operation));
+        ASSERT_TRUE(mixed.ok()) << Describe(operation, shape) << ": " << mixed.status();
       }
     }
+  }
+}
+
+// Why: a proof with little data does not see whether blocks of the real size lie apart.
+// How: whatever two steps write into scratch memory is the same block or another one, to the byte.
+TEST(AllPlansTest, BlocksInScratchMemoryLieApart) {
+  for (const GroupShape& shape : {EvenShape(3, 1), EvenShape(4, 1), EvenShape(8, 1)}) {
+    for (const std::uint64_t bytes : {9u << 20, (64u << 20) + 308, (100u << 20) + 4}) {
+      for (const std::uint64_t latency_ns : {10'000, 100'000}) {
+        WholeOperation operation = MakeOperation(shape, OperationKind::kAllReduce, PlanKind::kRing,
+                                                 bytes / sizeof(float));
+        operation.costs.latency_ns = latency_ns;
+        const Plan plan = MakePlanOf(operation, 1);
+        std::map<std::uint64_t, std::uint64_t> blocks;  // The longest one at each offset.
+        for (const Step& step : plan.steps) {
+          if (step.kind == StepKind::kSend) continue;
+          if (step.destination.side != Place::Side::kScratch) continue;
+          std::uint64_t& longest = blocks[step.destination.offset];
+          longest = std::max(longest, step.bytes);
+        }
+        ASSERT_FALSE(blocks.empty()) << Describe(operation, shape);
+        std::uint64_t end = 0;
+        for (const auto& [offset, length] : blocks) {
+          EXPECT_GE(offset, end) << Describe(operation, shape);
+          end = offset + length;
+        }
+        EXPECT_LE(end, plan.scratch_bytes) << Describe(operation, shape);
+      }
+    }
+  }
+}
+
+// Why: what waits for acknowledgements, as in place, needs more slices under way than what has
+// scratch memory; a plan that has none for another reason waits as long.
+// How: the slices whose receives wait for nothing, which are twice those under way.
+TEST(AllPlansTest, WithoutScratchMemoryAsManySlicesAreUnderWayAsInPlace) {
+  WholeOperation operation = MakeOperation(EvenShape(4, 1), OperationKind::kAllReduce,
+                                           PlanKind::kRing, std::uint64_t{4096} * 256 * 1024);
+  const Plan apart = MakePlanOf(operation, 0);
+  EXPECT_EQ(apart.scratch_bytes, 0u);
+  operation.in_place = true;
+  const Plan in_place = MakePlanOf(operation, 0);
+  ASSERT_EQ(apart.steps.size(), in_place.steps.size());
+  for (std::size_t i = 0; i < apart.steps.size(); ++i) {
+    EXPECT_EQ(apart.steps[i].after_count, in_place.steps[i].after_count) << "step " << i;
   }
 }
 

@@ -44,6 +44,14 @@ TEST(SlicesTest, CoverAllElementsOnce) {
   EXPECT_EQ(next, elements);
 }
 
+// A proof takes less data, and wants as many slices as all of it has.
+TEST(SlicesTest, AreAsManyAsOfWhatTheyAreChosenFor) {
+  const Slices all = OfFloats(4, 64 * kMiB);
+  const Slices less = SlicesOfRing(4, kMiB, sizeof(float), 64 * kMiB / sizeof(float));
+  EXPECT_EQ(less.count, all.count);
+  EXPECT_LT(less.block_bytes, all.block_bytes);
+}
+
 // Tags have 16 bits, and so has a plan's place in memory its bounds.
 TEST(SlicesTest, StayFewInLargeGroupsAndOperations) {
   for (const int nodes : {2, 3, 16, 64, 1024}) {
