@@ -8,7 +8,6 @@
 #include <utility>
 
 #include <asio/co_spawn.hpp>
-#include <asio/connect.hpp>
 #include <asio/detached.hpp>
 #include <asio/experimental/as_tuple.hpp>
 #include <asio/experimental/awaitable_operators.hpp>
@@ -19,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/fabric/authentication.h"
 #include "daemon/fabric/tcp/tcp_rail.h"
+#include "daemon/fabric/tcp/tcp_socket.h"
 #include "daemon/platform/machine.h"
 #include "proto/types/plain_text.h"
 
@@ -147,6 +147,7 @@ absl::Status TcpFabric::Listen(const std::string& address) {
   const Tcp::endpoint endpoint(ip, static_cast<std::uint16_t>(std::stoul(split->port)));
   if (!error) acceptor->open(endpoint.protocol(), error);
   if (!error) acceptor->set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) LeavePacing(acceptor->native_handle());
   if (!error) acceptor->bind(endpoint, error);
   if (!error) acceptor->listen(64, error);
   if (error) {
@@ -450,17 +451,21 @@ asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, Dialer& di
   deadline.expires_after(std::chrono::nanoseconds(options_.greeting_timeout_ns));
   const absl::StatusOr<std::vector<Tcp::endpoint>> endpoints = co_await Resolve(dialer);
   if (!endpoints.ok()) co_return endpoints.status();
-  const auto first = co_await (asio::async_connect(socket, *endpoints, kTuple) ||
-                               deadline.async_wait(kTuple));
-  if (first.index() == 1) co_return absl::UnavailableError("no answer to connect in time");
-  if (const asio::error_code error = std::get<0>(std::get<0>(first)); error) {
-    const std::string text = absl::StrCat("cannot connect: ", error.message());
-    if (error == asio::error::connection_refused) co_return absl::NotFoundError(text);
-    co_return absl::UnavailableError(text);
+  asio::error_code ignored, error = asio::error::not_found;
+  for (auto endpoint = endpoints->begin(); error && endpoint != endpoints->end(); ++endpoint) {
+    socket.close(ignored);
+    socket.open(endpoint->protocol(), error);
+    if (error) continue;
+    LeavePacing(socket.native_handle());
+    socket.set_option(Tcp::no_delay(true), ignored);
+    const auto first = co_await (socket.async_connect(*endpoint, kTuple) || deadline.async_wait(kTuple));
+    if (first.index() == 1) co_return absl::UnavailableError("no answer to connect in time");
+    error = std::get<0>(std::get<0>(first));
   }
-  asio::error_code ignored;
-  socket.set_option(Tcp::no_delay(true), ignored);
-  co_return absl::OkStatus();
+  if (!error) co_return absl::OkStatus();
+  const std::string text = absl::StrCat("cannot connect: ", error.message());
+  if (error == asio::error::connection_refused) co_return absl::NotFoundError(text);
+  co_return absl::UnavailableError(text);
 }
 
 // NOT_FOUND: the connection was refused.

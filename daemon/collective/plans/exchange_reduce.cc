@@ -52,15 +52,22 @@ struct Range {
   std::uint64_t bytes;
 };
 
-// Two nodes, one rank each: what comes is combined as it comes, into the output.
+// Two nodes, one rank each: what comes is combined as it comes, into the output. Where that may be
+// the input, into scratch memory, and is copied when the input has been sent: the receive itself
+// must not wait for that, or would not ask for its frame, and two nodes without credit would wait
+// for each other.
 void ExchangeOfPair(PlanWriter& writer, const Range& range) {
   const int other = 1 - writer.self();
-  writer.Send(other, range.tag, InputOf(0, range.offset), range.bytes);
+  const Place input = InputOf(0, range.offset);
+  const Place output = OutputOf(0, range.offset);
+  const bool aside = !writer.input_stays() && range.bytes > 0;
+  const Place to = aside ? ScratchAt(writer.plan().AddScratch(range.bytes)) : output;
+  const std::int32_t sent = writer.Send(other, range.tag, input, range.bytes);
   const std::int32_t received =
-      writer.ReduceReceived(other, range.tag, InputOf(0, range.offset),
-                            OutputOf(0, range.offset), range.bytes);
+      writer.ReduceReceived(other, range.tag, input, to, range.bytes);
   writer.plan().steps[static_cast<std::size_t>(received)].received_first = other == 0;
   writer.Finish(received);
+  if (aside) writer.Copy(to, output, range.bytes, {received, sent});
 }
 
 void ExchangeOfAll(PlanWriter& writer, const Range& range) {
@@ -83,10 +90,7 @@ void ExchangeOfAll(PlanWriter& writer, const Range& range) {
 
 void ExchangeAllReduce(const PlanRequest& request, Plan& plan) {
   PlanWriter writer(request, plan);
-  // Not over the input: what is received would wait for what is sent, and would not ask for
-  // its frame before; two nodes without credit would wait for each other.
-  const bool is_pair = writer.nodes() == 2 && !writer.several_local() &&
-                       (writer.input_stays() || writer.bytes() == 0);
+  const bool is_pair = writer.nodes() == 2 && !writer.several_local();
   const std::uint64_t parts = EagerParts(writer.bytes());
   for (std::uint64_t i = 0; i < parts; ++i) {
     const Part part = PartOf(writer.count(), parts, i);

@@ -9,7 +9,15 @@
 
 namespace mlxcomm::fabric {
 
-// Takes what the system knows of it; other sockets, as those of tests, stay as they are.
+// Of one that is open and neither connected nor listening yet; what a listener accepts has it from
+// there. BBR, the default of some hosts, is made for long ways: it sends by a timer, at a rate that it
+// measures anew whenever the connection was idle, and has the system pace the connection for good,
+// even when another algorithm is chosen later. On a cable and on loopback that costs a third of the
+// throughput. No effect where the system's choice is another one, or has no such option.
+void LeavePacing(int socket);
+
+// Of one that is connected. Takes what the system knows of it; other sockets, as those of tests, stay
+// as they are.
 void SetUpSocket(int socket);
 
 // Lets the system hold what the connection carries in some milliseconds, or in two round trips:

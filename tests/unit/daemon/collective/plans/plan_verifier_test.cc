@@ -101,7 +101,7 @@ std::vector<Fault> OrderFaults() {
       {"crossed_grants", InPlace(AllReduce(2, 1, PlanKind::kExchange, kLarge)),
        [](auto& plans) {
          for (Plan& plan : plans) {
-           Step& receive = Find(plan, StepKind::kReceive);
+           Step& receive = Find(plan, StepKind::kReduceReceived);
            const Step& send = Find(plan, StepKind::kSend);
            plan.after.push_back(static_cast<std::int32_t>(&send - plan.steps.data()));
            receive.after_begin = static_cast<std::uint32_t>(plan.after.size() - 1);

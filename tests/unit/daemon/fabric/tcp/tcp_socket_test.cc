@@ -5,10 +5,14 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/platform/file_descriptor.h"
@@ -79,6 +83,44 @@ TEST_F(TcpSocketTest, TellsWhatTheOtherSideHasNotAcknowledged) {
 TEST_F(TcpSocketTest, TellsNothingOfWhatIsNoSocket) {
   EXPECT_FALSE(UnacknowledgedBytes(-1).has_value());
 }
+
+#if defined(TCP_CONGESTION)
+std::string Congestion(int socket) {
+  char name[16] = {};
+  socklen_t length = sizeof name;
+  EXPECT_EQ(::getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, &length), 0);
+  return {name, ::strnlen(name, sizeof name)};
+}
+
+// Why: once a connection was BBR's, even for its first moment, the system paces it for good. So it
+// must have another algorithm before it is made, on both sides.
+TEST(LeavePacingTest, ConnectionsAreNeverBbrs) {
+  constexpr std::string_view kBbr = "bbr";
+  const platform::FileDescriptor listener(::socket(AF_INET, SOCK_STREAM, 0));
+  const platform::FileDescriptor near(::socket(AF_INET, SOCK_STREAM, 0));
+  const std::string usual = Congestion(near.get());
+  for (const int socket : {listener.get(), near.get()}) {
+    if (::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, kBbr.data(), kBbr.size()) != 0) {
+      LeavePacing(socket);
+      EXPECT_EQ(Congestion(socket), usual) << "left alone where it is not BBR";
+      return;
+    }
+    LeavePacing(socket);
+  }
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const as_any = reinterpret_cast<sockaddr*>(&address);
+  socklen_t length = sizeof address;
+  ASSERT_EQ(::bind(listener.get(), as_any, length), 0);
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  ASSERT_EQ(::getsockname(listener.get(), as_any, &length), 0);
+  ASSERT_EQ(::connect(near.get(), as_any, length), 0);
+  const platform::FileDescriptor far(::accept(listener.get(), nullptr, nullptr));
+  EXPECT_NE(Congestion(near.get()), kBbr);
+  EXPECT_NE(Congestion(far.get()), kBbr);
+}
+#endif
 
 // Why: what the system holds can go no other way, and acknowledgements wait behind it.
 TEST_F(TcpSocketTest, HoldsLessOfASlowConnectionThanOfAFastOne) {
