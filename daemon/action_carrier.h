@@ -48,7 +48,12 @@ class ActionCarrier {
  public:
   ActionCarrier(collective::Collectives& collectives, collective::Membership& membership,
                 collective::ScratchMemory& scratch, CarrierPort& port)
-      : collectives_(collectives), membership_(membership), scratch_(scratch), port_(port) {}
+      : collectives_(collectives), membership_(membership), scratch_(scratch), port_(port) {
+    // The two change places. How many come at once is chance: all that an operation sends, where
+    // its grants came before its call.
+    carrying_.reserve(kActionsUsual);
+    collectives_.actions().reserve(kActionsUsual);
+  }
   ActionCarrier(const ActionCarrier&) = delete;
   ActionCarrier& operator=(const ActionCarrier&) = delete;
 
@@ -84,6 +89,7 @@ class ActionCarrier {
   collective::Membership& membership_;
   collective::ScratchMemory& scratch_;
   CarrierPort& port_;
+  static constexpr std::size_t kActionsUsual = 1024;
   collective::ActionQueue carrying_;
 };
 
