@@ -18,7 +18,8 @@ class Rank {
         options_(options),
         measured_(options.measured),
         type_(static_cast<mlxcomm_data_type>(measured_.type)),
-        input_(connection, BytesMost(InputElements)),
+        input_(connection, std::max(BytesMost(InputElements),
+                                    options.in_place ? BytesMost(OutputElements) : 0)),
         apart_(connection, options.in_place ? 1 : BytesMost(OutputElements)),
         output_(options.in_place ? input_.data() : apart_.data()),
         told_(connection, kReported * sizeof(double)),
@@ -68,12 +69,9 @@ class Rank {
 
   // What earlier operations left would pass for a result, or in place for an input.
   std::uint64_t Check(std::uint64_t count) {
-    if (options_.in_place) {
-      FillInput(measured_, count, input_.data());
-    } else {
-      const std::uint64_t bytes = OutputElements(measured_, count) * DataTypeBytes(measured_.type);
-      std::fill_n(apart_.as<std::uint8_t>(), bytes, std::uint8_t{0xa5});
-    }
+    const std::uint64_t bytes = OutputElements(measured_, count) * DataTypeBytes(measured_.type);
+    std::fill_n(static_cast<std::uint8_t*>(output_), bytes, std::uint8_t{0xa5});
+    if (options_.in_place) FillInput(measured_, count, input_.data());
     Operate(count);
     return CountWrong(measured_, count, output_);
   }

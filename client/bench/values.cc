@@ -5,6 +5,8 @@
 #include <bit>
 #include <complex>
 
+#include "proto/types/operation_shape.h"
+
 namespace mlxcomm::bench {
 namespace {
 
@@ -112,25 +114,23 @@ std::uint64_t CountWrongIn(DataType type, const PerMix& numbers, std::uint64_t f
   });
 }
 
+// Nothing of what is beyond all bounds, which the operation then refuses.
+OperationShape ShapeAt(const Measured& measured, std::uint64_t count) {
+  OperationShape shape;
+  const ShapeRequest request{.kind = measured.kind, .count = count, .rank = measured.rank,
+                             .size = measured.size, .root = kRoot};
+  return ShapeOf(request, shape) ? shape : OperationShape{};
+}
+
 }  // namespace
 
 std::uint64_t InputElements(const Measured& measured, std::uint64_t count) {
-  switch (measured.kind) {
-    case OperationKind::kScatter: return measured.rank == kRoot ? count * measured.size : 0;
-    case OperationKind::kReduceScatter:
-    case OperationKind::kAllToAll: return count * measured.size;
-    default: return count;
-  }
+  return ShapeAt(measured, count).input_elements;
 }
 
+// What is sent on as kSend is received, too.
 std::uint64_t OutputElements(const Measured& measured, std::uint64_t count) {
-  switch (measured.kind) {
-    case OperationKind::kReduce: return measured.rank == kRoot ? count : 0;
-    case OperationKind::kGather: return measured.rank == kRoot ? count * measured.size : 0;
-    case OperationKind::kAllGather:
-    case OperationKind::kAllToAll: return count * measured.size;
-    default: return count;
-  }
+  return measured.kind == OperationKind::kSend ? count : ShapeAt(measured, count).output_elements;
 }
 
 void FillInput(const Measured& measured, std::uint64_t count, void* input) {

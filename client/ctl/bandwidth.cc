@@ -44,10 +44,10 @@ std::optional<OperationKind> FindBenchKind(std::string_view name) {
   return found == std::end(kKinds) ? std::nullopt : std::optional(*found);
 }
 
-std::string BenchKindNames() {
+std::string BenchKindNames(const char* separator) {
   std::string names;
   for (const OperationKind kind : kKinds) {
-    names += (names.empty() ? "" : ", ") + std::string(BenchKindName(kind));
+    names += (names.empty() ? "" : separator) + std::string(BenchKindName(kind));
   }
   return names;
 }

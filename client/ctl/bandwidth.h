@@ -37,7 +37,7 @@ std::optional<OperationKind> FindBenchKind(std::string_view name);
 std::optional<DataType> FindDataType(std::string_view name);
 std::optional<ReduceOperator> FindOperator(std::string_view name);
 const char* BenchKindName(OperationKind kind);  // "send_recv" for kSend.
-std::string BenchKindNames();                   // All of them, for people.
+std::string BenchKindNames(const char* separator);  // All of them.
 
 // Elements as the operation counts them (of a block, where there is one for each rank), for
 // a size of at most `bytes`; at least one.

@@ -29,10 +29,6 @@
 namespace mlxcomm::ctl {
 namespace {
 
-// Shown by --help and completed.
-constexpr char kMeasured[] =
-    "{all_reduce,all_gather,reduce_scatter,broadcast,reduce,all_to_all,gather,scatter,send_recv}";
-
 constexpr char kProgramName[] = "mlxcomm-bench";
 constexpr char kJobDefault[] = "bench";  // The same on all ranks, where no launcher names one.
 
@@ -45,7 +41,7 @@ bool Subject(const BenchOptions& options, BenchSubject& subject, std::string& er
   const auto kind = FindBenchKind(options.operation);
   const auto type = FindDataType(options.data_type);
   const auto op = FindOperator(options.reduce_operator);
-  if (!kind) error = "--op " + options.operation + ": expected one of " + BenchKindNames();
+  if (!kind) error = "--op " + options.operation + ": expected one of " + BenchKindNames(", ");
   if (!type) error = "--dtype " + options.data_type + ": expected float32, bfloat16, int8, ...";
   if (!op) error = "--operator " + options.reduce_operator + ": expected sum, prod, min, max, ...";
   if (kind && options.in_place && !MayBeInPlace(*kind)) {
@@ -296,7 +292,8 @@ void AddBench(CLI::App& app, Verbs& verbs) {
       bench->add_option("--size", options.size, "Of how many (as the launcher says)");
   rank->needs(size)->excludes(ranks);
   size->needs(rank)->excludes(ranks);
-  bench->add_option("--op", options.operation, "The operation (all_reduce)")->type_name(kMeasured);
+  bench->add_option("--op", options.operation, "The operation (all_reduce)")
+      ->type_name("{" + BenchKindNames(",") + "}");
   bench->add_option("-d,--dtype", options.data_type, "Type of the elements (float32)")
       ->type_name(kDataTypes);
   bench->add_option("-o,--operator", options.reduce_operator, "How a reduction combines (sum)")

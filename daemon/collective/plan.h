@@ -69,6 +69,9 @@ struct Step {
   std::uint32_t after_count = 0;
 };
 
+// As many bytes in whole lines of a cache: blocks in scratch memory share none.
+constexpr std::uint64_t InLines(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+
 struct Plan {
   std::vector<Step> steps;
   std::vector<std::int32_t> after;  // All steps' predecessors, packed.
@@ -101,7 +104,7 @@ struct Plan {
   // A range of scratch memory, aligned for every type and to a cache line; its offset.
   std::uint64_t AddScratch(std::uint64_t bytes) {
     const std::uint64_t offset = scratch_bytes;
-    scratch_bytes += (bytes + 63) / 64 * 64;
+    scratch_bytes += InLines(bytes);
     return offset;
   }
 };

@@ -13,7 +13,7 @@ class Slots {
   Slots(PlanWriter& writer, std::uint64_t bytes)
       : writer_(writer),
         bytes_(bytes),
-        stride_((bytes + 63) / 64 * 64),
+        stride_(InLines(bytes)),
         scratch_(writer.plan().AddScratch(stride_ * static_cast<std::uint64_t>(writer.nodes()))) {}
 
   Place Of(int node) const {

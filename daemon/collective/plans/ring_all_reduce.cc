@@ -18,28 +18,23 @@ struct Course {
   std::uint64_t stride = 0;   // Of blocks in scratch memory, in bytes.
 };
 
-std::uint64_t InLines(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 Course CourseOf(const PlanWriter& writer, const PlanRequest& request) {
   // Of scratch memory for one way round.
   constexpr std::uint64_t kUnfinishedBytesMax = 32 * 1024 * 1024;
+  const std::uint64_t chosen_for = request.chosen_for == 0 ? writer.count() : request.chosen_for;
+  const Slices chosen = SlicesOfRing(writer.nodes(), chosen_for, writer.element_bytes());
   Course course;
-  course.slices = SlicesOfRing(writer.nodes(), writer.count(), writer.element_bytes(),
-                               request.chosen_for);
+  course.slices = SlicesOfRing(writer.nodes(), writer.count(), writer.element_bytes(), chosen_for);
   course.stride = InLines(course.slices.block_bytes);
-  const Slices chosen = request.chosen_for == 0 ? course.slices
-                                                : SlicesOfRing(writer.nodes(), request.chosen_for,
-                                                               writer.element_bytes());
-  const auto turns = static_cast<std::uint64_t>(writer.nodes() - 2);
-  course.overwrites = !writer.input_stays();
-  course.window = chosen.Window(request.costs, course.overwrites);
-  course.granted = std::min(2 * course.window, chosen.count);
-  if (!course.overwrites &&
-      course.granted * turns * InLines(chosen.block_bytes) > kUnfinishedBytesMax) {
-    course.overwrites = true;
-    course.window = chosen.Window(request.costs, /*in_place=*/true);
+  const auto choose = [&](bool overwrites) {
+    course.overwrites = overwrites;
+    course.window = chosen.Window(request.costs, overwrites);
     course.granted = std::min(2 * course.window, chosen.count);
-  }
+  };
+  choose(!writer.input_stays());
+  const auto turns = static_cast<std::uint64_t>(writer.nodes() - 2);
+  const std::uint64_t unfinished = course.granted * turns * InLines(chosen.block_bytes);
+  if (!course.overwrites && unfinished > kUnfinishedBytesMax) choose(true);
   return course;
 }
 

@@ -22,6 +22,15 @@ std::string Describe(const WholeOperation& operation, const GroupShape& shape) {
          std::to_string(operation.signature.root);
 }
 
+// Plans of all nodes, of which only the first one's ranks may be in place.
+std::vector<Plan> PlansWithFirstInPlace(WholeOperation operation) {
+  operation.in_place = false;
+  std::vector<Plan> plans = MakePlans(operation);
+  operation.in_place = true;
+  plans[0] = MakePlanOf(operation, 0);
+  return plans;
+}
+
 // Nothing, one, two, fewer than ranks, odd, around the eager size, as many eager parts as there
 // may be, in chunks of which the last is short.
 constexpr std::uint64_t kCounts[] = {0, 1, 2, 5, 1027, 4097, 16384, 3 * 256 * 1024 + 77};
@@ -47,12 +56,8 @@ TEST_P(AllPlansTest, AreProved) {
         ASSERT_TRUE(report.ok()) << Describe(operation, shape) << ": " << report.status();
         if (!in_place) continue;
         // Only the first node's ranks: the others do not know.
-        std::vector<Plan> plans = MakePlans(operation);
         operation.in_place = false;
-        for (std::uint16_t node = 1; node < plans.size(); ++node) {
-          plans[node] = MakePlanOf(operation, node);
-        }
-        const auto mixed = VerifyPlans(operation, plans);
+        const auto mixed = VerifyPlans(operation, PlansWithFirstInPlace(operation));
         ASSERT_TRUE(mixed.ok()) << Describe(operation, shape) << ": " << mixed.status();
       }
     }
@@ -85,15 +90,6 @@ TEST(AllPlansTest, AreProvedForLargeGroups) {
       }
     }
   }
-}
-
-// Plans of all nodes, of which only the first one's ranks may be in place.
-std::vector<Plan> PlansWithFirstInPlace(WholeOperation operation) {
-  operation.in_place = false;
-  std::vector<Plan> plans = MakePlans(operation);
-  operation.in_place = true;
-  plans[0] = MakePlanOf(operation, 0);
-  return plans;
 }
 
 // Why: long reductions are done in slices, which use scratch memory in turns; where links are slow

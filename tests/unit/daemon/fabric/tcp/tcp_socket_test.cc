@@ -21,22 +21,28 @@
 namespace mlxcomm::fabric {
 namespace {
 
+// Over loopback; `far` is what the listener accepts.
+void Connect(const platform::FileDescriptor& listener, const platform::FileDescriptor& near,
+             platform::FileDescriptor& far) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const as_any = reinterpret_cast<sockaddr*>(&address);
+  socklen_t length = sizeof address;
+  ASSERT_EQ(::bind(listener.get(), as_any, length), 0);
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  ASSERT_EQ(::getsockname(listener.get(), as_any, &length), 0);
+  ASSERT_EQ(::connect(near.get(), as_any, length), 0);
+  far = platform::FileDescriptor(::accept(listener.get(), nullptr, nullptr));
+  ASSERT_GE(far.get(), 0);
+}
+
 class TcpSocketTest : public testing::Test {
  protected:
   void SetUp() override {
     const platform::FileDescriptor listener(::socket(AF_INET, SOCK_STREAM, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    auto* const as_any = reinterpret_cast<sockaddr*>(&address);
-    socklen_t length = sizeof address;
-    ASSERT_EQ(::bind(listener.get(), as_any, length), 0);
-    ASSERT_EQ(::listen(listener.get(), 1), 0);
-    ASSERT_EQ(::getsockname(listener.get(), as_any, &length), 0);
     near_ = platform::FileDescriptor(::socket(AF_INET, SOCK_STREAM, 0));
-    ASSERT_EQ(::connect(near_.get(), as_any, length), 0);
-    far_ = platform::FileDescriptor(::accept(listener.get(), nullptr, nullptr));
-    ASSERT_GE(far_.get(), 0);
+    ASSERT_NO_FATAL_FAILURE(Connect(listener, near_, far_));
     SetUpSocket(near_.get());
     ASSERT_EQ(::fcntl(near_.get(), F_SETFL, O_NONBLOCK), 0);
   }
@@ -107,16 +113,8 @@ TEST(LeavePacingTest, ConnectionsAreNeverBbrs) {
     }
     LeavePacing(socket);
   }
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  auto* const as_any = reinterpret_cast<sockaddr*>(&address);
-  socklen_t length = sizeof address;
-  ASSERT_EQ(::bind(listener.get(), as_any, length), 0);
-  ASSERT_EQ(::listen(listener.get(), 1), 0);
-  ASSERT_EQ(::getsockname(listener.get(), as_any, &length), 0);
-  ASSERT_EQ(::connect(near.get(), as_any, length), 0);
-  const platform::FileDescriptor far(::accept(listener.get(), nullptr, nullptr));
+  platform::FileDescriptor far;
+  ASSERT_NO_FATAL_FAILURE(Connect(listener, near, far));
   EXPECT_NE(Congestion(near.get()), kBbr);
   EXPECT_NE(Congestion(far.get()), kBbr);
 }
