@@ -136,6 +136,8 @@ void Engine::Sleep() {
     io_.restart();
     io_.run_one();
     ++wakeups_;
+    // Whatever it was, what waits in the queues is worth more than a further look at the system.
+    io_polled_ns_ = platform::MonotonicNow();
     workers_->WakeUp();
   }
   if (fabric_too) fabric_->WakeUp();

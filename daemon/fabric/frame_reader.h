@@ -111,7 +111,8 @@ class FrameReader {
   static constexpr int kTurns = 8;
   // The eager frames that an operation may send at once (four), and small ones with them.
   static constexpr std::size_t kReadAheadBytes = 72 * 1024;
-  // Among large payloads: the next header, and little that would have to be copied from here.
+  // Among large payloads, and where one may come next: its header, and little that would have to be
+  // copied from here.
   static constexpr std::size_t kReadAheadBytesAmongData = 4 * 1024;
 
   void DropBegun();

@@ -190,7 +190,7 @@ void LocalIntake::Adopt(std::unique_ptr<Session> opened, platform::FileDescripto
 
 std::size_t LocalIntake::Poll() {
   acceptor_.OnTurn();
-  ListenAgain();
+  if (!rung_.empty() && ++turns_unheard_ >= kTurnsUnheardMax) HearRings();
   std::size_t taken = 0;
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     Session& session = *polled_[i];
@@ -244,7 +244,7 @@ void LocalIntake::EndForGarbage(Session& session, const std::string& what) {
 }
 
 bool LocalIntake::PrepareToSleep() {
-  ListenAgain();
+  HearRings();
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     if (polled_[i]->ended() || polled_[i]->PrepareToSleep()) continue;
     for (std::size_t k = 0; k < i; ++k) polled_[k]->WakeUp();
@@ -279,20 +279,22 @@ void LocalIntake::Complete(SessionId id, std::uint64_t ticket, std::uint64_t gro
   }
 }
 
-// A rung doorbell needs no answer but a turn of the engine, which it has caused.
-void LocalIntake::OnRung(SessionId id) {
-  const auto found = sessions_.find(id);
-  if (found == sessions_.end() || found->second->ended()) return;
-  if (!found->second->TakeRings()) return OnProcessGone(id);
-  rung_.push_back(id);
-}
+// A rung doorbell needs no answer but a turn of the engine, which it has caused: what was submitted
+// is looked at first, and the bell later.
+void LocalIntake::OnRung(SessionId id) { rung_.push_back(id); }
 
-void LocalIntake::ListenAgain() {
+void LocalIntake::HearRings() {
   for (const SessionId id : rung_) {
     const auto found = sessions_.find(id);
-    if (found != sessions_.end() && !found->second->ended()) found->second->ListenForRings();
+    if (found == sessions_.end() || found->second->ended()) continue;
+    if (found->second->TakeRings()) {
+      found->second->ListenForRings();
+    } else {
+      OnProcessGone(id);
+    }
   }
   rung_.clear();
+  turns_unheard_ = 0;
 }
 
 void LocalIntake::OnProcessGone(SessionId session) {

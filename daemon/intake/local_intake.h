@@ -27,6 +27,9 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
   static constexpr std::uint32_t kToolsMax = 64;
   static constexpr std::uint32_t kToolsPerUserMax = 16;  // Of those who see only their own.
   static constexpr std::size_t kSubmissionsPerTurn = 64;
+  // A doorbell is emptied before the engine sleeps again, and at the latest after so many turns: its end
+  // says that a process has gone.
+  static constexpr std::uint32_t kTurnsUnheardMax = 64;
 
   LocalIntake(asio::io_context& io, IntakeOptions options, IntakeListener& listener);
   ~LocalIntake() override;
@@ -61,7 +64,7 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
   void Adopt(std::unique_ptr<Session> session, platform::FileDescriptor connection);
   void OnRung(SessionId session) override;
   void OnProcessGone(SessionId session) override;
-  void ListenAgain();
+  void HearRings();
   bool TakeSubmission(Session& session);
   void EndForGarbage(Session& session, const std::string& what);
   std::uint64_t ArenaBytes(std::uint64_t wanted) const;
@@ -73,7 +76,8 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
   SessionId next_session_ = 1;
   absl::flat_hash_map<SessionId, std::unique_ptr<Session>> sessions_;
   std::vector<Session*> polled_;  // Open clients, for Poll without hashing.
-  std::vector<SessionId> rung_;     // Those whose doorbell rang since the last turn.
+  std::vector<SessionId> rung_;     // Those whose doorbell rang and was not emptied since.
+  std::uint32_t turns_unheard_ = 0;
   mutable std::mutex known_mutex_;
   absl::flat_hash_map<std::string, Known> known_;  // By token.
   std::atomic<std::uint64_t> clients_{0};

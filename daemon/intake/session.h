@@ -29,7 +29,8 @@ namespace mlxcomm::intake {
 class SessionObserver {
  public:
   virtual ~SessionObserver() = default;
-  virtual void OnRung(SessionId session) = 0;  // To be answered by TakeRings().
+  // It will not be told again until TakeRings() and ListenForRings() have been called.
+  virtual void OnRung(SessionId session) = 0;
   virtual void OnProcessGone(SessionId session) = 0;
 };
 
@@ -74,7 +75,7 @@ class Session {
   // Takes what was rung, up to a bound. False: the other end has gone.
   bool TakeRings();
   // The next OnRung() comes only after this, so that whoever rings without end is
-  // heard once a turn. Watch() includes the first.
+  // heard now and then. Watch() includes the first.
   void ListenForRings();
   // Remembers the connection that gRPC owns, to be able to cut it.
   void KeepConnection(platform::FileDescriptor duplicate) { connection_ = std::move(duplicate); }

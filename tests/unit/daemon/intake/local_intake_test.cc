@@ -146,30 +146,69 @@ TEST_F(IntakeTest, SleepsOnlyWhenNothingIsThereAndIsWokenByADoorbell) {
   EXPECT_EQ(intake->Poll(), 1u);
 }
 
-// Why: whoever rings again and again must not make one turn last for ever.
-// How: after a first ring the doorbell is filled; it has room again only once it has
-// been read, which happens after the next look at the queues, or before sleep.
-TEST_F(IntakeTest, HearsADoorbellOnceATurn) {
+// Why: whoever rings again and again must not make one turn last for ever, and to empty a bell before
+// looking at what was submitted is time that the operation waits.
+// How: after a first ring the doorbell is filled; it has room again only once it has been read, which
+// happens before sleep, or after a number of turns.
+TEST_F(IntakeTest, HearsADoorbellBeforeSleepOrAfterSomeTurns) {
   ASSERT_TRUE(Open().ok());
   const auto client = Connect();
   ASSERT_NE(client, nullptr);
   const auto rings = [&client] { return ::send(client->doorbell(), "r", 1, MSG_DONTWAIT) == 1; };
-  const auto next_turn = [this](int way) {
-    if (way == 0) return intake->Poll() == 0;
-    return intake->PrepareToSleep();
-  };
-  io.restart();
-  ASSERT_TRUE(rings());
-  io.poll();
-  for (const int way : {0, 1}) {
+  const auto has_room_after = [&](int turns, bool sleeps) {
     while (rings()) {
     }
     io.poll();
-    EXPECT_FALSE(rings());
-    ASSERT_TRUE(next_turn(way));
+    for (int i = 0; i < turns; ++i) EXPECT_EQ(intake->Poll(), 0u);
+    EXPECT_TRUE(!sleeps || intake->PrepareToSleep());
     io.poll();
-    EXPECT_TRUE(rings());
+    return rings();
+  };
+  constexpr int kMost = LocalIntake::kTurnsUnheardMax;
+  io.restart();
+  EXPECT_FALSE(has_room_after(kMost - 1, false));
+  EXPECT_TRUE(has_room_after(1, false));
+  EXPECT_FALSE(has_room_after(1, false));
+  EXPECT_TRUE(has_room_after(0, true));
+}
+
+TEST_F(IntakeTest, TakesWhatWasSubmittedBeforeItHearsTheDoorbell) {
+  ASSERT_TRUE(Open().ok());
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  ASSERT_TRUE(intake->PrepareToSleep());
+  ASSERT_TRUE(client->Submit(Sum(1)));  // Rings, for it sleeps.
+  io.restart();
+  EXPECT_EQ(io.poll(), 1u);
+  intake->WakeUp();
+  EXPECT_EQ(intake->Poll(), 1u);
+  EXPECT_TRUE(intake->PrepareToSleep());
+  io.restart();
+  EXPECT_EQ(io.poll(), 0u) << "a ring that was heard wakes nobody again";
+  intake->WakeUp();
+  ExpectService(*client, diary.opened[0]);
+}
+
+// Why: the end of the doorbell is that of its process, also for an engine that has always something to do.
+TEST_F(IntakeTest, HearsOfAProcesssEndWithoutEverSleeping) {
+  ASSERT_TRUE(Open().ok());
+  const auto leaves = Connect();
+  const auto busy = Connect();
+  ASSERT_TRUE(leaves != nullptr && busy != nullptr);
+  leaves->CloseDoorbell();
+  for (std::uint64_t turn = 0; turn <= LocalIntake::kTurnsUnheardMax + 1; ++turn) {
+    io.restart();
+    io.poll();
+    ASSERT_TRUE(busy->Submit(Sum(turn)));
+    EXPECT_EQ(intake->Poll(), 1u);
+    intake->Complete(diary.opened[1], turn, 5, {}, false);
+    queue::CompletionEntry completion;
+    ASSERT_EQ(busy->completions().Pop(completion), queue::RingResult::kDone);
   }
+  io.restart();
+  io.poll();
+  EXPECT_EQ(diary.ended.count(diary.opened[0]), 1u);
+  EXPECT_EQ(diary.ended.count(diary.opened[1]), 0u);
 }
 
 TEST_F(IntakeTest, TakesTurnsBetweenSessions) {
