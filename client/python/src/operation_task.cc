@@ -22,12 +22,21 @@ std::shared_ptr<ArenaRange> PlaceOutput(mx::array& output, const JoinedGroup& jo
   return range;
 }
 
-// The input as the daemon can read it, for the time of one operation. Where the operation may be
-// in place it is copied to where the result is to be: half the memory, and what the daemon writes
+// Of so few bytes between two nodes what comes is combined as it comes, into the output. Over the
+// input that could only be done once the input has been sent, by way of other memory.
+constexpr std::uint64_t kCombinedAsItComesMax = 1024 * 1024;
+
+bool IsBetterInPlace(const JoinedGroup& joined, const Operation& operation, std::uint64_t bytes) {
+  if (!operation.MayBeInPlace()) return false;
+  return bytes > kCombinedAsItComesMax || !joined.is_pair_of_nodes();
+}
+
+// The input as the daemon can read it, for the time of one operation. Where that is better in
+// place it is copied to where the result is to be: half the memory, and what the daemon writes
 // is in the caches.
 class ArenaInput {
  public:
-  // `in_place`: the output's memory, null where the operation must leave its input alone.
+  // `in_place`: the output's memory, null where the input is to have its own.
   ArenaInput(const std::shared_ptr<Connected>& connected, const void* data, std::uint64_t bytes,
              std::byte* in_place) {
     if (bytes == 0) return;
@@ -53,8 +62,8 @@ class ArenaInput {
 void Run(const JoinedGroup& joined, const BoundOperation& bound, const void* input,
          std::uint64_t input_bytes, std::byte* output) {
   GetCounters().operations.fetch_add(1, std::memory_order_relaxed);
-  const ArenaInput arena_input(joined.connected, input, input_bytes,
-                               bound.operation.MayBeInPlace() ? output : nullptr);
+  const bool in_place = IsBetterInPlace(joined, bound.operation, input_bytes);
+  const ArenaInput arena_input(joined.connected, input, input_bytes, in_place ? output : nullptr);
   mlxcomm_error error{};
   std::uint64_t ticket = 0;
   CheckOperation(bound.Start(joined.group, arena_input.data(), output, &ticket, &error), error,
