@@ -1,9 +1,11 @@
 """One rank that times all_sum through mx.eval, as peers/timed_all_reduce.cc times the others.
 
-Arguments: mlxcomm | ring, the folder for rank-N.json, seconds for a size, sizes in bytes...
+Arguments: mlxcomm | ring, the folder for rank-N.json, seconds for a size, sizes in bytes...,
+pause=SECONDS if there is to be one between operations.
 """
 
 import json
+import math
 import os
 import resource
 import statistics
@@ -11,16 +13,20 @@ import sys
 import time
 
 system, folder, budget = sys.argv[1], sys.argv[2], float(sys.argv[3])
-sizes = [int(size) for size in sys.argv[4:]]
+words = sys.argv[4:]
+pause_seconds = sum(float(word.removeprefix("pause=")) for word in words if word.startswith("pause="))
+sizes = [int(word) for word in words if not word.startswith("pause=")]
 if system == "mlxcomm":
     import mlxcomm
 
     mlxcomm.install()
 
 import mlx.core as mx
+import numpy as np
 
 SLOW_SECONDS, BATCH_SECONDS, ALONE_BYTES = 0.02, 100e-6, 64 * 1024
 FIRST, WARM_UPS = 3, 20  # The first ones touch memory that nobody has touched before.
+TICK_SECONDS, TICKS, SWEPT_FLOATS = 20e-6, 1 << 20, 4 << 20  # As peers/pause.h has them.
 
 
 def cpu_seconds():
@@ -46,12 +52,26 @@ def seconds_of(data, times):
     return seconds, total
 
 
-def agreed(seconds):
+def agreed(found):
     """What rank 0 found, on every rank; and so where all of them meet."""
-    own = mx.array([seconds if world.rank() == 0 else 0], dtype=mx.float32)
+    own = mx.array([found if world.rank() == 0 else 0], dtype=mx.float32)
     return max(1e-8, mx.distributed.all_sum(own, group=world).item())
 
 
+def pause():
+    """All begin at a moment on which they agree before they compute for that long: peers/pause.h."""
+    tick = int(agreed(math.ceil((time.monotonic() + pause_seconds) / TICK_SECONDS) % TICKS))
+    now = int(time.monotonic() / TICK_SECONDS)
+    ahead = (tick - now) % TICKS
+    moment = 0 if ahead > TICKS // 2 else (now + ahead) * TICK_SECONDS
+    first = 0
+    while time.monotonic() < moment:
+        part = swept[first:first + 4096]
+        np.multiply(part, 0.5, out=part)
+        first = (first + 4096) % SWEPT_FLOATS
+
+
+swept = np.zeros(SWEPT_FLOATS, np.float32)
 for size in sizes:
     pattern = (1 + mx.arange(max(1, size // 4)) % 3).astype(mx.float32)
     expected = pattern * (world.size() * (world.size() + 1) // 2)
@@ -62,15 +82,15 @@ for size in sizes:
     if one < SLOW_SECONDS:
         seconds_of(data, WARM_UPS)
         one = agreed(seconds_of(data, WARM_UPS)[0] / WARM_UPS)
-    alone = size >= ALONE_BYTES
+    alone = size >= ALONE_BYTES or pause_seconds > 0
     batch = 1 if alone else max(1, int(BATCH_SECONDS / one))
-    count = min(100 if alone else 2000, max(3, int(budget / (one * batch))))
+    count = min(100 if alone else 2000, max(3, int(budget / (one * batch + pause_seconds))))
     samples = []
     for _ in range(count):
         if alone:
             data = pattern * (world.rank() + 1)  # Anew, as gradients are.
             mx.eval(data)
-            agreed(0)
+            pause() if pause_seconds > 0 else agreed(0)
         seconds, total = seconds_of(data, batch)
         samples.append(1e6 * seconds / batch)
         if not mx.array_equal(total, expected).item():

@@ -1,4 +1,4 @@
-"""The six parts of the benchmark: what is measured where. A Part is a place and the turns that are
+"""The seven parts of the benchmark: what is measured where. A Part is a place and the turns that are
 taken there; what it found is plain data (README.md) that tables, pictures and verdicts read."""
 
 import dataclasses
@@ -17,7 +17,9 @@ KIB, MIB = 1 << 10, 1 << 20
 SIZES = [8, 64, 1 * KIB, 8 * KIB, 64 * KIB, 256 * KIB, 1 * MIB, 4 * MIB, 16 * MIB, 128 * MIB]
 FEW_SIZES = [8, 64 * KIB, 1 * MIB, 16 * MIB, 128 * MIB]
 SHAPED_SIZES = [16 * MIB, 64 * MIB]  # Of pairs; rings have the first, which is the harder.
+PAUSED_SIZES = [8, 64 * KIB, 1 * MIB, 16 * MIB]
 QUICK_SIZES = [8, 1 * MIB]
+PAUSE_SECONDS = 0.01  # Longer than anybody waits awake.
 RATES = ["1gbit", "2.5gbit", "5gbit", "10gbit"]
 TRAIN = pathlib.Path(__file__).parent / "train_rank.py"
 MODELS = {"demo": 40, "transformer": 4}  # Steps that are timed.
@@ -88,6 +90,8 @@ def why(turn):
 class Curves(Part):
     """Time against size, for each system."""
 
+    counts_touched = True  # Every operation is timed, and told as reduced.
+
     def __init__(self, key, place, rounds, systems, sizes, extent, streams=False):
         super().__init__(key, place, rounds)
         self.sizes = {}  # Of each system.
@@ -102,7 +106,7 @@ class Curves(Part):
 
     def _runner(self, system, seconds, sizes):
         def run():
-            before = touched_bytes(self.place) if system is s.OURS_CPP else None
+            before = touched_bytes(self.place) if self._counts(system) else None
             ranks = system.run(self.place, seconds, sizes)
             touched = None
             if before is not None:
@@ -111,6 +115,9 @@ class Curves(Part):
                            zip(touched_bytes(self.place), before)]
             return {"sizes": ranks[0]["sizes"], "touched": touched}
         return run
+
+    def _counts(self, system):
+        return self.counts_touched and system is s.OURS_CPP
 
     def found(self, turn):
         if turn.name == "iperf3":
@@ -134,6 +141,19 @@ def touched_bytes(place):
     if "combined_bytes_read" not in nodes[0]:
         return None
     return [sum(int(node[f"combined_bytes_{did}"]) for node in nodes) for did in ("read", "written")]
+
+
+class PausedCurves(Curves):
+    """The same for operations that come one at a time, ranks computing between them."""
+
+    counts_touched = False
+    longer = 10  # Than without pauses, so that there are some dozens of them.
+
+    def add(self, name, run, seconds):
+        super().add(name, run, seconds + 2)
+
+    def _runner(self, system, seconds, sizes):
+        return super()._runner(system, self.longer * seconds, [*sizes, f"pause={PAUSE_SECONDS}"])
 
 
 class Overlap(Part):
@@ -265,6 +285,15 @@ def two_nodes(extent):
                    extent.rounds, systems, SIZES, extent, streams=True)]
 
 
+def paused(extent):
+    return [PausedCurves("paused", Machine("one daemon, 2 ranks", 2, 1, own_cores=True),
+                         extent.few_rounds, [s.OURS_CPP, s.MPI_SHARED, s.OURS_MLX, s.RING],
+                         PAUSED_SIZES, extent),
+            PausedCurves("paused", Machine("two daemons, loopback", 2, 2, own_cores=True),
+                         extent.few_rounds, [s.OURS_CPP, s.MPI_TCP, s.OURS_MLX, s.RING],
+                         PAUSED_SIZES, extent)]
+
+
 def shaped(extent):
     parts = []
     for rate in RATES[:1] if extent.quick else RATES:
@@ -298,7 +327,7 @@ def cost(extent):
             Cost(Machine("two daemons, loopback", 2, 2), extent, BETWEEN)]
 
 
-PARTS = {made.__name__: made for made in (one_node, two_nodes, shaped, overlap, start, cost)}
+PARTS = {made.__name__: made for made in (one_node, two_nodes, paused, shaped, overlap, start, cost)}
 
 
 def without_missing(parts, missing):

@@ -9,7 +9,9 @@ from bench.sizes import of_bytes
 from bench.systems import ALL
 
 FILES = {"one_node": {"one daemon, 2 ranks": "one-node", "one daemon, 4 ranks": "one-node-4-ranks"},
-         "two_nodes": {"two daemons, loopback": "loopback", "two daemons, veth pair": "veth"}}
+         "two_nodes": {"two daemons, loopback": "loopback", "two daemons, veth pair": "veth"},
+         "paused": {"one daemon, 2 ranks": "one-node-after-a-pause",
+                    "two daemons, loopback": "loopback-after-a-pause"}}
 COLORS = {system.name: system.color for system in ALL}
 LIMITS = {system.name for system in ALL if system.is_limit}
 MARKERS = {"mlxcomm, C++": "o", "mlxcomm, MLX": "o"}
@@ -61,7 +63,8 @@ def picture(f, part, place, path):
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.grid(True, which="major", color="#dddddd", linewidth=0.7)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(f"all_reduce of float32: {place} (median of rounds; shaded: all rounds)",
+    where = f"{place}, after a pause" if part == "paused" else place
+    figure.suptitle(f"all_reduce of float32: {where} (median of rounds; shaded: all rounds)",
                     fontsize=11)
     figure.legend(*latency.get_legend_handles_labels(), loc="lower center", ncols=6, frameon=False,
                   fontsize=9)

@@ -58,7 +58,9 @@ SHORT = [("one_node", "one daemon, 2 ranks", "mlxcomm, C++", "Open MPI, shared m
          ("two_nodes", "two daemons, loopback", "mlxcomm, C++", "Open MPI, TCP"),
          ("two_nodes", "two daemons, loopback", "mlxcomm, MLX", "MLX ring"),
          ("two_nodes", "two daemons, veth pair", "mlxcomm, C++", "Open MPI, TCP"),
-         ("two_nodes", "two daemons, veth pair", "mlxcomm, MLX", "MLX ring")]
+         ("two_nodes", "two daemons, veth pair", "mlxcomm, MLX", "MLX ring"),
+         ("paused", "one daemon, 2 ranks", "mlxcomm, MLX", "MLX ring"),
+         ("paused", "two daemons, loopback", "mlxcomm, MLX", "MLX ring")]
 
 
 def short(f):
@@ -68,7 +70,8 @@ def short(f):
     for part, place, ours, peer in SHORT:
         mine, theirs = f.curve(part, place, ours), f.curve(part, place, peer)
         if mine and theirs:
-            rows.append([place, f"{ours} (beside {peer})",
+            where = f"{place}, after a pause" if part == "paused" else place
+            rows.append([where, f"{ours} (beside {peer})",
                          *[f"{microseconds(statistics.median(mine[size]))} us "
                            f"({paired(theirs[size], mine[size]).value:.2g}x)"
                            if size in mine and size in theirs else "-" for size in sizes]])
@@ -194,7 +197,8 @@ def everything(result):
             f"{others(result['busy_percent'])}\n"]
     if short(f):
         text += ["Time, and how many times as fast as the peer:\n", short(f)]
-    titles = {"one_node": "One node", "two_nodes": "Two daemons, unshaped"}
+    titles = {"one_node": "One node", "two_nodes": "Two daemons, unshaped",
+              "paused": "After a pause"}
     for part, title in titles.items():
         if f.measured_places(part):
             text.append(f"## {title}\n")

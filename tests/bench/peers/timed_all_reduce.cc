@@ -13,6 +13,9 @@
 #include <exception>
 #include <fstream>
 #include <stdexcept>
+#include <string_view>
+
+#include "tests/bench/peers/pause.h"
 
 namespace mlxcomm::bench {
 namespace {
@@ -95,9 +98,9 @@ void CheckResult(AllReduceSystem& system, std::uint64_t count, std::uint64_t tur
 }
 
 // What rank 0 found, on every rank: a sum in which the others have nothing.
-double Agreed(AllReduceSystem& system, double seconds) {
+double Agreed(AllReduceSystem& system, double found) {
   const float own = system.input()[0];
-  system.input()[0] = system.rank() == 0 ? static_cast<float>(seconds) : 0.0F;
+  system.input()[0] = system.rank() == 0 ? static_cast<float>(found) : 0.0F;
   system.Run();
   system.input()[0] = own;
   return std::max(1e-8, static_cast<double>(system.output()[0]));
@@ -106,8 +109,9 @@ double Agreed(AllReduceSystem& system, double seconds) {
 // Times one size.
 class Timing {
  public:
-  Timing(AllReduceSystem& system, Cost& cost, Sizes& found)
+  Timing(AllReduceSystem& system, Pause& pause, Cost& cost, Sizes& found)
       : system_(system),
+        pause_(pause),
         cost_(cost),
         found_(found),
         count_(std::max<std::uint64_t>(1, found.bytes / sizeof(float))) {}
@@ -121,16 +125,16 @@ class Timing {
       SecondsOf(kWarmUps);
       one = Agreed(system_, SecondsOf(kWarmUps) / kWarmUps);
     }
-    const bool alone = found_.bytes >= kAloneBytes;
+    const bool alone = found_.bytes >= kAloneBytes || pause_.is_one();
     const auto batch = alone ? std::uint64_t{1}
                              : static_cast<std::uint64_t>(std::clamp(kBatchSeconds / one, 1.0, 1e4));
     const int samples = static_cast<int>(std::clamp(
-        budget / (one * static_cast<double>(batch)), double{kSamplesMin},
+        budget / (one * static_cast<double>(batch) + pause_.seconds()), double{kSamplesMin},
         static_cast<double>(alone ? kSamplesAloneMax : kSamplesMax)));
     for (int i = 0; i < samples; ++i) {
       const auto turn = static_cast<std::uint64_t>(i) + 1;
       Fill(system_, count_, turn);
-      system_.Meet();
+      pause_.is_one() ? WaitForAll() : system_.Meet();
       const double seconds = SecondsOf(batch);
       found_.samples_us.push_back(1e6 * seconds / static_cast<double>(batch));
       CheckResult(system_, count_, turn);
@@ -139,6 +143,11 @@ class Timing {
   }
 
  private:
+  void WaitForAll() {
+    const double tick = Agreed(system_, pause_.NextTick());
+    pause_.ComputeUntil(Pause::MomentOf(static_cast<std::uint32_t>(tick)));
+  }
+
   double SecondsOf(std::uint64_t times) {
     const double cpu_before = CpuSeconds();
     const double begin = Now();
@@ -151,6 +160,7 @@ class Timing {
   }
 
   AllReduceSystem& system_;
+  Pause& pause_;
   Cost& cost_;
   Sizes& found_;
   std::uint64_t count_;
@@ -191,20 +201,41 @@ void Write(const std::string& folder, const AllReduceSystem& system, const Start
   }
 }
 
-int Run(int argc, char** argv, const MakeSystem& make) {
-  const double budget = std::stod(argv[2]);
-  const bool hold = std::string(argv[argc - 1]) == "hold";
+struct Request {
+  std::string folder;
+  double budget = 0;
   std::vector<Sizes> sizes;
-  for (int i = 3; i < argc - (hold ? 1 : 0); ++i) sizes.push_back({std::stoull(argv[i]), {}, 0});
+  double pause_seconds = 0;
+  bool hold = false;
+};
+
+Request RequestOf(int argc, char** argv) {
+  constexpr std::string_view kPause = "pause=";
+  Request request{argv[1], std::stod(argv[2]), {}, 0, false};
+  for (int i = 3; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "hold") {
+      request.hold = true;
+    } else if (word.starts_with(kPause)) {
+      request.pause_seconds = std::stod(word.substr(kPause.size()));
+    } else {
+      request.sizes.push_back({std::stoull(word), {}, 0});
+    }
+  }
+  return request;
+}
+
+int Run(Request request, const MakeSystem& make) {
   Start start;
   start.asked_seconds = Now();
   const std::unique_ptr<AllReduceSystem> system = make();
   start.joined_seconds = Now();
   Cost cost;
-  for (Sizes& found : sizes) Timing(*system, cost, found).Measure(budget);
-  Write(argv[1], *system, start, cost, sizes);
+  Pause pause(request.pause_seconds);
+  for (Sizes& found : request.sizes) Timing(*system, pause, cost, found).Measure(request.budget);
+  Write(request.folder, *system, start, cost, request.sizes);
   char nothing = 0;
-  while (hold && read(STDIN_FILENO, &nothing, 1) > 0) {
+  while (request.hold && read(STDIN_FILENO, &nothing, 1) > 0) {
   }
   return 0;
 }
@@ -229,11 +260,11 @@ std::uint32_t EnvironmentNumber(const char* name) {
 
 int TimedMain(int argc, char** argv, const MakeSystem& make) {
   if (argc < 3) {
-    std::fprintf(stderr, "usage: %s FOLDER SECONDS [BYTES...] [hold]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s FOLDER SECONDS [BYTES...] [pause=SECONDS] [hold]\n", argv[0]);
     return 2;
   }
   try {
-    return Run(argc, argv, make);
+    return Run(RequestOf(argc, argv), make);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
     std::_Exit(1);  // Not by way of destructors that wait for the other ranks.

@@ -1,7 +1,7 @@
 // How one rank times all_reduce, the same for every system that is compared: each
 // system's program is an AllReduceSystem and `return TimedMain(argc, argv, ...)`.
 //
-//   PROGRAM FOLDER SECONDS BYTES... [hold]
+//   PROGRAM FOLDER SECONDS BYTES... [pause=SECONDS] [hold]
 //
 // For each size: warm up, find out how long one takes, agree with all ranks on a number
 // (by an all_reduce), time that many, check every element of every result.
@@ -10,6 +10,8 @@
 //   from there on one at a time, as training does it: each rank writes its input anew, all
 //                 meet, the operation is timed, each rank reads its result (and checks it).
 //                 Back to back the data would stay in the caches of whoever reduces it.
+//   with a pause  every size so, but for the meeting: all begin at a moment on which they agreed
+//                 before they computed for that long (pause.h), as in a training step.
 //
 // Writes FOLDER/rank-N.json; with `hold` it then stays until standard input ends, so that
 // whoever started it can look at it while it is idle.

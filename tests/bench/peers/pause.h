@@ -1,0 +1,41 @@
+// What lies between two operations of a training step: every rank computes for itself, so that the caches
+// hold other things and whoever waits has gone to sleep. Then all begin at the same moment.
+//
+//   rank 0: NextTick ──an operation tells it to all──▶ MomentOf ──▶ ComputeUntil
+//
+// A moment is told as a float, exactly: as a tick of the machine's clock, of which there are kTicks
+// before they begin anew.
+//
+// Owner: a rank's timing. Thread: its own. Memory: what it computes with, kSweptBytes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace mlxcomm::bench {
+
+class Pause {
+ public:
+  // How long a rank computes at the least; 0: there is none.
+  explicit Pause(double seconds);
+
+  bool is_one() const { return seconds_ > 0; }
+  double seconds() const { return seconds_; }
+
+  std::uint32_t NextTick() const;
+  // In seconds of Now(); one that has passed already stays so.
+  static double MomentOf(std::uint32_t tick);
+  void ComputeUntil(double moment);
+
+ private:
+  static constexpr double kTickSeconds = 20e-6;
+  static constexpr std::uint32_t kTicks = 1 << 20;
+  // More than a core's own caches hold.
+  static constexpr std::size_t kSweptBytes = 16 << 20;
+
+  double seconds_;
+  std::vector<float> swept_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace mlxcomm::bench
