@@ -76,7 +76,9 @@ bool FrameReader::Fill(int write_error) {
   if (wanted > 0) parts[count++] = {target_ + payload_have_, wanted};
   read_first_ = 0;
   read_end_ = 0;
-  const bool among_data = incoming_.type == wire::FrameType::kData || posted_.has_large();
+  // A grant or an acknowledgement says nothing of what comes behind it.
+  const bool among_data = incoming_.type == wire::FrameType::kData ||
+                          (incoming_.payload_bytes == 0 && posted_.has_large());
   parts[count++] = {read_ahead_.data(), among_data ? kReadAheadBytesAmongData : kReadAheadBytes};
   const ssize_t got = stream_.Read(socket_.get(), parts, count);
   if (got == 0) {

@@ -123,11 +123,12 @@ class Intake {
   virtual ~Intake() = default;  // Removes the socket file.
 
   // Takes up to a fixed number of submissions from each queue and hands them to
-  // the listener. Returns how many there were. Once a turn: of new processes and rung
-  // doorbells, too, only so many are heard until the next call.
+  // the listener. Returns how many there were. Once a turn: of new processes, too, only so many
+  // are heard until the next call.
   virtual std::size_t Poll() = 0;
-  // Announces on all queues that the engine will sleep in the io_context; false:
-  // something has come in between. While announced, doorbells wake it.
+  // Empties the doorbells that rang, which may end sessions, and announces on all queues that the
+  // engine will sleep in the io_context; false: something has come in between. While announced,
+  // doorbells wake it.
   virtual bool PrepareToSleep() = 0;
   virtual void WakeUp() = 0;
 

@@ -281,7 +281,10 @@ void LocalIntake::Complete(SessionId id, std::uint64_t ticket, std::uint64_t gro
 
 // A rung doorbell needs no answer but a turn of the engine, which it has caused: what was submitted
 // is looked at first, and the bell later.
-void LocalIntake::OnRung(SessionId id) { rung_.push_back(id); }
+void LocalIntake::OnRung(SessionId id) {
+  const auto found = sessions_.find(id);
+  if (found != sessions_.end() && !found->second->ended()) rung_.push_back(id);
+}
 
 void LocalIntake::HearRings() {
   for (const SessionId id : rung_) {
@@ -335,6 +338,7 @@ void LocalIntake::ReleaseMemory(SessionId id) {
     limits_.Release(*session.use(), session.counted_arena_bytes(), session.in_flight());
   }
   std::erase(polled_, found->second.get());
+  std::erase(rung_, id);
   sessions_.erase(found);
 }
 

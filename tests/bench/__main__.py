@@ -19,8 +19,8 @@ def arguments_of(words):
     parser.add_argument("--quick", action="store_true", help="few sizes, one shaped cable; no verdicts")
     parser.add_argument("--only", nargs="+", choices=parts.PARTS, metavar="PART",
                         help=", ".join(parts.PARTS), default=list(parts.PARTS))
-    parser.add_argument("--rounds", type=int, help="6, with --quick 1; four ranks, shaped cables "
-                                                   "and cost have 3 at most")
+    parser.add_argument("--rounds", type=int, help="5, with --quick 1; four ranks, pauses, shaped "
+                                                   "cables and cost have 3 at most")
     parser.add_argument("--json", type=pathlib.Path, help="where the figures go",
                         default=TESTS.parent / "build/bench.json")
     parser.add_argument("--keep", type=pathlib.Path,
@@ -30,7 +30,7 @@ def arguments_of(words):
 
 
 def extent_of(arguments):
-    return parts.Extent(rounds=arguments.rounds or (1 if arguments.quick else 6),
+    return parts.Extent(rounds=arguments.rounds or (1 if arguments.quick else 5),
                         seconds=0.01 if arguments.quick else 0.05, quick=arguments.quick)
 
 

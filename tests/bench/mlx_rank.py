@@ -22,11 +22,15 @@ if system == "mlxcomm":
     mlxcomm.install()
 
 import mlx.core as mx
-import numpy as np
 
 SLOW_SECONDS, BATCH_SECONDS, ALONE_BYTES = 0.02, 100e-6, 64 * 1024
 FIRST, WARM_UPS = 3, 20  # The first ones touch memory that nobody has touched before.
-TICK_SECONDS, TICKS, SWEPT_FLOATS = 20e-6, 1 << 20, 4 << 20  # As peers/pause.h has them.
+# As peers/pause.h has them.
+TICK_SECONDS, TICKS, AHEAD_SECONDS_MAX, SWEPT_FLOATS = 20e-6, 1 << 20, 1, 4 << 20
+if pause_seconds > 0:
+    import numpy as np  # Only then: it takes memory, which is measured.
+
+    swept = np.zeros(SWEPT_FLOATS, np.float32)
 
 
 def cpu_seconds():
@@ -52,18 +56,22 @@ def seconds_of(data, times):
     return seconds, total
 
 
-def agreed(found):
+def agreed(own):
     """What rank 0 found, on every rank; and so where all of them meet."""
-    own = mx.array([found if world.rank() == 0 else 0], dtype=mx.float32)
-    return max(1e-8, mx.distributed.all_sum(own, group=world).item())
+    found = mx.array([own if world.rank() == 0 else 0], dtype=mx.float32)
+    return max(1e-8, mx.distributed.all_sum(found, group=world).item())
 
 
-def pause():
-    """All begin at a moment on which they agree before they compute for that long: peers/pause.h."""
-    tick = int(agreed(math.ceil((time.monotonic() + pause_seconds) / TICK_SECONDS) % TICKS))
+def next_moment(telling):
+    """Seconds of the clock at which all begin: Pause::NextTick and MomentOf of peers/pause.h."""
+    ticks = math.ceil((time.monotonic() + telling + pause_seconds) / TICK_SECONDS)
+    tick = int(agreed(ticks % TICKS))
     now = int(time.monotonic() / TICK_SECONDS)
     ahead = (tick - now) % TICKS
-    moment = 0 if ahead > TICKS // 2 else (now + ahead) * TICK_SECONDS
+    return (now + ahead) * TICK_SECONDS if ahead * TICK_SECONDS <= AHEAD_SECONDS_MAX else 0
+
+
+def compute_until(moment):
     first = 0
     while time.monotonic() < moment:
         part = swept[first:first + 4096]
@@ -71,7 +79,6 @@ def pause():
         first = (first + 4096) % SWEPT_FLOATS
 
 
-swept = np.zeros(SWEPT_FLOATS, np.float32)
 for size in sizes:
     pattern = (1 + mx.arange(max(1, size // 4)) % 3).astype(mx.float32)
     expected = pattern * (world.size() * (world.size() + 1) // 2)
@@ -85,12 +92,16 @@ for size in sizes:
     alone = size >= ALONE_BYTES or pause_seconds > 0
     batch = 1 if alone else max(1, int(BATCH_SECONDS / one))
     count = min(100 if alone else 2000, max(3, int(budget / (one * batch + pause_seconds))))
-    samples = []
+    samples, pauses = [], []
     for _ in range(count):
+        if pause_seconds > 0:
+            moment = next_moment(2 * one)
+        told = time.monotonic()
         if alone:
             data = pattern * (world.rank() + 1)  # Anew, as gradients are.
             mx.eval(data)
-            pause() if pause_seconds > 0 else agreed(0)
+            compute_until(moment) if pause_seconds > 0 else agreed(0)
+        pauses.append(time.monotonic() - told)
         seconds, total = seconds_of(data, batch)
         samples.append(1e6 * seconds / batch)
         if not mx.array_equal(total, expected).item():
@@ -99,6 +110,7 @@ for size in sizes:
     tenth = len(samples) // 10
     found.append({"bytes": size, "median_us": statistics.median(samples), "min_us": samples[0],
                   "p10_us": samples[tenth], "p90_us": samples[-1 - tenth],
+                  "pause_seconds": statistics.median(pauses) if pause_seconds > 0 else 0,
                   "operations": count * batch})
 
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

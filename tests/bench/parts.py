@@ -19,7 +19,7 @@ FEW_SIZES = [8, 64 * KIB, 1 * MIB, 16 * MIB, 128 * MIB]
 SHAPED_SIZES = [16 * MIB, 64 * MIB]  # Of pairs; rings have the first, which is the harder.
 PAUSED_SIZES = [8, 64 * KIB, 1 * MIB, 16 * MIB]
 QUICK_SIZES = [8, 1 * MIB]
-PAUSE_SECONDS = 0.01  # Longer than anybody waits awake.
+PAUSE_SECONDS = 0.01  # Longer than any of ours waits awake.
 RATES = ["1gbit", "2.5gbit", "5gbit", "10gbit"]
 TRAIN = pathlib.Path(__file__).parent / "train_rank.py"
 MODELS = {"demo": 40, "transformer": 4}  # Steps that are timed.
@@ -33,7 +33,7 @@ KEEPS_FREED_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(8 << 30), "MALLOC_MMAP_THRES
 class Extent:
     """How much is measured."""
 
-    rounds: int = 6
+    rounds: int = 5
     seconds: float = 0.05   # For each size of a turn.
     quick: bool = False
 
@@ -43,7 +43,8 @@ class Extent:
     @property
     def few_rounds(self):
         """Of what takes its time: a run is to take less than 20 minutes. A shaped cable repeats
-        itself to a percent, and how four ranks slow down is far from its goal."""
+        itself to a percent, how four ranks slow down is far from its goal, and what follows a pause
+        has none."""
         return min(self.rounds, 3)
 
 
@@ -90,7 +91,7 @@ def why(turn):
 class Curves(Part):
     """Time against size, for each system."""
 
-    counts_touched = True  # Every operation is timed, and told as reduced.
+    counts_touched = True  # Each operation is timed, so all that daemons touch is of what ranks tell of.
 
     def __init__(self, key, place, rounds, systems, sizes, extent, streams=False):
         super().__init__(key, place, rounds)
@@ -146,7 +147,7 @@ def touched_bytes(place):
 class PausedCurves(Curves):
     """The same for operations that come one at a time, ranks computing between them."""
 
-    counts_touched = False
+    counts_touched = False  # Ranks agree by further operations.
     longer = 10  # Than without pauses, so that there are some dozens of them.
 
     def add(self, name, run, seconds):
@@ -154,6 +155,14 @@ class PausedCurves(Curves):
 
     def _runner(self, system, seconds, sizes):
         return super()._runner(system, self.longer * seconds, [*sizes, f"pause={PAUSE_SECONDS}"])
+
+    def found(self, turn):
+        entry = super().found(turn)
+        pauses = {size: [] for size in entry["median_us"]}
+        for taken in turn.into:
+            for found in taken["sizes"]:
+                pauses[str(found["bytes"])].append(found["pause_seconds"])
+        return entry | {"pause_seconds": pauses}
 
 
 class Overlap(Part):

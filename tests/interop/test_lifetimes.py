@@ -14,11 +14,11 @@ from conftest import Process, wait_until
 RANK = pathlib.Path(__file__).parents[1] / "faults" / "rank.py"
 
 
-def python(cluster, rank, text, *arguments, **kwargs):
+def python(cluster, rank, text, *arguments, node=0, **kwargs):
     process = Process(
         [sys.executable, "-u", "-c", text, *map(str, arguments)],
         {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
-         "MLXCOMM_SOCKET": cluster.socket(0)}, **kwargs)
+         "MLXCOMM_SOCKET": cluster.socket(node)}, **kwargs)
     cluster.ranks.append(process)
     return process
 
@@ -167,6 +167,28 @@ def test_what_may_be_in_place_takes_its_memory_once(cluster):
         assert rank.finish() == 0, rank.lines
         assert rank.lines == ["all_reduce 3.0 3.0", "True", f"reduce {reduced}", "True",
                               "broadcast 2.0 2.0", "True"]
+
+
+def test_two_nodes_take_memory_twice_only_where_there_is_room(cluster):
+    """Small results of a pair of nodes have memory apart from their inputs; a full arena is no failure, for
+    in place they work as well. 3 of 4 MiB are held, then all but what a result needs."""
+    c = cluster(2)
+    text = (
+        "import mlxcomm, mlx.core as mx\n"
+        "w = mlxcomm.init(arena_bytes=4 << 20)\n"
+        "def total(count):\n"
+        " got = mlxcomm.all_reduce(mx.full((count,), w.rank() + 1.0))\n"
+        " mx.eval(got)\n"
+        " return got\n"
+        "held = []\n"
+        "for kib in (1000, 1000, 1000, 900):\n"
+        " held.append(total(kib << 8))\n"
+        " print(kib, mx.min(held[-1]).item(), mx.max(held[-1]).item())\n"
+        "mlxcomm.check(w)\n")
+    ranks = [python(c, rank, text, node=rank) for rank in (0, 1)]
+    for rank in ranks:
+        assert rank.finish() == 0, rank.lines
+        assert rank.lines == [f"{kib} 3.0 3.0" for kib in (1000, 1000, 1000, 900)]
 
 
 def test_barrier_raises_the_failure_as_its_class(cluster):

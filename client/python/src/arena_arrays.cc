@@ -45,6 +45,13 @@ ArenaRange ArenaRange::Allocate(const std::shared_ptr<Connected>& owner, std::ui
   return ArenaRange(owner, range);
 }
 
+ArenaRange ArenaRange::AllocateIfRoom(const std::shared_ptr<Connected>& owner, std::uint64_t bytes) {
+  void* range = nullptr;
+  const mlxcomm_code code =
+      mlxcomm_buffer_allocate(owner->connection, bytes + kHeaderBytes, &range, nullptr);
+  return code == MLXCOMM_OK ? ArenaRange(owner, range) : ArenaRange();
+}
+
 mlx::core::allocator::Data ArenaRange::AsData(std::shared_ptr<ArenaRange> range,
                                               std::uint64_t bytes) {
   namespace allocator = mlx::core::allocator;

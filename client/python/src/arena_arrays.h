@@ -33,6 +33,7 @@ class ArenaRange {
   ArenaRange& operator=(ArenaRange&& other) noexcept;
   ~ArenaRange();
 
+  bool is_empty() const { return range_ == nullptr; }
   // Where elements begin; on Linux MLX keeps a buffer's size in front of them.
   std::byte* data() const;
   // MLX's view of the range; it holds the range until the last array has gone.
@@ -40,6 +41,8 @@ class ArenaRange {
 
   // Room for `bytes` of elements; throws OperationError when the arena is full.
   static ArenaRange Allocate(const std::shared_ptr<Connected>& owner, std::uint64_t bytes);
+  // Empty where there is no room.
+  static ArenaRange AllocateIfRoom(const std::shared_ptr<Connected>& owner, std::uint64_t bytes);
 
  private:
   std::shared_ptr<Connected> owner_;

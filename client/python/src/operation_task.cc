@@ -22,23 +22,26 @@ std::shared_ptr<ArenaRange> PlaceOutput(mx::array& output, const JoinedGroup& jo
   return range;
 }
 
-// Of so few bytes between two nodes what comes is combined as it comes, into the output. Over the
-// input that could only be done once the input has been sent, by way of other memory.
+// Of so few bytes between two nodes, a rank on each, what comes is combined as it comes, into the
+// output. Over the input that could only be done once the input has been sent, by way of other memory.
 constexpr std::uint64_t kCombinedAsItComesMax = 1024 * 1024;
 
-bool IsBetterInPlace(const JoinedGroup& joined, const Operation& operation, std::uint64_t bytes) {
-  if (!operation.MayBeInPlace()) return false;
-  return bytes > kCombinedAsItComesMax || !joined.is_pair_of_nodes();
+// Whether the output may have the input's memory, and whether it should.
+enum class InPlace : std::uint8_t { kNever, kIfNoRoom, kAlways };
+
+InPlace InPlaceOf(const JoinedGroup& joined, const Operation& operation, std::uint64_t bytes) {
+  if (!operation.MayBeInPlace()) return InPlace::kNever;
+  const bool combined_as_it_comes = operation.kind == Kind::kAllReduce &&
+                                    bytes <= kCombinedAsItComesMax && joined.is_pair_of_nodes();
+  return combined_as_it_comes ? InPlace::kIfNoRoom : InPlace::kAlways;
 }
 
-// The input as the daemon can read it, for the time of one operation. Where that is better in
-// place it is copied to where the result is to be: half the memory, and what the daemon writes
-// is in the caches.
+// The input as the daemon can read it, for the time of one operation. In place it is copied to where
+// the result is to be: half the memory, and what the daemon writes is in the caches.
 class ArenaInput {
  public:
-  // `in_place`: the output's memory, null where the input is to have its own.
   ArenaInput(const std::shared_ptr<Connected>& connected, const void* data, std::uint64_t bytes,
-             std::byte* in_place) {
+             InPlace in_place, std::byte* output) {
     if (bytes == 0) return;
     if (mlxcomm_in_arena(connected->connection, data, bytes) != 0) {
       GetCounters().inputs_in_arena.fetch_add(1, std::memory_order_relaxed);
@@ -46,8 +49,12 @@ class ArenaInput {
       return;
     }
     GetCounters().inputs_copied.fetch_add(1, std::memory_order_relaxed);
-    if (in_place == nullptr) copy_ = ArenaRange::Allocate(connected, bytes);
-    std::byte* const to = in_place == nullptr ? copy_.data() : in_place;
+    if (output == nullptr || in_place == InPlace::kNever) {
+      copy_ = ArenaRange::Allocate(connected, bytes);
+    } else if (in_place == InPlace::kIfNoRoom) {
+      copy_ = ArenaRange::AllocateIfRoom(connected, bytes);
+    }
+    std::byte* const to = copy_.is_empty() ? output : copy_.data();
     CopyIn(to, static_cast<const std::byte*>(data), bytes);
     data_ = to;
   }
@@ -62,8 +69,8 @@ class ArenaInput {
 void Run(const JoinedGroup& joined, const BoundOperation& bound, const void* input,
          std::uint64_t input_bytes, std::byte* output) {
   GetCounters().operations.fetch_add(1, std::memory_order_relaxed);
-  const bool in_place = IsBetterInPlace(joined, bound.operation, input_bytes);
-  const ArenaInput arena_input(joined.connected, input, input_bytes, in_place ? output : nullptr);
+  const ArenaInput arena_input(joined.connected, input, input_bytes,
+                               InPlaceOf(joined, bound.operation, input_bytes), output);
   mlxcomm_error error{};
   std::uint64_t ticket = 0;
   CheckOperation(bound.Start(joined.group, arena_input.data(), output, &ticket, &error), error,

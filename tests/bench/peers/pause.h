@@ -9,27 +9,33 @@
 // Owner: a rank's timing. Thread: its own. Memory: what it computes with, kSweptBytes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace mlxcomm::bench {
 
 class Pause {
  public:
+  static constexpr double kTickSeconds = 20e-6;
+  static constexpr std::uint32_t kTicks = 1 << 20;
+  static constexpr double kAheadSecondsMax = 1;  // What seems to lie further ahead lies behind.
+
   // How long a rank computes at the least; 0: there is none.
   explicit Pause(double seconds);
 
   bool is_one() const { return seconds_ > 0; }
   double seconds() const { return seconds_; }
 
-  std::uint32_t NextTick() const;
-  // In seconds of Now(); one that has passed already stays so.
-  static double MomentOf(std::uint32_t tick);
+  // Of the first moment that is a pause away once all have been told of it, which takes `telling_seconds`.
+  // Times are of Now().
+  std::uint32_t NextTick(double now, double telling_seconds) const;
+  // Nothing: it has passed.
+  static std::optional<double> MomentOf(std::uint32_t tick, double now);
   void ComputeUntil(double moment);
 
  private:
-  static constexpr double kTickSeconds = 20e-6;
-  static constexpr std::uint32_t kTicks = 1 << 20;
   // More than a core's own caches hold.
   static constexpr std::size_t kSweptBytes = 16 << 20;
 

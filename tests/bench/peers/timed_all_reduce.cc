@@ -12,6 +12,7 @@
 #include <ctime>
 #include <exception>
 #include <fstream>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 
@@ -37,6 +38,7 @@ constexpr int kSamplesAloneMax = 200;  // Filling and checking takes time as wel
 struct Sizes {
   std::uint64_t bytes = 0;
   std::vector<double> samples_us;  // Sorted: the mean of each batch.
+  std::vector<double> pauses_seconds;  // Before each sample, sorted.
   std::uint64_t operations = 0;
 };
 
@@ -133,19 +135,24 @@ class Timing {
         static_cast<double>(alone ? kSamplesAloneMax : kSamplesMax)));
     for (int i = 0; i < samples; ++i) {
       const auto turn = static_cast<std::uint64_t>(i) + 1;
+      // Before the input is written anew: a result of the same input would pass for this one's.
+      const double tick = pause_.is_one() ? Agreed(system_, pause_.NextTick(Now(), 2 * one)) : 0;
+      const double told = Now();
       Fill(system_, count_, turn);
-      pause_.is_one() ? WaitForAll() : system_.Meet();
+      pause_.is_one() ? ComputeUntil(tick) : system_.Meet();
+      found_.pauses_seconds.push_back(pause_.is_one() ? Now() - told : 0);
       const double seconds = SecondsOf(batch);
       found_.samples_us.push_back(1e6 * seconds / static_cast<double>(batch));
       CheckResult(system_, count_, turn);
     }
     std::sort(found_.samples_us.begin(), found_.samples_us.end());
+    std::sort(found_.pauses_seconds.begin(), found_.pauses_seconds.end());
   }
 
  private:
-  void WaitForAll() {
-    const double tick = Agreed(system_, pause_.NextTick());
-    pause_.ComputeUntil(Pause::MomentOf(static_cast<std::uint32_t>(tick)));
+  void ComputeUntil(double tick) {
+    const std::optional<double> moment = Pause::MomentOf(static_cast<std::uint32_t>(tick), Now());
+    if (moment) pause_.ComputeUntil(*moment);
   }
 
   double SecondsOf(std::uint64_t times) {
@@ -192,6 +199,7 @@ void Write(const std::string& folder, const AllReduceSystem& system, const Start
          << ", \"min_us\": " << found.samples_us.front()
          << ", \"p10_us\": " << Quantile(found.samples_us, 0.1)
          << ", \"p90_us\": " << Quantile(found.samples_us, 0.9)
+         << ", \"pause_seconds\": " << Quantile(found.pauses_seconds, 0.5)
          << ", \"operations\": " << found.operations << "}";
   }
   file << "]}\n";
@@ -219,7 +227,7 @@ Request RequestOf(int argc, char** argv) {
     } else if (word.starts_with(kPause)) {
       request.pause_seconds = std::stod(word.substr(kPause.size()));
     } else {
-      request.sizes.push_back({std::stoull(word), {}, 0});
+      request.sizes.push_back({std::stoull(word), {}, {}, 0});
     }
   }
   return request;

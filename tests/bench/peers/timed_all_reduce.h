@@ -10,8 +10,8 @@
 //   from there on one at a time, as training does it: each rank writes its input anew, all
 //                 meet, the operation is timed, each rank reads its result (and checks it).
 //                 Back to back the data would stay in the caches of whoever reduces it.
-//   with a pause  every size so, but for the meeting: all begin at a moment on which they agreed
-//                 before they computed for that long (pause.h), as in a training step.
+//   with a pause  every size so, but for the meeting: all agree on a moment, write their input, compute
+//                 for that long at the least (pause.h), and begin at once, as in a training step.
 //
 // Writes FOLDER/rank-N.json; with `hold` it then stays until standard input ends, so that
 // whoever started it can look at it while it is idle.
