@@ -28,7 +28,7 @@ FrameReader::FrameReader(const platform::FileDescriptor& socket, ByteStream& str
       stream_(stream),
       port_(port),
       staging_(std::make_unique<std::byte[]>(wire::kChunkBytesMax)),
-      read_ahead_(kReadAheadBytes),
+      read_ahead_{std::vector<std::byte>(kReadAheadBytes), std::vector<std::byte>(kReadAheadBytes)},
       slots_(std::make_unique<std::byte[]>(kPayloadSlots * wire::kSlotBytesMax)),
       last_received_ns_(platform::MonotonicNow()) {
   posted_.Reserve(kReceivesExpected);
@@ -76,10 +76,11 @@ bool FrameReader::Fill(int write_error) {
   if (wanted > 0) parts[count++] = {target_ + payload_have_, wanted};
   read_first_ = 0;
   read_end_ = 0;
+  if (IsLent(current_)) current_ = 1 - current_;
   // A grant or an acknowledgement says nothing of what comes behind it.
   const bool among_data = incoming_.type == wire::FrameType::kData ||
                           (incoming_.payload_bytes == 0 && posted_.has_large());
-  parts[count++] = {read_ahead_.data(), among_data ? kReadAheadBytesAmongData : kReadAheadBytes};
+  parts[count++] = {read_ahead_[current_].data(), among_data ? kReadAheadBytesAmongData : kReadAheadBytes};
   const ssize_t got = stream_.Read(socket_.get(), parts, count);
   if (got == 0) {
     End(DownCause::kReset, "the other side closed the connection");
@@ -131,7 +132,7 @@ bool FrameReader::TakeReadAhead() {
       const std::size_t take =
           std::min(sizeof incoming_ - header_have_, read_end_ - read_first_);
       std::memcpy(reinterpret_cast<std::byte*>(&incoming_) + header_have_,
-                  read_ahead_.data() + read_first_, take);
+                  read_ahead_[current_].data() + read_first_, take);
       header_have_ += take;
       read_first_ += take;
       any = true;
@@ -140,7 +141,7 @@ bool FrameReader::TakeReadAhead() {
     }
     const std::size_t take = std::min<std::size_t>(incoming_.payload_bytes - payload_have_,
                                                    read_end_ - read_first_);
-    std::memcpy(target_ + payload_have_, read_ahead_.data() + read_first_, take);
+    std::memcpy(target_ + payload_have_, read_ahead_[current_].data() + read_first_, take);
     payload_have_ += take;
     read_first_ += take;
     any = true;
@@ -157,8 +158,19 @@ bool FrameReader::BeginFrame() {
   }
   payload_have_ = 0;
   incoming_began_ns_ = last_received_ns();
-  if (incoming_.payload_bytes > 0) return ChooseTarget();
+  if (incoming_.payload_bytes > 0 && !LendReadAhead()) return ChooseTarget();
   FinishFrame();
+  return true;
+}
+
+// True: all of the payload is here, and stays here.
+bool FrameReader::LendReadAhead() {
+  if (incoming_.type != wire::FrameType::kEager || IsLent(1 - current_)) return false;
+  if (incoming_.payload_bytes > read_end_ - read_first_) return false;
+  target_ = read_ahead_[current_].data() + read_first_;
+  target_slot_ = true;
+  read_first_ += incoming_.payload_bytes;
+  lent_until_[current_] = slots_used_ + 1;
   return true;
 }
 

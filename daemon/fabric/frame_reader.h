@@ -15,6 +15,10 @@
 // When writing has failed, what has come is read to its end before that ends the rail: it
 // may be the other side's last word.
 //
+// The payload of an eager frame that was read ahead as a whole stays there until whoever takes the events has
+// done with it; meanwhile the other of two buffers is read into. It is copied to a slot where that one holds
+// such payloads, too: so there is always a buffer to read into.
+//
 // Where the stream has lost something, the frame that it was in is dropped and its claim given
 // back: the channel sends it again.
 //
@@ -120,6 +124,10 @@ class FrameReader {
   bool TakeReadAhead();
   bool BeginFrame();
   bool ChooseTarget();
+  bool LendReadAhead();
+  bool IsLent(int buffer) const {
+    return lent_until_[buffer] > slots_freed_.load(std::memory_order_acquire);
+  }
   PostedReceives::Place PlaceOfData();
   void FinishFrame();
   void OnEcho();
@@ -132,7 +140,9 @@ class FrameReader {
   RailObserver* observer_ = nullptr;
   PostedReceives posted_;
   std::unique_ptr<std::byte[]> staging_;
-  std::vector<std::byte> read_ahead_;
+  std::vector<std::byte> read_ahead_[2];
+  std::uint64_t lent_until_[2] = {0, 0};  // Of each: slots_used_ after the last payload that stays in it.
+  int current_ = 0;                       // The one that is read into.
   std::size_t read_first_ = 0;
   std::size_t read_end_ = 0;
   wire::FrameHeader incoming_;
@@ -145,7 +155,7 @@ class FrameReader {
   bool stalled_ = false;                  // The frame's receive may wait among the commands.
   std::unique_ptr<std::vector<std::byte>> target_control_;
   std::unique_ptr<std::byte[]> slots_;
-  std::uint64_t slots_used_ = 0;
+  std::uint64_t slots_used_ = 0;          // Payloads that stay where they were read ahead count, too.
   std::uint64_t large_controls_used_ = 0;
   bool has_ended_ = false;
   DownCause end_cause_ = DownCause::kCut;

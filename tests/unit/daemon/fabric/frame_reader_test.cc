@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <random>
 #include <utility>
+#include <vector>
 
 namespace mlxcomm::fabric {
 namespace {
@@ -16,7 +18,7 @@ namespace {
 constexpr std::uint32_t kLarge = 256 * 1024;
 constexpr std::uint64_t kAmongDataMax = 4 * 1024;
 
-// Everything has come already; counts what goes elsewhere than to `place`.
+// What has come already, `most` bytes in a read; counts what goes elsewhere than to `place`.
 class WaitingBytes final : public ByteStream {
  public:
   void Append(const wire::FrameHeader& header, std::byte fill) {
@@ -32,7 +34,8 @@ class WaitingBytes final : public ByteStream {
     ++reads;
     ssize_t got = 0;
     for (int i = 0; i < count; ++i) {
-      const std::size_t bytes = std::min(parts[i].iov_len, bytes_.size() - taken_);
+      const std::size_t bytes = std::min({parts[i].iov_len, bytes_.size() - taken_,
+                                          most - static_cast<std::size_t>(got)});
       std::memcpy(parts[i].iov_base, bytes_.data() + taken_, bytes);
       taken_ += bytes;
       got += static_cast<ssize_t>(bytes);
@@ -45,6 +48,7 @@ class WaitingBytes final : public ByteStream {
   bool is_encrypted() const override { return false; }
 
   const std::byte* place = nullptr;
+  std::size_t most = kLarge;
   int reads = 0;
   std::size_t elsewhere_most = 0;  // In one read.
 
@@ -132,6 +136,50 @@ TEST_F(FrameReaderTest, ReadsSmallFramesTogetherAlsoWhileSomethingLargeIsPosted)
                             [](std::byte byte) { return byte == std::byte{7}; }));
   }
   EXPECT_EQ(stream_.reads, 2) << "what came first may have been large";
+}
+
+// Why: each was copied from where it was read ahead to a slot, to be copied from there where it is used.
+TEST_F(FrameReaderTest, LeavesEagerPayloadsWhereTheyWereReadAhead) {
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    stream_.Append(Header(wire::FrameType::kEager, i, wire::kEagerBytesMax), std::byte{7});
+  }
+  ReadAll();
+  ASSERT_EQ(events_.size(), 4u);
+  for (std::size_t i = 1; i < events_.size(); ++i) {
+    EXPECT_EQ(events_[i].payload.data(), events_[i - 1].payload.data() + wire::kEagerBytesMax +
+                                             sizeof(wire::FrameHeader));
+  }
+}
+
+// Why: a buffer that is read into again too soon would change what somebody is still reading.
+// How: frames of any length, each filled with a number of its own, in reads of any length; they are given
+// back in order, at any time, and must then be what they were.
+TEST_F(FrameReaderTest, KeepsEachPayloadUntilItIsGivenBack) {
+  std::mt19937 random(5);
+  std::uint64_t sequence = 0;
+  std::size_t given_back = 0;
+  for (int turn = 0; turn < 3000; ++turn) {
+    if (sequence - given_back < 100) {
+      const auto bytes = static_cast<std::uint32_t>(
+          random() % 3 == 0 ? random() % 64 : random() % (wire::kEagerBytesMax + 1));
+      ++sequence;
+      stream_.Append(Header(wire::FrameType::kEager, sequence, bytes),
+                     static_cast<std::byte>(sequence % 251));
+    }
+    stream_.most = 1 + random() % (128 * 1024);
+    if (random() % 2 == 0) reader_.Read(/*write_error=*/0);
+    ASSERT_FALSE(reader_.has_ended()) << reader_.end_reason();
+    while (given_back < events_.size() && random() % 3 != 0) {
+      const RailEvent& event = events_[given_back++];
+      const auto fill = static_cast<std::byte>(event.header.sequence % 251);
+      ASSERT_EQ(event.payload.size(), event.header.payload_bytes);
+      ASSERT_TRUE(std::all_of(event.payload.begin(), event.payload.end(),
+                              [fill](std::byte byte) { return byte == fill; }))
+          << event.header.sequence;
+      if (!event.payload.empty()) reader_.OnSlotFreed();
+    }
+  }
+  EXPECT_GT(given_back, 1000u);
 }
 
 }  // namespace
