@@ -62,14 +62,13 @@ def test_limits_are_measured_where_an_operation_is_more_than_a_call(run):
 
 
 def test_there_is_a_pause_before_each_operation_of_that_part(run):
-    """Why: how long all agree on it would else be a part of the pause, or all of it. A tenth less is what a
-    busy machine may take."""
+    """Why: how long all agree on it would else be a part of the pause, or all of it, as on a busy machine."""
     _, result, _ = run
     curves = [entry for entry in result["found"] if entry["part"] == "paused" and has_figures(entry)]
     assert len(curves) >= 6
     for curve in curves:
         for pauses in curve["pause_seconds"].values():
-            assert len(pauses) == 1 and pauses[0] >= 0.9 * PAUSE_SECONDS, curve["system"]
+            assert len(pauses) == 1 and pauses[0] >= PAUSE_SECONDS, curve["system"]
 
 
 def test_a_single_round_gives_no_verdict(run):

@@ -12,6 +12,7 @@
 #include <ctime>
 #include <exception>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -133,26 +134,47 @@ class Timing {
     const int samples = static_cast<int>(std::clamp(
         budget / (one * static_cast<double>(batch) + pause_.seconds()), double{kSamplesMin},
         static_cast<double>(alone ? kSamplesAloneMax : kSamplesMax)));
+    std::vector<Sample> taken;
+    double telling = one;
     for (int i = 0; i < samples; ++i) {
       const auto turn = static_cast<std::uint64_t>(i) + 1;
       // Before the input is written anew: a result of the same input would pass for this one's.
-      const double tick = pause_.is_one() ? Agreed(system_, pause_.NextTick(Now(), 2 * one)) : 0;
+      const double asked = Now();
+      const double tick = pause_.is_one() ? Agreed(system_, pause_.NextTick(asked, 2 * telling)) : 0;
       const double told = Now();
+      telling = std::max(one, told - asked);
       Fill(system_, count_, turn);
       pause_.is_one() ? ComputeUntil(tick) : system_.Meet();
-      found_.pauses_seconds.push_back(pause_.is_one() ? Now() - told : 0);
-      const double seconds = SecondsOf(batch);
-      found_.samples_us.push_back(1e6 * seconds / static_cast<double>(batch));
+      const double paused = pause_.is_one() ? Now() - told : 0;
+      taken.push_back({1e6 * SecondsOf(batch) / static_cast<double>(batch), paused});
       CheckResult(system_, count_, turn);
     }
-    std::sort(found_.samples_us.begin(), found_.samples_us.end());
-    std::sort(found_.pauses_seconds.begin(), found_.pauses_seconds.end());
+    Keep(std::move(taken));
   }
 
  private:
+  struct Sample {
+    double us;
+    double pause_seconds;  // Before it.
+  };
+
   void ComputeUntil(double tick) {
     const std::optional<double> moment = Pause::MomentOf(static_cast<std::uint32_t>(tick), Now());
     if (moment) pause_.ComputeUntil(*moment);
+  }
+
+  // Those after a whole pause, if there are any: on a busy machine it may take long to agree on one.
+  void Keep(std::vector<Sample> taken) {
+    const auto is_whole = [this](const Sample& sample) {
+      return sample.pause_seconds >= pause_.seconds();
+    };
+    if (std::any_of(taken.begin(), taken.end(), is_whole)) std::erase_if(taken, std::not_fn(is_whole));
+    for (const Sample& sample : taken) {
+      found_.samples_us.push_back(sample.us);
+      found_.pauses_seconds.push_back(sample.pause_seconds);
+    }
+    std::sort(found_.samples_us.begin(), found_.samples_us.end());
+    std::sort(found_.pauses_seconds.begin(), found_.pauses_seconds.end());
   }
 
   double SecondsOf(std::uint64_t times) {
