@@ -87,3 +87,8 @@ def ours_lost(found):
 
 def partner(system):
     return PARTNERS.get(system, "mlxcomm, C++")
+
+
+def where(part, place):
+    """For people: a place where two parts are measured has two names."""
+    return f"{place}, after a pause" if part == "paused" else place

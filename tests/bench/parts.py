@@ -117,17 +117,21 @@ class Curves(Part):
             return {"sizes": ranks[0]["sizes"], "touched": touched}
         return run
 
+    def _by_size(self, turn, figure):
+        """{bytes: [each round]}"""
+        found = {str(size): [] for size in self.sizes[turn.name]}
+        for taken in turn.into:
+            for one in taken["sizes"]:
+                found[str(one["bytes"])].append(one[figure])
+        return found
+
     def _counts(self, system):
         return self.counts_touched and system is s.OURS_CPP
 
     def found(self, turn):
         if turn.name == "iperf3":
             return {"kind": "stream", "system": turn.name, "bits_per_second": turn.into}
-        times = {str(size): [] for size in self.sizes[turn.name]}
-        for taken in turn.into:
-            for found in taken["sizes"]:
-                times[str(found["bytes"])].append(found["median_us"])
-        entry = {"kind": "curve", "system": turn.name, "median_us": times}
+        entry = {"kind": "curve", "system": turn.name, "median_us": self._by_size(turn, "median_us")}
         if turn.into and turn.into[-1]["touched"]:
             entry["read_and_written_of_payload"] = turn.into[-1]["touched"]
         return entry
@@ -157,12 +161,7 @@ class PausedCurves(Curves):
         return super()._runner(system, self.longer * seconds, [*sizes, f"pause={PAUSE_SECONDS}"])
 
     def found(self, turn):
-        entry = super().found(turn)
-        pauses = {size: [] for size in entry["median_us"]}
-        for taken in turn.into:
-            for found in taken["sizes"]:
-                pauses[str(found["bytes"])].append(found["pause_seconds"])
-        return entry | {"pause_seconds": pauses}
+        return super().found(turn) | {"pause_seconds": self._by_size(turn, "pause_seconds")}
 
 
 class Overlap(Part):

@@ -4,7 +4,7 @@ system."""
 import statistics
 
 from bench.comparison import bus_bandwidth
-from bench.findings import Findings
+from bench.findings import Findings, where
 from bench.sizes import of_bytes
 from bench.systems import ALL
 
@@ -63,9 +63,8 @@ def picture(f, part, place, path):
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.grid(True, which="major", color="#dddddd", linewidth=0.7)
         axes.spines[["top", "right"]].set_visible(False)
-    where = f"{place}, after a pause" if part == "paused" else place
-    figure.suptitle(f"all_reduce of float32: {where} (median of rounds; shaded: all rounds)",
-                    fontsize=11)
+    figure.suptitle(f"all_reduce of float32: {where(part, place)} (median of rounds; shaded: all "
+                    "rounds)", fontsize=11)
     figure.legend(*latency.get_legend_handles_labels(), loc="lower center", ncols=6, frameon=False,
                   fontsize=9)
     figure.tight_layout(rect=(0, 0.06, 1, 1))

@@ -5,7 +5,7 @@ import re
 import statistics
 
 from bench.comparison import bus_bandwidth, ratio, spread
-from bench.findings import OURS, Findings, has_figures, partner
+from bench.findings import OURS, Findings, has_figures, partner, where
 from bench.sizes import microseconds, of_bytes, times
 from bench.targets import of_stream, summary
 
@@ -70,8 +70,7 @@ def short(f):
     for part, place, ours, peer in SHORT:
         mine, theirs = f.curve(part, place, ours), f.curve(part, place, peer)
         if mine and theirs:
-            where = f"{place}, after a pause" if part == "paused" else place
-            rows.append([where, f"{ours} (beside {peer})",
+            rows.append([where(part, place), f"{ours} (beside {peer})",
                          *[f"{microseconds(statistics.median(mine[size]))} us "
                            f"({paired(theirs[size], mine[size]).value:.2g}x)"
                            if size in mine and size in theirs else "-" for size in sizes]])
