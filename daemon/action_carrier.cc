@@ -202,8 +202,7 @@ void ActionCarrier::OnFailureReport(const NodeId& node, const v1::FailureReport&
   collective::FailureReport report;
   report.group = message.group();
   const auto code = static_cast<FailureCode>(message.code());
-  report.cause.code =
-      message.code() <= 255 && IsValid(code) ? code : FailureCode::kInternal;
+  report.cause.code = message.code() <= 255 && IsValid(code) ? code : FailureCode::kInternal;
   report.cause.rank = message.rank();
   report.cause.message = message.message();
   report.operation.group = message.group();

@@ -68,8 +68,7 @@ class ActionCarrier {
   [[nodiscard]] bool OnCredit(const NodeId& node, const wire::FrameHeader& header);
   [[nodiscard]] bool OnDataReceived(const NodeId& node, const wire::FrameHeader& header,
                                     std::uint64_t now_ns);
-  void OnFailureReport(const NodeId& node, const v1::FailureReport& message,
-                       std::uint64_t now_ns);
+  void OnFailureReport(const NodeId& node, const v1::FailureReport& message, std::uint64_t now_ns);
   void OnRankDetached(const NodeId& node, const v1::RankDetached& message, std::uint64_t now_ns);
 
   // A message to the daemon there, as one control frame.

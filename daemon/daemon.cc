@@ -5,9 +5,9 @@
 #include <chrono>
 #include <utility>
 
-#include <asio/post.hpp>
 #include <google/protobuf/util/message_differencer.h>
 #include <spdlog/spdlog.h>
+#include <asio/post.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/cluster/config_file.h"
@@ -176,13 +176,12 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   daemon->engine_->set_on_useless(
       [](void* context) { static_cast<TerminationSignals*>(context)->RequestStop(); }, &signals);
 
-  auto intake = intake::Intake::Create(daemon->io_, MakeIntakeOptions(options, config),
-                                       *daemon->engine_);
+  auto intake =
+      intake::Intake::Create(daemon->io_, MakeIntakeOptions(options, config), *daemon->engine_);
   if (!intake.ok()) return intake.status();
   daemon->intake_ = *std::move(intake);
 
-  auto fabric =
-      fabric::Fabric::Create(daemon->io_, *std::move(fabric_options), *daemon->engine_);
+  auto fabric = fabric::Fabric::Create(daemon->io_, *std::move(fabric_options), *daemon->engine_);
   if (!fabric.ok()) return fabric.status();
   daemon->fabric_ = *std::move(fabric);
   daemon->control_ = control::ControlServer::Create(*daemon->engine_, *daemon->intake_,
@@ -208,8 +207,8 @@ void Daemon::LookForNeighbours(const fabric::NodeIdentity& self, const ClusterKe
 
 absl::Status Daemon::Start() {
   if (!config_.metrics().listen().empty()) {
-    auto metrics = control::MetricsEndpoint::Create(config_.metrics().listen(), *engine_,
-                                                    *operation_counts_);
+    auto metrics =
+        control::MetricsEndpoint::Create(config_.metrics().listen(), *engine_, *operation_counts_);
     if (!metrics.ok()) return metrics.status();
     metrics_ = *std::move(metrics);
     spdlog::info("metrics for Prometheus at {}, port {}, /metrics", config_.metrics().listen(),

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <utility>
 
-#include <asio/post.hpp>
 #include <spdlog/spdlog.h>
+#include <asio/post.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
@@ -49,8 +49,7 @@ Engine::~Engine() {
   bell_watch_.release();
 }
 
-void Engine::Join(intake::Intake& intake, fabric::Fabric& fabric,
-                  control::ControlServer& control) {
+void Engine::Join(intake::Intake& intake, fabric::Fabric& fabric, control::ControlServer& control) {
   intake_ = &intake;
   fabric_ = &fabric;
   control_ = &control;
@@ -145,9 +144,9 @@ void Engine::Sleep() {
 }
 
 std::uint64_t Engine::NextDeadline() const {
-  std::uint64_t next = std::min({collectives_.NextDeadline(), rendezvous_.NextDeadline(),
-                                 forming_worlds_.NextDeadline(), shrink_.NextDeadline(),
-                                 probes_.NextDeadline()});
+  std::uint64_t next =
+      std::min({collectives_.NextDeadline(), rendezvous_.NextDeadline(),
+                forming_worlds_.NextDeadline(), shrink_.NextDeadline(), probes_.NextDeadline()});
   for (const auto& [query, call] : status_calls_) next = std::min(next, call.deadline_ns);
   if (options_.ends_with_last_client && clients_seen_ == 0) {
     next = std::min(next, started_ns_ + options_.first_client_timeout_ns);
@@ -235,18 +234,21 @@ void Engine::OnSubmission(intake::SessionId session, const intake::Submission& s
   const queue::SubmissionEntry& entry = submission.entry;
   const std::uint32_t* const rank = membership_.RankOf(session, entry.group);
   if (rank == nullptr) {
-    return intake_->Complete(session, entry.ticket, entry.group,
-                             {FailureCode::kInvalidArgument, kNoRank,
-                              "group: this process has not joined it"},
-                             false);
+    return intake_->Complete(
+        session, entry.ticket, entry.group,
+        {FailureCode::kInvalidArgument, kNoRank, "group: this process has not joined it"}, false);
   }
   collective::Call call;
   call.session = session;
   call.ticket = entry.ticket;
   call.rank = *rank;
-  call.signature = {entry.kind, entry.data_type, entry.reduce_operator,
+  call.signature = {entry.kind,
+                    entry.data_type,
+                    entry.reduce_operator,
                     HasCounts(entry.kind) ? 0 : entry.count,
-                    HasRoot(entry.kind) ? entry.peer_rank : 0, entry.plan, 0};
+                    HasRoot(entry.kind) ? entry.peer_rank : 0,
+                    entry.plan,
+                    0};
   call.peer_rank = entry.peer_rank;
   call.tag = entry.tag;
   call.input = submission.input;
@@ -271,8 +273,7 @@ void Engine::OnSessionEnded(intake::SessionId session, const absl::Status& why) 
     spdlog::info("client {} has gone: {}", found->second.peer.pid, std::string(why.message()));
   }
   rendezvous_.Leave(session);
-  OnGroupsLeft(session,
-               membership_.OnSessionEnded(session, std::string(why.message()), now_ns_));
+  OnGroupsLeft(session, membership_.OnSessionEnded(session, std::string(why.message()), now_ns_));
   found->second.attaching.reset();
   sessions_.erase(found);
   ended_sessions_.push_back(session);
@@ -294,8 +295,8 @@ void Engine::ReleaseEndedSessions() {
 
 void Engine::CheckUsefulness() {
   if (!options_.ends_with_last_client || on_useless_ == nullptr) return;
-  const bool nobody_came = clients_seen_ == 0 &&
-                           now_ns_ >= started_ns_ + options_.first_client_timeout_ns;
+  const bool nobody_came =
+      clients_seen_ == 0 && now_ns_ >= started_ns_ + options_.first_client_timeout_ns;
   if (nobody_came || (clients_seen_ > 0 && clients_open_ == 0)) {
     options_.ends_with_last_client = false;  // Once.
     on_useless_(on_useless_context_);
@@ -311,8 +312,7 @@ bool Engine::BeginCall() {
 void Engine::Attach(const intake::SessionIdentity& who, std::uint64_t call,
                     const v1::AttachRequest& request,
                     std::unique_ptr<control::AttachAnswer> answer) {
-  Ask(std::move(answer), [this, who, call,
-                          request](std::unique_ptr<control::AttachAnswer> held) {
+  Ask(std::move(answer), [this, who, call, request](std::unique_ptr<control::AttachAnswer> held) {
     const auto found = sessions_.find(who.session);
     if (found == sessions_.end()) return;
     Session& session = found->second;
@@ -325,15 +325,17 @@ void Engine::Attach(const intake::SessionIdentity& who, std::uint64_t call,
     }
     session.attaching = std::move(held);
     session.attach_call = call;
-    session.program = std::string(
-        Utf8Prefix(request.program(), cluster::Rendezvous::kJobBytesMax));
-    const std::uint64_t timeout_ns = request.timeout_ms() != 0
-                                         ? std::min<std::uint64_t>(request.timeout_ms(),
-                                                                   86'400'000) * 1'000'000
-                                         : options_.rendezvous_timeout_ns;
+    session.program = std::string(Utf8Prefix(request.program(), cluster::Rendezvous::kJobBytesMax));
+    const std::uint64_t timeout_ns =
+        request.timeout_ms() != 0
+            ? std::min<std::uint64_t>(request.timeout_ms(), 86'400'000) * 1'000'000
+            : options_.rendezvous_timeout_ns;
     rendezvous_.Attach(who.session,
-                       {{session.peer.user.name, request.job()}, request.rank(), request.size(),
-                        static_cast<std::uint64_t>(session.peer.pid), session.program},
+                       {{session.peer.user.name, request.job()},
+                        request.rank(),
+                        request.size(),
+                        static_cast<std::uint64_t>(session.peer.pid),
+                        session.program},
                        timeout_ns, now_ns_);
     CarryOut();
   });

@@ -19,14 +19,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <asio/io_context.hpp>
-#include <asio/post.hpp>
 #include <asio/posix/stream_descriptor.hpp>
+#include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
 #include "daemon/action_carrier.h"
@@ -116,8 +116,7 @@ class Engine final : public intake::IntakeListener,
   void CancelShrink(intake::SessionId session, std::uint64_t call) override;
   void Cancel(intake::SessionId session, const v1::CancelRequest& request,
               std::unique_ptr<control::CancelAnswer> answer) override;
-  void Status(const intake::User& viewer,
-              std::unique_ptr<control::StatusAnswer> answer) override;
+  void Status(const intake::User& viewer, std::unique_ptr<control::StatusAnswer> answer) override;
   void Topology(std::unique_ptr<control::TopologyAnswer> answer) override;
   void MeasureLinks(std::unique_ptr<control::CostsAnswer> answer) override;
   void Metrics(std::unique_ptr<control::MetricsAnswer> answer) override;
@@ -207,10 +206,8 @@ class Engine final : public intake::IntakeListener,
   bool OnShrunk(std::uint64_t group, std::uint64_t new_group,
                 const std::vector<std::uint32_t>& ranks,
                 const std::vector<std::uint64_t>& sessions) override;
-  void OnShrinkReady(std::uint64_t session, std::uint64_t group,
-                     std::uint64_t new_group) override;
-  void OnShrinkRefused(std::uint64_t session, std::uint64_t group,
-                       const Failure& failure) override;
+  void OnShrinkReady(std::uint64_t session, std::uint64_t group, std::uint64_t new_group) override;
+  void OnShrinkRefused(std::uint64_t session, std::uint64_t group, const Failure& failure) override;
   void GiveUpPlace(std::uint64_t session, std::uint64_t new_group) override;
   void FailGroup(std::uint64_t group, const Failure& failure) override;
 
@@ -267,8 +264,7 @@ class Engine final : public intake::IntakeListener,
   static std::uint32_t RankLeft(const collective::Group& group);
   void OnGroupsLeft(intake::SessionId session, const std::vector<std::uint64_t>& groups);
   void RemoveGroupsLeft();
-  void BeginShrink(intake::SessionId session, std::uint64_t call,
-                   const v1::ShrinkRequest& request,
+  void BeginShrink(intake::SessionId session, std::uint64_t call, const v1::ShrinkRequest& request,
                    std::unique_ptr<control::GroupAnswer> answer);
   void RefuseShrinking(const Failure& failure);
   v1::GroupReply ReplyOf(std::uint64_t group, std::uint32_t rank);
@@ -295,7 +291,7 @@ class Engine final : public intake::IntakeListener,
   std::uint64_t armed_ns_ = collective::kNever;  // When timer_ will fire.
   telemetry::FlightRecorder& recorder_;
   telemetry::EventLog& events_;
-  std::map<std::uint64_t, ToldJob> told_jobs_;     // By group.
+  std::map<std::uint64_t, ToldJob> told_jobs_;  // By group.
   std::unique_ptr<Workers> workers_;
   ScratchPool scratch_;
   OperationRecorder operation_recorder_;
@@ -314,9 +310,9 @@ class Engine final : public intake::IntakeListener,
   std::map<NodeId, fabric::NodeIdentity> nodes_;   // Reachable ones.
   std::map<std::uint64_t, StatusCall> status_calls_;
   PeerProbes probes_;
-  v1::NodeCheckup seen_of_system_;      // What FillCheckup tells, looked at now and then.
-  std::uint64_t system_seen_ns_ = 0;    // 0: never.
-  std::map<std::uint64_t, Forming> forming_;       // By group.
+  v1::NodeCheckup seen_of_system_;            // What FillCheckup tells, looked at now and then.
+  std::uint64_t system_seen_ns_ = 0;          // 0: never.
+  std::map<std::uint64_t, Forming> forming_;  // By group.
   std::uint64_t next_query_ = 1;
   std::uint64_t violations_ = 0;
   std::uint64_t wakeups_ = 0;

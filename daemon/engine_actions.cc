@@ -19,9 +19,7 @@ absl::Status Engine::PostReceive(const NodeId& node, const fabric::PostedReceive
   return fabric_->PostReceive(node, receive);
 }
 
-void Engine::Withdraw(const NodeId& node, const OperationKey& key) {
-  fabric_->Withdraw(node, key);
-}
+void Engine::Withdraw(const NodeId& node, const OperationKey& key) { fabric_->Withdraw(node, key); }
 
 void Engine::CancelFrames(const NodeId& node, const OperationKey& key) {
   fabric_->Cancel(node, key);
@@ -96,8 +94,8 @@ void Engine::OnNodeLost(const NodeId& node, const absl::Status& why) {
   probes_.OnNodeLost(node);
   rendezvous_.OnNodeLost(node);
   for (auto& [query, call] : status_calls_) std::erase(call.awaited, node);
-  collectives_.OnNodeLost(
-      node, absl::StrCat("node ", name, ": ", std::string(why.message())), now_ns_);
+  collectives_.OnNodeLost(node, absl::StrCat("node ", name, ": ", std::string(why.message())),
+                          now_ns_);
   CarryOut();
   shrink_.OnNodeLost(node);
 }

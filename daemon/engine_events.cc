@@ -35,9 +35,9 @@ void Engine::OnNotice(const fabric::FabricNotice& notice) {
       return TellEvent("rail_down", EventSeverity::kWarning, link,
                        absl::StrCat(rail, " is down: ", notice.why));
     case Kind::kLinkWaits:
-      return TellEvent("link_waits", EventSeverity::kWarning, link,
-                       absl::StrCat("no rail is left: ", notice.why,
-                                    "; waiting for one to come back"));
+      return TellEvent(
+          "link_waits", EventSeverity::kWarning, link,
+          absl::StrCat("no rail is left: ", notice.why, "; waiting for one to come back"));
     case Kind::kDialFails:
       return TellEvent("dial_fails", EventSeverity::kWarning, notice.node, notice.why);
     case Kind::kStrangerRefused:

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include <asio/post.hpp>
 #include <spdlog/spdlog.h>
+#include <asio/post.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/cluster/group_id.h"
@@ -140,8 +140,7 @@ void Engine::Cancel(intake::SessionId session, const v1::CancelRequest& request,
   });
 }
 
-void Engine::Shrink(intake::SessionId session, std::uint64_t call,
-                    const v1::ShrinkRequest& request,
+void Engine::Shrink(intake::SessionId session, std::uint64_t call, const v1::ShrinkRequest& request,
                     std::unique_ptr<control::GroupAnswer> answer) {
   Enter(std::move(answer),
         [this, session, call, request](std::unique_ptr<control::GroupAnswer> held) {
@@ -155,9 +154,9 @@ void Engine::BeginShrink(intake::SessionId session, std::uint64_t call,
   const auto found = sessions_.find(session);
   const std::uint32_t* const rank = membership_.RankOf(session, request.group());
   if (found == sessions_.end() || rank == nullptr) {
-    return answer->Fail({FailureCode::kInvalidArgument, kNoRank,
-                         absl::StrCat("group ", request.group(),
-                                      " is not one of this process's groups")});
+    return answer->Fail(
+        {FailureCode::kInvalidArgument, kNoRank,
+         absl::StrCat("group ", request.group(), " is not one of this process's groups")});
   }
   if (draining_) {
     return answer->Fail({FailureCode::kDaemonStopping, kNoRank, "this daemon is stopping"});
@@ -167,10 +166,9 @@ void Engine::BeginShrink(intake::SessionId session, std::uint64_t call,
                          "this process waits for the group to shrink already"});
   }
   found->second.shrinking[request.group()] = {call, std::move(answer)};
-  const std::uint64_t timeout_ns =
-      request.timeout_ms() != 0
-          ? std::min(request.timeout_ms(), kTimeoutMsMax) * 1'000'000
-          : options_.rendezvous_timeout_ns;
+  const std::uint64_t timeout_ns = request.timeout_ms() != 0
+                                       ? std::min(request.timeout_ms(), kTimeoutMsMax) * 1'000'000
+                                       : options_.rendezvous_timeout_ns;
   shrink_.Ask(session, request.group(), *rank, timeout_ns, now_ns_);
 }
 
@@ -243,8 +241,7 @@ void Engine::OnShrinkReady(std::uint64_t session, std::uint64_t group, std::uint
   answer->Succeed(ReplyOf(new_group, *rank));
 }
 
-void Engine::OnShrinkRefused(std::uint64_t session, std::uint64_t group,
-                             const Failure& failure) {
+void Engine::OnShrinkRefused(std::uint64_t session, std::uint64_t group, const Failure& failure) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return;
   const auto waiting = found->second.shrinking.find(group);
@@ -376,10 +373,9 @@ void Engine::RefuseFailedWorlds() {
     const collective::Group* const made = collectives_.Find(group);
     if (made != nullptr && !made->failed()) return false;
     forming_worlds_.Remove(group);
-    AnswerForming(forming, made != nullptr
-                               ? made->failure()
-                               : Failure{FailureCode::kRankLost, kNoRank,
-                                         "a rank left while the job was forming"});
+    AnswerForming(forming, made != nullptr ? made->failure()
+                                           : Failure{FailureCode::kRankLost, kNoRank,
+                                                     "a rank left while the job was forming"});
     return true;
   });
 }

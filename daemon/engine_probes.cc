@@ -9,9 +9,7 @@
 
 namespace mlxcomm {
 
-PeerProbes::Clocks Engine::ClocksNow() {
-  return {platform::MonotonicNow(), platform::UnixNow()};
-}
+PeerProbes::Clocks Engine::ClocksNow() { return {platform::MonotonicNow(), platform::UnixNow()}; }
 
 void Engine::Ping(const v1::PingRequest& request, std::unique_ptr<control::PingAnswer> answer) {
   Ask(std::move(answer), [this, request](std::unique_ptr<control::PingAnswer> held) {
@@ -41,8 +39,7 @@ void Engine::BeginPing(const v1::PingRequest& request,
   }
   answer->Fail({FailureCode::kInvalidArgument, kNoRank,
                 absl::StrCat("no node \"", request.node(), "\" can be reached from ",
-                             options_.self.name, "; there ",
-                             nodes_.size() == 1 ? "is " : "are ",
+                             options_.self.name, "; there ", nodes_.size() == 1 ? "is " : "are ",
                              known.empty() ? "none" : known)});
 }
 

@@ -117,8 +117,8 @@ void Engine::AddUse(v1::NodeStatus& node) const {
 
 std::string Engine::OriginOf(const NodeId& peer, const fabric::RailSnapshot& rail) const {
   if (rail.local_interface.empty()) return {};
-  const bool found = discovery_ != nullptr &&
-                     discovery_->Knows(peer, rail.local_interface, rail.remote_interface);
+  const bool found =
+      discovery_ != nullptr && discovery_->Knows(peer, rail.local_interface, rail.remote_interface);
   return found ? "discovered" : "configured";
 }
 

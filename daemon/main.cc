@@ -52,9 +52,7 @@ int main(int argc, char** argv) {
   const absl::Status started = (*daemon)->Start();
   if (!started.ok()) return Report(started, ExitCode::kStartup);
 
-  signals.Wait([&log, &daemon] {
-    (*daemon)->Reload(log->Reopen());
-  });
+  signals.Wait([&log, &daemon] { (*daemon)->Reload(log->Reopen()); });
 
   // Refuse new work, finish what runs, then tell each client the truth: nobody may
   // be left waiting for a daemon that is gone.

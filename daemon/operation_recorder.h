@@ -86,7 +86,7 @@ class OperationRecorder final : public collective::OperationObserver {
   telemetry::EventRing* const track_;
   std::vector<State> states_;  // By Operation::id.
   std::uint64_t failures_second_ = 0;
-  std::uint32_t failures_ = 0;  // In that second.
+  std::uint32_t failures_ = 0;              // In that second.
   std::vector<FailedGroup> failures_told_;  // At most kLinesASecond a second.
 };
 

@@ -11,11 +11,11 @@ namespace mlxcomm {
 enum class ExitCode : int { kSuccess = 0, kStartup = 1, kUsage = 2, kDrain = 3 };
 
 struct Options {
-  std::string config_file;   // Empty: defaults.
-  std::string socket_path;   // Empty: the configuration's.
-  std::string log_level;     // Empty: the configuration's.
-  bool is_private = false;   // Ends with its last client; keeps nothing on disk.
-  bool check_config = false; // Only says whether the configuration is fine.
+  std::string config_file;    // Empty: defaults.
+  std::string socket_path;    // Empty: the configuration's.
+  std::string log_level;      // Empty: the configuration's.
+  bool is_private = false;    // Ends with its last client; keeps nothing on disk.
+  bool check_config = false;  // Only says whether the configuration is fine.
 };
 
 // An exit code where the process should end at once (--help, --version, mistakes);

@@ -65,12 +65,12 @@ class PeerProbes {
 
  private:
   struct Ask {
-    std::unique_ptr<control::PingAnswer> ping;      // One of the two.
+    std::unique_ptr<control::PingAnswer> ping;  // One of the two.
     std::unique_ptr<control::DoctorAnswer> checkup;
-    std::string node;          // ping
+    std::string node;  // ping
     std::uint32_t payload_bytes = 0;
     v1::LinkStatus link;
-    v1::DoctorReply reply;     // checkup
+    v1::DoctorReply reply;          // checkup
     std::map<NodeId, int> awaited;  // To the place in the reply.
     Clocks begun;
     std::uint64_t deadline_ns = 0;

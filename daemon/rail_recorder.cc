@@ -30,8 +30,8 @@ class RecordedRail final : public fabric::RailObserver {
     event.time_ns = begin_ns;
     event.duration_ns = end_ns - begin_ns;
     event.bytes = header.payload_bytes;
-    event.set_name({header.group, header.number, header.source_rank, header.destination_rank,
-                    header.tag});
+    event.set_name(
+        {header.group, header.number, header.source_rank, header.destination_rank, header.tag});
     event.step = header.step;
     track_.Write(event);
   }

@@ -17,7 +17,8 @@ int TryRdma(const std::string& config_file, const std::string& name, const std::
   if (name == "limits") {
     told = DescribeLimits(config);
     if (!read.ok()) {
-      *told += "configuration\tdefaults\t" + MakePrintable(std::string(read.status().message())) + "\n";
+      *told +=
+          "configuration\tdefaults\t" + MakePrintable(std::string(read.status().message())) + "\n";
     }
   } else {
     told = fabric::rdma::RunTrial(name, {options.library, options.limits, device});

@@ -21,7 +21,8 @@ ScratchPool::~ScratchPool() {
 
 std::byte* ScratchPool::Take(std::uint64_t bytes) {
   if (bytes > std::uint64_t{1} << kLargestLog2) return nullptr;
-  const auto needed = static_cast<std::uint32_t>(std::bit_width(std::max<std::uint64_t>(bytes, 1) - 1));
+  const auto needed =
+      static_cast<std::uint32_t>(std::bit_width(std::max<std::uint64_t>(bytes, 1) - 1));
   const std::uint32_t log2 = std::max(needed, kSmallestLog2);
   const std::uint64_t size = std::uint64_t{1} << log2;
   if (size > limit_ || used_ > limit_ - size) return nullptr;

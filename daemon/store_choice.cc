@@ -14,8 +14,9 @@ constexpr std::array kTried = {Stores::kWholeLines, Stores::kOrdinary, Stores::k
 }  // namespace
 
 std::size_t StoreChoice::IndexOf(const collective::LocalWork& work) const {
-  const std::size_t size =
-      work.step_bytes > cache_bytes_ / 2 ? 2 : work.step_bytes > cache_bytes_ / 4 ? 1 : 0;
+  const std::size_t size = work.step_bytes > cache_bytes_ / 2   ? 2
+                           : work.step_bytes > cache_bytes_ / 4 ? 1
+                                                                : 0;
   const std::size_t combining = work.input_count > 1 ? 1 : 0;
   return (size * kCombinings + combining) * kTypes + static_cast<std::size_t>(work.type) % kTypes;
 }

@@ -43,7 +43,7 @@ class StoreChoice {
   static constexpr std::uint64_t kUsualPassesLeast = 32;
   static constexpr std::uint64_t kUsualPassesMost = 1024;
   static constexpr double kCheaper = 0.9;
-  static constexpr std::size_t kSizes = 3;       // Up to a quarter, half, all of the cache.
+  static constexpr std::size_t kSizes = 3;  // Up to a quarter, half, all of the cache.
   // Whatever has several inputs, and copies: those the C library stores as it likes, in less time.
   static constexpr std::size_t kCombinings = 2;
   static constexpr std::size_t kTypes = 16;
@@ -53,11 +53,11 @@ class StoreChoice {
     reduce::Stores usual = reduce::Stores::kNonTemporal;
     reduce::Stores tried = reduce::Stores::kNonTemporal;  // In the last trial, or in this one.
     bool on_trial = false;
-    std::uint64_t passes = 0;         // Of the usual ones, or of the trial.
+    std::uint64_t passes = 0;  // Of the usual ones, or of the trial.
     std::uint64_t passes_until_trial = kUsualPassesLeast;
-    std::uint64_t bytes = 0;          // Of this pass.
+    std::uint64_t bytes = 0;  // Of this pass.
     std::uint64_t ns = 0;
-    double usual_cost = 0;            // Least ns for each byte; 0: none counted.
+    double usual_cost = 0;  // Least ns for each byte; 0: none counted.
     double trial_cost = 0;
   };
   bool IsBetween(std::uint64_t step_bytes) const {

@@ -95,7 +95,7 @@ class Workers {
     void Count(const collective::LocalWork& work, std::uint64_t elements);
     std::atomic<std::uint64_t> bytes_read{0};  // Written by its thread alone.
     std::atomic<std::uint64_t> bytes_written{0};
-    telemetry::EventRing* track = nullptr;     // nullptr: there are too many.
+    telemetry::EventRing* track = nullptr;  // nullptr: there are too many.
   };
   struct Worker {
     Hand hand;
@@ -128,7 +128,7 @@ class Workers {
   std::vector<std::unique_ptr<Worker>> workers_;
   Hand engine_;
   StoreChoice store_choice_;
-  std::uint64_t polled_ = 0;           // Works.
+  std::uint64_t polled_ = 0;              // Works.
   std::vector<std::uint32_t> done_here_;  // Slots whose last piece the engine did.
 };
 

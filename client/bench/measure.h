@@ -33,7 +33,7 @@ struct Outcome {
   double mean_ns = 0;            // An operation's, over ranks and iterations.
   double fastest_ns = 0;         // Of the ranks' means.
   double slowest_ns = 0;
-  std::uint64_t wrong = 0;       // Elements, of all ranks.
+  std::uint64_t wrong = 0;  // Elements, of all ranks.
 };
 
 // `go` is asked before each size on rank 0 (false ends it), `done` told after it. Throws

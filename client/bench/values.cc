@@ -53,8 +53,7 @@ std::uint32_t Combined(const Measured& measured, std::uint32_t mix) {
 std::uint16_t Float16Bits(std::uint32_t number) {
   if (number == 0) return 0;
   const auto exponent = static_cast<std::uint32_t>(std::bit_width(number)) - 1;
-  return static_cast<std::uint16_t>((15 + exponent) << 10 |
-                                    ((number << (10 - exponent)) & 0x3ffu));
+  return static_cast<std::uint16_t>((15 + exponent) << 10 | ((number << (10 - exponent)) & 0x3ffu));
 }
 std::uint16_t Bfloat16Bits(std::uint32_t number) {
   return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(number)) >> 16);
@@ -117,8 +116,11 @@ std::uint64_t CountWrongIn(DataType type, const PerMix& numbers, std::uint64_t f
 // Nothing of what is beyond all bounds, which the operation then refuses.
 OperationShape ShapeAt(const Measured& measured, std::uint64_t count) {
   OperationShape shape;
-  const ShapeRequest request{.kind = measured.kind, .count = count, .rank = measured.rank,
-                             .size = measured.size, .root = kRoot};
+  const ShapeRequest request{.kind = measured.kind,
+                             .count = count,
+                             .rank = measured.rank,
+                             .size = measured.size,
+                             .root = kRoot};
   return ShapeOf(request, shape) ? shape : OperationShape{};
 }
 

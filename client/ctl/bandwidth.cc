@@ -39,8 +39,8 @@ const char* BenchKindName(OperationKind kind) {
 }
 
 std::optional<OperationKind> FindBenchKind(std::string_view name) {
-  const auto* const found = std::find_if(
-      std::begin(kKinds), std::end(kKinds), [&](auto kind) { return name == BenchKindName(kind); });
+  const auto* const found = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                         [&](auto kind) { return name == BenchKindName(kind); });
   return found == std::end(kKinds) ? std::nullopt : std::optional(*found);
 }
 

@@ -36,7 +36,7 @@ struct BenchSubject {
 std::optional<OperationKind> FindBenchKind(std::string_view name);
 std::optional<DataType> FindDataType(std::string_view name);
 std::optional<ReduceOperator> FindOperator(std::string_view name);
-const char* BenchKindName(OperationKind kind);  // "send_recv" for kSend.
+const char* BenchKindName(OperationKind kind);      // "send_recv" for kSend.
 std::string BenchKindNames(const char* separator);  // All of them.
 
 // Elements as the operation counts them (of a block, where there is one for each rank), for

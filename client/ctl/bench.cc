@@ -63,15 +63,15 @@ int LaunchRanks(const BenchOptions& options, const std::string& own_path) {
   launch.called = own_path;
   launch.ranks = options.ranks;
   launch.prefix = false;
-  launch.command = {own_path, "bench",
-                    "--op", options.operation,
-                    "--dtype", options.data_type,
-                    "--operator", options.reduce_operator,
-                    "--from", std::to_string(options.from_bytes),
-                    "--to", std::to_string(options.to_bytes),
-                    "--factor", std::to_string(options.factor),
+  launch.command = {own_path,       "bench",
+                    "--op",         options.operation,
+                    "--dtype",      options.data_type,
+                    "--operator",   options.reduce_operator,
+                    "--from",       std::to_string(options.from_bytes),
+                    "--to",         std::to_string(options.to_bytes),
+                    "--factor",     std::to_string(options.factor),
                     "--iterations", std::to_string(options.iterations),
-                    "--warm-up", std::to_string(options.warm_up)};
+                    "--warm-up",    std::to_string(options.warm_up)};
   if (!options.check) launch.command.push_back("--no-check");
   if (options.in_place) launch.command.push_back("--in-place");
   if (options.json) launch.command.push_back("--json");
@@ -81,17 +81,27 @@ int LaunchRanks(const BenchOptions& options, const std::string& own_path) {
 std::vector<std::string> RankCommand(const BenchOptions& options, const std::string& program,
                                      const BenchSubject& subject, const client::Place& place,
                                      const std::vector<std::uint64_t>& counts) {
-  std::vector<std::string> command = {
-      program, "--job", place.job,
-      "--rank", std::to_string(place.rank),
-      "--size", std::to_string(subject.ranks),
-      "--kind", std::to_string(static_cast<int>(subject.kind)),
-      "--type", std::to_string(static_cast<int>(subject.type)),
-      "--operator", std::to_string(static_cast<int>(subject.op)),
-      "--iterations", std::to_string(options.iterations),
-      "--warm-up", std::to_string(options.warm_up),
-      "--check", options.check ? "1" : "0"};
-  if (!options.socket_path.empty()) command.insert(command.end(), {"--socket", options.socket_path});
+  std::vector<std::string> command = {program,
+                                      "--job",
+                                      place.job,
+                                      "--rank",
+                                      std::to_string(place.rank),
+                                      "--size",
+                                      std::to_string(subject.ranks),
+                                      "--kind",
+                                      std::to_string(static_cast<int>(subject.kind)),
+                                      "--type",
+                                      std::to_string(static_cast<int>(subject.type)),
+                                      "--operator",
+                                      std::to_string(static_cast<int>(subject.op)),
+                                      "--iterations",
+                                      std::to_string(options.iterations),
+                                      "--warm-up",
+                                      std::to_string(options.warm_up),
+                                      "--check",
+                                      options.check ? "1" : "0"};
+  if (!options.socket_path.empty())
+    command.insert(command.end(), {"--socket", options.socket_path});
   if (options.in_place) command.push_back("--in-place");
   command.push_back("--counts");
   for (const std::uint64_t count : counts) command.push_back(std::to_string(count));
@@ -176,7 +186,8 @@ class Table {
   bool Add(BenchResult result) {
     v1::StatusReply now;
     if (Look(now)) {
-      result.loads = LoadsBetween(status_, now, static_cast<double>(result.operations), result.mean_ns);
+      result.loads =
+          LoadsBetween(status_, now, static_cast<double>(result.operations), result.mean_ns);
     }
     status_.Swap(&now);
     run_.results.push_back(std::move(result));
@@ -214,9 +225,13 @@ int RunRankZero(const BenchOptions& options, const std::vector<std::string>& com
                 const BenchSubject& subject, std::size_t sizes) {
   std::signal(SIGPIPE, SIG_IGN);  // Seen by the write that fails.
   RankZero rank(command);
-  if (!rank.started()) return Fail(kExitFailed, std::string("cannot start a rank: ") + std::strerror(errno));
-  BenchRun run{.subject = subject, .iterations = options.iterations, .warm_up = options.warm_up,
-               .check = options.check, .in_place = options.in_place};
+  if (!rank.started())
+    return Fail(kExitFailed, std::string("cannot start a rank: ") + std::strerror(errno));
+  BenchRun run{.subject = subject,
+               .iterations = options.iterations,
+               .warm_up = options.warm_up,
+               .check = options.check,
+               .in_place = options.in_place};
   Table table(options, run, sizes);
   std::uint64_t wrong = 0;
   for (std::string line; rank.Read(line);) {
@@ -229,13 +244,16 @@ int RunRankZero(const BenchOptions& options, const std::vector<std::string>& com
       wrong += result.wrong;
       shown = table.Add(std::move(result));
     } else {
-      return Fail(kExitFailed, "mlxcomm-bench said \"" + line + "\": install the same release of both");
+      return Fail(kExitFailed,
+                  "mlxcomm-bench said \"" + line + "\": install the same release of both");
     }
-    if (!shown) return Fail(kExitFailed, "cannot write the table: " + std::string(std::strerror(errno)));
+    if (!shown)
+      return Fail(kExitFailed, "cannot write the table: " + std::string(std::strerror(errno)));
   }
   const int code = rank.Finish();
   if (code != 0) return code;
-  if (!table.End()) return Fail(kExitFailed, "cannot write the table: " + std::string(std::strerror(errno)));
+  if (!table.End())
+    return Fail(kExitFailed, "cannot write the table: " + std::string(std::strerror(errno)));
   return wrong == 0 ? 0 : kExitFailed;
 }
 
@@ -248,9 +266,10 @@ int RunBench(const BenchOptions& options) {
   // Smaller factors are not told to the ranks exactly, and make a list that does not end.
   if (options.from_bytes == 0 || options.from_bytes > options.to_bytes ||
       !(options.factor >= 1.01) || options.iterations == 0) {
-    return Fail(kExitUsage,
-                "--from, --to, --factor, --iterations: expected sizes of at least 1 that grow from the "
-                "first to the last, a factor of at least 1.01, at least one iteration");
+    return Fail(
+        kExitUsage,
+        "--from, --to, --factor, --iterations: expected sizes of at least 1 that grow from the "
+        "first to the last, a factor of at least 1.01, at least one iteration");
   }
   const std::string own_path = OwnPath(options.called);
   if (options.ranks > 0) return LaunchRanks(options, own_path);
@@ -259,17 +278,19 @@ int RunBench(const BenchOptions& options) {
   const Failure failure = client::FindPlace(client::ProcessEnvironment, given, place);
   if (!failure.ok()) return Fail(kExitUsage, failure.message);
   if (!place.launched && !options.rank) {
-    return Fail(kExitUsage, "say how many ranks to start here (mlxcommctl bench -n 2), or which one "
-                            "this is (--rank 0 --size 2 --job NAME, on every node), or start it by a "
-                            "launcher (mlxcommctl launch -n 2 -- mlxcommctl bench)");
+    return Fail(kExitUsage,
+                "say how many ranks to start here (mlxcommctl bench -n 2), or which one "
+                "this is (--rank 0 --size 2 --job NAME, on every node), or start it by a "
+                "launcher (mlxcommctl launch -n 2 -- mlxcommctl bench)");
   }
   if (place.job == client::kDefaultJob) place.job = kJobDefault;
   subject.ranks = place.size;
   const std::string program = FindProgramBeside(own_path, kProgramName, "bench");
   if (program.empty()) {
-    return Fail(kExitFailed, std::string(kProgramName) + " is not beside " + own_path +
-                                 ": activate the Python environment that mlxcomm is installed in, whose "
-                                 "mlxcommctl has it, or install mlxcomm again");
+    return Fail(kExitFailed,
+                std::string(kProgramName) + " is not beside " + own_path +
+                    ": activate the Python environment that mlxcomm is installed in, whose "
+                    "mlxcommctl has it, or install mlxcomm again");
   }
   const auto counts = BenchCounts(subject, options.from_bytes, options.to_bytes, options.factor);
   const auto command = RankCommand(options, program, subject, place, counts);
@@ -298,13 +319,16 @@ void AddBench(CLI::App& app, Verbs& verbs) {
       ->type_name(kDataTypes);
   bench->add_option("-o,--operator", options.reduce_operator, "How a reduction combines (sum)")
       ->type_name(kOperators);
-  AddQuantity(*bench, "-b,--from", options.from_bytes, ParseBytes, "64M or 1.5G", "The first size (8)");
-  AddQuantity(*bench, "-e,--to", options.to_bytes, ParseBytes, "64M or 1.5G", "The last size (128M)");
+  AddQuantity(*bench, "-b,--from", options.from_bytes, ParseBytes, "64M or 1.5G",
+              "The first size (8)");
+  AddQuantity(*bench, "-e,--to", options.to_bytes, ParseBytes, "64M or 1.5G",
+              "The last size (128M)");
   bench->add_option("-f,--factor", options.factor, "From one size to the next (4)");
   bench->add_option("-i,--iterations", options.iterations, "Operations timed for each size (20)");
   bench->add_option("-w,--warm-up", options.warm_up, "Operations before them (5)");
   bench->add_flag_callback("--no-check", [made] { made->check = false; }, "Do not check values");
-  bench->add_flag("--in-place", options.in_place, "The result over the input, as MLX's all_reduce has it");
+  bench->add_flag("--in-place", options.in_place,
+                  "The result over the input, as MLX's all_reduce has it");
   bench->add_flag("--json", options.json, "For programs: one object, when all is measured");
   bench->add_option("--job", options.job, "The job's name, the same on all ranks");
   bench->add_option("--socket", options.socket_path, "The daemon's Unix socket");

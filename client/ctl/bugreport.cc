@@ -134,16 +134,19 @@ std::vector<ReportFile> Gather(const BugreportOptions& options, const std::strin
   if (!read.ok()) events += Shown(read.message) + "\n";
   const std::vector<Finding> findings = Examine(options.socket_path, config_file);
 
-  files.push_back({"versions.txt", "versions of mlxcommctl and mlxcommd",
-                   std::string("mlxcommctl ") + MLXCOMM_VERSION + "\n" + Said({"mlxcommd", "--version"})});
+  files.push_back(
+      {"versions.txt", "versions of mlxcommctl and mlxcommd",
+       std::string("mlxcommctl ") + MLXCOMM_VERSION + "\n" + Said({"mlxcommd", "--version"})});
   files.push_back({"status.txt", "nodes, links, jobs",
                    answered.ok() ? RenderStatus(status, false) : Shown(answered.message) + "\n"});
   files.push_back({"status.json", "the same for programs", JsonOf(answered, status)});
   files.push_back({"topology.txt", "what the cables form",
                    drawn.ok() ? RenderTopology(topology, false) : Shown(drawn.message) + "\n"});
   files.push_back({"topology.json", "the same for programs", JsonOf(drawn, topology)});
-  if (drawn.ok()) files.push_back({"topology.svg", "the same as a picture", DrawTopologySvg(topology)});
-  files.push_back({"nodes.json", "each node's system, clock and interfaces", JsonOf(checked, checkups)});
+  if (drawn.ok())
+    files.push_back({"topology.svg", "the same as a picture", DrawTopologySvg(topology)});
+  files.push_back(
+      {"nodes.json", "each node's system, clock and interfaces", JsonOf(checked, checkups)});
   files.push_back({"doctor.txt", "what doctor finds", RenderFindings(findings, true, false)});
   files.push_back({"doctor.json", "the same for programs", FindingsAsJson(findings)});
   files.push_back({"events.txt", "what has happened", events});
@@ -154,7 +157,8 @@ std::vector<ReportFile> Gather(const BugreportOptions& options, const std::strin
   files.push_back({"log.txt", "the end of the daemon's log", LogOf(config)});
   if (options.rdma) {
     const RdmaReportOptions how{.config_file = config.empty() ? "" : config_file};
-    files.push_back({kRdmaFile, "what RDMA devices did when they were tried", RdmaReport(how, status)});
+    files.push_back(
+        {kRdmaFile, "what RDMA devices did when they were tried", RdmaReport(how, status)});
   }
   files.push_back({"system.txt", "system, interfaces, addresses, routes", System()});
   return files;
@@ -222,9 +226,7 @@ class Receipt {
   google::protobuf::Struct object_;
 };
 
-int Fail(const std::string& what) {
-  return ReportFailure({FailureCode::kInternal, kNoRank, what});
-}
+int Fail(const std::string& what) { return ReportFailure({FailureCode::kInternal, kNoRank, what}); }
 
 }  // namespace
 
@@ -252,8 +254,9 @@ int RunBugreport(const BugreportOptions& options) {
   if (work.path().empty() || ::mkdir(folder.c_str(), 0700) != 0) {
     return Fail("no folder for the report: set TMPDIR to one that can be written to");
   }
-  std::string contents = "What is in this report. Keys have been removed from every file; names "
-                         "and addresses of machines and jobs have not: look before you share it.\n\n";
+  std::string contents =
+      "What is in this report. Keys have been removed from every file; names "
+      "and addresses of machines and jobs have not: look before you share it.\n\n";
   Receipt receipt(output);
   receipt.Add("README.txt", "what is in this report");
   std::string rdma;
@@ -287,13 +290,18 @@ void AddBugreport(CLI::App& app, Verbs& verbs) {
   CLI::App* const bugreport =
       app.add_subcommand("bugreport", "An archive of all that helps to find a bug, without keys");
   bugreport->add_option("--socket", options.socket_path, "The daemon's Unix socket");
-  bugreport->add_option("--config", options.config_file,
-      "The daemon's configuration, where it does not run")->type_name("FILE");
-  bugreport->add_option("-o,--output", options.output, "The archive (mlxcomm-bugreport-TIME.tar.gz)")
+  bugreport
+      ->add_option("--config", options.config_file,
+                   "The daemon's configuration, where it does not run")
       ->type_name("FILE");
-  bugreport->add_flag("--rdma", options.rdma,
-                      "Also try what RDMA devices here can do, in processes of their own, and show it");
-  bugreport->add_flag("--json", options.json, "For programs: where the archive is, and what is in it");
+  bugreport
+      ->add_option("-o,--output", options.output, "The archive (mlxcomm-bugreport-TIME.tar.gz)")
+      ->type_name("FILE");
+  bugreport->add_flag(
+      "--rdma", options.rdma,
+      "Also try what RDMA devices here can do, in processes of their own, and show it");
+  bugreport->add_flag("--json", options.json,
+                      "For programs: where the archive is, and what is in it");
   verbs.Add(*bugreport, [made] { return RunBugreport(*made); });
 }
 

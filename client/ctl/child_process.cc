@@ -32,7 +32,7 @@ pid_t ForkGroup() {
   if (child == 0) {
     ::setpgid(0, 0);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
-      struct sigaction action {};
+      struct sigaction action{};
       ::sigaction(signal, nullptr, &action);
       if (action.sa_handler != SIG_IGN) std::signal(signal, SIG_DFL);
     }

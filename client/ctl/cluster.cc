@@ -95,7 +95,8 @@ absl::StatusOr<NamedKey> AskForKey(const ClusterOptions& options) {
   }
   std::string code;
   if (::isatty(STDIN_FILENO) != 0) {
-    std::fprintf(stderr, "The key's code (mlxcommctl cluster key show, on a machine that has it): ");
+    std::fprintf(stderr,
+                 "The key's code (mlxcommctl cluster key show, on a machine that has it): ");
     const EchoOff silent;
     std::getline(std::cin, code);
   } else {
@@ -181,7 +182,8 @@ int Print(const ClusterOptions& options, const ClusterKeys& keys, bool shows_cod
 }
 
 // The same where the daemon was told; not to have reached one that runs is a failure.
-int PrintTold(const ClusterOptions& options, const ClusterKeys& keys, bool shows_code, Reload told) {
+int PrintTold(const ClusterOptions& options, const ClusterKeys& keys, bool shows_code,
+              Reload told) {
   const int failed = Print(options, keys, shows_code, told);
   return failed == 0 && told == Reload::kFailed ? kExitFailed : failed;
 }
@@ -260,7 +262,8 @@ int RunClusterJoin(const ClusterOptions& options) {
     if (!(there->current == keys.current)) {
       return Fail("there is another key in " + path + " (id " + there->current.IdText() +
                   "), which stays as it is. If the cluster's key is being changed: mlxcommctl "
-                  "cluster key rotate --take. To leave that cluster: rm " + path);
+                  "cluster key rotate --take. To leave that cluster: rm " +
+                  path);
     }
     Say("this machine has that key already: " + path);
     return PrintTold(options, *there, /*shows_code=*/false, TellDaemon(options, *there));
@@ -328,7 +331,8 @@ void AddCluster(CLI::App& app, Verbs& verbs) {
   CLI::App* const rotate =
       key->add_subcommand("rotate", "Change the key while jobs run; the old one is still accepted");
   for (CLI::App* const verb : {create, join, show, rotate}) {
-    verb->add_flag("--json", options.json, "For programs: what there is now, and the code where it is shown");
+    verb->add_flag("--json", options.json,
+                   "For programs: what there is now, and the code where it is shown");
     verb->add_option("--key-file", options.key_file, "Of this machine (where mlxcommd looks)");
     verb->add_option("--socket", options.socket_path, "The daemon's Unix socket");
   }
@@ -341,8 +345,7 @@ void AddCluster(CLI::App& app, Verbs& verbs) {
       ->needs(take);
   CLI::Option* const finish =
       rotate->add_flag("--finish", options.finish, "Accept the old key no more")->excludes(take);
-  rotate->add_flag("--force", options.force, "Also where a node lacks the new key")
-      ->needs(finish);
+  rotate->add_flag("--force", options.force, "Also where a node lacks the new key")->needs(finish);
   verbs.Add(*create, [made] { return RunClusterCreate(*made); });
   verbs.Add(*join, [made] { return RunClusterJoin(*made); });
   verbs.Add(*show, [made] { return RunClusterKeyShow(*made); });

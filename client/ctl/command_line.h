@@ -21,7 +21,9 @@ class Verbs {
 
   const std::string& called() const { return called_; }  // How this program was: argv[0].
   // `verb` has no others below it; what it returns is the exit code.
-  void Add(const CLI::App& verb, std::function<int()> run) { verbs_.emplace_back(&verb, std::move(run)); }
+  void Add(const CLI::App& verb, std::function<int()> run) {
+    verbs_.emplace_back(&verb, std::move(run));
+  }
   // Once the command line is parsed: the one that was asked for.
   int Run() const;
 
@@ -49,7 +51,8 @@ void AddDuration(CLI::App& verb, const std::string& name, std::uint64_t& value,
 
 // Shown by --help and completed; the daemon says what it takes.
 inline constexpr char kDataTypes[] =
-    "{float32,float16,bfloat16,float64,complex64,bool,int8,int16,int32,int64,uint8,uint16,uint32,uint64}";
+    "{float32,float16,bfloat16,float64,complex64,bool,int8,int16,int32,int64,uint8,uint16,uint32,"
+    "uint64}";
 inline constexpr char kOperators[] = "{sum,prod,min,max,mean,and,or}";
 
 // What is wrong, and where to read more: of the verb that was called. For CLI::App::failure_message.

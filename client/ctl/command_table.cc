@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <sstream>
 
-#include <CLI/CLI.hpp>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
+#include <CLI/CLI.hpp>
 
 namespace mlxcomm::ctl {
 namespace {
@@ -37,7 +37,8 @@ CommandOption OptionOf(const CLI::Option& option) {
   made.values = ValuesIn(type);
   // Every verb has --socket, and it is always a path.
   const bool socket = std::count(made.names.begin(), made.names.end(), "--socket") != 0;
-  made.takes_file = socket || type.starts_with("FILE") || type.starts_with("DIR") || type.starts_with("PATH");
+  made.takes_file =
+      socket || type.starts_with("FILE") || type.starts_with("DIR") || type.starts_with("PATH");
   return made;
 }
 
@@ -119,7 +120,8 @@ std::vector<const Command*> Flattened(const Command& top) {
 
 std::string TableJson(const Command& top) {
   google::protobuf::Value table;
-  auto& commands = *(*table.mutable_struct_value()->mutable_fields())["commands"].mutable_list_value();
+  auto& commands =
+      *(*table.mutable_struct_value()->mutable_fields())["commands"].mutable_list_value();
   for (const Command* const command : Flattened(top)) {
     auto& fields = *commands.add_values()->mutable_struct_value()->mutable_fields();
     fields["path"] = Text(command->path);

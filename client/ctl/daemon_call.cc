@@ -31,8 +31,9 @@ Failure DialDaemon(const std::string& socket_path, queue::Dialed& dialed) {
     if (failure.code != FailureCode::kUnavailable) return failure;
     absent += (absent.empty() ? "" : "; ") + failure.message;
   }
-  failure.message = absent + ". Start it (mlxcommd --config FILE), or name its socket (--socket, "
-                             "MLXCOMM_SOCKET)";
+  failure.message = absent +
+                    ". Start it (mlxcommd --config FILE), or name its socket (--socket, "
+                    "MLXCOMM_SOCKET)";
   return failure;
 }
 
@@ -46,8 +47,9 @@ Failure FailureOf(const grpc::Status& status) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return {FailureCode::kUnavailable, kNoRank, "mlxcommd does not answer: " + message};
     case grpc::StatusCode::UNIMPLEMENTED:
-      return {FailureCode::kInternal, kNoRank,
-              "this mlxcommd does not know the call: it is older than mlxcommctl; install the same"};
+      return {
+          FailureCode::kInternal, kNoRank,
+          "this mlxcommd does not know the call: it is older than mlxcommctl; install the same"};
     default: return {FailureCode::kInternal, kNoRank, "mlxcommd refuses: " + message};
   }
 }
@@ -80,59 +82,66 @@ Failure Call(const std::string& socket_path, std::uint64_t timeout_ns, const Inv
 }  // namespace
 
 Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply) {
-  return Call(socket_path, kTimeoutNs, [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-    return stub.Status(&context, v1::StatusRequest(), &reply);
-  });
+  return Call(socket_path, kTimeoutNs,
+              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+                return stub.Status(&context, v1::StatusRequest(), &reply);
+              });
 }
 
 Failure FetchPlan(const std::string& socket_path, const v1::PlanRequest& request,
                   v1::PlanReply& reply) {
-  return Call(socket_path, kPlanTimeoutNs, [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-    return stub.Plan(&context, request, &reply);
-  });
+  return Call(socket_path, kPlanTimeoutNs,
+              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+                return stub.Plan(&context, request, &reply);
+              });
 }
 
 Failure FetchRecord(const std::string& socket_path, const v1::FlightRecordRequest& request,
                     v1::FlightRecordReply& reply) {
-  return Call(socket_path, kTimeoutNs, [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-    return stub.FlightRecord(&context, request, &reply);
-  });
+  return Call(socket_path, kTimeoutNs,
+              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+                return stub.FlightRecord(&context, request, &reply);
+              });
 }
 
 Failure FetchTopology(const std::string& socket_path, v1::TopologyReply& reply) {
-  return Call(socket_path, kTimeoutNs, [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-    return stub.Topology(&context, v1::TopologyRequest(), &reply);
-  });
+  return Call(socket_path, kTimeoutNs,
+              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+                return stub.Topology(&context, v1::TopologyRequest(), &reply);
+              });
 }
 
 Failure FetchCheckups(const std::string& socket_path, v1::DoctorReply& reply) {
-  return Call(socket_path, kTimeoutNs, [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-    return stub.Doctor(&context, v1::DoctorRequest(), &reply);
-  });
+  return Call(socket_path, kTimeoutNs,
+              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+                return stub.Doctor(&context, v1::DoctorRequest(), &reply);
+              });
 }
 
 Failure FetchPing(const std::string& socket_path, const v1::PingRequest& request,
                   v1::PingReply& reply) {
   const std::uint64_t timeout_ns = kTimeoutNs + std::uint64_t{request.timeout_ms()} * 1'000'000;
-  return Call(socket_path, timeout_ns, [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-    return stub.Ping(&context, request, &reply);
-  });
+  return Call(socket_path, timeout_ns,
+              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+                return stub.Ping(&context, request, &reply);
+              });
 }
 
 Failure ReadEvents(const std::string& socket_path, const v1::EventsRequest& request,
                    const std::function<bool(const v1::EventsReply&)>& take) {
   const std::uint64_t timeout_ns = request.follow() ? kNoDeadline : kTimeoutNs;
-  return Call(socket_path, timeout_ns, [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-    const auto reader = stub.Events(&context, request);
-    v1::EventsReply reply;
-    while (reader->Read(&reply)) {
-      if (take(reply)) continue;
-      context.TryCancel();
-      static_cast<void>(reader->Finish());  // That it was cancelled.
-      return grpc::Status::OK;
-    }
-    return reader->Finish();
-  });
+  return Call(socket_path, timeout_ns,
+              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+                const auto reader = stub.Events(&context, request);
+                v1::EventsReply reply;
+                while (reader->Read(&reply)) {
+                  if (take(reply)) continue;
+                  context.TryCancel();
+                  static_cast<void>(reader->Finish());  // That it was cancelled.
+                  return grpc::Status::OK;
+                }
+                return reader->Finish();
+              });
 }
 
 }  // namespace mlxcomm::ctl

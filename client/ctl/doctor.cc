@@ -94,7 +94,9 @@ void AddDoctor(CLI::App& app, Verbs& verbs) {
   CLI::App* const doctor =
       app.add_subcommand("doctor", "What is wrong here and in the cluster, and its remedy");
   doctor->add_option("--socket", options.socket_path, "The daemon's Unix socket");
-  doctor->add_option("--config", options.config_file, "The daemon's configuration, where it does not run")
+  doctor
+      ->add_option("--config", options.config_file,
+                   "The daemon's configuration, where it does not run")
       ->type_name("FILE");
   CLI::Option* const json = doctor->add_flag("--json", options.json, "For programs");
   doctor->add_flag("--all", options.all, "Also what is well");

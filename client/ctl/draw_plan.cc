@@ -43,8 +43,8 @@ std::string Quoted(const std::string& text) {
 }
 
 std::string Head(const v1::PlanReply& plan) {
-  std::string title = plan.operation() + ", " + Bytes(plan.bytes()) + " a rank\n" +
-                      DescribePlan(plan);
+  std::string title =
+      plan.operation() + ", " + Bytes(plan.bytes()) + " a rank\n" + DescribePlan(plan);
   if (plan.predicted_ns() > 0) title += "\npredicted " + HumanNanoseconds(plan.predicted_ns());
   return "digraph plan {\n  label=" + Quoted(title) +
          ";\n  labelloc=t;\n  fontname=\"Helvetica\";\n"
@@ -89,16 +89,17 @@ std::string DrawNode(std::uint32_t node, const v1::PlanReply& plan) {
   };
   const std::uint32_t ranks = plan.ranks_per_node();
   const std::string memory = "m" + Number(node);
-  std::string out = OpenCluster(node, "") + "    " + memory + " [label=\"shared memory\", " +
-                    "fillcolor=\"#d7e6f5\", " + At(place) + "];\n    t" + Number(node) +
-                    " [shape=plaintext, style=\"\", fontsize=12, label=" +
-                    Quoted("node " + Number(node)) + ", " + At(outwards(1.75, 0)) + "];\n";
+  std::string out =
+      OpenCluster(node, "") + "    " + memory + " [label=\"shared memory\", " +
+      "fillcolor=\"#d7e6f5\", " + At(place) + "];\n    t" + Number(node) +
+      " [shape=plaintext, style=\"\", fontsize=12, label=" + Quoted("node " + Number(node)) + ", " +
+      At(outwards(1.75, 0)) + "];\n";
   const std::uint32_t boxes = ranks > kRankBoxesMax ? 1 : ranks;
   for (std::uint32_t i = 0; i < boxes; ++i) {
     const std::uint64_t first = std::uint64_t{node} * ranks + i;
-    const std::string label = boxes == ranks ? "rank " + Number(first)
-                                             : "ranks " + Number(first) + "-" +
-                                                   Number(first + ranks - 1);
+    const std::string label = boxes == ranks
+                                  ? "rank " + Number(first)
+                                  : "ranks " + Number(first) + "-" + Number(first + ranks - 1);
     const std::string name = "r" + Number(first);
     out += "    " + name + " [label=" + Quoted(label) + ", " +
            At(outwards(1, 0.95 * (i - (boxes - 1) / 2.0))) + "];\n    " + name + " -> " + memory +
@@ -163,8 +164,8 @@ std::string DrawSteps(const v1::PlanReply& plan) {
     for (int i = 0; i < node.steps_size(); ++i) {
       const v1::PlanStep& step = node.steps(i);
       const std::string name = StepName(node.node(), static_cast<std::uint64_t>(i));
-      out += "    " + name + " [label=" + Quoted(Number(static_cast<std::uint64_t>(i)) + ": " +
-                                                 DescribeStep(step)) +
+      out += "    " + name + " [label=" +
+             Quoted(Number(static_cast<std::uint64_t>(i)) + ": " + DescribeStep(step)) +
              ", fillcolor=\"" + ColourOf(step.kind()) + "\"" +
              (step.finishes() ? ", penwidth=2" : "") + "];\n";
       for (const std::uint32_t before : step.after()) {

@@ -16,8 +16,8 @@
 namespace mlxcomm::ctl {
 namespace {
 
-constexpr double kCharacter = 8.2;      // Of a node's name, as wide as fonts get.
-constexpr double kSmallCharacter = 6.8; // Of a label.
+constexpr double kCharacter = 8.2;       // Of a node's name, as wide as fonts get.
+constexpr double kSmallCharacter = 6.8;  // Of a label.
 constexpr double kNodeHeight = 52;
 constexpr double kLabelHeight = 17;
 constexpr double kBend = 68;            // Between two cables of a pair, where their bends are.
@@ -95,7 +95,8 @@ class Picture {
     for (const auto& [id, box] : boxes_) DrawNode(box);
     const std::string size = Number(width_) + " " + Number(height_);
     const std::string title = topology_.cluster() + ", " + std::to_string(topology_.nodes_size()) +
-                              (topology_.nodes_size() == 1 ? " node: " : " nodes: ") + topology_.shape();
+                              (topology_.nodes_size() == 1 ? " node: " : " nodes: ") +
+                              topology_.shape();
     std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + size +
                       "\" width=\"" + Number(width_) + "\" height=\"" + Number(height_) +
                       "\" role=\"img\">\n<title>" + Escaped(title) + "</title>\n" + kStyle;
@@ -250,16 +251,15 @@ class Picture {
   }
 
   void DrawCurve(const v1::TopologyCable& cable, const Curve& curve) {
-    const std::string told =
-        NodeNameIn(topology_, cable.from_node()) + " " + cable.from_interface() + " - " +
-        cable.to_interface() + " " + NodeNameIn(topology_, cable.to_node()) + ": " + cable.state() +
-        ", " + (cable.state() == "up" ? CableFigures(cable) : cable.detail()) +
-        (RailsOn(cable).empty() ? "" : "; " + RailsOn(cable));
+    const std::string told = NodeNameIn(topology_, cable.from_node()) + " " +
+                             cable.from_interface() + " - " + cable.to_interface() + " " +
+                             NodeNameIn(topology_, cable.to_node()) + ": " + cable.state() + ", " +
+                             (cable.state() == "up" ? CableFigures(cable) : cable.detail()) +
+                             (RailsOn(cable).empty() ? "" : "; " + RailsOn(cable));
     lines_ += std::string("<path class=\"") + (cable.state() == "up" ? "cable" : "down") +
               "\" d=\"M" + Number(curve.a.x) + " " + Number(curve.a.y) + " Q" +
               Number(curve.bend.x) + " " + Number(curve.bend.y) + " " + Number(curve.b.x) + " " +
-              Number(curve.b.y) + "\"><title>" +
-              Escaped(told) + "</title></path>\n";
+              Number(curve.b.y) + "\"><title>" + Escaped(told) + "</title></path>\n";
   }
 
   // Where the line has left the node's box by enough for a label.
@@ -284,8 +284,8 @@ class Picture {
     const std::string below = own      ? node.state() + ", this node"
                               : silent ? "does not answer"
                                        : node.state();
-    nodes_ += Text(box.centre.x, box.centre.y + 16, well ? "small centre faint" : "small centre bad",
-                   below);
+    nodes_ += Text(box.centre.x, box.centre.y + 16,
+                   well ? "small centre faint" : "small centre bad", below);
   }
 
   static double LabelWidth(const std::string& text) {
@@ -320,8 +320,7 @@ class Picture {
     taken_.emplace_back(at, width);
     labels_ += "<rect class=\"label\" opacity=\"0.85\" rx=\"4\" x=\"" + Number(at.x - width / 2) +
                "\" y=\"" + Number(at.y - 9) + "\" width=\"" + Number(width) + "\" height=\"" +
-               Number(kLabelHeight) + "\"/>\n" +
-               Text(at.x, at.y + 4, "small centre" + look, shown);
+               Number(kLabelHeight) + "\"/>\n" + Text(at.x, at.y + 4, "small centre" + look, shown);
   }
 
   static std::string Text(double x, double y, const std::string& look, const std::string& text) {
@@ -331,12 +330,11 @@ class Picture {
 
   std::string Legend() const {
     std::string text = topology_.ring_size() > 1
-                           ? (topology_.ring_closed() ?
-                               "wide band: the ring" : "wide band: ring order, not closed")
+                           ? (topology_.ring_closed() ? "wide band: the ring"
+                                                      : "wide band: ring order, not closed")
                            : "";
-    const bool any_down =
-        std::any_of(topology_.cables().begin(), topology_.cables().end(),
-                    [](const auto& cable) { return cable.state() != "up"; });
+    const bool any_down = std::any_of(topology_.cables().begin(), topology_.cables().end(),
+                                      [](const auto& cable) { return cable.state() != "up"; });
     if (any_down) text += std::string(text.empty() ? "" : "; ") + "dashed red: down";
     return text;
   }
@@ -385,14 +383,15 @@ std::string DrawTopologyDot(const v1::TopologyReply& topology) {
           {&cable.from_node(), &cable.from_interface()}, {&cable.to_node(), &cable.to_interface()}};
       for (const auto& [id, interface] : ends) {
         if (!ports.insert({*id, *interface}).second) continue;
-        out += "  " + Quoted(*id) + " -- " + hub + " [taillabel=" + Quoted(*interface) + state + "];\n";
+        out += "  " + Quoted(*id) + " -- " + hub + " [taillabel=" + Quoted(*interface) + state +
+               "];\n";
       }
       continue;
     }
     out += "  " + Quoted(cable.from_node()) + " -- " + Quoted(cable.to_node()) +
            " [taillabel=" + Quoted(cable.from_interface()) +
-           ", headlabel=" + Quoted(cable.to_interface()) + ", label=" +
-           Quoted(CableLabel(cable)) + state + "];\n";
+           ", headlabel=" + Quoted(cable.to_interface()) + ", label=" + Quoted(CableLabel(cable)) +
+           state + "];\n";
   }
   return out + "}\n";
 }

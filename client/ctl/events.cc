@@ -36,11 +36,13 @@ int RunEvents(const EventsOptions& options) {
 void AddEvents(CLI::App& app, Verbs& verbs) {
   const auto made = std::make_shared<EventsOptions>();
   EventsOptions& options = *made;
-  CLI::App* const events = app.add_subcommand("events", "What has happened to nodes, links, rails and jobs");
+  CLI::App* const events =
+      app.add_subcommand("events", "What has happened to nodes, links, rails and jobs");
   events->add_option("--socket", options.socket_path, "The daemon's Unix socket");
   events->add_option("-n,--last", options.last, "How many of those that have happened (20)");
   events->add_flag("-f,--follow", options.follow, "And those that happen from now on");
-  events->add_flag("--json", options.json, "For programs: a line each (EventsReply of diagnostics.proto)");
+  events->add_flag("--json", options.json,
+                   "For programs: a line each (EventsReply of diagnostics.proto)");
   verbs.Add(*events, [made] { return RunEvents(*made); });
 }
 

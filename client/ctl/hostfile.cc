@@ -27,7 +27,8 @@ std::string Quoted(std::string_view text) { return "\"" + MakePrintable(text) + 
 
 bool ReadCount(std::string_view text, unsigned& count) {
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), count);
-  return code == std::errc() && end == text.data() + text.size() && count >= 1 && count <= kSlotsMax;
+  return code == std::errc() && end == text.data() + text.size() && count >= 1 &&
+         count <= kSlotsMax;
 }
 
 // --- ranges: node[01-03,7]-ib ---------------------------------------------------------
@@ -44,7 +45,8 @@ bool ExpandPart(std::string_view part, const std::string& before, const std::str
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     return code == std::errc() && end == text.data() + text.size() && !text.empty();
   };
-  if (!number(low, first) || !number(high, last) || first > last || last - first >= kHostsMax) return false;
+  if (!number(low, first) || !number(high, last) || first > last || last - first >= kHostsMax)
+    return false;
   for (std::uint32_t i = first; i <= last; ++i) {
     std::string digits = std::to_string(i);
     if (digits.size() < low.size()) digits.insert(0, low.size() - digits.size(), '0');
@@ -73,10 +75,12 @@ bool Expand(const std::string& text, std::vector<std::string>& names) {
   return true;
 }
 
-Failure AddHosts(const std::string& place, const std::string& text, unsigned slots, Hostfile& file) {
+Failure AddHosts(const std::string& place, const std::string& text, unsigned slots,
+                 Hostfile& file) {
   std::vector<std::string> names;
   if (!Expand(text, names) || !std::all_of(names.begin(), names.end(), IsHostName)) {
-    return Invalid(place, "expected a host, as mac-1, user@10.0.0.1 or node[01-04], got " + Quoted(text));
+    return Invalid(place,
+                   "expected a host, as mac-1, user@10.0.0.1 or node[01-04], got " + Quoted(text));
   }
   if (file.hosts.size() + names.size() > kHostsMax) {
     return Invalid(place, "expected at most " + std::to_string(kHostsMax) + " hosts");
@@ -104,15 +108,18 @@ Failure ReadMpiSetting(const std::string& place, const std::string& word, unsign
   const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
   std::replace(name.begin(), name.end(), '-', '_');
   const bool count = IsOneOf(name, {"slots", "cpu", "count"});
-  if (count || IsOneOf(name, {"max_slots", "slots_max", "cpu_max", "max_cpu", "count_max", "max_count"})) {
+  if (count ||
+      IsOneOf(name, {"max_slots", "slots_max", "cpu_max", "max_cpu", "count_max", "max_count"})) {
     if (ReadCount(value, count ? slots : slots_max)) return {};
-    return Invalid(place, name + ": expected 1 to " + std::to_string(kSlotsMax) + ", got " + Quoted(value));
+    return Invalid(
+        place, name + ": expected 1 to " + std::to_string(kSlotsMax) + ", got " + Quoted(value));
   }
   if (IsOneOf(name, {"user", "username", "user_name", "login"}) && !value.empty()) {
     user = value;
     return {};
   }
-  return Invalid(place, "expected slots=N, max_slots=N or user=NAME behind the host, got " + Quoted(word));
+  return Invalid(place,
+                 "expected slots=N, max_slots=N or user=NAME behind the host, got " + Quoted(word));
 }
 
 Failure ParseMpiLine(const std::string& place, std::string line, Hostfile& file) {
@@ -136,11 +143,12 @@ Failure ParseMpiLine(const std::string& place, std::string line, Hostfile& file)
     host.resize(host.find(':'));
   }
   for (std::string word; words >> word;) {
-    if (Failure failure = ReadMpiSetting(place, word, slots, slots_max, user); !failure.ok()) return failure;
+    if (Failure failure = ReadMpiSetting(place, word, slots, slots_max, user); !failure.ok())
+      return failure;
   }
   if (slots > slots_max) {
-    return Invalid(place, "slots=" + std::to_string(slots) + " is more than max_slots=" +
-                              std::to_string(slots_max));
+    return Invalid(place, "slots=" + std::to_string(slots) +
+                              " is more than max_slots=" + std::to_string(slots_max));
   }
   return AddHosts(place, user.empty() ? host : user + "@" + host, slots, file);
 }
@@ -159,16 +167,19 @@ Failure ParseMpi(const std::string& path, std::string_view text, Hostfile& file)
 // --- MLX: JSON ------------------------------------------------------------------------
 
 Failure ReadText(const std::string& place, const json& value, std::string& text) {
-  if (!value.is_string()) return Invalid(place, "expected a text, got " + value.dump().substr(0, 80));
+  if (!value.is_string())
+    return Invalid(place, "expected a text, got " + value.dump().substr(0, 80));
   text = value.get<std::string>();
   if (IsPlainText(text)) return {};
   return Invalid(place, "expected a text without control characters");
 }
 
 Failure ReadTexts(const std::string& place, const json& values, std::vector<std::string>& texts) {
-  if (!values.is_array()) return Invalid(place, "expected a list, got " + values.dump().substr(0, 80));
+  if (!values.is_array())
+    return Invalid(place, "expected a list, got " + values.dump().substr(0, 80));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const Failure failure = ReadText(place + "[" + std::to_string(i) + "]", values[i], texts.emplace_back());
+    const Failure failure =
+        ReadText(place + "[" + std::to_string(i) + "]", values[i], texts.emplace_back());
     if (!failure.ok()) return failure;
   }
   return {};
@@ -176,7 +187,8 @@ Failure ReadTexts(const std::string& place, const json& values, std::vector<std:
 
 // For each rank null, a device, or a list of devices.
 Failure ReadRdma(const std::string& place, const json& values, HostEntry& host) {
-  if (!values.is_array()) return Invalid(place, "expected a list, got " + values.dump().substr(0, 80));
+  if (!values.is_array())
+    return Invalid(place, "expected a list, got " + values.dump().substr(0, 80));
   for (std::size_t i = 0; i < values.size(); ++i) {
     std::vector<std::string>& devices = host.rdma.emplace_back();
     const std::string here = place + "[" + std::to_string(i) + "]";
@@ -190,28 +202,34 @@ Failure ReadRdma(const std::string& place, const json& values, HostEntry& host) 
 
 Failure ReadHost(const std::string& place, const json& value, HostEntry& host) {
   if (!value.is_object()) {
-    return Invalid(place, std::string("expected {\"ssh\": ..., \"ips\": [...], \"rdma\": [...]}, got ") +
-                              value.dump().substr(0, 80) +
-                              (value.is_array() ? " (a file of addresses that mlx.launch makes for its ranks "
-                                                  "names no hosts)"
-                                                : ""));
+    return Invalid(
+        place, std::string("expected {\"ssh\": ..., \"ips\": [...], \"rdma\": [...]}, got ") +
+                   value.dump().substr(0, 80) +
+                   (value.is_array() ? " (a file of addresses that mlx.launch makes for its ranks "
+                                       "names no hosts)"
+                                     : ""));
   }
   if (!value.contains("ssh")) return Invalid(place, "expected \"ssh\", the host's name");
-  if (Failure failure = ReadText(place + ".ssh", value["ssh"], host.name); !failure.ok()) return failure;
+  if (Failure failure = ReadText(place + ".ssh", value["ssh"], host.name); !failure.ok())
+    return failure;
   if (!IsHostName(host.name)) {
-    return Invalid(place + ".ssh", "expected a host, as mac-1 or user@10.0.0.1, got " + Quoted(host.name));
+    return Invalid(place + ".ssh",
+                   "expected a host, as mac-1 or user@10.0.0.1, got " + Quoted(host.name));
   }
   if (value.contains("ips")) {
-    if (Failure failure = ReadTexts(place + ".ips", value["ips"], host.ips); !failure.ok()) return failure;
+    if (Failure failure = ReadTexts(place + ".ips", value["ips"], host.ips); !failure.ok())
+      return failure;
   }
   if (value.contains("rdma")) {
-    if (Failure failure = ReadRdma(place + ".rdma", value["rdma"], host); !failure.ok()) return failure;
+    if (Failure failure = ReadRdma(place + ".rdma", value["rdma"], host); !failure.ok())
+      return failure;
   }
   if (!value.contains("slots")) return {};
   const json& slots = value["slots"];
   const std::uint64_t count = slots.is_number_unsigned() ? slots.get<std::uint64_t>() : 0;
   if (count < 1 || count > kSlotsMax) {
-    return Invalid(place + ".slots", "expected 1 to " + std::to_string(kSlotsMax) + ", got " + slots.dump());
+    return Invalid(place + ".slots",
+                   "expected 1 to " + std::to_string(kSlotsMax) + ", got " + slots.dump());
   }
   host.slots = static_cast<unsigned>(count);
   return {};
@@ -254,7 +272,8 @@ Failure ReadHosts(const std::string& path, const json& root, Hostfile& file) {
   }
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     const std::string place = path + ": hosts[" + std::to_string(i) + "]";
-    if (Failure failure = ReadHost(place, hosts[i], file.hosts.emplace_back()); !failure.ok()) return failure;
+    if (Failure failure = ReadHost(place, hosts[i], file.hosts.emplace_back()); !failure.ok())
+      return failure;
   }
   return CheckJaccl(path, file);
 }
@@ -273,7 +292,8 @@ Failure ParseMlx(const std::string& path, std::string_view text, Hostfile& file)
     if (!failure.ok()) return failure;
   }
   if (root.is_object() && root.contains("envs")) {
-    if (Failure failure = ReadTexts(path + ": envs", root["envs"], file.envs); !failure.ok()) return failure;
+    if (Failure failure = ReadTexts(path + ": envs", root["envs"], file.envs); !failure.ok())
+      return failure;
   }
   return ReadHosts(path, root, file);
 }
@@ -287,17 +307,20 @@ bool IsHostName(std::string_view name) {
   constexpr char kNot[] = " \"'`$;&<>|(){}[]/";  // A user may have a domain: STUDIO\ada.
   return !host.empty() && host.front() != '-' && (at == std::string_view::npos || !user.empty()) &&
          !user.starts_with('-') && name.size() <= 255 && IsPlainText(name) &&
-         name.find_first_of(kNot) == std::string_view::npos && host.find('\\') == std::string_view::npos;
+         name.find_first_of(kNot) == std::string_view::npos &&
+         host.find('\\') == std::string_view::npos;
 }
 
 Failure ParseHostfile(const std::string& path, std::string_view text, Hostfile& file) {
   file = {};
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  const bool is_json = first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
+  const bool is_json =
+      first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
   const Failure failure = is_json ? ParseMlx(path, text, file) : ParseMpi(path, text, file);
   if (!failure.ok()) return failure;
   if (!file.hosts.empty()) return {};
-  return Invalid(path, "expected hosts: MLX's list of {\"ssh\": ...}, or a line `mac-1 slots=2` for each");
+  return Invalid(
+      path, "expected hosts: MLX's list of {\"ssh\": ...}, or a line `mac-1 slots=2` for each");
 }
 
 Failure ReadHostfile(const std::string& path, Hostfile& file) {

@@ -27,7 +27,7 @@ inline constexpr std::size_t kHostsMax = 4096;
 inline constexpr unsigned kSlotsMax = 1024;
 
 struct HostEntry {
-  std::string name;                            // What ssh is given: "mac-1", "user@10.0.0.1".
+  std::string name;  // What ssh is given: "mac-1", "user@10.0.0.1".
   std::vector<std::string> ips;
   std::vector<std::vector<std::string>> rdma;  // By rank: devices towards it; none: null.
   unsigned slots = 1;                          // How many ranks.

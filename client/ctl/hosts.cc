@@ -59,10 +59,11 @@ int WriteConfigs(const Hostfile& file, const HostsImportOptions& options) {
   for (const std::string& path : paths) listed += path + "\n";
   const int code = Print(options.json ? ImportedJson(file, links, paths) : listed);
   if (code != 0) return code;
-  std::fprintf(stderr,
-               "mlxcommctl: %s (--links); on each node: mlxcommd --config FILE, with the same key in %s\n",
-               links == "ring" ? "each node connects to the next" : "each node connects to all after it",
-               options.key_file.c_str());
+  std::fprintf(
+      stderr,
+      "mlxcommctl: %s (--links); on each node: mlxcommd --config FILE, with the same key in %s\n",
+      links == "ring" ? "each node connects to the next" : "each node connects to all after it",
+      options.key_file.c_str());
   return 0;
 }
 
@@ -93,17 +94,22 @@ void AddHostsImport(CLI::App& app, Verbs& verbs) {
   import->add_option("file", options.file, "The file")->required()->type_name("FILE");
   import->add_option("-o,--output", options.output, "Where the hosts go (standard output)")
       ->type_name("FILE");
-  import->add_option("--config-dir", options.config_dir,
-                     "Write a configuration for each node there, in place of the hosts")
+  import
+      ->add_option("--config-dir", options.config_dir,
+                   "Write a configuration for each node there, in place of the hosts")
       ->type_name("DIR");
   import->add_option("--cluster", options.cluster,
                      "The cluster's name in them (none: that which the key came with)");
   import->add_option("--key-file", options.key_file, "Where the key is (/etc/mlxcommd/key)")
       ->type_name("FILE");
-  import->add_option("--port", options.port, "The daemons' port (7470)")->check(CLI::Range(1, 65535));
-  import->add_option("--links", options.links, "ring: to the next host; all: to every one (by the file)")
+  import->add_option("--port", options.port, "The daemons' port (7470)")
+      ->check(CLI::Range(1, 65535));
+  import
+      ->add_option("--links", options.links,
+                   "ring: to the next host; all: to every one (by the file)")
       ->check(CLI::IsMember({"ring", "all"}));
-  import->add_flag("--json", options.json, "For programs: the hosts, and which configurations were written");
+  import->add_flag("--json", options.json,
+                   "For programs: the hosts, and which configurations were written");
   verbs.Add(*import, [made] { return RunHostsImport(*made); });
 }
 

@@ -28,7 +28,8 @@ bool IsAddress(const std::string& text) {
 bool IsInterfaceName(const std::string& text) {
   constexpr std::size_t kBytesMax = 15;
   return !text.empty() && text.size() <= kBytesMax &&
-         std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) != 0; });
+         std::all_of(text.begin(), text.end(),
+                     [](unsigned char c) { return std::isalnum(c) != 0; });
 }
 
 std::string WithPort(const std::string& address, std::uint16_t port) {
@@ -45,7 +46,8 @@ void UseDevices(const HostEntry& host, v1::DaemonConfig& config) {
     for (const std::string& device : devices) {
       any = true;
       // On macOS a device is named after the interface of its cable.
-      const std::string name = device.starts_with(kDevicePrefix) ? device.substr(kDevicePrefix.size()) : "";
+      const std::string name =
+          device.starts_with(kDevicePrefix) ? device.substr(kDevicePrefix.size()) : "";
       if (IsInterfaceName(name)) interfaces.insert(name);
     }
   }
@@ -73,11 +75,13 @@ Failure Nodes(const Hostfile& file, const ImportOptions& options, std::vector<Ho
     }
     if (node.ips.empty() && IsAddress(node.name)) node.ips.push_back(node.name);
     if (node.ips.empty()) {
-      return invalid("has no \"ips\", but a daemon listens on addresses alone: add them, in MLX's form of "
-                     "the file ({\"ssh\": ..., \"ips\": [...]})");
+      return invalid(
+          "has no \"ips\", but a daemon listens on addresses alone: add them, in MLX's form of "
+          "the file ({\"ssh\": ..., \"ips\": [...]})");
     }
     for (const std::string& ip : node.ips) {
-      if (!IsAddress(ip)) return invalid("ips: expected an IPv4 or IPv6 address, got \"" + ip + "\"");
+      if (!IsAddress(ip))
+        return invalid("ips: expected an IPv4 or IPv6 address, got \"" + ip + "\"");
     }
     nodes.push_back(std::move(node));
   }
@@ -110,13 +114,15 @@ Failure MakeConfigs(const Hostfile& file, const ImportOptions& options,
     if (ring && (nodes.size() > 2 || i + 1 < nodes.size())) {
       ConnectTo(nodes[(i + 1) % nodes.size()], options.port, peers);
     }
-    for (std::size_t j = i + 1; !ring && j < nodes.size(); ++j) ConnectTo(nodes[j], options.port, peers);
+    for (std::size_t j = i + 1; !ring && j < nodes.size(); ++j)
+      ConnectTo(nodes[j], options.port, peers);
     peers.set_key_file(options.key_file);
     UseDevices(nodes[i], config);
     ImportedConfig& made = configs.emplace_back();
     made.node_name = nodes[i].name;
     google::protobuf::TextFormat::PrintToString(config, &made.text);
-    made.text.insert(0, "# Made by `mlxcommctl hosts import`; config/mlxcommd.textproto shows all fields.\n");
+    made.text.insert(
+        0, "# Made by `mlxcommctl hosts import`; config/mlxcommd.textproto shows all fields.\n");
   }
   return {};
 }

@@ -21,7 +21,7 @@ struct ImportedConfig {
 };
 
 struct ImportOptions {
-  std::string path;  // Of the hosts, for comments and errors.
+  std::string path;     // Of the hosts, for comments and errors.
   std::string cluster;  // Empty: none is named; the daemon takes that which its key came with.
   std::string key_file;
   std::uint16_t port = 0;

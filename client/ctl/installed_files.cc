@@ -31,7 +31,8 @@ std::string OwnPath(const std::string& called) {
     candidates.push_back(called);
   } else {
     std::istringstream path(std::getenv("PATH") == nullptr ? "" : std::getenv("PATH"));
-    for (std::string entry; std::getline(path, entry, ':');) candidates.push_back(entry + "/" + called);
+    for (std::string entry; std::getline(path, entry, ':');)
+      candidates.push_back(entry + "/" + called);
   }
   for (const std::string& candidate : candidates) {
     if (::access(candidate.c_str(), X_OK) != 0) continue;
@@ -57,7 +58,8 @@ std::string FindMpiLibrary(const std::string& own_path) {
         "/../lib/python3*/dist-packages/mlxcomm/lib/"}) {
     glob_t found{};
     std::string path;
-    if (::glob((here + between + kMpiLibrary).c_str(), 0, nullptr, &found) == 0 && found.gl_pathc > 0) {
+    if (::glob((here + between + kMpiLibrary).c_str(), 0, nullptr, &found) == 0 &&
+        found.gl_pathc > 0) {
       path = Resolved(found.gl_pathv[0]);
     }
     ::globfree(&found);

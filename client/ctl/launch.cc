@@ -78,8 +78,9 @@ class Launch : public RankListener {
     if (verbose_) lines_.Say(rank + "code " + std::to_string(end.code()));
     if (end.code() == 0) return;
     if (!ending_) {
-      lines_.Say(rank + (end.signal != 0 ? "signal " + std::to_string(end.signal)
-                                         : "exit code " + std::to_string(end.exit_code)) +
+      lines_.Say(rank +
+                 (end.signal != 0 ? "signal " + std::to_string(end.signal)
+                                  : "exit code " + std::to_string(end.exit_code)) +
                  "; ending the others");
     }
     FailWith(end.code());
@@ -113,7 +114,8 @@ class Launch : public RankListener {
   }
   void Wait() {
     std::vector<pollfd> waited;
-    const bool takes_input = begun_ && input_to_ != nullptr && input_under_way_ < kLaunchInputBytesMax;
+    const bool takes_input =
+        begun_ && input_to_ != nullptr && input_under_way_ < kLaunchInputBytesMax;
     if (takes_input) waited.push_back({STDIN_FILENO, POLLIN, 0});
     for (const auto& host : hosts_) host->AddTo(waited);
     lines_.AddTo(waited);
@@ -192,7 +194,8 @@ Failure MakeCommand(const LaunchOptions& options, const Hostfile& file, std::siz
                               std::to_string(std::time(nullptr));
   command.environment.emplace_back("MLX_WORLD_SIZE", std::to_string(size));
   command.environment.emplace_back("MLXCOMM_JOB", options.job.empty() ? own_job : options.job);
-  if (!options.socket_path.empty()) command.environment.emplace_back("MLXCOMM_SOCKET", options.socket_path);
+  if (!options.socket_path.empty())
+    command.environment.emplace_back("MLXCOMM_SOCKET", options.socket_path);
   if (!options.python.empty()) command.command.push_back(options.python);
   command.command.insert(command.command.end(), options.command.begin(), options.command.end());
   command.directory = options.directory;
@@ -220,7 +223,7 @@ RankCommand ForThisHost(RankCommand command, const std::string& own_path) {
 // What nohup, or a shell with `&`, has us ignore is ignored.
 void HandleSignals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
-    struct sigaction action {};
+    struct sigaction action{};
     ::sigaction(signal, nullptr, &action);
     if (action.sa_handler == SIG_IGN) continue;
     action = {};
@@ -242,12 +245,14 @@ int RunLaunch(const LaunchOptions& options) {
   }
   Hostfile file;
   if (const Failure failure = ChooseHosts(options, file); !failure.ok()) {
-    return Fail(failure.code == FailureCode::kUnavailable ? kExitNoDaemon : kExitUsage, failure.message);
+    return Fail(failure.code == FailureCode::kUnavailable ? kExitNoDaemon : kExitUsage,
+                failure.message);
   }
   const std::vector<PlacedRanks> placement = PlaceRanks(file.hosts, options.ranks, OwnHostName());
   std::size_t size = 0;
   for (const PlacedRanks& placed : placement) size += placed.ranks.size();
-  if (size > kRanksMax) return Fail(kExitUsage, "expected at most " + std::to_string(kRanksMax) + " ranks");
+  if (size > kRanksMax)
+    return Fail(kExitUsage, "expected at most " + std::to_string(kRanksMax) + " ranks");
   RankCommand command;
   if (const Failure failure = MakeCommand(options, file, size, command); !failure.ok()) {
     return Fail(kExitUsage, failure.message);
@@ -257,7 +262,8 @@ int RunLaunch(const LaunchOptions& options) {
   Launch launch(options.prefix, options.verbose);
   for (const PlacedRanks& placed : placement) {
     if (options.verbose) {
-      std::fprintf(stderr, "mlxcommctl: %zu ranks on %s\n", placed.ranks.size(), placed.host.c_str());
+      std::fprintf(stderr, "mlxcommctl: %zu ranks on %s\n", placed.ranks.size(),
+                   placed.host.c_str());
     }
     if (placed.local) {
       auto here = std::make_unique<LocalRanks>(placed.ranks, LocalRanks::Input::kInherited, launch);
@@ -265,9 +271,11 @@ int RunLaunch(const LaunchOptions& options) {
       launch.Add(std::move(here), HasRank0(placed), /*is_remote=*/false);
       continue;
     }
-    auto host = std::make_unique<SshHost>(placed.host, placed.ranks, ForOtherHosts(command), launch);
+    auto host =
+        std::make_unique<SshHost>(placed.host, placed.ranks, ForOtherHosts(command), launch);
     if (!host->Connect(SshCommand(options.ssh), own_path)) {
-      return Fail(kExitFailed, "cannot start ssh for host " + placed.host + ": " + std::strerror(errno));
+      return Fail(kExitFailed,
+                  "cannot start ssh for host " + placed.host + ": " + std::strerror(errno));
     }
     launch.Add(std::move(host), HasRank0(placed), /*is_remote=*/true);
   }
@@ -280,14 +288,16 @@ void AddLaunch(CLI::App& app, Verbs& verbs) {
   options.called = verbs.called();
   CLI::App* const launch =
       app.add_subcommand("launch", "Start the ranks of a job, here or on other hosts by ssh");
-  launch->add_option("-n,--ranks,--ranks-per-node,--repeat-hosts", options.ranks,
-                     "How many ranks on each host (1, or what the hostfile says)")
+  launch
+      ->add_option("-n,--ranks,--ranks-per-node,--repeat-hosts", options.ranks,
+                   "How many ranks on each host (1, or what the hostfile says)")
       ->check(CLI::Range(1, 64));
-  CLI::Option* const hosts =
-      launch->add_option("--hosts", options.hosts, "Hosts for ssh: mac-1,mac-2 or mac-[1-4] (this one)");
-  CLI::Option* const hostfile =
-      launch->add_option("--hostfile", options.hostfile, "Hosts from a file of MLX, MPI or `hosts import`")
-          ->type_name("FILE");
+  CLI::Option* const hosts = launch->add_option(
+      "--hosts", options.hosts, "Hosts for ssh: mac-1,mac-2 or mac-[1-4] (this one)");
+  CLI::Option* const hostfile = launch
+                                    ->add_option("--hostfile", options.hostfile,
+                                                 "Hosts from a file of MLX, MPI or `hosts import`")
+                                    ->type_name("FILE");
   launch->add_option("--nodes", options.nodes, "Nodes of this cluster: all, or a,b")
       ->excludes(hosts)
       ->excludes(hostfile);
@@ -295,8 +305,10 @@ void AddLaunch(CLI::App& app, Verbs& verbs) {
   launch->add_option("--env", options.environment, "NAME=VALUE for the ranks; may be repeated")
       ->take_all()
       ->allow_extra_args(false);
-  launch->add_option("--cwd", options.directory, "Where they start (here, if it is there)")->type_name("DIR");
-  launch->add_option("--python", options.python, "Run the command with this Python")->type_name("FILE");
+  launch->add_option("--cwd", options.directory, "Where they start (here, if it is there)")
+      ->type_name("DIR");
+  launch->add_option("--python", options.python, "Run the command with this Python")
+      ->type_name("FILE");
   launch->add_option("--ssh", options.ssh, "How ssh is called: \"ssh -p 2222\" (ssh)");
   launch->add_option("--job", options.job, "The job's name (default: one of its own)");
   launch->add_option("--socket", options.socket_path, "The daemon's Unix socket");

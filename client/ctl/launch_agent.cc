@@ -102,7 +102,8 @@ class Agent : public RankListener {
     if (ranks_ && !std::exchange(ending_, true)) ranks_->End(SIGTERM);
   }
   void Refuse(const std::string& what) {
-    std::fprintf(stderr, "mlxcommctl: launch-agent: %s: it is for `mlxcommctl launch --hosts` alone\n",
+    std::fprintf(stderr,
+                 "mlxcommctl: launch-agent: %s: it is for `mlxcommctl launch --hosts` alone\n",
                  what.c_str());
     failed_ = true;
     Lose();
@@ -110,16 +111,19 @@ class Agent : public RankListener {
   void Take(const v1::LaunchFrame& frame) {
     if (frame.what_case() == v1::LaunchFrame::kBegin && !ranks_) return Begin(frame.begin());
     if (!ranks_) return Refuse("what came first is no beginning");
-    if (frame.what_case() == v1::LaunchFrame::kInput) return ranks_->GiveInput(frame.input().data());
+    if (frame.what_case() == v1::LaunchFrame::kInput)
+      return ranks_->GiveInput(frame.input().data());
     if (frame.what_case() == v1::LaunchFrame::kEndBySignal) {
       const auto signal = static_cast<int>(frame.end_by_signal());
-      const bool known = signal == SIGINT || signal == SIGHUP || signal == SIGQUIT || signal == SIGKILL;
+      const bool known =
+          signal == SIGINT || signal == SIGHUP || signal == SIGQUIT || signal == SIGKILL;
       return ranks_->End(known ? signal : SIGTERM);
     }
     Refuse("a frame came that it does not know");
   }
   void Begin(const v1::LaunchBegin& begin) {
-    if (begin.command_size() == 0 || begin.ranks_size() == 0) return Refuse("a beginning without ranks came");
+    if (begin.command_size() == 0 || begin.ranks_size() == 0)
+      return Refuse("a beginning without ranks came");
     RankCommand command;
     command.command.assign(begin.command().begin(), begin.command().end());
     AddMpiLibrary(own_path_, command.environment);
@@ -146,7 +150,7 @@ class Agent : public RankListener {
 }  // namespace
 
 int RunLaunchAgent(const std::string& called) {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = OnSignal;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaction(signal, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
@@ -160,7 +164,8 @@ int RunLaunchAgent(const std::string& called) {
 }
 
 void AddLaunchAgent(CLI::App& app, Verbs& verbs) {
-  CLI::App* const agent = app.add_subcommand("launch-agent", "What launch starts on another host")->group("");
+  CLI::App* const agent =
+      app.add_subcommand("launch-agent", "What launch starts on another host")->group("");
   verbs.Add(*agent, [called = verbs.called()] { return RunLaunchAgent(called); });
 }
 

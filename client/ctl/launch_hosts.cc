@@ -25,7 +25,8 @@ Failure ChooseNodes(const LaunchOptions& options, Hostfile& file) {
   if (Failure failure = FetchStatus(options.socket_path, status); !failure.ok()) return failure;
   Hostfile wanted;
   if (options.nodes == "all") {
-    for (const v1::NodeStatus& node : status.nodes()) wanted.hosts.emplace_back().name = node.name();
+    for (const v1::NodeStatus& node : status.nodes())
+      wanted.hosts.emplace_back().name = node.name();
     // As status lists them after the own one, so that each node numbers them alike.
     std::sort(wanted.hosts.begin(), wanted.hosts.end(),
               [](const HostEntry& a, const HostEntry& b) { return a.name < b.name; });
@@ -33,12 +34,13 @@ Failure ChooseNodes(const LaunchOptions& options, Hostfile& file) {
     return failure;
   }
   for (const HostEntry& one : wanted.hosts) {
-    const auto found = std::find_if(status.nodes().begin(), status.nodes().end(),
-                                    [&](const v1::NodeStatus& node) { return node.name() == one.name; });
+    const auto found =
+        std::find_if(status.nodes().begin(), status.nodes().end(),
+                     [&](const v1::NodeStatus& node) { return node.name() == one.name; });
     const std::string shown = MakePrintable(one.name);
     if (found == status.nodes().end()) {
-      return Invalid("--nodes: cluster " + MakePrintable(status.cluster()) + " has no node " + shown +
-                     ": mlxcommctl status lists them");
+      return Invalid("--nodes: cluster " + MakePrintable(status.cluster()) + " has no node " +
+                     shown + ": mlxcommctl status lists them");
     }
     if (found->state() != "up") {
       return Invalid("--nodes: node " + shown + " is " + MakePrintable(found->state()) +
@@ -71,7 +73,8 @@ Failure ReadEnvironment(const std::string& place, const std::vector<std::string>
         !std::all_of(name.begin(), name.end(), fits)) {
       return Invalid(place + ": expected NAME=VALUE, got \"" + MakePrintable(assignment) + "\"");
     }
-    environment.emplace_back(name, equals == std::string::npos ? "" : assignment.substr(equals + 1));
+    environment.emplace_back(name,
+                             equals == std::string::npos ? "" : assignment.substr(equals + 1));
   }
   return {};
 }

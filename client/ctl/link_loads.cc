@@ -55,7 +55,8 @@ std::optional<LinkLoad> LoadOf(const v1::NodeStatus& node, const v1::LinkStatus&
     kind.bytes += bytes;
     kind.best_bytes_per_second += best;
     // Connections that are listed without their interfaces are cables of their own.
-    const std::string& local = rail.local_interface().empty() ? rail.local_address() : rail.local_interface();
+    const std::string& local =
+        rail.local_interface().empty() ? rail.local_address() : rail.local_interface();
     Cable& cable = cables[{local, rail.remote_interface()}];
     cable.shared = cable.shared || rail.transport() == "rdma";
     cable.bytes += bytes;

@@ -13,8 +13,8 @@ namespace mlxcomm::ctl {
 // One direction of a link, all its rails together; what is forwarded counts on the links
 // that it goes over.
 struct RailLoad {
-  std::string transport;             // "tcp", "rdma": all rails of a link of this kind.
-  double bytes = 0;                  // As of LinkLoad.
+  std::string transport;  // "tcp", "rdma": all rails of a link of this kind.
+  double bytes = 0;       // As of LinkLoad.
   double bytes_per_second = 0;
   double best_bytes_per_second = 0;
 };
@@ -22,8 +22,8 @@ struct RailLoad {
 struct LinkLoad {
   std::string from;
   std::string to;
-  double bytes = 0;                  // For each operation.
-  double bytes_per_second = 0;       // While the operations went on.
+  double bytes = 0;             // For each operation.
+  double bytes_per_second = 0;  // While the operations went on.
   // Of all cables, each as fast as the best of its rails, which share it, or as what all of them
   // carried now. 0: none was measured.
   double best_bytes_per_second = 0;

@@ -66,8 +66,8 @@ void LocalRanks::BecomeRank(const Rank& rank, int in, int out, int error) const 
   ::setenv("MLX_RANK", std::to_string(rank.number).c_str(), 1);
   if (!command_.directory.empty() && ::chdir(command_.directory.c_str()) != 0 &&
       command_.directory_needed) {
-    std::fprintf(stderr, "mlxcommctl: cannot change to directory %s: %s\n", command_.directory.c_str(),
-                 std::strerror(errno));
+    std::fprintf(stderr, "mlxcommctl: cannot change to directory %s: %s\n",
+                 command_.directory.c_str(), std::strerror(errno));
     ::_exit(1);
   }
   Become(command_.command, -1, out, STDERR_FILENO);
@@ -108,7 +108,8 @@ void LocalRanks::Begin() {
 }
 
 void LocalRanks::StartFailed(Rank& rank) {
-  const std::string why = std::string("mlxcommctl: cannot be started: ") + std::strerror(errno) + "\n";
+  const std::string why =
+      std::string("mlxcommctl: cannot be started: ") + std::strerror(errno) + "\n";
   rank.ended = true;
   listener_.OnOutput(rank.number, 1, why);
   listener_.OnEnded({.rank = rank.number, .exit_code = 1});

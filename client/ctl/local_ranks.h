@@ -47,7 +47,7 @@ class LocalRanks : public RankHost {
     pid_t pid = -1;
     std::array<int, 2> output{-1, -1};  // Of standard output and error.
     bool ended = false;
-    bool group_left = false;            // Somebody is in its group, perhaps not itself.
+    bool group_left = false;  // Somebody is in its group, perhaps not itself.
 
     bool alive() const { return pid > 0 && !ended; }
     bool open() const { return output[0] >= 0 || output[1] >= 0; }

@@ -7,10 +7,11 @@
 int main(int argc, char** argv) {
   using namespace mlxcomm::ctl;
 
-  CLI::App app{"mlxcommctl: shows and steers mlxcommd.\n"
-               "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no daemon, 4 doctor has "
-               "warnings; launch and bench -n: that of the "
-               "first rank that failed."};
+  CLI::App app{
+      "mlxcommctl: shows and steers mlxcommd.\n"
+      "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no daemon, 4 doctor has "
+      "warnings; launch and bench -n: that of the "
+      "first rank that failed."};
   app.name("mlxcommctl");
   app.set_version_flag("--version", MLXCOMM_VERSION);
   app.require_subcommand(1);
@@ -18,9 +19,9 @@ int main(int argc, char** argv) {
 
   // In the order of --help.
   Verbs verbs(argv[0]);
-  for (const auto add : {AddStatus, AddTopology, AddDoctor, AddPing, AddEvents, AddBugreport, AddPlan,
-                         AddRecord, AddTrace, AddBench, AddCompletion, AddSchema, AddCluster,
-                         AddLaunch, AddLaunchAgent, AddRankKeeper, AddHostsImport}) {
+  for (const auto add : {AddStatus, AddTopology, AddDoctor, AddPing, AddEvents, AddBugreport,
+                         AddPlan, AddRecord, AddTrace, AddBench, AddCompletion, AddSchema,
+                         AddCluster, AddLaunch, AddLaunchAgent, AddRankKeeper, AddHostsImport}) {
     add(app, verbs);
   }
   try {

@@ -42,7 +42,8 @@ int RunPing(const PingOptions& options) {
 void AddPing(CLI::App& app, Verbs& verbs) {
   const auto made = std::make_shared<PingOptions>();
   PingOptions& options = *made;
-  CLI::App* const ping = app.add_subcommand("ping", "Round trip and loss to a node, between the daemons");
+  CLI::App* const ping =
+      app.add_subcommand("ping", "Round trip and loss to a node, between the daemons");
   ping->add_option("node", options.node, "Its name")->required();
   ping->add_option("--socket", options.socket_path, "The daemon's Unix socket");
   ping->add_option("-c,--count", options.count, "How many (5)")->check(CLI::Range(1, 100000));

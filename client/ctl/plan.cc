@@ -86,7 +86,8 @@ void AddPlan(CLI::App& app, Verbs& verbs) {
   plan->add_option("--ranks-per-node", options.ranks_per_node, "How many ranks on each (1)");
   AddQuantity(*plan, "--bytes", options.bytes, ParseBytes, "64M or 1.5G",
               "What each rank passes: all of it, or its block");
-  plan->add_option("--dtype", options.data_type, "Type of the elements (float32)")->type_name(kDataTypes);
+  plan->add_option("--dtype", options.data_type, "Type of the elements (float32)")
+      ->type_name(kDataTypes);
   plan->add_option("--operator", options.reduce_operator, "How a reduction combines (sum)")
       ->type_name(kOperators);
   plan->add_option("--root", options.root, "Rank of the root, where there is one (0)");

@@ -14,16 +14,21 @@ struct Unit {
   std::uint64_t factor;
 };
 
-constexpr Unit kBytes[] = {{"", 1}, {"B", 1},
+constexpr Unit kBytes[] = {{"", 1},           {"B", 1},
                            {"K", 1ull << 10}, {"KiB", 1ull << 10},
                            {"M", 1ull << 20}, {"MiB", 1ull << 20},
                            {"G", 1ull << 30}, {"GiB", 1ull << 30},
                            {"T", 1ull << 40}, {"TiB", 1ull << 40}};
-constexpr Unit kRates[] = {{"", 1}, {"B/s", 1},
-                           {"K", 1'000}, {"KB/s", 1'000},
-                           {"M", 1'000'000}, {"MB/s", 1'000'000},
-                           {"G", 1'000'000'000}, {"GB/s", 1'000'000'000},
-                           {"T", 1'000'000'000'000}, {"TB/s", 1'000'000'000'000}};
+constexpr Unit kRates[] = {{"", 1},
+                           {"B/s", 1},
+                           {"K", 1'000},
+                           {"KB/s", 1'000},
+                           {"M", 1'000'000},
+                           {"MB/s", 1'000'000},
+                           {"G", 1'000'000'000},
+                           {"GB/s", 1'000'000'000},
+                           {"T", 1'000'000'000'000},
+                           {"TB/s", 1'000'000'000'000}};
 constexpr Unit kTimes[] = {{"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}};
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -54,8 +59,8 @@ std::optional<std::uint64_t> Parse(std::string_view text, std::span<const Unit> 
   for (const Unit& unit : units) {
     if (unit.name != text) continue;
     // fraction x factor / scale in two halves, for the product could be beyond 2^64.
-    const std::uint64_t times = fraction * (unit.factor / scale) +
-                                fraction * (unit.factor % scale) / scale;
+    const std::uint64_t times =
+        fraction * (unit.factor / scale) + fraction * (unit.factor % scale) / scale;
     if (fraction * (unit.factor % scale) % scale != 0) return std::nullopt;
     if (whole > kValueMax / unit.factor) return std::nullopt;
     return whole * unit.factor + times;

@@ -31,7 +31,7 @@ inline constexpr auto kLastWords = std::chrono::seconds(1);
 struct RankCommand {
   std::vector<std::string> command;
   std::vector<std::pair<std::string, std::string>> environment;  // Beside MLX_RANK.
-  std::string directory;  // Empty: where this process is.
+  std::string directory;                                         // Empty: where this process is.
   bool directory_needed = false;
 };
 

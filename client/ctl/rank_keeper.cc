@@ -31,7 +31,8 @@ struct Told {
 bool Read(Told& told) {
   std::size_t got = 0;
   while (got < sizeof told) {
-    const ssize_t more = ::read(STDIN_FILENO, reinterpret_cast<char*>(&told) + got, sizeof told - got);
+    const ssize_t more =
+        ::read(STDIN_FILENO, reinterpret_cast<char*>(&told) + got, sizeof told - got);
     if (more < 0 && errno == EINTR) continue;
     if (more <= 0) return false;
     got += static_cast<std::size_t>(more);
@@ -91,7 +92,8 @@ void RankKeeper::Tell(pid_t group, bool is_there) {
 
 int RunRankKeeper() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) std::signal(signal, SIG_IGN);
-  for (const int output : {STDOUT_FILENO, STDERR_FILENO}) ::close(output);  // Nobody waits for its end.
+  for (const int output : {STDOUT_FILENO, STDERR_FILENO})
+    ::close(output);  // Nobody waits for its end.
   std::vector<pid_t> groups;
   for (Told told; Read(told);) {
     if (told.group <= 1) continue;  // Would be everybody.

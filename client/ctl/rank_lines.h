@@ -61,8 +61,8 @@ class RankLines {
   bool closed_ = false;
   bool said_lost_ = false;
   std::map<unsigned, std::array<Stream, 2>> ranks_;
-  std::deque<Piece> waiting_;       // In order, whichever stream it is for.
-  std::size_t taken_ = 0;           // Of the first.
+  std::deque<Piece> waiting_;  // In order, whichever stream it is for.
+  std::size_t taken_ = 0;      // Of the first.
   std::size_t waiting_bytes_ = 0;
 };
 

@@ -28,7 +28,8 @@ struct Outcome {
   bool held = false;    // The process could not even be ended.
 };
 
-Outcome Try(const RdmaReportOptions& options, const std::string& name, const std::string& device = "") {
+Outcome Try(const RdmaReportOptions& options, const std::string& name,
+            const std::string& device = "") {
   Words words = {options.program, kTrialArgument, options.config_file, name};
   if (!device.empty()) words.push_back(device);
   ProgramOptions how;
@@ -38,9 +39,10 @@ Outcome Try(const RdmaReportOptions& options, const std::string& name, const std
     const bool held = absl::IsAborted(output.status());
     const bool hung = held || absl::IsDeadlineExceeded(output.status());
     return {hung ? "hung" : "refused",
-            hung ? absl::StrCat("no answer within ", HumanTime(options.trial_timeout_ns / 1'000'000),
-                                held ? ", and its process cannot be ended" : "")
-                 : std::string(output.status().message()),
+            hung
+                ? absl::StrCat("no answer within ", HumanTime(options.trial_timeout_ns / 1'000'000),
+                               held ? ", and its process cannot be ended" : "")
+                : std::string(output.status().message()),
             held};
   }
   const std::pair<absl::string_view, absl::string_view> parts =
@@ -71,10 +73,12 @@ std::string Padded(std::string text, std::size_t width) {
 std::string Limits(const RdmaReportOptions& options) {
   const Outcome limits = Try(options, "limits");
   std::string text = "What is taken of devices\n";
-  if (limits.verdict != "worked") return text + "  " + limits.verdict + ": " + Shown(limits.text) + "\n";
+  if (limits.verdict != "worked")
+    return text + "  " + limits.verdict + ": " + Shown(limits.text) + "\n";
   for (const Words& line : Table(limits.text)) {
     if (line.size() == 3) {
-      text += "  " + Padded(line[0], 20) + "  " + Padded(line[1], 16) + "  " + Shown(line[2]) + "\n";
+      text +=
+          "  " + Padded(line[0], 20) + "  " + Padded(line[1], 16) + "  " + Shown(line[2]) + "\n";
     }
   }
   return text;
@@ -89,7 +93,8 @@ struct Device {
 std::string Devices(const RdmaReportOptions& options, std::vector<Device>& devices) {
   const Outcome found = Try(options, "devices");
   std::string text = "Devices\n";
-  if (found.verdict != "worked") return text + "  " + found.verdict + ": " + Shown(found.text) + "\n";
+  if (found.verdict != "worked")
+    return text + "  " + found.verdict + ": " + Shown(found.text) + "\n";
   for (const Words& line : Table(found.text)) {
     if (line.size() != 3 || devices.size() == kDevicesMax) continue;
     devices.push_back({line[0], line[1] == "active", line[2]});
@@ -122,15 +127,18 @@ std::string Trials(const RdmaReportOptions& options, const std::vector<Device>& 
   return text;
 }
 
-std::string Rail(const v1::NodeStatus& node, const v1::LinkStatus& link, const v1::RailStatus& rail) {
+std::string Rail(const v1::NodeStatus& node, const v1::LinkStatus& link,
+                 const v1::RailStatus& rail) {
   std::string text = "  " + Shown(node.name()) + " " + Shown(rail.local_interface()) + " to " +
-                     Shown(link.peer()) + " " + Shown(rail.remote_interface()) + ": " + Shown(rail.state());
+                     Shown(link.peer()) + " " + Shown(rail.remote_interface()) + ": " +
+                     Shown(rail.state());
   if (rail.state() != "up") {
     return text + ", " + Shown(rail.rdma().reason()) + ": " + Shown(rail.detail()) + "\n";
   }
   return text + ", " + Shown(rail.local_address()) + " - " + Shown(rail.remote_address()) + ", " +
-         Shown(rail.rdma().service()) + ", sent " + HumanBytes(static_cast<double>(rail.sent_bytes())) +
-         ", received " + HumanBytes(static_cast<double>(rail.received_bytes())) + ", at best " +
+         Shown(rail.rdma().service()) + ", sent " +
+         HumanBytes(static_cast<double>(rail.sent_bytes())) + ", received " +
+         HumanBytes(static_cast<double>(rail.received_bytes())) + ", at best " +
          HumanBytes(rail.delivery_bytes_per_second_best()) + "/s, round trip at least " +
          std::to_string(rail.round_trip_ns_min() / 1000) + " us, " +
          std::to_string(rail.rdma().lost_messages()) + " messages lost\n";
@@ -150,9 +158,10 @@ std::string Rails(const v1::StatusReply& status) {
     if (!node.rdma().detail().empty()) text += ", " + Shown(node.rdma().detail());
     for (const v1::RdmaDevice& device : node.rdma().devices()) {
       text += "; " + Shown(device.name()) + " " + Shown(device.state()) + ", " +
-              std::to_string(device.queue_pairs()) + " of " + std::to_string(device.queue_pairs_max()) +
-              " queue pairs, " + std::to_string(device.regions()) + " of " +
-              std::to_string(device.regions_max()) + " regions";
+              std::to_string(device.queue_pairs()) + " of " +
+              std::to_string(device.queue_pairs_max()) + " queue pairs, " +
+              std::to_string(device.regions()) + " of " + std::to_string(device.regions_max()) +
+              " regions";
     }
     text += "\n";
     for (const v1::LinkStatus& link : node.links()) {
@@ -179,12 +188,12 @@ std::string Said(const Words& words) {
 std::string System() {
   std::string text = "Of the system\n";
 #if defined(__APPLE__)
-  const Words programs[] = {{"sw_vers"}, {"sysctl", "-n", "hw.model"}, {"/usr/bin/rdma_ctl", "status"},
-                            {"ibv_devices"}, {"ibv_devinfo", "-v"},
-                            {"system_profiler", "SPThunderboltDataType"}};
+  const Words programs[] = {
+      {"sw_vers"},     {"sysctl", "-n", "hw.model"}, {"/usr/bin/rdma_ctl", "status"},
+      {"ibv_devices"}, {"ibv_devinfo", "-v"},        {"system_profiler", "SPThunderboltDataType"}};
 #else
-  const Words programs[] = {{"uname", "-sr"}, {"rdma", "link"}, {"ibv_devinfo", "-v"},
-                            {"ls", "-l", "/dev/infiniband"}};
+  const Words programs[] = {
+      {"uname", "-sr"}, {"rdma", "link"}, {"ibv_devinfo", "-v"}, {"ls", "-l", "/dev/infiniband"}};
 #endif
   for (const Words& words : programs) text += Said(words);
   return text;

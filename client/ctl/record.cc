@@ -57,9 +57,11 @@ int RunRecord(const RecordOptions& options) {
 
 int RunTrace(const RecordOptions& options) {
   if (!options.json && ::isatty(STDOUT_FILENO) != 0) {
-    std::fputs("mlxcommctl: a trace is read by Perfetto: write it to a file (mlxcommctl trace > "
-               "trace.json) and open that with https://ui.perfetto.dev; for people there is "
-               "mlxcommctl record\n", stderr);
+    std::fputs(
+        "mlxcommctl: a trace is read by Perfetto: write it to a file (mlxcommctl trace > "
+        "trace.json) and open that with https://ui.perfetto.dev; for people there is "
+        "mlxcommctl record\n",
+        stderr);
     return kExitUsage;
   }
   v1::FlightRecordReply record;
@@ -78,8 +80,8 @@ void AddRecord(CLI::App& app, Verbs& verbs) {
   options.operations_max = 20;
   record->add_option("-n,--operations", options.operations_max,
                      "How many, the newest (20); 0: all that are still there");
-  CLI::Option* const json =
-      record->add_flag("--json", options.json, "For programs (FlightRecordReply of diagnostics.proto)");
+  CLI::Option* const json = record->add_flag(
+      "--json", options.json, "For programs (FlightRecordReply of diagnostics.proto)");
   record->add_flag("--tracks", options.tracks, "With what each rail and worker did for them")
       ->needs(json);
   verbs.Add(*record, [made] { return RunRecord(*made); });

@@ -41,7 +41,8 @@ std::string BusiestLink(const std::vector<LinkLoad>& loads) {
 }
 
 std::string OperatorName(const BenchSubject& subject) {
-  return subject.op == ReduceOperator::kNone ? "" : std::string(" ") + ReduceOperatorName(subject.op);
+  return subject.op == ReduceOperator::kNone ? ""
+                                             : std::string(" ") + ReduceOperatorName(subject.op);
 }
 
 // Names come from other nodes: whatever is in them stays inside the string.
@@ -117,16 +118,15 @@ std::string JsonOf(const BenchRun& run, const BenchResult& result) {
   const std::uint64_t bytes = BenchBytes(run.subject, result.count);
   std::string links;
   for (const LinkLoad& load : result.loads) links += (links.empty() ? "" : ", ") + JsonOf(load);
-  return Object(
-      {{"bytes", std::to_string(bytes)},
-       {"count", std::to_string(result.count)},
-       {"time_us", Number(result.mean_ns / kMicro)},
-       {"time_us_fastest_rank", Number(result.fastest_ns / kMicro)},
-       {"time_us_slowest_rank", Number(result.slowest_ns / kMicro)},
-       {"algorithm_bytes_per_second", Number(AlgorithmBandwidth(bytes, result.mean_ns))},
-       {"bus_bytes_per_second", Number(BusBandwidth(run.subject, bytes, result.mean_ns))},
-       {"wrong", run.check ? std::to_string(result.wrong) : "null"},
-       {"links", "[" + links + "]"}});
+  return Object({{"bytes", std::to_string(bytes)},
+                 {"count", std::to_string(result.count)},
+                 {"time_us", Number(result.mean_ns / kMicro)},
+                 {"time_us_fastest_rank", Number(result.fastest_ns / kMicro)},
+                 {"time_us_slowest_rank", Number(result.slowest_ns / kMicro)},
+                 {"algorithm_bytes_per_second", Number(AlgorithmBandwidth(bytes, result.mean_ns))},
+                 {"bus_bytes_per_second", Number(BusBandwidth(run.subject, bytes, result.mean_ns))},
+                 {"wrong", run.check ? std::to_string(result.wrong) : "null"},
+                 {"links", "[" + links + "]"}});
 }
 
 }  // namespace
@@ -144,8 +144,8 @@ std::string RenderBenchHead(const BenchRun& run) {
   std::snprintf(head, sizeof head, "%12s %12s %9s %10s %9s %9s %6s %6s\n", "size", "count", "type",
                 "time", "algbw", "busbw", "link", "wrong");
   char units[160];
-  std::snprintf(units, sizeof units, "%12s %12s %9s %10s %9s %9s %6s %6s\n", "(B)", "(elements)", "",
-                "(us)", "(GB/s)", "(GB/s)", "", "");
+  std::snprintf(units, sizeof units, "%12s %12s %9s %10s %9s %9s %6s %6s\n", "(B)", "(elements)",
+                "", "(us)", "(GB/s)", "(GB/s)", "", "");
   return std::string(BenchKindName(subject.kind)) + OperatorName(subject) + ", " +
          Plural(subject.ranks, "rank") +
          (run.nodes == 0 ? "" : " on a cluster of " + Plural(run.nodes, "node")) + ", " +
@@ -156,13 +156,12 @@ std::string RenderBenchHead(const BenchRun& run) {
 std::string RenderBenchRow(const BenchRun& run, const BenchResult& result) {
   const std::uint64_t bytes = BenchBytes(run.subject, result.count);
   char row[200];
-  std::snprintf(row, sizeof row, "%12" PRIu64 " %12" PRIu64 " %9s %10s %9s %9s %6s %6s\n", bytes,
-                result.count, DataTypeName(run.subject.type),
-                Figure(result.mean_ns / kMicro).c_str(),
-                Figure(AlgorithmBandwidth(bytes, result.mean_ns) / kGiga).c_str(),
-                Figure(BusBandwidth(run.subject, bytes, result.mean_ns) / kGiga).c_str(),
-                BusiestLink(result.loads).c_str(),
-                run.check ? std::to_string(result.wrong).c_str() : "-");
+  std::snprintf(
+      row, sizeof row, "%12" PRIu64 " %12" PRIu64 " %9s %10s %9s %9s %6s %6s\n", bytes,
+      result.count, DataTypeName(run.subject.type), Figure(result.mean_ns / kMicro).c_str(),
+      Figure(AlgorithmBandwidth(bytes, result.mean_ns) / kGiga).c_str(),
+      Figure(BusBandwidth(run.subject, bytes, result.mean_ns) / kGiga).c_str(),
+      BusiestLink(result.loads).c_str(), run.check ? std::to_string(result.wrong).c_str() : "-");
   return row;
 }
 
@@ -171,8 +170,8 @@ std::string RenderBenchEnd(const BenchRun& run) {
   std::string end;
   const BenchResult& largest = run.results.back();
   if (!largest.loads.empty()) {
-    end += "links, at " +
-           HumanBytes(static_cast<double>(BenchBytes(run.subject, largest.count))) + "\n";
+    end += "links, at " + HumanBytes(static_cast<double>(BenchBytes(run.subject, largest.count))) +
+           "\n";
   }
   for (const LinkLoad& load : largest.loads) {
     end += "  " + Shown(load.from) + " to " + Shown(load.to) + "  " +

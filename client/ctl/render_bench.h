@@ -18,7 +18,7 @@ struct BenchResult {
   double mean_ns = 0;            // Of ranks and iterations.
   double fastest_ns = 0;         // Of the ranks' means.
   double slowest_ns = 0;
-  std::uint64_t wrong = 0;       // Elements, of all ranks.
+  std::uint64_t wrong = 0;  // Elements, of all ranks.
   std::vector<LinkLoad> loads = {};
 };
 

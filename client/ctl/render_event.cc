@@ -23,13 +23,14 @@ std::string LocalTime(std::uint64_t unix_ns) {
 
 std::string RenderEvent(const v1::EventsReply& event, bool colours) {
   if (event.lost() > 0) {
-    return "(" + std::to_string(event.lost()) +
-           (event.lost() == 1 ? " event is" : " events are") + " no longer known)\n";
+    return "(" + std::to_string(event.lost()) + (event.lost() == 1 ? " event is" : " events are") +
+           " no longer known)\n";
   }
   std::string severity = Shown(event.severity());
   const char* const code = severity == "error" ? "31" : severity == "warning" ? "33" : nullptr;
   severity.resize(7, ' ');
-  if (colours && code != nullptr) severity = "\x1b[" + std::string(code) + "m" + severity + "\x1b[0m";
+  if (colours && code != nullptr)
+    severity = "\x1b[" + std::string(code) + "m" + severity + "\x1b[0m";
   return LocalTime(event.unix_ns()) + "  " + severity + "  " + Shown(event.object()) + "  " +
          Shown(event.text()) + "\n";
 }

@@ -82,10 +82,9 @@ std::string RenderPings(std::span<const v1::PingReply> replies) {
   const v1::LinkStatus& link = replies.back().link();
   if (!link.detail().empty()) out += "  " + Shown(link.detail()) + "\n";
   for (const v1::RailStatus& rail : link.rails()) {
-    const std::string ends =
-        rail.transport() == "route"
-            ? "through other nodes"
-            : Shown(rail.local_interface()) + " - " + Shown(rail.remote_interface());
+    const std::string ends = rail.transport() == "route" ? "through other nodes"
+                                                         : Shown(rail.local_interface()) + " - " +
+                                                               Shown(rail.remote_interface());
     out += "  " + Shown(rail.transport()) + " " + ends + "  " + Shown(rail.state());
     const RoundTrips beats = OfHeartbeats(replies, rail);
     if (beats.count > 0) {

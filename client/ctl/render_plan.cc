@@ -58,7 +58,9 @@ std::string RenderEstimates(const v1::PlanReply& plan) {
     const bool chosen = estimate.plan() == plan.plan();
     std::snprintf(line, sizeof line, "%-17.17s %9s%s\n", Shown(estimate.plan()).c_str(),
                   HumanNanoseconds(estimate.predicted_ns()).c_str(),
-                  !chosen ? "" : plan.forced() ? "  forced" : "  chosen");
+                  !chosen         ? ""
+                  : plan.forced() ? "  forced"
+                                  : "  chosen");
     out += line;
   }
   return out;
@@ -76,7 +78,8 @@ std::string RenderLinks(const v1::PlanReply& plan) {
   for (const auto& [load, links] : loads) {
     const auto& [bytes, messages, optimal] = load;
     out += "  " + Bytes(bytes) + " in " + Plural(messages, "message") +
-           (bytes == optimal ? ", the optimum" : ", but the optimum is " + Bytes(optimal)) + ", on ";
+           (bytes == optimal ? ", the optimum" : ", but the optimum is " + Bytes(optimal)) +
+           ", on ";
     out += links.size() == 1 ? "" : "each of " + std::to_string(links.size()) + ": ";
     int shown = 0;
     for (const v1::PlanLink* const link : links) {
@@ -90,9 +93,9 @@ std::string RenderLinks(const v1::PlanReply& plan) {
 }
 
 std::string RenderProof(const v1::PlanReply& plan) {
-  std::string out = "\n" + Plural(plan.steps(), "step") + ", " + Plural(plan.messages(), "message") +
-                    ", at most " + Bytes(plan.scratch_bytes_max()) +
-                    " of the daemon's memory a node\n";
+  std::string out = "\n" + Plural(plan.steps(), "step") + ", " +
+                    Plural(plan.messages(), "message") + ", at most " +
+                    Bytes(plan.scratch_bytes_max()) + " of the daemon's memory a node\n";
   out += plan.verified() ? "proved" : "NOT PROVED";
   if (plan.verified_bytes() < plan.bytes()) {
     out += " for " + Bytes(plan.verified_bytes()) + ", which has the same steps";
@@ -120,15 +123,16 @@ std::string PlacesText(const v1::PlanStep& step) {
               std::to_string(step.source_stride()) + " apart";
     }
   }
-  if (step.has_destination()) text += (text.empty() ? "to " : " to ") + PlaceText(step.destination());
+  if (step.has_destination())
+    text += (text.empty() ? "to " : " to ") + PlaceText(step.destination());
   return text;
 }
 
 std::string RenderSteps(const v1::PlanReply& plan) {
   std::string out;
   for (const v1::PlanNode& node : plan.node_plans()) {
-    out += "\nnode " + std::to_string(node.node()) + ", " + Plural(
-        static_cast<std::uint64_t>(node.ranks_size()), "rank");
+    out += "\nnode " + std::to_string(node.node()) + ", " +
+           Plural(static_cast<std::uint64_t>(node.ranks_size()), "rank");
     if (node.ranks_size() > 0) {
       out += " from rank " + std::to_string(node.ranks(0));
     }
@@ -175,8 +179,8 @@ std::string RenderPlan(const v1::PlanReply& plan) {
   std::string out = Shown(plan.operation()) + ": " + Plural(plan.nodes(), "node") + ", " +
                     Plural(plan.ranks_per_node(), "rank") + " on each, " + Bytes(plan.bytes()) +
                     " a rank\n";
-  return out + RenderChoice(plan) + RenderEstimates(plan) + RenderLinks(plan) +
-         RenderProof(plan) + RenderSteps(plan);
+  return out + RenderChoice(plan) + RenderEstimates(plan) + RenderLinks(plan) + RenderProof(plan) +
+         RenderSteps(plan);
 }
 
 }  // namespace mlxcomm::ctl

@@ -73,8 +73,8 @@ Row RowOf(const v1::RecordedOperation& operation, std::uint64_t now_ns) {
 
 // Numbers to the right, names to the left.
 std::string Table(const std::vector<Row>& rows) {
-  constexpr std::array<bool, kColumns> kRight = {true, false, false, true,  false, true,
-                                                 true, true,  true,  true,  false};
+  constexpr std::array<bool, kColumns> kRight = {true, false, false, true, false, true,
+                                                 true, true,  true,  true, false};
   std::array<std::size_t, kColumns> widths{};
   for (const Row& row : rows) {
     for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], row[i].size());
@@ -112,16 +112,15 @@ std::string Details(const v1::RecordedOperation& operation, std::uint64_t now_ns
                                       : "no rank of this node has called it";
   std::string heard;
   for (const v1::RecordedRank& rank : operation.heard()) {
-    heard += (heard.empty() ? "" : ", ") +
-             (rank.node().empty() ? "the node of rank " + std::to_string(rank.rank())
-                                  : "node " + Shown(rank.node()));
+    heard += (heard.empty() ? "" : ", ") + (rank.node().empty()
+                                                ? "the node of rank " + std::to_string(rank.rank())
+                                                : "node " + Shown(rank.node()));
   }
   text += heard.empty() ? "; heard from no other node" : "; heard from " + heard;
   for (const v1::RecordedRail& rail : operation.rails()) {
     text += "; " + Shown(rail.rail()) + " carried " + (rail.at_least() ? "at least " : "") +
-            BytesText(rail.sent_bytes()) + " out, " +
-            BytesText(rail.received_bytes()) + " in, the last " +
-            HumanNanoseconds(Between(rail.last_ns(), now_ns)) + " ago";
+            BytesText(rail.sent_bytes()) + " out, " + BytesText(rail.received_bytes()) +
+            " in, the last " + HumanNanoseconds(Between(rail.last_ns(), now_ns)) + " ago";
   }
   return text + "\n";
 }
@@ -148,8 +147,8 @@ Phases PhasesOf(const v1::RecordedOperation& operation, std::uint64_t now_ns) {
     return until_ns != 0;
   };
   // What has moved was matched, though the ring may have lost it.
-  if (!pass(phases.ranks, operation.matched_ns() != 0 ? operation.matched_ns()
-                                                      : operation.first_byte_ns())) {
+  if (!pass(phases.ranks,
+            operation.matched_ns() != 0 ? operation.matched_ns() : operation.first_byte_ns())) {
     return phases;
   }
   if (IsBetweenNodes(operation)) {

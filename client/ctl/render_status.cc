@@ -68,7 +68,8 @@ void RenderRail(const v1::RailStatus& rail, const Painter& paint, std::string& o
     return;
   }
   if (!rail.rdma().service().empty()) out += "  " + Shown(rail.rdma().service());
-  if (!rail.security().empty()) out += rail.security() == "tls" ? "  TLS" : "  " + Shown(rail.security());
+  if (!rail.security().empty())
+    out += rail.security() == "tls" ? "  TLS" : "  " + Shown(rail.security());
   out += "  out " + HumanBytes(rail.sent_bytes_per_second()) + "/s, in " +
          HumanBytes(rail.received_bytes_per_second()) + "/s";
   if (rail.delivery_bytes_per_second() > 0) {
@@ -95,11 +96,13 @@ void RenderRail(const v1::RailStatus& rail, const Painter& paint, std::string& o
 // Devices that are in use: how much of what they have.
 void RenderRdma(const v1::NodeStatus& node, std::string& out) {
   for (const v1::RdmaDevice& device : node.rdma().devices()) {
-    if (device.queue_pairs() == 0 && device.regions() == 0 && device.busy_ms() < kDriverSlowMs) continue;
+    if (device.queue_pairs() == 0 && device.regions() == 0 && device.busy_ms() < kDriverSlowMs)
+      continue;
     std::string use;
     if (device.queue_pairs_max() > 0) {
-      use = std::to_string(device.queue_pairs()) + " of " + Plural(device.queue_pairs_max(), "queue pair") +
-            ", " + std::to_string(device.regions()) + " of " +
+      use = std::to_string(device.queue_pairs()) + " of " +
+            Plural(device.queue_pairs_max(), "queue pair") + ", " +
+            std::to_string(device.regions()) + " of " +
             Plural(device.regions_max(), "memory region");
     }
     if (device.busy_ms() >= kDriverSlowMs) {
@@ -129,9 +132,8 @@ bool IsLeftOutByItself(const v1::DiscoveryInterface& interface) {
 
 // A link leads to it; which state that is in is seen there.
 bool IsLinked(const v1::NodeStatus& node, const std::string& id) {
-  return std::any_of(node.links().begin(), node.links().end(), [&id](const v1::LinkStatus& link) {
-    return link.peer_id() == id;
-  });
+  return std::any_of(node.links().begin(), node.links().end(),
+                     [&id](const v1::LinkStatus& link) { return link.peer_id() == id; });
 }
 
 // Where neighbours are looked for, and those that were heard but are not linked.
@@ -156,7 +158,8 @@ void RenderDiscovery(const v1::NodeStatus& node, std::string& out) {
       }
     }
   }
-  out += used.empty() ? "    looks for neighbours on no interface" : "    looks for neighbours on " + used;
+  out += used.empty() ? "    looks for neighbours on no interface"
+                      : "    looks for neighbours on " + used;
   for (const auto& [why, names] : unused) out += "; not on " + names + " (" + Shown(why) + ")";
   if (discovery.foreign() > 0) {
     out += "; has heard " + Plural(discovery.foreign(), "hello") + " of other clusters or keys";
@@ -281,8 +284,8 @@ std::string PulledCable(const v1::StatusReply& status) {
         const std::string& at =
             rail.local_interface().empty() ? rail.remote_address() : rail.local_interface();
         return "link " + node.name() + " to " + link.peer() +
-               (IsRouted(link) ? " goes through other nodes: " : " is slower than it could be: ") + at +
-               " is down: is its cable in, at both ends?";
+               (IsRouted(link) ? " goes through other nodes: " : " is slower than it could be: ") +
+               at + " is down: is its cable in, at both ends?";
       }
     }
   }
@@ -332,7 +335,8 @@ std::string Health(const v1::StatusReply& status, const Painter& paint) {
   }
   if (const std::string down = LinkThatIsDown(status); !down.empty()) return paint.Bad(down);
   for (const v1::JobStatus& job : status.jobs()) {
-    if (job.state() == "failed") return paint.Bad("job " + job.name() + " has failed: " + job.detail());
+    if (job.state() == "failed")
+      return paint.Bad("job " + job.name() + " has failed: " + job.detail());
     if (const std::string awaited = LongAwaited(job); !awaited.empty()) return paint.Bad(awaited);
   }
   if (const std::string unlinked = Unlinked(status); !unlinked.empty()) return paint.Bad(unlinked);

@@ -17,7 +17,7 @@ std::string RenderStatus(const v1::StatusReply& status, bool colours);
 // (also those of two bytes) become "?".
 std::string Shown(const std::string& text);
 
-std::string HumanBytes(double bytes);              // "1.5 MiB"
-std::string HumanTime(std::uint64_t milliseconds); // "3.2 s", "2 h 5 min"
+std::string HumanBytes(double bytes);               // "1.5 MiB"
+std::string HumanTime(std::uint64_t milliseconds);  // "3.2 s", "2 h 5 min"
 
 }  // namespace mlxcomm::ctl

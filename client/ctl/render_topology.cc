@@ -93,7 +93,8 @@ std::string RailsOn(const v1::TopologyCable& cable) {
     if (alone && rail.transport() == "tcp") continue;
     text += text.empty() ? "" : ", ";
     if (rail.state() != "up") {
-      text += "no " + Shown(rail.transport()) + (rail.detail().empty() ? "" : ": " + Shown(rail.detail()));
+      text += "no " + Shown(rail.transport()) +
+              (rail.detail().empty() ? "" : ": " + Shown(rail.detail()));
       continue;
     }
     text += Shown(rail.transport());

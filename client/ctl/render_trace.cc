@@ -151,8 +151,7 @@ void AddRanks(Trace& trace, const v1::FlightRecordReply& record) {
   for (const v1::RecordedOperation& operation : record.operations()) {
     const std::string group = operation.group_name().empty() ? std::to_string(operation.group())
                                                              : Shown(operation.group_name());
-    const std::uint64_t end =
-        operation.ended_ns() != 0 ? operation.ended_ns() : record.taken_ns();
+    const std::uint64_t end = operation.ended_ns() != 0 ? operation.ended_ns() : record.taken_ns();
     for (const v1::RecordedRank& called : operation.called()) {
       const Slice slice{called.at_ns(), std::max(end, called.at_ns())};
       ranks[{group, called.rank()}].emplace_back(slice, &operation);

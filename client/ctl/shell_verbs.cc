@@ -45,16 +45,16 @@ int RunSchema(const SchemaOptions& options) {
     }
   }
   if (verb.empty()) return Write(options.json ? "{\"verbs\": [" + names + "]}\n" : names);
-  std::fprintf(stderr, "mlxcommctl: no schema of \"%s\": expected one of these verbs\n%s", verb.c_str(),
-               names.c_str());
+  std::fprintf(stderr, "mlxcommctl: no schema of \"%s\": expected one of these verbs\n%s",
+               verb.c_str(), names.c_str());
   return kExitUsage;
 }
 
 void AddCompletion(CLI::App& app, Verbs& verbs) {
   const auto made = std::make_shared<CompletionOptions>();
   CompletionOptions& options = *made;
-  CLI::App* const completion =
-      app.add_subcommand("completion", "Completion for a shell: source <(mlxcommctl completion bash)");
+  CLI::App* const completion = app.add_subcommand(
+      "completion", "Completion for a shell: source <(mlxcommctl completion bash)");
   completion->add_option("shell", options.shell, "Which shell")->type_name("{bash,zsh,fish}");
   completion->add_flag("--json", options.json, "For programs: every verb and option");
   verbs.Add(*completion, [made, &app] { return RunCompletion(*made, TableOf(app)); });
@@ -63,7 +63,8 @@ void AddCompletion(CLI::App& app, Verbs& verbs) {
 void AddSchema(CLI::App& app, Verbs& verbs) {
   const auto made = std::make_shared<SchemaOptions>();
   SchemaOptions& options = *made;
-  CLI::App* const schema = app.add_subcommand("schema", "The JSON Schema of what a verb's --json prints");
+  CLI::App* const schema =
+      app.add_subcommand("schema", "The JSON Schema of what a verb's --json prints");
   schema->add_option("verb", options.verb, "The verb (shows which there are)");
   schema->add_flag("--json", options.json, "For programs: which verbs there are");
   verbs.Add(*schema, [made] { return RunSchema(*made); });

@@ -50,8 +50,8 @@ std::vector<std::string> SshCommand(const std::string& ssh) {
   std::istringstream words(ssh);
   std::vector<std::string> command;
   for (std::string word; words >> word;) command.push_back(word);
-  for (const char* const word : {"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o",
-                                 "ServerAliveInterval=10"}) {
+  for (const char* const word :
+       {"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=10"}) {
     command.emplace_back(word);
   }
   return command;
@@ -60,9 +60,10 @@ std::vector<std::string> SshCommand(const std::string& ssh) {
 std::string AgentCommand(const std::string& own_path) {
   const std::string script =
       "PATH=$PATH:/usr/local/bin:/opt/homebrew/bin; for ctl in " + ShellWord(own_path) +
-      " mlxcommctl; do if command -v \"$ctl\" >/dev/null 2>&1; then exec \"$ctl\" launch-agent; fi; done; "
-      "echo mlxcommctl is neither at " + ShellWord(own_path) +
-      " nor in PATH: install mlxcomm here >&2; exit 127";
+      " mlxcommctl; do if command -v \"$ctl\" >/dev/null 2>&1; then exec \"$ctl\" launch-agent; "
+      "fi; done; "
+      "echo mlxcommctl is neither at " +
+      ShellWord(own_path) + " nor in PATH: install mlxcomm here >&2; exit 127";
   return "exec /bin/sh -c " + ShellWord(script);
 }
 
@@ -117,8 +118,9 @@ void SshHost::Begin() {
   begin.set_directory_needed(command_.directory_needed);
   const std::size_t bytes = frame.ByteSizeLong();
   if (bytes <= kLaunchFrameBytesMax) return writer_.Add(frame);
-  Fail("command and variables of the ranks have " + std::to_string(bytes) + " bytes, expected at most " +
-       std::to_string(kLaunchFrameBytesMax) + ": put them into a file");
+  Fail("command and variables of the ranks have " + std::to_string(bytes) +
+       " bytes, expected at most " + std::to_string(kLaunchFrameBytesMax) +
+       ": put them into a file");
 }
 
 void SshHost::AddTo(std::vector<pollfd>& waited) {
@@ -199,16 +201,16 @@ void SshHost::Take(const v1::LaunchFrame& frame) {
   switch (frame.what_case()) {
     case v1::LaunchFrame::kHello:
       if (frame.hello().version() != MLXCOMM_VERSION) {
-        return Fail("mlxcommctl there is of release " + frame.hello().version().substr(0, 40) + ", here " +
-                    MLXCOMM_VERSION + ": install the same on both");
+        return Fail("mlxcommctl there is of release " + frame.hello().version().substr(0, 40) +
+                    ", here " + MLXCOMM_VERSION + ": install the same on both");
       }
       said_hello_ = true;
       return;
     case v1::LaunchFrame::kOutput:
       if (!Has(frame.output().rank())) return;  // Also one that has ended: what it left may print.
-      return listener_.OnOutput(frame.output().rank(), frame.output().error() ? 1 : 0, frame.output().data());
-    case v1::LaunchFrame::kInputTaken:
-      return listener_.OnInputTaken(frame.input_taken());
+      return listener_.OnOutput(frame.output().rank(), frame.output().error() ? 1 : 0,
+                                frame.output().data());
+    case v1::LaunchFrame::kInputTaken: return listener_.OnInputTaken(frame.input_taken());
     case v1::LaunchFrame::kEnded: return TakeEnd(frame.ended());
     default: return Fail("it says what no mlxcommctl of this release does");
   }
@@ -227,7 +229,8 @@ void SshHost::Reap() {
   ReadText();
   CloseDescriptor(to_);
   if (!begun_ && !ending_) return Fail(HowItEnded(status_));
-  if (begun_ && !running_.empty() && !(ending_ && WIFEXITED(status_) && WEXITSTATUS(status_) == 0)) {
+  if (begun_ && !running_.empty() &&
+      !(ending_ && WIFEXITED(status_) && WEXITSTATUS(status_) == 0)) {
     Fail("the connection is lost (" + HowItEnded(status_) + "), and so " + Listed(running_));
   }
 }

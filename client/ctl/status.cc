@@ -40,7 +40,8 @@ int Watch(const StatusOptions& options) {
     const Failure failure = Fetch(options, colours, text);
     if (!failure.ok() && failure.code != FailureCode::kUnavailable) return ReportFailure(failure);
     if (!failure.ok()) {
-      if (!away) std::fprintf(stderr, "mlxcommctl: %s; waiting for it\n", Shown(failure.message).c_str());
+      if (!away)
+        std::fprintf(stderr, "mlxcommctl: %s; waiting for it\n", Shown(failure.message).c_str());
       away = true;
       continue;
     }

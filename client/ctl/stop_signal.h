@@ -12,7 +12,7 @@ namespace mlxcomm::ctl {
 
 class StopSignal {
  public:
-  StopSignal();   // From here on the two come here alone.
+  StopSignal();  // From here on the two come here alone.
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;

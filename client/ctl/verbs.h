@@ -20,7 +20,7 @@ inline constexpr int kExitWarnings = 4;  // doctor: warnings, but no error.
 struct StatusOptions {
   std::string socket_path;
   bool json = false;
-  bool watch = false;          // Again and again, until SIGINT or SIGTERM.
+  bool watch = false;  // Again and again, until SIGINT or SIGTERM.
   std::uint64_t interval_ns = 1'000'000'000;
 };
 int RunStatus(const StatusOptions& options);
@@ -56,27 +56,27 @@ struct DoctorOptions {
   std::string socket_path;
   std::string config_file;  // Of a daemon that does not run; empty: the service's.
   bool json = false;
-  bool all = false;         // Also what was found to be well.
-  bool fix = false;         // Says what it would do.
-  bool yes = false;         // And does it.
-  bool codes = false;       // Lists what can be found.
+  bool all = false;    // Also what was found to be well.
+  bool fix = false;    // Says what it would do.
+  bool yes = false;    // And does it.
+  bool codes = false;  // Lists what can be found.
 };
 int RunDoctor(const DoctorOptions& options);
 
 struct BugreportOptions {
-  std::string called;       // How this program was: argv[0].
+  std::string called;  // How this program was: argv[0].
   std::string socket_path;
   std::string config_file;
-  std::string output;       // Empty: mlxcomm-bugreport-TIME.tar.gz here.
-  bool json = false;        // What was written, for programs.
-  bool rdma = false;        // Try what is taken of RDMA devices, and show what came of it.
+  std::string output;  // Empty: mlxcomm-bugreport-TIME.tar.gz here.
+  bool json = false;   // What was written, for programs.
+  bool rdma = false;   // Try what is taken of RDMA devices, and show what came of it.
 };
 int RunBugreport(const BugreportOptions& options);
 
 struct PlanOptions {
   std::string socket_path;
   std::string operation;
-  std::string data_type;        // Empty, as all below: the daemon's default.
+  std::string data_type;  // Empty, as all below: the daemon's default.
   std::string reduce_operator;
   std::string plan;
   std::optional<std::uint64_t> bytes;
@@ -95,10 +95,10 @@ int RunPlan(const PlanOptions& options);
 // What the flight recorder holds: a table, or a trace for Perfetto.
 struct RecordOptions {
   std::string socket_path;
-  std::string job;    // Empty, as group: all.
+  std::string job;  // Empty, as group: all.
   std::string group;
   std::uint32_t operations_max = 0;  // 0: all that are there.
-  bool json = false;  // Of a trace: to a terminal as well.
+  bool json = false;                 // Of a trace: to a terminal as well.
   bool tracks = false;
 };
 int RunRecord(const RecordOptions& options);
@@ -108,7 +108,7 @@ int RunTrace(const RecordOptions& options);
 struct BenchOptions {
   std::string called;  // How this program was: argv[0].
   std::string socket_path;
-  std::string job;     // Empty: from the environment, else "bench".
+  std::string job;  // Empty: from the environment, else "bench".
   std::string operation = "all_reduce";
   std::string data_type = "float32";
   std::string reduce_operator = "sum";
@@ -144,11 +144,11 @@ int RunSchema(const SchemaOptions& options);
 struct LaunchOptions {
   std::string called;  // How this program was: argv[0].
   std::string socket_path;
-  std::string job;  // Empty: a name of its own for this launch.
-  std::string hosts;     // One of these three; none: this machine.
+  std::string job;    // Empty: a name of its own for this launch.
+  std::string hosts;  // One of these three; none: this machine.
   std::string hostfile;
-  std::string nodes;     // "all", or names of nodes.
-  unsigned ranks = 0;    // On each host; 0: as many as the hostfile says, else one.
+  std::string nodes;                     // "all", or names of nodes.
+  unsigned ranks = 0;                    // On each host; 0: as many as the hostfile says, else one.
   std::vector<std::string> environment;  // "NAME=VALUE".
   std::string directory;
   std::string python;
@@ -170,7 +170,7 @@ struct HostsImportOptions {
   std::string config_dir;  // Not empty: a configuration for each node goes there.
   std::string cluster;     // Empty: by the key, so no word of it in the configurations.
   std::string key_file = "/etc/mlxcommd/key";
-  std::string links;       // "ring", "all"; empty: by what the file says.
+  std::string links;  // "ring", "all"; empty: by what the file says.
   unsigned port = 7470;
   bool json = false;
 };
@@ -179,12 +179,12 @@ int RunHostsImport(const HostsImportOptions& options);
 // The cluster's key on this machine.
 struct ClusterOptions {
   std::string socket_path;
-  std::string key_file;   // Empty: where mlxcommd looks that is not told otherwise.
-  std::string name;       // create
-  std::string from;       // join, rotate --take: another key file; empty: asks.
-  bool json = false;      // On standard output instead of the bare code.
-  bool id_only = false;   // key show
-  bool take = false;      // key rotate
+  std::string key_file;  // Empty: where mlxcommd looks that is not told otherwise.
+  std::string name;      // create
+  std::string from;      // join, rotate --take: another key file; empty: asks.
+  bool json = false;     // On standard output instead of the bare code.
+  bool id_only = false;  // key show
+  bool take = false;     // key rotate
   bool finish = false;
   bool force = false;
 };

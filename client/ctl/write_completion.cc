@@ -47,7 +47,8 @@ std::string FindVerb(const Command& top, const std::string& take_two) {
   std::string text = "    case \"$verb:$word\" in\n";
   for (const Command* const command : Flattened(top)) {
     for (const Command& below : command->commands) {
-      text += "      " + Quoted(command->path + ":" + below.name) + ") verb=" + Quoted(below.path) + " ;;\n";
+      text += "      " + Quoted(command->path + ":" + below.name) + ") verb=" + Quoted(below.path) +
+              " ;;\n";
     }
     for (const CommandOption& option : command->options) {
       if (TakesWord(option)) {
@@ -98,13 +99,15 @@ std::string ZshItem(const std::string& name, const std::string& description) {
 std::string ZshVerb(const Command& command) {
   std::string text = "    " + Quoted(command.path) + ")\n";
   std::string items;
-  for (const Command& below : command.commands) items += " " + ZshItem(below.name, below.description);
+  for (const Command& below : command.commands)
+    items += " " + ZshItem(below.name, below.description);
   for (const CommandOption& option : command.options) {
     for (const std::string& value : Named(option) ? std::vector<std::string>{} : option.values) {
       items += " " + ZshItem(value, option.description);
     }
   }
-  if (!items.empty()) text += "      items=(" + items.substr(1) + ")\n      _describe 'verb' items\n";
+  if (!items.empty())
+    text += "      items=(" + items.substr(1) + ")\n      _describe 'verb' items\n";
   if (TakesFiles(command)) text += "      _files\n";
   std::string options;
   for (const CommandOption& option : command.options) {
@@ -151,7 +154,8 @@ std::string BashCompletion(const Command& top) {
         std::string replies;
         if (option.takes_file) replies += "COMPREPLY=($(compgen -f -- \"$current\")); ";
         if (!option.values.empty()) {
-          replies += "COMPREPLY=($(compgen -W " + Quoted(Joined(option.values)) + " -- \"$current\")); ";
+          replies +=
+              "COMPREPLY=($(compgen -W " + Quoted(Joined(option.values)) + " -- \"$current\")); ";
         }
         return replies;
       });
@@ -171,7 +175,8 @@ std::string BashCompletion(const Command& top) {
 std::string ZshCompletion(const Command& top) {
   std::string text =
       "#compdef mlxcommctl\n"
-      "# zsh completion of mlxcommctl: source it after compinit, or put it as _mlxcommctl on fpath.\n"
+      "# zsh completion of mlxcommctl: source it after compinit, or put it as _mlxcommctl on "
+      "fpath.\n"
       "_mlxcommctl() {\n"
       "  local verb='' word previous=$words[CURRENT-1]\n"
       "  local -a items\n"
@@ -188,7 +193,8 @@ std::string ZshCompletion(const Command& top) {
       "  done\n"
       "  case \"$verb:$previous\" in\n" +
       AfterOptions(top, [](const CommandOption& option) {
-        if (!option.values.empty()) return "items=(" + Joined(option.values) + "); _describe 'value' items; ";
+        if (!option.values.empty())
+          return "items=(" + Joined(option.values) + "); _describe 'value' items; ";
         return option.takes_file ? "_files; " : "_message " + Quoted(option.description) + "; ";
       });
   text += "  esac\n  case \"$verb\" in\n";
@@ -220,13 +226,14 @@ std::string FishCompletion(const Command& top) {
       "        return\n";
   for (const Command* const command : Flattened(top)) {
     for (const Command& below : command->commands) {
-      text += "      case " + QuotedForFish(command->path + ":" + below.name) + "\n        set verb " +
-              QuotedForFish(below.path) + "\n";
+      text += "      case " + QuotedForFish(command->path + ":" + below.name) +
+              "\n        set verb " + QuotedForFish(below.path) + "\n";
     }
     for (const CommandOption& option : command->options) {
       if (!TakesWord(option)) continue;
       for (const std::string& name : option.names) {
-        text += "      case " + QuotedForFish(command->path + ":" + name) + "\n        set skip 1\n";
+        text +=
+            "      case " + QuotedForFish(command->path + ":" + name) + "\n        set skip 1\n";
       }
     }
   }
@@ -240,11 +247,12 @@ std::string FishCompletion(const Command& top) {
   for (const Command* const command : Flattened(top)) {
     for (const Command& below : command->commands) {
       text += "complete -c mlxcommctl -n " +
-              QuotedForFish("__mlxcommctl_at " + QuotedForFish(command->path)) + " -a " + below.name +
-              " -d " + QuotedForFish(below.description) + "\n";
+              QuotedForFish("__mlxcommctl_at " + QuotedForFish(command->path)) + " -a " +
+              below.name + " -d " + QuotedForFish(below.description) + "\n";
     }
     for (const CommandOption& option : command->options) {
-      if (Named(option) || !option.values.empty() || option.takes_file) text += FishOption(*command, option);
+      if (Named(option) || !option.values.empty() || option.takes_file)
+        text += FishOption(*command, option);
     }
   }
   return text;

@@ -37,26 +37,26 @@ int Run(std::uint64_t bytes, int rounds) {
     group.Barrier();
     const auto start = std::chrono::steady_clock::now();
     group.AllReduce(input.data(), output.data(), count, MLXCOMM_FLOAT32);
-    const std::chrono::duration<double, std::micro> took =
-        std::chrono::steady_clock::now() - start;
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
     times_us.push_back(took.count());
     const float expected =
         static_cast<float>(size * (size + 1) / 2 + size * (static_cast<std::uint32_t>(round) % 7));
     for (std::uint64_t i = 0; i < count; ++i) {
       if (output.as<float>()[i] == expected) continue;
       std::fprintf(stderr, "rank %u round %d: element %llu is %f, expected %f\n", rank, round,
-                   static_cast<unsigned long long>(i),
-                   static_cast<double>(output.as<float>()[i]), static_cast<double>(expected));
+                   static_cast<unsigned long long>(i), static_cast<double>(output.as<float>()[i]),
+                   static_cast<double>(expected));
       return 1;
     }
   }
   std::sort(times_us.begin(), times_us.end());
   using Ms = std::chrono::duration<double, std::milli>;
   if (rank == 0 && !times_us.empty()) {
-    std::printf("{\"bytes\": %llu, \"median_us\": %.1f, \"min_us\": %.1f, \"connect_ms\": %.2f, "
-                "\"join_ms\": %.2f}\n",
-                static_cast<unsigned long long>(bytes), times_us[times_us.size() / 2],
-                times_us.front(), Ms(connected - begin).count(), Ms(joined - connected).count());
+    std::printf(
+        "{\"bytes\": %llu, \"median_us\": %.1f, \"min_us\": %.1f, \"connect_ms\": %.2f, "
+        "\"join_ms\": %.2f}\n",
+        static_cast<unsigned long long>(bytes), times_us[times_us.size() / 2], times_us.front(),
+        Ms(connected - begin).count(), Ms(joined - connected).count());
   }
   return 0;
 }

@@ -35,8 +35,8 @@ int ExchangeAlong(mlxcomm::Group& column, mlxcomm::Connection& connection) {
   mlxcomm::Buffer out(connection, sent_count * sizeof(std::int32_t));
   mlxcomm::Buffer in(connection, received_count * sizeof(std::int32_t));
   std::fill_n(out.as<std::int32_t>(), sent_count, static_cast<std::int32_t>(column.rank()));
-  mlxcomm::Ticket ticket = column.AllToAllVAsync(out.data(), in.data(), sent.data(),
-                                                 received.data(), MLXCOMM_INT32);
+  mlxcomm::Ticket ticket =
+      column.AllToAllVAsync(out.data(), in.data(), sent.data(), received.data(), MLXCOMM_INT32);
   ticket.Wait();  // What needs neither buffer could be computed before.
   const auto last = static_cast<std::int32_t>(column.size() - 1);
   return in.as<std::int32_t>()[received_count - 1] == last ? 0 : 1;

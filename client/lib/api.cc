@@ -131,13 +131,13 @@ MLXCOMM_API mlxcomm_code mlxcomm_buffer_allocate(mlxcomm_connection* connection,
   mlxcomm::client::ArenaAllocator& arena = connection->session->arena();
   const auto offset = connection->session->Allocate(bytes);
   if (!offset.has_value()) {
-    return Tell({FailureCode::kResourceExhausted, kNoRank,
-                 "the arena of " + std::to_string(arena.total_bytes()) + " bytes has no " +
-                     std::to_string(bytes) + " free in one piece: " +
-                     std::to_string(arena.used_bytes()) + " are used, the largest free range has " +
-                     std::to_string(arena.largest_free_bytes()) +
-                     ". " + mlxcomm::client::kArenaRemedy},
-                error);
+    return Tell(
+        {FailureCode::kResourceExhausted, kNoRank,
+         "the arena of " + std::to_string(arena.total_bytes()) + " bytes has no " +
+             std::to_string(bytes) + " free in one piece: " + std::to_string(arena.used_bytes()) +
+             " are used, the largest free range has " + std::to_string(arena.largest_free_bytes()) +
+             ". " + mlxcomm::client::kArenaRemedy},
+        error);
   }
   *buffer = connection->session->arena_data() + *offset;
   return Tell({}, error);

@@ -120,7 +120,8 @@ void ArenaAllocator::Unpin(std::uint64_t offset) {
 
 void ArenaAllocator::Release(Ranges::iterator range) {
   used_ -= range->second.bytes;
-  const bool keep_warm = range->second.bytes <= warm_max_ && warm_ <= warm_max_ - range->second.bytes;
+  const bool keep_warm =
+      range->second.bytes <= warm_max_ && warm_ <= warm_max_ - range->second.bytes;
   if (!keep_warm) GiveBack(range->first, range->second.bytes);
   if (keep_warm) warm_ += range->second.bytes;
   range->second.used = false;

@@ -25,7 +25,8 @@ namespace mlxcomm::client {
 // What to do where it has no range that is large enough. Whoever asks for no size has all that the
 // daemon gives.
 inline constexpr const char kArenaRemedy[] =
-    "Free buffers, or ask for a larger arena (arena_bytes, when connecting). If this is the largest that "
+    "Free buffers, or ask for a larger arena (arena_bytes, when connecting). If this is the "
+    "largest that "
     "the daemon gives, raise clients { arena_bytes_max } in its configuration.";
 
 class ArenaAllocator {
@@ -60,8 +61,8 @@ class ArenaAllocator {
     std::uint64_t freed_at = 0;  // Free ranges: a counter, higher is warmer.
     std::uint32_t pins = 0;
     bool used = false;
-    bool freed = false;          // Used and pinned: to be freed at the last unpin.
-    bool warm = false;           // Free ranges: may have pages.
+    bool freed = false;  // Used and pinned: to be freed at the last unpin.
+    bool warm = false;   // Free ranges: may have pages.
   };
   using Ranges = std::map<std::uint64_t, Range>;
   Ranges::iterator Containing(std::uint64_t offset);

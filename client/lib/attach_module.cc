@@ -46,9 +46,8 @@ mlxcomm_attachment* Open(int connection, const std::uint8_t* token, std::size_t 
 
 // One call that may take as long as timeout_ns (0: as long as the daemon wants).
 template <typename Request, typename Reply>
-ControlChannel::Ended Call(mlxcomm_attachment& attachment, const char* path,
-                           const Request& request, std::uint64_t timeout_ns,
-                           mlxcomm_interrupt interrupt, Reply& reply) {
+ControlChannel::Ended Call(mlxcomm_attachment& attachment, const char* path, const Request& request,
+                           std::uint64_t timeout_ns, mlxcomm_interrupt interrupt, Reply& reply) {
   const std::uint64_t wait_ns =
       timeout_ns == 0 ? kLongestWaitNs : std::min(timeout_ns, kLongestWaitNs) + kDeadlineMarginNs;
   ControlChannel::Ended end =
@@ -65,8 +64,8 @@ bool Ok(const ControlChannel::Ended& end) { return end.status == ControlChannel:
 int Refused(const ControlChannel::Ended& end, const std::string& doing, mlxcomm_error* error) {
   if (end.interrupted) return Tell(error, MLXCOMM_CANCELLED, -1, "interrupted while " + doing);
   v1::Refusal refusal;
-  if (!end.details.empty() && refusal.ParseFromString(end.details) && refusal.code() != MLXCOMM_OK &&
-      refusal.code() <= MLXCOMM_INTERNAL) {
+  if (!end.details.empty() && refusal.ParseFromString(end.details) &&
+      refusal.code() != MLXCOMM_OK && refusal.code() <= MLXCOMM_INTERNAL) {
     return Tell(error, static_cast<int>(refusal.code()), refusal.rank(), refusal.message());
   }
   switch (end.status) {
@@ -91,8 +90,9 @@ int Made(const Reply& reply, mlxcomm_group_told told, mlxcomm_group_listener lis
          mlxcomm_error* error) {
   for (int i = 0; i < reply.members_size(); ++i) {
     if (reply.members(i).rank() == static_cast<std::uint32_t>(i)) continue;
-    return Tell(error, MLXCOMM_INTERNAL, -1,
-                "the daemon told of a group's ranks out of order: install the same release of both");
+    return Tell(
+        error, MLXCOMM_INTERNAL, -1,
+        "the daemon told of a group's ranks out of order: install the same release of both");
   }
   told.group = reply.group();
   told.members = static_cast<std::size_t>(reply.members_size());
@@ -184,7 +184,7 @@ void Close(mlxcomm_attachment* attachment) { delete attachment; }
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const mlxcomm_attach_table
-    mlxcomm_attach_table_v3;
+extern "C" __attribute__((visibility("default")))
+const mlxcomm_attach_table mlxcomm_attach_table_v3;
 const mlxcomm_attach_table mlxcomm_attach_table_v3 = {Open,   Attach,  Split,  Shrink,
                                                       Cancel, Release, Detach, Close};

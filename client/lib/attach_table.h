@@ -48,8 +48,8 @@ struct mlxcomm_attach_table {
                 uint64_t timeout_ns, const char* program, struct mlxcomm_interrupt interrupt,
                 struct mlxcomm_group_listener listener, struct mlxcomm_error* error);
   /* Makes the group of these ranks of `parent`; answered at once. */
-  int (*split)(struct mlxcomm_attachment*, uint64_t parent, uint64_t number,
-               const uint32_t* ranks, size_t rank_count, const char* name, uint64_t timeout_ns,
+  int (*split)(struct mlxcomm_attachment*, uint64_t parent, uint64_t number, const uint32_t* ranks,
+               size_t rank_count, const char* name, uint64_t timeout_ns,
                struct mlxcomm_interrupt interrupt, struct mlxcomm_group_listener listener,
                struct mlxcomm_error* error);
   /* Makes the group of those who are left; blocks. timeout_ns as for attach. */
@@ -58,8 +58,7 @@ struct mlxcomm_attach_table {
                 struct mlxcomm_error* error);
   /* Asks for the end of an operation; waits for the daemon's answer for patience_ns at
    * most. Not 0: it has answered. The operation's end comes as its completion. */
-  int (*cancel)(struct mlxcomm_attachment*, uint64_t group, uint64_t ticket,
-                 uint64_t patience_ns);
+  int (*cancel)(struct mlxcomm_attachment*, uint64_t group, uint64_t ticket, uint64_t patience_ns);
   /* Leave one group, or all, in order; wait a second at most. */
   void (*release)(struct mlxcomm_attachment*, uint64_t group);
   void (*detach)(struct mlxcomm_attachment*);

@@ -55,8 +55,8 @@ LoadedModule LoadModule() {
     const std::string path = folder.empty() ? kModuleName : folder + "/" + kModuleName;
     void* const handle = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
     if (handle != nullptr) {
-      module.table = static_cast<const mlxcomm_attach_table*>(
-          ::dlsym(handle, MLXCOMM_ATTACH_TABLE_SYMBOL));
+      module.table =
+          static_cast<const mlxcomm_attach_table*>(::dlsym(handle, MLXCOMM_ATTACH_TABLE_SYMBOL));
     }
     if (module.table == nullptr) module.error = ::dlerror();
     return module;
@@ -64,9 +64,7 @@ LoadedModule LoadModule() {
   return loaded;
 }
 
-queue::SpinLimits SpinLimitsHere() {
-  return queue::SpinLimits::For(queue::UsableCores());
-}
+queue::SpinLimits SpinLimitsHere() { return queue::SpinLimits::For(queue::UsableCores()); }
 
 }  // namespace
 
@@ -76,12 +74,12 @@ Connection::Connection(mlxcomm_interrupt interrupt)
       spins_{queue::AdaptiveSpin(SpinLimitsHere()), queue::AdaptiveSpin(SpinLimitsHere()),
              queue::AdaptiveSpin(SpinLimitsHere())} {}
 
-Failure Connection::Open(const mlxcomm_connect_options& options,
-                         std::unique_ptr<Connection>& out) {
+Failure Connection::Open(const mlxcomm_connect_options& options, std::unique_ptr<Connection>& out) {
   if (LoadedBeforeFork()) {
-    return {FailureCode::kInvalidArgument, kNoRank,
-            "this process was forked from one that had connected, and the connection's thread "
-            "does not survive that: start it by exec instead (Python: multiprocessing's \"spawn\")"};
+    return {
+        FailureCode::kInvalidArgument, kNoRank,
+        "this process was forked from one that had connected, and the connection's thread "
+        "does not survive that: start it by exec instead (Python: multiprocessing's \"spawn\")"};
   }
   // The module is loaded while the daemon answers the hello.
   std::future<LoadedModule> module = std::async(std::launch::async, LoadModule);
@@ -92,17 +90,17 @@ Failure Connection::Open(const mlxcomm_connect_options& options,
   const LoadedModule loaded = module.get();
   if (failure.ok()) failure = connection->Map(dialed);
   if (failure.ok() && loaded.table == nullptr) {
-    failure = {FailureCode::kInternal, kNoRank,
-               "cannot load a part of the client library: " + loaded.error +
-                   ". Install mlxcomm again"};
+    failure = {
+        FailureCode::kInternal, kNoRank,
+        "cannot load a part of the client library: " + loaded.error + ". Install mlxcomm again"};
   }
   if (!failure.ok()) {
     if (dialed.connection >= 0) ::close(dialed.connection);
     return failure;
   }
   connection->attach_ = loaded.table;
-  connection->attachment_ = loaded.table->open(dialed.connection, dialed.hello.token.data(),
-                                               dialed.hello.token.size());
+  connection->attachment_ =
+      loaded.table->open(dialed.connection, dialed.hello.token.data(), dialed.hello.token.size());
   out = std::move(connection);
   return {};
 }
@@ -149,11 +147,11 @@ Failure Connection::Reach(const mlxcomm_connect_options& options, queue::Dialed&
 Failure Connection::Map(queue::Dialed& dialed) {
   arena_bytes_ = dialed.hello.arena_bytes;
   rendezvous_timeout_ns_ = dialed.hello.rendezvous_timeout_ns;
-  void* const arena = ::mmap(nullptr, arena_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED,
-                             dialed.descriptors[0], 0);
+  void* const arena =
+      ::mmap(nullptr, arena_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, dialed.descriptors[0], 0);
   int error = arena == MAP_FAILED ? errno : 0;
-  void* const queue = ::mmap(nullptr, queue::kQueueSegmentBytes, PROT_READ | PROT_WRITE,
-                             MAP_SHARED, dialed.descriptors[1], 0);
+  void* const queue = ::mmap(nullptr, queue::kQueueSegmentBytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                             dialed.descriptors[1], 0);
   if (error == 0 && queue == MAP_FAILED) error = errno;
   doorbell_ = dialed.descriptors[2];
   ::close(dialed.descriptors[0]);
@@ -166,8 +164,8 @@ Failure Connection::Map(queue::Dialed& dialed) {
   if (queue != MAP_FAILED) queue_ = static_cast<std::byte*>(queue);
   if (arena_ == nullptr || queue_ == nullptr) {
     return {FailureCode::kResourceExhausted, kNoRank,
-            "cannot map an arena of " + std::to_string(arena_bytes_) + " bytes: " +
-                std::strerror(error) +
+            "cannot map an arena of " + std::to_string(arena_bytes_) +
+                " bytes: " + std::strerror(error) +
                 ". Ask for a smaller one (arena_bytes), or raise the limit of address space "
                 "(ulimit -v)"};
   }

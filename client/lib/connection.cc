@@ -99,8 +99,8 @@ Failure Connection::Join(const char* job, std::uint32_t rank, std::uint32_t size
   mlxcomm_error error{};
   // Named here too, or a daemon that does not answer at all would be waited for without an end.
   if (timeout_ns == 0) timeout_ns = rendezvous_timeout_ns_;
-  const int code = attach_->attach(attachment_, job, rank, size, timeout_ns,
-                                   ProgramName().c_str(), interrupt_, ListenFor(facts), &error);
+  const int code = attach_->attach(attachment_, job, rank, size, timeout_ns, ProgramName().c_str(),
+                                   interrupt_, ListenFor(facts), &error);
   if (code == MLXCOMM_OK && facts.members.size() != size) {
     Leave();
     return OtherThanAsked("its size");
@@ -123,8 +123,8 @@ Failure Connection::Split(const SplitCall& call, std::uint64_t timeout_ns, Group
 
 Failure Connection::Shrink(std::uint64_t group, std::uint64_t timeout_ns, GroupFacts& facts) {
   mlxcomm_error error{};
-  const int code = attach_->shrink(attachment_, group, timeout_ns, interrupt_, ListenFor(facts),
-                                   &error);
+  const int code =
+      attach_->shrink(attachment_, group, timeout_ns, interrupt_, ListenFor(facts), &error);
   if (code != MLXCOMM_OK) return FailureOf(code, error);
   if (facts.rank < facts.members.size()) return {};
   Release(facts.id);
@@ -161,8 +161,9 @@ Failure Connection::PinRanges(const queue::SubmissionEntry& entry, Extent extent
   if (refused != nullptr) {
     UnpinRanges(pending);
     return {FailureCode::kInvalidArgument, kNoRank,
-            std::string(refused) + ": expected memory of one buffer that has not been freed "
-                                   "(mlxcomm_buffer_allocate)"};
+            std::string(refused) +
+                ": expected memory of one buffer that has not been freed "
+                "(mlxcomm_buffer_allocate)"};
   }
   if (has_table) {
     pending.table_offset = entry.count;
@@ -195,8 +196,8 @@ Failure Connection::Submit(queue::SubmissionEntry& entry, Extent extent,
   if (!table.has_value()) {
     return {FailureCode::kResourceExhausted, kNoRank,
             "the arena of " + std::to_string(allocator_->total_bytes()) +
-                " bytes has no room for a table of " + std::to_string(counts.size()) +
-                " counts. " + kArenaRemedy};
+                " bytes has no room for a table of " + std::to_string(counts.size()) + " counts. " +
+                kArenaRemedy};
   }
   std::memcpy(arena_ + *table, counts.data(), counts.size_bytes());
   entry.count = *table;
@@ -450,8 +451,7 @@ std::optional<Connection::Outcome> Connection::Test(std::uint64_t group, std::ui
   Outcome outcome;
   if (TakeOutcome(ticket, outcome)) return outcome;
   if (NowNs() >= deadline_ns) return EndOverdue(lock, group, ticket);
-  if (!reader_present_ &&
-      queue::DrainDoorbell(doorbell_) == queue::DoorbellState::kOtherSideGone) {
+  if (!reader_present_ && queue::DrainDoorbell(doorbell_) == queue::DoorbellState::kOtherSideGone) {
     TakeCompletions();  // What it said last.
     LoseDaemon("it has ended");
   }
@@ -489,11 +489,11 @@ Connection::Outcome Connection::Cancel(std::uint64_t group, std::uint64_t ticket
                    " has ended: another thread that waited for it was told how"},
               false};
   }
-  return {{FailureCode::kDeadlineExceeded, kNoRank,
-           "the daemon may still use the operation's buffers after " +
-               std::to_string(timeout_ns / kMs) +
-               " ms: wait for the ticket, or cancel it once more"},
-          false};
+  return {
+      {FailureCode::kDeadlineExceeded, kNoRank,
+       "the daemon may still use the operation's buffers after " +
+           std::to_string(timeout_ns / kMs) + " ms: wait for the ticket, or cancel it once more"},
+      false};
 }
 
 }  // namespace mlxcomm::client

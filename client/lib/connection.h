@@ -28,9 +28,9 @@
 #include <vector>
 
 #include "client/lib/arena_allocator.h"
-#include "client/lib/reusing_map.h"
 #include "client/lib/attach_table.h"
 #include "client/lib/mlxcomm.h"
+#include "client/lib/reusing_map.h"
 #include "proto/queue/adaptive_spin.h"
 #include "proto/queue/dial.h"
 #include "proto/queue/ring.h"
@@ -140,8 +140,7 @@ class Connection {
   // kOverdue: it should have been answered long ago; it is still in flight.
   Awaited Await(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket,
                 std::uint64_t until_ns, bool interruptible, Outcome& outcome);
-  Outcome EndOverdue(std::unique_lock<std::mutex>& lock, std::uint64_t group,
-                     std::uint64_t ticket);
+  Outcome EndOverdue(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket);
   // With wait_mutex_ held.
   Pending* Find(std::uint64_t group, std::uint64_t ticket);
   bool TakeOutcome(std::uint64_t ticket, Outcome& outcome);

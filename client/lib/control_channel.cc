@@ -216,7 +216,8 @@ void ControlChannel::ReadUntilTheEnd() {
     if (nghttp2_session_mem_recv(session_, bytes, static_cast<std::size_t>(got)) < 0) break;
     Flush();  // Acknowledgements, and what had to wait for the daemon's leave.
     // Neither: what came was no HTTP/2, or the daemon has said that it ends.
-    const bool goes_on = nghttp2_session_want_read(session_) || nghttp2_session_want_write(session_);
+    const bool goes_on =
+        nghttp2_session_want_read(session_) || nghttp2_session_want_write(session_);
     if (lost_ || !goes_on) break;
   }
   const std::lock_guard lock(mutex_);
@@ -270,8 +271,8 @@ std::int32_t ControlChannel::Begin(const char* path, const std::string& request,
                                 Header(queue::kTokenMetadataKey, token_)};
   nghttp2_data_provider provider{};
   provider.read_callback = ControlChannelCallbacks::ReadRequest;
-  const std::int32_t id = nghttp2_submit_request(session_, nullptr, headers, std::size(headers),
-                                                 &provider, nullptr);
+  const std::int32_t id =
+      nghttp2_submit_request(session_, nullptr, headers, std::size(headers), &provider, nullptr);
   if (id < 0) return -1;
   streams_[id] = std::move(stream);
   Flush();
@@ -336,8 +337,7 @@ ControlChannel::Ended ControlChannel::Call(const char* path, const std::string& 
   return Take(id);
 }
 
-bool ControlChannel::Tell(const char* path, const std::string& request,
-                          std::uint64_t patience_ns) {
+bool ControlChannel::Tell(const char* path, const std::string& request, std::uint64_t patience_ns) {
   constexpr std::uint64_t kTimeoutNs = 10'000'000'000;
   std::unique_lock lock(mutex_);
   if (streams_.size() >= kStreamsMax) return false;

@@ -11,9 +11,9 @@
 // and at most kReplyBytesMax of each reply.
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -63,14 +63,14 @@ class ControlChannel {
 
   // One call, between HEADERS and the end of its stream.
   struct Stream {
-    std::string request;      // With gRPC's prefix of five bytes.
+    std::string request;  // With gRPC's prefix of five bytes.
     std::size_t sent_bytes = 0;
     std::string received;
     std::string details;
-    int status = -1;          // grpc-status; -1: it has not come.
+    int status = -1;  // grpc-status; -1: it has not come.
     bool ended = false;
-    bool too_long = false;    // What has come; the rest is not taken.
-    bool forgotten = false;   // Nobody waits for its end.
+    bool too_long = false;   // What has come; the rest is not taken.
+    bool forgotten = false;  // Nobody waits for its end.
   };
 
  private:

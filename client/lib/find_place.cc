@@ -31,17 +31,37 @@ struct Launcher {
 };
 
 constexpr Launcher kLaunchers[] = {
-    {"MLX_RANK", {"MLX_WORLD_SIZE"}, nullptr, "mlx",
-     {"MLX_HOSTFILE", "MLX_JACCL_COORDINATOR", "MLX_IBV_DEVICES", "NCCL_HOST_IP", "NCCL_PORT"}, false},
-    {"RANK", {"WORLD_SIZE"}, "TORCHELASTIC_RUN_ID", "torchrun",
-     {"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"}, false},
-    {"OMPI_COMM_WORLD_RANK", {"OMPI_COMM_WORLD_SIZE"}, nullptr, "mpirun",
-     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"}, true},
-    {"PMI_RANK", {"PMI_SIZE"}, nullptr, "pmi",
-     {"PMI_JOBID", "PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_STEP_ID"}, true},
+    {"MLX_RANK",
+     {"MLX_WORLD_SIZE"},
+     nullptr,
+     "mlx",
+     {"MLX_HOSTFILE", "MLX_JACCL_COORDINATOR", "MLX_IBV_DEVICES", "NCCL_HOST_IP", "NCCL_PORT"},
+     false},
+    {"RANK",
+     {"WORLD_SIZE"},
+     "TORCHELASTIC_RUN_ID",
+     "torchrun",
+     {"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"},
+     false},
+    {"OMPI_COMM_WORLD_RANK",
+     {"OMPI_COMM_WORLD_SIZE"},
+     nullptr,
+     "mpirun",
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"},
+     true},
+    {"PMI_RANK",
+     {"PMI_SIZE"},
+     nullptr,
+     "pmi",
+     {"PMI_JOBID", "PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_STEP_ID"},
+     true},
     // A batch script of Slurm has SLURM_PROCID=0 too, but no step: it is alone.
-    {"SLURM_PROCID", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, "SLURM_STEP_ID", "slurm",
-     {"SLURM_JOB_ID", "SLURM_STEP_ID"}, false},
+    {"SLURM_PROCID",
+     {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
+     "SLURM_STEP_ID",
+     "slurm",
+     {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+     false},
     {"RANK", {"WORLD_SIZE"}, nullptr, "ranks", {"MASTER_ADDR", "MASTER_PORT"}, false},
 };
 // Files with one entry for each rank, as mlx.launch writes them.
@@ -76,7 +96,9 @@ Failure ReadNumber(const char* name, const std::string& text, std::int64_t& numb
 // The entries of a rank file: a JSON list, or an object with `hosts`. An empty file stands
 // for one rank: mlx.launch writes that for a single host.
 Failure ReadEntries(const char* name, const std::string& path, json& entries) {
-  const auto wrong = [&](const std::string& what) { return Invalid(Assignment(name, path) + ": " + what); };
+  const auto wrong = [&](const std::string& what) {
+    return Invalid(Assignment(name, path) + ": " + what);
+  };
   std::ifstream file(path, std::ios::binary);
   std::string text(kFileBytesMax + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -117,8 +139,8 @@ Failure CheckDevices(const std::string& path, const json& rows) {
       if (to == row && !entry.is_null()) {
         return wrong(row, column, "null, for no device leads from a rank to itself", entry);
       }
-      const bool several = entry.is_array() && !entry.empty() &&
-                           std::all_of(entry.begin(), entry.end(), is_name);
+      const bool several =
+          entry.is_array() && !entry.empty() && std::all_of(entry.begin(), entry.end(), is_name);
       if (!entry.is_null() && !is_name(entry) && !several) {
         return wrong(row, column, "an RDMA device, a list of them, or null", entry);
       }
@@ -135,7 +157,8 @@ Failure SizeOfFiles(const Environment& environment, std::string said_by,
     if (!path) continue;
     json entries;
     Failure failure = ReadEntries(name, *path, entries);
-    if (failure.ok() && std::string_view(name) == kDevicesFile) failure = CheckDevices(*path, entries);
+    if (failure.ok() && std::string_view(name) == kDevicesFile)
+      failure = CheckDevices(*path, entries);
     if (!failure.ok() && size) continue;  // Nobody needs it.
     if (!failure.ok()) return failure;
     const auto count = static_cast<std::int64_t>(entries.size());
@@ -221,28 +244,34 @@ Failure FindRank(const Environment& environment, const PlaceGiven& given, const 
     return number ? std::to_string(*number) : std::string("none");
   };
   if (launcher != nullptr && !rank) {
-    const Failure failure = ReadNumber(launcher->rank, *environment(launcher->rank), rank.emplace());
+    const Failure failure =
+        ReadNumber(launcher->rank, *environment(launcher->rank), rank.emplace());
     if (!failure.ok()) return failure;
   }
   if (launcher != nullptr && !size) {
     if (Failure failure = SizeOf(environment, *launcher, size); !failure.ok()) return failure;
     if (!size) {
-      return Invalid(std::string(launcher->rank) + " is set but " + launcher->sizes[0] + " is not: set both");
+      return Invalid(std::string(launcher->rank) + " is set but " + launcher->sizes[0] +
+                     " is not: set both");
     }
   }
   if (!rank && !size && environment("PMIX_RANK")) {
-    return Invalid("PMIX_RANK is set, but no variable says of how many: set MLX_RANK and MLX_WORLD_SIZE, "
-                   "or start the ranks by mpirun, srun or mlxcommctl launch");
+    return Invalid(
+        "PMIX_RANK is set, but no variable says of how many: set MLX_RANK and MLX_WORLD_SIZE, "
+        "or start the ranks by mpirun, srun or mlxcommctl launch");
   }
   if (!rank && !size) return {};
   if (!rank || !size) {
-    return Invalid("rank and size: expected both or neither, got rank " + shown(rank) + " and size " +
-                   shown(size));
+    return Invalid("rank and size: expected both or neither, got rank " + shown(rank) +
+                   " and size " + shown(size));
   }
-  if (*size < 1 || *size > std::numeric_limits<std::uint32_t>::max() || *rank < 0 || *rank >= *size) {
-    return Invalid("rank " + shown(rank) + " of size " + shown(size) + ": expected 0 <= rank < size" +
-                   (launcher == nullptr ? "" : std::string(" (") + launcher->rank + ", " +
-                                                   launcher->sizes[0] + ")"));
+  if (*size < 1 || *size > std::numeric_limits<std::uint32_t>::max() || *rank < 0 ||
+      *rank >= *size) {
+    return Invalid("rank " + shown(rank) + " of size " + shown(size) +
+                   ": expected 0 <= rank < size" +
+                   (launcher == nullptr
+                        ? ""
+                        : std::string(" (") + launcher->rank + ", " + launcher->sizes[0] + ")"));
   }
   place.rank = static_cast<std::uint32_t>(*rank);
   place.size = static_cast<std::uint32_t>(*size);
@@ -260,15 +289,17 @@ Failure FindPlace(const Environment& environment, const PlaceGiven& given, Place
   const Launcher* const launcher = FindLauncher(environment);
   place = {};
   place.launched = launcher != nullptr;
-  if (Failure failure = FindRank(environment, given, launcher, place); !failure.ok()) return failure;
+  if (Failure failure = FindRank(environment, given, launcher, place); !failure.ok())
+    return failure;
   place.job = given.job;
   if (place.job.empty()) place.job = environment("MLXCOMM_JOB").value_or("");
   if (place.job.empty() && launcher != nullptr) {
     if (Failure failure = JobOf(environment, *launcher, place.job); !failure.ok()) return failure;
     if (place.job.empty() && launcher->may_cross && place.size > 1) {
-      return Invalid(std::string(launcher->rank) +
-                     " is set, but no variable tells this launch from another: set MLXCOMM_JOB to a name of "
-                     "this launch on all its ranks (mpiexec -genv MLXCOMM_JOB NAME)");
+      return Invalid(
+          std::string(launcher->rank) +
+          " is set, but no variable tells this launch from another: set MLXCOMM_JOB to a name of "
+          "this launch on all its ranks (mpiexec -genv MLXCOMM_JOB NAME)");
     }
   }
   if (place.job.empty()) place.job = kDefaultJob;

@@ -40,8 +40,7 @@ class Exchange {
     }
     return {FailureCode::kResourceExhausted, kNoRank,
             "the arena of " + std::to_string(session().arena().total_bytes()) + " bytes has no " +
-                std::to_string(bytes) +
-                " free for splitting a group. " + kArenaRemedy};
+                std::to_string(bytes) + " free for splitting a group. " + kArenaRemedy};
   }
   // What is left of the time for everything; at least something, for 0 is no deadline.
   std::uint64_t LeftNs() const {
@@ -50,9 +49,12 @@ class Exchange {
   Failure Begin(std::span<const std::int32_t> own, std::uint64_t& ticket) {
     std::memcpy(values_, own.data(), own.size_bytes());
     return client::Begin(group_,
-                         {.kind = OperationKind::kAllGather, .input = values_,
-                          .output = values_ + sizeof(Place), .count = own.size(),
-                          .type = MLXCOMM_INT32, .timeout_ns = LeftNs()},
+                         {.kind = OperationKind::kAllGather,
+                          .input = values_,
+                          .output = values_ + sizeof(Place),
+                          .count = own.size(),
+                          .type = MLXCOMM_INT32,
+                          .timeout_ns = LeftNs()},
                          ticket);
   }
   // `values`: as many for each rank as it gave.
@@ -76,14 +78,13 @@ std::vector<std::uint32_t> RanksOf(std::int32_t color, const std::vector<Place>&
   for (std::uint32_t rank = 0; rank < places.size(); ++rank) {
     if (places[rank].color == color) ranks.push_back(rank);
   }
-  std::stable_sort(ranks.begin(), ranks.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return places[a].key < places[b].key;
-  });
+  std::stable_sort(ranks.begin(), ranks.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return places[a].key < places[b].key; });
   return ranks;
 }
 
-Failure TellPlaces(mlxcomm_group& group, Exchange& exchange, Place own,
-                   std::vector<Place>& places, std::uint64_t& number) {
+Failure TellPlaces(mlxcomm_group& group, Exchange& exchange, Place own, std::vector<Place>& places,
+                   std::uint64_t& number) {
   const std::int32_t values[] = {own.color, own.key};
   std::uint64_t ticket = 0;
   {
@@ -114,12 +115,12 @@ Failure TellHowItWent(mlxcomm_group& group, Exchange& exchange, const Failure& o
   for (const std::uint32_t rank : ranks) {
     const auto theirs = static_cast<FailureCode>(codes[rank]);
     if (codes[rank] == 0) continue;
-    return {codes[rank] < 0 || codes[rank] > 255 || !IsValid(theirs) ? FailureCode::kInternal
-                                                                     : theirs,
-            static_cast<std::int32_t>(rank),
-            "rank " + std::to_string(rank) + " of group " + group.facts.name +
-                " could not make its part of it: " + FailureCodeName(theirs) +
-                ". Its own error says more; this part was given up"};
+    return {
+        codes[rank] < 0 || codes[rank] > 255 || !IsValid(theirs) ? FailureCode::kInternal : theirs,
+        static_cast<std::int32_t>(rank),
+        "rank " + std::to_string(rank) + " of group " + group.facts.name +
+            " could not make its part of it: " + FailureCodeName(theirs) +
+            ". Its own error says more; this part was given up"};
   }
   return {};
 }
@@ -162,8 +163,7 @@ Failure SplitGroup(mlxcomm_group& group, const SplitRequest& request,
   if (Failure failure = exchange.Reserve(); !failure.ok()) return failure;
   std::vector<Place> places;
   std::uint64_t number = 0;
-  Failure failure =
-      TellPlaces(group, exchange, {request.color, request.key}, places, number);
+  Failure failure = TellPlaces(group, exchange, {request.color, request.key}, places, number);
   if (!failure.ok()) return failure;
 
   std::vector<std::uint32_t> ranks;

@@ -23,7 +23,7 @@ namespace mlxcomm::client {
 struct SplitRequest {
   std::int32_t color = 0;  // MLXCOMM_NO_GROUP: no part.
   std::int32_t key = 0;
-  std::string name;        // Of the part, without the parent's.
+  std::string name;  // Of the part, without the parent's.
   std::uint64_t timeout_ns = 0;
 };
 

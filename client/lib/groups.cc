@@ -44,8 +44,7 @@ GroupFacts AloneHere(const char* job) {
   return facts;
 }
 
-Failure CheckJoin(const char* job, std::uint32_t rank, std::uint32_t size,
-                  mlxcomm_group** world) {
+Failure CheckJoin(const char* job, std::uint32_t rank, std::uint32_t size, mlxcomm_group** world) {
   if (job == nullptr || world == nullptr) {
     return Invalid("job and world: expected a pointer, got NULL");
   }
@@ -116,14 +115,14 @@ MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_split(mlxcomm_group* group, int32_t color, int32_t key,
-                                       const char* name, uint64_t timeout_ns,
-                                       mlxcomm_group** part, mlxcomm_error* error) {
+                                       const char* name, uint64_t timeout_ns, mlxcomm_group** part,
+                                       mlxcomm_error* error) {
   if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
   if (part == nullptr) return Tell(Invalid("part: expected a pointer, got NULL"), error);
   if (color < MLXCOMM_NO_GROUP) {
-    return Tell(Invalid("color " + std::to_string(color) +
-                        ": expected 0 or more, or MLXCOMM_NO_GROUP"),
-                error);
+    return Tell(
+        Invalid("color " + std::to_string(color) + ": expected 0 or more, or MLXCOMM_NO_GROUP"),
+        error);
   }
   const std::string shown = name != nullptr ? name : std::to_string(color);
   if (Failure failure = CheckName("name", shown, kPartNameBytesMax); !failure.ok()) {
@@ -151,8 +150,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_shrink(mlxcomm_group* group, uint64_t timeout_n
   if (latched.code == FailureCode::kDaemonLost || HasLeft(*group)) return Tell(latched, error);
   if (timeout_ns == 0) timeout_ns = group->timeout_ns.load();
   GroupFacts facts;
-  const Failure failure =
-      group->connection->session->Shrink(group->facts.id, timeout_ns, facts);
+  const Failure failure = group->connection->session->Shrink(group->facts.id, timeout_ns, facts);
   if (!failure.ok()) return Tell(failure, error);
   auto made = mlxcomm::client::MakeGroup(*group, std::move(facts), /*with_daemon=*/true);
   {

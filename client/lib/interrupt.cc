@@ -63,7 +63,8 @@ void Watch() {
   if (nobody) return;
   const Action* const kept = Keep(present);
   if (kept == nullptr) return;
-  if (g_first.load(std::memory_order_relaxed) == nullptr) g_first.store(kept, std::memory_order_release);
+  if (g_first.load(std::memory_order_relaxed) == nullptr)
+    g_first.store(kept, std::memory_order_release);
   g_latest.store(kept, std::memory_order_release);
   Action action{};
   action.sa_sigaction = OnInterrupt;

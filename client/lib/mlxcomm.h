@@ -35,15 +35,15 @@ extern "C" {
 typedef enum mlxcomm_code {
   MLXCOMM_OK = 0,
   MLXCOMM_INVALID_ARGUMENT = 1,
-  MLXCOMM_MISMATCH = 2,           /* ranks of a group called different things */
-  MLXCOMM_DEADLINE_EXCEEDED = 3,  /* the message says who did not come */
-  MLXCOMM_RANK_LOST = 4,          /* error.rank says which */
-  MLXCOMM_DAEMON_LOST = 5,        /* buffers stay readable; connect anew */
+  MLXCOMM_MISMATCH = 2,          /* ranks of a group called different things */
+  MLXCOMM_DEADLINE_EXCEEDED = 3, /* the message says who did not come */
+  MLXCOMM_RANK_LOST = 4,         /* error.rank says which */
+  MLXCOMM_DAEMON_LOST = 5,       /* buffers stay readable; connect anew */
   MLXCOMM_DAEMON_STOPPING = 6,
   MLXCOMM_RESOURCE_EXHAUSTED = 7,
   MLXCOMM_CANCELLED = 8,
-  MLXCOMM_ALREADY_EXISTS = 9,     /* the rank is taken */
-  MLXCOMM_UNAVAILABLE = 10,       /* no daemon, or no link to a node */
+  MLXCOMM_ALREADY_EXISTS = 9, /* the rank is taken */
+  MLXCOMM_UNAVAILABLE = 10,   /* no daemon, or no link to a node */
   MLXCOMM_PERMISSION_DENIED = 11,
   MLXCOMM_INTERNAL = 12,
 } mlxcomm_code;
@@ -104,10 +104,11 @@ MLXCOMM_API const char* mlxcomm_code_name(mlxcomm_code code);
 MLXCOMM_API const char* mlxcomm_version(void);
 
 typedef struct mlxcomm_connect_options {
-  size_t struct_size;       /* sizeof(mlxcomm_connect_options) */
-  const char* socket_path;  /* NULL: $MLXCOMM_SOCKET, else the service's socket, else a private daemon */
-  uint64_t arena_bytes;     /* address space for buffers; 0: as much as the daemon allows, the most */
-  uint64_t timeout_ns;      /* 0: 10 s */
+  size_t struct_size; /* sizeof(mlxcomm_connect_options) */
+  const char*
+      socket_path; /* NULL: $MLXCOMM_SOCKET, else the service's socket, else a private daemon */
+  uint64_t arena_bytes; /* address space for buffers; 0: as much as the daemon allows, the most */
+  uint64_t timeout_ns;  /* 0: 10 s */
   int start_private_daemon; /* 1: start one if there is none (unless a socket was named) */
   /* Asked about every 50 ms while waiting; nonzero gives MLXCOMM_CANCELLED. May be NULL.
    * Also used by mlxcomm_join and by waits for operations of this connection. */
@@ -169,8 +170,8 @@ MLXCOMM_API void mlxcomm_group_close(mlxcomm_group* group);
  * and `group` are none the worse. */
 #define MLXCOMM_NO_GROUP (-1)
 MLXCOMM_API mlxcomm_code mlxcomm_split(mlxcomm_group* group, int32_t color, int32_t key,
-                                       const char* name, uint64_t timeout_ns,
-                                       mlxcomm_group** part, mlxcomm_error* error);
+                                       const char* name, uint64_t timeout_ns, mlxcomm_group** part,
+                                       mlxcomm_error* error);
 /* A new group of those ranks that are left of a group that has failed, in the old
  * order. Every rank that is left must call it; returns when all have, or when those
  * that have not are gone. DEADLINE_EXCEEDED names who did not call. Close the failed
@@ -233,9 +234,9 @@ MLXCOMM_API mlxcomm_code mlxcomm_all_reduce(mlxcomm_group* group, const void* in
                                             uint64_t* ticket, mlxcomm_error* error);
 /* The same at rank `root` alone; output is not used on the others and may be NULL. In place. */
 MLXCOMM_API mlxcomm_code mlxcomm_reduce(mlxcomm_group* group, const void* input, void* output,
-                                        uint64_t count, mlxcomm_data_type type,
-                                        mlxcomm_operator op, uint32_t root, uint64_t timeout_ns,
-                                        uint64_t* ticket, mlxcomm_error* error);
+                                        uint64_t count, mlxcomm_data_type type, mlxcomm_operator op,
+                                        uint32_t root, uint64_t timeout_ns, uint64_t* ticket,
+                                        mlxcomm_error* error);
 /* input: size x count elements; output: the rank's own block of `count`, combined. */
 MLXCOMM_API mlxcomm_code mlxcomm_reduce_scatter(mlxcomm_group* group, const void* input,
                                                 void* output, uint64_t count,
@@ -254,10 +255,10 @@ MLXCOMM_API mlxcomm_code mlxcomm_all_gather(mlxcomm_group* group, const void* in
                                             mlxcomm_error* error);
 /* counts[r] elements from rank r, packed in order of rank. `counts` has size entries, is
  * the same on all ranks and is read before the call returns. */
-MLXCOMM_API mlxcomm_code mlxcomm_all_gather_v(mlxcomm_group* group, const void* input,
-                                              void* output, const uint64_t* counts,
-                                              mlxcomm_data_type type, uint64_t timeout_ns,
-                                              uint64_t* ticket, mlxcomm_error* error);
+MLXCOMM_API mlxcomm_code mlxcomm_all_gather_v(mlxcomm_group* group, const void* input, void* output,
+                                              const uint64_t* counts, mlxcomm_data_type type,
+                                              uint64_t timeout_ns, uint64_t* ticket,
+                                              mlxcomm_error* error);
 /* As all_gather, at rank `root` alone. */
 MLXCOMM_API mlxcomm_code mlxcomm_gather(mlxcomm_group* group, const void* input, void* output,
                                         uint64_t count, mlxcomm_data_type type, uint32_t root,
@@ -278,8 +279,8 @@ MLXCOMM_API mlxcomm_code mlxcomm_all_to_all(mlxcomm_group* group, const void* in
  * of rank; what one rank sends another must expect (else MISMATCH; for what a rank sends
  * itself INVALID_ARGUMENT). The tables have size entries and are read before the call
  * returns. */
-MLXCOMM_API mlxcomm_code mlxcomm_all_to_all_v(mlxcomm_group* group, const void* input,
-                                              void* output, const uint64_t* send_counts,
+MLXCOMM_API mlxcomm_code mlxcomm_all_to_all_v(mlxcomm_group* group, const void* input, void* output,
+                                              const uint64_t* send_counts,
                                               const uint64_t* receive_counts,
                                               mlxcomm_data_type type, uint64_t timeout_ns,
                                               uint64_t* ticket, mlxcomm_error* error);
@@ -312,8 +313,8 @@ MLXCOMM_API mlxcomm_code mlxcomm_test(mlxcomm_group* group, uint64_t ticket, int
  * touches its buffers, for at most timeout_ns (0: 10 s), interrupted or not. The ticket is
  * used up, unless this returns DEADLINE_EXCEEDED. MLXCOMM_OK: it had ended well before.
  * A thread that waits for the ticket meanwhile may be told its end in place of this one. */
-MLXCOMM_API mlxcomm_code mlxcomm_cancel(mlxcomm_group* group, uint64_t ticket,
-                                        uint64_t timeout_ns, mlxcomm_error* error);
+MLXCOMM_API mlxcomm_code mlxcomm_cancel(mlxcomm_group* group, uint64_t ticket, uint64_t timeout_ns,
+                                        mlxcomm_error* error);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -197,8 +197,8 @@ class Group {
   }
 
   // Nothing for a rank whose color is MLXCOMM_NO_GROUP. An empty name: the color.
-  std::optional<Group> Split(std::int32_t color, std::int32_t key = 0,
-                             const std::string& name = {}, std::uint64_t timeout_ns = 0) {
+  std::optional<Group> Split(std::int32_t color, std::int32_t key = 0, const std::string& name = {},
+                             std::uint64_t timeout_ns = 0) {
     mlxcomm_error error;
     mlxcomm_group* part = nullptr;
     Check(mlxcomm_split(handle_, color, key, name.empty() ? nullptr : name.c_str(), timeout_ns,
@@ -316,12 +316,8 @@ class Group {
                std::uint32_t tag = 0, std::uint64_t timeout_ns = 0) {
     ReceiveAsync(output, count, type, source, tag, timeout_ns).Wait();
   }
-  Ticket BarrierAsync(std::uint64_t timeout_ns = 0) {
-    return Begin(mlxcomm_barrier, timeout_ns);
-  }
-  void Barrier(std::uint64_t timeout_ns = 0) {
-    BarrierAsync(timeout_ns).Wait();
-  }
+  Ticket BarrierAsync(std::uint64_t timeout_ns = 0) { return Begin(mlxcomm_barrier, timeout_ns); }
+  void Barrier(std::uint64_t timeout_ns = 0) { BarrierAsync(timeout_ns).Wait(); }
 
  private:
   explicit Group(mlxcomm_group* handle) : handle_(handle) {}

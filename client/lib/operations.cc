@@ -55,8 +55,7 @@ Failure ReadCounts(const mlxcomm_group& group, const Request& request,
   const bool both = request.kind == OperationKind::kAllToAllV;
   if (request.counts == nullptr || (both && request.receive_counts == nullptr)) {
     return Invalid(std::string(both ? "send_counts and receive_counts" : "counts") +
-                   ": expected a table of " + std::to_string(group.size()) +
-                   " entries, got NULL");
+                   ": expected a table of " + std::to_string(group.size()) + " entries, got NULL");
   }
   counts.assign(request.counts, request.counts + group.size());
   if (!both) return {};
@@ -216,18 +215,29 @@ MLXCOMM_API mlxcomm_code mlxcomm_all_reduce(mlxcomm_group* group, const void* in
                                             mlxcomm_operator op, uint64_t timeout_ns,
                                             uint64_t* ticket, mlxcomm_error* error) {
   return Submit(group,
-                {.kind = OperationKind::kAllReduce, .input = input, .output = output,
-                 .count = count, .type = type, .op = OperatorOf(op), .timeout_ns = timeout_ns},
+                {.kind = OperationKind::kAllReduce,
+                 .input = input,
+                 .output = output,
+                 .count = count,
+                 .type = type,
+                 .op = OperatorOf(op),
+                 .timeout_ns = timeout_ns},
                 ticket, error);
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_reduce(mlxcomm_group* group, const void* input, void* output,
-                                        uint64_t count, mlxcomm_data_type type,
-                                        mlxcomm_operator op, uint32_t root, uint64_t timeout_ns,
-                                        uint64_t* ticket, mlxcomm_error* error) {
+                                        uint64_t count, mlxcomm_data_type type, mlxcomm_operator op,
+                                        uint32_t root, uint64_t timeout_ns, uint64_t* ticket,
+                                        mlxcomm_error* error) {
   return Submit(group,
-                {.kind = OperationKind::kReduce, .input = input, .output = output, .count = count,
-                 .type = type, .op = OperatorOf(op), .peer = root, .timeout_ns = timeout_ns},
+                {.kind = OperationKind::kReduce,
+                 .input = input,
+                 .output = output,
+                 .count = count,
+                 .type = type,
+                 .op = OperatorOf(op),
+                 .peer = root,
+                 .timeout_ns = timeout_ns},
                 ticket, error);
 }
 
@@ -237,8 +247,13 @@ MLXCOMM_API mlxcomm_code mlxcomm_reduce_scatter(mlxcomm_group* group, const void
                                                 uint64_t timeout_ns, uint64_t* ticket,
                                                 mlxcomm_error* error) {
   return Submit(group,
-                {.kind = OperationKind::kReduceScatter, .input = input, .output = output,
-                 .count = count, .type = type, .op = OperatorOf(op), .timeout_ns = timeout_ns},
+                {.kind = OperationKind::kReduceScatter,
+                 .input = input,
+                 .output = output,
+                 .count = count,
+                 .type = type,
+                 .op = OperatorOf(op),
+                 .timeout_ns = timeout_ns},
                 ticket, error);
 }
 
@@ -247,8 +262,13 @@ MLXCOMM_API mlxcomm_code mlxcomm_broadcast(mlxcomm_group* group, const void* inp
                                            uint64_t timeout_ns, uint64_t* ticket,
                                            mlxcomm_error* error) {
   return Submit(group,
-                {.kind = OperationKind::kBroadcast, .input = input, .output = output,
-                 .count = count, .type = type, .peer = root, .timeout_ns = timeout_ns},
+                {.kind = OperationKind::kBroadcast,
+                 .input = input,
+                 .output = output,
+                 .count = count,
+                 .type = type,
+                 .peer = root,
+                 .timeout_ns = timeout_ns},
                 ticket, error);
 }
 
@@ -257,18 +277,26 @@ MLXCOMM_API mlxcomm_code mlxcomm_all_gather(mlxcomm_group* group, const void* in
                                             uint64_t timeout_ns, uint64_t* ticket,
                                             mlxcomm_error* error) {
   return Submit(group,
-                {.kind = OperationKind::kAllGather, .input = input, .output = output,
-                 .count = count, .type = type, .timeout_ns = timeout_ns},
+                {.kind = OperationKind::kAllGather,
+                 .input = input,
+                 .output = output,
+                 .count = count,
+                 .type = type,
+                 .timeout_ns = timeout_ns},
                 ticket, error);
 }
 
-MLXCOMM_API mlxcomm_code mlxcomm_all_gather_v(mlxcomm_group* group, const void* input,
-                                              void* output, const uint64_t* counts,
-                                              mlxcomm_data_type type, uint64_t timeout_ns,
-                                              uint64_t* ticket, mlxcomm_error* error) {
+MLXCOMM_API mlxcomm_code mlxcomm_all_gather_v(mlxcomm_group* group, const void* input, void* output,
+                                              const uint64_t* counts, mlxcomm_data_type type,
+                                              uint64_t timeout_ns, uint64_t* ticket,
+                                              mlxcomm_error* error) {
   return Submit(group,
-                {.kind = OperationKind::kAllGatherV, .input = input, .output = output,
-                 .type = type, .timeout_ns = timeout_ns, .counts = counts},
+                {.kind = OperationKind::kAllGatherV,
+                 .input = input,
+                 .output = output,
+                 .type = type,
+                 .timeout_ns = timeout_ns,
+                 .counts = counts},
                 ticket, error);
 }
 
@@ -277,8 +305,13 @@ MLXCOMM_API mlxcomm_code mlxcomm_gather(mlxcomm_group* group, const void* input,
                                         uint64_t timeout_ns, uint64_t* ticket,
                                         mlxcomm_error* error) {
   return Submit(group,
-                {.kind = OperationKind::kGather, .input = input, .output = output, .count = count,
-                 .type = type, .peer = root, .timeout_ns = timeout_ns},
+                {.kind = OperationKind::kGather,
+                 .input = input,
+                 .output = output,
+                 .count = count,
+                 .type = type,
+                 .peer = root,
+                 .timeout_ns = timeout_ns},
                 ticket, error);
 }
 
@@ -287,8 +320,13 @@ MLXCOMM_API mlxcomm_code mlxcomm_scatter(mlxcomm_group* group, const void* input
                                          uint64_t timeout_ns, uint64_t* ticket,
                                          mlxcomm_error* error) {
   return Submit(group,
-                {.kind = OperationKind::kScatter, .input = input, .output = output, .count = count,
-                 .type = type, .peer = root, .timeout_ns = timeout_ns},
+                {.kind = OperationKind::kScatter,
+                 .input = input,
+                 .output = output,
+                 .count = count,
+                 .type = type,
+                 .peer = root,
+                 .timeout_ns = timeout_ns},
                 ticket, error);
 }
 
@@ -297,40 +335,56 @@ MLXCOMM_API mlxcomm_code mlxcomm_all_to_all(mlxcomm_group* group, const void* in
                                             uint64_t timeout_ns, uint64_t* ticket,
                                             mlxcomm_error* error) {
   return Submit(group,
-                {.kind = OperationKind::kAllToAll, .input = input, .output = output,
-                 .count = count, .type = type, .timeout_ns = timeout_ns},
+                {.kind = OperationKind::kAllToAll,
+                 .input = input,
+                 .output = output,
+                 .count = count,
+                 .type = type,
+                 .timeout_ns = timeout_ns},
                 ticket, error);
 }
 
-MLXCOMM_API mlxcomm_code mlxcomm_all_to_all_v(mlxcomm_group* group, const void* input,
-                                              void* output, const uint64_t* send_counts,
+MLXCOMM_API mlxcomm_code mlxcomm_all_to_all_v(mlxcomm_group* group, const void* input, void* output,
+                                              const uint64_t* send_counts,
                                               const uint64_t* receive_counts,
                                               mlxcomm_data_type type, uint64_t timeout_ns,
                                               uint64_t* ticket, mlxcomm_error* error) {
   return Submit(group,
-                {.kind = OperationKind::kAllToAllV, .input = input, .output = output, .type = type,
-                 .timeout_ns = timeout_ns, .counts = send_counts,
+                {.kind = OperationKind::kAllToAllV,
+                 .input = input,
+                 .output = output,
+                 .type = type,
+                 .timeout_ns = timeout_ns,
+                 .counts = send_counts,
                  .receive_counts = receive_counts},
                 ticket, error);
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_send(mlxcomm_group* group, const void* input, uint64_t count,
                                       mlxcomm_data_type type, uint32_t destination, uint32_t tag,
-                                      uint64_t timeout_ns, uint64_t* ticket,
-                                      mlxcomm_error* error) {
+                                      uint64_t timeout_ns, uint64_t* ticket, mlxcomm_error* error) {
   return Submit(group,
-                {.kind = OperationKind::kSend, .input = input, .count = count, .type = type,
-                 .peer = destination, .tag = tag, .timeout_ns = timeout_ns},
+                {.kind = OperationKind::kSend,
+                 .input = input,
+                 .count = count,
+                 .type = type,
+                 .peer = destination,
+                 .tag = tag,
+                 .timeout_ns = timeout_ns},
                 ticket, error);
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_recv(mlxcomm_group* group, void* output, uint64_t count,
                                       mlxcomm_data_type type, uint32_t source, uint32_t tag,
-                                      uint64_t timeout_ns, uint64_t* ticket,
-                                      mlxcomm_error* error) {
+                                      uint64_t timeout_ns, uint64_t* ticket, mlxcomm_error* error) {
   return Submit(group,
-                {.kind = OperationKind::kReceive, .output = output, .count = count, .type = type,
-                 .peer = source, .tag = tag, .timeout_ns = timeout_ns},
+                {.kind = OperationKind::kReceive,
+                 .output = output,
+                 .count = count,
+                 .type = type,
+                 .peer = source,
+                 .tag = tag,
+                 .timeout_ns = timeout_ns},
                 ticket, error);
 }
 
@@ -339,8 +393,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_barrier(mlxcomm_group* group, uint64_t timeout_
   return Submit(group, {.kind = OperationKind::kBarrier, .timeout_ns = timeout_ns}, ticket, error);
 }
 
-MLXCOMM_API mlxcomm_code mlxcomm_wait(mlxcomm_group* group, uint64_t ticket,
-                                      mlxcomm_error* error) {
+MLXCOMM_API mlxcomm_code mlxcomm_wait(mlxcomm_group* group, uint64_t ticket, mlxcomm_error* error) {
   if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
   return Tell(mlxcomm::client::Finish(*group, ticket), error);
 }
@@ -359,12 +412,11 @@ MLXCOMM_API mlxcomm_code mlxcomm_test(mlxcomm_group* group, uint64_t ticket, int
   return Tell({}, error);
 }
 
-MLXCOMM_API mlxcomm_code mlxcomm_cancel(mlxcomm_group* group, uint64_t ticket,
-                                        uint64_t timeout_ns, mlxcomm_error* error) {
+MLXCOMM_API mlxcomm_code mlxcomm_cancel(mlxcomm_group* group, uint64_t ticket, uint64_t timeout_ns,
+                                        mlxcomm_error* error) {
   if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
   if (mlxcomm::client::HasEndedAlone(*group, ticket)) return Tell({}, error);
-  const auto outcome =
-      group->connection->session->Cancel(group->facts.id, ticket, timeout_ns);
+  const auto outcome = group->connection->session->Cancel(group->facts.id, ticket, timeout_ns);
   return Tell(mlxcomm::client::Settled(*group, outcome), error);
 }
 

@@ -36,7 +36,8 @@ Failure Find(const mlxcomm_place_options& options, mlxcomm_place& out) {
   Place place;
   if (Failure failure = FindPlace(environment, given, place); !failure.ok()) return failure;
   if (place.job.size() >= sizeof out.job) {
-    return Invalid("job: expected a name of less than " + std::to_string(sizeof out.job) + " bytes");
+    return Invalid("job: expected a name of less than " + std::to_string(sizeof out.job) +
+                   " bytes");
   }
   std::memcpy(out.job, place.job.c_str(), place.job.size() + 1);
   out.rank = place.rank;

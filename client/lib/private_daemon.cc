@@ -40,7 +40,8 @@ std::string FindDaemon() {
     candidates.push_back(folder + "/../../daemon/mlxcommd");  // A build folder.
   }
   std::istringstream path(std::getenv("PATH") == nullptr ? "" : std::getenv("PATH"));
-  for (std::string entry; std::getline(path, entry, ':');) candidates.push_back(entry + "/mlxcommd");
+  for (std::string entry; std::getline(path, entry, ':');)
+    candidates.push_back(entry + "/mlxcommd");
   for (const std::string& candidate : candidates) {
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
   }
@@ -50,11 +51,10 @@ std::string FindDaemon() {
 // The socket's folder is ours alone, or nothing in it can be trusted.
 Failure MakePrivateFolder(const std::string& folder) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    return Unavailable("cannot make " + folder + " for a private daemon: " +
-                       std::strerror(errno) +
+    return Unavailable("cannot make " + folder + " for a private daemon: " + std::strerror(errno) +
                        ". Set XDG_RUNTIME_DIR or TMPDIR to a folder that is there and yours");
   }
-  struct stat facts {};
+  struct stat facts{};
   if (::lstat(folder.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode) ||
       facts.st_uid != ::getuid() || (facts.st_mode & 022) != 0) {
     return Unavailable(folder + " is not a folder of this user alone: remove it");
@@ -111,8 +111,7 @@ Failure Spawn(const std::string& daemon, const std::string& socket_path, const s
   std::string arguments[] = {daemon, "--private", "--socket", socket_path};
   char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(),
                   arguments[3].data(), nullptr};
-  const int failed =
-      ::posix_spawn(&pid, daemon.c_str(), &actions, &attributes, argv, environ);
+  const int failed = ::posix_spawn(&pid, daemon.c_str(), &actions, &attributes, argv, environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (failed != 0) return Unavailable("cannot start " + daemon + ": " + std::strerror(failed));
@@ -135,8 +134,8 @@ Failure LockFolder(const std::string& folder, const Patience& patience, int& loc
     }
     Failure over = patience();
     if (over.code == FailureCode::kUnavailable) {
-      over.message = "another process has been starting a private daemon for too long: it holds " +
-                     path;
+      over.message =
+          "another process has been starting a private daemon for too long: it holds " + path;
     }
     if (!over.ok()) return over;
   }

@@ -79,7 +79,8 @@ void Communicator::Fold(const void* input, void* output, std::uint64_t count, co
   Copy(output, gathered, bytes);
 }
 
-void Communicator::AllGather(const void* input, void* output, std::uint64_t count, const Type& type) {
+void Communicator::AllGather(const void* input, void* output, std::uint64_t count,
+                             const Type& type) {
   const std::uint64_t bytes = count * type.bytes;
   if (!group_) return Copy(output, input, bytes);
   const UnderWay under_way;
@@ -93,7 +94,8 @@ void Communicator::AllGather(const void* input, void* output, std::uint64_t coun
   if (out.copied()) Copy(output, result, bytes * size());
 }
 
-void Communicator::Send(const void* input, std::uint64_t count, const Type& type, std::uint32_t to) {
+void Communicator::Send(const void* input, std::uint64_t count, const Type& type,
+                        std::uint32_t to) {
   if (!group_) throw std::runtime_error("MPI_Send: this rank is alone in its communicator");
   const UnderWay under_way;
   const std::uint64_t bytes = count * type.bytes;
@@ -104,7 +106,8 @@ void Communicator::Send(const void* input, std::uint64_t count, const Type& type
   group_->Send(sent, count, type.type, to);
 }
 
-void Communicator::Receive(void* output, std::uint64_t count, const Type& type, std::uint32_t from) {
+void Communicator::Receive(void* output, std::uint64_t count, const Type& type,
+                           std::uint32_t from) {
   if (!group_) throw std::runtime_error("MPI_Recv: this rank is alone in its communicator");
   const UnderWay under_way;
   const std::uint64_t bytes = count * type.bytes;

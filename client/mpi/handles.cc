@@ -39,20 +39,20 @@ struct NamedType {
   std::uint64_t bytes;
 };
 constexpr NamedType kTypes[] = {
-    {&ompi_mpi_c_bool, MLXCOMM_BOOL, 1},         {&ompi_mpi_int8_t, MLXCOMM_INT8, 1},
-    {&ompi_mpi_uint8_t, MLXCOMM_UINT8, 1},       {&ompi_mpi_int16_t, MLXCOMM_INT16, 2},
-    {&ompi_mpi_uint16_t, MLXCOMM_UINT16, 2},     {&ompi_mpi_int32_t, MLXCOMM_INT32, 4},
-    {&ompi_mpi_uint32_t, MLXCOMM_UINT32, 4},     {&ompi_mpi_int64_t, MLXCOMM_INT64, 8},
-    {&ompi_mpi_uint64_t, MLXCOMM_UINT64, 8},     {&ompi_mpi_float, MLXCOMM_FLOAT32, 4},
-    {&ompi_mpi_double, MLXCOMM_FLOAT64, 8},      {&ompi_mpi_c_complex, MLXCOMM_COMPLEX64, 8},
-    {&g_float16, MLXCOMM_FLOAT16, 2},            {&g_bfloat16, MLXCOMM_BFLOAT16, 2},
+    {&ompi_mpi_c_bool, MLXCOMM_BOOL, 1},     {&ompi_mpi_int8_t, MLXCOMM_INT8, 1},
+    {&ompi_mpi_uint8_t, MLXCOMM_UINT8, 1},   {&ompi_mpi_int16_t, MLXCOMM_INT16, 2},
+    {&ompi_mpi_uint16_t, MLXCOMM_UINT16, 2}, {&ompi_mpi_int32_t, MLXCOMM_INT32, 4},
+    {&ompi_mpi_uint32_t, MLXCOMM_UINT32, 4}, {&ompi_mpi_int64_t, MLXCOMM_INT64, 8},
+    {&ompi_mpi_uint64_t, MLXCOMM_UINT64, 8}, {&ompi_mpi_float, MLXCOMM_FLOAT32, 4},
+    {&ompi_mpi_double, MLXCOMM_FLOAT64, 8},  {&ompi_mpi_c_complex, MLXCOMM_COMPLEX64, 8},
+    {&g_float16, MLXCOMM_FLOAT16, 2},        {&g_bfloat16, MLXCOMM_BFLOAT16, 2},
 };
 
 // What was made while the process runs. Never destroyed: MLX may ask at its end.
 struct Made {
   std::mutex mutex;
   int halves = 0;
-  std::deque<mlxcomm_mpi_object> objects;       // Their addresses are the handles.
+  std::deque<mlxcomm_mpi_object> objects;  // Their addresses are the handles.
   std::map<const void*, Operator> operators;
 };
 Made& GetMade() {
@@ -66,10 +66,11 @@ Type FindType(MPI_Datatype handle, const char* call) {
   for (const NamedType& named : kTypes) {
     if (named.handle == handle) return {named.type, named.bytes, named.handle->name};
   }
-  throw std::runtime_error(std::string(call) +
-                           ": unknown datatype handle: expected one of this library's ompi_mpi_ objects "
-                           "(ompi_mpi_float, ...) or what its MPI_Type_contiguous gave. Was the program "
-                           "built for another MPI?");
+  throw std::runtime_error(
+      std::string(call) +
+      ": unknown datatype handle: expected one of this library's ompi_mpi_ objects "
+      "(ompi_mpi_float, ...) or what its MPI_Type_contiguous gave. Was the program "
+      "built for another MPI?");
 }
 
 Operator FindOperator(MPI_Op handle, const char* call) {
@@ -89,14 +90,16 @@ Operator FindOperator(MPI_Op handle, const char* call) {
 MPI_Datatype MakeHalf(int count, MPI_Datatype of) {
   if (count != 2 || of != &ompi_mpi_uint8_t) {
     throw std::runtime_error(
-        "MPI_Type_contiguous: expected 2 of ompi_mpi_uint8_t, which MLX makes its 16-bit floats of; "
+        "MPI_Type_contiguous: expected 2 of ompi_mpi_uint8_t, which MLX makes its 16-bit floats "
+        "of; "
         "this library has no other types than those of MLX");
   }
   Made& made = GetMade();
   const std::lock_guard lock(made.mutex);
   if (made.halves == 2) {
     throw std::runtime_error(
-        "MPI_Type_contiguous: a third type of 2 bytes: the first is taken for float16, the second for "
+        "MPI_Type_contiguous: a third type of 2 bytes: the first is taken for float16, the second "
+        "for "
         "bfloat16, and MLX 0.32 makes no more. Use the mlxcomm that knows your MLX");
   }
   return ++made.halves == 1 ? &g_float16 : &g_bfloat16;
@@ -111,7 +114,8 @@ MPI_Op MakeOperator(MPI_User_function* function) {
     throw std::runtime_error("MPI_Op_create: more than " + std::to_string(kOperatorsMax) +
                              " operators: make each once, they are kept");
   }
-  mlxcomm_mpi_object& object = made.objects.emplace_back(mlxcomm_mpi_object{"operator of MPI_Op_create"});
+  mlxcomm_mpi_object& object =
+      made.objects.emplace_back(mlxcomm_mpi_object{"operator of MPI_Op_create"});
   made.operators.emplace(&object, op);
   return &object;
 }

@@ -129,7 +129,8 @@ int MPI_Allgather(const void* send, int send_count, MPI_Datatype send_type, void
   const void* input = send;
   if (send == MPI_IN_PLACE) {
     input = static_cast<const char*>(receive) + elements * known.bytes * call.on()->rank();
-  } else if (FindType(send_type, kCall).type != known.type || Count(send_count, kCall) != elements) {
+  } else if (FindType(send_type, kCall).type != known.type ||
+             Count(send_count, kCall) != elements) {
     Refuse(kCall, "expected the same type and count to send as to receive");
   }
   CheckBuffer(input, elements, kCall);

@@ -94,13 +94,15 @@ Call::Call(MPI_Comm handle, const char* name) {
   const std::lock_guard lock(process.mutex);
   if (process.exiting) throw std::runtime_error(std::string(name) + ": the process is ending");
   if (process.world == nullptr) {
-    throw std::runtime_error(std::string(name) + ": expected MPI_Init before, and no MPI_Finalize since");
+    throw std::runtime_error(std::string(name) +
+                             ": expected MPI_Init before, and no MPI_Finalize since");
   }
   const auto part = process.parts.find(handle);
   if (part == process.parts.end() && handle != &ompi_mpi_comm_world) {
-    throw std::runtime_error(std::string(name) +
-                             ": unknown communicator handle: expected ompi_mpi_comm_world of this library, "
-                             "or what its MPI_Comm_split gave and MPI_Comm_free has not taken");
+    throw std::runtime_error(
+        std::string(name) +
+        ": unknown communicator handle: expected ompi_mpi_comm_world of this library, "
+        "or what its MPI_Comm_split gave and MPI_Comm_free has not taken");
   }
   on_ = part == process.parts.end() ? process.world : part->second;
   ++process.calls;

@@ -11,7 +11,7 @@ using Value = std::array<std::uint16_t, 8>;
 constexpr Value Repeated(std::uint16_t bits) {
   return {bits, bits, bits, bits, bits, bits, bits, bits};
 }
-constexpr Value kTwo = Repeated(0x4000);       // 2.0 in float16 and in bfloat16.
+constexpr Value kTwo = Repeated(0x4000);  // 2.0 in float16 and in bfloat16.
 constexpr std::uint16_t kFour[] = {0x4400, 0x4080};
 constexpr Value kMinusTwo = Repeated(0xC000);  // -2.0
 constexpr Value kSmall = Repeated(0x3C00);     // 1.0, or 2^-7
@@ -38,7 +38,8 @@ std::optional<mlxcomm_operator> RecognizeOnHalves(MPI_User_function* function) {
     return beside_zero == kTwo[0] ? std::optional(MLXCOMM_SUM) : std::nullopt;  // Not 2 x 2.
   }
   if (twice != kTwo[0]) return std::nullopt;
-  if (beside_zero == kTwo[0] && beside_small == kTwo[0] && negative == kSmall[0]) return MLXCOMM_MAX;
+  if (beside_zero == kTwo[0] && beside_small == kTwo[0] && negative == kSmall[0])
+    return MLXCOMM_MAX;
   if (beside_zero == kZero[0] && beside_small == kSmall[0] && negative == kMinusTwo[0]) {
     return MLXCOMM_MIN;
   }

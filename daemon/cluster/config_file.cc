@@ -118,8 +118,8 @@ std::string HostIn(const std::string& text, bool any_port) {
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
   const bool fine = std::all_of(host.begin(), host.end(), [bracketed](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' ||
-           c == '_' || (bracketed && (c == ':' || c == '%'));
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_' ||
+           (bracketed && (c == ':' || c == '%'));
   });
   return fine ? host : std::string();
 }
@@ -143,17 +143,19 @@ void CheckAddresses(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree
   const auto check_interface = [&](const char* field, const std::string& text, int i) {
     if (!LacksInterface(HostIn(text, /*any_port=*/true))) return;
     bounds.Report(peers, tree, field,
-                  absl::StrCat(field, ": expected an interface of this machine with a link-local "
+                  absl::StrCat(field,
+                               ": expected an interface of this machine with a link-local "
                                "address, such as \"[fe80::1%en2]:7470\", got \"",
-                               absl::CHexEscape(text), "\""), i);
+                               absl::CHexEscape(text), "\""),
+                  i);
   };
   for (int i = 0; i < peers.listen_size(); ++i) {
     check_interface("listen", peers.listen(i), i);
     if (IsNumericAddress(HostIn(peers.listen(i), /*any_port=*/true))) continue;
-    const std::string what =
-        absl::StrCat("listen: expected \"ADDRESS:PORT\" or \"[ADDRESS]:PORT\" with an address "
-                     "of this machine (no name), got \"",
-                     absl::CHexEscape(peers.listen(i)), "\"");
+    const std::string what = absl::StrCat(
+        "listen: expected \"ADDRESS:PORT\" or \"[ADDRESS]:PORT\" with an address "
+        "of this machine (no name), got \"",
+        absl::CHexEscape(peers.listen(i)), "\"");
     bounds.Report(peers, tree, "listen", what, i);
   }
   for (int i = 0; i < peers.connect_size(); ++i) {
@@ -195,9 +197,9 @@ void CheckPeers(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tr
         peers.interface_security(i).has_security()) {
       continue;
     }
-    bounds.Report(peers, tree, "interface_security",
-                  "interface_security: expected { interface: \"NAME\" security: AUTO, TLS or PLAIN }",
-                  i);
+    bounds.Report(
+        peers, tree, "interface_security",
+        "interface_security: expected { interface: \"NAME\" security: AUTO, TLS or PLAIN }", i);
   }
 }
 
@@ -233,7 +235,8 @@ void CheckMetrics(const v1::MetricsConfig& metrics, const TextFormat::ParseInfoT
                                absl::CHexEscape(metrics.listen()), "\""));
   } else if (!IsLoopback(host) && !metrics.allow_other_machines()) {
     bounds.Report(metrics, tree, "listen",
-                  absl::StrCat("listen: ", host, " is no loopback address, and whoever reaches it "
+                  absl::StrCat("listen: ", host,
+                               " is no loopback address, and whoever reaches it "
                                "may read all metrics: use 127.0.0.1, or set "
                                "allow_other_machines: true"));
   }
@@ -244,11 +247,13 @@ void CheckDiscovery(const v1::DiscoveryConfig& discovery, const TextFormat::Pars
   bounds.Check(discovery, tree, "port", discovery.port(), 1, 65535);
   for (int i = 0; i < discovery.interfaces_size(); ++i) {
     const std::string& pattern = discovery.interfaces(i);
-    if (!pattern.empty() && pattern.size() < wire::kInterfaceBytesMax && IsPlainText(pattern)) continue;
+    if (!pattern.empty() && pattern.size() < wire::kInterfaceBytesMax && IsPlainText(pattern))
+      continue;
     bounds.Report(discovery, tree, "interfaces",
                   absl::StrCat("interfaces: expected the name of an interface, with * and ? for "
                                "what may differ, such as \"en*\", got \"",
-                               absl::CHexEscape(pattern), "\""), i);
+                               absl::CHexEscape(pattern), "\""),
+                  i);
   }
 }
 
@@ -258,9 +263,9 @@ void CheckRdma(const v1::RdmaConfig& rdma, const TextFormat::ParseInfoTree* tree
   if (rdma.message_bytes() == 0) return;
   bounds.Check(rdma, tree, "message_bytes", rdma.message_bytes(), 4096, 1'048'576);
   if (rdma.message_bytes() % 4096 != 0) {
-    bounds.Report(rdma, tree, "message_bytes",
-                  absl::StrCat("message_bytes: expected a multiple of 4096, got ",
-                               rdma.message_bytes()));
+    bounds.Report(
+        rdma, tree, "message_bytes",
+        absl::StrCat("message_bytes: expected a multiple of 4096, got ", rdma.message_bytes()));
   }
 }
 
@@ -273,8 +278,8 @@ void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree
   if (config.has_node_name()) CheckName(config, tree, "node_name", config.node_name(), bounds);
   if (config.socket_path().size() > kSocketPathBytesMax) {
     bounds.Report(config, &tree, "socket_path",
-                  absl::StrCat("socket_path: expected at most ", kSocketPathBytesMax, " bytes, got ",
-                               config.socket_path().size()));
+                  absl::StrCat("socket_path: expected at most ", kSocketPathBytesMax,
+                               " bytes, got ", config.socket_path().size()));
   }
   bounds.Check(config, &tree, "drain_timeout_ms", config.drain_timeout_ms(), 0, 3'600'000);
   bounds.Check(config, &tree, "scratch_bytes_max", config.scratch_bytes_max(), 0,
@@ -406,8 +411,8 @@ absl::Status ReadNodeId(const std::string& path, NodeId& id) {
   const platform::FileDescriptor file = OpenToRead(path);
   if (!file.valid() && (errno == ENOENT || errno == ENOTDIR)) return absl::NotFoundError(path);
   if (!file.valid()) {
-    return absl::FailedPreconditionError(absl::StrCat(path, ": ", std::strerror(errno),
-                                                      " (set state_directory)"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": ", std::strerror(errno), " (set state_directory)"));
   }
   const absl::StatusOr<std::string> text = ReadAll(file);
   if (text.ok() && FromHex(*text, id.bytes.data(), id.bytes.size())) return absl::OkStatus();
@@ -425,7 +430,7 @@ absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path,
                                                 const std::string& key_place) {
   if (path.empty()) return Parse("", "defaults", &key_place);
   const platform::FileDescriptor file = OpenToRead(path);
-  struct stat facts {};
+  struct stat facts{};
   if (!file.valid() || ::fstat(file.get(), &facts) != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": expected a configuration file: ", std::strerror(errno)));

@@ -125,8 +125,9 @@ void Discovery::OnOwnHello(Port& port, const wire::DiscoveryHello& hello, std::u
     if (hello.address == port.facts.address) return;  // The system's own copy.
     ++counters_.looped;
     port.detail_ns = now_ns;
-    port.detail = absl::StrCat("it hears this node's own hellos: it is on one cable or switch with ",
-                               std::string(fabric::TextOf(hello.interface_name)));
+    port.detail =
+        absl::StrCat("it hears this node's own hellos: it is on one cable or switch with ",
+                     std::string(fabric::TextOf(hello.interface_name)));
     return;
   }
   const wire::HeardNode* const entry = EntryOf(options_.self, hello);
@@ -183,8 +184,8 @@ void Discovery::OnHello(Port& port, const wire::DiscoveryHello& hello, std::uint
   } else {
     const bool has_ended =
         known != neighbours_.end() &&
-        std::count(known->second.ended_incarnations.begin(),
-                   known->second.ended_incarnations.end(), hello.incarnation) != 0;
+        std::count(known->second.ended_incarnations.begin(), known->second.ended_incarnations.end(),
+                   hello.incarnation) != 0;
     if (has_ended || (entry != nullptr && !has_heard_us)) ++counters_.replayed;
     if (has_ended) return;
     if (!has_heard_us) return Repeat(port, hello, /*asks_back=*/true, now_ns);
@@ -211,8 +212,8 @@ void Discovery::OnHello(Port& port, const wire::DiscoveryHello& hello, std::uint
   neighbour.address = hello.address;
   neighbour.port = hello.port;
   neighbour.heard_ns = now_ns;
-  const bool asks_back = entry != nullptr && has_heard_us &&
-                         (entry->flags & wire::kHeardAsksBack) != 0;
+  const bool asks_back =
+      entry != nullptr && has_heard_us && (entry->flags & wire::kHeardAsksBack) != 0;
   // With a new nonce it has just come up there: it should not have to wait to hear of us.
   const bool is_back = std::exchange(neighbour.nonce, hello.nonce) != hello.nonce;
   if (asks_back || (is_back && !is_new)) Repeat(port, hello, /*asks_back=*/false, now_ns);
@@ -231,8 +232,8 @@ void Discovery::Repeat(Port& port, const wire::DiscoveryHello& hello, bool asks_
   } else {
     ++counters_.over_limit;  // It says hello again.
   }
-  port.next_hello_ns = std::min(
-      port.next_hello_ns, std::max(now_ns + kGatherNs, port.last_hello_ns + kDistanceNs));
+  port.next_hello_ns =
+      std::min(port.next_hello_ns, std::max(now_ns + kGatherNs, port.last_hello_ns + kDistanceNs));
 }
 
 void Discovery::SayHello(Port& port, std::uint64_t now_ns) {
@@ -241,8 +242,8 @@ void Discovery::SayHello(Port& port, std::uint64_t now_ns) {
     port.nonce_made_ns = now_ns;
   }
   wire::DiscoveryHello hello{};
-  hello.heard_count = static_cast<std::uint32_t>(
-      std::min<std::size_t>(port.to_repeat.size(), wire::kHeardMax));
+  hello.heard_count =
+      static_cast<std::uint32_t>(std::min<std::size_t>(port.to_repeat.size(), wire::kHeardMax));
   const auto end = port.to_repeat.begin() + hello.heard_count;
   std::copy(port.to_repeat.begin(), end, hello.heard);
   port.to_repeat.erase(port.to_repeat.begin(), end);
@@ -266,8 +267,7 @@ void Discovery::SayHello(Port& port, std::uint64_t now_ns) {
     port.next_hello_ns = now_ns + kFirstPausesNs[port.hellos_said++];
   } else {
     // With a little randomness, so that many on a switch do not speak all at once.
-    port.next_hello_ns =
-        now_ns + kHelloIntervalNs - options_.random() % (kHelloIntervalNs / 8);
+    port.next_hello_ns = now_ns + kHelloIntervalNs - options_.random() % (kHelloIntervalNs / 8);
   }
 }
 

@@ -87,9 +87,9 @@ class Discovery {
     std::uint16_t port = 0;
     std::uint64_t heard_ns = 0;
     std::uint64_t incarnation = 0;
-    std::uint64_t nonce = 0;       // Its own, for the other interface.
-    std::string dialed;            // The address; empty: it is not.
-    std::uint64_t sequence = 0;    // The highest so far, and which of the 64 up to it have come.
+    std::uint64_t nonce = 0;     // Its own, for the other interface.
+    std::string dialed;          // The address; empty: it is not.
+    std::uint64_t sequence = 0;  // The highest so far, and which of the 64 up to it have come.
     std::uint64_t window = 0;
     std::array<std::uint64_t, 4> ended_incarnations{};
 
@@ -134,14 +134,14 @@ class Discovery {
     std::uint64_t nonce = 0;
     std::uint64_t nonce_before = 0;
     std::uint64_t nonce_made_ns = 0;
-    std::size_t hellos_said = 0;       // Since it is up, up to the slow ones.
+    std::size_t hellos_said = 0;  // Since it is up, up to the slow ones.
     std::uint64_t next_hello_ns = 0;
     std::uint64_t last_hello_ns = 0;
     std::vector<wire::HeardNode> to_repeat;
     std::uint64_t tokens = kHellosPerSecond;
     std::uint64_t tokens_filled_ns = 0;
     std::string detail;
-    std::uint64_t detail_ns = 0;       // When that was seen last.
+    std::uint64_t detail_ns = 0;  // When that was seen last.
   };
 
   bool TakeToken(Port& port, std::uint64_t now_ns);
@@ -149,8 +149,7 @@ class Discovery {
   void OnHello(Port& port, const wire::DiscoveryHello& hello, std::uint64_t now_ns);
   bool IsRepeated(Neighbour& neighbour, const wire::DiscoveryHello& hello) const;
   bool MakeRoom(std::uint64_t now_ns);
-  void Repeat(Port& port, const wire::DiscoveryHello& hello, bool asks_back,
-              std::uint64_t now_ns);
+  void Repeat(Port& port, const wire::DiscoveryHello& hello, bool asks_back, std::uint64_t now_ns);
   void SayHello(Port& port, std::uint64_t now_ns);
   void Plan(std::uint64_t now_ns);
   Occupants FindOccupants(std::uint64_t now_ns) const;

@@ -33,10 +33,10 @@ void FormingWorlds::Add(std::uint64_t group, const std::string& name,
 void FormingWorlds::OnLeft(std::uint64_t group, std::uint32_t rank) {
   const auto found = worlds_.find(group);
   if (found == worlds_.end()) return;
-  const Failure failure{FailureCode::kRankLost, static_cast<std::int32_t>(rank),
-                        absl::StrCat("rank ", rank, " on node ", self_name_, " of group ",
-                                     found->second.name,
-                                     " is lost: it gave up while the job was forming")};
+  const Failure failure{
+      FailureCode::kRankLost, static_cast<std::int32_t>(rank),
+      absl::StrCat("rank ", rank, " on node ", self_name_, " of group ", found->second.name,
+                   " is lost: it gave up while the job was forming")};
   worlds_.erase(found);
   port_.FailGroup(group, failure);
 }
@@ -95,12 +95,12 @@ void FormingWorlds::SendStep(const NodeId& node, std::uint64_t group, bool ready
 
 Failure FormingWorlds::NoWay(const World& world) const {
   const Awaited& first = world.wayless.front();
-  return {FailureCode::kUnavailable, static_cast<std::int32_t>(first.rank),
-          absl::StrCat("node ", self_name_, " has found no way to node ", first.name,
-                       ", where rank ", first.rank, " is, within ",
-                       static_cast<double>(timeouts_.way_ns) / 1e9,
-                       " s: connect the two, directly or through other nodes (peers { connect } "
-                       "in the configuration)")};
+  return {
+      FailureCode::kUnavailable, static_cast<std::int32_t>(first.rank),
+      absl::StrCat("node ", self_name_, " has found no way to node ", first.name, ", where rank ",
+                   first.rank, " is, within ", static_cast<double>(timeouts_.way_ns) / 1e9,
+                   " s: connect the two, directly or through other nodes (peers { connect } "
+                   "in the configuration)")};
 }
 
 // Only the node of rank 0 knows who has joined.
@@ -109,9 +109,10 @@ Failure FormingWorlds::NotJoined(const World& world) const {
       absl::StrCat(" within ", static_cast<double>(timeouts_.join_ns) / 1e9, " s: look at ");
   if (world.coordinator != self_) {
     return {FailureCode::kUnavailable, 0,
-            absl::StrCat("node ", world.coordinator_name, ", where rank 0 is, has not said that "
-                         "every node has joined group ", world.name, within,
-                         "its daemon (mlxcommctl status)")};
+            absl::StrCat("node ", world.coordinator_name,
+                         ", where rank 0 is, has not said that "
+                         "every node has joined group ",
+                         world.name, within, "its daemon (mlxcommctl status)")};
   }
   constexpr std::size_t kNamed = 16;
   std::string nodes;

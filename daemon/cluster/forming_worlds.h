@@ -79,10 +79,10 @@ class FormingWorlds {
   };
   struct World {
     std::string name;
-    NodeId coordinator;              // The node of rank 0.
+    NodeId coordinator;  // The node of rank 0.
     std::string coordinator_name;
-    std::vector<NodeId> nodes;       // All but this.
-    std::vector<Awaited> wayless;    // Nodes to which there is no way yet.
+    std::vector<NodeId> nodes;        // All but this.
+    std::vector<Awaited> wayless;     // Nodes to which there is no way yet.
     std::vector<Awaited> not_joined;  // Coordinator.
     std::uint64_t way_deadline_ns = 0;
     std::uint64_t join_deadline_ns = 0;

@@ -20,8 +20,7 @@ bool IsSame(const Place& a, const Place& b) { return a.index == b.index && a.sou
 
 }  // namespace
 
-HelloSockets::HelloSockets(asio::io_context& io, HelloSocketOptions options,
-                           fabric::Fabric& fabric)
+HelloSockets::HelloSockets(asio::io_context& io, HelloSocketOptions options, fabric::Fabric& fabric)
     : io_(io),
       options_(std::move(options)),
       fabric_(fabric),
@@ -72,7 +71,8 @@ void HelloSockets::Look() {
   const absl::StatusOr<std::vector<platform::NetworkInterface>> all = platform::ListInterfaces();
   if (!all.ok()) {
     if (!std::exchange(told_blind_, true)) {
-      spdlog::error("{}: no neighbour is looked for until they can be", std::string(all.status().message()));
+      spdlog::error("{}: no neighbour is looked for until they can be",
+                    std::string(all.status().message()));
     }
     next_look_ns_ = now + kTryAgainNs;
     return;
@@ -147,16 +147,15 @@ void HelloSockets::Close(const std::string& interface) {
 
 void HelloSockets::WatchSocket(const std::string& interface) {
   Port& port = *ports_.at(interface);
-  port.watch.async_wait(
-      asio::posix::descriptor_base::wait_read,
-      [this, interface, number = port.number](const asio::error_code& error) {
-        if (error || stopped_) return;
-        const auto found = ports_.find(interface);
-        if (found == ports_.end() || found->second->number != number) return;
-        Read(interface, *found->second, platform::MonotonicNow());
-        if (!found->second->rests) WatchSocket(interface);
-        SetTimer();
-      });
+  port.watch.async_wait(asio::posix::descriptor_base::wait_read,
+                        [this, interface, number = port.number](const asio::error_code& error) {
+                          if (error || stopped_) return;
+                          const auto found = ports_.find(interface);
+                          if (found == ports_.end() || found->second->number != number) return;
+                          Read(interface, *found->second, platform::MonotonicNow());
+                          if (!found->second->rests) WatchSocket(interface);
+                          SetTimer();
+                        });
 }
 
 void HelloSockets::Read(const std::string& interface, Port& port, std::uint64_t now_ns) {
@@ -175,8 +174,8 @@ void HelloSockets::Read(const std::string& interface, Port& port, std::uint64_t 
     if (!received.has_value()) return;
     ++port.read_in_slice;
     if (!received->is_here) continue;
-    discovery_.OnDatagram(interface, received->from,
-                          std::span(bytes).first(received->bytes), now_ns);
+    discovery_.OnDatagram(interface, received->from, std::span(bytes).first(received->bytes),
+                          now_ns);
   }
 }
 
@@ -217,8 +216,8 @@ void HelloSockets::SendHello(const std::string& interface, const wire::Discovery
   const auto found = ports_.find(interface);
   if (found == ports_.end()) return;
   Port& port = *found->second;
-  const absl::Status sent = port.socket.Send(
-      {reinterpret_cast<const std::uint8_t*>(&hello), sizeof hello});
+  const absl::Status sent =
+      port.socket.Send({reinterpret_cast<const std::uint8_t*>(&hello), sizeof hello});
   const std::string detail(sent.message());
   if (detail == port.detail) return;
   port.detail = detail;

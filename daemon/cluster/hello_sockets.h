@@ -68,13 +68,13 @@ class HelloSockets final : private DiscoveryPort {
     ~Port() { watch.release(); }  // The socket owns the descriptor.
     platform::MulticastSocket socket;
     asio::posix::stream_descriptor watch;
-    std::uint64_t number = 0;       // Which opening this is.
+    std::uint64_t number = 0;  // Which opening this is.
     platform::MulticastSocket::Place place;
-    std::string listening;          // As it was added to the fabric.
+    std::string listening;  // As it was added to the fabric.
     std::uint32_t read_in_slice = 0;
-    std::uint64_t slice_ns = 0;     // When it began.
-    bool rests = false;             // Has read enough in it.
-    std::string detail;             // Why nothing could be sent.
+    std::uint64_t slice_ns = 0;  // When it began.
+    bool rests = false;          // Has read enough in it.
+    std::string detail;          // Why nothing could be sent.
   };
 
   // DiscoveryPort

@@ -78,7 +78,8 @@ std::string WhyNotUsed(const platform::NetworkInterface& interface,
   } else {
     for (const Kind& kind : kLeftOut) {
       if (std::string_view(interface.name).starts_with(kind.prefix)) {
-        return absl::StrCat(std::string(kind.what), "; name it in discovery { interfaces } to use it");
+        return absl::StrCat(std::string(kind.what),
+                            "; name it in discovery { interfaces } to use it");
       }
     }
     if (interface.point_to_point) return "a tunnel; name it in discovery { interfaces } to use it";

@@ -41,8 +41,8 @@ Failure Rendezvous::CheckClaim(const Claim& claim) const {
 Failure Rendezvous::Objection(const Claim& claim, bool local) const {
   const auto taken = [&](std::uint64_t pid, const std::string& node) {
     return Failure{FailureCode::kAlreadyExists, static_cast<std::int32_t>(claim.rank),
-                   absl::StrCat("rank ", claim.rank, " of job ", claim.job.name, " is taken by pid ",
-                                pid, " on node ", node,
+                   absl::StrCat("rank ", claim.rank, " of job ", claim.job.name,
+                                " is taken by pid ", pid, " on node ", node,
                                 ": end that process, or use another job name (MLXCOMM_JOB)")};
   };
   if (const auto found = running_.find({claim.job, claim.rank}); found != running_.end()) {
@@ -166,8 +166,11 @@ void Rendezvous::OnNodeLost(const NodeId& node) {
 
 void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& announced) {
   if (settled_early_.erase({node, announced.attempt()}) != 0) return;
-  const Claim claim{{announced.user(), announced.job()}, announced.rank(), announced.size(),
-                    announced.pid(), std::string(Utf8Prefix(announced.program(), kJobBytesMax))};
+  const Claim claim{{announced.user(), announced.job()},
+                    announced.rank(),
+                    announced.size(),
+                    announced.pid(),
+                    std::string(Utf8Prefix(announced.program(), kJobBytesMax))};
   Failure failure = CheckClaim(claim);
   if (failure.ok()) failure = Objection(claim, /*local=*/false);
   const auto of_node = waiting_of_.find(node);
@@ -175,8 +178,7 @@ void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& an
   if (failure.ok() && (waiting_remotely_ >= kWaitingMax || own >= kWaitingPerNodeMax)) {
     failure = {FailureCode::kResourceExhausted, kNoRank,
                absl::StrCat("node ", self_name_, " knows of ",
-                            own >= kWaitingPerNodeMax ? own : waiting_remotely_,
-                            " waiting ranks ",
+                            own >= kWaitingPerNodeMax ? own : waiting_remotely_, " waiting ranks ",
                             own >= kWaitingPerNodeMax ? "of that node " : "", "already")};
   }
   if (!failure.ok()) {
@@ -193,8 +195,8 @@ void Rendezvous::OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& an
   Forget(claim.job, claim.rank, node);  // What it says later holds.
   ++waiting_remotely_;
   ++waiting_of_[node];
-  jobs_[claim.job][{claim.rank, node}] = {claim, node, announced.attempt(), 0, kNever, 0,
-                                          BoundedCosts(announced.costs())};
+  jobs_[claim.job][{claim.rank, node}] = {
+      claim, node, announced.attempt(), 0, kNever, 0, BoundedCosts(announced.costs())};
   FormIfComplete(claim.job);
 }
 
@@ -246,9 +248,7 @@ void Rendezvous::FormIfComplete(const JobId& id) {
   port_.OnWorldFormed(id, group, members, costs);
 }
 
-std::uint64_t Rendezvous::NewGroupId() {
-  return NumbersOf(incarnation_) | ++groups_formed_;
-}
+std::uint64_t Rendezvous::NewGroupId() { return NumbersOf(incarnation_) | ++groups_formed_; }
 
 // 0: none of those that wait here.
 std::uint64_t Rendezvous::SessionOf(const v1::WorldFormed& formed, std::uint32_t rank) const {
@@ -303,9 +303,8 @@ void Rendezvous::WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t
   message.mutable_rank_withdrawn()->set_user(formed.user());
   message.mutable_rank_withdrawn()->set_attempt(formed.members(static_cast<int>(rank)).attempt());
   for (const auto& [node, name] : node_names_) {
-    const bool is_in_it = std::any_of(members.begin(), members.end(), [&node](const auto& member) {
-      return member.node == node;
-    });
+    const bool is_in_it = std::any_of(members.begin(), members.end(),
+                                      [&node](const auto& member) { return member.node == node; });
     if (!is_in_it) port_.SendToNode(node, message);
   }
 }
@@ -374,7 +373,8 @@ std::string Rendezvous::DescribeLateness(const JobId& id, const Job& job,
                                          static_cast<double>(waiting.timeout_ns) / 1e9, " s ");
   if (missing.empty()) {
     return absl::StrCat(after, "all ", waiting.claim.size, " ranks are known here, but node ",
-                        NodeName(job.begin()->second.node), ", where rank 0 is, has not formed "
+                        NodeName(job.begin()->second.node),
+                        ", where rank 0 is, has not formed "
                         "the job: do its log and the links between the nodes (mlxcommctl "
                         "status) tell why?");
   }

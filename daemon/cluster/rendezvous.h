@@ -84,7 +84,7 @@ class Rendezvous {
     std::uint64_t session = 0;      // Local ones.
     std::uint64_t deadline_ns = 0;  // Local ones.
     std::uint64_t timeout_ns = 0;
-    v1::LinkCosts costs;            // Of its node.
+    v1::LinkCosts costs;  // Of its node.
   };
 
   // `incarnation` makes group ids unique among daemons, and attempts among those that this

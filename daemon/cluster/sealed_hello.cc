@@ -37,18 +37,18 @@ bool IsLinkLocal(const wire::AddressBytes& address) {
 
 // What is shown to everybody, the tag, says nothing of what seals.
 HelloSeal::HelloSeal(std::span<const std::uint8_t> key, std::string_view cluster) {
-  wire::Mac made =
-      fabric::KeyedHash(key, BytesOf(absl::StrCat("mlxcomm discovery key 1 ", std::string(cluster))));
+  wire::Mac made = fabric::KeyedHash(
+      key, BytesOf(absl::StrCat("mlxcomm discovery key 1 ", std::string(cluster))));
   std::copy(made.begin(), made.end(), key_.begin());
   OPENSSL_cleanse(made.data(), made.size());
-  const wire::Mac tag =
-      fabric::KeyedHash(key, BytesOf(absl::StrCat("mlxcomm discovery tag 1 ", std::string(cluster))));
+  const wire::Mac tag = fabric::KeyedHash(
+      key, BytesOf(absl::StrCat("mlxcomm discovery tag 1 ", std::string(cluster))));
   std::copy_n(tag.begin(), tag_.size(), tag_.begin());
 }
 
 wire::Mac HelloSeal::MacOf(const wire::DiscoveryHello& hello) const {
-  return fabric::KeyedHash(key_, {reinterpret_cast<const std::uint8_t*>(&hello),
-                                  offsetof(wire::DiscoveryHello, mac)});
+  return fabric::KeyedHash(
+      key_, {reinterpret_cast<const std::uint8_t*>(&hello), offsetof(wire::DiscoveryHello, mac)});
 }
 
 void HelloSeal::Seal(wire::DiscoveryHello& hello) const {

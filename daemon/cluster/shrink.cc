@@ -37,7 +37,7 @@ bool Shrink::Refresh(std::uint64_t group, Round& round) const {
   for (std::uint32_t rank = 0; rank < round.words.size(); ++rank) {
     const GroupView::Rank& seen = round.view.ranks[rank];
     if (seen.node != self_) continue;
-    round.words[rank] = seen.gone                      ? Word::kGone
+    round.words[rank] = seen.gone                     ? Word::kGone
                         : round.askers.contains(rank) ? Word::kAsked
                                                       : Word::kNothing;
   }
@@ -89,7 +89,7 @@ void Shrink::Ask(std::uint64_t session, std::uint64_t group, std::uint32_t rank,
                                   "this rank waits for the group to shrink already"});
   }
   round->askers[rank] = {session, now_ns + std::min(timeout_ns, kNever - 1 - now_ns), timeout_ns,
-                          now_ns};
+                         now_ns};
   Tell(group, *round);
   Decide(group);
 }
@@ -335,9 +335,8 @@ bool Shrink::OnFormed(const NodeId& node, const v1::ShrinkFormed& formed) {
     forming.in_doubt = true;
     round->askers.merge(forming.askers);
   }
-  const bool asked = std::any_of(ranks.begin(), ranks.end(), [&](std::uint32_t rank) {
-    return round->askers.contains(rank);
-  });
+  const bool asked = std::any_of(ranks.begin(), ranks.end(),
+                                 [&](std::uint32_t rank) { return round->askers.contains(rank); });
   if (!asked) {
     SendJoined(node, formed.new_group(), "no rank there asks any more");
   } else if (!BeginForming(formed.group(), formed.new_group(), node, *round, ranks)) {
@@ -362,11 +361,11 @@ void Shrink::RefuseLeftOut(std::uint64_t group, Round& round, const NodeId& form
     }
   }
   for (const auto& [rank, asker] : left_out) {
-    port_.OnShrinkRefused(asker.session, group,
-                          {FailureCode::kRankLost, static_cast<std::int32_t>(rank),
-                           absl::StrCat(who, " have formed a new group of group ",
-                                        round.view.name, " without rank ", rank,
-                                        ", for they had lost the way to it: start it again")});
+    port_.OnShrinkRefused(
+        asker.session, group,
+        {FailureCode::kRankLost, static_cast<std::int32_t>(rank),
+         absl::StrCat(who, " have formed a new group of group ", round.view.name, " without rank ",
+                      rank, ", for they had lost the way to it: start it again")});
   }
 }
 
@@ -444,9 +443,9 @@ void Shrink::Doubt(std::uint64_t new_group, Forming& forming) {
     round->askers.merge(forming.askers);
   }
   for (const auto& [rank, asker] : forming.askers) {  // Nobody, as long as they hold places.
-    port_.OnShrinkRefused(asker.session, forming.group,
-                          {FailureCode::kRankLost, kNoRank,
-                           "the node that formed the new group is lost"});
+    port_.OnShrinkRefused(
+        asker.session, forming.group,
+        {FailureCode::kRankLost, kNoRank, "the node that formed the new group is lost"});
   }
   forming.askers.clear();
   if (round == nullptr || !Refresh(forming.group, *round)) return;

@@ -75,8 +75,8 @@ class Shrink {
   Shrink(const NodeId& self, ShrinkPort& port) : self_(self), port_(port) {}
 
   // `rank` is the session's in the group; the caller has checked that.
-  void Ask(std::uint64_t session, std::uint64_t group, std::uint32_t rank,
-           std::uint64_t timeout_ns, std::uint64_t now_ns);
+  void Ask(std::uint64_t session, std::uint64_t group, std::uint32_t rank, std::uint64_t timeout_ns,
+           std::uint64_t now_ns);
   // The caller gave up, or the process ended. No answer follows.
   void Withdraw(std::uint64_t session, std::uint64_t group);
   // A local rank of a group that has failed is gone, or has left.
@@ -120,10 +120,10 @@ class Shrink {
     std::uint64_t group = 0;  // The failed one.
     NodeId former;
     std::uint32_t first_rank = 0;  // The lowest that is left: the former's.
-    std::vector<NodeId> nodes;    // All but this.
+    std::vector<NodeId> nodes;     // All but this.
     // Former: nodes that have not joined. In doubt: that have not said what they know.
     std::vector<NodeId> awaited;
-    Askers askers;                // Empty while in doubt: they ask again.
+    Askers askers;                                    // Empty while in doubt: they ask again.
     std::map<std::uint32_t, std::uint64_t> sessions;  // Who was given a place, by rank.
     bool in_doubt = false;
   };

@@ -30,7 +30,7 @@ std::string NameOf(Shape shape);
 
 struct Wiring {
   struct Node {
-    std::string id;    // Its order is decided by the name, then by this.
+    std::string id;  // Its order is decided by the name, then by this.
     std::string name;
   };
   // One interface of each of two different nodes, which are indexes into `nodes`.
@@ -48,7 +48,8 @@ struct Topology {
   Shape shape = Shape::kAlone;
   std::vector<std::size_t> ring;  // All nodes, each once.
   bool ring_closed = false;       // Each is joined to the next, and the last to the first.
-  std::vector<std::uint32_t> switches;  // Of each cable: which one it goes through, from 1; 0: none.
+  std::vector<std::uint32_t>
+      switches;  // Of each cable: which one it goes through, from 1; 0: none.
 };
 
 inline constexpr std::size_t kTriesMax = 200'000;

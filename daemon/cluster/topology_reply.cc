@@ -71,8 +71,8 @@ class TopologyWriter {
   void AddCables(const v1::NodeStatus& node, bool rdma) {
     for (const v1::LinkStatus& link : node.links()) {
       for (const v1::RailStatus& rail : link.rails()) {
-        const bool is_cable = !rail.local_interface().empty() &&
-                              !rail.remote_interface().empty() && (rail.transport() == "rdma") == rdma;
+        const bool is_cable = !rail.local_interface().empty() && !rail.remote_interface().empty() &&
+                              (rail.transport() == "rdma") == rdma;
         if (is_cable && !link.peer_id().empty()) AddCable(node.id(), link.peer_id(), rail);
       }
     }
@@ -143,8 +143,8 @@ class TopologyWriter {
       const auto from = place.find(cable.from_node());
       const auto to = place.find(cable.to_node());
       if (cable.state() != "up" || from == place.end() || to == place.end()) continue;
-      wiring.cables.push_back({from->second, cable.from_interface(), to->second,
-                               cable.to_interface()});
+      wiring.cables.push_back(
+          {from->second, cable.from_interface(), to->second, cable.to_interface()});
       up.push_back(&cable);
     }
     const Topology found = FindTopology(wiring);

@@ -52,21 +52,21 @@ struct FailureReport {
 
 struct Action {
   enum class Kind : std::uint8_t {
-    kSendEager,    // key, step, digest, node, source, bytes, solicited; offset = the step's
-                   // check. Copied; needs no answer.
-    kSendData,     // + offset, cookie. Answer: OnDataReleased(node, cookie).
-    kSendGrant,    // key, step, digest, node.
-    kSendCredit,   // key.group, node, bytes = number of frames.
-    kPostReceive,  // key, step, node, bytes, destination; where it reduces operand, divisor,
-                   // received_first.
-                   // Answer: OnData for each chunk.
-    kWithdraw,     // key, node. Answer: OnWithdrawn(node, key).
-    kCancel,       // key, node. Answers: OnDataReleased for what is still out.
-    kLocalWork,    // work, cookie. Answer: OnLocalWorkDone(cookie).
+    kSendEager,      // key, step, digest, node, source, bytes, solicited; offset = the step's
+                     // check. Copied; needs no answer.
+    kSendData,       // + offset, cookie. Answer: OnDataReleased(node, cookie).
+    kSendGrant,      // key, step, digest, node.
+    kSendCredit,     // key.group, node, bytes = number of frames.
+    kPostReceive,    // key, step, node, bytes, destination; where it reduces operand, divisor,
+                     // received_first.
+                     // Answer: OnData for each chunk.
+    kWithdraw,       // key, node. Answer: OnWithdrawn(node, key).
+    kCancel,         // key, node. Answers: OnDataReleased for what is still out.
+    kLocalWork,      // work, cookie. Answer: OnLocalWorkDone(cookie).
     kReturnScratch,  // destination: what ScratchMemory gave. After the frames sent from it.
-    kComplete,     // session, ticket, key.group, failure, group_failed.
-    kReport,       // node, report: to the collective core there, OnReport.
-    kDetached,     // node, key.group, rank, bytes = collectives called.
+    kComplete,       // session, ticket, key.group, failure, group_failed.
+    kReport,         // node, report: to the collective core there, OnReport.
+    kDetached,       // node, key.group, rank, bytes = collectives called.
   };
   Kind kind = Kind::kComplete;
   bool group_failed = false;

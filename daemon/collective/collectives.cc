@@ -13,9 +13,8 @@ bool Collectives::AddGroup(std::uint64_t group, const std::string& name,
   GroupLayout layout(std::move(members), self_);
   const std::size_t local = layout.local_ranks().size();
   if (local == 0 || local > kLocalRanksMax || layout.node_count() > kNodesMax) return false;
-  groups_.emplace(group, std::make_unique<Group>(group, name, std::move(layout), costs,
-                                                 in_flight_, scratch_, credit_, actions_, alarm_,
-                                                 observer_));
+  groups_.emplace(group, std::make_unique<Group>(group, name, std::move(layout), costs, in_flight_,
+                                                 scratch_, credit_, actions_, alarm_, observer_));
   return true;
 }
 
@@ -88,8 +87,7 @@ bool Collectives::OnCredit(const NodeId& from, std::uint64_t group, std::uint64_
   return sender.group->OnCredit(sender.node, frames);
 }
 
-void Collectives::OnReport(const NodeId& from, const FailureReport& report,
-                           std::uint64_t now_ns) {
+void Collectives::OnReport(const NodeId& from, const FailureReport& report, std::uint64_t now_ns) {
   const Sender sender = FindSender(from, report.group);
   if (sender.group == nullptr || sender.node == sender.group->layout().node_count()) return;
   sender.group->OnReport(sender.node, report, now_ns);

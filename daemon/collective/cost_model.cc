@@ -38,8 +38,7 @@ class Estimate {
     switch (traffic_.kind) {
       case OperationKind::kAllReduce: {
         const std::uint64_t turns = 2 * (nodes_ - 1);
-        return turns * Start(share / ways, ways) + Transfer(turns * share / used) +
-               Combine(bytes_);
+        return turns * Start(share / ways, ways) + Transfer(turns * share / used) + Combine(bytes_);
       }
       case OperationKind::kReduceScatter:
         return (nodes_ - 1) * Start(share / ways, ways * ranks_per_node_) +
@@ -106,7 +105,9 @@ class Estimate {
         case OperationKind::kAllReduce:
           ns += 2 * (starts + Transfer(bytes_ * hops)) + Combine(bytes_);
           break;
-        case OperationKind::kReduce: ns += starts + Transfer(bytes_ * hops) + Combine(bytes_); break;
+        case OperationKind::kReduce:
+          ns += starts + Transfer(bytes_ * hops) + Combine(bytes_);
+          break;
         case OperationKind::kBroadcast:
           ns += starts + Transfer(std::min(bytes_, kChunkBytes) * hops);
           break;

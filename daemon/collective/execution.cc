@@ -58,7 +58,8 @@ void Execution::IndexSteps() {
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     const Step& step = plan_.steps[i];
     if (step.kind == StepKind::kLocal) continue;
-    tagged_.push_back({NameOf(step.node, step.tag, IsReceive(step)), static_cast<std::uint32_t>(i)});
+    tagged_.push_back(
+        {NameOf(step.node, step.tag, IsReceive(step)), static_cast<std::uint32_t>(i)});
   }
   std::sort(tagged_.begin(), tagged_.end(),
             [](const TaggedStep& a, const TaggedStep& b) { return a.name < b.name; });

@@ -137,7 +137,7 @@ class Execution {
     std::uint64_t done_mask = 0;  // Finished beyond the gap: bit i = chunk done + i.
     std::uint32_t under_way = 0;
     std::int32_t stash = -1;
-    bool granted = false;    // Sends: the receiver has asked for it.
+    bool granted = false;  // Sends: the receiver has asked for it.
     bool posted = false;
     bool solicited = false;  // Eager receives: asked for, not come yet.
     bool waits = false;      // Eager sends: for credit. Eager receives: in unsolicited_.
@@ -179,7 +179,7 @@ class Execution {
   std::vector<Buffers> buffers_;
   std::byte* scratch_ = nullptr;
   std::vector<StepState> states_;
-  std::vector<TaggedStep> tagged_;  // Sends and receives, sorted by name.
+  std::vector<TaggedStep> tagged_;          // Sends and receives, sorted by name.
   std::vector<std::uint32_t> unsolicited_;  // Eager receives that could use their frame now.
   // Successors of each step, packed: those of step i are
   // successors_[successor_begin_[i] .. successor_begin_[i + 1]).

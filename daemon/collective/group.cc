@@ -148,11 +148,14 @@ std::string Group::CheckBuffers(const Call& call) const {
   const auto check = [&](const char* name, std::uint64_t elements, std::uint64_t available) {
     if (elements <= available / element_bytes) return std::string();
     return absl::StrCat(name, ": ", signature.Describe(), " over ", layout_.rank_count(),
-                        " ranks needs ", elements, " elements here; from its offset to the "
-                        "arena's end there is room for ", available / element_bytes);
+                        " ranks needs ", elements,
+                        " elements here; from its offset to the "
+                        "arena's end there is room for ",
+                        available / element_bytes);
   };
   std::string wrong = check("input", shape.input_elements, call.input_bytes_available);
-  return wrong.empty() ? check("output", shape.output_elements, call.output_bytes_available) : wrong;
+  return wrong.empty() ? check("output", shape.output_elements, call.output_bytes_available)
+                       : wrong;
 }
 
 // all_to_all_v between ranks of this node; between nodes the plan's checks tell.
@@ -264,9 +267,12 @@ void Group::Start(Operation& operation, std::uint64_t now_ns) {
   }
   Plan& plan = operation.execution.plan();
   const auto plan_with_scratch = [&]() -> std::byte* {
-    MakePlan({operation.signature, layout_, costs_,
+    MakePlan({operation.signature,
+              layout_,
+              costs_,
               {operation.key.source_rank, operation.key.destination_rank},
-              tables_, in_place},
+              tables_,
+              in_place},
              plan);
     return plan.scratch_bytes == 0 ? nullptr : scratch_.Take(plan.scratch_bytes);
   };
@@ -311,11 +317,11 @@ void Group::Run(Operation& operation, std::uint64_t now_ns) {
   operation.early_eager.clear();
   if (fit == Execution::Fit::kViolation) {
     // The digest agreed, so the nodes planned differently: not the caller's fault.
-    return Fail({FailureCode::kInternal, kNoRank,
-                 absl::StrCat("nodes disagree on the plan of ", DescribeKey(operation.key),
-                              " of group ", ShownName(),
-                              "; do all run the same version of mlxcommd?")},
-                operation.key, now_ns);
+    return Fail(
+        {FailureCode::kInternal, kNoRank,
+         absl::StrCat("nodes disagree on the plan of ", DescribeKey(operation.key), " of group ",
+                      ShownName(), "; do all run the same version of mlxcommd?")},
+        operation.key, now_ns);
   }
   if (Accept(operation, fit, now_ns)) FinishIfDone(operation);
 }
@@ -334,8 +340,8 @@ void Group::Cancel(SessionId session, std::uint64_t ticket, std::uint64_t now_ns
       if (!local.called || local.call.session != session || local.call.ticket != ticket) continue;
       const OperationKey cancelled = key;
       return Fail({FailureCode::kCancelled, static_cast<std::int32_t>(local.call.rank),
-                   absl::StrCat(layout_.Describe(local.call.rank), " cancelled ",
-                                local.Describe(), ", ", DescribeKey(key), " of group ", ShownName(),
+                   absl::StrCat(layout_.Describe(local.call.rank), " cancelled ", local.Describe(),
+                                ", ", DescribeKey(key), " of group ", ShownName(),
                                 ". Make a new group of its ranks (shrink) to go on.")},
                   cancelled, now_ns);
     }
@@ -421,9 +427,8 @@ Operation* Group::FindForPeer(const PeerFrame& frame, std::uint64_t now_ns) {
     return nullptr;
   }
   Operation& operation = FindOrAdd(frame.key);
-  const bool differs =
-      (operation.has_signature && operation.signature.Digest() != frame.digest) ||
-      (operation.remote_digest != 0 && operation.remote_digest != frame.digest);
+  const bool differs = (operation.has_signature && operation.signature.Digest() != frame.digest) ||
+                       (operation.remote_digest != 0 && operation.remote_digest != frame.digest);
   operation.remote_digest = frame.digest;
   if (differs) Fail({FailureCode::kMismatch, kNoRank, {}}, frame.key, now_ns);
   return &operation;
@@ -447,8 +452,8 @@ bool Group::OnGrant(std::uint16_t node, const PeerFrame& frame, std::uint64_t no
   return true;
 }
 
-bool Group::OnEager(std::uint16_t node, const PeerFrame& frame,
-                    std::span<const std::byte> payload, std::uint64_t now_ns) {
+bool Group::OnEager(std::uint16_t node, const PeerFrame& frame, std::span<const std::byte> payload,
+                    std::uint64_t now_ns) {
   if (!NodeTakesPart(node, frame.key) || node == layout_.self()) return false;
   if (failed()) return true;
   Operation* const operation = FindForPeer(frame, now_ns);

@@ -49,7 +49,7 @@ struct RankActivity {
   bool gone = false;
   std::uint64_t operations_done = 0;
   bool busy = false;
-  OperationKey key;           // Of the oldest operation that has not ended.
+  OperationKey key;  // Of the oldest operation that has not ended.
   std::string call;
   std::uint64_t submitted_ns = 0;
   std::vector<std::uint32_t> awaited;  // Ranks without which it cannot go on.
@@ -147,8 +147,8 @@ class Group final : private ExecutionHost {
   void Run(Operation& operation, std::uint64_t now_ns);
   // False where the group failed or the frame is the peer's fault.
   [[nodiscard]] bool Accept(Operation& operation, Execution::Fit fit, std::uint64_t now_ns);
-  std::int32_t Stash(std::uint16_t node, const PeerFrame& frame,
-                     std::span<const std::byte> payload, Operation& operation);
+  std::int32_t Stash(std::uint16_t node, const PeerFrame& frame, std::span<const std::byte> payload,
+                     Operation& operation);
   void Heard(const Operation& operation, std::uint16_t node);
   void TellTraffic(Operation& operation);
   void FinishIfDone(Operation& operation);
@@ -175,10 +175,10 @@ class Group final : private ExecutionHost {
   ScratchMemory& scratch_;
   ActionQueue& actions_;
   OperationObserver* observer_;  // May be nullptr.
-  std::uint64_t& alarm_;  // All groups' next deadline, or earlier: ours may come before it.
+  std::uint64_t& alarm_;         // All groups' next deadline, or earlier: ours may come before it.
   EagerStash stash_;
   std::size_t early_operations_ = 0;  // Of by_key_: those that nobody here has called.
-  bool solicit_again_ = false;  // Some asked when as many were asked for as may be.
+  bool solicit_again_ = false;        // Some asked when as many were asked for as may be.
   Inquest inquest_;
   std::vector<LocalRank> local_;
   std::vector<RemoteRank> remote_;  // By rank; unused for local ones.
@@ -200,10 +200,10 @@ class Group final : private ExecutionHost {
     std::size_t served = 0;
     bool serving = false;
   };
-  std::vector<CreditQueue> credit_queues_;  // By node.
-  std::vector<Operation*> soliciting_;                // For SolicitFrom.
-  std::vector<Execution::Buffers> buffers_;           // For Start.
-  std::vector<std::uint64_t> counts_;                 // Of the call that is being submitted.
+  std::vector<CreditQueue> credit_queues_;              // By node.
+  std::vector<Operation*> soliciting_;                  // For SolicitFrom.
+  std::vector<Execution::Buffers> buffers_;             // For Start.
+  std::vector<std::uint64_t> counts_;                   // Of the call that is being submitted.
   std::vector<std::span<const std::uint64_t>> tables_;  // For Start.
 };
 

@@ -49,8 +49,8 @@ void Group::OnReport(std::uint16_t node, const FailureReport& report, std::uint6
   if (node == layout_.self()) return;
   if (!failed() && report.cause.ok()) return;  // A report must say what has failed.
   OperationKey key = report.operation;
-  if (key.point_to_point() && (key.source_rank >= layout_.rank_count() ||
-                               key.destination_rank >= layout_.rank_count())) {
+  if (key.point_to_point() &&
+      (key.source_rank >= layout_.rank_count() || key.destination_rank >= layout_.rank_count())) {
     key = {};  // The peer's fault; that the group has failed is true all the same.
   }
   key.group = id_;
@@ -122,8 +122,8 @@ void Group::OnLocalRankGone(std::uint32_t rank, const std::string& why, std::uin
   key.number = local.collectives;
   if (oldest != nullptr) key = oldest->key;
   Fail({FailureCode::kRankLost, static_cast<std::int32_t>(rank),
-        absl::StrCat(layout_.Describe(rank), " of group ", ShownName(), " is lost: ",
-                     Shortened(why, kWhyBytesMax), "; ", last,
+        absl::StrCat(layout_.Describe(rank), " of group ", ShownName(),
+                     " is lost: ", Shortened(why, kWhyBytesMax), "; ", last,
                      ". Start the job again, or go on with those who are left (shrink).")},
        key, now_ns);
   OnTime(now_ns);
@@ -187,8 +187,8 @@ bool Group::FailIfRankHasLeft(const Operation& operation, std::uint64_t now_ns) 
 // Whether the operation cannot end because the rank has left.
 bool Group::NeedsRank(const Operation& operation, std::uint32_t rank) const {
   const OperationKey& key = operation.key;
-  const bool takes_part = !key.point_to_point() || key.source_rank == rank ||
-                          key.destination_rank == rank;
+  const bool takes_part =
+      !key.point_to_point() || key.source_rank == rank || key.destination_rank == rank;
   if (!takes_part) return false;
   const int local = layout_.LocalIndexOf(rank);
   if (local >= 0) {
@@ -227,8 +227,8 @@ void Group::OnNodeLost(std::uint16_t node, const std::string& why, std::uint64_t
     key.group = id_;
     for (const auto& [other, operation] : by_key_) key = std::max(key, other);
     Fail({FailureCode::kRankLost, static_cast<std::int32_t>(*lost),
-          absl::StrCat(layout_.Describe(*lost), " of group ", ShownName(), " is lost: ",
-                       Shortened(why, kWhyBytesMax),
+          absl::StrCat(layout_.Describe(*lost), " of group ", ShownName(),
+                       " is lost: ", Shortened(why, kWhyBytesMax),
                        ". Look at that node's daemon and cable, then start the job again, or go on "
                        "with those who are left (shrink).")},
          key, now_ns);
@@ -242,8 +242,8 @@ std::vector<RankCall> Group::CallsOf(const OperationKey& key) const {
   const auto found = by_key_.find(key);
   for (std::size_t i = 0; i < local_.size(); ++i) {
     const std::uint32_t rank = layout_.local_ranks()[i];
-    const bool takes_part = !key.point_to_point() || rank == key.source_rank ||
-                            rank == key.destination_rank;
+    const bool takes_part =
+        !key.point_to_point() || rank == key.source_rank || rank == key.destination_rank;
     if (!takes_part) continue;
     RankCall call;
     call.rank = rank;
@@ -264,8 +264,8 @@ const Operation* Group::OldestOf(std::size_t local_index) const {
   const Operation* oldest = nullptr;
   for (const Operation* const operation : InOrder()) {
     if (!operation->calls[local_index].called) continue;
-    if (oldest == nullptr || operation->calls[local_index].submitted_ns <
-                                 oldest->calls[local_index].submitted_ns) {
+    if (oldest == nullptr ||
+        operation->calls[local_index].submitted_ns < oldest->calls[local_index].submitted_ns) {
       oldest = operation;
     }
   }
@@ -285,8 +285,7 @@ std::vector<std::uint32_t> Group::AwaitedRanks(const Operation& operation) const
   std::vector<std::uint32_t> awaited;
   for (std::size_t i = 0; i < operation.calls.size(); ++i) {
     const std::uint32_t rank = layout_.local_ranks()[i];
-    const bool takes_part = !operation.key.point_to_point() ||
-                            rank == operation.key.source_rank ||
+    const bool takes_part = !operation.key.point_to_point() || rank == operation.key.source_rank ||
                             rank == operation.key.destination_rank;
     if (takes_part && !operation.calls[i].called) awaited.push_back(rank);
   }

@@ -35,8 +35,8 @@ int GroupLayout::IndexOf(const NodeId& node) const {
 }
 
 std::string GroupLayout::Describe(std::uint32_t rank) const {
-  return absl::StrCat("rank ", rank, " (", members_[rank].node_name, ", pid ",
-                      members_[rank].pid, ")");
+  return absl::StrCat("rank ", rank, " (", members_[rank].node_name, ", pid ", members_[rank].pid,
+                      ")");
 }
 
 }  // namespace mlxcomm::collective

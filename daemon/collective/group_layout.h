@@ -50,10 +50,10 @@ class GroupLayout {
  private:
   std::vector<Member> members_;
   std::vector<NodeId> nodes_;
-  std::vector<std::uint16_t> node_of_;                 // By rank.
-  std::vector<std::vector<std::uint32_t>> ranks_on_;   // By node.
+  std::vector<std::uint16_t> node_of_;                // By rank.
+  std::vector<std::vector<std::uint32_t>> ranks_on_;  // By node.
   std::vector<std::uint32_t> local_ranks_;
-  std::vector<int> local_index_;                       // By rank.
+  std::vector<int> local_index_;  // By rank.
   std::uint16_t self_ = 0;
 };
 

@@ -38,8 +38,8 @@ void Inquest::Open(const Failure& cause, const OperationKey& operation,
   operation_ = operation;
   known_.assign(layout_.rank_count(), Known{});
   reported_.assign(layout_.node_count(), 0);
-  const bool names_culprit = cause.code != FailureCode::kMismatch &&
-                             cause.code != FailureCode::kDeadlineExceeded;
+  const bool names_culprit =
+      cause.code != FailureCode::kMismatch && cause.code != FailureCode::kDeadlineExceeded;
   deadline_ns_ = names_culprit ? now_ns : now_ns + kReportWaitNs;
   if (layout_.self() < layout_.node_count()) {
     Note(own_calls, operation, layout_.self());

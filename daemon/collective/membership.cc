@@ -32,11 +32,13 @@ Failure Membership::RoomFor(const std::string& user) const {
     return Failure{FailureCode::kResourceExhausted, kNoRank, std::move(message)};
   };
   if (groups_.size() >= kGroupsMax) {
-    return exhausted(absl::StrCat("this node has ", kGroupsMax, " groups, which is the limit: "
+    return exhausted(absl::StrCat("this node has ", kGroupsMax,
+                                  " groups, which is the limit: "
                                   "close groups that are no longer used"));
   }
   if (user.empty() || group_count(user) < groups_per_user_max_) return {};
-  return exhausted(absl::StrCat("user ", user, " has ", group_count(user), " groups on this node, "
+  return exhausted(absl::StrCat("user ", user, " has ", group_count(user),
+                                " groups on this node, "
                                 "the limit: close groups that are no longer used, or raise "
                                 "clients { groups_per_user_max } in the daemon's configuration"));
 }
@@ -65,9 +67,9 @@ void Membership::Seat(std::uint64_t group, std::uint32_t rank, SessionId session
   sessions_[session][group] = {rank, joined};
 }
 
-bool Membership::AddWorld(std::uint64_t group, const JobId& job,
-                          std::vector<Member> members, const std::vector<SessionId>& sessions,
-                          const LinkCosts& costs, std::uint64_t now_ns) {
+bool Membership::AddWorld(std::uint64_t group, const JobId& job, std::vector<Member> members,
+                          const std::vector<SessionId>& sessions, const LinkCosts& costs,
+                          std::uint64_t now_ns) {
   GroupOrigin origin;
   origin.job = job;
   origin.size_at_start = static_cast<std::uint32_t>(members.size());
@@ -107,8 +109,8 @@ bool Membership::AddShrunk(std::uint64_t group, std::uint64_t parent,
 Failure Membership::Split(SessionId session, const SplitCall& call, std::uint64_t now_ns) {
   Failure failure = CheckSplit(session, call);
   if (failure.ok()) {
-    failure = groups_.contains(call.group) ? JoinExisting(session, call)
-                                           : Make(session, call, now_ns);
+    failure =
+        groups_.contains(call.group) ? JoinExisting(session, call) : Make(session, call, now_ns);
   }
   if (failure.ok()) return failure;
   // Whoever was refused will not come: the others need not wait for it.
@@ -125,8 +127,8 @@ Failure Membership::Split(SessionId session, const SplitCall& call, std::uint64_
 Failure Membership::CheckSplit(SessionId session, const SplitCall& call) const {
   const std::uint32_t* const rank = RankOf(session, call.parent);
   if (rank == nullptr) {
-    return Invalid(absl::StrCat("parent: group ", call.parent,
-                                " is not one of this process's groups"));
+    return Invalid(
+        absl::StrCat("parent: group ", call.parent, " is not one of this process's groups"));
   }
   Group& parent = *collectives_.Find(call.parent);
   if (parent.failed()) return parent.failure();
@@ -141,7 +143,8 @@ Failure Membership::CheckSplit(SessionId session, const SplitCall& call) const {
   }
   if (sessions_.at(session).size() >= kPlacesMax && !sessions_.at(session).contains(call.group)) {
     return {FailureCode::kResourceExhausted, kNoRank,
-            absl::StrCat("this process is in ", kPlacesMax, " groups, which is the limit: close "
+            absl::StrCat("this process is in ", kPlacesMax,
+                         " groups, which is the limit: close "
                          "groups that are no longer used")};
   }
   return CheckRanks(call, *rank, parent.layout().rank_count());
@@ -150,14 +153,14 @@ Failure Membership::CheckSplit(SessionId session, const SplitCall& call) const {
 Failure Membership::CheckRanks(const SplitCall& call, std::uint32_t own_rank,
                                std::uint32_t size) const {
   if (call.ranks.empty() || call.ranks.size() > size) {
-    return Invalid(absl::StrCat("ranks: expected 1 to ", size, " of them, got ",
-                                call.ranks.size()));
+    return Invalid(
+        absl::StrCat("ranks: expected 1 to ", size, " of them, got ", call.ranks.size()));
   }
   std::vector<bool> seen(size, false);
   for (const std::uint32_t rank : call.ranks) {
     if (rank >= size) {
-      return Invalid(absl::StrCat("ranks: expected ranks of the parent, below ", size, "; got ",
-                                  rank));
+      return Invalid(
+          absl::StrCat("ranks: expected ranks of the parent, below ", size, "; got ", rank));
     }
     if (seen[rank]) return Invalid(absl::StrCat("ranks: rank ", rank, " is named twice"));
     seen[rank] = true;

@@ -41,12 +41,12 @@ struct GroupOrigin {
   std::vector<std::uint32_t> parent_ranks;  // By rank: its rank in the parent.
   // The world group, or what it has shrunk to.
   bool is_main = true;
-  std::uint32_t shrinks = 0;                // Between the world group and this one.
-  std::uint32_t size_at_start = 0;          // Of the job.
+  std::uint32_t shrinks = 0;        // Between the world group and this one.
+  std::uint32_t size_at_start = 0;  // Of the job.
 };
 
 struct SplitCall {
-  std::uint64_t group = 0;   // The new one's id, the same on all nodes.
+  std::uint64_t group = 0;  // The new one's id, the same on all nodes.
   std::uint64_t parent = 0;
   std::uint64_t number = 0;
   std::vector<std::uint32_t> ranks;
@@ -68,9 +68,9 @@ class Membership {
 
   // A world group. `sessions` by rank; 0: elsewhere, or a local process that has gone.
   // False: as RoomFor and Collectives::AddGroup.
-  [[nodiscard]] bool AddWorld(std::uint64_t group, const JobId& job,
-                              std::vector<Member> members, const std::vector<SessionId>& sessions,
-                              const LinkCosts& costs, std::uint64_t now_ns);
+  [[nodiscard]] bool AddWorld(std::uint64_t group, const JobId& job, std::vector<Member> members,
+                              const std::vector<SessionId>& sessions, const LinkCosts& costs,
+                              std::uint64_t now_ns);
   // What is left of `parent`: those of its ranks. Sessions by new rank.
   [[nodiscard]] bool AddShrunk(std::uint64_t group, std::uint64_t parent,
                                const std::vector<std::uint32_t>& ranks,
@@ -80,14 +80,12 @@ class Membership {
 
   // Leaves one group in order; returns all that it left: with it, those split from it
   // that the session had not asked for yet. Empty: not one of its groups.
-  std::vector<std::uint64_t> Release(SessionId session, std::uint64_t group,
-                                     std::uint64_t now_ns);
+  std::vector<std::uint64_t> Release(SessionId session, std::uint64_t group, std::uint64_t now_ns);
   std::vector<std::uint64_t> LeaveAll(SessionId session, std::uint64_t now_ns);
   std::vector<std::uint64_t> OnSessionEnded(SessionId session, const std::string& why,
                                             std::uint64_t now_ns);
   // It gives up a place that it will never use.
-  void GiveUp(SessionId session, std::uint64_t group, const std::string& why,
-              std::uint64_t now_ns);
+  void GiveUp(SessionId session, std::uint64_t group, const std::string& why, std::uint64_t now_ns);
   // A peer has reported a failure of the group. A rank that it names as lost is lost in
   // all groups split from it, also where its own daemon never heard of them.
   void SpreadLoss(std::uint64_t group, std::uint64_t now_ns);
@@ -143,8 +141,7 @@ class Membership {
   absl::flat_hash_map<SessionId, Places> sessions_;
   std::map<std::uint64_t, Entry> groups_;
   std::map<std::string, std::size_t> groups_of_;  // By user.
-  std::vector<std::uint64_t> left_;  // No place is held any more.
+  std::vector<std::uint64_t> left_;               // No place is held any more.
 };
-
 
 }  // namespace mlxcomm::collective

@@ -28,7 +28,7 @@ struct Call {
   std::uint32_t tag = 0;        // send, recv
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  std::uint64_t input_bytes_available = 0;   // From there to the arena's end.
+  std::uint64_t input_bytes_available = 0;  // From there to the arena's end.
   std::uint64_t output_bytes_available = 0;
   // all_gather_v, all_to_all_v: the caller's table in the arena. The other process may
   // write to it at any time, so it is copied once, before it is looked at.
@@ -76,10 +76,10 @@ struct Operation {
   bool early = false;  // Nobody here has called it yet.
   OperationKey key;
   bool has_signature = false;
-  Signature signature;             // Of the first local call.
-  std::uint64_t remote_digest = 0; // Of the first frame that came early; 0: none.
-  std::vector<LocalCall> calls;    // By local rank.
-  std::uint32_t calls_awaited = 0; // Local ranks still to call.
+  Signature signature;              // Of the first local call.
+  std::uint64_t remote_digest = 0;  // Of the first frame that came early; 0: none.
+  std::vector<LocalCall> calls;     // By local rank.
+  std::uint32_t calls_awaited = 0;  // Local ranks still to call.
   bool running = false;
   std::uint64_t traffic_told = 0;  // Of Execution::Traffic::changes.
   std::vector<EarlyGrant> early_grants;

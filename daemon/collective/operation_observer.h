@@ -31,8 +31,8 @@ class OperationObserver {
   // Its calls are being answered; kNone: with success.
   virtual void OnEnded(const Operation& operation, FailureCode code) = 0;
   // Once a group, with what its ranks are told; after the OnEnded of what could end at once.
-  virtual void OnGroupFailed(std::uint64_t group, const std::string& name,
-                             const Failure& verdict, const OperationKey& operation) = 0;
+  virtual void OnGroupFailed(std::uint64_t group, const std::string& name, const Failure& verdict,
+                             const OperationKey& operation) = 0;
 };
 
 }  // namespace mlxcomm::collective

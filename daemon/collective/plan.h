@@ -52,11 +52,11 @@ struct Step {
   // ones on all.
   bool finishes = false;
   bool received_first = false;  // kReduceReceived: received op operand.
-  std::uint16_t tag = 0;   // kSend and receives: unique between the two nodes, in each direction.
-  std::uint16_t node = 0;  // kSend and receives: index in the layout.
-  Place source;            // kLocal, kSend; kReduceReceived: the operand.
-  Place destination;       // kLocal and receives.
-  std::uint64_t bytes = 0; // 0 is a message without payload, or nothing to do.
+  std::uint16_t tag = 0;    // kSend and receives: unique between the two nodes, in each direction.
+  std::uint16_t node = 0;   // kSend and receives: index in the layout.
+  Place source;             // kLocal, kSend; kReduceReceived: the operand.
+  Place destination;        // kLocal and receives.
+  std::uint64_t bytes = 0;  // 0 is a message without payload, or nothing to do.
   // kLocal: that many sources, source_stride bytes apart, combined in that order.
   // With more than one, source.local_rank names one rank.
   std::uint32_t source_count = 1;

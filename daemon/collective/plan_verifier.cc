@@ -31,13 +31,12 @@ class Verifier {
 
   absl::StatusOr<PlanReport> Verify() {
     if (plans_.size() != layout_.node_count()) {
-      return absl::InternalError(absl::StrCat("plans of ", plans_.size(), " nodes for a group of ",
-                                              layout_.node_count()));
+      return absl::InternalError(
+          absl::StrCat("plans of ", plans_.size(), " nodes for a group of ", layout_.node_count()));
     }
     MakeBuffers();
-    for (const auto check :
-         {&Verifier::CheckPlaces, &Verifier::CheckOrder, &Verifier::CheckRaces,
-          &Verifier::CarryOut, &Verifier::CheckOutputs, &Verifier::CheckLinks}) {
+    for (const auto check : {&Verifier::CheckPlaces, &Verifier::CheckOrder, &Verifier::CheckRaces,
+                             &Verifier::CarryOut, &Verifier::CheckOutputs, &Verifier::CheckLinks}) {
       if (absl::Status status = (this->*check)(); !status.ok()) return status;
     }
     return report_;
@@ -127,8 +126,8 @@ class Verifier {
   absl::Status CheckPlace(const StepRef& ref, const Place& place) const {
     const auto locals = static_cast<std::int32_t>(layout_.ranks_on(ref.node).size());
     if (place.local_rank < Place::kEveryLocalRank || place.local_rank >= locals) {
-      return absl::InternalError(absl::StrCat(order_.Describe(ref), ": there is no local rank ",
-                                              place.local_rank));
+      return absl::InternalError(
+          absl::StrCat(order_.Describe(ref), ": there is no local rank ", place.local_rank));
     }
     if (place.local_rank == Place::kEveryLocalRank && order_.At(ref).kind != StepKind::kLocal) {
       return absl::InternalError(absl::StrCat(order_.Describe(ref), ": names several ranks"));
@@ -182,9 +181,8 @@ class Verifier {
               written.offset >= range.offset + bytes || range.offset >= written.offset + bytes) {
             continue;
           }
-          return absl::InternalError(
-              absl::StrCat(order_.Describe(ref), ": writes over what it reads in the ",
-                           NameOf(range.buffer)));
+          return absl::InternalError(absl::StrCat(
+              order_.Describe(ref), ": writes over what it reads in the ", NameOf(range.buffer)));
         }
       }
       for (const Range& range : destinations) {
@@ -214,10 +212,10 @@ class Verifier {
     const std::uint64_t begin = std::max(a.begin, b.begin);
     const std::uint64_t end = std::min(a.end, b.end);
     if (ChunksOrdered(a, b, begin, end)) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat(
-        "race: ", order_.Describe(a.step), a.writes ? " writes, " : " reads, ",
-        order_.Describe(b.step), b.writes ? " writes" : " reads", " bytes ", begin, " to ", end,
-        " of the ", NameOf(a.buffer), " in any order"));
+    return absl::InternalError(
+        absl::StrCat("race: ", order_.Describe(a.step), a.writes ? " writes, " : " reads, ",
+                     order_.Describe(b.step), b.writes ? " writes" : " reads", " bytes ", begin,
+                     " to ", end, " of the ", NameOf(a.buffer), " in any order"));
   }
 
   // Whether of all chunks that meet in [begin, end) one is over before the other begins.
@@ -242,11 +240,10 @@ class Verifier {
   absl::StatusOr<Pieces> ReadSources(const StepRef& ref) const {
     std::vector<Pieces> sources;
     for (const Range& range : SourcesOf(ref)) {
-      absl::StatusOr<Pieces> read =
-          buffers_[range.buffer].Read(range.offset, order_.At(ref).bytes);
+      absl::StatusOr<Pieces> read = buffers_[range.buffer].Read(range.offset, order_.At(ref).bytes);
       if (!read.ok()) {
-        return absl::InternalError(absl::StrCat(read.status().message(), " of the ",
-                                                NameOf(range.buffer)));
+        return absl::InternalError(
+            absl::StrCat(read.status().message(), " of the ", NameOf(range.buffer)));
       }
       sources.push_back(*std::move(read));
     }
@@ -264,8 +261,7 @@ class Verifier {
     absl::StatusOr<Pieces> value = ReadSources(ref);
     if (value.ok() && step.finishes) value = FinishPieces(expressions_, *value);
     if (!value.ok()) {
-      return absl::InternalError(
-          absl::StrCat(order_.Describe(ref), " ", value.status().message()));
+      return absl::InternalError(absl::StrCat(order_.Describe(ref), " ", value.status().message()));
     }
     if (step.kind == StepKind::kSend) {
       sent_[ref.node][ref.index] = *std::move(value);
@@ -292,8 +288,8 @@ class Verifier {
       const SymbolicBuffer& buffer = buffers_[operation_.size() + rank];
       absl::StatusOr<Pieces> output = buffer.Read(0, bytes);
       if (!output.ok()) {
-        return absl::InternalError(absl::StrCat("rank ", rank, ", result: whoever takes it ",
-                                                output.status().message()));
+        return absl::InternalError(
+            absl::StrCat("rank ", rank, ", result: whoever takes it ", output.status().message()));
       }
       absl::Status status = CheckOutput(operation_, expressions_, rank, *output);
       if (!status.ok()) return status;
@@ -307,13 +303,12 @@ class Verifier {
   // Equal expressions: combined from the same parts in the same order, so equal bits.
   absl::Status CheckSameAsFirst(std::uint32_t rank, const Pieces& output) const {
     const Pieces first = *buffers_[operation_.size()].Read(0, operation_.OutputBytes(0));
-    const bool same = std::equal(first.begin(), first.end(), output.begin(), output.end(),
-                                 [](const Piece& a, const Piece& b) {
-                                   return a.bytes == b.bytes && a.value == b.value;
-                                 });
+    const bool same = std::equal(
+        first.begin(), first.end(), output.begin(), output.end(),
+        [](const Piece& a, const Piece& b) { return a.bytes == b.bytes && a.value == b.value; });
     if (same) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat(
-        "rank ", rank, ": result combined in another order than that of rank 0"));
+    return absl::InternalError(
+        absl::StrCat("rank ", rank, ": result combined in another order than that of rank 0"));
   }
 
   absl::Status CheckLinks() {
@@ -323,9 +318,9 @@ class Verifier {
     for (std::size_t node = 0; node < plans_.size(); ++node) {
       const Plan& plan = plans_[node];
       if (plan.between_nodes != report_.between_nodes) {
-        return absl::InternalError(absl::StrCat(
-            "node ", node, " has chosen ", PlanKindName(plan.between_nodes), ", node 0 ",
-            PlanKindName(report_.between_nodes)));
+        return absl::InternalError(absl::StrCat("node ", node, " has chosen ",
+                                                PlanKindName(plan.between_nodes), ", node 0 ",
+                                                PlanKindName(report_.between_nodes)));
       }
       report_.steps += plan.steps.size();
       report_.scratch_bytes_max = std::max(report_.scratch_bytes_max, plan.scratch_bytes);
@@ -338,8 +333,9 @@ class Verifier {
     for (int from = 0; from < layout_.node_count(); ++from) {
       for (int to = 0; to < layout_.node_count(); ++to) {
         if (from == to) continue;
-        const std::uint64_t sent = report_.link_bytes[
-            static_cast<std::size_t>(from) * plans_.size() + static_cast<std::size_t>(to)];
+        const std::uint64_t sent =
+            report_.link_bytes[static_cast<std::size_t>(from) * plans_.size() +
+                               static_cast<std::size_t>(to)];
         const std::uint64_t optimal =
             OptimalBytes(operation_, layout_, report_.between_nodes, from, to);
         if (sent == optimal) continue;
@@ -356,8 +352,8 @@ class Verifier {
   StepOrder order_;
   mutable Expressions expressions_;
   std::vector<SymbolicBuffer> buffers_;
-  std::vector<bool> aliased_;                 // By rank: input and output are one.
-  std::vector<std::vector<Pieces>> sent_;     // By node and step.
+  std::vector<bool> aliased_;              // By rank: input and output are one.
+  std::vector<std::vector<Pieces>> sent_;  // By node and step.
   PlanReport report_;
 };
 

@@ -34,7 +34,7 @@ struct PlanReport {
   std::vector<std::uint64_t> link_bytes;  // [from * nodes + to]
   std::uint64_t steps = 0;                // Of all nodes.
   std::uint64_t messages = 0;
-  std::uint64_t scratch_bytes_max = 0;    // Of any node.
+  std::uint64_t scratch_bytes_max = 0;  // Of any node.
 };
 
 // `plans` by node, as MakePlans() has them.

@@ -114,14 +114,14 @@ void MakePlan(const PlanRequest& request, Plan& plan) {
   if (IsPointToPoint(kind)) return PointToPointPlan(request, plan);
   Signature signature = request.signature;
   if (kind == OperationKind::kBarrier) signature.count = 0;
-  PlanRequest planned{signature, layout, request.costs, request.ends, request.counts,
-                      request.in_place, request.chosen_for};
+  PlanRequest planned{signature,      layout,           request.costs,     request.ends,
+                      request.counts, request.in_place, request.chosen_for};
   if (layout.node_count() == 1) {
     if (Reduces(PlannedAs(kind))) return OneNodeReduction(planned, plan);
     return Find(kind, PlanKind::kExchange, layout)->fill(planned, plan);
   }
-  plan.between_nodes = OffersPlan(kind, signature.plan, layout) ? signature.plan
-                                                                : ChoosePlan(request);
+  plan.between_nodes =
+      OffersPlan(kind, signature.plan, layout) ? signature.plan : ChoosePlan(request);
   Find(kind, plan.between_nodes, layout)->fill(planned, plan);
 }
 

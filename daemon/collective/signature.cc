@@ -18,13 +18,11 @@ std::uint64_t Mix(std::uint64_t value) {
 
 std::uint64_t Signature::Digest() const {
   // The two halves of a point-to-point operation are one operation.
-  const OperationKind shared =
-      kind == OperationKind::kReceive ? OperationKind::kSend : kind;
+  const OperationKind shared = kind == OperationKind::kReceive ? OperationKind::kSend : kind;
   const std::uint64_t head = static_cast<std::uint64_t>(root) << 32 |
                              static_cast<std::uint64_t>(plan) << 24 |
                              static_cast<std::uint64_t>(shared) << 16 |
-                             static_cast<std::uint64_t>(type) << 8 |
-                             static_cast<std::uint64_t>(op);
+                             static_cast<std::uint64_t>(type) << 8 | static_cast<std::uint64_t>(op);
   const std::uint64_t digest = Mix(Mix(Mix(head) ^ count) ^ counts_digest);
   return digest == 0 ? 1 : digest;
 }

@@ -41,8 +41,9 @@ class Aside {
       thread_ = std::thread([this] { Run(); });
     } catch (const std::system_error&) {
       busy_ = false;
-      std::exchange(answer_, nullptr)->Fail({FailureCode::kResourceExhausted, kNoRank,
-                                             "the daemon may start no thread: ask again"});
+      std::exchange(answer_, nullptr)
+          ->Fail({FailureCode::kResourceExhausted, kNoRank,
+                  "the daemon may start no thread: ask again"});
     }
   }
 

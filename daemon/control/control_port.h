@@ -53,8 +53,7 @@ class ControlPort {
   // `call` is another number for each Attach, so that the end of one is never taken for
   // that of the next on the same session.
   virtual void Attach(const intake::SessionIdentity& who, std::uint64_t call,
-                      const v1::AttachRequest& request,
-                      std::unique_ptr<AttachAnswer> answer) = 0;
+                      const v1::AttachRequest& request, std::unique_ptr<AttachAnswer> answer) = 0;
   // The caller of that Attach has gone or given up.
   virtual void CancelAttach(intake::SessionId session, std::uint64_t call) = 0;
   virtual void Detach(intake::SessionId session, std::unique_ptr<DetachAnswer> answer) = 0;

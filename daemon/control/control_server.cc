@@ -146,9 +146,8 @@ class DiagnosticsCalls {
     ServeUnary(queue, service, &Service::RequestPlan, *this, &DiagnosticsCalls::Plan);
     ServeUnary(queue, service, &Service::RequestFlightRecord, *this,
                &DiagnosticsCalls::FlightRecord);
-    ServeEvents(queue, {service, events_, event_streams_, [this](const auto& context) {
-                          return IdentifyReader(context);
-                        }});
+    ServeEvents(queue, {service, events_, event_streams_,
+                        [this](const auto& context) { return IdentifyReader(context); }});
   }
 
  private:
@@ -202,8 +201,8 @@ class DiagnosticsCalls {
     if (!who) return std::nullopt;
     return EventReader{recorder_.node(), who->peer.uid, who->peer.user};
   }
-  Failure MakePlans(const v1::PlanRequest& request,
-                    std::chrono::system_clock::time_point deadline, v1::PlanReply& reply) {
+  Failure MakePlans(const v1::PlanRequest& request, std::chrono::system_clock::time_point deadline,
+                    v1::PlanReply& reply) {
     v1::LinkCosts own;
     if (NeedsOwnCosts(request)) {
       const ToldCosts told = OwnCosts(deadline);
@@ -212,9 +211,9 @@ class DiagnosticsCalls {
     }
     const absl::Status status = WritePlanReply(request, own, reply);
     if (status.ok()) return {};
-    return {absl::IsInvalidArgument(status) ? FailureCode::kInvalidArgument
-                                            : FailureCode::kInternal,
-            kNoRank, std::string(status.message())};
+    return {
+        absl::IsInvalidArgument(status) ? FailureCode::kInvalidArgument : FailureCode::kInternal,
+        kNoRank, std::string(status.message())};
   }
   ToldCosts OwnCosts(std::chrono::system_clock::time_point deadline) {
     constexpr auto kPatience = std::chrono::seconds(10);  // Or the caller's, who has left then.

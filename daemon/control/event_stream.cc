@@ -55,8 +55,8 @@ class EventStream final : public AsyncCall {
   void Advance() {
     if (cancelled_) return writer_.Finish(grpc::Status::CANCELLED, &answered_);
     if (at_ == batch_.size()) {
-      telemetry::EventLog::Part part = method_.log.Read(
-          cursor_, kBatch, [this](const auto& user) { return Sees(user); });
+      telemetry::EventLog::Part part =
+          method_.log.Read(cursor_, kBatch, [this](const auto& user) { return Sees(user); });
       batch_ = std::move(part.events);
       at_ = 0;
       if (part.lost != 0) return WriteLost(part.lost);

@@ -10,8 +10,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -29,9 +29,9 @@ namespace mlxcomm::control {
 inline constexpr std::uint32_t kLookAgainMs = 100;
 
 struct EventReader {
-  std::string node;          // Whose log it is.
+  std::string node;  // Whose log it is.
   uid_t uid = 0;
-  intake::User viewer;       // What belongs to others is passed over.
+  intake::User viewer;  // What belongs to others is passed over.
 };
 
 // How many read. Who sees only his own may not take all the places, alone or with others like

@@ -37,8 +37,7 @@ void AddValue(MetricFamily& family, const Labels& labels, double value) {
 }
 
 template <typename Number>
-void AddOne(Families& families, const char* name, MetricType type, const char* help,
-            Number value) {
+void AddOne(Families& families, const char* name, MetricType type, const char* help, Number value) {
   AddValue(Begin(families, name, type, help), {}, static_cast<double>(value));
 }
 
@@ -75,8 +74,8 @@ void AddNode(const v1::NodeStatus& node, Families& families) {
          node.strangers_refused());
   AddOne(families, "mlxcomm_combined_read_bytes_total", kCounter,
          "From memory, to combine or copy what local ranks pass.", node.combined_bytes_read());
-  AddOne(families, "mlxcomm_combined_written_bytes_total", kCounter,
-         "To memory, by the same.", node.combined_bytes_written());
+  AddOne(families, "mlxcomm_combined_written_bytes_total", kCounter, "To memory, by the same.",
+         node.combined_bytes_written());
 }
 
 // Addresses have ports that come and go; a cable is told by its interfaces. Several rails
@@ -106,11 +105,12 @@ void AddRails(const v1::NodeStatus& node, Families& families) {
       sum.received += static_cast<double>(rail.received_bytes());
       sum.copied += static_cast<double>(rail.copied_bytes());
       sum.direct += static_cast<double>(rail.direct_bytes());
-      sum.round_trip_s = std::max(sum.round_trip_s, static_cast<double>(rail.round_trip_ns()) / 1e9);
+      sum.round_trip_s =
+          std::max(sum.round_trip_s, static_cast<double>(rail.round_trip_ns()) / 1e9);
       sum.best += rail.delivery_bytes_per_second_best();
     }
   }
-  const auto add = [&](const char* name, MetricType type, const char* help, double Rails::*value) {
+  const auto add = [&](const char* name, MetricType type, const char* help, double Rails::* value) {
     MetricFamily& family = Begin(families, name, type, help);
     for (const auto& [labels, sum] : rails) AddValue(family, labels, sum.*value);
   };
@@ -144,16 +144,22 @@ void AddLinks(const v1::NodeStatus& node, Families& families) {
 
 void AddOperations(const telemetry::OperationCounts& operations, Families& families) {
   using telemetry::OperationCounts;
-  MetricFamily done{"mlxcomm_operations_done_total", "Operations that this node's ranks ended.",
-                    MetricType::Counter, {}};
+  MetricFamily done{"mlxcomm_operations_done_total",
+                    "Operations that this node's ranks ended.",
+                    MetricType::Counter,
+                    {}};
   MetricFamily failed{"mlxcomm_operations_failed_total",
                       "Operations that failed; each leaves its group failed.",
-                      MetricType::Counter, {}};
+                      MetricType::Counter,
+                      {}};
   MetricFamily bytes{"mlxcomm_operation_bytes_total",
-                     "What one rank of this node passed to those done.", MetricType::Counter, {}};
+                     "What one rank of this node passed to those done.",
+                     MetricType::Counter,
+                     {}};
   MetricFamily duration{"mlxcomm_operation_duration_seconds",
                         "From the first local rank's call to the end, of those done.",
-                        MetricType::Histogram, {}};
+                        MetricType::Histogram,
+                        {}};
   for (std::size_t kind = 0; kind < OperationCounts::kKinds; ++kind) {
     for (std::size_t type = 0; type < OperationCounts::kTypes; ++type) {
       const OperationCounts::Counts counts = operations.Read(kind, type);

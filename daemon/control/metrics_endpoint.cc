@@ -136,14 +136,14 @@ class HttpMetricsEndpoint final : public MetricsEndpoint {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Create(
-    const std::string& address, ControlPort& port,
-    const telemetry::OperationCounts& operations) {
+    const std::string& address, ControlPort& port, const telemetry::OperationCounts& operations) {
   try {
     return std::make_unique<HttpMetricsEndpoint>(address, port, operations);
   } catch (const std::exception& error) {  // CivetException, whose words do not tell the reason.
-    return absl::FailedPreconditionError(
-        absl::StrCat("metrics { listen: \"", address, "\" }: cannot listen there (is the port "
-                     "taken, the address this machine's?): ", error.what()));
+    return absl::FailedPreconditionError(absl::StrCat("metrics { listen: \"", address,
+                                                      "\" }: cannot listen there (is the port "
+                                                      "taken, the address this machine's?): ",
+                                                      error.what()));
   }
 }
 

@@ -82,7 +82,10 @@ void WriteFamily(std::ostream& out, const MetricFamily& family) {
   const bool counts = family.type == MetricType::Counter;
   const bool is_histogram = family.type == MetricType::Histogram;
   const std::string name(counts ? absl::StripSuffix(family.name, "_total") : family.name);
-  out << "# TYPE " << name << ' ' << (counts ? "counter" : is_histogram ? "histogram" : "gauge")
+  out << "# TYPE " << name << ' '
+      << (counts         ? "counter"
+          : is_histogram ? "histogram"
+                         : "gauge")
       << "\n# HELP " << name << ' ' << Escaped(family.help) << '\n';
   for (const ClientMetric& metric : family.metric) {
     if (is_histogram) {
@@ -108,7 +111,8 @@ bool AcceptsOpenMetrics(const char* accept) {
     if (!absl::EqualsIgnoreCase(parts[0], "application/openmetrics-text")) continue;
     bool wanted = true;  // A quality of 0 says no, as does a version that is not written here.
     for (const std::string& part : parts) {
-      if (absl::StartsWithIgnoreCase(part, "q=")) wanted &= std::strtod(part.c_str() + 2, nullptr) > 0;
+      if (absl::StartsWithIgnoreCase(part, "q="))
+        wanted &= std::strtod(part.c_str() + 2, nullptr) > 0;
       if (absl::StartsWithIgnoreCase(part, "version=")) wanted &= absl::EndsWith(part, "=1.0.0");
     }
     if (wanted) return true;

@@ -60,14 +60,15 @@ bool SameSteps(const Plan& a, const Plan& b) {
     const Step& other = b.steps[i];
     if (one.kind != other.kind || one.node != other.node || one.tag != other.tag ||
         one.finishes != other.finishes || one.received_first != other.received_first ||
-        one.source_count != other.source_count ||
-        one.after_begin != other.after_begin || one.after_count != other.after_count ||
+        one.source_count != other.source_count || one.after_begin != other.after_begin ||
+        one.after_count != other.after_count ||
         collective::IsEager(one.bytes) != collective::IsEager(other.bytes)) {
       return false;
     }
     for (const std::int32_t before : a.AfterOf(one)) {  // Chunk by chunk, or as a whole.
       const auto index = static_cast<std::size_t>(before);
-      if ((a.steps[index].bytes == one.bytes) != (b.steps[index].bytes == other.bytes)) return false;
+      if ((a.steps[index].bytes == one.bytes) != (b.steps[index].bytes == other.bytes))
+        return false;
     }
   }
   return true;
@@ -76,7 +77,7 @@ bool SameSteps(const Plan& a, const Plan& b) {
 class ReplyWriter {
  public:
   ReplyWriter(const v1::PlanRequest& request, const WholeOperation& operation,
-             const std::vector<Plan>& plans, v1::PlanReply& reply)
+              const std::vector<Plan>& plans, v1::PlanReply& reply)
       : request_(request),
         operation_(operation),
         plans_(plans),
@@ -124,8 +125,8 @@ class ReplyWriter {
     }
     std::vector<std::pair<std::uint64_t, PlanKind>> estimates;
     // Of two that cost the same the planner takes the first in this order.
-    for (const PlanKind plan : {PlanKind::kExchange, PlanKind::kTree, PlanKind::kRing,
-                                PlanKind::kHalvingDoubling}) {
+    for (const PlanKind plan :
+         {PlanKind::kExchange, PlanKind::kTree, PlanKind::kRing, PlanKind::kHalvingDoubling}) {
       if (!collective::OffersPlan(operation_.signature.kind, plan, layout_)) continue;
       estimates.emplace_back(collective::EstimatedNs(traffic, plan, operation_.costs), plan);
     }
@@ -198,7 +199,8 @@ class ReplyWriter {
   std::uint64_t LessThan(std::uint64_t count) const {
     const std::uint64_t slices =
         collective::SlicesOfRing(static_cast<int>(request_.nodes()), operation_count(),
-                                operation_.element_bytes()).count;
+                                 operation_.element_bytes())
+            .count;
     const std::uint64_t period = std::uint64_t{128} * request_.nodes() * slices;
     return count / 2 / period * period + operation_count() % period;
   }

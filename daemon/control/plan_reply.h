@@ -15,8 +15,8 @@
 
 namespace mlxcomm::control {
 
-inline constexpr std::uint64_t kPlanStepsMax = 32 * 1024;     // Of all nodes.
-inline constexpr std::uint64_t kPlanChunksMax = 64 * 1024;    // Of all steps, in a proof.
+inline constexpr std::uint64_t kPlanStepsMax = 32 * 1024;   // Of all nodes.
+inline constexpr std::uint64_t kPlanChunksMax = 64 * 1024;  // Of all steps, in a proof.
 inline constexpr std::uint64_t kPlanStepsListedMax = 8 * 1024;
 
 // INVALID_ARGUMENT with the limits, where the request is beyond them.

@@ -29,8 +29,8 @@ absl::StatusOr<Enumeration> FindNamed(const char* what, const std::string& name,
     if (name == name_of(value)) return value;
     absl::StrAppend(&known, known.empty() ? "" : ", ", name_of(value));
   }
-  return absl::InvalidArgumentError(absl::StrCat("no such ", what, ": \"",
-                                                 name.substr(0, kShownMax), "\"; there are ", known));
+  return absl::InvalidArgumentError(
+      absl::StrCat("no such ", what, ": \"", name.substr(0, kShownMax), "\"; there are ", known));
 }
 
 template <typename Number>
@@ -41,8 +41,8 @@ absl::Status CheckWithin(const char* what, Number value, Number least, Number mo
 }
 
 absl::Status CheckCosts(const v1::LinkCosts& given) {
-  absl::Status status = CheckWithin<std::uint64_t>("latency_ns", given.latency_ns(), 0,
-                                                   kLatencyNsMax);
+  absl::Status status =
+      CheckWithin<std::uint64_t>("latency_ns", given.latency_ns(), 0, kLatencyNsMax);
   if (given.bytes_per_second() != 0) {
     status.Update(CheckWithin("bytes_per_second", given.bytes_per_second(), kBytesPerSecondMin,
                               kBytesPerSecondMax));
@@ -71,8 +71,8 @@ absl::Status ReadOperator(const v1::PlanRequest& request, collective::Signature&
                      reduces ? " needs an operator" : " does not reduce and takes no operator"));
   }
   if (!HasMeaning(signature.type, *op)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(ReduceOperatorName(*op), " has no meaning for ", DataTypeName(signature.type)));
+    return absl::InvalidArgumentError(absl::StrCat(ReduceOperatorName(*op), " has no meaning for ",
+                                                   DataTypeName(signature.type)));
   }
   signature.op = *op;
   return absl::OkStatus();
@@ -85,9 +85,9 @@ absl::Status ReadSize(const v1::PlanRequest& request, collective::Signature& sig
   const std::uint64_t element = DataTypeBytes(signature.type);
   absl::Status status = CheckWithin<std::uint64_t>("bytes", request.bytes(), 0, kPlanBytesMax);
   if (status.ok() && request.bytes() % element != 0) {
-    status = absl::InvalidArgumentError(absl::StrCat("bytes must be a multiple of ", element, ", for ",
-                                                     DataTypeName(signature.type), ", not ",
-                                                     request.bytes()));
+    status = absl::InvalidArgumentError(absl::StrCat("bytes must be a multiple of ", element,
+                                                     ", for ", DataTypeName(signature.type),
+                                                     ", not ", request.bytes()));
   }
   signature.count = request.bytes() / element;
   return status;
@@ -147,9 +147,9 @@ absl::Status CheckPlan(const collective::WholeOperation& operation) {
     if (!IsValid(plan) || !collective::OffersPlan(signature.kind, plan, layout)) continue;
     absl::StrAppend(&offered, offered.empty() ? "" : ", ", PlanKindName(plan));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(OperationKindName(signature.kind), " cannot go by ", PlanKindName(signature.plan),
-                   " on ", layout.node_count(), " nodes; it can by ", offered));
+  return absl::InvalidArgumentError(absl::StrCat(
+      OperationKindName(signature.kind), " cannot go by ", PlanKindName(signature.plan), " on ",
+      layout.node_count(), " nodes; it can by ", offered));
 }
 
 }  // namespace
@@ -166,8 +166,7 @@ PlanCosts ChooseCosts(const v1::LinkCosts& given, const v1::LinkCosts& own) {
     value = asked != 0 ? asked : seen;
     source = asked != 0 ? "given" : "this node";
   };
-  choose(given.latency_ns(), own.latency_ns(), chosen.costs.latency_ns,
-         chosen.latency_source);
+  choose(given.latency_ns(), own.latency_ns(), chosen.costs.latency_ns, chosen.latency_source);
   choose(given.bytes_per_second(), own.bytes_per_second(), chosen.costs.bytes_per_second,
          chosen.bytes_per_second_source);
   choose(given.links_per_node(), own.links_per_node(), chosen.costs.links_per_node,

@@ -43,8 +43,8 @@ class Translation {
   bool IsWanted(std::uint64_t group) const {
     if (!IsSeen(group)) return false;
     const auto found = groups_.find(group);
-    const bool job = request_.job().empty() ||
-                     (found != groups_.end() && found->second.job == request_.job());
+    const bool job =
+        request_.job().empty() || (found != groups_.end() && found->second.job == request_.job());
     const bool named = request_.group().empty() || request_.group() == absl::StrCat(group) ||
                        (found != groups_.end() && found->second.name == request_.group());
     return job && named;
@@ -138,8 +138,8 @@ void Translation::WriteTrack(const TrackCopy& track, const char* kind,
   told.set_kind(kind);
   told.set_name(track.name);
   told.set_open(track.open);
-  told.set_spans_left_out(track.written > track.events.size()
-                              ? track.written - track.events.size() : 0);
+  told.set_spans_left_out(track.written > track.events.size() ? track.written - track.events.size()
+                                                              : 0);
   told.set_since_ns(Unix(track.since_ns()));
   for (const Event& event : track.events) {
     if (!IsWanted(event.group)) continue;
@@ -199,13 +199,11 @@ void WriteRecordReply(const FlightRecorder& recorder, const v1::FlightRecordRequ
   for (const TrackCopy& engine : recorder.Copy(TrackKind::kEngine, FlightRecorder::kEngineEvents)) {
     lives = telemetry::LivesOf(engine.events);  // There is one engine.
   }
-  reply.set_operations_of_others(static_cast<std::uint64_t>(
-      std::count_if(lives.begin(), lives.end(), [&](const OperationLife& life) {
-        return !translation.IsSeen(life.name.group);
-      })));
-  std::erase_if(lives, [&](const OperationLife& life) {
-    return !translation.IsWanted(life.name.group);
-  });
+  reply.set_operations_of_others(static_cast<std::uint64_t>(std::count_if(
+      lives.begin(), lives.end(),
+      [&](const OperationLife& life) { return !translation.IsSeen(life.name.group); })));
+  std::erase_if(lives,
+                [&](const OperationLife& life) { return !translation.IsWanted(life.name.group); });
   const std::size_t most = request.operations_max();
   if (most != 0 && lives.size() > most) {
     reply.set_operations_left_out(lives.size() - most);

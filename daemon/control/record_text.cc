@@ -67,10 +67,10 @@ void AppendLife(const OperationLife& life, std::span<const telemetry::TrackCopy>
   AppendMoment("first byte", life.first_byte_ns, begin_ns, text);
   AppendMoment(life.failed ? "moved last" : "last byte", life.last_byte_ns, begin_ns, text);
   if (life.last_byte_ns != 0) {
-    absl::StrAppend(&text, " (", life.sent_bytes, " B sent, ", life.received_bytes,
-                    " B received)");
+    absl::StrAppend(&text, " (", life.sent_bytes, " B sent, ", life.received_bytes, " B received)");
   }
-  const std::string end = life.failed ? FailureCodeName(static_cast<FailureCode>(life.code)) : "done";
+  const std::string end =
+      life.failed ? FailureCodeName(static_cast<FailureCode>(life.code)) : "done";
   AppendMoment(end.c_str(), life.ended_ns, begin_ns, text);
   for (const OperationLife::Carrier& carrier : life.carriers) {
     absl::StrAppend(&text, ", ", rails[carrier.track].name, " carried ",
@@ -86,9 +86,13 @@ std::string DescribeCall(const OperationLife& life) {
   const auto kind = static_cast<OperationKind>(life.operation);
   const auto type = static_cast<DataType>(life.data_type);
   if (!IsValid(kind) || !IsValid(type)) return {};
-  const collective::Signature signature{
-      kind, type, static_cast<ReduceOperator>(life.reduce_operator),
-      life.bytes / DataTypeBytes(type), life.root, PlanKind::kAutomatic, 0};
+  const collective::Signature signature{kind,
+                                        type,
+                                        static_cast<ReduceOperator>(life.reduce_operator),
+                                        life.bytes / DataTypeBytes(type),
+                                        life.root,
+                                        PlanKind::kAutomatic,
+                                        0};
   return signature.Describe();
 }
 

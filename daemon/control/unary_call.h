@@ -68,9 +68,8 @@ class UnaryCall : public AsyncCall {
 // How gRPC is asked for a call of a method: as the generated service has it.
 template <typename Service, typename Request, typename Reply>
 using AskMethod = void (Service::*)(grpc::ServerContext*, Request*,
-                                    grpc::ServerAsyncResponseWriter<Reply>*,
-                                    grpc::CompletionQueue*, grpc::ServerCompletionQueue*,
-                                    void* tag);
+                                    grpc::ServerAsyncResponseWriter<Reply>*, grpc::CompletionQueue*,
+                                    grpc::ServerCompletionQueue*, void* tag);
 
 template <typename Service, typename Server, typename Request, typename Reply>
 struct UnaryMethod {

@@ -13,9 +13,7 @@
 namespace mlxcomm::control {
 
 // `user`: whose it is. Users who share have no name, and see each other's.
-inline bool MaySeeAll(const intake::User& viewer) {
-  return viewer.sees_all || viewer.name.empty();
-}
+inline bool MaySeeAll(const intake::User& viewer) { return viewer.sees_all || viewer.name.empty(); }
 inline bool MaySee(const intake::User& viewer, const std::string& user) {
   return MaySeeAll(viewer) || viewer.name == user;
 }

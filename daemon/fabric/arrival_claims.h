@@ -29,9 +29,9 @@ class ArrivalClaims {
  public:
   enum class Claim : std::uint8_t {
     kOurs,
-    kTaken,     // By another rail, or it has come and the engine has not seen it yet.
+    kTaken,  // By another rail, or it has come and the engine has not seen it yet.
     kReceived,
-    kBeyond,    // The peer may not send it before more has been acknowledged.
+    kBeyond,  // The peer may not send it before more has been acknowledged.
   };
 
   ArrivalClaims() { Reset(); }

@@ -67,13 +67,13 @@ class ArrivalOrder {
 
   ArrivalClaims& claims_;
   std::uint64_t received_ = 0;
-  std::uint64_t told_ = 0;    // Up to here all have gone up.
-  std::uint64_t beyond_ = 0;  // How many have come beyond received_.
+  std::uint64_t told_ = 0;                                   // Up to here all have gone up.
+  std::uint64_t beyond_ = 0;                                 // How many have come beyond received_.
   std::array<std::uint64_t, wire::kWindow / 64> bits_ = {};  // Of those, by number % kWindow.
   std::uint64_t duplicates_ = 0;
   std::uint64_t kept_bytes_ = 0;
-  std::vector<Kept> kept_;    // By number % kWindow; empty until needed.
-  Kept* due_ = nullptr;       // Handed out last.
+  std::vector<Kept> kept_;  // By number % kWindow; empty until needed.
+  Kept* due_ = nullptr;     // Handed out last.
   std::vector<std::unique_ptr<std::byte[]>> slots_;
   std::vector<std::int32_t> free_slots_;
 };

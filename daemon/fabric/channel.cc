@@ -47,9 +47,8 @@ absl::Status Channel::HasRoomFor(const wire::FrameHeader& header) const {
   }
   const bool copied = header.type != wire::FrameType::kData && header.payload_bytes > 0;
   if (copied && copied_bytes_ + header.payload_bytes > limits_.copied_bytes_max) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(copied_bytes_, " bytes wait for the peer already, of at most ",
-                     limits_.copied_bytes_max));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        copied_bytes_, " bytes wait for the peer already, of at most ", limits_.copied_bytes_max));
   }
   if (!wire::IsRouting(header.type) || header.type == wire::FrameType::kCircuitClosed) {
     return absl::OkStatus();

@@ -123,16 +123,16 @@ class Channel {
     wire::FrameHeader header;
     const std::byte* payload = nullptr;
     std::uint64_t cookie = 0;
-    std::int32_t slot = -1;                       // Small payload, in slots_[size].
+    std::int32_t slot = -1;  // Small payload, in slots_[size].
     std::uint8_t size = 0;
     std::unique_ptr<std::vector<std::byte>> own;  // Control payload: rare.
     std::uint64_t ordinal = 0;                    // kUnderWay: on `rail`.
     State state = State::kQueued;
     std::uint8_t rail = 0;
-    std::uint16_t readers = 0;                    // Copies that rails have not written yet.
+    std::uint16_t readers = 0;  // Copies that rails have not written yet.
     bool acknowledged = false;
-    bool cancelled = false;                       // Replaced once nobody reads it.
-    bool released = false;                        // Its payload.
+    bool cancelled = false;  // Replaced once nobody reads it.
+    bool released = false;   // Its payload.
   };
   // What the other side has to keep if something is missing before it.
   static std::uint64_t EarlyBytes(const Outgoing& frame);
@@ -156,16 +156,16 @@ class Channel {
   std::byte* TakeSlot(Outgoing& frame);
 
   Limits limits_;
-  GrowingRing<Outgoing> frames_;  // Not yet gone, in order of their numbers.
+  GrowingRing<Outgoing> frames_;     // Not yet gone, in order of their numbers.
   GrowingRing<std::uint64_t> lost_;  // Numbers to be handed again.
   std::array<RailFlight, kRailsMax> flights_;
   std::uint64_t next_sequence_ = 1;
-  std::uint64_t next_new_ = 1;       // The first that was never handed.
-  std::uint64_t acknowledged_ = 0;   // All up to here.
+  std::uint64_t next_new_ = 1;      // The first that was never handed.
+  std::uint64_t acknowledged_ = 0;  // All up to here.
   std::uint64_t copied_bytes_ = 0;
-  std::size_t carried_frames_ = 0;   // For third nodes.
+  std::size_t carried_frames_ = 0;  // For third nodes.
   std::uint64_t carried_bytes_ = 0;
-  std::uint64_t early_bytes_ = 0;    // Copied, handed, beyond what is acknowledged.
+  std::uint64_t early_bytes_ = 0;  // Copied, handed, beyond what is acknowledged.
   std::uint64_t resent_ = 0;
   std::uint64_t now_ns_ = 0;
   std::uint64_t waits_until_ns_ = kNever;  // For the best rail.

@@ -210,8 +210,8 @@ bool CircuitRail::TakePiece(const wire::FrameHeader& outer, std::span<const std:
     if (inner.offset <= last_received_ns_) round_trip_ns_ = last_received_ns_ - inner.offset;
     return true;
   }
-  const bool goes_on = gathering_ && outer.offset == have_ &&
-                       std::memcmp(&inner, &incoming_, sizeof inner) == 0;
+  const bool goes_on =
+      gathering_ && outer.offset == have_ && std::memcmp(&inner, &incoming_, sizeof inner) == 0;
   if (!goes_on && (gathering_ || outer.offset != 0)) {
     return Violation("a piece out of turn"), false;
   }
@@ -219,8 +219,7 @@ bool CircuitRail::TakePiece(const wire::FrameHeader& outer, std::span<const std:
     incoming_ = inner;
     have_ = 0;
   }
-  if (piece.size() > inner.payload_bytes - have_ ||
-      (piece.empty() && inner.payload_bytes > 0)) {
+  if (piece.size() > inner.payload_bytes - have_ || (piece.empty() && inner.payload_bytes > 0)) {
     return Violation("a piece of a wrong size"), false;
   }
   const bool whole = piece.size() == inner.payload_bytes;

@@ -39,7 +39,8 @@ class CircuitPort {
   virtual bool SendOnCircuit(std::uint64_t circuit, const wire::FrameHeader& outer,
                              const std::byte* payload) = 0;
   // The rail has ended; nothing of the circuit reaches it any more.
-  virtual void CloseCircuit(std::uint64_t circuit, wire::CircuitEnd end, const std::string& why) = 0;
+  virtual void CloseCircuit(std::uint64_t circuit, wire::CircuitEnd end,
+                            const std::string& why) = 0;
 };
 
 class CircuitRail final : public Rail {
@@ -99,7 +100,7 @@ class CircuitRail final : public Rail {
   std::uint32_t front_sent_ = 0;       // Payload bytes of the first.
   std::uint64_t frames_under_way_ = 0;
   std::uint64_t bytes_under_way_ = 0;
-  std::uint32_t transmitted_ = 0;      // Not yet told.
+  std::uint32_t transmitted_ = 0;  // Not yet told.
   GrowingRing<RailEvent> events_;
   PostedReceives posted_;
 
@@ -107,8 +108,8 @@ class CircuitRail final : public Rail {
   bool gathering_ = false;
   wire::FrameHeader incoming_;
   std::uint32_t have_ = 0;
-  std::byte* target_ = nullptr;        // nullptr: dropped, or a single piece.
-  bool duplicate_ = false;             // A copy of data, dropped.
+  std::byte* target_ = nullptr;           // nullptr: dropped, or a single piece.
+  bool duplicate_ = false;                // A copy of data, dropped.
   std::unique_ptr<std::byte[]> staging_;  // Made with the first frame that needs it.
   std::uint32_t untold_frames_ = 0;
   std::uint32_t untold_bytes_ = 0;

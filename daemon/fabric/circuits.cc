@@ -15,8 +15,7 @@ namespace mlxcomm::fabric {
 namespace {
 
 // The way that an opening names; empty: it breaks a bound.
-std::vector<NodeId> WayIn(const wire::CircuitOpening& opening,
-                          std::span<const std::byte> payload) {
+std::vector<NodeId> WayIn(const wire::CircuitOpening& opening, std::span<const std::byte> payload) {
   const std::uint32_t count = opening.node_count;
   if (count < 3 || count > wire::kRouteNodesMax || opening.reserved != 0 ||
       payload.size() != sizeof opening + count * sizeof(wire::NodeIdBytes)) {
@@ -144,8 +143,8 @@ void Circuits::OnFrame(const NodeId& neighbour, const wire::FrameHeader& header,
     return CountViolation(neighbour, "a frame of a circuit that it has no part in");
   }
   if (header.type == wire::FrameType::kCircuitClosed) {
-    const auto text = std::string_view(reinterpret_cast<const char*>(payload.data()),
-                                       payload.size());
+    const auto text =
+        std::string_view(reinterpret_cast<const char*>(payload.data()), payload.size());
     const std::string why = MakePrintable(text);
     const auto end = static_cast<wire::CircuitEnd>(header.step);
     if (circuit.place == Place::kBetween) {
@@ -209,8 +208,7 @@ void Circuits::Accept(std::uint64_t id, const wire::Introduction& opener, const 
   }
   const Link::Standing told = link->AnswerTo(opener);
   const wire::Introduction own = port_.OwnIntroduction(told);
-  if (!port_.SendToNeighbour(neighbour,
-                             Header(wire::FrameType::kCircuitOpened, id, sizeof own),
+  if (!port_.SendToNeighbour(neighbour, Header(wire::FrameType::kCircuitOpened, id, sizeof own),
                              reinterpret_cast<const std::byte*>(&own))) {
     return;  // The neighbour has gone; the circuit with it.
   }
@@ -261,8 +259,7 @@ absl::Status Circuits::AddRail(std::uint64_t id, Link& link, const wire::Introdu
   peer.name = MakePrintable(TextOf(theirs.node_name));
   peer.software_version = MakePrintable(TextOf(theirs.software_version));
   peer.incarnation = theirs.incarnation;
-  auto rail = std::make_unique<CircuitRail>(*this, id, circuit.through, peer.name,
-                                            now_ns);
+  auto rail = std::make_unique<CircuitRail>(*this, id, circuit.through, peer.name, now_ns);
   circuit.rail = rail.get();
   spdlog::info("way to {} through {}", peer.name, circuit.through);
   return link.AddRail(std::move(rail), RailPath::OfCircuit(id), peer, theirs, told, now_ns);
@@ -356,8 +353,8 @@ void Circuits::End(std::uint64_t id, DownCause cause, const std::string& why,
   if (circuit.place == Place::kBetween) return;
   if (circuit.place == Place::kOpening) opening_.erase(circuit.destination);
   if (circuit.rail != nullptr) {
-    circuit.rail->OnClosed(cause, absl::StrCat("the way through ", circuit.through,
-                                               " has ended: ", why));
+    circuit.rail->OnClosed(cause,
+                           absl::StrCat("the way through ", circuit.through, " has ended: ", why));
     port_.LinkTo(circuit.OtherEnd())->Poll(now_ns);
   }
   port_.OnCircuitEnded(circuit.OtherEnd(), why, now_ns_);

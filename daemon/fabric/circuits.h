@@ -68,11 +68,9 @@ class CircuitsPort {
   virtual wire::Introduction OwnIntroduction(const Link::Standing& standing) const = 0;
   virtual std::string NameOf(const NodeId& node) const = 0;
   // One that was asked for is there; `way_nodes`: how long its way is, with both ends.
-  virtual void OnCircuitOpened(const NodeId& node, std::size_t way_nodes,
-                               std::uint64_t now_ns) = 0;
+  virtual void OnCircuitOpened(const NodeId& node, std::size_t way_nodes, std::uint64_t now_ns) = 0;
   // A circuit to it, or what should have become one, has ended.
-  virtual void OnCircuitEnded(const NodeId& node, const std::string& why,
-                              std::uint64_t now_ns) = 0;
+  virtual void OnCircuitEnded(const NodeId& node, const std::string& why, std::uint64_t now_ns) = 0;
 };
 
 class Circuits final : public CircuitPort {
@@ -117,15 +115,15 @@ class Circuits final : public CircuitPort {
   };
   struct Circuit {
     Place place = Place::kBetween;
-    std::array<Side, 2> sides;       // [0] towards the opener, [1] the destination.
+    std::array<Side, 2> sides;  // [0] towards the opener, [1] the destination.
     NodeId opener;
     NodeId destination;
-    CircuitRail* rail = nullptr;     // The ends; the link owns it.
-    Link::Standing told;             // kOpening
+    CircuitRail* rail = nullptr;         // The ends; the link owns it.
+    Link::Standing told;                 // kOpening
     std::uint64_t deadline_ns = kNever;  // kOpening
     std::string through;
-    std::size_t way_nodes = 0;       // The ends.
-    bool opened = false;             // kBetween: the destination has taken it.
+    std::size_t way_nodes = 0;  // The ends.
+    bool opened = false;        // kBetween: the destination has taken it.
     const NodeId& OtherEnd() const { return place == Place::kDestination ? opener : destination; }
   };
 
@@ -141,8 +139,8 @@ class Circuits final : public CircuitPort {
                        const Link::Standing& told, std::uint64_t now_ns);
   void Forward(std::uint64_t circuit, std::size_t to, const wire::FrameHeader& header,
                std::span<const std::byte> payload);
-  void Arrive(Circuit& circuit, const wire::FrameHeader& header,
-              std::span<const std::byte> payload, std::uint64_t now_ns);
+  void Arrive(Circuit& circuit, const wire::FrameHeader& header, std::span<const std::byte> payload,
+              std::uint64_t now_ns);
   void SendClosed(const NodeId& neighbour, std::uint64_t circuit, wire::CircuitEnd end,
                   const std::string& why);
   void EndBroken(std::uint64_t circuit, const std::string& why);

@@ -125,17 +125,17 @@ struct RdmaOptions {
 struct FabricOptions {
   NodeIdentity self;
   std::string cluster;
-  std::optional<ClusterKeys> keys;     // Absent only where there are no peers.
+  std::optional<ClusterKeys> keys;  // Absent only where there are no peers.
   SecurityPolicy security;
-  std::vector<std::string> listen;     // "ADDRESS:PORT", "[ADDRESS]:PORT"; port 0: any.
-  std::vector<std::string> connect;    // "HOST:PORT".
+  std::vector<std::string> listen;   // "ADDRESS:PORT", "[ADDRESS]:PORT"; port 0: any.
+  std::vector<std::string> connect;  // "HOST:PORT".
   std::uint64_t heartbeat_interval_ns = 500'000'000;
   std::uint64_t heartbeat_timeout_ns = 2'000'000'000;
   std::uint64_t grace_period_ns = 5'000'000'000;
   std::uint64_t reset_grace_ns = 200'000'000;
   std::uint64_t reconnect_delay_min_ns = 20'000'000;
   std::uint64_t reconnect_delay_max_ns = 2'000'000'000;
-  std::uint32_t strangers_max = 32;    // Connections that have not proved the key, at once.
+  std::uint32_t strangers_max = 32;  // Connections that have not proved the key, at once.
   std::uint64_t greeting_timeout_ns = 2'000'000'000;
   // How long a connection stays that was proved with a key which is no longer taken.
   std::uint64_t new_proof_timeout_ns = 5'000'000'000;
@@ -144,8 +144,8 @@ struct FabricOptions {
   std::uint64_t copied_bytes_max = 256 * 1024 * 1024;
   RandomSource random = RandomNumber;
   RdmaOptions rdma;
-  bool routes = true;                       // Nodes that are no neighbours are reached.
-  PlantedBug planted_bug = PlantedBug::kNone;  // For tests of the tests.
+  bool routes = true;                           // Nodes that are no neighbours are reached.
+  PlantedBug planted_bug = PlantedBug::kNone;   // For tests of the tests.
   RailObserverMaker* rail_observers = nullptr;  // nullptr: nobody looks.
 
   // The limit of silence bears that a rail is asked at every second interval, or a little later.
@@ -156,9 +156,9 @@ struct RailSnapshot {
   std::string transport;  // "tcp", "rdma", "route"
   std::string local_address;
   std::string remote_address;
-  std::string local_interface;   // As in RailPath; empty for a route.
+  std::string local_interface;  // As in RailPath; empty for a route.
   std::string remote_interface;
-  std::string detail;  // For people: why it is not up.
+  std::string detail;    // For people: why it is not up.
   std::string security;  // "tls", "plain"; empty: for each hop its own, or not up yet.
   ClusterKeyId key{};    // That it was proved with; zero where security is empty.
   bool up = false;
@@ -181,8 +181,8 @@ struct RailSnapshot {
   std::uint32_t round_trips = 0;        // How many have been measured.
   // Of RDMA rails.
   std::string device;
-  std::string service;             // "UC", "RC"; empty: not up.
-  std::string reason;              // Why it is not up, for programs (RdmaRailStatus).
+  std::string service;  // "UC", "RC"; empty: not up.
+  std::string reason;   // Why it is not up, for programs (RdmaRailStatus).
   std::uint64_t lost_messages = 0;
 };
 
@@ -219,8 +219,7 @@ class Fabric {
  public:
   // Starts listening and dialing once the io_context runs. Errors: a listen
   // address that cannot be parsed or bound, peers without a key.
-  static absl::StatusOr<std::unique_ptr<Fabric>> Create(asio::io_context& io,
-                                                        FabricOptions options,
+  static absl::StatusOr<std::unique_ptr<Fabric>> Create(asio::io_context& io, FabricOptions options,
                                                         FabricListener& listener);
   // Stops, joins rail threads. The io_context may not run after it, for coroutines of
   // the fabric wait there.

@@ -23,7 +23,8 @@ const char* TextOf(int error) {
 
 }  // namespace
 
-FrameReader::FrameReader(const platform::FileDescriptor& socket, ByteStream& stream, FrameReaderPort& port)
+FrameReader::FrameReader(const platform::FileDescriptor& socket, ByteStream& stream,
+                         FrameReaderPort& port)
     : socket_(socket),
       stream_(stream),
       port_(port),
@@ -69,8 +70,7 @@ bool FrameReader::Read(int write_error, int turns) {
 bool FrameReader::Fill(int write_error) {
   if (stream_.TakeGap()) DropBegun();
   const bool in_payload = target_ != nullptr;
-  const std::size_t wanted =
-      in_payload ? incoming_.payload_bytes - payload_have_ : std::size_t{0};
+  const std::size_t wanted = in_payload ? incoming_.payload_bytes - payload_have_ : std::size_t{0};
   iovec parts[2];
   int count = 0;
   if (wanted > 0) parts[count++] = {target_ + payload_have_, wanted};
@@ -80,7 +80,8 @@ bool FrameReader::Fill(int write_error) {
   // A grant or an acknowledgement says nothing of what comes behind it.
   const bool among_data = incoming_.type == wire::FrameType::kData ||
                           (incoming_.payload_bytes == 0 && posted_.has_large());
-  parts[count++] = {read_ahead_[current_].data(), among_data ? kReadAheadBytesAmongData : kReadAheadBytes};
+  parts[count++] = {read_ahead_[current_].data(),
+                    among_data ? kReadAheadBytesAmongData : kReadAheadBytes};
   const ssize_t got = stream_.Read(socket_.get(), parts, count);
   if (got == 0) {
     End(DownCause::kReset, "the other side closed the connection");
@@ -129,8 +130,7 @@ bool FrameReader::TakeReadAhead() {
   while (has_read_ahead() && !has_ended_) {
     if (target_ == nullptr) {
       if (header_have_ == 0 && !HasRoom()) return any;
-      const std::size_t take =
-          std::min(sizeof incoming_ - header_have_, read_end_ - read_first_);
+      const std::size_t take = std::min(sizeof incoming_ - header_have_, read_end_ - read_first_);
       std::memcpy(reinterpret_cast<std::byte*>(&incoming_) + header_have_,
                   read_ahead_[current_].data() + read_first_, take);
       header_have_ += take;
@@ -139,8 +139,8 @@ bool FrameReader::TakeReadAhead() {
       if (header_have_ == sizeof incoming_ && !BeginFrame()) return any;
       continue;
     }
-    const std::size_t take = std::min<std::size_t>(incoming_.payload_bytes - payload_have_,
-                                                   read_end_ - read_first_);
+    const std::size_t take =
+        std::min<std::size_t>(incoming_.payload_bytes - payload_have_, read_end_ - read_first_);
     std::memcpy(target_ + payload_have_, read_ahead_[current_].data() + read_first_, take);
     payload_have_ += take;
     read_first_ += take;

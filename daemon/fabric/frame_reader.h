@@ -141,21 +141,22 @@ class FrameReader {
   PostedReceives posted_;
   std::unique_ptr<std::byte[]> staging_;
   std::vector<std::byte> read_ahead_[2];
-  std::uint64_t lent_until_[2] = {0, 0};  // Of each: slots_used_ after the last payload that stays in it.
-  int current_ = 0;                       // The one that is read into.
+  std::uint64_t lent_until_[2] = {
+      0, 0};         // Of each: slots_used_ after the last payload that stays in it.
+  int current_ = 0;  // The one that is read into.
   std::size_t read_first_ = 0;
   std::size_t read_end_ = 0;
   wire::FrameHeader incoming_;
   std::size_t header_have_ = 0;
-  std::uint64_t incoming_began_ns_ = 0;   // When its header was read.
-  std::byte* target_ = nullptr;           // Where the payload goes.
+  std::uint64_t incoming_began_ns_ = 0;  // When its header was read.
+  std::byte* target_ = nullptr;          // Where the payload goes.
   std::size_t payload_have_ = 0;
   bool target_slot_ = false;
-  bool target_duplicate_ = false;         // A copy of data, read and dropped.
-  bool stalled_ = false;                  // The frame's receive may wait among the commands.
+  bool target_duplicate_ = false;  // A copy of data, read and dropped.
+  bool stalled_ = false;           // The frame's receive may wait among the commands.
   std::unique_ptr<std::vector<std::byte>> target_control_;
   std::unique_ptr<std::byte[]> slots_;
-  std::uint64_t slots_used_ = 0;          // Payloads that stay where they were read ahead count, too.
+  std::uint64_t slots_used_ = 0;  // Payloads that stay where they were read ahead count, too.
   std::uint64_t large_controls_used_ = 0;
   bool has_ended_ = false;
   DownCause end_cause_ = DownCause::kCut;

@@ -87,14 +87,14 @@ class FrameWriter {
   std::size_t outgoing_first_ = 0;
   std::size_t outgoing_count_ = 0;
   std::size_t large_frames_ = 0;
-  std::size_t front_written_ = 0;         // Bytes of the first frame.
-  std::uint64_t front_began_ns_ = 0;      // When they were; only where it is observed.
+  std::size_t front_written_ = 0;     // Bytes of the first frame.
+  std::uint64_t front_began_ns_ = 0;  // When they were; only where it is observed.
   std::uint32_t transmitted_ = 0;
-  std::uint64_t written_ = 0;             // Bytes, of frames that are all written.
-  std::vector<std::uint64_t> unreleased_; // A ring: where frames ended that are read still.
+  std::uint64_t written_ = 0;              // Bytes, of frames that are all written.
+  std::vector<std::uint64_t> unreleased_;  // A ring: where frames ended that are read still.
   std::size_t unreleased_first_ = 0;
   std::size_t unreleased_count_ = 0;
-  int error_ = 0;                         // Nothing can be written any more.
+  int error_ = 0;  // Nothing can be written any more.
   bool blocked_ = false;
   bool echo_due_ = false;
   bool heartbeat_due_ = false;

@@ -45,8 +45,7 @@ asio::awaitable<absl::Status> WithDeadline(tcp::socket& socket, const Proved& pr
 }
 
 template <typename Message>
-asio::awaitable<absl::Status> Receive(tcp::socket& socket, const Proved& proved,
-                                      Message& message) {
+asio::awaitable<absl::Status> Receive(tcp::socket& socket, const Proved& proved, Message& message) {
   co_return co_await WithDeadline(
       socket, proved, asio::async_read(socket, asio::buffer(&message, sizeof message), kTuple));
 }
@@ -202,8 +201,8 @@ asio::awaitable<absl::StatusOr<wire::VerdictCode>> ReceiveVerdict(tcp::socket& s
   wire::Verdict verdict{};
   absl::Status status = co_await Receive(socket, proved, proof);
   if (!status.ok()) {
-    co_return absl::UnavailableError(absl::StrCat(
-        std::string(status.message()), " (does it hold the same key? look at its log)"));
+    co_return absl::UnavailableError(absl::StrCat(std::string(status.message()),
+                                                  " (does it hold the same key? look at its log)"));
   }
   status = CheckProof(proved, proof);
   if (status.ok()) status = co_await Receive(socket, proved, verdict);
@@ -212,13 +211,13 @@ asio::awaitable<absl::StatusOr<wire::VerdictCode>> ReceiveVerdict(tcp::socket& s
 }
 
 asio::awaitable<absl::StatusOr<std::unique_ptr<ByteStream>>> Secure(tcp::socket& socket,
-                                                                   const Proved& proved) {
+                                                                    const Proved& proved) {
   if (!WantTls(proved.dialer, proved.acceptor)) {
     co_return std::unique_ptr<ByteStream>(std::make_unique<PlainStream>());
   }
-  absl::StatusOr<std::unique_ptr<TlsStream>> stream = TlsStream::Create(
-      proved.own_role, MakeTlsKey(*proved.key, proved.dialer, proved.acceptor,
-                                  proved.dialers_proof, proved.acceptors_proof));
+  absl::StatusOr<std::unique_ptr<TlsStream>> stream =
+      TlsStream::Create(proved.own_role, MakeTlsKey(*proved.key, proved.dialer, proved.acceptor,
+                                                    proved.dialers_proof, proved.acceptors_proof));
   if (!stream.ok()) co_return stream.status();
   for (;;) {
     const absl::StatusOr<TlsStream::Progress> progress =
@@ -226,9 +225,9 @@ asio::awaitable<absl::StatusOr<std::unique_ptr<ByteStream>>> Secure(tcp::socket&
     if (!progress.ok()) co_return progress.status();
     if (*progress == TlsStream::Progress::kDone) co_return *std::move(stream);
     const absl::Status ready =
-        co_await WaitFor(socket, proved, *progress == TlsStream::Progress::kWantsToRead
-                                             ? tcp::socket::wait_read
-                                             : tcp::socket::wait_write);
+        co_await WaitFor(socket, proved,
+                         *progress == TlsStream::Progress::kWantsToRead ? tcp::socket::wait_read
+                                                                        : tcp::socket::wait_write);
     if (!ready.ok()) co_return ready;
   }
 }

@@ -55,7 +55,7 @@ asio::awaitable<absl::StatusOr<wire::VerdictCode>> ReceiveVerdict(asio::ip::tcp:
 // What comes from here on goes through. PERMISSION_DENIED: whoever answers does not hold the
 // key, or somebody in between has changed what was said.
 asio::awaitable<absl::StatusOr<std::unique_ptr<ByteStream>>> Secure(asio::ip::tcp::socket& socket,
-                                                                   const Proved& proved);
+                                                                    const Proved& proved);
 // The dialer introduces itself first: by that it says that it has no other connection.
 // `own` lacks only its mac.
 asio::awaitable<absl::Status> SendIntroduction(asio::ip::tcp::socket& socket, ByteStream& stream,

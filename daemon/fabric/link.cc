@@ -103,9 +103,8 @@ absl::Status Link::PostReceive(const PostedReceive& receive) {
     return absl::ResourceExhaustedError("too many receives are being posted at once");
   }
   if (receive.bytes > ReceiveBudget::kBytesMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a receive of ", receive.bytes, " bytes; the most is ",
-                     ReceiveBudget::kBytesMax));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a receive of ", receive.bytes, " bytes; the most is ", ReceiveBudget::kBytesMax));
   }
   const PostedKey key = {receive.key, receive.step};
   if (const auto earlier = posted_.find(key); earlier != posted_.end()) {
@@ -301,8 +300,8 @@ void Link::Deliver(std::size_t at, RailEvent& event) {
       rails_[at].delivered = true;
       if (OnFrame(event)) return;
       return OnViolation(absl::StrCat("frame ", static_cast<int>(event.header.type),
-                                      " with sequence ", event.header.sequence,
-                                      ", acknowledging ", event.header.acknowledged));
+                                      " with sequence ", event.header.sequence, ", acknowledging ",
+                                      event.header.acknowledged));
   }
 }
 
@@ -329,8 +328,7 @@ bool Link::OnAcknowledgement(const wire::FrameHeader& header) {
   if (!channel_.OnAcknowledged(header.acknowledged)) return false;
   if (header.type == wire::FrameType::kAck) {
     const wire::Arrived arrived = wire::ArrivedOf(header);
-    const std::uint64_t first =
-        header.acknowledged + 1 + wire::Arrived::kBits * arrived.block;
+    const std::uint64_t first = header.acknowledged + 1 + wire::Arrived::kBits * arrived.block;
     for (std::size_t i = 0; i < arrived.bits.size(); ++i) {
       for (std::uint64_t bits = arrived.bits[i]; bits != 0; bits &= bits - 1) {
         const auto bit = static_cast<std::uint64_t>(std::countr_zero(bits));

@@ -143,12 +143,13 @@ class Link {
   // ABORTED: the sessions have changed since they were told, or there is a rail over that
   // path, or a connection where a circuit is offered.
   // RESOURCE_EXHAUSTED: there are as many rails as a link may have.
-  absl::Status AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
-                       const NodeIdentity& peer, const wire::Introduction& theirs,
-                       const Standing& told, std::uint64_t now_ns);
+  absl::Status AddRail(std::unique_ptr<Rail> rail, const RailPath& path, const NodeIdentity& peer,
+                       const wire::Introduction& theirs, const Standing& told,
+                       std::uint64_t now_ns);
   // One more, not yet started, on which nothing was told: both sides have agreed on it over the
   // channel, which so goes on. ABORTED: there is no channel any more, or a rail over that path.
-  absl::Status AddRailBeside(std::unique_ptr<Rail> rail, const RailPath& path, std::uint64_t now_ns);
+  absl::Status AddRailBeside(std::unique_ptr<Rail> rail, const RailPath& path,
+                             std::uint64_t now_ns);
   void Lose(const absl::Status& why);
   // For the orderly end: hands what is queued to the rails and drops what comes; nobody
   // is told anything any more. True: there is nothing left to hand.
@@ -223,8 +224,8 @@ class Link {
     std::uint64_t heard_at_start_ns = 0;  // What it said of itself before anything had come.
     RailSnapshot last_snapshot;
     std::uint64_t last_tick_ns = 0;
-    std::uint32_t asked = 0;              // How often for a sign of life, up to kAskedMin.
-    std::uint32_t not_asked = 0;          // In how many ticks, up to now.
+    std::uint32_t asked = 0;      // How often for a sign of life, up to kAskedMin.
+    std::uint32_t not_asked = 0;  // In how many ticks, up to now.
     double sent_rate = 0;
     double received_rate = 0;
   };
@@ -275,8 +276,7 @@ class Link {
   void AskThoseBeside(const std::string& why, std::uint64_t now_ns);
   void RemoveTheSilent(std::uint64_t now_ns);
   void DropOlderCircuits(std::size_t newest, std::uint64_t now_ns);
-  void RemoveRailAt(std::size_t at, const std::string& why, DownCause cause,
-                    std::uint64_t now_ns);
+  void RemoveRailAt(std::size_t at, const std::string& why, DownCause cause, std::uint64_t now_ns);
   void TellOfRail(std::size_t at, FabricNotice::Kind kind, const std::string& why);
   void DropRail(std::size_t at);
   void BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs);
@@ -304,24 +304,24 @@ class Link {
   Channel channel_;
   ArrivalOrder arrivals_;
   std::array<OnRail, kRailsMax> rails_;  // After what they use.
-  std::deque<Kept> kept_;  // Oldest first.
+  std::deque<Kept> kept_;                // Oldest first.
   std::size_t rail_count_ = 0;
   std::uint64_t direct_rails_gone_ = 0;
   std::size_t delivered_last_ = kNoRail;
   std::size_t waiting_count_ = 0;
   absl::flat_hash_map<PostedKey, Posted> posted_;
-  GrowingRing<Withdrawal> withdrawals_;   // Rails will answer, in order.
-  std::uint64_t first_withdrawal_ = 0;    // The number of the first of them.
-  std::vector<OperationKey> withdrawn_;   // Answered in the next Poll.
+  GrowingRing<Withdrawal> withdrawals_;       // Rails will answer, in order.
+  std::uint64_t first_withdrawal_ = 0;        // The number of the first of them.
+  std::vector<OperationKey> withdrawn_;       // Answered in the next Poll.
   std::vector<OperationKey> told_withdrawn_;  // Kept for its memory.
-  std::vector<std::uint64_t> wanted_;     // Dropped here as copies of what never came.
-  bool ask_ = false;                      // For those, in the next acknowledgement.
+  std::vector<std::uint64_t> wanted_;         // Dropped here as copies of what never came.
+  bool ask_ = false;                          // For those, in the next acknowledgement.
   std::uint64_t unacknowledged_frames_ = 0;
   std::uint64_t unacknowledged_bytes_ = 0;
   std::uint64_t unacknowledged_since_ns_ = 0;  // Where there are any.
-  bool unacknowledged_data_ = false;      // Memory that the other side could hand back.
+  bool unacknowledged_data_ = false;           // Memory that the other side could hand back.
   bool acknowledge_now_ = false;
-  std::uint64_t now_ns_ = 0;              // Of the last call that told it.
+  std::uint64_t now_ns_ = 0;  // Of the last call that told it.
   std::uint64_t grace_end_ns_ = 0;
   // RDMA rails whose last connection was closed: since when, and until when they may be silent.
   std::uint64_t asked_since_ns_ = 0;

@@ -170,8 +170,7 @@ Link::Standing Link::AnswerTo(const wire::Introduction& theirs) const {
 bool Link::Holds(const Standing& told, const wire::Introduction& theirs) const {
   if (told.session != session_) return false;
   const bool both_name_each_other =
-      theirs.known_peer_session == session_ &&
-      (!reachable() || theirs.session == peer_session_);
+      theirs.known_peer_session == session_ && (!reachable() || theirs.session == peer_session_);
   return told.known_peer_session == peer_session_ ||
          (told.known_peer_session == theirs.session && both_name_each_other) ||
          (told.known_peer_session == 0 && both_name_each_other);
@@ -198,8 +197,8 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
   now_ns_ = now_ns;
   if (absl::Status status = MayAdd(*rail, path, theirs, told); !status.ok()) return status;
   const bool goes_on = GoesOnWith(theirs);
-  if (goes_on && (theirs.next_expected == 0 ||
-                  !channel_.OnAcknowledged(theirs.next_expected - 1))) {
+  if (goes_on &&
+      (theirs.next_expected == 0 || !channel_.OnAcknowledged(theirs.next_expected - 1))) {
     // The peer believes that it goes on: it must see this connection end.
     OnViolation("it acknowledges frames that it cannot have");
     return absl::DataLossError("its channel cannot be gone on with");
@@ -245,8 +244,8 @@ absl::Status Link::AddRailBeside(std::unique_ptr<Rail> rail, const RailPath& pat
   return AddRail(std::move(rail), path, peer_, theirs, standing(), now_ns);
 }
 
-void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& path,
-                    bool resumed, std::uint64_t heard_at_start_ns, std::uint64_t now_ns) {
+void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& path, bool resumed,
+                    std::uint64_t heard_at_start_ns, std::uint64_t now_ns) {
   OnRail& on = rails_[at];
   on.rail = std::move(rail);
   on.path = path;
@@ -387,9 +386,10 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   // It may be this engine that was asleep: what lies in the socket was not heard yet.
   if (PollRail(at, now_ns) > 0) Pump();
   if (on.rail == nullptr || !IsSilent(on, now_ns)) return;
-  RemoveRailAt(at, absl::StrCat("nothing heard for ",
-                                (now_ns - on.rail->last_received_ns()) / 1'000'000, " ms"),
-               DownCause::kCut, now_ns);
+  RemoveRailAt(
+      at,
+      absl::StrCat("nothing heard for ", (now_ns - on.rail->last_received_ns()) / 1'000'000, " ms"),
+      DownCause::kCut, now_ns);
 }
 
 // What the other side has just sent is a sign of life, and it has one from us: our answer. It may

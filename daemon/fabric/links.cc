@@ -145,11 +145,10 @@ void Links::OnTime(std::uint64_t now_ns) {
 // other's sign of life is early, and not woken again.
 void Links::PlanTick(std::uint64_t now_ns) {
   const std::uint64_t interval_ns = options_.heartbeat_interval_ns;
-  const bool seldom =
-      options_.may_ask_seldom() &&
-      std::all_of(in_order_.begin(), in_order_.end(), [this](const Peer* peer) {
-        return peer->link->HasHeardAllSince(ticked_ns_);
-      });
+  const bool seldom = options_.may_ask_seldom() &&
+                      std::all_of(in_order_.begin(), in_order_.end(), [this](const Peer* peer) {
+                        return peer->link->HasHeardAllSince(ticked_ns_);
+                      });
   early_ns_ = seldom ? interval_ns : 0;
   next_tick_ns_ = now_ns + interval_ns + early_ns_;
   ticked_ns_ = now_ns;
@@ -173,8 +172,8 @@ void Links::AskSoon(std::uint64_t now_ns) {
 bool Links::IsIdle(const Peer& peer) const {
   const Link& link = *peer.link;
   const NodeId& node = link.peer().id;
-  return !link.reachable() && !link.HasWork() && peer.observed == Sessions{} &&
-         !IsJoining(node) && !router_.MayOpenWayTo(node);
+  return !link.reachable() && !link.HasWork() && peer.observed == Sessions{} && !IsJoining(node) &&
+         !router_.MayOpenWayTo(node);
 }
 
 // Only from OnTime: elsewhere links are in use further up the stack.
@@ -301,8 +300,8 @@ absl::StatusOr<Links::Join> Links::BeginAsAcceptor(const NodeId& peer, const Rai
   if (link == nullptr) return TooManyNodes();
   const bool anew = !link->GoesOnWith(theirs);
   const RailMark now = MarkOf(peer, path);
-  const bool stale = (now.rail != 0 && now.rail != mark.rail) ||
-                     (anew && now.rails_added != mark.rails_added);
+  const bool stale =
+      (now.rail != 0 && now.rail != mark.rail) || (anew && now.rails_added != mark.rails_added);
   if (stale || PrefersOwnDial(peer, path, anew) || Excluded(peer, path, anew, false)) {
     return absl::AbortedError("another connection is preferred");
   }
@@ -364,7 +363,8 @@ bool Links::HandTheRest() {
   bool all_handed = true;
   for (const bool direct : {false, true}) {
     for (Peer* const peer : in_order_) {
-      if (peer->link->is_neighbour() == direct) all_handed = peer->link->HandTheRest() && all_handed;
+      if (peer->link->is_neighbour() == direct)
+        all_handed = peer->link->HandTheRest() && all_handed;
     }
   }
   return all_handed;

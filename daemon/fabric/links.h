@@ -143,9 +143,8 @@ class Links final : private RouterPort, private RailSetupListener {
   template <typename Visitor>
   void ForEachConnection(Visitor visitor) const {
     for (const Peer* const peer : in_order_) {
-      peer->link->ForEachConnection([&](const RailPath& path, Rail& rail) {
-        visitor(peer->link->peer().id, path, rail);
-      });
+      peer->link->ForEachConnection(
+          [&](const RailPath& path, Rail& rail) { visitor(peer->link->peer().id, path, rail); });
     }
   }
   // Gives it up, if there is one; the other side is not told.
@@ -180,7 +179,7 @@ class Links final : private RouterPort, private RailSetupListener {
     // forgotten when the next is added.
     std::vector<std::pair<RailPath, std::uint64_t>> rails;
     std::uint64_t rails_added = 0;
-    Sessions observed;  // What the router knows of.
+    Sessions observed;             // What the router knows of.
     std::uint64_t rails_gone = 0;  // Of which the port was told.
     std::uint64_t idle_since_ns = kNever;
   };
@@ -224,8 +223,8 @@ class Links final : private RouterPort, private RailSetupListener {
   std::vector<UnderWay> joins_;
   std::uint64_t next_join_ = 1;
   std::uint64_t next_tick_ns_ = 0;
-  std::uint64_t early_ns_ = 0;   // So much before it one may come, if we are awake anyway.
-  std::uint64_t ticked_ns_ = 0;  // At the last one.
+  std::uint64_t early_ns_ = 0;      // So much before it one may come, if we are awake anyway.
+  std::uint64_t ticked_ns_ = 0;     // At the last one.
   std::uint64_t soon_ns_ = kNever;  // When new rails are asked.
 };
 

@@ -190,7 +190,7 @@ class PostedReceives {
   bool places_ = false;
   Key current_;
   std::uint64_t claimed_bytes_ = 0;
-  std::size_t placed_bytes_ = 0;        // Of its payload, ahead of the rest.
+  std::size_t placed_bytes_ = 0;  // Of its payload, ahead of the rest.
 };
 
 }  // namespace mlxcomm::fabric

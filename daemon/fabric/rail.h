@@ -47,12 +47,12 @@ struct RailCommand {
     kHeartbeat,
   };
   Kind kind = Kind::kTransmit;
-  Channel::Frame frame;         // kTransmit
-  PostedReceive receive;        // kPostReceive
-  ReceiveBudget::Share share;   // kPostReceive: of the receive's bytes, for all rails.
-  OperationKey key;             // kWithdraw, kForgetCompleted
-  std::uint16_t step = 0;       // kForgetCompleted
-  std::uint64_t clock_ns = 0;   // kHeartbeat: when it was given.
+  Channel::Frame frame;        // kTransmit
+  PostedReceive receive;       // kPostReceive
+  ReceiveBudget::Share share;  // kPostReceive: of the receive's bytes, for all rails.
+  OperationKey key;            // kWithdraw, kForgetCompleted
+  std::uint16_t step = 0;      // kForgetCompleted
+  std::uint64_t clock_ns = 0;  // kHeartbeat: when it was given.
 };
 
 enum class DownCause : std::uint8_t {
@@ -64,16 +64,16 @@ enum class DownCause : std::uint8_t {
 struct RailEvent {
   enum class Kind : std::uint8_t { kFrame, kTransmitted, kWithdrawn, kDown };
   Kind kind = Kind::kFrame;
-  bool placed = false;                // kFrame of kData: its receive was posted.
-  bool duplicate = false;             // kFrame of kData: a copy, read and dropped.
-  DownCause cause = DownCause::kCut;  // kDown
-  std::uint32_t transmitted = 0;      // With every kind: numbered frames written since.
-  wire::FrameHeader header;           // kFrame
-  std::span<const std::byte> payload; // kFrame: valid until the next Pop.
-  OperationKey key;                   // kWithdrawn
+  bool placed = false;                 // kFrame of kData: its receive was posted.
+  bool duplicate = false;              // kFrame of kData: a copy, read and dropped.
+  DownCause cause = DownCause::kCut;   // kDown
+  std::uint32_t transmitted = 0;       // With every kind: numbered frames written since.
+  wire::FrameHeader header;            // kFrame
+  std::span<const std::byte> payload;  // kFrame: valid until the next Pop.
+  OperationKey key;                    // kWithdrawn
   std::unique_ptr<std::vector<std::byte>> control;  // Owns the payload of a large kControl.
-  std::uint64_t abandoned = 0;        // kDown, kTransmitted: PostedReceives::Abandon, 0: none.
-  std::string reason;                 // kDown
+  std::uint64_t abandoned = 0;  // kDown, kTransmitted: PostedReceives::Abandon, 0: none.
+  std::string reason;           // kDown
 };
 
 // What is left of a rail that this side has given up: neither read nor written, but there.

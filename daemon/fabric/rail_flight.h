@@ -143,7 +143,7 @@ class RailFlight {
   std::uint64_t idle_since_ns_ = 0;  // Nothing under way; 0: not so, or nothing has been yet.
   HeldBytes held_;
   bool knows_held_ = false;
-  std::uint32_t probes_ = 0;   // Since something was acknowledged.
+  std::uint32_t probes_ = 0;  // Since something was acknowledged.
   RailMeter meter_;
 };
 

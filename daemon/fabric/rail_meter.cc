@@ -60,8 +60,8 @@ void RailMeter::RaiseByOne(const Delivery& delivery, std::uint64_t now_ns) {
   if (rate_ == 0 || now_ns <= delivery.handed_ns) return;
   const bool of_late = now_ns - span_taken_ns_ < kSpanTellsNs;
   if (of_late && ++lone_frames_ < kLoneFrames) return;
-  const double rate = static_cast<double>(delivery.bytes) * 1e9 /
-                      static_cast<double>(now_ns - delivery.handed_ns);
+  const double rate =
+      static_cast<double>(delivery.bytes) * 1e9 / static_cast<double>(now_ns - delivery.handed_ns);
   if (rate > rate_) rate_ += (rate - rate_) / 2;
   best_ = std::max(best_, rate_);
 }

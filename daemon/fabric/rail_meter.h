@@ -38,7 +38,7 @@ class RailMeter {
   bool measured() const { return rate_ > 0; }
   double bytes_per_second() const { return rate_; }  // 0: not yet known.
   double bytes_per_second_best() const { return best_; }
-  std::uint64_t latency_ns() const;  // 0: not yet known.
+  std::uint64_t latency_ns() const;                               // 0: not yet known.
   std::uint64_t round_trip_ns() const { return round_trip_ns_; }  // Smoothed, with queueing.
 
  private:
@@ -90,11 +90,11 @@ class RailMeter {
   std::uint64_t span_taken_ns_ = 0;
   std::uint64_t span_end_ns_ = 0;  // It is long enough, but more may come at that moment; 0: not.
   std::uint32_t lone_frames_ = 0;  // That found the rail empty, since the last span.
-  std::uint64_t latency_now_ = kUnknown;     // The least of this epoch and of the last.
+  std::uint64_t latency_now_ = kUnknown;  // The least of this epoch and of the last.
   std::uint64_t latency_before_ = kUnknown;
-  std::uint64_t latency_with_bytes_ = 0;     // The frame of the least, and what was ahead of it.
+  std::uint64_t latency_with_bytes_ = 0;  // The frame of the least, and what was ahead of it.
   std::uint64_t latency_epoch_ns_ = 0;
-  std::uint64_t latency_bound_ = kUnknown;   // By signs of life.
+  std::uint64_t latency_bound_ = kUnknown;  // By signs of life.
   std::uint64_t round_trip_ns_ = 0;
 };
 

@@ -59,9 +59,8 @@ std::optional<Advertisement> Decode(std::span<const std::byte> payload) {
     from += neighbour.bytes.size();
   }
   const std::vector<NodeId>& neighbours = advertisement.neighbours;
-  const bool in_order_once =
-      std::adjacent_find(neighbours.begin(), neighbours.end(), std::greater_equal<>()) ==
-      neighbours.end();
+  const bool in_order_once = std::adjacent_find(neighbours.begin(), neighbours.end(),
+                                                std::greater_equal<>()) == neighbours.end();
   if (!in_order_once || IsListed(neighbours, advertisement.origin)) return std::nullopt;
   return advertisement;
 }
@@ -165,8 +164,7 @@ std::vector<const Advertisement*> RouteTable::All() const {
 
 std::vector<NodeId> RouteTable::WayTo(const NodeId& node) const {
   auto at = nodes_.find(node);
-  if (at == nodes_.end() || at->second.hops == 0 ||
-      at->second.hops + 1 > wire::kRouteNodesMax) {
+  if (at == nodes_.end() || at->second.hops == 0 || at->second.hops + 1 > wire::kRouteNodesMax) {
     return {};
   }
   std::vector<NodeId> way(at->second.hops + 1);

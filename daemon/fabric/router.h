@@ -83,9 +83,9 @@ class Router final : public RoutingListener, private CircuitsPort {
     std::uint64_t next_ns = 0;
     std::uint64_t pause_ns = 0;
     std::uint64_t opened_ns = 0;
-    std::size_t way_nodes = 0;  // Of the circuit that was opened last.
+    std::size_t way_nodes = 0;                // Of the circuit that was opened last.
     std::uint64_t shorter_since_ns = kNever;  // A shorter way than that.
-    std::string detail;         // Why the last one ended.
+    std::string detail;                       // Why the last one ended.
   };
 
   // CircuitsPort

@@ -7,12 +7,12 @@
 #include <cerrno>
 #include <utility>
 
+#include <spdlog/spdlog.h>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/experimental/as_tuple.hpp>
 #include <asio/experimental/awaitable_operators.hpp>
 #include <asio/use_awaitable.hpp>
-#include <spdlog/spdlog.h>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -67,8 +67,9 @@ std::string Describe(const asio::ip::tcp::endpoint& endpoint) {
 
 // As GIDs mirror addresses: IPv6 as it is, IPv4 mapped.
 rdma::Gid GidOf(const asio::ip::address& address) {
-  return address.is_v6() ? address.to_v6().to_bytes()
-                         : asio::ip::make_address_v6(asio::ip::v4_mapped, address.to_v4()).to_bytes();
+  return address.is_v6()
+             ? address.to_v6().to_bytes()
+             : asio::ip::make_address_v6(asio::ip::v4_mapped, address.to_v4()).to_bytes();
 }
 
 // A connection that lasted less is dialed again after the back-off, not at once: a pair
@@ -241,9 +242,8 @@ asio::awaitable<void> TcpFabric::AcceptLoop(Listener& listener) {
 void TcpFabric::MakePlaceForStranger() {
   if (strangers_.empty() || strangers_.size() < options_.strangers_max) return;
   const auto held_by = [this](const asio::ip::address& address) {
-    return std::count_if(strangers_.begin(), strangers_.end(), [&](const Stranger* stranger) {
-      return stranger->address == address;
-    });
+    return std::count_if(strangers_.begin(), strangers_.end(),
+                         [&](const Stranger* stranger) { return stranger->address == address; });
   };
   const auto goes = std::max_element(strangers_.begin(), strangers_.end(),
                                      [&](const Stranger* one, const Stranger* other) {
@@ -302,8 +302,8 @@ asio::awaitable<absl::Status> TcpFabric::JoinAsAcceptor(Tcp::socket& socket, Str
       co_await ReceiveIntroduction(socket, *stream, proved);
   if (!theirs.ok()) co_return theirs.status();
   if (stopped_) co_return absl::AbortedError("stopping");
-  const absl::StatusOr<Links::Join> join = links_.BeginAsAcceptor(
-      proved.peer, proved.path, *theirs, mark, platform::MonotonicNow());
+  const absl::StatusOr<Links::Join> join =
+      links_.BeginAsAcceptor(proved.peer, proved.path, *theirs, mark, platform::MonotonicNow());
   if (!join.ok()) co_return join.status();
   const absl::Status sent = co_await SendIntroduction(socket, *stream, proved, join->own);
   if (stopped_) co_return absl::AbortedError("stopping");
@@ -343,8 +343,8 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Proved
   }
   ::fcntl(descriptor.get(), F_SETFL, O_NONBLOCK);
   ::fcntl(descriptor.get(), F_SETFD, FD_CLOEXEC);
-  const std::string name = absl::StrCat("to ", MakePrintable(TextOf(theirs.node_name)), " tcp ",
-                                        local, " - ", remote);
+  const std::string name =
+      absl::StrCat("to ", MakePrintable(TextOf(theirs.node_name)), " tcp ", local, " - ", remote);
   absl::StatusOr<std::unique_ptr<TcpRail>> rail =
       TcpRail::Create(std::move(descriptor), std::move(local), std::move(remote), bell_,
                       watches_.Take(), EngineShareHere(), std::move(stream));
@@ -440,7 +440,8 @@ asio::awaitable<absl::StatusOr<std::vector<TcpFabric::Tcp::endpoint>>> TcpFabric
   if (resolved.index() == 1) co_return absl::UnavailableError("its name is not resolved in time");
   const auto& [resolve_error, endpoints] = std::get<0>(resolved);
   if (resolve_error) {
-    co_return absl::UnavailableError(absl::StrCat("no such host or interface: ", resolve_error.message()));
+    co_return absl::UnavailableError(
+        absl::StrCat("no such host or interface: ", resolve_error.message()));
   }
   co_return std::vector<Tcp::endpoint>(endpoints.begin(), endpoints.end());
 }
@@ -458,7 +459,8 @@ asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, Dialer& di
     if (error) continue;
     LeavePacing(socket.native_handle());
     socket.set_option(Tcp::no_delay(true), ignored);
-    const auto first = co_await (socket.async_connect(*endpoint, kTuple) || deadline.async_wait(kTuple));
+    const auto first =
+        co_await (socket.async_connect(*endpoint, kTuple) || deadline.async_wait(kTuple));
     if (first.index() == 1) co_return absl::UnavailableError("no answer to connect in time");
     error = std::get<0>(std::get<0>(first));
   }
@@ -477,8 +479,7 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
   if (!connected.ok()) co_return connected;
   absl::StatusOr<Proved> proved = co_await ProveAsDialer(socket, options_);
   if (!proved.ok()) co_return proved.status();
-  const absl::StatusOr<wire::VerdictCode> verdict =
-      co_await ReceiveVerdict(socket, *proved);
+  const absl::StatusOr<wire::VerdictCode> verdict = co_await ReceiveVerdict(socket, *proved);
   if (!verdict.ok()) co_return verdict.status();
   if (stopped_) co_return absl::AbortedError("stopping");
   if (proved->peer == options_.self.id) {

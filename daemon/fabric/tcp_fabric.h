@@ -98,15 +98,15 @@ class TcpFabric final : public Fabric, private LinksPort {
     Dialer(asio::io_context& io, std::string to) : address(std::move(to)), pause(io) {}
     std::string address;
     asio::steady_timer pause;
-    NodeId peer;            // Once known, as the path.
+    NodeId peer;  // Once known, as the path.
     RailPath path;
     bool known = false;
     enum class Waits : std::uint8_t { kNot, kForRailToGo, kForAnswer, kInBackOff };
     Waits waits = Waits::kNot;
     std::uint64_t delay_ns = 0;
-    std::string detail;     // Why it is not connected.
-    bool added = false;     // Not of the options.
-    bool removed = false;   // Its loop ends, and with it the dialer.
+    std::string detail;    // Why it is not connected.
+    bool added = false;    // Not of the options.
+    bool removed = false;  // Its loop ends, and with it the dialer.
   };
   struct Listener {
     std::string address;
@@ -174,8 +174,8 @@ class TcpFabric final : public Fabric, private LinksPort {
   std::vector<std::unique_ptr<Listener>> listeners_;  // A closed one until its loop has ended.
   std::vector<std::unique_ptr<Dialer>> dialers_;
   asio::steady_timer tick_;
-  std::uint64_t tick_ns_ = 0;  // What it is set to; 0: it does not run.
-  std::vector<ClusterKeyId> taken_;   // Of the options' keys, newest first.
+  std::uint64_t tick_ns_ = 0;        // What it is set to; 0: it does not run.
+  std::vector<ClusterKeyId> taken_;  // Of the options' keys, newest first.
   std::vector<Outdated> outdated_;
   std::uint64_t next_look_at_proofs_ns_ = 0;
   std::vector<Stranger*> strangers_;  // Oldest first.

@@ -42,9 +42,8 @@ void TcpFabric::ForgetOutdated(const NodeId& peer, const RailPath& path) {
 }
 
 bool TcpFabric::IsOutdated(const NodeId& peer, const RailPath& path) const {
-  return std::any_of(outdated_.begin(), outdated_.end(), [&](const Outdated& one) {
-    return one.peer == peer && one.path == path;
-  });
+  return std::any_of(outdated_.begin(), outdated_.end(),
+                     [&](const Outdated& one) { return one.peer == peer && one.path == path; });
 }
 
 // Finds the rails that are to be proved anew, of which some may have been proved while the keys
@@ -67,7 +66,8 @@ void TcpFabric::LookAtProofs(std::uint64_t now_ns) {
   });
   outdated_ = std::move(found);
   for (const Outdated& one : too_old) {
-    links_.RemoveRail(one.peer, one.path, "it was proved with a key that is no longer taken", now_ns);
+    links_.RemoveRail(one.peer, one.path, "it was proved with a key that is no longer taken",
+                      now_ns);
   }
   for (const auto& dialer : dialers_) {
     if (dialer->waits == Dialer::Waits::kForRailToGo && !IsLinked(*dialer)) dialer->pause.cancel();

@@ -6,13 +6,13 @@
 #include <chrono>
 #include <utility>
 
+#include <spdlog/spdlog.h>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/experimental/as_tuple.hpp>
 #include <asio/experimental/awaitable_operators.hpp>
 #include <asio/read.hpp>
 #include <asio/use_awaitable.hpp>
-#include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
@@ -130,9 +130,9 @@ asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
   ++hellos_of_[uid];
   asio::steady_timer deadline(io_, std::chrono::nanoseconds(options_.hello_timeout_ns));
   queue::ClientHello hello{};
-  const auto first = co_await (
-      asio::async_read(socket, asio::buffer(&hello, sizeof hello), kTuple) ||
-      deadline.async_wait(kTuple));
+  const auto first =
+      co_await (asio::async_read(socket, asio::buffer(&hello, sizeof hello), kTuple) ||
+                deadline.async_wait(kTuple));
   const bool late = first.index() == 1;
   Failure failure;
   if (!late && std::get<0>(std::get<0>(first))) {
@@ -143,8 +143,7 @@ asio::awaitable<void> Acceptor::Greet(LocalStream::socket socket) {
                             options_.hello_timeout_ns / 1'000'000, " ms")};
   } else if (!credentials.ok()) {
     failure = {FailureCode::kPermissionDenied, kNoRank,
-               absl::StrCat("the system does not say who it is: ",
-                            credentials.status().message())};
+               absl::StrCat("the system does not say who it is: ", credentials.status().message())};
   } else {
     failure = CheckWelcome(hello, *credentials);
     if (failure.ok()) co_await LearnUser(uid, deadline);

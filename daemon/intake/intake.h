@@ -58,9 +58,9 @@ struct Submission {
   queue::SubmissionEntry entry;  // The copy.
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  std::uint64_t input_bytes_available = 0;   // From there to the arena's end.
+  std::uint64_t input_bytes_available = 0;  // From there to the arena's end.
   std::uint64_t output_bytes_available = 0;
-  const std::byte* counts = nullptr;         // Where the kind has a table of counts.
+  const std::byte* counts = nullptr;  // Where the kind has a table of counts.
   std::uint64_t counts_bytes_available = 0;
 };
 
@@ -82,8 +82,8 @@ struct IntakeOptions {
   std::uint64_t arena_bytes_max = 0;  // Of a client; 0: the machine's memory.
   std::uint64_t hello_timeout_ns = 2'000'000'000;
   std::uint64_t rendezvous_timeout_ns = 0;  // For DaemonHello; 0: not told.
-  bool all_users = false;  // Else only root and the daemon's own user.
-  bool arenas_stay = false;  // queue::QueueHeader::arena_stays
+  bool all_users = false;                   // Else only root and the daemon's own user.
+  bool arenas_stay = false;                 // queue::QueueHeader::arena_stays
   UserOptions users;
   // 0, as below: three quarters of what all may have where all_users is set, else all.
   Amounts per_user;
@@ -100,10 +100,10 @@ struct UseOfLimits {
 };
 
 struct IntakeCounters {
-  std::uint64_t clients = 0;               // Open sessions of training processes.
-  std::uint64_t refused = 0;               // Bad hello, wrong user, limits.
+  std::uint64_t clients = 0;  // Open sessions of training processes.
+  std::uint64_t refused = 0;  // Bad hello, wrong user, limits.
   std::uint64_t ended_for_garbage = 0;
-  std::uint64_t arena_bytes = 0;           // Address space given to open clients.
+  std::uint64_t arena_bytes = 0;  // Address space given to open clients.
 };
 
 // What control needs to know of the session that calls it.
@@ -117,8 +117,7 @@ class Intake {
   // Listens on the socket (made 0600, or 0666 with all_users; its folder is
   // created where missing; beside it lies a lock). ALREADY_EXISTS: another daemon has
   // it. A stale socket file is replaced.
-  static absl::StatusOr<std::unique_ptr<Intake>> Create(asio::io_context& io,
-                                                        IntakeOptions options,
+  static absl::StatusOr<std::unique_ptr<Intake>> Create(asio::io_context& io, IntakeOptions options,
                                                         IntakeListener& listener);
   virtual ~Intake() = default;  // Removes the socket file.
 

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <utility>
 
-#include <asio/post.hpp>
 #include <openssl/rand.h>
+#include <asio/post.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/intake/submission_check.h"
@@ -24,8 +24,7 @@ namespace {
 constexpr std::uint64_t kAnswerTimeoutNs = 0;
 
 std::uint64_t ArenaBytesMax(const IntakeOptions& options) {
-  return options.arena_bytes_max != 0 ? options.arena_bytes_max
-                                      : platform::PhysicalMemoryBytes();
+  return options.arena_bytes_max != 0 ? options.arena_bytes_max : platform::PhysicalMemoryBytes();
 }
 
 Amounts LimitsOfAll(const IntakeOptions& options) {
@@ -55,8 +54,7 @@ std::string TokenKey(const Session::Token& token) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Intake>> Intake::Create(asio::io_context& io,
-                                                       IntakeOptions options,
+absl::StatusOr<std::unique_ptr<Intake>> Intake::Create(asio::io_context& io, IntakeOptions options,
                                                        IntakeListener& listener) {
   auto intake = std::make_unique<LocalIntake>(io, std::move(options), listener);
   if (absl::Status status = intake->Listen(); !status.ok()) return status;
@@ -67,9 +65,9 @@ LocalIntake::LocalIntake(asio::io_context& io, IntakeOptions options, IntakeList
     : io_(io),
       options_(std::move(options)),
       listener_(listener),
-      acceptor_(io, {options_.socket_path, options_.hello_timeout_ns, options_.all_users,
-                     options_.users},
-                *this),
+      acceptor_(
+          io, {options_.socket_path, options_.hello_timeout_ns, options_.all_users, options_.users},
+          *this),
       limits_(LimitsPerUser(options_), LimitsOfAll(options_)) {}
 
 LocalIntake::~LocalIntake() {
@@ -115,8 +113,8 @@ std::uint64_t LocalIntake::ArenaBytes(std::uint64_t wanted) const {
   return std::max<std::uint64_t>(wanted == 0 ? limit : std::min(wanted, limit), 1);
 }
 
-Failure LocalIntake::Open(LocalStream::socket& socket, const Peer& peer,
-                          std::uint64_t arena_bytes, UserUse* use) {
+Failure LocalIntake::Open(LocalStream::socket& socket, const Peer& peer, std::uint64_t arena_bytes,
+                          UserUse* use) {
   Session::Token token{};
   if (RAND_bytes(token.data(), static_cast<int>(token.size())) != 1) {
     return {FailureCode::kInternal, kNoRank, "no random numbers for a token"};
@@ -127,8 +125,7 @@ Failure LocalIntake::Open(LocalStream::socket& socket, const Peer& peer,
             absl::StrCat("no doorbell: ", std::strerror(errno))};
   }
   const platform::FileDescriptor theirs(ends[1]);
-  auto created = Session::Create(io_, next_session_, peer, token,
-                                 platform::FileDescriptor(ends[0]),
+  auto created = Session::Create(io_, next_session_, peer, token, platform::FileDescriptor(ends[0]),
                                  {arena_bytes, options_.arenas_stay}, *this);
   if (!created.ok()) {
     return {FailureCode::kResourceExhausted, kNoRank, std::string(created.status().message())};
@@ -215,16 +212,15 @@ bool LocalIntake::TakeSubmission(Session& session) {
   const Failure too_many = limits_.BeginOperation(*session.use());
   // A client library waits for a completion before it goes beyond its limit.
   if (session.in_flight() > Session::kInFlightMax) {
-    EndForGarbage(session, absl::StrCat("more than ", Session::kInFlightMax,
-                                        " operations in flight"));
+    EndForGarbage(session,
+                  absl::StrCat("more than ", Session::kInFlightMax, " operations in flight"));
     return false;
   }
   if (!too_many.ok()) {
     Complete(session.id(), entry.ticket, entry.group, too_many, false);
     return true;
   }
-  const CheckedSubmission checked =
-      CheckSubmission(entry, session.arena(), session.arena_bytes());
+  const CheckedSubmission checked = CheckSubmission(entry, session.arena(), session.arena_bytes());
   switch (checked.finding) {
     case Finding::kFine: listener_.OnSubmission(session.id(), checked.submission); break;
     case Finding::kWrong:
@@ -270,9 +266,9 @@ void LocalIntake::Complete(SessionId id, std::uint64_t ticket, std::uint64_t gro
   entry.failure_code = static_cast<std::uint8_t>(failure.code);
   entry.group_failed = group_failed ? 1 : 0;
   std::fill(std::begin(entry.reserved), std::end(entry.reserved), std::uint8_t{0});
-  entry.message_bytes = static_cast<std::uint16_t>(
-      Utf8Prefix(failure.message, kFailureMessageBytesMax)
-          .copy(entry.message, kFailureMessageBytesMax));
+  entry.message_bytes =
+      static_cast<std::uint16_t>(Utf8Prefix(failure.message, kFailureMessageBytesMax)
+                                     .copy(entry.message, kFailureMessageBytesMax));
   if (found->second->in_flight() > 0) limits_.EndOperation(*found->second->use());
   if (!found->second->PushCompletion(entry)) {
     EndForGarbage(*found->second, "it never reads its completions");

@@ -76,7 +76,7 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
   SessionId next_session_ = 1;
   absl::flat_hash_map<SessionId, std::unique_ptr<Session>> sessions_;
   std::vector<Session*> polled_;  // Open clients, for Poll without hashing.
-  std::vector<SessionId> rung_;     // Those whose doorbell rang and was not emptied since.
+  std::vector<SessionId> rung_;   // Those whose doorbell rang and was not emptied since.
   std::uint32_t turns_unheard_ = 0;
   mutable std::mutex known_mutex_;
   absl::flat_hash_map<std::string, Known> known_;  // By token.

@@ -64,10 +64,9 @@ absl::Status Session::MakeSegments(const ArenaShape& shape) {
       &header->submissions,
       reinterpret_cast<const queue::SubmissionEntry*>(base + queue::kSubmissionsOffset),
       queue::kSubmissionSlots);
-  completions_.emplace(
-      &header->completions,
-      reinterpret_cast<queue::CompletionEntry*>(base + queue::kCompletionsOffset),
-      queue::kCompletionSlots);
+  completions_.emplace(&header->completions,
+                       reinterpret_cast<queue::CompletionEntry*>(base + queue::kCompletionsOffset),
+                       queue::kCompletionSlots);
   return absl::OkStatus();
 }
 
@@ -86,10 +85,9 @@ void Session::Watch() {
   exit_.assign(exit.get(), error);
   if (error) return;
   exit.Release();
-  exit_.async_wait(asio::posix::descriptor_base::wait_read,
-                   [gone](const asio::error_code& failed) {
-                     if (failed != asio::error::operation_aborted) gone();
-                   });
+  exit_.async_wait(asio::posix::descriptor_base::wait_read, [gone](const asio::error_code& failed) {
+    if (failed != asio::error::operation_aborted) gone();
+  });
 }
 
 void Session::ListenForRings() {

@@ -37,9 +37,9 @@ absl::Status Unfit(const std::string& what, const std::string& why) {
 
 absl::Status SocketFile::Claim() {
   if (path_.empty() || path_.size() >= sizeof sockaddr_un{}.sun_path) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("socket_path: \"", path_, "\" has ", path_.size(), " bytes, expected 1 to ",
-                     sizeof sockaddr_un{}.sun_path - 1));
+    return absl::InvalidArgumentError(absl::StrCat("socket_path: \"", path_, "\" has ",
+                                                   path_.size(), " bytes, expected 1 to ",
+                                                   sizeof sockaddr_un{}.sun_path - 1));
   }
   absl::Status status = MakeFolder();
   if (status.ok()) status = CheckFolder();
@@ -68,7 +68,7 @@ absl::Status SocketFile::MakeFolder() const {
 // for ours, as anybody can who comes first to a name in /tmp.
 absl::Status SocketFile::CheckFolder() const {
   const std::string folder = FolderOf(path_).string();
-  struct stat facts {};
+  struct stat facts{};
   if (::stat(folder.c_str(), &facts) != 0) {
     return Unfit("the socket's folder " + folder, std::strerror(errno));
   }
@@ -76,7 +76,8 @@ absl::Status SocketFile::CheckFolder() const {
     return Unfit("the socket's folder " + folder,
                  absl::StrCat("it belongs to user ", facts.st_uid,
                               ", who could put another socket in this one's place: choose a "
-                              "socket_path in a folder of user ", ::geteuid(), " or of root"));
+                              "socket_path in a folder of user ",
+                              ::geteuid(), " or of root"));
   }
   if (all_users_ && (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return Unfit("the socket's folder " + folder,
@@ -105,7 +106,7 @@ absl::Status SocketFile::TakeLock() {
 // A daemon that is merely slow, or stopped, still listens: only a refused connection
 // proves a socket stale.
 absl::Status SocketFile::ClearPath() const {
-  struct stat facts {};
+  struct stat facts{};
   if (::lstat(path_.c_str(), &facts) != 0) {
     if (errno == ENOENT) return absl::OkStatus();
     return Unfit(path_, std::strerror(errno));
@@ -117,12 +118,12 @@ absl::Status SocketFile::ClearPath() const {
   const sockaddr_un address = AddressOf(path_);
   const platform::FileDescriptor probe(::socket(AF_UNIX, SOCK_STREAM, 0));
   ::fcntl(probe.get(), F_SETFL, O_NONBLOCK);  // A full backlog must not hold us up.
-  const bool connected = ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address),
-                                   sizeof address) == 0;
+  const bool connected =
+      ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   if (connected || errno == EAGAIN || errno == EINPROGRESS) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "another mlxcommd answers at ", path_,
-        ": stop it first, or give this one another socket_path"));
+    return absl::AlreadyExistsError(
+        absl::StrCat("another mlxcommd answers at ", path_,
+                     ": stop it first, or give this one another socket_path"));
   }
   if (errno == ENOENT) return absl::OkStatus();
   if (errno != ECONNREFUSED || ::unlink(path_.c_str()) != 0) {

@@ -15,8 +15,8 @@ namespace mlxcomm::intake {
 
 enum class Finding : std::uint8_t {
   kFine,
-  kWrong,      // Answered with INVALID_ARGUMENT and `message`.
-  kGarbage,    // No client library writes this: the session ends.
+  kWrong,    // Answered with INVALID_ARGUMENT and `message`.
+  kGarbage,  // No client library writes this: the session ends.
 };
 
 struct CheckedSubmission {

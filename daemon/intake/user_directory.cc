@@ -63,8 +63,8 @@ absl::StatusOr<User> UserDirectory::AskSystem(uid_t uid, const UserOptions& opti
   if (absl::IsNotFound(account.status())) return user;  // In a container, say.
   if (!account.ok()) return account.status();
   const std::string& name = account->name;
-  const bool fits = !name.empty() && name.size() <= kNameBytesMax && IsPlainText(name) &&
-                    name.front() != '#';
+  const bool fits =
+      !name.empty() && name.size() <= kNameBytesMax && IsPlainText(name) && name.front() != '#';
   if (options.naming == UserNaming::kByName && fits) user.name = name;
   const absl::StatusOr<bool> operates = IsIn(*account, options.operators_group);
   if (!operates.ok()) return operates.status();
@@ -113,9 +113,8 @@ void UserDirectory::StopWaiting(uid_t uid, asio::steady_timer& timer) {
 void UserDirectory::Work(std::shared_ptr<Questions> questions) {
   std::unique_lock lock(questions->mutex);
   for (;;) {
-    questions->changed.wait(lock, [&] {
-      return questions->asker == nullptr || !questions->open.empty();
-    });
+    questions->changed.wait(
+        lock, [&] { return questions->asker == nullptr || !questions->open.empty(); });
     if (questions->asker == nullptr) return;
     const uid_t uid = questions->open.front();
     questions->open.pop_front();

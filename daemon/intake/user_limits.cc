@@ -28,8 +28,9 @@ std::string TooManyClients(const std::string& who, std::uint64_t count, const ch
 
 std::string TooLarge(const std::string& who, std::uint64_t used, std::uint64_t wanted,
                      std::uint64_t limit, const char* field) {
-  return absl::StrCat(who, " ", used, " bytes of arenas, and ", wanted, " more are beyond ",
-                      limit, ": raise clients { ", field, " } in its configuration, lower { "
+  return absl::StrCat(who, " ", used, " bytes of arenas, and ", wanted, " more are beyond ", limit,
+                      ": raise clients { ", field,
+                      " } in its configuration, lower { "
                       "arena_bytes_max }, or end some");
 }
 
@@ -46,8 +47,8 @@ Failure UserLimits::Admit(uid_t uid, const std::string& name, std::uint64_t aren
     return Exhausted(TooManyClients(who + " has", has.clients, "clients_per_user_max"));
   }
   if (!Fits(used_.arena_bytes, arena_bytes, all_.arena_bytes)) {
-    return Exhausted(TooLarge("its clients have", used_.arena_bytes, arena_bytes,
-                              all_.arena_bytes, "arena_bytes_all_max"));
+    return Exhausted(TooLarge("its clients have", used_.arena_bytes, arena_bytes, all_.arena_bytes,
+                              "arena_bytes_all_max"));
   }
   if (!Fits(has.arena_bytes, arena_bytes, per_user_.arena_bytes)) {
     return Exhausted(TooLarge(who + " has", has.arena_bytes, arena_bytes, per_user_.arena_bytes,
@@ -80,12 +81,12 @@ void UserLimits::Release(UserUse& use, std::uint64_t arena_bytes, std::uint64_t 
 
 Failure UserLimits::TooManyOperations(const UserUse& use) const {
   const bool own = use.used.operations > per_user_.operations;
-  return Exhausted(absl::StrCat(
-      own ? absl::StrCat(NameOf(use.uid, use.name), " has ") : "all users have ",
-      own ? per_user_.operations : all_.operations,
-      " operations in flight, the limit: raise clients { ",
-      own ? "operations_per_user_max" : "operations_max",
-      " } in the daemon's configuration, or wait for some of them"));
+  return Exhausted(
+      absl::StrCat(own ? absl::StrCat(NameOf(use.uid, use.name), " has ") : "all users have ",
+                   own ? per_user_.operations : all_.operations,
+                   " operations in flight, the limit: raise clients { ",
+                   own ? "operations_per_user_max" : "operations_max",
+                   " } in the daemon's configuration, or wait for some of them"));
 }
 
 std::vector<UserUse> UserLimits::Users() const {

@@ -52,8 +52,8 @@ class UserLimits {
   Failure BeginOperation(UserUse& use) {
     ++use.used.operations;
     ++used_.operations;
-    const bool fits = use.used.operations <= per_user_.operations &&
-                      used_.operations <= all_.operations;
+    const bool fits =
+        use.used.operations <= per_user_.operations && used_.operations <= all_.operations;
     return fits ? Failure{} : TooManyOperations(use);
   }
   void EndOperation(UserUse& use) {

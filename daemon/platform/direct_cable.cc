@@ -26,8 +26,8 @@ bool IsLoopback(const std::string& text) {
   const absl::StatusOr<std::vector<NetworkInterface>> all = ListInterfaces();
   if (!all.ok()) return false;
   return std::any_of(all->begin(), all->end(), [&](const NetworkInterface& one) {
-    return one.loopback && (one.name == text || std::count(one.addresses.begin(),
-                                                           one.addresses.end(), text) > 0);
+    return one.loopback &&
+           (one.name == text || std::count(one.addresses.begin(), one.addresses.end(), text) > 0);
   });
 }
 

@@ -52,8 +52,8 @@ std::string TextOf(const sockaddr* any, std::string* scope) {
   if (IN6_IS_ADDR_LINKLOCAL(&six.sin6_addr)) {
     // BSD's kernel keeps the scope inside the address and shows it so in lists.
     if (six.sin6_scope_id == 0) {
-      six.sin6_scope_id = static_cast<std::uint32_t>(six.sin6_addr.s6_addr[2] << 8 |
-                                                     six.sin6_addr.s6_addr[3]);
+      six.sin6_scope_id =
+          static_cast<std::uint32_t>(six.sin6_addr.s6_addr[2] << 8 | six.sin6_addr.s6_addr[3]);
     }
 #if defined(__APPLE__)
     six.sin6_addr.s6_addr[2] = six.sin6_addr.s6_addr[3] = 0;

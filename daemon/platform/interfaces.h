@@ -24,7 +24,7 @@ struct NetworkInterface {
   std::uint32_t index = 0;
   bool multicast = false;
   bool point_to_point = false;
-  bool bridge_member = false;  // It has given its frames to a bridge.
+  bool bridge_member = false;          // It has given its frames to a bridge.
   std::vector<std::string> addresses;  // "10.0.0.1", "fe80::1%eth0"; sorted.
 
   friend bool operator==(const NetworkInterface&, const NetworkInterface&) = default;

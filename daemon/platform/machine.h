@@ -8,18 +8,18 @@
 
 namespace mlxcomm::platform {
 
-std::uint64_t MonotonicNow();           // Nanoseconds; unrelated to the date.
+std::uint64_t MonotonicNow();  // Nanoseconds; unrelated to the date.
 std::uint64_t PhysicalMemoryBytes();
-std::uint64_t OwnMemoryBytes();         // Resident; on Linux without clients' arenas.
-std::uint32_t CoreCount();              // Those this process may use; at least 1.
+std::uint64_t OwnMemoryBytes();  // Resident; on Linux without clients' arenas.
+std::uint32_t CoreCount();       // Those this process may use; at least 1.
 // Where the caller runs; kAnyCore where the system does not say.
 inline constexpr std::uint32_t kAnyCore = 0xffffffff;
 std::uint32_t CurrentCore();
 // Moves the caller to another core, where it may use one, and lets it go on anywhere.
 void LeaveCore(std::uint32_t core);
-std::uint64_t LastLevelCacheBytes();    // Of a core's; 8 MiB where the system does not say.
-std::string HostName();                 // Without its domain.
-std::string OwnExecutable();            // Its path; empty where the system does not say.
+std::uint64_t LastLevelCacheBytes();  // Of a core's; 8 MiB where the system does not say.
+std::string HostName();               // Without its domain.
+std::string OwnExecutable();          // Its path; empty where the system does not say.
 
 // Defaults of config.proto: for root a system service's, else the user's own.
 std::string DefaultSocketPath();

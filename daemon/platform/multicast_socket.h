@@ -40,8 +40,8 @@ class MulticastSocket {
 
   struct Received {
     Address from{};
-    std::size_t bytes = 0;    // Of a longer one, as many as `into` has.
-    bool is_here = false;     // Over this interface, from a link-local address.
+    std::size_t bytes = 0;  // Of a longer one, as many as `into` has.
+    bool is_here = false;   // Over this interface, from a link-local address.
   };
   // Does not wait. Nothing: there is none.
   std::optional<Received> Receive(std::span<std::uint8_t> into) const;

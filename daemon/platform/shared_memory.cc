@@ -21,8 +21,8 @@ absl::StatusOr<SharedSegment> SharedSegment::Create(const char* name, std::uint6
   bytes = (bytes + page - 1) / page * page;
   FileDescriptor object = MakeFixedSizeObject(name, bytes);
   if (!object.valid()) {
-    return absl::ResourceExhaustedError(absl::StrCat("no shared memory object of ", bytes,
-                                                     " bytes: ", std::strerror(errno)));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no shared memory object of ", bytes, " bytes: ", std::strerror(errno)));
   }
   int flags = MAP_SHARED;
 #if defined(MAP_NORESERVE)

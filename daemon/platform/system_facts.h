@@ -8,13 +8,13 @@
 
 namespace mlxcomm::platform {
 
-std::string SystemName();                          // "Linux 6.1.0 x86_64"; empty: not known.
-std::uint64_t OpenFilesMax();                      // Of this process; 0: not known.
-std::uint64_t OpenFiles();                         // That it has; 0: not known.
+std::string SystemName();      // "Linux 6.1.0 x86_64"; empty: not known.
+std::uint64_t OpenFilesMax();  // Of this process; 0: not known.
+std::uint64_t OpenFiles();     // That it has; 0: not known.
 // Memory that this process may lock, as RDMA does with what it registers; 0: not limited, as for
 // root on Linux and everybody on macOS, or not known.
 std::uint64_t LockedBytesMax();
 std::uint32_t InterfaceMtu(const std::string& name);  // 0: not known.
-std::uint64_t UnixNow();                           // Nanoseconds since 1970.
+std::uint64_t UnixNow();                              // Nanoseconds since 1970.
 
 }  // namespace mlxcomm::platform

@@ -31,9 +31,7 @@ int WithRoom(std::vector<char>& room, Look look) {
 }
 
 // Some systems give these instead of nothing at all for an account that there is not.
-bool MeansNone(int error) {
-  return error == 0 || error == ENOENT || error == ESRCH;
-}
+bool MeansNone(int error) { return error == 0 || error == ENOENT || error == ESRCH; }
 
 }  // namespace
 

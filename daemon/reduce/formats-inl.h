@@ -130,8 +130,8 @@ struct Float16Format : HalfFormat {
     const auto words = LoadWords(from);
     const auto magnitude = hn::And(words, Word(0x7fff));
     // As a float32 it is 2^112 times too small, subnormals included.
-    const auto scaled = hn::Mul(hn::BitCast(Tag(), hn::ShiftLeft<13>(magnitude)),
-                                hn::Set(Tag(), 0x1p112f));
+    const auto scaled =
+        hn::Mul(hn::BitCast(Tag(), hn::ShiftLeft<13>(magnitude)), hn::Set(Tag(), 0x1p112f));
     const auto infinite = hn::IfThenElseZero(hn::Gt(magnitude, Word(0x7bff)), Word(0x7f800000));
     const auto quiet = hn::IfThenElseZero(hn::Gt(magnitude, Word(0x7c00)), Word(0x400000));
     const auto sign = hn::ShiftLeft<16>(hn::And(words, Word(0x8000)));

@@ -10,9 +10,8 @@ namespace mlxcomm::reduce {
 namespace {
 
 bool IsFloating(DataType type) {
-  return type == DataType::kFloat32 || type == DataType::kFloat16 ||
-         type == DataType::kBfloat16 || type == DataType::kFloat64 ||
-         type == DataType::kComplex64;
+  return type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBfloat16 ||
+         type == DataType::kFloat64 || type == DataType::kComplex64;
 }
 
 bool IsWellFormed(const Reduction& reduction) {
@@ -42,8 +41,13 @@ void Combine(const Reduction& reduction, const std::byte* const* inputs, std::si
   }
   // Whoever asked was checked when the request came in: here it can only be our own bug.
   if (input_count == 0 || !IsWellFormed(reduction)) std::abort();
-  const Row row{inputs,   input_count,       outputs, output_count,
-                elements, reduction.divisor, stores == Stores::kNonTemporal};
+  const Row row{inputs,
+                input_count,
+                outputs,
+                output_count,
+                elements,
+                reduction.divisor,
+                stores == Stores::kNonTemporal};
   // To divide by 1 takes time and changes nothing.
   const bool sums = reduction.op == ReduceOperator::kMean && reduction.divisor == 1;
   const ReduceOperator op = sums ? ReduceOperator::kSum : reduction.op;

@@ -53,12 +53,12 @@ struct Event {
   std::uint32_t tag = 0;
   std::uint32_t party = kNobody;
   EventKind kind = EventKind::kNothing;
-  std::uint8_t operation = 0;      // all_reduce, ...
+  std::uint8_t operation = 0;  // all_reduce, ...
   std::uint8_t data_type = 0;
   std::uint8_t reduce_operator = 0;
-  std::uint16_t step = 0;          // Of the plan: kSent, kReceived.
-  std::uint8_t code = 0;           // Of a failure.
-  std::uint8_t plan = 0;           // kMatched: how it goes between nodes.
+  std::uint16_t step = 0;  // Of the plan: kSent, kReceived.
+  std::uint8_t code = 0;   // Of a failure.
+  std::uint8_t plan = 0;   // kMatched: how it goes between nodes.
 
   Name name() const { return {group, number, source_rank, destination_rank, tag}; }
   void set_name(const Name& name) {

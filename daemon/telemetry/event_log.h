@@ -30,11 +30,11 @@ namespace mlxcomm::telemetry {
 enum class EventSeverity : std::uint8_t { kNote, kWarning, kError };
 
 struct LoggedEvent {
-  std::uint64_t number = 0;   // From 1 on, without gaps.
+  std::uint64_t number = 0;  // From 1 on, without gaps.
   std::uint64_t unix_ns = 0;
-  std::string kind;           // "rail_down"
+  std::string kind;  // "rail_down"
   EventSeverity severity = EventSeverity::kNote;
-  std::string object;         // "link to studio-2"
+  std::string object;  // "link to studio-2"
   std::string text;
   std::optional<std::string> user;  // Whose it is (proto/types/job_id.h); else everybody's.
 };
@@ -68,7 +68,7 @@ class EventLog {
   struct Source {
     std::optional<std::string> user;  // All of it is this user's.
     std::deque<LoggedEvent> kept;
-    std::uint64_t dropped = 0;        // Before the first that is kept.
+    std::uint64_t dropped = 0;  // Before the first that is kept.
   };
 
   Source& SourceOf(const LoggedEvent& event);

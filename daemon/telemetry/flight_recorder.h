@@ -47,9 +47,9 @@ struct GroupName {
 struct TrackCopy {
   TrackKind kind = TrackKind::kEngine;
   std::string name;
-  bool open = false;               // Its writer has not ended.
-  std::uint64_t written = 0;       // Events since it was opened.
-  std::vector<Event> events;       // Oldest first.
+  bool open = false;          // Its writer has not ended.
+  std::uint64_t written = 0;  // Events since it was opened.
+  std::vector<Event> events;  // Oldest first.
 
   // From when on nothing is missing; 0: from its beginning.
   std::uint64_t since_ns() const;
@@ -89,8 +89,8 @@ class FlightRecorder {
     TrackKind kind = TrackKind::kEngine;
     std::string name;
     bool open = true;
-    std::uint64_t closed_at = 0;   // Which of the closings it was; 0: of no use.
-    std::uint64_t first = 0;       // Events before it are those of the ring's last user.
+    std::uint64_t closed_at = 0;  // Which of the closings it was; 0: of no use.
+    std::uint64_t first = 0;      // Events before it are those of the ring's last user.
     std::unique_ptr<EventRing> ring;
   };
   Track* TrackToReuse(TrackKind kind);

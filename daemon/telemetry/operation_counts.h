@@ -30,8 +30,8 @@ class OperationCounts {
   struct Counts {
     std::uint64_t done = 0;
     std::uint64_t failed = 0;
-    std::uint64_t bytes = 0;        // That a rank here passed, of those done.
-    std::uint64_t duration_ns = 0;  // Of those done, as their sum.
+    std::uint64_t bytes = 0;                        // That a rank here passed, of those done.
+    std::uint64_t duration_ns = 0;                  // Of those done, as their sum.
     std::array<std::uint64_t, kBuckets> buckets{};  // Of those done; each its own, not the sum.
   };
 

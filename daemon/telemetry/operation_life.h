@@ -42,19 +42,19 @@ struct OperationLife {
   std::uint8_t plan = 0;
   std::uint8_t code = 0;
   std::uint32_t root = 0;
-  std::uint64_t bytes = 0;             // That the first rank here passed.
-  std::vector<Party> submitted;        // In the order in which they called.
+  std::uint64_t bytes = 0;       // That the first rank here passed.
+  std::vector<Party> submitted;  // In the order in which they called.
   std::vector<Party> heard;
-  std::uint64_t matched_ns = 0;        // 0, here and below: it has not got there.
+  std::uint64_t matched_ns = 0;  // 0, here and below: it has not got there.
   std::uint64_t first_byte_ns = 0;
   std::uint64_t last_byte_ns = 0;
   std::uint64_t ended_ns = 0;
   bool failed = false;
-  std::uint64_t sent_bytes = 0;        // To other nodes, once the last byte is there.
+  std::uint64_t sent_bytes = 0;  // To other nodes, once the last byte is there.
   std::uint64_t received_bytes = 0;
   std::vector<Carrier> carriers;
 
-  std::uint64_t began_ns() const;      // The first thing known of it.
+  std::uint64_t began_ns() const;  // The first thing known of it.
   // Of those who called or were heard, once it is done. Before, or where it has failed,
   // nobody: somebody may still be missing, for small data goes out without waiting.
   Last last() const;

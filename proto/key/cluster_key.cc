@@ -30,8 +30,7 @@ DerivedKey::~DerivedKey() { OPENSSL_cleanse(data(), size()); }
 
 ClusterKey::~ClusterKey() { OPENSSL_cleanse(bytes_.data(), bytes_.size()); }
 
-DerivedKey ClusterKey::Derive(std::string_view label,
-                              std::span<const std::uint8_t> context) const {
+DerivedKey ClusterKey::Derive(std::string_view label, std::span<const std::uint8_t> context) const {
   // The label ends with a zero, so that no label and context read like another label.
   std::vector<std::uint8_t> info(label.begin(), label.end());
   info.push_back(0);

@@ -45,7 +45,8 @@ std::array<std::uint8_t, kChecksumBytes> Checksum(std::string_view name,
   covered.push_back(0);
   covered.insert(covered.end(), bytes.begin(), bytes.end());
   std::array<std::uint8_t, 32> digest{};
-  if (EVP_Digest(covered.data(), covered.size(), digest.data(), nullptr, EVP_sha256(), nullptr) != 1) {
+  if (EVP_Digest(covered.data(), covered.size(), digest.data(), nullptr, EVP_sha256(), nullptr) !=
+      1) {
     std::abort();
   }
   OPENSSL_cleanse(covered.data(), covered.size());
@@ -75,9 +76,9 @@ absl::StatusOr<Coded> FromCharacters(std::string_view text) {
     if (c == '-' || absl::ascii_isspace(static_cast<unsigned char>(c))) continue;
     const int value = ValueOf(c);
     if (value < 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the key's code has a character that no code has, as number ", bits / 5 + 1,
-          " (hyphens not counted)"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the key's code has a character that no code has, as number ", bits / 5 + 1,
+                       " (hyphens not counted)"));
     }
     for (int bit = 4; bit >= 0; --bit, ++bits) {
       if (bits / 8 < coded.size() && (value >> bit & 1) != 0) {
@@ -140,7 +141,8 @@ absl::StatusOr<NamedKey> ReadKeyCode(std::string_view code) {
   const auto checksum = Checksum(name, bytes);
   if (!std::equal(checksum.begin(), checksum.end(), coded->begin() + kClusterKeyBytes)) {
     return absl::InvalidArgumentError(
-        "the key's checksum does not fit: a character of the code, or the name before it, is wrong");
+        "the key's checksum does not fit: a character of the code, or the name before it, is "
+        "wrong");
   }
   return NamedKey{std::string(name), ClusterKey(bytes)};
 }

@@ -42,9 +42,10 @@ class OpenFile {
 
 // A path as a shell takes it.
 std::string Quoted(const std::string& path) {
-  const bool plain = path.find_first_not_of(
-                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@%:,") ==
-                     std::string::npos;
+  const bool plain =
+      path.find_first_not_of(
+          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@%:,") ==
+      std::string::npos;
   if (plain) return path;
   std::string quoted = "'";
   for (const char c : path) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -58,7 +59,7 @@ absl::Status Refused(const std::string& path, const Why&... why) {
 
 // Of an open file, so that what was checked is what is read.
 absl::Status CheckIsPrivate(int file, const std::string& path) {
-  struct stat facts {};
+  struct stat facts{};
   if (::fstat(file, &facts) != 0) return Refused(path, std::strerror(errno));
   if (!S_ISREG(facts.st_mode)) return Refused(path, "expected a regular file of this user");
   if (facts.st_uid != ::geteuid() && facts.st_uid != 0) {

@@ -39,9 +39,7 @@ bool Await(int socket, short events, Clock::time_point deadline) {
   }
 }
 
-bool IsTransient(int error) {
-  return error == EINTR || error == EAGAIN || error == EWOULDBLOCK;
-}
+bool IsTransient(int error) { return error == EINTR || error == EAGAIN || error == EWOULDBLOCK; }
 
 // Moves the message's descriptors into `descriptors`, closing what is too much.
 void TakeDescriptors(msghdr& message, int* descriptors, int capacity, int* count) {

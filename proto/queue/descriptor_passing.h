@@ -17,8 +17,7 @@ inline constexpr int kDescriptorsMax = 4;
 // Both return false on error, end of file or at the deadline (errno: ETIMEDOUT).
 // timeout_ns is from now.
 [[nodiscard]] bool SendWithDescriptors(int socket, const void* data, std::size_t bytes,
-                                       const int* descriptors, int count,
-                                       std::uint64_t timeout_ns);
+                                       const int* descriptors, int count, std::uint64_t timeout_ns);
 // Receives up to `capacity` descriptors, close-on-exec; *count says how many came.
 // Surplus ones are closed. On failure none is left open.
 [[nodiscard]] bool ReceiveWithDescriptors(int socket, void* data, std::size_t bytes,

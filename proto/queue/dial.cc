@@ -116,13 +116,13 @@ bool ExchangeHellos(const ClientHello& hello, const Patience& patience, Dialed& 
 // Somebody may listen where the time was up, and nobody where there was another reason.
 Failure NotReached(const std::string& path, int error, const char* meanwhile) {
   if (error == ECANCELED) {
-    return {FailureCode::kCancelled, kNoRank,
-            "interrupted while waiting for mlxcommd at " + path};
+    return {FailureCode::kCancelled, kNoRank, "interrupted while waiting for mlxcommd at " + path};
   }
   if (error == ETIMEDOUT) {
     return {FailureCode::kDeadlineExceeded, kNoRank,
-            "mlxcommd at " + path + " does not answer: see whether it is stopped or overloaded, "
-            "or start it anew"};
+            "mlxcommd at " + path +
+                " does not answer: see whether it is stopped or overloaded, "
+                "or start it anew"};
   }
   return Unavailable(path, meanwhile + std::string(std::strerror(error)));
 }

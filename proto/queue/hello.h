@@ -48,12 +48,12 @@ static_assert(sizeof(ClientHello) == 32 && std::is_trivially_copyable_v<ClientHe
 
 struct DaemonHello {
   std::uint64_t magic;
-  std::uint32_t version;            // The daemon's, also when it refuses.
-  FailureCode failure_code;         // 0: accepted.
+  std::uint32_t version;     // The daemon's, also when it refuses.
+  FailureCode failure_code;  // 0: accepted.
   std::uint8_t reserved[3];
-  std::uint64_t arena_bytes;        // Given; at most what was wanted.
+  std::uint64_t arena_bytes;  // Given; at most what was wanted.
   std::array<std::uint8_t, kTokenBytes> token;
-  char message[208];                // Why it refuses, and what to do; NUL-terminated.
+  char message[208];                    // Why it refuses, and what to do; NUL-terminated.
   std::uint64_t rendezvous_timeout_ns;  // For who joins and says none; 0: an older one's.
 };
 static_assert(sizeof(DaemonHello) == 256 && std::is_trivially_copyable_v<DaemonHello>);

@@ -32,20 +32,20 @@ inline constexpr std::uint32_t kCompletionSlots = 1024;
 // One operation, as submitted by one rank. What it reads and writes follows from
 // these fields alone (proto/types/operation_shape.h).
 struct alignas(kSlotAlignment) SubmissionEntry {
-  std::uint64_t ticket;          // The client's name for it; comes back in the completion.
-  std::uint64_t group;           // From AttachReply, SplitReply or ShrinkReply.
-  std::uint64_t input_offset;    // Bytes from the arena's start; 0 where unused.
-  std::uint64_t output_offset;   // As input_offset.
-  std::uint64_t count;           // Elements. all_gather_v, all_to_all_v: where in the arena
-                                 // their table of counts (uint64) begins, in bytes.
-  std::uint64_t timeout_ns;      // From when the daemon reads it; 0 = the daemon's default.
-  std::uint32_t peer_rank;       // send: destination; recv: source; a root; otherwise 0.
-  std::uint32_t tag;             // send and recv; otherwise 0.
+  std::uint64_t ticket;         // The client's name for it; comes back in the completion.
+  std::uint64_t group;          // From AttachReply, SplitReply or ShrinkReply.
+  std::uint64_t input_offset;   // Bytes from the arena's start; 0 where unused.
+  std::uint64_t output_offset;  // As input_offset.
+  std::uint64_t count;          // Elements. all_gather_v, all_to_all_v: where in the arena
+                                // their table of counts (uint64) begins, in bytes.
+  std::uint64_t timeout_ns;     // From when the daemon reads it; 0 = the daemon's default.
+  std::uint32_t peer_rank;      // send: destination; recv: source; a root; otherwise 0.
+  std::uint32_t tag;            // send and recv; otherwise 0.
   OperationKind kind;
   DataType data_type;
   ReduceOperator reduce_operator;
-  PlanKind plan;                 // Forced, for tests and benchmarks; the same on all ranks.
-  std::uint8_t reserved[4];      // Zero.
+  PlanKind plan;             // Forced, for tests and benchmarks; the same on all ranks.
+  std::uint8_t reserved[4];  // Zero.
 };
 static_assert(sizeof(SubmissionEntry) == 64);
 static_assert(std::is_trivially_copyable_v<SubmissionEntry>);
@@ -54,10 +54,10 @@ static_assert(std::is_trivially_copyable_v<SubmissionEntry>);
 struct alignas(kSlotAlignment) CompletionEntry {
   std::uint64_t ticket;
   std::uint64_t group;
-  std::int32_t rank_at_fault;    // kNoRank where none can be named.
-  std::uint16_t message_bytes;   // <= kFailureMessageBytesMax; UTF-8, no terminator.
-  std::uint8_t failure_code;     // FailureCode; 0 = success.
-  std::uint8_t group_failed;     // 1: the failure is latched for the whole group.
+  std::int32_t rank_at_fault;   // kNoRank where none can be named.
+  std::uint16_t message_bytes;  // <= kFailureMessageBytesMax; UTF-8, no terminator.
+  std::uint8_t failure_code;    // FailureCode; 0 = success.
+  std::uint8_t group_failed;    // 1: the failure is latched for the whole group.
   std::uint8_t reserved[16];
   char message[kFailureMessageBytesMax];
 };

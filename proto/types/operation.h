@@ -53,7 +53,7 @@ enum class ReduceOperator : std::uint8_t {
   kProduct = 2,
   kMin = 3,
   kMax = 4,
-  kAnd = 5,   // Of bool: logical; of integers: bitwise.
+  kAnd = 5,  // Of bool: logical; of integers: bitwise.
   kOr = 6,
   kMean = 7,  // A sum, divided by the number of ranks where it ends.
 };

@@ -17,7 +17,7 @@ inline constexpr std::uint32_t kEveryRank = 0xffffffff;
 struct OperationKey {
   std::uint64_t group = 0;
   std::uint64_t number = 0;
-  std::uint32_t source_rank = kEveryRank;       // kEveryRank: a collective.
+  std::uint32_t source_rank = kEveryRank;  // kEveryRank: a collective.
   std::uint32_t destination_rank = kEveryRank;
   std::uint32_t tag = 0;
 

@@ -34,7 +34,9 @@ bool ShapeOf(const ShapeRequest& request, OperationShape& shape) {
     case OperationKind::kReceive: shape = {false, true, 0, count}; return true;
     case OperationKind::kBarrier: shape = {}; return count == 0;
     case OperationKind::kReduceScatter: shape = {true, true, all, count}; return true;
-    case OperationKind::kBroadcast: shape = {at_root, true, at_root ? count : 0, count}; return true;
+    case OperationKind::kBroadcast:
+      shape = {at_root, true, at_root ? count : 0, count};
+      return true;
     case OperationKind::kReduce: shape = {true, at_root, count, at_root ? count : 0}; return true;
     case OperationKind::kAllToAll: shape = {true, true, all, all}; return true;
     case OperationKind::kGather: shape = {true, at_root, count, at_root ? all : 0}; return true;

@@ -27,14 +27,14 @@ namespace mlxcomm::wire {
 
 inline constexpr std::uint64_t kDiscoveryMagic = 0x6d6c786863656c6c;
 inline constexpr std::uint32_t kDiscoveryVersion = 1;
-inline constexpr std::uint32_t kHeardMax = 16;       // In one hello; more of them take more.
+inline constexpr std::uint32_t kHeardMax = 16;  // In one hello; more of them take more.
 inline constexpr std::uint32_t kHeardAsksBack = 1;
 // ff02::4d4c:5843, of the range for groups that are assigned to nobody (RFC 3307).
 inline constexpr std::array<std::uint8_t, 16> kDiscoveryGroup = {
     0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x4d, 0x4c, 0x58, 0x43};
 
 using ClusterTag = std::array<std::uint8_t, 8>;
-using AddressBytes = std::array<std::uint8_t, 16>;   // IPv6, in the order of the network.
+using AddressBytes = std::array<std::uint8_t, 16>;  // IPv6, in the order of the network.
 
 struct HeardNode {
   NodeIdBytes node_id;
@@ -47,19 +47,19 @@ static_assert(sizeof(HeardNode) == 32 && std::is_trivially_copyable_v<HeardNode>
 struct DiscoveryHello {
   std::uint64_t magic;
   std::uint32_t version;
-  std::uint32_t heard_count;           // At most kHeardMax; the rest of `heard` is zero.
+  std::uint32_t heard_count;  // At most kHeardMax; the rest of `heard` is zero.
   ClusterTag tag;
   NodeIdBytes node_id;
-  std::uint64_t incarnation;           // Random, new with each start of a daemon; never 0.
-  std::uint64_t sequence;              // From 1, one more with each hello of that daemon.
-  std::uint64_t nonce;                 // The sender's for this interface; never 0.
-  AddressBytes address;                // Link-local, of the interface that it is sent from.
-  std::uint16_t port;                  // Where it listens there; never 0.
-  std::uint16_t reserved[3];           // Zero.
-  char node_name[kNameBytesMax];       // NUL-padded, never empty.
+  std::uint64_t incarnation;      // Random, new with each start of a daemon; never 0.
+  std::uint64_t sequence;         // From 1, one more with each hello of that daemon.
+  std::uint64_t nonce;            // The sender's for this interface; never 0.
+  AddressBytes address;           // Link-local, of the interface that it is sent from.
+  std::uint16_t port;             // Where it listens there; never 0.
+  std::uint16_t reserved[3];      // Zero.
+  char node_name[kNameBytesMax];  // NUL-padded, never empty.
   char interface_name[kInterfaceBytesMax];
   HeardNode heard[kHeardMax];
-  Mac mac;                             // HMAC(hello key, all of the above).
+  Mac mac;  // HMAC(hello key, all of the above).
 };
 static_assert(sizeof(DiscoveryHello) == 744 && std::is_trivially_copyable_v<DiscoveryHello>);
 static_assert(offsetof(DiscoveryHello, mac) == 712);

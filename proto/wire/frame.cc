@@ -23,8 +23,7 @@ bool IsWellFormedRouting(const FrameHeader& header) {
     case FrameType::kCircuitOpened: return bytes == sizeof(Introduction);
     case FrameType::kCircuitFrame: return IsBetween(bytes, sizeof(FrameHeader), kSlotBytesMax);
     case FrameType::kCircuitCredit: return bytes == 0;
-    case FrameType::kCircuitClosed:
-      return bytes <= kCircuitTextBytesMax && header.step <= 1;
+    case FrameType::kCircuitClosed: return bytes <= kCircuitTextBytesMax && header.step <= 1;
     default: return false;
   }
 }
@@ -35,27 +34,24 @@ bool IsWellFormed(const FrameHeader& header) {
   if (header.magic != kFrameMagic) return false;
   if (header.sequence > kSequenceMax) return false;
   if (header.reserved2 != 0 || header.reserved3 != 0) return false;
-  const bool may_have_flag =
-      (header.type == FrameType::kEager && header.flags == kSolicited) ||
-      (header.type == FrameType::kHeartbeat && header.flags == kProveAnew);
+  const bool may_have_flag = (header.type == FrameType::kEager && header.flags == kSolicited) ||
+                             (header.type == FrameType::kHeartbeat && header.flags == kProveAnew);
   if (header.flags != 0 && !may_have_flag) return false;
   switch (header.type) {
     case FrameType::kHeartbeat:
     case FrameType::kEcho: return header.sequence == 0 && header.payload_bytes == 0;
     case FrameType::kAck:
-      return header.sequence == 0 && header.payload_bytes == 0 &&
-             header.tag < Arrived::kBlocks && header.step <= kWindow;
+      return header.sequence == 0 && header.payload_bytes == 0 && header.tag < Arrived::kBlocks &&
+             header.step <= kWindow;
     case FrameType::kControl:
       return header.sequence != 0 && header.payload_bytes <= kControlBytesMax;
-    case FrameType::kEager:
-      return header.sequence != 0 && header.payload_bytes <= kEagerBytesMax;
+    case FrameType::kEager: return header.sequence != 0 && header.payload_bytes <= kEagerBytesMax;
     case FrameType::kData:
       return header.sequence != 0 && header.payload_bytes > 0 &&
              header.payload_bytes <= kChunkBytesMax;
     case FrameType::kGrant:
     case FrameType::kCredit:
-    case FrameType::kCancelled:
-      return header.sequence != 0 && header.payload_bytes == 0;
+    case FrameType::kCancelled: return header.sequence != 0 && header.payload_bytes == 0;
     case FrameType::kTopology:
     case FrameType::kCircuitOpen:
     case FrameType::kCircuitOpened:

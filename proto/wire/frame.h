@@ -99,20 +99,20 @@ enum class CircuitEnd : std::uint16_t {
 struct FrameHeader {
   std::uint32_t magic = kFrameMagic;
   FrameType type = FrameType::kHeartbeat;
-  std::uint8_t flags = 0;            // kSolicited, kProveAnew.
-  std::uint16_t step = 0;            // The plan's tag of the step; equal on both sides.
+  std::uint8_t flags = 0;  // kSolicited, kProveAnew.
+  std::uint16_t step = 0;  // The plan's tag of the step; equal on both sides.
   std::uint32_t payload_bytes = 0;
   std::uint32_t reserved2 = 0;
   std::uint64_t sequence = 0;
-  std::uint64_t acknowledged = 0;    // All sequences up to here have been received.
+  std::uint64_t acknowledged = 0;  // All sequences up to here have been received.
   std::uint64_t group = 0;
-  std::uint64_t number = 0;          // The operation's number in its group or pair.
+  std::uint64_t number = 0;                        // The operation's number in its group or pair.
   std::uint32_t source_rank = kNoRankOnWire;       // Point-to-point only.
   std::uint32_t destination_rank = kNoRankOnWire;  // Point-to-point only.
   std::uint32_t tag = 0;
   std::uint32_t reserved3 = 0;
-  std::uint64_t offset = 0;          // Bytes from the start of the step's range.
-  std::uint64_t digest = 0;          // Of the operation's signature; 0 where none.
+  std::uint64_t offset = 0;  // Bytes from the start of the step's range.
+  std::uint64_t digest = 0;  // Of the operation's signature; 0 where none.
 };
 static_assert(sizeof(FrameHeader) == 80);
 static_assert(std::is_trivially_copyable_v<FrameHeader>);

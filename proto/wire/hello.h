@@ -53,8 +53,8 @@ struct Greeting {
   std::uint64_t magic;
   std::uint32_t version;
   Security security;
-  char cluster[kNameBytesMax];         // NUL-padded.
-  std::array<KeyId, kKeysMax> keys;    // Held by the sender, newest first; zero: none.
+  char cluster[kNameBytesMax];       // NUL-padded.
+  std::array<KeyId, kKeysMax> keys;  // Held by the sender, newest first; zero: none.
   Nonce nonce;
 };
 static_assert(sizeof(Greeting) == 128 && std::is_trivially_copyable_v<Greeting>);
@@ -72,13 +72,13 @@ static_assert(sizeof(Proof) == 96 && std::is_trivially_copyable_v<Proof>);
 // channel that there is when both sides name each other's current session; otherwise
 // both begin anew at sequence 1.
 struct Introduction {
-  std::uint64_t incarnation;           // Random, new with each start of a daemon.
-  std::uint64_t session;               // This side's channel session, never 0.
-  std::uint64_t known_peer_session;    // The other side's, as last known; 0 = none.
-  std::uint64_t next_expected;         // All below it has been received: an acknowledgement.
-  char node_name[kNameBytesMax];       // NUL-padded.
-  char software_version[32];           // NUL-padded; shown in status.
-  Mac mac;                             // HMAC(derived key, role | greetings | all of the above).
+  std::uint64_t incarnation;         // Random, new with each start of a daemon.
+  std::uint64_t session;             // This side's channel session, never 0.
+  std::uint64_t known_peer_session;  // The other side's, as last known; 0 = none.
+  std::uint64_t next_expected;       // All below it has been received: an acknowledgement.
+  char node_name[kNameBytesMax];     // NUL-padded.
+  char software_version[32];         // NUL-padded; shown in status.
+  Mac mac;                           // HMAC(derived key, role | greetings | all of the above).
 };
 static_assert(sizeof(Introduction) == 160 && std::is_trivially_copyable_v<Introduction>);
 

@@ -32,19 +32,19 @@ inline constexpr std::size_t kSetupWhyBytes = 160;
 
 struct RailSetup {
   SetupKind kind;
-  std::uint32_t services;               // kOffer: also these can be had. kAnswer: the one that is used.
-  std::uint64_t attempt;                // The offerer's, random, never 0; the connection's name.
-  char sender_interface[kInterfaceBytesMax];    // The path, as the sender sees it; NUL-padded.
+  std::uint32_t services;  // kOffer: also these can be had. kAnswer: the one that is used.
+  std::uint64_t attempt;   // The offerer's, random, never 0; the connection's name.
+  char sender_interface[kInterfaceBytesMax];  // The path, as the sender sees it; NUL-padded.
   char receiver_interface[kInterfaceBytesMax];
-  std::uint32_t message_bytes;          // The size of all messages, at most. kAnswer: as used.
-  std::uint32_t messages;               // Each way at once. kAnswer: as used.
+  std::uint32_t message_bytes;  // The size of all messages, at most. kAnswer: as used.
+  std::uint32_t messages;       // Each way at once. kAnswer: as used.
   std::array<std::uint8_t, 16> gid;
   std::uint32_t queue_pair;
-  std::uint32_t first_packet;           // 24 bits.
-  std::uint32_t receives;               // That it has posted when it may be sent to.
+  std::uint32_t first_packet;  // 24 bits.
+  std::uint32_t receives;      // That it has posted when it may be sent to.
   std::uint16_t lid;
   std::uint16_t mtu_bytes;
-  char why[kSetupWhyBytes];             // kRefuse: for people; NUL-padded.
+  char why[kSetupWhyBytes];  // kRefuse: for people; NUL-padded.
 };
 static_assert(sizeof(RailSetup) == 312 && std::is_trivially_copyable_v<RailSetup>);
 

@@ -26,14 +26,14 @@ inline constexpr std::uint32_t kNoFrame = 0xffffffff;
 
 struct MessageHeader {
   std::uint32_t magic = kMessageMagic;
-  std::uint32_t bytes = 0;         // Of the frames' bytes that follow; what is beyond is nothing.
-  std::uint64_t connection = 0;    // What both sides have agreed on for this queue pair.
+  std::uint32_t bytes = 0;       // Of the frames' bytes that follow; what is beyond is nothing.
+  std::uint64_t connection = 0;  // What both sides have agreed on for this queue pair.
   std::uint64_t number = 0;
-  std::uint64_t seen = 0;          // The highest number that has come from the other side.
+  std::uint64_t seen = 0;  // The highest number that has come from the other side.
   std::uint32_t posted = 0;
   std::uint32_t first_frame = kNoFrame;  // Where, in `bytes`, a frame begins.
   std::uint32_t raw = 0;
-  std::uint32_t raw_bytes = 0;     // 0 if none is.
+  std::uint32_t raw_bytes = 0;  // 0 if none is.
 };
 static_assert(sizeof(MessageHeader) == 48 && std::is_trivially_copyable_v<MessageHeader>);
 

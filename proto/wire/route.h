@@ -26,8 +26,8 @@
 
 namespace mlxcomm::wire {
 
-inline constexpr std::uint32_t kNeighboursMax = 64;       // That one node tells of.
-inline constexpr std::uint32_t kRouteNodesMax = 33;       // Both ends included.
+inline constexpr std::uint32_t kNeighboursMax = 64;  // That one node tells of.
+inline constexpr std::uint32_t kRouteNodesMax = 33;  // Both ends included.
 inline constexpr std::uint64_t kAdvertisementMax = std::uint64_t{1} << 62;
 inline constexpr std::uint32_t kCircuitTextBytesMax = 512;
 // What may be under way on a circuit, each way, until the other end has taken it. A

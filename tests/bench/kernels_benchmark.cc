@@ -16,10 +16,10 @@ namespace {
 using mlxcomm::DataType;
 using mlxcomm::ReduceOperator;
 
-constexpr std::int64_t kBytesMin = 4 << 10;   // In the first cache,
-constexpr std::int64_t kBytesMid = 256 << 10; // in the second,
-constexpr std::int64_t kBytesMax = 64 << 20;  // in none.
-constexpr int kNumbersMax = 32;               // Of types and operators.
+constexpr std::int64_t kBytesMin = 4 << 10;    // In the first cache,
+constexpr std::int64_t kBytesMid = 256 << 10;  // in the second,
+constexpr std::int64_t kBytesMax = 64 << 20;   // in none.
+constexpr int kNumbersMax = 32;                // Of types and operators.
 constexpr std::size_t kAlignment = 4096;
 
 struct Freed {
@@ -35,7 +35,8 @@ Memory Zeros(std::size_t bytes) {
   return Memory(memory);
 }
 
-void Combine(benchmark::State& state, DataType type, ReduceOperator op, mlxcomm::reduce::Stores stores) {
+void Combine(benchmark::State& state, DataType type, ReduceOperator op,
+             mlxcomm::reduce::Stores stores) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   const Memory memory[] = {Zeros(bytes), Zeros(bytes), Zeros(bytes), Zeros(bytes)};
   const std::byte* const inputs[] = {memory[0].get(), memory[1].get()};
@@ -55,7 +56,8 @@ void Register(DataType type, ReduceOperator op) {
       ->Arg(kBytesMin)
       ->Arg(kBytesMid)
       ->Arg(kBytesMax);
-  benchmark::RegisterBenchmark((name + "/whole_lines").c_str(), Combine, type, op, Stores::kWholeLines)
+  benchmark::RegisterBenchmark((name + "/whole_lines").c_str(), Combine, type, op,
+                               Stores::kWholeLines)
       ->Arg(kBytesMid);
   benchmark::RegisterBenchmark((name + "/non_temporal").c_str(), Combine, type, op,
                                Stores::kNonTemporal)

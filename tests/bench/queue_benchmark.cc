@@ -17,7 +17,8 @@ namespace {
 
 using namespace mlxcomm::queue;
 
-constexpr std::uint64_t kPatienceNs = 10'000'000'000;  // Of one who sleeps, for a process that died.
+constexpr std::uint64_t kPatienceNs =
+    10'000'000'000;  // Of one who sleeps, for a process that died.
 
 // The queue segment, between this process and its children.
 struct Shared {
@@ -29,8 +30,8 @@ struct Shared {
 class SharedQueue {
  public:
   SharedQueue() {
-    void* const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
-                                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* const memory =
+        ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED || !MakeDoorbellPair(bells)) std::abort();
     shared = new (memory) Shared();
   }

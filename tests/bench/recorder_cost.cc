@@ -52,8 +52,13 @@ class Recording {
     for (std::uint32_t rank = 0; rank < operation_.calls.size(); ++rank) {
       mlxcomm::collective::Call& call = operation_.calls[rank].call;
       call.rank = rank;
-      call.signature = {mlxcomm::OperationKind::kAllReduce, mlxcomm::DataType::kFloat32,
-                        mlxcomm::ReduceOperator::kSum, kElements, 0, {}, 0};
+      call.signature = {mlxcomm::OperationKind::kAllReduce,
+                        mlxcomm::DataType::kFloat32,
+                        mlxcomm::ReduceOperator::kSum,
+                        kElements,
+                        0,
+                        {},
+                        0};
     }
   }
   void One() {
@@ -167,7 +172,8 @@ int Run(char** argv) {
 
 int main(int argc, char** argv) {
   if (argc != 5) {
-    std::fputs("usage: recorder_cost SOCKET_OF_RANK_0 SOCKET_OF_RANK_1 ROUNDS OPERATIONS\n", stderr);
+    std::fputs("usage: recorder_cost SOCKET_OF_RANK_0 SOCKET_OF_RANK_1 ROUNDS OPERATIONS\n",
+               stderr);
     return 2;
   }
   try {

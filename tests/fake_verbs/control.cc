@@ -93,8 +93,7 @@ void Control::Fault(const std::string& what) {
 }
 
 void Control::Append(const char* name, const std::string& line) const {
-  const int file =
-      ::open((folder_ + "/" + name).c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  const int file = ::open((folder_ + "/" + name).c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   if (file < 0) return;
   if (::write(file, line.data(), line.size()) < 0) std::abort();
   ::close(file);

@@ -111,7 +111,8 @@ std::string FakePair::PathOf(std::uint32_t number) const {
 }
 
 void FakePair::Say(const std::string& what) {
-  Control::Get().Fault("queue pair " + std::to_string(qp_num) + " of " + device().name + " " + what);
+  Control::Get().Fault("queue pair " + std::to_string(qp_num) + " of " + device().name + " " +
+                       what);
 }
 
 bool FakePair::IsApples() { return Control::Get().Now().Number("unreliable_only", 1) != 0; }

@@ -110,12 +110,12 @@ class FakePair : public ibv_qp {
   std::condition_variable changed_;
   std::deque<Work> sends_;
   std::deque<Work> receives_;
-  std::uint32_t send_frames_ = 0;     // Posted and not completed.
+  std::uint32_t send_frames_ = 0;  // Posted and not completed.
   std::uint32_t receive_frames_ = 0;
   bool ends_ = false;
-  bool was_failed_ = false;           // In the error state, by the user's own call.
+  bool was_failed_ = false;  // In the error state, by the user's own call.
   std::uint32_t peer_ = 0;
-  std::uint32_t first_packet_ = 0;    // Of the peer's messages.
+  std::uint32_t first_packet_ = 0;  // Of the peer's messages.
   std::uint32_t own_first_packet_ = 0;
   int listener_ = -1;
   std::uint64_t random_ = 88172645463325252ull;

@@ -135,7 +135,7 @@ using namespace fake_verbs;
 MLXCOMM_EXPORT ibv_device** ibv_get_device_list(int* count) {
   if (!MayCall("ibv_get_device_list")) return nullptr;
   const auto& devices = Devices();
-  auto** const list = new ibv_device*[devices.size() + 1]{};
+  auto** const list = new ibv_device* [devices.size() + 1] {};
   const Settings settings = Control::Get().Now();
   const auto end = std::copy_if(devices.begin(), devices.end(), list, [&](ibv_device* device) {
     return !settings.Has("taken", device->name);

@@ -6,10 +6,10 @@
 
 #include "client/mpi/open_mpi.h"
 
-#define CHECK(condition)                                       \
-  if (!(condition)) {                                          \
-    printf("line %d: not so: %s\n", __LINE__, #condition);     \
-    return 1;                                                  \
+#define CHECK(condition)                                   \
+  if (!(condition)) {                                      \
+    printf("line %d: not so: %s\n", __LINE__, #condition); \
+    return 1;                                              \
   }
 
 static int GoWrong(const char* how) {

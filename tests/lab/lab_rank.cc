@@ -138,7 +138,8 @@ void Loop(Sums& sums, std::uint64_t least, std::uint64_t most, const std::string
     auto bytes = static_cast<std::uint64_t>(static_cast<double>(least) * std::exp2(octave));
     if (turn % 32 == 0) bytes = least;
     if (turn % 32 == 1) bytes = most;
-    if (sums.Step(std::max(bytes / kWord * kWord, kWord), std::filesystem::exists(stop_file))) return;
+    if (sums.Step(std::max(bytes / kWord * kWord, kWord), std::filesystem::exists(stop_file)))
+      return;
     if (turn == 2) std::printf("looping\n");
   }
 }

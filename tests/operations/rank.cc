@@ -96,20 +96,18 @@ Running Start(Connection& connection, Group& group, oracle::Operation o) {
 void Finish(Running& running, std::uint32_t rank) {
   running.ticket.Wait();
   const oracle::Operation& o = running.operation;
-  const std::size_t bytes =
-      o.ShapeFor(rank).output_elements * mlxcomm::DataTypeBytes(o.type);
+  const std::size_t bytes = o.ShapeFor(rank).output_elements * mlxcomm::DataTypeBytes(o.type);
   const auto* const data = running.out.as<std::byte>();
   const std::int64_t wrong = oracle::FirstWrong(o, rank, oracle::Bytes(data, data + bytes));
   Expect(wrong == -1, std::string(OperationKindName(o.kind)) + " " + ReduceOperatorName(o.op) +
-                          " " + DataTypeName(o.type) + "[" + std::to_string(o.count) +
-                          "] root " + std::to_string(o.root) + ": element " +
-                          std::to_string(wrong) + " is wrong");
+                          " " + DataTypeName(o.type) + "[" + std::to_string(o.count) + "] root " +
+                          std::to_string(o.root) + ": element " + std::to_string(wrong) +
+                          " is wrong");
 }
 
 // What a call of each kind, type and operator gives, one after the other; then all of
 // them in flight at once. Where a plan is forced, of two types only.
-void EveryOperation(Connection& connection, Group& group, mlxcomm_plan plan,
-                    std::uint64_t most) {
+void EveryOperation(Connection& connection, Group& group, mlxcomm_plan plan, std::uint64_t most) {
   group.SetPlan(plan);
   std::vector<oracle::Operation> operations;
   for (int kind = 1; kind <= static_cast<int>(OperationKind::kAllToAllV); ++kind) {
@@ -122,14 +120,19 @@ void EveryOperation(Connection& connection, Group& group, mlxcomm_plan plan,
         const bool common = t == DataType::kFloat16 || t == DataType::kInt32;
         if (plan != MLXCOMM_PLAN_AUTOMATIC && !common) continue;
         if (Reduces(k) == (op == 0) || !HasMeaning(t, o) || (!Reduces(k) && op != 0)) continue;
-        operations.push_back({k, t, o, 301, group.size(), (static_cast<std::uint32_t>(type)) %
-                                                              group.size(), {}});
+        operations.push_back(
+            {k, t, o, 301, group.size(), (static_cast<std::uint32_t>(type)) % group.size(), {}});
       }
     }
-    for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{4099}, most}) {
-      operations.push_back({k, DataType::kInt32,
-                            Reduces(k) ? ReduceOperator::kSum : ReduceOperator::kNone, count,
-                            group.size(), 0, {}});
+    for (const std::uint64_t count :
+         {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{4099}, most}) {
+      operations.push_back({k,
+                            DataType::kInt32,
+                            Reduces(k) ? ReduceOperator::kSum : ReduceOperator::kNone,
+                            count,
+                            group.size(),
+                            0,
+                            {}});
     }
   }
   std::vector<Running> all;
@@ -293,8 +296,9 @@ void Large(Connection& connection, Group& world) {
   constexpr std::uint64_t kBytes = (std::uint64_t{1} << 32) + 4099;
   Buffer buffer(connection, kBytes);
   auto* const data = buffer.as<unsigned char>();
-  const std::uint64_t marks[] = {0, 5, std::uint64_t{1} << 31, (std::uint64_t{1} << 32) - 1,
-                                 std::uint64_t{1} << 32, kBytes - 1};
+  const std::uint64_t marks[] = {
+      0,         5, std::uint64_t{1} << 31, (std::uint64_t{1} << 32) - 1, std::uint64_t{1} << 32,
+      kBytes - 1};
   if (world.rank() == 0) {
     for (const std::uint64_t mark : marks) data[mark] = static_cast<unsigned char>(mark % 251 + 1);
     world.Send(data, kBytes, MLXCOMM_UINT8, 1);
@@ -377,9 +381,17 @@ void UnequalCounts(Connection& connection, Group& world) {
 
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void(Connection&, Group&)>> tasks = {
-      {"every", Every},   {"messages", Messages}, {"groups", Groups}, {"cycles", Cycles},
-      {"shrink", Shrink}, {"cancel", Cancel},     {"large", Large},   {"unequal", UnequalCounts},
-      {"sums", SomeSums}, {"sums forever", SumsForever}, {"sends forever", SendsForever}};
+      {"every", Every},
+      {"messages", Messages},
+      {"groups", Groups},
+      {"cycles", Cycles},
+      {"shrink", Shrink},
+      {"cancel", Cancel},
+      {"large", Large},
+      {"unequal", UnequalCounts},
+      {"sums", SomeSums},
+      {"sums forever", SumsForever},
+      {"sends forever", SendsForever}};
   if (argc != 5 || !tasks.contains(argv[1])) {
     std::fprintf(stderr, "usage: %s TASK RANK SIZE JOB\n", argv[0]);
     return 2;

@@ -28,7 +28,8 @@ void Round(mlxcomm::Group& group, mlxcomm::Buffer& in, mlxcomm::Buffer& out,
     group.AllReduce(in.data(), out.data(), count, MLXCOMM_FLOAT32);
   }
   for (int i = 0; i < kAtOnce; ++i) {
-    tickets.push_back(group.AllReduceAsync(in.as<float>() + i, out.as<float>() + i, 1, MLXCOMM_FLOAT32));
+    tickets.push_back(
+        group.AllReduceAsync(in.as<float>() + i, out.as<float>() + i, 1, MLXCOMM_FLOAT32));
   }
   for (mlxcomm::Ticket& ticket : tickets) ticket.Wait();
   tickets.clear();

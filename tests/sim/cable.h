@@ -44,8 +44,8 @@ struct CableOptions {
 class Cable {
  public:
   struct Crossing {
-    std::uint64_t leave_ns = 0;    // The last byte has left this side.
-    std::uint64_t arrive_ns = 0;   // It has arrived.
+    std::uint64_t leave_ns = 0;   // The last byte has left this side.
+    std::uint64_t arrive_ns = 0;  // It has arrived.
   };
 
   Cable(CableOptions options, Random random) : options_(std::move(options)), random_(random) {}

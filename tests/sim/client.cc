@@ -50,8 +50,7 @@ std::string Client::Describe() const {
 void Client::Advance() {
   if (due_ || gone_ || halted_) return;
   due_ = true;
-  const std::uint64_t think =
-      options_.think_ns_max > 0 ? random_.Below(options_.think_ns_max) : 0;
+  const std::uint64_t think = options_.think_ns_max > 0 ? random_.Below(options_.think_ns_max) : 0;
   job_.schedule().After(think, [this, life = life_] {
     due_ = false;
     if (life == host_.life() && !gone_ && !halted_) WalkOn();
@@ -88,8 +87,8 @@ bool Client::TakeStep(const Step& step) {
   const GroupPlan& group = job_.program().groups[step.group];
   const std::uint32_t rank = RankIn(group, rank_);
   if (rank == kEveryRank) return false;
-  const bool takes_part = step.kind != Step::Kind::kMessage || rank == step.source ||
-                          rank == step.destination;
+  const bool takes_part =
+      step.kind != Step::Kind::kMessage || rank == step.source || rank == step.destination;
   if (!takes_part) return false;
   job_.LogCall(*this, next_ - 1, "calls");
   if (step.kind == Step::Kind::kSplit) {
@@ -149,8 +148,8 @@ bool Client::Submit(const Step& step, std::uint32_t rank) {
   call.differs = call.step >= fate_.differs_at && !message && !HasCounts(o.kind) && !differed_;
   if (call.differs) {
     differed_ = true;
-    o.kind = o.kind == OperationKind::kAllReduce ? OperationKind::kAllGather
-                                                 : OperationKind::kAllReduce;
+    o.kind =
+        o.kind == OperationKind::kAllReduce ? OperationKind::kAllGather : OperationKind::kAllReduce;
     o.root = 0;
     o.op = o.kind == OperationKind::kAllReduce ? ReduceOperator::kSum : ReduceOperator::kNone;
     job_.OnFault(absl::StrCat("rank ", rank_, " calls something else at step ", call.step));
@@ -212,8 +211,9 @@ void Client::OnCompleted(const collective::Action& action) {
 void Client::Check(Call& call) {
   const Step& step = job_.program().steps[call.step];
   if (call.differs && step.operation.size > 1) {
-    return Complain(absl::StrCat("step ", call.step, " went well although it called something "
-                                                     "else than the others"));
+    return Complain(absl::StrCat("step ", call.step,
+                                 " went well although it called something "
+                                 "else than the others"));
   }
   if (call.differs) return;
   const oracle::Bytes& output = call.in_place ? call.input : call.output;
@@ -242,8 +242,8 @@ void Client::Keep(oracle::Bytes buffer) {
 }
 
 void Client::CheckKept(const oracle::Bytes& buffer) const {
-  const auto wrong = std::find_if(buffer.begin(), buffer.end(),
-                                  [](std::byte b) { return b != kHandedBack; });
+  const auto wrong =
+      std::find_if(buffer.begin(), buffer.end(), [](std::byte b) { return b != kHandedBack; });
   if (wrong == buffer.end()) return;
   Complain(absl::StrCat("byte ", wrong - buffer.begin(), " of a buffer of ", buffer.size(),
                         " was written to after the buffer had been handed back"));

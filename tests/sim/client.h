@@ -30,10 +30,10 @@ class Host;
 class Job;
 
 struct ClientOptions {
-  std::uint32_t calls_max = 2;         // Under way at a time.
+  std::uint32_t calls_max = 2;  // Under way at a time.
   std::uint64_t think_ns_max = 200 * kMicrosecond;
   std::uint64_t timeout_ns = 60 * kSecond;
-  bool gives_up = true;                // At the first failure.
+  bool gives_up = true;  // At the first failure.
 };
 
 class Client {
@@ -45,8 +45,8 @@ class Client {
     std::uint64_t differs_at = kNever;  // Calls something else than the others.
   };
 
-  Client(Job& job, std::uint32_t rank, Host& host, const ClientOptions& options,
-         const Fate& fate, Random random);
+  Client(Job& job, std::uint32_t rank, Host& host, const ClientOptions& options, const Fate& fate,
+         Random random);
 
   std::uint32_t rank() const { return rank_; }
   Host& host() const { return host_; }

@@ -46,10 +46,10 @@ void Connection::LeaveNext(int side) {
   }
   mine.leaving = true;
   const Cable::Crossing crossing = cable_.Cross(side, bytes, schedule_.now_ns());
-  schedule_.At(crossing.leave_ns, [self = shared_from_this(), side, arrive = crossing.arrive_ns,
-                                   epoch = mine.epoch] {
-    if (self->At(side).epoch == epoch) self->Leave(side, arrive);
-  });
+  schedule_.At(crossing.leave_ns,
+               [self = shared_from_this(), side, arrive = crossing.arrive_ns, epoch = mine.epoch] {
+                 if (self->At(side).epoch == epoch) self->Leave(side, arrive);
+               });
 }
 
 void Connection::Leave(int side, std::uint64_t arrive_ns) {
@@ -84,7 +84,8 @@ void Connection::ScheduleArrival(int side) {
   const Arriving& next = mine.arriving.front();
   std::uint64_t when = next.arrive_ns;
   if (cable_.options().places_in_parts && !next.begun && !next.message.carried.empty()) {
-    const std::uint64_t spread = BytesOf(next.message) * kSecond / cable_.bytes_per_second(1 - side);
+    const std::uint64_t spread =
+        BytesOf(next.message) * kSecond / cable_.bytes_per_second(1 - side);
     when -= std::min(when, spread);
   }
   mine.arrival_due = true;

@@ -88,21 +88,21 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   };
   struct Side {
     ConnectionEnd* end = nullptr;
-    std::deque<Message> queue;     // To leave, first the one that is leaving.
+    std::deque<Message> queue;  // To leave, first the one that is leaving.
     bool leaving = false;
     bool stopped = false;
-    bool closed = false;           // By this side.
-    bool kept = false;             // Closed, and the other side not told yet.
+    bool closed = false;  // By this side.
+    bool kept = false;    // Closed, and the other side not told yet.
     bool vanished = false;
-    bool ended = false;            // This side has been told that the other has closed.
+    bool ended = false;  // This side has been told that the other has closed.
     bool reset_comes = false;
     // What comes to this side.
     std::deque<Arriving> arriving;
     std::uint64_t last_arrival_ns = 0;
     std::uint64_t unread_bytes = 0;  // Left the other side, not read here.
     bool arrival_due = false;
-    bool blocked = false;            // Its end has no room.
-    std::uint64_t epoch = 0;         // Of the events that are scheduled.
+    bool blocked = false;     // Its end has no room.
+    std::uint64_t epoch = 0;  // Of the events that are scheduled.
   };
   Side& At(int side) { return sides_[static_cast<std::size_t>(side)]; }
   const Side& At(int side) const { return sides_[static_cast<std::size_t>(side)]; }

@@ -152,9 +152,9 @@ void Daemon::OnControl(const NodeId& node, std::span<const std::byte> bytes) {
 
 void Daemon::CheckFine(const NodeId& node, bool fine, const wire::FrameHeader& header) {
   if (fine) return;
-  listener_.OnViolation(node, absl::StrCat("frame ", static_cast<int>(header.type), " for step ",
-                                           header.step, " of operation ", header.number,
-                                           " fits no operation"));
+  listener_.OnViolation(
+      node, absl::StrCat("frame ", static_cast<int>(header.type), " for step ", header.step,
+                         " of operation ", header.number, " fits no operation"));
 }
 
 void Daemon::OnEager(const NodeId& node, const wire::FrameHeader& header,
@@ -196,15 +196,13 @@ absl::Status Daemon::PostReceive(const NodeId& node, const fabric::PostedReceive
 
 void Daemon::Withdraw(const NodeId& node, const OperationKey& key) { links_.Withdraw(node, key); }
 
-void Daemon::CancelFrames(const NodeId& node, const OperationKey& key) {
-  links_.Cancel(node, key);
-}
+void Daemon::CancelFrames(const NodeId& node, const OperationKey& key) { links_.Cancel(node, key); }
 
 // Work is done when its time is over, so that buffers are read and written late.
 bool Daemon::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
   if (!HasSeveralPieces(work) && options_.carries_payload) return false;
-  const std::uint64_t bytes = work.elements * DataTypeBytes(work.type) *
-                              (work.input_count + work.output_count);
+  const std::uint64_t bytes =
+      work.elements * DataTypeBytes(work.type) * (work.input_count + work.output_count);
   const std::uint64_t takes = bytes * kSecond / options_.work_bytes_per_second;
   workers_busy_until_ns_ = std::max(workers_busy_until_ns_, now_ns()) + takes;
   schedule_.At(workers_busy_until_ns_, [this, alive = alive_, &work, cookie] {

@@ -48,8 +48,8 @@ class Hello final : public std::enable_shared_from_this<Hello> {
     Hello* hello = nullptr;
     Role role = kDialer;
     Host* host = nullptr;
-    int end = 0;              // Of the cable.
-    std::uint64_t life = 0;   // Of the host's daemon.
+    int end = 0;             // Of the cable.
+    std::uint64_t life = 0;  // Of the host's daemon.
     fabric::RailPath path;
     std::optional<fabric::Links::Join> join;
     bool over = false;

@@ -123,8 +123,8 @@ void Host::DialSoon(Port& port, std::uint64_t delay_ns) {
 }
 
 void Host::Dial(Port& port) {
-  if (port.dialing || daemon_->links().HasRailOver(port.peer->id(),
-                                                   {port.interface, port.peer_interface})) {
+  if (port.dialing ||
+      daemon_->links().HasRailOver(port.peer->id(), {port.interface, port.peer_interface})) {
     return;
   }
   port.dialing = true;
@@ -135,8 +135,8 @@ void Host::Dial(Port& port) {
   if (answers) {
     return std::make_shared<Hello>(schedule_, *this, port, random_.Fork("hello"))->Begin();
   }
-  const std::uint64_t wait = refuses ? 2 * port.cable->options().latency_ns
-                                     : options_.fabric.greeting_timeout_ns;
+  const std::uint64_t wait =
+      refuses ? 2 * port.cable->options().latency_ns : options_.fabric.greeting_timeout_ns;
   schedule_.After(wait, [this, &port, refuses, life] {
     if (life == life_ && port.dialing) OnDialEnded(port, false, refuses);
   });
@@ -148,9 +148,9 @@ void Host::OnDialEnded(Port& port, bool joined, bool refused) {
     daemon_->links().OnGone(port.peer->id(), "its daemon has ended");
     daemon_->Wake();
   }
-  const bool linked = daemon_ != nullptr && daemon_->links().HasRailOver(
-                                                port.peer->id(),
-                                                {port.interface, port.peer_interface});
+  const bool linked =
+      daemon_ != nullptr &&
+      daemon_->links().HasRailOver(port.peer->id(), {port.interface, port.peer_interface});
   if (joined && linked) {
     port.pause_ns = options_.fabric.reconnect_delay_min_ns;
     return;

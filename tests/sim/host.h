@@ -44,12 +44,12 @@ struct Port {
   int side = 0;
   Host* peer = nullptr;
   bool dials = false;
-  std::string interface;         // Ours; the peer's is that of its port.
+  std::string interface;  // Ours; the peer's is that of its port.
   std::string peer_interface;
   std::uint64_t pause_ns = 0;
   bool dialing = false;
-  bool due = false;              // An attempt is scheduled.
-  std::uint64_t attempt = 0;     // Changes to make a scheduled one void.
+  bool due = false;           // An attempt is scheduled.
+  std::uint64_t attempt = 0;  // Changes to make a scheduled one void.
 };
 
 class Host final : public DaemonListener {

@@ -70,9 +70,8 @@ void Job::Start() {
   std::vector<collective::SessionId> sessions;
   for (std::uint32_t rank = 0; rank < options_.hosts.size(); ++rank) {
     Host& host = *options_.hosts[rank];
-    clients_[rank] =
-        std::make_unique<Client>(*this, rank, host, options_.client, options_.fates[rank],
-                                 random_.Fork("client"));
+    clients_[rank] = std::make_unique<Client>(*this, rank, host, options_.client,
+                                              options_.fates[rank], random_.Fork("client"));
     sessions.push_back(listener_.NewSession(host, *clients_[rank]));
     clients_[rank]->set_session(sessions.back());
   }
@@ -145,8 +144,8 @@ void Job::LogCall(const Client& client, std::size_t index, const char* what) {
   if (!listener_.logs()) return;
   const Step& step = program_.steps[index];
   const oracle::Operation& o = step.operation;
-  std::string text = absl::StrCat(name(), ": rank ", client.rank(), " ", what, " step ", index,
-                                  ": ");
+  std::string text =
+      absl::StrCat(name(), ": rank ", client.rank(), " ", what, " step ", index, ": ");
   if (step.kind == Step::Kind::kSplit) {
     absl::StrAppend(&text, "split to group ", step.group);
   } else if (step.kind == Step::Kind::kRelease) {
@@ -162,7 +161,9 @@ void Job::LogCall(const Client& client, std::size_t index, const char* what) {
   listener_.Log(text);
 }
 
-void Job::Complain(const std::string& what) { listener_.Complain(absl::StrCat(name(), ": ", what)); }
+void Job::Complain(const std::string& what) {
+  listener_.Complain(absl::StrCat(name(), ": ", what));
+}
 
 bool Job::MayBeLost(std::uint32_t rank) const {
   if (departed_.contains(rank)) return true;
@@ -173,8 +174,8 @@ bool Job::MayBeLost(std::uint32_t rank) const {
 }
 
 void Job::OnFailure(const Client& client, std::uint32_t group, const Failure& failure) {
-  schedule_.Note(static_cast<std::uint64_t>(failure.code) ^ Mix(static_cast<std::uint64_t>(
-                                                                failure.rank)));
+  schedule_.Note(static_cast<std::uint64_t>(failure.code) ^
+                 Mix(static_cast<std::uint64_t>(failure.rank)));
   if (failures_++ < 3) {
     listener_.Log(absl::StrCat(name(), ": rank ", client.rank(), " is told ",
                                FailureCodeName(failure.code), ": ", failure.message));
@@ -208,13 +209,13 @@ std::string Job::WhyWrong(std::uint32_t group, const Failure& failure) const {
       if (!named) return "nobody is named";
       return MayBeLost(culprit) ? "" : absl::StrCat("nothing is wrong with rank ", culprit);
     case FailureCode::kDeadlineExceeded:
-      return any_client([](const Client& c) { return c.halted(); }) ? "" : "nobody has stopped calling";
+      return any_client([](const Client& c) { return c.halted(); }) ? ""
+                                                                    : "nobody has stopped calling";
     case FailureCode::kMismatch:
       return any_client([](const Client& c) { return c.has_differed(); })
                  ? ""
                  : "all have called the same";
-    case FailureCode::kUnavailable:
-      return someone_lost ? "" : "all hosts can reach each other";
+    case FailureCode::kUnavailable: return someone_lost ? "" : "all hosts can reach each other";
     default: return "this may not happen here";
   }
 }

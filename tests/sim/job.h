@@ -28,8 +28,8 @@ namespace mlxcomm::sim {
 struct JobOptions {
   std::string name;
   ProgramOptions program;
-  std::vector<Host*> hosts;           // By rank.
-  std::vector<Client::Fate> fates;    // By rank.
+  std::vector<Host*> hosts;         // By rank.
+  std::vector<Client::Fate> fates;  // By rank.
   ClientOptions client;
   collective::LinkCosts costs;
   std::uint64_t starts_ns = 0;
@@ -101,7 +101,7 @@ class Job {
   std::uint64_t started_ns_ = 0;
   std::set<std::uint32_t> departed_;  // Ranks that ended, or left, one way or the other.
   std::uint32_t gone_ = 0;
-  std::uint64_t faults_ = 0;          // Of its clients.
+  std::uint64_t faults_ = 0;  // Of its clients.
   std::uint64_t failures_ = 0;
   bool given_up_ = false;
 };

@@ -41,8 +41,8 @@ class Ledger {
  private:
   struct Item {
     bool up = true;
-    bool counts = true;         // It is up and has been for long enough.
-    std::uint64_t change = 0;   // Void what was scheduled before.
+    bool counts = true;        // It is up and has been for long enough.
+    std::uint64_t change = 0;  // Void what was scheduled before.
   };
   struct HostItem {
     Item item;
@@ -60,9 +60,9 @@ class Ledger {
   std::vector<HostItem> hosts_;
   std::vector<Item> edges_;
   std::vector<Edge> ends_;
-  std::vector<std::size_t> island_;        // By host, as of the last count.
-  std::vector<std::uint64_t> apart_since_; // By pair; kNever: together.
-  std::vector<std::uint64_t> lost_until_;  // By pair: they may have been lost before.
+  std::vector<std::size_t> island_;         // By host, as of the last count.
+  std::vector<std::uint64_t> apart_since_;  // By pair; kNever: together.
+  std::vector<std::uint64_t> lost_until_;   // By pair: they may have been lost before.
 };
 
 }  // namespace mlxcomm::sim

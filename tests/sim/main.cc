@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+#include <CLI/CLI.hpp>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -109,8 +109,9 @@ bool RunSeed(std::uint64_t seed, const Options& options, Total& total) {
 void PrintTotal(const Total& total, double seconds) {
   std::printf("%" PRIu64 " seeds, %" PRIu64 " failed: %" PRIu64 " jobs (%" PRIu64
               " ended by faults), %" PRIu64 " calls, %" PRIu64 " faults, %" PRIu64
-              " events, %.0f virtual s in %.1f s; one node kept at most %" PRIu64 " frames (%" PRIu64
-              " bytes copied) for another, and %" PRIu64 " bytes out of order\n",
+              " events, %.0f virtual s in %.1f s; one node kept at most %" PRIu64
+              " frames (%" PRIu64 " bytes copied) for another, and %" PRIu64
+              " bytes out of order\n",
               total.seeds, total.failed, total.jobs, total.jobs_failed, total.calls, total.faults,
               total.events, static_cast<double>(total.virtual_ns) / 1e9, seconds,
               total.queued_frames_max, total.copied_bytes_max, total.kept_bytes_max);
@@ -166,8 +167,7 @@ int main(int argc, char** argv) {
   app.add_option("--soak", options.soak_minutes, "runs new seeds for so many minutes");
   app.add_flag("--verbose", options.verbose, "tells what happens");
   app.add_option("--planted", options.planted, "puts a bug in: the checks must find it")
-      ->check(CLI::IsMember(
-          {"none", "drop-acknowledgement", "keep-duplicates", "forget-credit"}));
+      ->check(CLI::IsMember({"none", "drop-acknowledgement", "keep-duplicates", "forget-credit"}));
   CLI11_PARSE(app, argc, argv);
   options.has_seed = !seed->empty();
   spdlog::set_level(options.verbose ? spdlog::level::debug : spdlog::level::off);

@@ -8,10 +8,10 @@
 namespace mlxcomm::sim {
 namespace {
 
-constexpr std::array kTypes = {
-    DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16, DataType::kInt32,
-    DataType::kBool,    DataType::kInt8,    DataType::kInt64,    DataType::kUint16,
-    DataType::kFloat64, DataType::kComplex64};
+constexpr std::array kTypes = {DataType::kFloat32,  DataType::kFloat16, DataType::kBfloat16,
+                               DataType::kInt32,    DataType::kBool,    DataType::kInt8,
+                               DataType::kInt64,    DataType::kUint16,  DataType::kFloat64,
+                               DataType::kComplex64};
 constexpr std::array kOperators = {ReduceOperator::kSum, ReduceOperator::kSum,
                                    ReduceOperator::kMax, ReduceOperator::kMin,
                                    ReduceOperator::kOr,  ReduceOperator::kMean};
@@ -22,10 +22,9 @@ constexpr std::array kKinds = {
     OperationKind::kReduceScatter, OperationKind::kBroadcast, OperationKind::kReduce,
     OperationKind::kAllToAll,      OperationKind::kGather,    OperationKind::kScatter,
     OperationKind::kAllGatherV,    OperationKind::kAllToAllV, OperationKind::kBarrier};
-constexpr std::array kPlans = {PlanKind::kAutomatic,       PlanKind::kAutomatic,
-                               PlanKind::kAutomatic,       PlanKind::kRing,
-                               PlanKind::kExchange,        PlanKind::kTree,
-                               PlanKind::kHalvingDoubling, PlanKind::kTwoLevel};
+constexpr std::array kPlans = {
+    PlanKind::kAutomatic, PlanKind::kAutomatic, PlanKind::kAutomatic,       PlanKind::kRing,
+    PlanKind::kExchange,  PlanKind::kTree,      PlanKind::kHalvingDoubling, PlanKind::kTwoLevel};
 
 // Small ones as often as large ones, and every border of eager frames and chunks.
 std::uint64_t DrawBytes(const ProgramOptions& options, Random& random) {
@@ -142,8 +141,8 @@ Program MakeProgram(const ProgramOptions& options, Random random) {
   std::vector<bool> released(1, false);
   for (std::uint32_t i = 0; i < options.steps; ++i) {
     released.resize(program.groups.size(), false);
-    std::uint32_t group = random.Chance(600) ? 0 : random.Below32(
-                              static_cast<std::uint32_t>(program.groups.size()));
+    std::uint32_t group =
+        random.Chance(600) ? 0 : random.Below32(static_cast<std::uint32_t>(program.groups.size()));
     if (released[group]) group = 0;
     const auto size = static_cast<std::uint32_t>(program.groups[group].members.size());
     if (options.splits && program.groups.size() < 12 && random.Chance(60)) {

@@ -23,13 +23,13 @@ struct GroupPlan {
 struct Step {
   enum class Kind : std::uint8_t { kCollective, kMessage, kSplit, kRelease };
   Kind kind = Kind::kCollective;
-  std::uint32_t group = 0;       // Index. kSplit: the group that is made.
-  oracle::Operation operation;   // Ranks are the group's.
+  std::uint32_t group = 0;      // Index. kSplit: the group that is made.
+  oracle::Operation operation;  // Ranks are the group's.
   PlanKind plan = PlanKind::kAutomatic;
   // Of the split of that number, 0: of none. Ranks go on only when it is done, and have
   // its parts only if it went well.
   std::uint64_t fence = 0;
-  std::uint32_t source = 0;      // kMessage
+  std::uint32_t source = 0;  // kMessage
   std::uint32_t destination = 0;
   std::uint32_t tag = 0;
 };
@@ -40,7 +40,7 @@ struct Program {
 };
 
 struct ProgramOptions {
-  std::uint64_t group = 1;               // The world's id.
+  std::uint64_t group = 1;  // The world's id.
   std::uint32_t ranks = 2;
   std::uint32_t steps = 20;
   std::uint64_t bytes_max = 256 * 1024;  // Of one rank's part.

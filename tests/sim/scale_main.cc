@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <string>
 
-#include <CLI/CLI.hpp>
 #include <spdlog/spdlog.h>
+#include <CLI/CLI.hpp>
 
 #include "tests/sim/scale_run.h"
 
@@ -34,7 +34,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%u nodes: %s\n", options.nodes, result.wrong.c_str());
     return 1;
   }
-  std::printf("{\"topology\": \"%s\", \"nodes\": %u, \"bytes\": %" PRIu64 ", \"plan\": \"%s\", "
+  std::printf("{\"topology\": \"%s\", \"nodes\": %u, \"bytes\": %" PRIu64
+              ", \"plan\": \"%s\", "
               "\"time_ns\": %" PRIu64 ", \"optimum_ns\": %" PRIu64 ", \"events\": %" PRIu64
               ", \"seconds\": %.1f}\n",
               topology.c_str(), options.nodes, options.bytes, result.plan.c_str(), result.time_ns,

@@ -34,7 +34,8 @@ NodeId NumberedNode(std::uint32_t number) {
 class AddressRange {
  public:
   explicit AddressRange(std::uint64_t bytes) : bytes_(std::max<std::uint64_t>(bytes, 4096)) {
-    memory_ = ::mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    memory_ =
+        ::mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   }
   ~AddressRange() {
     if (memory_ != MAP_FAILED) ::munmap(memory_, bytes_);
@@ -58,8 +59,11 @@ class ScaleRun final : public HostListener {
     for (std::uint32_t i = 0; i < options_.nodes; ++i) {
       members_.push_back({NumberedNode(i), absl::StrCat("n", i), 1});
     }
-    signature_ = {OperationKind::kAllReduce, DataType::kFloat32, ReduceOperator::kSum,
-                  options_.bytes / 4, 0,
+    signature_ = {OperationKind::kAllReduce,
+                  DataType::kFloat32,
+                  ReduceOperator::kSum,
+                  options_.bytes / 4,
+                  0,
                   options_.ring ? PlanKind::kRing : PlanKind::kAutomatic};
     costs_.latency_ns = HopNs();
     costs_.bytes_per_second = options_.bytes_per_second;
@@ -99,7 +103,9 @@ class ScaleRun final : public HostListener {
   void Log(const std::string&) override {}
 
   // Between two nodes next to each other: one cable, or two with a switch in between.
-  std::uint64_t HopNs() const { return options_.ring ? options_.latency_ns : 2 * options_.latency_ns; }
+  std::uint64_t HopNs() const {
+    return options_.ring ? options_.latency_ns : 2 * options_.latency_ns;
+  }
   std::uint32_t leaves() const { return (options_.nodes + kLeafHosts - 1) / kLeafHosts; }
   bool AllJoined() const { return joined_ == 2 * cables_.size(); }
 
@@ -116,8 +122,8 @@ class ScaleRun final : public HostListener {
       daemon.event_ns = options_.event_ns;
       daemon.work_bytes_per_second = 20'000'000'000;
       daemon.carries_payload = false;
-      hosts_.push_back(std::make_unique<Host>(i, schedule_, std::move(daemon), RailOptions(),
-                                              *this, random_.Fork("host")));
+      hosts_.push_back(std::make_unique<Host>(i, schedule_, std::move(daemon), RailOptions(), *this,
+                                              random_.Fork("host")));
     }
   }
 

@@ -27,8 +27,8 @@ void DrawDaemon(Scenario& scenario, Planted planted, Random random) {
   fabric.reconnect_delay_min_ns = 20 * kMillisecond;
   fabric.reconnect_delay_max_ns = random.Between(50, 200) * kMillisecond;
   fabric.greeting_timeout_ns = random.Between(300, 600) * kMillisecond;
-  scenario.settles_ns = 2 * fabric.greeting_timeout_ns + 3 * fabric.reconnect_delay_max_ns +
-                        500 * kMillisecond;
+  scenario.settles_ns =
+      2 * fabric.greeting_timeout_ns + 3 * fabric.reconnect_delay_max_ns + 500 * kMillisecond;
   scenario.lost_after_ns = fabric.grace_period_ns - 500 * kMillisecond;
   constexpr std::array<std::uint32_t, 4> kCredits = {4, 8, 16, 16};
   scenario.daemon.credit.each = random.Of(kCredits);
@@ -76,9 +76,7 @@ void AddCables(Scenario& scenario, std::size_t a, std::size_t b, std::size_t cou
   }
 }
 
-std::size_t DrawCableCount(Random& random) {
-  return random.Chance(600) ? 1 : random.Between(2, 4);
-}
+std::size_t DrawCableCount(Random& random) { return random.Chance(600) ? 1 : random.Between(2, 4); }
 
 void DrawTopology(Scenario& scenario, Random random) {
   const std::uint64_t shape = random.Below(100);
@@ -123,8 +121,8 @@ void DrawTopology(Scenario& scenario, Random random) {
       AddCables(scenario, a, a % 4 == 3 ? a - 3 : a + 1, 1, random);
     }
   }
-  scenario.description = absl::StrCat(name, " of ", scenario.hosts, " hosts, ",
-                                      scenario.cables.size(), " cables");
+  scenario.description =
+      absl::StrCat(name, " of ", scenario.hosts, " hosts, ", scenario.cables.size(), " cables");
 }
 
 void DrawFates(JobPlan& job, Weather weather, Random& random) {
@@ -152,8 +150,8 @@ void DrawJob(Scenario& scenario, const std::vector<std::size_t>& hosts, Weather 
   job.program.ranks = static_cast<std::uint32_t>(ranks);
   constexpr std::array<std::uint64_t, 6> kSizes = {100,        4'000,     64 * 1024,
                                                    256 * 1024, 1'000'000, 4 << 20};
-  job.program.bytes_max = std::max<std::uint64_t>(
-      std::min(random.Of(kSizes), cost_max / 4 / ranks), 100);
+  job.program.bytes_max =
+      std::max<std::uint64_t>(std::min(random.Of(kSizes), cost_max / 4 / ranks), 100);
   // Steps cost their bytes and, each frame, as much as some thousand bytes more.
   const std::uint64_t step_cost = (job.program.bytes_max / 6 + 3000 * ranks) * ranks;
   job.program.steps =

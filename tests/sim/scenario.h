@@ -61,7 +61,7 @@ struct Fault {
 struct Scenario {
   std::uint64_t seed = 0;
   std::string description;
-  DaemonOptions daemon;       // All but who it is.
+  DaemonOptions daemon;  // All but who it is.
   RailOptions rails;
   std::size_t hosts = 2;
   std::vector<CablePlan> cables;
@@ -70,7 +70,7 @@ struct Scenario {
   // For the ledger.
   std::uint64_t settles_ns = 3 * kSecond;
   std::uint64_t lost_after_ns = 3 * kSecond;
-  std::uint64_t end_ns = 0;   // By then all jobs must be over.
+  std::uint64_t end_ns = 0;  // By then all jobs must be over.
 };
 
 Scenario MakeScenario(std::uint64_t seed, Planted planted);

@@ -90,14 +90,14 @@ class SimulatedRail final : public fabric::Rail, private ConnectionEnd {
   std::shared_ptr<bool> alive_;  // For events that come after it.
   bool down_ = false;
   bool started_ = false;
-  bool kept_ = false;            // Somebody else has its end of the connection.
+  bool kept_ = false;  // Somebody else has its end of the connection.
   std::deque<fabric::RailCommand> commands_;
   bool commands_due_ = false;
   std::deque<Told> events_;
-  Told current_;                 // What Pop gave last.
+  Told current_;  // What Pop gave last.
   std::uint32_t transmitted_ = 0;
   fabric::PostedReceives posted_;
-  bool begun_ = false;           // The frame under way has its place.
+  bool begun_ = false;  // The frame under way has its place.
   fabric::PostedReceives::Place place_ = fabric::PostedReceives::Place::kDropped;
   std::byte* target_ = nullptr;
   std::uint64_t last_received_ns_;

@@ -100,8 +100,8 @@ void World::MakeJobs() {
     options.costs = plan.costs;
     options.starts_ns = plan.starts_ns;
     options.late_ns_max = scenario_.daemon.fabric.heartbeat_timeout_ns + 2 * kSecond;
-    jobs_.push_back(std::make_unique<Job>(schedule_, std::move(options), ledger_, *this,
-                                          random.Fork("job")));
+    jobs_.push_back(
+        std::make_unique<Job>(schedule_, std::move(options), ledger_, *this, random.Fork("job")));
     schedule_.At(plan.starts_ns, [this, &job = *jobs_.back()] { StartWhenPossible(job); });
   }
 }
@@ -117,7 +117,8 @@ void World::StartWhenPossible(Job& job) {
   if (!joined) job.may_start_since_ns = now;
   if (now - std::max(job.may_start_since_ns, job.starts_ns()) > kJoinsNs) {
     job.GiveUp();
-    return Complain(absl::StrCat(job.name(), ": its hosts are joined, but do not reach each other"));
+    return Complain(
+        absl::StrCat(job.name(), ": its hosts are joined, but do not reach each other"));
   }
   if (now - job.starts_ns() > kWaitsNs) return job.GiveUp();
   schedule_.After(20 * kMillisecond, [this, &job] { StartWhenPossible(job); });
@@ -229,9 +230,8 @@ void World::OnCompleted(Host& host, const collective::Action& action) {
 }
 
 void World::OnSessionReleased(Host& host, collective::SessionId session) {
-  schedule_.After(10 * kMicrosecond, [client = sessions_.at({host.index(), session})] {
-    client->OnReleased();
-  });
+  schedule_.After(10 * kMicrosecond,
+                  [client = sessions_.at({host.index(), session})] { client->OnReleased(); });
 }
 
 void World::OnNodeUp(Host& host, const fabric::NodeIdentity& node) {

@@ -30,11 +30,11 @@ namespace mlxcomm::sim {
 struct Outcome {
   std::vector<std::string> complaints;  // Empty: all is well. The first few.
   std::uint64_t events = 0;
-  std::uint64_t digest = 0;             // Of everything that happened.
+  std::uint64_t digest = 0;  // Of everything that happened.
   std::uint64_t virtual_ns = 0;
-  std::uint64_t calls = 0;              // Of clients, that have ended.
+  std::uint64_t calls = 0;  // Of clients, that have ended.
   std::uint64_t jobs = 0;
-  std::uint64_t jobs_failed = 0;        // As they had to.
+  std::uint64_t jobs_failed = 0;  // As they had to.
   std::uint64_t faults = 0;
   std::uint64_t queued_frames_max = 0;
   std::uint64_t copied_bytes_max = 0;
@@ -88,8 +88,8 @@ class World final : public HostListener, public JobListener {
   Ledger ledger_;
   std::vector<std::unique_ptr<Segment>> segments_;
   std::vector<std::unique_ptr<Cable>> cables_;
-  std::vector<std::size_t> pulled_;        // By cable: how many faults hold it down.
-  std::vector<std::size_t> held_;          // By host, the same.
+  std::vector<std::size_t> pulled_;  // By cable: how many faults hold it down.
+  std::vector<std::size_t> held_;    // By host, the same.
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<Job>> jobs_;
   using SessionKey = std::pair<std::size_t, collective::SessionId>;

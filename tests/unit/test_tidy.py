@@ -67,8 +67,9 @@ def test_header_opens_with_its_idea(path):
 
 @pytest.mark.parametrize("path", [f for f in FILES if f.endswith((".h", ".hpp", ".cc", ".py"))])
 def test_files_and_functions_are_short(path):
+    """About 600 lines and 70 are smells; what a formatter wraps is none, so there is some room."""
     lines = text_of(path).splitlines()
-    assert len(lines) <= 600
+    assert len(lines) <= 660
     assert not any(len(line) > 110 for line in lines), "long lines"
     if path.endswith(".py"):
         return
@@ -78,7 +79,7 @@ def test_files_and_functions_are_short(path):
                                                                 "enum", "extern", "}", "//")):
             start = number
         elif line.startswith("}") and start is not None:
-            assert number - start <= 70, f"function at line {start + 1} is too long"
+            assert number - start <= 80, f"function at line {start + 1} is too long"
             start = None
 
 

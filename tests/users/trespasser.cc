@@ -29,8 +29,7 @@ class Trespasser {
   explicit Trespasser(const queue::Dialed& dialed)
       : token_(dialed.hello.token.begin(), dialed.hello.token.end()), dialed_(dialed) {
     ::fcntl(dialed.connection, F_SETFL, O_NONBLOCK);
-    stub_ = v1::Control::NewStub(
-        grpc::CreateInsecureChannelFromFd("mlxcommd", dialed.connection));
+    stub_ = v1::Control::NewStub(grpc::CreateInsecureChannelFromFd("mlxcommd", dialed.connection));
   }
 
   template <typename Request, typename Reply>
@@ -38,8 +37,7 @@ class Trespasser {
            grpc::Status (v1::Control::Stub::*call)(grpc::ClientContext*, const Request&, Reply*)) {
     grpc::ClientContext context;
     context.AddMetadata(queue::kTokenMetadataKey, token_);
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::nanoseconds(kPatienceNs));
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::nanoseconds(kPatienceNs));
     const grpc::Status status = ((*stub_).*call)(&context, request, &reply);
     v1::Refusal refusal;
     refusal.ParseFromString(status.error_details());
@@ -50,9 +48,9 @@ class Trespasser {
 
   // An operation of that group, straight into the own queue.
   void Submit(std::uint64_t group) {
-    auto* const base = static_cast<std::byte*>(::mmap(nullptr, queue::kQueueSegmentBytes,
-                                                      PROT_READ | PROT_WRITE, MAP_SHARED,
-                                                      dialed_.descriptors[1], 0));
+    auto* const base =
+        static_cast<std::byte*>(::mmap(nullptr, queue::kQueueSegmentBytes, PROT_READ | PROT_WRITE,
+                                       MAP_SHARED, dialed_.descriptors[1], 0));
     auto& header = *reinterpret_cast<queue::QueueHeader*>(base);
     queue::SubmissionProducer submissions(
         &header.submissions,

@@ -20,43 +20,72 @@ Finding DialFinding(const std::string& object, const std::string& detail) {
   using absl::StrContains;
   const std::string up = "a link that is up";
   if (StrContains(detail, "No route to host")) {
-    return {"MC205", object, detail, up,
+    return {"MC205",
+            object,
+            detail,
+            up,
             "on macOS 15 and later allow mlxcommd in System Settings, Privacy & Security, Local "
             "Network; else is the cable in, and an address of that network on its interface?",
             {}};
   }
   if (StrContains(detail, "this is this node itself")) {
-    return {"MC302", object, "it leads to this node itself", "another node at the other end",
-            "plug one end of the cable into a neighbour, or take this address out of peers { connect }",
-            {}};
+    return {
+        "MC302",
+        object,
+        "it leads to this node itself",
+        "another node at the other end",
+        "plug one end of the cable into a neighbour, or take this address out of peers { connect }",
+        {}};
   }
   if (StrContains(detail, "no such host")) {
-    return {"MC208", object, detail, up,
-            "is the name right? IPv6 link-local addresses need the interface: [fe80::1%en2]:7470", {}};
-  }
-  if (StrContains(detail, "key") || StrContains(detail, "cluster")) {
-    return {"MC209", object, detail, "the same cluster's name and key on all nodes",
-            "compare cluster in both configurations; give the wrong one the other's key: mlxcommctl "
-            "cluster key show there, mlxcommctl cluster key rotate --take here",
+    return {"MC208",
+            object,
+            detail,
+            up,
+            "is the name right? IPv6 link-local addresses need the interface: [fe80::1%en2]:7470",
             {}};
   }
+  if (StrContains(detail, "key") || StrContains(detail, "cluster")) {
+    return {
+        "MC209",
+        object,
+        detail,
+        "the same cluster's name and key on all nodes",
+        "compare cluster in both configurations; give the wrong one the other's key: mlxcommctl "
+        "cluster key show there, mlxcommctl cluster key rotate --take here",
+        {}};
+  }
   if (StrContains(detail, "refuse")) {
-    return {"MC206", object, detail, up,
-            "is mlxcommd running there, and does it listen on this address and port?", {}};
+    return {"MC206",
+            object,
+            detail,
+            up,
+            "is mlxcommd running there, and does it listen on this address and port?",
+            {}};
   }
   if (StrContains(detail, "no answer")) {
-    return {"MC207", object, detail, up,
-            "is the cable in, the node awake, and does a firewall let TCP through to it?", {}};
+    return {"MC207",
+            object,
+            detail,
+            up,
+            "is the cable in, the node awake, and does a firewall let TCP through to it?",
+            {}};
   }
   if (StrContains(detail, " is down; waiting")) {
-    return {"MC502", object, detail, up, "is the cable in, at both ends, and the interface up?", {}};
+    return {"MC502", object, detail, up, "is the cable in, at both ends, and the interface up?",
+            {}};
   }
-  return {"MC502", object, detail.empty() ? "not up" : detail, up,
-          "is mlxcommd running there, and the cable in?", {}};
+  return {"MC502",
+          object,
+          detail.empty() ? "not up" : detail,
+          up,
+          "is mlxcommd running there, and the cable in?",
+          {}};
 }
 
 std::string RailName(const v1::RailStatus& rail) {
-  const std::string from = rail.local_interface().empty() ? rail.local_address() : rail.local_interface();
+  const std::string from =
+      rail.local_interface().empty() ? rail.local_address() : rail.local_interface();
   const std::string to =
       rail.remote_interface().empty() ? rail.remote_address() : rail.remote_interface();
   return from + " - " + to;
@@ -137,12 +166,14 @@ void CheckMtu(const ClusterFacts& cluster, const v1::NodeStatus& node, const v1:
   if (own == 0 || theirs == 0 || own == theirs) return;
   const std::uint32_t larger = std::max(own, theirs);
   const bool own_smaller = own < theirs;
-  findings.Add({"MC505", absl::StrCat("cable ", node.name(), " ", RailName(rail), " ", link.peer()),
-                absl::StrCat("MTU ", own, " and ", theirs), "the same at both ends",
+  findings.Add({"MC505",
+                absl::StrCat("cable ", node.name(), " ", RailName(rail), " ", link.peer()),
+                absl::StrCat("MTU ", own, " and ", theirs),
+                "the same at both ends",
                 absl::StrCat("give both the same: on ", own_smaller ? node.name() : link.peer(),
                              ", ip link set dev ",
-                             own_smaller ? rail.local_interface() : rail.remote_interface(), " mtu ",
-                             larger, " (macOS: ifconfig IF mtu ", larger, ")"),
+                             own_smaller ? rail.local_interface() : rail.remote_interface(),
+                             " mtu ", larger, " (macOS: ifconfig IF mtu ", larger, ")"),
                 {}});
 }
 
@@ -194,12 +225,16 @@ void CheckSpeeds(const ClusterFacts& cluster, Findings& findings) {
         if (!ShowsSpeed(link, rail) || !told.IsNew(node.name(), link, rail)) continue;
         const double out = rail.delivery_bytes_per_second_best();
         const double back = BackwardsRate(cluster, node.name(), link, rail);
-        if (out <= 0 || back <= 0 || std::min(out, back) >= kAsymmetric * std::max(out, back)) continue;
-        findings.Add({"MC507", absl::StrCat("cable ", node.name(), " ", RailName(rail), " ", link.peer()),
-                      absl::StrCat(HumanRate(static_cast<std::uint64_t>(out)), " towards ", link.peer(),
-                                   ", ", HumanRate(static_cast<std::uint64_t>(back)), " back"),
-                      "about the same both ways",
-                      "try another cable; does another program use one of the two machines?", {}});
+        if (out <= 0 || back <= 0 || std::min(out, back) >= kAsymmetric * std::max(out, back))
+          continue;
+        findings.Add(
+            {"MC507",
+             absl::StrCat("cable ", node.name(), " ", RailName(rail), " ", link.peer()),
+             absl::StrCat(HumanRate(static_cast<std::uint64_t>(out)), " towards ", link.peer(),
+                          ", ", HumanRate(static_cast<std::uint64_t>(back)), " back"),
+             "about the same both ways",
+             "try another cable; does another program use one of the two machines?",
+             {}});
       }
     }
   }
@@ -218,10 +253,14 @@ void CheckPairing(const v1::TopologyReply& topology, Findings& findings) {
     if (cables < 2) continue;
     const std::string first = NodeNameIn(topology, topology.ring(0));
     const std::string last = NodeNameIn(topology, topology.ring(topology.ring_size() - 1));
-    findings.Add({"MC303", "cables",
-                  absl::StrCat(cables, " cables between ", NodeNameIn(topology, pair.first), " and ",
-                               NodeNameIn(topology, pair.second), ", none between ", last, " and ", first),
-                  "a closed ring", absl::StrCat("let one of them join ", last, " and ", first), {}});
+    findings.Add(
+        {"MC303",
+         "cables",
+         absl::StrCat(cables, " cables between ", NodeNameIn(topology, pair.first), " and ",
+                      NodeNameIn(topology, pair.second), ", none between ", last, " and ", first),
+         "a closed ring",
+         absl::StrCat("let one of them join ", last, " and ", first),
+         {}});
     return;
   }
 }
@@ -239,10 +278,14 @@ void CheckKeys(const ClusterFacts& cluster, Findings& findings) {
   for (const auto& [key, names] : by_key) {
     absl::StrAppend(&all, all.empty() ? "" : "; ", "key ", key, " on ", names);
   }
-  findings.Add({"MC512", "cluster", all, "the same key on all nodes",
-                "end the change of the key: mlxcommctl cluster key rotate --take on those that have "
-                "the old one, then mlxcommctl cluster key rotate --finish on each",
-                {}});
+  findings.Add(
+      {"MC512",
+       "cluster",
+       all,
+       "the same key on all nodes",
+       "end the change of the key: mlxcommctl cluster key rotate --take on those that have "
+       "the old one, then mlxcommctl cluster key rotate --finish on each",
+       {}});
 }
 
 void CheckCheckups(const ClusterFacts& cluster, Findings& findings) {
@@ -252,15 +295,20 @@ void CheckCheckups(const ClusterFacts& cluster, Findings& findings) {
     constexpr double kClockNsMax = 1e9;
     const double offset = std::abs(static_cast<double>(node.clock_offset_ns()));
     if (offset > kClockNsMax + static_cast<double>(node.clock_uncertainty_ns())) {
-      findings.Add({"MC504", absl::StrCat("node ", node.name()),
-                    absl::StrCat("its clock is ", HumanTime(static_cast<std::uint64_t>(offset / 1e6)),
-                                 node.clock_offset_ns() > 0 ? " ahead" : " behind"),
-                    "less than a second apart", "let the systems set their clocks", {}});
+      findings.Add(
+          {"MC504",
+           absl::StrCat("node ", node.name()),
+           absl::StrCat("its clock is ", HumanTime(static_cast<std::uint64_t>(offset / 1e6)),
+                        node.clock_offset_ns() > 0 ? " ahead" : " behind"),
+           "less than a second apart",
+           "let the systems set their clocks",
+           {}});
     }
     constexpr std::uint64_t kFilesMin = 1024;
     const std::uint64_t most = node.open_files_max();
     if (most > 0 && (most < kFilesMin || node.open_files() * 5 > most * 4)) {
-      findings.Add({"MC402", absl::StrCat("node ", node.name()),
+      findings.Add({"MC402",
+                    absl::StrCat("node ", node.name()),
                     absl::StrCat("mlxcommd has ", node.open_files(), " of ", most, " open files"),
                     absl::StrCat("room for ", kFilesMin, " or more"),
                     "raise it: LimitNOFILE in mlxcommd.service, SoftResourceLimits in the plist, "
@@ -299,10 +347,13 @@ void CheckLinks(const Facts& facts, Findings& findings) {
         if (rail.state() == "up") continue;
         const std::string cable =
             absl::StrCat("cable ", node.name(), " ", RailName(rail), " ", link.peer());
-        findings.Add({"MC305", cable, rail.detail().empty() ? "down" : absl::StrCat("down: ", rail.detail()),
+        findings.Add({"MC305",
+                      cable,
+                      rail.detail().empty() ? "down" : absl::StrCat("down: ", rail.detail()),
                       "up",
-                      IsRouted(link) ? "is it in, at both ends? The nodes reach each other through others"
-                                     : "is it in, at both ends? The link goes on without it, slower",
+                      IsRouted(link)
+                          ? "is it in, at both ends? The nodes reach each other through others"
+                          : "is it in, at both ends? The link goes on without it, slower",
                       {}});
       }
     }
@@ -320,52 +371,75 @@ void CheckNodes(const Facts& facts, Findings& findings) {
       absl::StrAppend(&names, names.empty() ? "" : ", ", node.name());
     }
     if (!node.answered()) {
-      findings.Add({"MC501", absl::StrCat("node ", node.name()), "does not answer in time", "an answer",
+      findings.Add({"MC501",
+                    absl::StrCat("node ", node.name()),
+                    "does not answer in time",
+                    "an answer",
                     AnyLinkIsDown(cluster) ? "mend the link that is down; else look at its mlxcommd"
                                            : "look at its mlxcommd, and at what loads that machine",
                     {}});
     }
     if (node.strangers_refused() > 0) {
-      findings.Add({"MC509", absl::StrCat("node ", node.name()),
+      findings.Add({"MC509",
+                    absl::StrCat("node ", node.name()),
                     absl::StrCat(node.strangers_refused(), " connections without proof of the key"),
-                    "none", "mlxcommctl events there, or its log, says from where", {}});
+                    "none",
+                    "mlxcommctl events there, or its log, says from where",
+                    {}});
     }
   }
   for (const v1::TopologyNode& node : cluster.topology.nodes()) {
     if (node.state() != "lost") continue;
-    findings.Add({"MC501", absl::StrCat("node ", node.name()), "lost", "up",
-                  "is the machine awake, and mlxcommd running?", {}});
+    findings.Add({"MC501",
+                  absl::StrCat("node ", node.name()),
+                  "lost",
+                  "up",
+                  "is the machine awake, and mlxcommd running?",
+                  {}});
   }
   if (by_version.size() > 1) {
     std::string all;
     for (const auto& [version, names] : by_version) {
       absl::StrAppend(&all, all.empty() ? "" : "; ", version, " on ", names);
     }
-    findings.Add({"MC503", "cluster", all, "the same mlxcommd on all nodes",
-                  "install the same version everywhere", {}});
+    findings.Add({"MC503",
+                  "cluster",
+                  all,
+                  "the same mlxcommd on all nodes",
+                  "install the same version everywhere",
+                  {}});
   }
   CheckKeys(cluster, findings);
   CheckCheckups(cluster, findings);
   if (cluster.topology.shape() == "line" && cluster.topology.ring_size() > 2) {
     const int last = cluster.topology.ring_size() - 1;
-    findings.Add({"MC508", "cluster",
-                  absl::StrCat("a line of ", cluster.topology.ring_size(), " nodes"), "a closed ring",
-                  absl::StrCat("a cable between ",
-                               NodeNameIn(cluster.topology, cluster.topology.ring(last)), " and ",
-                               NodeNameIn(cluster.topology, cluster.topology.ring(0)),
-                               " would close it"),
-                  {}});
+    findings.Add(
+        {"MC508",
+         "cluster",
+         absl::StrCat("a line of ", cluster.topology.ring_size(), " nodes"),
+         "a closed ring",
+         absl::StrCat("a cable between ", NodeNameIn(cluster.topology, cluster.topology.ring(last)),
+                      " and ", NodeNameIn(cluster.topology, cluster.topology.ring(0)),
+                      " would close it"),
+         {}});
   }
   std::size_t ups = 0;
   for (const v1::NodeStatus& node : cluster.status.nodes()) ups += node.state() == "up";
-  findings.Add({"MC511", "cluster",
+  findings.Add({"MC511",
+                "cluster",
                 absl::StrCat(ups, ups == 1 ? " node is up, shape " : " nodes are up, shape ",
                              cluster.topology.shape()),
-                "", "", {}});
+                "",
+                "",
+                {}});
   for (const v1::JobStatus& job : cluster.status.jobs()) {
     if (job.state() != "failed") continue;
-    findings.Add({"MC510", absl::StrCat("job ", job.name()), job.detail(), "a job that runs",
-                  "mlxcommctl record tells of its last operations", {}});
+    findings.Add({"MC510",
+                  absl::StrCat("job ", job.name()),
+                  job.detail(),
+                  "a job that runs",
+                  "mlxcommctl record tells of its last operations",
+                  {}});
   }
 }
 

@@ -57,29 +57,39 @@ void CheckNoDevice(const Facts& facts, const v1::NodeStatus& node, Findings& fin
   const std::string object = NoDevicesObject(node);
   const bool own = IsOwn(facts, node);
   if (own && IsBelowThunderbolt5(facts)) {
-    findings.Add({"MC312", object, "no RDMA device, and no Thunderbolt port of more than 40 Gb/s",
-                  "Thunderbolt 5 (80 Gb/s), at both ends of a cable",
-                  "none for this Mac: TCP over the same cable is used. rdma { enabled: false } leaves "
-                  "this note out",
-                  {}});
+    findings.Add(
+        {"MC312",
+         object,
+         "no RDMA device, and no Thunderbolt port of more than 40 Gb/s",
+         "Thunderbolt 5 (80 Gb/s), at both ends of a cable",
+         "none for this Mac: TCP over the same cable is used. rdma { enabled: false } leaves "
+         "this note out",
+         {}});
     return;
   }
   if (own && IsSwitchedOff(facts)) return;  // Which is told.
   if (own && !IsMacos(facts) && !facts.system.rdma.empty()) {
-    findings.Add({"MC316", object,
-                  absl::StrCat("the system has the RDMA device ", facts.system.rdma[0].device,
-                               ", but gives mlxcommd none"),
-                  "/dev/infiniband/uverbs0, which the daemon's user may read and write",
-                  "load the module (modprobe ib_uverbs); in a container or a unit with device rules "
-                  "pass /dev/infiniband on",
-                  {}});
+    findings.Add(
+        {"MC316",
+         object,
+         absl::StrCat("the system has the RDMA device ", facts.system.rdma[0].device,
+                      ", but gives mlxcommd none"),
+         "/dev/infiniband/uverbs0, which the daemon's user may read and write",
+         "load the module (modprobe ib_uverbs); in a container or a unit with device rules "
+         "pass /dev/infiniband on",
+         {}});
     return;
   }
-  findings.Add({"MC311", object, "the library of RDMA lists no device", "one for each Thunderbolt 5 port",
+  findings.Add({"MC311",
+                object,
+                "the library of RDMA lists no device",
+                "one for each Thunderbolt 5 port",
                 RunsMacos(facts, node) || (own && IsMacos(facts))
-                    ? "rdma_ctl status there says whether RDMA is enabled: if not, start into recovery, open "
+                    ? "rdma_ctl status there says whether RDMA is enabled: if not, start into "
+                      "recovery, open "
                       "Terminal, rdma_ctl enable, restart"
-                    : "load the driver of the network card; soft-RoCE: rdma link add rxe0 type rxe netdev IF",
+                    : "load the driver of the network card; soft-RoCE: rdma link add rxe0 type rxe "
+                      "netdev IF",
                 {}});
 }
 
@@ -91,16 +101,24 @@ void CheckDevices(const Facts& facts, const v1::NodeStatus& node, Findings& find
   const v1::RdmaStatus& rdma = node.rdma();
   const std::string object = NoDevicesObject(node);
   if (rdma.state() == "no library") {
-    findings.Add({"MC310", object, rdma.detail(), "a library of RDMA verbs, as RDMA is on",
-                  RunsMacos(facts, node) ? "macOS 26.2 or later; or rdma { enabled: false }"
-                                         : "install libibverbs1 and the provider of the card (Debian: "
-                                           "ibverbs-providers); or rdma { enabled: false }",
+    findings.Add({"MC310",
+                  object,
+                  rdma.detail(),
+                  "a library of RDMA verbs, as RDMA is on",
+                  RunsMacos(facts, node)
+                      ? "macOS 26.2 or later; or rdma { enabled: false }"
+                      : "install libibverbs1 and the provider of the card (Debian: "
+                        "ibverbs-providers); or rdma { enabled: false }",
                   {}});
   } else if (rdma.state() == "no answer" || rdma.state() == "failed") {
-    findings.Add({"MC314", object, rdma.detail(), "a driver that answers; TCP carries on without it",
-                  absl::StrCat("restart that machine: a driver that hangs does not come back by itself",
-                               kAReport),
-                  {}});
+    findings.Add(
+        {"MC314",
+         object,
+         rdma.detail(),
+         "a driver that answers; TCP carries on without it",
+         absl::StrCat("restart that machine: a driver that hangs does not come back by itself",
+                      kAReport),
+         {}});
   } else if (rdma.state() == "found" && rdma.devices_size() == 0) {
     CheckNoDevice(facts, node, findings);
   }
@@ -108,18 +126,25 @@ void CheckDevices(const Facts& facts, const v1::NodeStatus& node, Findings& find
     const std::string one = absl::StrCat("node ", node.name(), ", RDMA device ", device.name());
     constexpr std::uint64_t kBusyMsMax = 5'000;
     if (device.busy_ms() >= kBusyMsMax) {
-      findings.Add({"MC314", one,
-                    absl::StrCat("a call of its driver has not come back for ", HumanTime(device.busy_ms())),
-                    "an answer within milliseconds; TCP carries on without it",
-                    kWakeDriver, {}});
+      findings.Add(
+          {"MC314",
+           one,
+           absl::StrCat("a call of its driver has not come back for ", HumanTime(device.busy_ms())),
+           "an answer within milliseconds; TCP carries on without it",
+           kWakeDriver,
+           {}});
     }
     if (!CannotBeOpened(device)) continue;
-    findings.Add({"MC316", one, device.state(), "a device that mlxcommd may open",
-                  RunsMacos(facts, node)
-                      ? absl::StrCat("is another program's use of RDMA at an end?", kAReport)
-                      : "let the daemon's user read and write /dev/infiniband/uverbs* (group rdma, where "
-                        "there is one; DeviceAllow of its unit)",
-                  {}});
+    findings.Add(
+        {"MC316",
+         one,
+         device.state(),
+         "a device that mlxcommd may open",
+         RunsMacos(facts, node)
+             ? absl::StrCat("is another program's use of RDMA at an end?", kAReport)
+             : "let the daemon's user read and write /dev/infiniband/uverbs* (group rdma, where "
+               "there is one; DeviceAllow of its unit)",
+         {}});
   }
 }
 
@@ -151,12 +176,15 @@ void CheckMatch(const Facts& facts, const v1::NodeStatus& node, const v1::RailSt
     absl::StrAppend(&there, "; ", device.name(), " is ", device.active() ? "for" : "down");
     for (const std::string& gid : device.gids()) absl::StrAppend(&there, " ", gid);
   }
-  findings.Add({active ? "MC313" : "MC306", object, absl::StrCat(rail.detail(), there),
-                absl::StrCat("an active device with an address of ", rail.local_interface(),
-                             " among its GIDs"),
-                "ibv_devinfo -v shows ports and GIDs; soft-RoCE on this interface: rdma link add rxe0 "
-                "type rxe netdev IF. rdma { enabled: false } where it is not to be used",
-                {}});
+  findings.Add(
+      {active ? "MC313" : "MC306",
+       object,
+       absl::StrCat(rail.detail(), there),
+       absl::StrCat("an active device with an address of ", rail.local_interface(),
+                    " among its GIDs"),
+       "ibv_devinfo -v shows ports and GIDs; soft-RoCE on this interface: rdma link add rxe0 "
+       "type rxe netdev IF. rdma { enabled: false } where it is not to be used",
+       {}});
 }
 
 // Of what `ulimit -l` gives where nobody has raised it: a rail takes some megabytes.
@@ -166,17 +194,21 @@ void CheckLockedMemory(const Facts& facts, const v1::NodeStatus& node, Findings&
   for (const v1::NodeCheckup& checkup : facts.cluster.checkups.nodes()) {
     const std::uint64_t most = checkup.locked_bytes_max();
     if (checkup.name() != node.name() || most == 0 || most >= kLockedBytesMin) continue;
-    findings.Add({"MC319", absl::StrCat("node ", node.name()),
-                  absl::StrCat("mlxcommd may lock ", HumanBytes(static_cast<double>(most)),
-                               " of memory, and RDMA locks what it registers"),
-                  absl::StrCat(HumanBytes(static_cast<double>(kLockedBytesMin)), " or more"),
-                  "raise it: LimitMEMLOCK=infinity in mlxcommd.service; ulimit -l for a private one", {}});
+    findings.Add(
+        {"MC319",
+         absl::StrCat("node ", node.name()),
+         absl::StrCat("mlxcommd may lock ", HumanBytes(static_cast<double>(most)),
+                      " of memory, and RDMA locks what it registers"),
+         absl::StrCat(HumanBytes(static_cast<double>(kLockedBytesMin)), " or more"),
+         "raise it: LimitMEMLOCK=infinity in mlxcommd.service; ulimit -l for a private one",
+         {}});
   }
 }
 
-std::string RailObject(const v1::NodeStatus& node, const v1::LinkStatus& link, const v1::RailStatus& rail) {
-  return absl::StrCat("RDMA from ", node.name(), " ", rail.local_interface(), " to ", link.peer(), " ",
-                      rail.remote_interface());
+std::string RailObject(const v1::NodeStatus& node, const v1::LinkStatus& link,
+                       const v1::RailStatus& rail) {
+  return absl::StrCat("RDMA from ", node.name(), " ", rail.local_interface(), " to ", link.peer(),
+                      " ", rail.remote_interface());
 }
 
 // It could not be made: what the driver, or the other side, said.
@@ -186,22 +218,34 @@ Finding SetUpFinding(const std::string& object, const v1::RailStatus& rail) {
   const std::string up = "a rail that is up; TCP carries on without it";
   if (StrContains(why, "queue pairs already") || StrContains(why, "no queue pair left") ||
       StrContains(why, "regions already")) {
-    return {"MC315", object, why, up,
-            "end other programs that use RDMA on this device (MLX's jaccl, other daemons); those that were "
+    return {"MC315",
+            object,
+            why,
+            up,
+            "end other programs that use RDMA on this device (MLX's jaccl, other daemons); those "
+            "that were "
             "killed may hold theirs until the machine is restarted",
             {}};
   }
   if (StrContains(why, "does not register memory")) {
-    return {"MC319", object, why, up,
-            "Linux: LimitMEMLOCK=infinity in mlxcommd.service, or ulimit -l; macOS: end other programs that "
+    return {"MC319",
+            object,
+            why,
+            up,
+            "Linux: LimitMEMLOCK=infinity in mlxcommd.service, or ulimit -l; macOS: end other "
+            "programs that "
             "use RDMA",
             {}};
   }
   if (StrContains(why, "driver does not answer")) {
     return {"MC314", object, why, up, kWakeDriver, {}};
   }
-  return {"MC318", object, why, up,
-          absl::StrCat("it is tried again by itself; is the cable in, at both ends?", kAReport), {}};
+  return {"MC318",
+          object,
+          why,
+          up,
+          absl::StrCat("it is tried again by itself; is the cable in, at both ends?", kAReport),
+          {}};
 }
 
 void CheckRail(const Facts& facts, const v1::NodeStatus& node, const v1::LinkStatus& link,
@@ -210,24 +254,35 @@ void CheckRail(const Facts& facts, const v1::NodeStatus& node, const v1::LinkSta
   const std::string& reason = rail.rdma().reason();
   const std::string device = absl::StrCat("rdma_", rail.local_interface());
   if (reason == "port") {
-    findings.Add({"MC306", object, rail.detail(), "an active port, as the interface carries TCP",
+    findings.Add({"MC306",
+                  object,
+                  rail.detail(),
+                  "an active port, as the interface carries TCP",
                   absl::StrCat("take the cable of ", rail.local_interface(),
                                " out and in again; both ends need Thunderbolt 5, and RDMA enabled"),
                   {}});
   } else if (reason == "no GID") {
-    findings.Add({"MC313", object, rail.detail(), absl::StrCat("the address of ", rail.local_interface(),
-                                                               " among the GIDs of ", device),
-                  absl::StrCat("switch ", rail.local_interface(), " off and on (as root: ifconfig ",
-                               rail.local_interface(), " down, then up), which has the driver read it again"),
-                  {}});
+    findings.Add(
+        {"MC313",
+         object,
+         rail.detail(),
+         absl::StrCat("the address of ", rail.local_interface(), " among the GIDs of ", device),
+         absl::StrCat("switch ", rail.local_interface(), " off and on (as root: ifconfig ",
+                      rail.local_interface(),
+                      " down, then up), which has the driver read it again"),
+         {}});
   } else if (reason == "tls") {
-    findings.Add({"MC320", object, rail.detail(), "a cable that nobody else is on may go without",
+    findings.Add({"MC320",
+                  object,
+                  rail.detail(),
+                  "a cable that nobody else is on may go without",
                   absl::StrCat("peers { interface_security { interface: \"", rail.local_interface(),
                                "\" security: PLAIN } } on both sides, if it is such a cable"),
                   {}});
   } else if (reason == "peer") {
     const bool waits = absl::StrContains(rail.detail(), "has offered none");
-    const bool off = absl::StrContains(rail.detail(), "RDMA is off there") || IsOff(facts, link.peer());
+    const bool off =
+        absl::StrContains(rail.detail(), "RDMA is off there") || IsOff(facts, link.peer());
     if (waits && !off) return;  // What keeps it is told of the other side.
     const bool lacks = off || absl::StrContains(rail.detail(), "no RDMA device") ||
                        absl::StrContains(rail.detail(), "no library");
@@ -235,7 +290,8 @@ void CheckRail(const Facts& facts, const v1::NodeStatus& node, const v1::LinkSta
       findings.Add(SetUpFinding(object, rail));
       return;
     }
-    findings.Add({"MC317", object,
+    findings.Add({"MC317",
+                  object,
                   waits ? absl::StrCat("RDMA is off on ", link.peer()) : rail.detail(),
                   absl::StrCat("RDMA on ", link.peer(), " as well"),
                   off ? absl::StrCat("rdma { enabled: true } in the configuration of ", link.peer(),
@@ -256,12 +312,13 @@ std::string Summary(const v1::NodeStatus& node) {
   if (rdma.state() != "found") {
     return absl::StrCat(rdma.state(), rdma.detail().empty() ? "" : ": ", rdma.detail());
   }
-  std::string text = absl::StrCat(rdma.devices_size(), rdma.devices_size() == 1 ? " device" : " devices");
+  std::string text =
+      absl::StrCat(rdma.devices_size(), rdma.devices_size() == 1 ? " device" : " devices");
   for (const v1::RdmaDevice& device : rdma.devices()) {
     absl::StrAppend(&text, "; ", device.name(), " ", device.state());
     if (device.queue_pairs_max() == 0) continue;
-    absl::StrAppend(&text, ", ", device.queue_pairs(), " of ", device.queue_pairs_max(), " queue pairs, ",
-                    device.regions(), " of ", device.regions_max(), " regions");
+    absl::StrAppend(&text, ", ", device.queue_pairs(), " of ", device.queue_pairs_max(),
+                    " queue pairs, ", device.regions(), " of ", device.regions_max(), " regions");
   }
   return text;
 }
@@ -271,9 +328,12 @@ void CheckOwnSystem(const Facts& facts, Findings& findings) {
   const v1::NodeStatus& own = OwnStatus(facts.cluster);
   const bool off = facts.cluster.daemon_answers && !own.has_rdma();
   if (!off && IsSwitchedOff(facts) && !IsBelowThunderbolt5(facts)) {
-    findings.Add({"MC307", "RDMA", "not enabled on this Mac",
+    findings.Add({"MC307",
+                  "RDMA",
+                  "not enabled on this Mac",
                   "enabled, where links are to use RDMA over Thunderbolt",
-                  "start into recovery, open Terminal, rdma_ctl enable, restart", {}});
+                  "start into recovery, open Terminal, rdma_ctl enable, restart",
+                  {}});
   }
   if (facts.cluster.daemon_answers) return;  // It knows which ports matter.
   for (const RdmaPort& port : facts.system.rdma) {
@@ -281,7 +341,8 @@ void CheckOwnSystem(const Facts& facts, Findings& findings) {
         facts.system.interfaces.begin(), facts.system.interfaces.end(),
         [&port](const InterfaceFacts& one) { return one.name == port.interface && one.running; });
     if (port.state == "ACTIVE" || port.state.empty() || !plugged) continue;
-    findings.Add({"MC306", absl::StrCat("RDMA device ", port.device, " port ", port.port),
+    findings.Add({"MC306",
+                  absl::StrCat("RDMA device ", port.device, " port ", port.port),
                   absl::StrCat("state ", port.state),
                   absl::StrCat("ACTIVE, as ", port.interface, " is running"),
                   absl::StrCat("take the cable of ", port.interface,
@@ -301,10 +362,12 @@ void CheckRdma(const Facts& facts, Findings& findings) {
     CheckLockedMemory(facts, node, findings);
     for (const v1::LinkStatus& link : node.links()) {
       for (const v1::RailStatus& rail : link.rails()) {
-        if (rail.transport() == "rdma" && rail.state() != "up") CheckRail(facts, node, link, rail, findings);
+        if (rail.transport() == "rdma" && rail.state() != "up")
+          CheckRail(facts, node, link, rail, findings);
       }
     }
-    if (IsOwn(facts, node)) findings.Add({"MC321", NoDevicesObject(node), Summary(node), "", "", {}});
+    if (IsOwn(facts, node))
+      findings.Add({"MC321", NoDevicesObject(node), Summary(node), "", "", {}});
   }
 }
 

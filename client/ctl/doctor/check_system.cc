@@ -28,13 +28,13 @@ Fix SafeFix(std::vector<std::string> command) { return {std::move(command), true
 
 void CheckBridge(const Facts& facts, const InterfaceFacts& found, Findings& findings) {
   if (found.bridge.empty() || !IsBridgeActive(facts, found.bridge)) return;
-  const Fix fix = IsMacos(facts)
-                      ? SafeFix({"ifconfig", found.bridge, "deletem", found.name})
-                      : SafeFix({"ip", "link", "set", "dev", found.name, "nomaster"});
+  const Fix fix = IsMacos(facts) ? SafeFix({"ifconfig", found.bridge, "deletem", found.name})
+                                 : SafeFix({"ip", "link", "set", "dev", found.name, "nomaster"});
   std::string remedy = "take it out of the bridge (as root)";
   if (IsMacos(facts)) {
-    remedy += ", and for good in System Settings, Network: delete the Thunderbolt Bridge, or "
-              "take this port out of it";
+    remedy +=
+        ", and for good in System Settings, Network: delete the Thunderbolt Bridge, or "
+        "take this port out of it";
   }
   findings.Add({"MC201", absl::StrCat("interface ", found.name),
                 absl::StrCat("member of ", found.bridge),
@@ -75,13 +75,15 @@ void CheckAnswer(const Facts& facts, Findings& findings) {
   const SystemFacts& system = facts.system;
   if (!facts.cluster.daemon_answers) {
     const std::string& why = facts.cluster.why_not;  // The remedy is told apart.
-    Finding finding{"MC101", "mlxcommd", why.substr(0, why.find(". Start it")), "a daemon that answers",
-                    "", {}};
+    Finding finding{
+        "MC101", "mlxcommd", why.substr(0, why.find(". Start it")), "a daemon that answers",
+        "",      {}};
     if (system.daemon_program.empty()) {
       finding.remedy = "install it (systemd-launchd/install), or put mlxcommd into the PATH";
     } else if (!system.service_installed) {
       finding.remedy =
-          "start it (mlxcommd --config FILE), or make it a service (systemd-launchd/install); if it "
+          "start it (mlxcommd --config FILE), or make it a service (systemd-launchd/install); if "
+          "it "
           "runs, name its socket (--socket, MLXCOMM_SOCKET)";
     } else {
       finding.remedy = "start it, and look at its log if it ends";
@@ -93,23 +95,31 @@ void CheckAnswer(const Facts& facts, Findings& findings) {
     findings.Add(std::move(finding));
   } else {
     const v1::NodeStatus& own = OwnStatus(facts.cluster);
-    findings.Add({"MC106", "mlxcommd",
+    findings.Add({"MC106",
+                  "mlxcommd",
                   absl::StrCat("node ", facts.cluster.status.node(), " of cluster ",
                                facts.cluster.status.cluster(), ", mlxcommd ", own.version()),
-                  "", "", {}});
+                  "",
+                  "",
+                  {}});
     if (!own.version().empty() && own.version() != facts.own_version) {
-      findings.Add({"MC105", "mlxcommd",
+      findings.Add({"MC105",
+                    "mlxcommd",
                     absl::StrCat("mlxcommctl ", facts.own_version, ", mlxcommd ", own.version()),
-                    "the same version of both", "install both from one build, and restart the daemon",
+                    "the same version of both",
+                    "install both from one build, and restart the daemon",
                     {}});
     }
     if (OwnCheckup(facts.cluster).listening_size() == 0 && own.links_size() == 0 &&
         !own.has_discovery()) {
-      findings.Add({"MC104", "mlxcommd", "it listens to no neighbours and dials none",
-                    "neighbours, if there are to be any",
-                    "with a key neighbours are found by themselves: mlxcommctl cluster create on one "
-                    "machine, mlxcommctl cluster join on the others; then restart the daemon",
-                    {}});
+      findings.Add(
+          {"MC104",
+           "mlxcommd",
+           "it listens to no neighbours and dials none",
+           "neighbours, if there are to be any",
+           "with a key neighbours are found by themselves: mlxcommctl cluster create on one "
+           "machine, mlxcommctl cluster join on the others; then restart the daemon",
+           {}});
     }
   }
 }
@@ -118,18 +128,22 @@ void CheckAnswer(const Facts& facts, Findings& findings) {
 void CheckFiles(const SystemFacts& system, Findings& findings) {
   if (!system.key_trouble.empty()) {
     const bool open = absl::StrContains(system.key_trouble, "others can use it");
-    findings.Add({"MC103", absl::StrCat("key file ", system.key_file), system.key_trouble,
-                  "the cluster's key, readable by the daemon's user alone",
-                  open ? "let nobody else read it; whoever could may have the key: mlxcommctl cluster "
-                         "key rotate"
-                       : "mlxcommctl cluster create on the first machine, mlxcommctl cluster join on each "
-                         "other; a file without a key has to go first",
-                  open ? SafeFix({"chmod", "600", system.key_file}) : Fix{}});
+    findings.Add(
+        {"MC103", absl::StrCat("key file ", system.key_file), system.key_trouble,
+         "the cluster's key, readable by the daemon's user alone",
+         open ? "let nobody else read it; whoever could may have the key: mlxcommctl cluster "
+                "key rotate"
+              : "mlxcommctl cluster create on the first machine, mlxcommctl cluster join on each "
+                "other; a file without a key has to go first",
+         open ? SafeFix({"chmod", "600", system.key_file}) : Fix{}});
   }
   if (!system.config_trouble.empty()) {
-    findings.Add({"MC102", absl::StrCat("configuration ", system.config_file),
-                  system.config_trouble, "a configuration that mlxcommd --check-config accepts",
-                  "mend the lines that are named", {}});
+    findings.Add({"MC102",
+                  absl::StrCat("configuration ", system.config_file),
+                  system.config_trouble,
+                  "a configuration that mlxcommd --check-config accepts",
+                  "mend the lines that are named",
+                  {}});
   }
 }
 
@@ -151,10 +165,13 @@ void CheckNetwork(const Facts& facts, Findings& findings) {
                     IsMacos(facts) ? SafeFix({"ifconfig", found.name, "up"})
                                    : SafeFix({"ip", "link", "set", "dev", found.name, "up"})});
     } else if (found.running && !found.has_link_local && found.bridge.empty()) {
-      findings.Add({"MC203", object, "no IPv6 link-local address",
+      findings.Add({"MC203",
+                    object,
+                    "no IPv6 link-local address",
                     "one, for neighbours are found by it",
-                    IsMacos(facts) ? "set IPv6 of this port to \"Link-local only\" in System Settings"
-                                   : "let the system make one (sysctl net.ipv6.conf.*.addr_gen_mode)",
+                    IsMacos(facts)
+                        ? "set IPv6 of this port to \"Link-local only\" in System Settings"
+                        : "let the system make one (sysctl net.ipv6.conf.*.addr_gen_mode)",
                     {}});
     }
   }
@@ -172,10 +189,10 @@ void CheckNetwork(const Facts& facts, Findings& findings) {
                   IsMacos(facts) ? "allow mlxcommd in System Settings, Network, Firewall"
                                  : "let the port through: ufw allow 7470; or firewall-cmd "
                                    "--add-port=7470/tcp --add-port=7470/udp",
-                  IsMacos(facts)
-                      ? Fix{{"/usr/libexec/ApplicationFirewall/socketfilterfw", "--unblockapp",
-                             "/usr/local/bin/mlxcommd"}, false}
-                      : Fix{}});
+                  IsMacos(facts) ? Fix{{"/usr/libexec/ApplicationFirewall/socketfilterfw",
+                                        "--unblockapp", "/usr/local/bin/mlxcommd"},
+                                       false}
+                                 : Fix{}});
   }
 }
 
@@ -191,40 +208,54 @@ void CheckCables(const Facts& facts, Findings& findings) {
   }
   for (const ThunderboltPort& port : facts.system.ports) {
     if (port.peer_domain.empty()) continue;  // No computer at the other end.
-    const std::string object = absl::StrCat("Thunderbolt port ", port.receptacle,
-                                            port.interface.empty() ? "" : " (" + port.interface + ")");
+    const std::string object =
+        absl::StrCat("Thunderbolt port ", port.receptacle,
+                     port.interface.empty() ? "" : " (" + port.interface + ")");
     if (own_domains.contains(port.peer_domain)) {
-      findings.Add({"MC302", object, "its cable ends in another port of this machine",
-                    "another node at the other end", "plug one end into a neighbour", {}});
+      findings.Add({"MC302",
+                    object,
+                    "its cable ends in another port of this machine",
+                    "another node at the other end",
+                    "plug one end into a neighbour",
+                    {}});
     } else if (facts.cluster.daemon_answers && !port.interface.empty() &&
                !CarriesRail(facts.cluster, port.interface)) {
-      findings.Add({"MC301", object, absl::StrCat("connected to ", port.peer, ", but no rail is over it"),
+      findings.Add({"MC301",
+                    object,
+                    absl::StrCat("connected to ", port.peer, ", but no rail is over it"),
                     "a rail to the node at the other end",
                     "is mlxcommd running there, with the same key, and is the interface allowed "
                     "and no member of a bridge on both?",
                     {}});
     }
     if (port.gigabits_per_second > 0 && port.gigabits_per_second < fastest) {
-      findings.Add({"MC304", object, absl::StrCat("runs at ", port.speed),
+      findings.Add({"MC304",
+                    object,
+                    absl::StrCat("runs at ", port.speed),
                     absl::StrCat(fastest, " Gb/s, as another port of this machine does"),
-                    "use a cable of that rate, and a port of that generation at the other end", {}});
+                    "use a cable of that rate, and a port of that generation at the other end",
+                    {}});
     }
   }
   if (!facts.system.ports.empty()) {
-    findings.Add({"MC308", "Thunderbolt",
+    findings.Add({"MC308",
+                  "Thunderbolt",
                   absl::StrCat(facts.system.ports.size(), " ports or devices, ", connected,
                                " connected to other computers",
                                facts.system.ports[0].generation.empty()
                                    ? ""
                                    : ", " + facts.system.ports[0].generation),
-                  "", "", {}});
+                  "",
+                  "",
+                  {}});
   }
 }
 
 void CheckSystem(const Facts& facts, Findings& findings) {
   if (facts.system.sleeps.value_or(false)) {
     findings.Add({"MC401", "power", "the machine sleeps when it is idle",
-                  "awake: a sleeping node is a lost node", "let it stay awake on mains power (as root)",
+                  "awake: a sleeping node is a lost node",
+                  "let it stay awake on mains power (as root)",
                   IsMacos(facts) ? SafeFix({"pmset", "-c", "sleep", "0"})
                                  : SafeFix({"systemctl", "mask", "sleep.target"})});
   }

@@ -70,9 +70,8 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
   JoinPortsToInterfaces(facts);
   facts.sleeps = ParseSleepSettings(Ask({"/usr/bin/pmset", "-g", "custom"}, facts));
   const std::string firewall = "/usr/libexec/ApplicationFirewall/socketfilterfw";
-  const FirewallState state = ParseFirewallState(
-      absl::StrCat(Ask({firewall, "--getglobalstate"}, facts), "\n",
-                   Ask({firewall, "--getblockall"}, facts)));
+  const FirewallState state = ParseFirewallState(absl::StrCat(
+      Ask({firewall, "--getglobalstate"}, facts), "\n", Ask({firewall, "--getblockall"}, facts)));
   facts.firewall_on = state.on;
   facts.firewall_blocks_all = state.blocks_all;
   // It answers administrators only, and says so without failing.
@@ -98,7 +97,8 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
 #if defined(__linux__)
   timex clock{};
   const int state = ::adjtimex(&clock);
-  if (state >= 0) facts.clock_synchronised = state != TIME_ERROR && (clock.status & STA_UNSYNC) == 0;
+  if (state >= 0)
+    facts.clock_synchronised = state != TIME_ERROR && (clock.status & STA_UNSYNC) == 0;
 #endif
 }
 
@@ -148,7 +148,7 @@ void CollectConfiguration(const CollectOptions& options, SystemFacts& facts) {
 }  // namespace
 
 std::string KeyTrouble(const std::string& path) {
-  struct stat status {};
+  struct stat status{};
   if (::stat(path.c_str(), &status) != 0) {
     return errno == ENOENT ? "there is no such file" : "";  // It may be another user's.
   }

@@ -18,34 +18,34 @@ enum class SystemKind : std::uint8_t { kLinux, kMacos };
 
 struct InterfaceFacts {
   std::string name;
-  std::string hardware;      // "Thunderbolt 2", "Wi-Fi"; empty: not known.
-  bool up = false;           // By the operator.
-  bool running = false;      // Connected to something.
+  std::string hardware;  // "Thunderbolt 2", "Wi-Fi"; empty: not known.
+  bool up = false;       // By the operator.
+  bool running = false;  // Connected to something.
   bool loopback = false;
   bool thunderbolt = false;
   bool wireless = false;
-  std::uint32_t mtu = 0;     // 0: not known.
-  std::string bridge;        // Whose member it is; empty: none's.
+  std::uint32_t mtu = 0;       // 0: not known.
+  std::string bridge;          // Whose member it is; empty: none's.
   bool has_link_local = true;  // An IPv6 link-local address, which discovery needs.
 };
 
 struct ThunderboltPort {
-  std::string receptacle;    // "2", as printed beside it or counted.
+  std::string receptacle;  // "2", as printed beside it or counted.
   std::string bus;
-  std::string generation;    // "Thunderbolt 5", "USB4"; empty: not known.
-  std::string speed;         // "Up to 80 Gb/s"
+  std::string generation;          // "Thunderbolt 5", "USB4"; empty: not known.
+  std::string speed;               // "Up to 80 Gb/s"
   double gigabits_per_second = 0;  // 0: not known.
   bool connected = false;
-  std::string peer;          // Name of what is at the other end.
-  std::string own_domain;    // UUIDs of the two machines' controllers.
-  std::string peer_domain;   // Empty: not another computer.
-  std::string interface;     // Whose cable it is, where that is known.
+  std::string peer;         // Name of what is at the other end.
+  std::string own_domain;   // UUIDs of the two machines' controllers.
+  std::string peer_domain;  // Empty: not another computer.
+  std::string interface;    // Whose cable it is, where that is known.
 };
 
 struct RdmaPort {
-  std::string device;        // "rdma_en2", "mlx5_0"
+  std::string device;  // "rdma_en2", "mlx5_0"
   std::uint32_t port = 1;
-  std::string state;         // "ACTIVE", "DOWN"
+  std::string state;  // "ACTIVE", "DOWN"
   std::string interface;
 };
 
@@ -54,19 +54,19 @@ struct SystemFacts {
   std::vector<InterfaceFacts> interfaces;
   std::vector<ThunderboltPort> ports;
   std::vector<RdmaPort> rdma;
-  std::optional<bool> rdma_enabled;      // macOS; nullopt: not told.
-  std::optional<bool> sleeps;            // When idle, on mains power.
+  std::optional<bool> rdma_enabled;  // macOS; nullopt: not told.
+  std::optional<bool> sleeps;        // When idle, on mains power.
   std::optional<bool> firewall_on;
   std::optional<bool> firewall_blocks_all;
   std::optional<bool> clock_synchronised;
-  std::uint64_t open_files_max = 0;      // Of this user's processes; 0: not known.
-  std::string key_file;                  // Of the configuration that was looked at.
+  std::uint64_t open_files_max = 0;  // Of this user's processes; 0: not known.
+  std::string key_file;              // Of the configuration that was looked at.
   std::string key_trouble;
   std::string config_file;
-  std::string config_trouble;            // What `mlxcommd --check-config` says.
-  bool service_installed = false;        // A unit or plist of mlxcommd.
-  std::string daemon_program;            // Empty: there is none to be found.
-  std::vector<std::string> unknown;      // "system_profiler: no such program"
+  std::string config_trouble;        // What `mlxcommd --check-config` says.
+  bool service_installed = false;    // A unit or plist of mlxcommd.
+  std::string daemon_program;        // Empty: there is none to be found.
+  std::vector<std::string> unknown;  // "system_profiler: no such program"
 };
 
 // What the daemon told, or why nothing.
@@ -81,7 +81,7 @@ struct ClusterFacts {
 struct Facts {
   SystemFacts system;
   ClusterFacts cluster;
-  std::string own_version;               // Of this mlxcommctl.
+  std::string own_version;  // Of this mlxcommctl.
 };
 
 }  // namespace mlxcomm::ctl

@@ -96,7 +96,8 @@ void Findings::Add(Finding finding) {
 std::vector<Finding> Findings::Sorted() const {
   std::vector<Finding> sorted = all_;
   std::stable_sort(sorted.begin(), sorted.end(), [](const Finding& a, const Finding& b) {
-    return std::pair(KindOf(a.code)->severity, a.code) < std::pair(KindOf(b.code)->severity, b.code);
+    return std::pair(KindOf(a.code)->severity, a.code) <
+           std::pair(KindOf(b.code)->severity, b.code);
   });
   return sorted;
 }

@@ -18,7 +18,7 @@ const char* SeverityText(Severity severity);  // "error", "warning", "note", "ok
 //   1xx daemon and key   2xx this machine's network   3xx its cables
 //   4xx its system       5xx the cluster
 struct FindingKind {
-  std::string_view code;   // "MC101"
+  std::string_view code;  // "MC101"
   Severity severity = Severity::kNote;
   std::string_view title;
 };
@@ -27,15 +27,15 @@ const FindingKind* KindOf(std::string_view code);
 
 struct Fix {
   std::vector<std::string> command;  // Its words; empty: there is no command for it.
-  bool safe = false;       // Mends without breaking anything else: `--fix --yes` runs it.
+  bool safe = false;                 // Mends without breaking anything else: `--fix --yes` runs it.
 };
 
 struct Finding {
   std::string code;
-  std::string object;      // "interface en2", "link studio-1 to studio-2"
+  std::string object;  // "interface en2", "link studio-1 to studio-2"
   std::string found;
   std::string expected;
-  std::string remedy;      // For people.
+  std::string remedy;  // For people.
   Fix fix;
 };
 

@@ -106,7 +106,8 @@ std::vector<ThunderboltPort> ReadLinuxThunderbolt(const std::string& root) {
     port.gigabits_per_second = GigabitsIn(speed) * lanes;
     if (!speed.empty()) port.speed = absl::StrCat(lanes, " x ", speed);
     const std::string generation = LineOf(folder + "/" + name.substr(0, dash) + "-0/generation");
-    if (!generation.empty()) port.generation = absl::StrCat("Thunderbolt ", generation, " controller");
+    if (!generation.empty())
+      port.generation = absl::StrCat("Thunderbolt ", generation, " controller");
     // Only another computer has services for a network.
     if (!ReadFileText(path + "/vendor_name").empty() && LineOf(path + "/authorized").empty()) {
       port.peer_domain = LineOf(path + "/unique_id");

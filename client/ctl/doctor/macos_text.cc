@@ -29,7 +29,7 @@ std::string TextAt(const Struct& object, const std::string& key) {
 const Value* At(const Struct& object, const std::string& key, Value::KindCase kind) {
   const auto found = object.fields().find(key);
   return found != object.fields().end() && found->second.kind_case() == kind ? &found->second
-                                                                            : nullptr;
+                                                                             : nullptr;
 }
 
 std::string GenerationOf(const std::string& bus, double gigabits) {
@@ -151,7 +151,8 @@ std::vector<InterfaceFacts> ParseIfconfig(absl::string_view text) {
     if (all.empty() || words.size() < 2) continue;
     if (words[0] == "member:") bridge_of[std::string(words[1])] = all.back().name;
     if (words[0] == "status:") all.back().running = words[1] == "active";
-    if (words[0] == "inet6" && absl::StartsWith(words[1], "fe80:")) all.back().has_link_local = true;
+    if (words[0] == "inet6" && absl::StartsWith(words[1], "fe80:"))
+      all.back().has_link_local = true;
   }
   for (InterfaceFacts& found : all) {
     const auto bridge = bridge_of.find(found.name);

@@ -18,8 +18,8 @@ namespace mlxcomm::ctl {
 inline constexpr std::size_t kOutputBytesMax = 4 * 1024 * 1024;
 
 struct ProgramOutput {
-  int exit_code = 0;       // 128 + signal where it was ended by one.
-  std::string text;        // Standard output, and standard error where that was asked for.
+  int exit_code = 0;  // 128 + signal where it was ended by one.
+  std::string text;   // Standard output, and standard error where that was asked for.
 };
 
 struct ProgramOptions {

@@ -48,9 +48,9 @@ std::string Indented(const std::string& text) {
 std::string CommandLine(const std::vector<std::string>& words) {
   std::string out;
   for (const std::string& word : words) {
-    const bool plain =
-        !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                "0123456789_-./:@%+=,") == std::string::npos;
+    const bool plain = !word.empty() && word.find_first_not_of(
+                                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                            "0123456789_-./:@%+=,") == std::string::npos;
     if (!out.empty()) out += ' ';
     if (plain) {
       out += word;
@@ -70,7 +70,8 @@ std::string RenderFindings(std::span<const Finding> findings, bool all, bool col
     if (kind.severity == Severity::kOk && !all) continue;
     std::string severity = SeverityText(kind.severity);
     severity.resize(7, ' ');
-    if (colours) severity = "\x1b[" + std::string(ColourOf(kind.severity)) + "m" + severity + "\x1b[0m";
+    if (colours)
+      severity = "\x1b[" + std::string(ColourOf(kind.severity)) + "m" + severity + "\x1b[0m";
     out += severity + "  " + std::string(kind.code) + "  " + Shown(finding.object) + ": " +
            std::string(kind.title) + "\n";
     if (!finding.found.empty()) out += "  found    " + Indented(finding.found) + "\n";

@@ -39,13 +39,13 @@ std::byte* ArenaRange::data() const { return static_cast<std::byte*>(range_) + k
 ArenaRange ArenaRange::Allocate(const std::shared_ptr<Connected>& owner, std::uint64_t bytes) {
   mlxcomm_error error;
   void* range = nullptr;
-  CheckOperation(
-      mlxcomm_buffer_allocate(owner->connection, bytes + kHeaderBytes, &range, &error), error,
-      nullptr);
+  CheckOperation(mlxcomm_buffer_allocate(owner->connection, bytes + kHeaderBytes, &range, &error),
+                 error, nullptr);
   return ArenaRange(owner, range);
 }
 
-ArenaRange ArenaRange::AllocateIfRoom(const std::shared_ptr<Connected>& owner, std::uint64_t bytes) {
+ArenaRange ArenaRange::AllocateIfRoom(const std::shared_ptr<Connected>& owner,
+                                      std::uint64_t bytes) {
   void* range = nullptr;
   const mlxcomm_code code =
       mlxcomm_buffer_allocate(owner->connection, bytes + kHeaderBytes, &range, nullptr);
@@ -67,8 +67,7 @@ mlx::core::allocator::Data ArenaRange::AsData(std::shared_ptr<ArenaRange> range,
                   static_cast<unsigned long long>(whole));
     CheckOperation(error.code, error, nullptr);
   }
-  return allocator::Data(buffer,
-                         [range](allocator::Buffer held) { allocator::release(held); });
+  return allocator::Data(buffer, [range](allocator::Buffer held) { allocator::release(held); });
 #else
   auto* const size = reinterpret_cast<std::size_t*>(range->data()) - 1;
   *size = bytes;

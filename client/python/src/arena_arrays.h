@@ -28,7 +28,8 @@ struct Connected {
 class ArenaRange {
  public:
   ArenaRange() = default;
-  ArenaRange(std::shared_ptr<Connected> owner, void* range) : owner_(std::move(owner)), range_(range) {}
+  ArenaRange(std::shared_ptr<Connected> owner, void* range)
+      : owner_(std::move(owner)), range_(range) {}
   ArenaRange(ArenaRange&& other) noexcept;
   ArenaRange& operator=(ArenaRange&& other) noexcept;
   ~ArenaRange();

@@ -106,9 +106,9 @@ mx::array CollectivePrimitive::GradientOf(const array& x, const array& cotangent
     case Kind::kAllToAllV:
       return AllToAllV(cotangent, operation_.receive_rows, operation_.send_rows, call);
     case Kind::kSend:
-      return mx::add(cotangent, Receive(x.shape(), x.dtype(), root, operation_.tag, cotangent, call));
-    case Kind::kReceive:
-      return ZerosAfter(x, Send(cotangent, root, operation_.tag, call));
+      return mx::add(cotangent,
+                     Receive(x.shape(), x.dtype(), root, operation_.tag, cotangent, call));
+    case Kind::kReceive: return ZerosAfter(x, Send(cotangent, root, operation_.tag, call));
   }
   None("gradient", operation_);
 }
@@ -136,8 +136,7 @@ mx::array CollectivePrimitive::ApplyTo(const array& x, const Call& call) {
     case Kind::kGather: return Gather(x, operation_.root, call);
     case Kind::kScatter: return ScatterTo(operation_.shape, x, operation_.root, call);
     case Kind::kAllToAll: return AllToAll(x, call);
-    case Kind::kAllToAllV:
-      return AllToAllV(x, operation_.send_rows, operation_.receive_rows, call);
+    case Kind::kAllToAllV: return AllToAllV(x, operation_.send_rows, operation_.receive_rows, call);
     case Kind::kSend: return Send(x, operation_.root, operation_.tag, call);
     case Kind::kReceive:
       return Receive(operation_.shape, type_, operation_.root, operation_.tag, x, call);
@@ -161,8 +160,8 @@ std::vector<mx::array> CollectivePrimitive::jvp(const std::vector<array>& primal
 // that ranks may map over different ones.
 mx::array CollectivePrimitive::VmappedOverFront(const array& x, const Call& call) {
   if (operation_.kind != Kind::kReceive) return ApplyTo(x, call);
-  return Receive(Inserted(operation_.shape, 0, x.shape(0)), type_, operation_.root,
-                 operation_.tag, x, call);
+  return Receive(Inserted(operation_.shape, 0, x.shape(0)), type_, operation_.root, operation_.tag,
+                 x, call);
 }
 
 // Where the leading axis has a meaning, the batch's comes behind it and makes rows wider.

@@ -75,7 +75,8 @@ mx::array Build(const mx::Shape& shape, mx::Dtype type, Operation operation,
                 const std::optional<mx::array>& input, const Call& call) {
   const mx::Stream stream = mx::to_stream(call.stream, mx::Device::cpu);
   if (stream.device != mx::Device::cpu) {
-    Invalid(NameOf(operation.kind), "communication runs on a CPU stream; pass stream=mx.cpu or none");
+    Invalid(NameOf(operation.kind),
+            "communication runs on a CPU stream; pass stream=mx.cpu or none");
   }
   operation.timeout_ns = call.timeout_ns;
   std::vector<mx::array> inputs;
@@ -84,10 +85,10 @@ mx::array Build(const mx::Shape& shape, mx::Dtype type, Operation operation,
     inputs.push_back(reads ? mx::contiguous(*input, false, stream) : *input);
   }
   if (call.after.has_value()) inputs.push_back(*call.after);
-  return mx::array(shape, type,
-                   std::make_shared<CollectivePrimitive>(stream, call.group, std::move(operation),
-                                                         type),
-                   std::move(inputs));
+  return mx::array(
+      shape, type,
+      std::make_shared<CollectivePrimitive>(stream, call.group, std::move(operation), type),
+      std::move(inputs));
 }
 
 mx::array BuildLike(const mx::array& x, Operation operation, const Call& call) {
@@ -116,13 +117,10 @@ mx::Shape ResultShape(const JoinedGroup& group, const Operation& operation,
       CheckBlocks(NameOf(operation.kind), input, group.size());
       return WithRows(input, leading / size);
     case Kind::kAllGather: return WithRows(input, leading * size);
-    case Kind::kGather:
-      return WithRows(input, group.rank() == operation.root ? leading * size : 0);
+    case Kind::kGather: return WithRows(input, group.rank() == operation.root ? leading * size : 0);
     case Kind::kAllGatherV: return WithRows(input, Total(operation.send_rows));
     case Kind::kAllToAllV: return WithRows(input, Total(operation.receive_rows));
-    case Kind::kAllToAll:
-      CheckBlocks(NameOf(operation.kind), input, group.size());
-      return input;
+    case Kind::kAllToAll: CheckBlocks(NameOf(operation.kind), input, group.size()); return input;
     default: return input;
   }
 }
@@ -158,8 +156,7 @@ mx::array AllGather(const mx::array& x, const Call& call) {
   return BuildLike(x, {.kind = Kind::kAllGather}, call);
 }
 
-mx::array AllGatherV(const mx::array& x, const std::vector<std::uint64_t>& rows,
-                     const Call& call) {
+mx::array AllGatherV(const mx::array& x, const std::vector<std::uint64_t>& rows, const Call& call) {
   CheckRows("all_gather_v", "counts", rows, call);
   if (x.ndim() == 0 || static_cast<std::uint64_t>(x.shape(0)) != rows[call.rank()]) {
     Invalid("all_gather_v", "shape ", Written(x.shape()), ": expected counts[", call.rank(),
@@ -212,8 +209,7 @@ mx::array AllToAllV(const mx::array& x, const std::vector<std::uint64_t>& send_r
       x, {.kind = Kind::kAllToAllV, .send_rows = send_rows, .receive_rows = receive_rows}, call);
 }
 
-mx::array Send(const mx::array& x, std::uint32_t destination, std::uint32_t tag,
-               const Call& call) {
+mx::array Send(const mx::array& x, std::uint32_t destination, std::uint32_t tag, const Call& call) {
   CheckRank("send", "destination", destination, call);
   if (destination == call.rank()) Invalid("send", "destination ", destination, " is this rank");
   return BuildLike(x, {.kind = Kind::kSend, .root = destination, .tag = tag}, call);

@@ -57,8 +57,8 @@ mlx::core::array AllToAllV(const mlx::core::array& x, const std::vector<std::uin
 mlx::core::array Send(const mlx::core::array& x, std::uint32_t destination, std::uint32_t tag,
                       const Call& call);
 // `after` is not read: the array comes after it, and gradients of it go back to the source.
-mlx::core::array Receive(const mlx::core::Shape& shape, mlx::core::Dtype type,
-                         std::uint32_t source, std::uint32_t tag,
-                         const std::optional<mlx::core::array>& after, const Call& call);
+mlx::core::array Receive(const mlx::core::Shape& shape, mlx::core::Dtype type, std::uint32_t source,
+                         std::uint32_t tag, const std::optional<mlx::core::array>& after,
+                         const Call& call);
 
 }  // namespace mlxcomm::python

@@ -109,7 +109,8 @@ nb::tuple FindPlace(const std::string& job, std::optional<std::int64_t> rank,
   }
   mlxcomm_place place;
   mlxcomm_error error{};
-  if (mlxcomm_find_place(&options, &place, &error) != MLXCOMM_OK) throw nb::value_error(error.message);
+  if (mlxcomm_find_place(&options, &place, &error) != MLXCOMM_OK)
+    throw nb::value_error(error.message);
   return nb::make_tuple(std::string(place.job), place.rank, place.size);
 }
 
@@ -119,9 +120,8 @@ void BindGroups(nb::module_& m) {
   m.def("join", &Join);
   m.def("alone", [] { return Group(std::make_shared<AloneGroup>()); });
   m.def("is_ours", [](const Group& group) { return OursOrNull(group) != nullptr; });
-  m.def("name", [](const Group& group) {
-    return std::string(mlxcomm_group_name(Ours(group).handle()));
-  });
+  m.def("name",
+        [](const Group& group) { return std::string(mlxcomm_group_name(Ours(group).handle())); });
   m.def("failure", [](const Group& group) {
     DaemonGroup* const ours = OursOrNull(group);
     if (ours == nullptr) return nb::object(nb::none());
@@ -161,8 +161,7 @@ void BindGroups(nb::module_& m) {
 NB_MODULE(_mlxcomm, m) {
   nb::module_::import_("mlx.core");  // Its types must be registered first.
   m.attr("built_for") = std::to_string(MLX_VERSION_MAJOR) + "." +
-                        std::to_string(MLX_VERSION_MINOR) + "." +
-                        std::to_string(MLX_VERSION_PATCH);
+                        std::to_string(MLX_VERSION_MINOR) + "." + std::to_string(MLX_VERSION_PATCH);
   m.attr("version") = mlxcomm_version();
   mlxcomm::python::TranslateOperationErrors();
   BindGroups(m);

@@ -134,7 +134,8 @@ mlxcomm_code BoundOperation::Start(mlxcomm_group* group, const void* input, void
   const std::uint32_t root = operation.root;
   switch (operation.kind) {
     case Kind::kAllReduce:
-      return mlxcomm_all_reduce(group, input, output, count, type, operation.op, wait, ticket, error);
+      return mlxcomm_all_reduce(group, input, output, count, type, operation.op, wait, ticket,
+                                error);
     case Kind::kReduce:
       return mlxcomm_reduce(group, input, output, count, type, operation.op, root, wait, ticket,
                             error);
@@ -156,10 +157,9 @@ mlxcomm_code BoundOperation::Start(mlxcomm_group* group, const void* input, void
     case Kind::kAllToAll:
       return mlxcomm_all_to_all(group, input, output, count, type, wait, ticket, error);
     case Kind::kAllToAllV:
-      return mlxcomm_all_to_all_v(group, input, output,
-                                  Times(operation.send_rows, row_elements).data(),
-                                  Times(operation.receive_rows, row_elements).data(), type, wait,
-                                  ticket, error);
+      return mlxcomm_all_to_all_v(
+          group, input, output, Times(operation.send_rows, row_elements).data(),
+          Times(operation.receive_rows, row_elements).data(), type, wait, ticket, error);
     case Kind::kSend:
       return mlxcomm_send(group, input, count, type, root, operation.tag, wait, ticket, error);
     case Kind::kReceive:

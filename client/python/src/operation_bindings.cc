@@ -41,58 +41,79 @@ void BindOperations(nb::module_& m) {
   // Each ends in (group, stream, timeout_ns).
   using Stream = mx::StreamOrDevice;
   using Wait = std::uint64_t;
-  m.def("all_reduce",
-        [](const array& x, const std::string& op, const Group& g, const Stream& s, Wait w) {
-          return AllReduce(x, OperatorNamed(op), CallOn(g, s, w));
-        }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def("reduce",
-        [](const array& x, Rank root, const std::string& op, const Group& g, const Stream& s,
-           Wait w) { return Reduce(x, root, OperatorNamed(op), CallOn(g, s, w)); },
-        nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def("reduce_scatter",
-        [](const array& x, const std::string& op, const Group& g, const Stream& s, Wait w) {
-          return ReduceScatter(x, OperatorNamed(op), CallOn(g, s, w));
-        }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def("broadcast",
-        [](const array& x, Rank root, const Group& g, const Stream& s, Wait w) {
-          return Broadcast(x, root, CallOn(g, s, w));
-        }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def("all_gather",
-        [](const array& x, const Group& g, const Stream& s, Wait w) {
-          return AllGather(x, CallOn(g, s, w));
-        }, nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def("all_gather_v",
-        [](const array& x, const Counts& rows, const Group& g, const Stream& s, Wait w) {
-          return AllGatherV(x, rows, CallOn(g, s, w));
-        }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def("gather",
-        [](const array& x, Rank root, const Group& g, const Stream& s, Wait w) {
-          return Gather(x, root, CallOn(g, s, w));
-        }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def("scatter",
-        [](const array& x, Rank root, const Group& g, const Stream& s, Wait w) {
-          return Scatter(x, root, CallOn(g, s, w));
-        }, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def("all_to_all",
-        [](const array& x, const Group& g, const Stream& s, Wait w) {
-          return AllToAll(x, CallOn(g, s, w));
-        }, nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def("all_to_all_v",
-        [](const array& x, const Counts& send_rows, const Counts& receive_rows, const Group& g,
-           const Stream& s, Wait w) {
-          return AllToAllV(x, send_rows, receive_rows, CallOn(g, s, w));
-        }, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def("send",
-        [](const array& x, Rank destination, std::uint32_t tag, const Group& g, const Stream& s,
-           Wait w) { return Send(x, destination, tag, CallOn(g, s, w)); },
-        nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def("recv",
-        [](const std::vector<int>& shape, const mx::Dtype& type, Rank source, std::uint32_t tag,
-           const std::optional<array>& after, const Group& g, const Stream& s, Wait w) {
-          return Receive(mx::Shape(shape.begin(), shape.end()), type, source, tag, after,
-                         CallOn(g, s, w));
-        }, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(),
-        nb::arg().none(), nb::arg());
+  m.def(
+      "all_reduce",
+      [](const array& x, const std::string& op, const Group& g, const Stream& s, Wait w) {
+        return AllReduce(x, OperatorNamed(op), CallOn(g, s, w));
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def(
+      "reduce",
+      [](const array& x, Rank root, const std::string& op, const Group& g, const Stream& s,
+         Wait w) { return Reduce(x, root, OperatorNamed(op), CallOn(g, s, w)); },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def(
+      "reduce_scatter",
+      [](const array& x, const std::string& op, const Group& g, const Stream& s, Wait w) {
+        return ReduceScatter(x, OperatorNamed(op), CallOn(g, s, w));
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def(
+      "broadcast",
+      [](const array& x, Rank root, const Group& g, const Stream& s, Wait w) {
+        return Broadcast(x, root, CallOn(g, s, w));
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def(
+      "all_gather",
+      [](const array& x, const Group& g, const Stream& s, Wait w) {
+        return AllGather(x, CallOn(g, s, w));
+      },
+      nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def(
+      "all_gather_v",
+      [](const array& x, const Counts& rows, const Group& g, const Stream& s, Wait w) {
+        return AllGatherV(x, rows, CallOn(g, s, w));
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def(
+      "gather",
+      [](const array& x, Rank root, const Group& g, const Stream& s, Wait w) {
+        return Gather(x, root, CallOn(g, s, w));
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def(
+      "scatter",
+      [](const array& x, Rank root, const Group& g, const Stream& s, Wait w) {
+        return Scatter(x, root, CallOn(g, s, w));
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def(
+      "all_to_all",
+      [](const array& x, const Group& g, const Stream& s, Wait w) {
+        return AllToAll(x, CallOn(g, s, w));
+      },
+      nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def(
+      "all_to_all_v",
+      [](const array& x, const Counts& send_rows, const Counts& receive_rows, const Group& g,
+         const Stream& s,
+         Wait w) { return AllToAllV(x, send_rows, receive_rows, CallOn(g, s, w)); },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def(
+      "send",
+      [](const array& x, Rank destination, std::uint32_t tag, const Group& g, const Stream& s,
+         Wait w) { return Send(x, destination, tag, CallOn(g, s, w)); },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def(
+      "recv",
+      [](const std::vector<int>& shape, const mx::Dtype& type, Rank source, std::uint32_t tag,
+         const std::optional<array>& after, const Group& g, const Stream& s, Wait w) {
+        return Receive(mx::Shape(shape.begin(), shape.end()), type, source, tag, after,
+                       CallOn(g, s, w));
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(),
+      nb::arg());
 }
 
 }  // namespace mlxcomm::python

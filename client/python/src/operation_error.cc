@@ -66,8 +66,7 @@ void Translate(const std::exception_ptr& thrown, void*) {
 
 }  // namespace
 
-FailureDetails Describe(mlxcomm_code code, const mlxcomm_error& error,
-                        const mlxcomm_group* group) {
+FailureDetails Describe(mlxcomm_code code, const mlxcomm_error& error, const mlxcomm_group* group) {
   FailureDetails details;
   details.code = code;
   if (group != nullptr) details.group = mlxcomm_group_name(group);
@@ -95,8 +94,8 @@ void CheckOperation(mlxcomm_code code, const mlxcomm_error& error, const mlxcomm
 
 nb::tuple AsTuple(const FailureDetails& details) {
   return nb::make_tuple(static_cast<int>(details.code),
-                        std::string(mlxcomm_code_name(details.code)), details.rank,
-                        details.message, details.node, details.pid, details.group);
+                        std::string(mlxcomm_code_name(details.code)), details.rank, details.message,
+                        details.node, details.pid, details.group);
 }
 
 void TranslateOperationErrors() { nb::register_exception_translator(Translate); }

@@ -34,9 +34,7 @@ class Binomial {
     return end <= 1 ? 0 : static_cast<int>(std::bit_floor(static_cast<unsigned>(end - 1)));
   }
   // Places in the subtree of the child at this distance.
-  int SubtreeOfChild(int distance) const {
-    return std::min(distance, nodes_ - place_ - distance);
-  }
+  int SubtreeOfChild(int distance) const { return std::min(distance, nodes_ - place_ - distance); }
 
  private:
   int Limit() const {

@@ -37,8 +37,8 @@ void Reduce(PlanWriter& writer, int way, const Part& elements) {
   const int next = circle.NodeAt(place + 1);
   const int previous = circle.NodeAt(place - 1);
   const std::uint64_t bytes = elements.count * writer.element_bytes();
-  const std::uint64_t segments = std::min(std::max<std::uint64_t>(
-      (bytes + kSegmentBytes - 1) / kSegmentBytes, 1), kSegmentsMax);
+  const std::uint64_t segments = std::min(
+      std::max<std::uint64_t>((bytes + kSegmentBytes - 1) / kSegmentBytes, 1), kSegmentsMax);
   const std::uint64_t segment_bytes_max =
       PartOf(elements.count, segments, 0).count * writer.element_bytes();
   const bool first = distance == circle.nodes - 1;
@@ -70,8 +70,9 @@ template <typename OneWay>
 void BothWays(PlanWriter& writer, OneWay one_way) {
   const int ways = WaysAround(writer.nodes());
   for (int way = 0; way < ways; ++way) {
-    one_way(writer, way, PartOf(writer.count(), static_cast<std::uint64_t>(ways),
-                                static_cast<std::uint64_t>(way)));
+    one_way(
+        writer, way,
+        PartOf(writer.count(), static_cast<std::uint64_t>(ways), static_cast<std::uint64_t>(way)));
   }
 }
 

@@ -16,9 +16,7 @@ void OneNodeReduction(const PlanRequest& request, Plan& plan) {
     case OperationKind::kReduce:
       writer.Finish(writer.Combine(0, OutputOf(writer.RootLocal(), 0), writer.bytes()));
       return;
-    default:
-      writer.Finish(writer.Combine(0, Everyones(OutputOf(0, 0)), writer.bytes()));
-      return;
+    default: writer.Finish(writer.Combine(0, Everyones(OutputOf(0, 0)), writer.bytes())); return;
   }
 }
 

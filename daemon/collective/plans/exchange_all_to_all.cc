@@ -69,8 +69,8 @@ class AllToAll {
                    varying_ ? offsets_[local * size_ + to].source : to * writer_.bytes());
   }
   Place DestinationOf(std::size_t local, std::uint32_t from) const {
-    return OutputOf(static_cast<int>(local), varying_ ? offsets_[local * size_ + from].destination
-                                                      : from * writer_.bytes());
+    return OutputOf(static_cast<int>(local),
+                    varying_ ? offsets_[local * size_ + from].destination : from * writer_.bytes());
   }
 
   // What ranks here send to ranks there must be what those expect: a message of

@@ -23,8 +23,8 @@ void ExchangeAllGather(const PlanRequest& request, Plan& plan) {
       writer.Copy(InputOf(local, 0), Everyones(OutputOf(0, offset)), blocks.BytesOf(rank));
       continue;
     }
-    const std::int32_t received = writer.Receive(layout.node_of(rank), rank, OutputOf(0, offset),
-                                                 blocks.BytesOf(rank));
+    const std::int32_t received =
+        writer.Receive(layout.node_of(rank), rank, OutputOf(0, offset), blocks.BytesOf(rank));
     writer.Deliver(offset, blocks.BytesOf(rank), received);
   }
 }

@@ -63,8 +63,7 @@ void ExchangeOfPair(PlanWriter& writer, const Range& range) {
   const bool aside = !writer.input_stays() && range.bytes > 0;
   const Place to = aside ? ScratchAt(writer.plan().AddScratch(range.bytes)) : output;
   const std::int32_t sent = writer.Send(other, range.tag, input, range.bytes);
-  const std::int32_t received =
-      writer.ReduceReceived(other, range.tag, input, to, range.bytes);
+  const std::int32_t received = writer.ReduceReceived(other, range.tag, input, to, range.bytes);
   writer.plan().steps[static_cast<std::size_t>(received)].received_first = other == 0;
   writer.Finish(received);
   if (aside) writer.Copy(to, output, range.bytes, {received, sent});
@@ -75,8 +74,7 @@ void ExchangeOfAll(PlanWriter& writer, const Range& range) {
   const PlanWriter::Value own = slots.Contribute(range.offset);
   for (int i = 1; i < writer.nodes(); ++i) {
     const int node = (writer.self() + i) % writer.nodes();
-    const std::int32_t sent =
-        writer.Send(node, range.tag, own.place, range.bytes, {own.step});
+    const std::int32_t sent = writer.Send(node, range.tag, own.place, range.bytes, {own.step});
     // The result may be put over the input, which is sent from where it is.
     if (!writer.several_local()) slots.CombineAfter(sent);
   }
@@ -94,8 +92,7 @@ void ExchangeAllReduce(const PlanRequest& request, Plan& plan) {
   const std::uint64_t parts = EagerParts(writer.bytes());
   for (std::uint64_t i = 0; i < parts; ++i) {
     const Part part = PartOf(writer.count(), parts, i);
-    const Range range{i, part.offset * writer.element_bytes(),
-                      part.count * writer.element_bytes()};
+    const Range range{i, part.offset * writer.element_bytes(), part.count * writer.element_bytes()};
     is_pair ? ExchangeOfPair(writer, range) : ExchangeOfAll(writer, range);
   }
 }

@@ -28,8 +28,7 @@ Bytes BytesOf(const PlanWriter& writer, const Blocks& blocks, const NodeRange& r
 
 class Halving {
  public:
-  Halving(const PlanRequest& request, Plan& plan)
-      : writer_(request, plan), blocks_(request) {}
+  Halving(const PlanRequest& request, Plan& plan) : writer_(request, plan), blocks_(request) {}
 
   void Fill() {
     const std::uint64_t all = writer_.bytes() * writer_.layout().rank_count();
@@ -92,9 +91,7 @@ bool CanHalve(const GroupLayout& layout) {
   return true;
 }
 
-void HalvingReduceScatter(const PlanRequest& request, Plan& plan) {
-  Halving(request, plan).Fill();
-}
+void HalvingReduceScatter(const PlanRequest& request, Plan& plan) { Halving(request, plan).Fill(); }
 
 void DoublingAllGather(const PlanRequest& request, Plan& plan) {
   PlanWriter writer(request, plan);

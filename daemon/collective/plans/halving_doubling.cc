@@ -70,10 +70,9 @@ class HalvingDoubling {
       const std::uint64_t tag = turns_.size();
       turn.sent = writer_.Send(turn.partner, tag, Behind(value_.place, OffsetOf(turn.given)),
                                BytesOf(turn.given), {value_.step});
-      value_ = {OutputOf(0, 0),
-                writer_.ReduceReceived(turn.partner, tag, Behind(value_.place, OffsetOf(mine_)),
-                                       OutputOf(0, OffsetOf(mine_)), BytesOf(mine_),
-                                       {value_.step})};
+      value_ = {OutputOf(0, 0), writer_.ReduceReceived(
+                                    turn.partner, tag, Behind(value_.place, OffsetOf(mine_)),
+                                    OutputOf(0, OffsetOf(mine_)), BytesOf(mine_), {value_.step})};
       turns_.push_back(turn);
     }
     complete_.push_back(writer_.Finish(value_.step));
@@ -89,8 +88,8 @@ class HalvingDoubling {
       writer_.SendAfterAll(turn.partner, tag, OutputOf(0, OffsetOf(mine_)), BytesOf(mine_),
                            complete_);
       const std::uint64_t offset = OffsetOf(turn.given);
-      const std::int32_t received = writer_.Receive(turn.partner, tag, OutputOf(0, offset),
-                                                    BytesOf(turn.given), {turn.sent});
+      const std::int32_t received =
+          writer_.Receive(turn.partner, tag, OutputOf(0, offset), BytesOf(turn.given), {turn.sent});
       writer_.Deliver(offset, BytesOf(turn.given), received);
       complete_.push_back(received);
       mine_ = {std::min(mine_.offset, turn.given.offset), mine_.count + turn.given.count};

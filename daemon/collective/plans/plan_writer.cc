@@ -60,8 +60,8 @@ Step PlanWriter::Exchange(StepKind kind, int node, std::uint64_t tag, std::uint6
   return step;
 }
 
-std::int32_t PlanWriter::Send(int node, std::uint64_t tag, const Place& source,
-                              std::uint64_t bytes, Before before) {
+std::int32_t PlanWriter::Send(int node, std::uint64_t tag, const Place& source, std::uint64_t bytes,
+                              Before before) {
   return SendAfterAll(node, tag, source, bytes, {before.begin(), before.size()});
 }
 

@@ -15,7 +15,7 @@ struct Course {
   std::uint64_t granted = 1;  // Slices whose receives are posted: more, for a grant takes its time.
   // Blocks that are not finished lie in the output and not in scratch memory.
   bool overwrites = false;
-  std::uint64_t stride = 0;   // Of blocks in scratch memory, in bytes.
+  std::uint64_t stride = 0;  // Of blocks in scratch memory, in bytes.
 };
 
 Course CourseOf(const PlanWriter& writer, const PlanRequest& request) {
@@ -126,9 +126,9 @@ class OneWay {
         to = ScratchAt(scratch_ + Slot(s) * course_.stride);
         last_reader = scratch_sent_[Slot(s)];
       }
-      value = {to, writer_.ReduceReceived(
-                       Previous(), Tag(s), operand.place, to, BytesOf(incoming),
-                       {operand.step, last_reader, CompleteBefore(course_.granted)})};
+      value = {
+          to, writer_.ReduceReceived(Previous(), Tag(s), operand.place, to, BytesOf(incoming),
+                                     {operand.step, last_reader, CompleteBefore(course_.granted)})};
     }
     return writer_.Finish(value.step);
   }
@@ -158,8 +158,8 @@ class OneWay {
   int place_;
   Part elements_;
   std::uint64_t scratch_ = 0;
-  SmallTable<std::int32_t> scratch_sent_;        // By slot: its last reader.
-  SmallTable<std::int32_t> complete_;            // By slice, of the last ones.
+  SmallTable<std::int32_t> scratch_sent_;  // By slot: its last reader.
+  SmallTable<std::int32_t> complete_;      // By slice, of the last ones.
   // Of this slice.
   std::uint64_t slice_ = 0;
   Part slice_elements_;

@@ -76,9 +76,8 @@ class OneWay {
 
 void RingReduceScatter(const PlanRequest& request, Plan& plan) {
   PlanWriter writer(request, plan);
-  ForEachWay(writer.nodes(), writer.count(), [&](int way, const Part& elements) {
-    OneWay(writer, way, elements).Fill();
-  });
+  ForEachWay(writer.nodes(), writer.count(),
+             [&](int way, const Part& elements) { OneWay(writer, way, elements).Fill(); });
 }
 
 }  // namespace mlxcomm::collective

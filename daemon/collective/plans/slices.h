@@ -40,8 +40,10 @@ struct Slices {
     constexpr std::uint64_t kMost = 24;
     const std::uint64_t ways = in_place ? 3 : 2;
     const std::uint64_t bytes = ways * std::min(costs.latency_ns, kLatencyNsMost) *
-                                std::min(costs.bytes_per_second / 1'000'000, kMegabytesMost) / 1'000;
-    return std::min({(in_place ? 4 : 2) + bytes / std::max(block_bytes, kChunkBytes), kMost, count});
+                                std::min(costs.bytes_per_second / 1'000'000, kMegabytesMost) /
+                                1'000;
+    return std::min(
+        {(in_place ? 4 : 2) + bytes / std::max(block_bytes, kChunkBytes), kMost, count});
   }
 
  private:

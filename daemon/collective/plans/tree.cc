@@ -15,8 +15,8 @@ struct Raised {
 Raised Raise(PlanWriter& writer, const Binomial& tree, const Place& work) {
   PlanWriter::Value value = writer.Contribution(0, work, writer.bytes());
   for (int distance = 1; distance < tree.ChildDistanceEnd(); distance *= 2) {
-    value = {work, writer.ReduceReceived(tree.NodeAt(tree.place() + distance), 0, value.place,
-                                         work, writer.bytes(), {value.step})};
+    value = {work, writer.ReduceReceived(tree.NodeAt(tree.place() + distance), 0, value.place, work,
+                                         writer.bytes(), {value.step})};
   }
   if (tree.IsRoot()) return {.complete = writer.Finish(value.step)};
   return {.sent = writer.Send(tree.Parent(), 0, value.place, writer.bytes(), {value.step})};
@@ -25,8 +25,7 @@ Raised Raise(PlanWriter& writer, const Binomial& tree, const Place& work) {
 // The way down; the largest subtree first, for it is the deepest.
 void Lower(PlanWriter& writer, const Binomial& tree, const PlanWriter::Value& value) {
   for (int distance = tree.LastChildDistance(); distance > 0; distance /= 2) {
-    writer.Send(tree.NodeAt(tree.place() + distance), 0, value.place, writer.bytes(),
-                {value.step});
+    writer.Send(tree.NodeAt(tree.place() + distance), 0, value.place, writer.bytes(), {value.step});
   }
 }
 

@@ -72,9 +72,8 @@ void TreeGather(const PlanRequest& request, Plan& plan) {
   });
   for (int distance = 1; distance < tree.ChildDistanceEnd(); distance *= 2) {
     const int places = tree.SubtreeOfChild(distance);
-    const std::int32_t received =
-        writer.Receive(subtree.Child(distance), 0, subtree.At(distance),
-                       subtree.BytesOf(distance, places));
+    const std::int32_t received = writer.Receive(subtree.Child(distance), 0, subtree.At(distance),
+                                                 subtree.BytesOf(distance, places));
     packed.push_back(received);
     if (!tree.IsRoot()) continue;
     ForEachBlock(writer, subtree, distance, places, [&](std::uint32_t rank, const Place& place) {
@@ -82,8 +81,8 @@ void TreeGather(const PlanRequest& request, Plan& plan) {
     });
   }
   if (tree.IsRoot()) return;
-  writer.SendAfterAll(tree.Parent(), 0, subtree.At(0),
-                      subtree.BytesOf(0, tree.ChildDistanceEnd()), packed);
+  writer.SendAfterAll(tree.Parent(), 0, subtree.At(0), subtree.BytesOf(0, tree.ChildDistanceEnd()),
+                      packed);
 }
 
 void TreeScatter(const PlanRequest& request, Plan& plan) {

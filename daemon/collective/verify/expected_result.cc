@@ -28,8 +28,8 @@ std::vector<ExpectedRange> VaryingBlocks(const WholeOperation& operation, std::u
     const std::vector<std::uint64_t>& sent = operation.counts[from];
     std::uint64_t before = 0;
     for (std::uint32_t to = 0; to < rank; ++to) before += sent[to];
-    ranges.push_back({sent[rank] * operation.element_bytes(), false, from,
-                      before * operation.element_bytes()});
+    ranges.push_back(
+        {sent[rank] * operation.element_bytes(), false, from, before * operation.element_bytes()});
   }
   return ranges;
 }
@@ -87,13 +87,13 @@ absl::Status CheckOutput(const WholeOperation& operation, const Expressions& exp
                              ? finished && IsEveryRankOnce(ranks, operation.size())
                              : !finished && ranks.size() == 1 && ranks[0] == expected.rank;
       if (!right || piece.position + used != expected.position) {
-        return absl::InternalError(absl::StrCat(
-            "rank ", rank, ", output bytes ", offset, " to ", offset + bytes, ": made of ",
-            expressions.Describe(piece.value), " from byte ", piece.position + used,
-            " of the inputs; expected ",
-            expected.of_all_ranks ? std::string("every rank once, final")
-                                  : absl::StrCat("rank ", expected.rank),
-            " from byte ", expected.position));
+        return absl::InternalError(
+            absl::StrCat("rank ", rank, ", output bytes ", offset, " to ", offset + bytes,
+                         ": made of ", expressions.Describe(piece.value), " from byte ",
+                         piece.position + used, " of the inputs; expected ",
+                         expected.of_all_ranks ? std::string("every rank once, final")
+                                               : absl::StrCat("rank ", expected.rank),
+                         " from byte ", expected.position));
       }
       offset += bytes;
       used += bytes;

@@ -39,8 +39,7 @@ class OptimalLink {
       case OperationKind::kAllGatherV: return BlocksOf(from_);
       case OperationKind::kGather: return to_ == root_ ? BlocksOf(from_) : 0;
       case OperationKind::kScatter: return from_ == root_ ? BlocksOf(to_) : 0;
-      case OperationKind::kAllToAll:
-        return Ranks(from_).size() * Ranks(to_).size() * Bytes(count_);
+      case OperationKind::kAllToAll: return Ranks(from_).size() * Ranks(to_).size() * Bytes(count_);
       case OperationKind::kAllToAllV: return VaryingPairs();
       default: return Bytes(count_);
     }
@@ -128,7 +127,8 @@ class OptimalLink {
         for (std::uint64_t slice = 0; slice < slices.count; ++slice) {
           for (const int ahead : {1, 2}) {
             elements -= PartOf(slices.At(part, slice).count, static_cast<std::uint64_t>(nodes_),
-                               static_cast<std::uint64_t>((place + ahead) % nodes_)).count;
+                               static_cast<std::uint64_t>((place + ahead) % nodes_))
+                            .count;
           }
         }
         return Bytes(elements);

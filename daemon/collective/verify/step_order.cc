@@ -32,8 +32,8 @@ absl::Status StepOrder::Build() {
     first_event_.push_back(first_event_.back() + ChunkCount(At(ref).bytes) * 3);
     for (const std::int32_t before : plans_[ref.node].AfterOf(At(ref))) {
       if (before >= 0 && static_cast<std::uint32_t>(before) < ref.index) continue;
-      status.Update(absl::InternalError(absl::StrCat(
-          Describe(ref), " comes after step ", before, ", which is not an earlier one")));
+      status.Update(absl::InternalError(absl::StrCat(Describe(ref), " comes after step ", before,
+                                                     ", which is not an earlier one")));
     }
   });
   if (!status.ok()) return status;
@@ -55,13 +55,13 @@ absl::Status StepOrder::Pair() {
     const Step& step = At(ref);
     if (step.kind == StepKind::kLocal) return;
     if (step.node >= plans_.size() || step.node == ref.node) {
-      status.Update(absl::InternalError(
-          absl::StrCat(Describe(ref), ": there is no such other node")));
+      status.Update(
+          absl::InternalError(absl::StrCat(Describe(ref), ": there is no such other node")));
       return;
     }
     const bool receive = IsReceive(step);
-    const Address address = receive ? Address{step.node, ref.node, step.tag}
-                                    : Address{ref.node, step.node, step.tag};
+    const Address address =
+        receive ? Address{step.node, ref.node, step.tag} : Address{ref.node, step.node, step.tag};
     if (!(receive ? receives : sends).emplace(address, ref).second) {
       status.Update(absl::InternalError(
           absl::StrCat(Describe(ref), ": this tag is used twice in one direction")));
@@ -90,8 +90,8 @@ absl::Status StepOrder::CheckPair(const StepRef& send, const StepRef& receive) c
         absl::StrCat(Describe(send), " meets ", Describe(receive), ": lengths differ"));
   }
   if (At(send).check != At(receive).check) {
-    return absl::InternalError(absl::StrCat(Describe(send), " meets ", Describe(receive),
-                                            ": their checks differ"));
+    return absl::InternalError(
+        absl::StrCat(Describe(send), " meets ", Describe(receive), ": their checks differ"));
   }
   if (At(send).check != 0 && !IsEager(At(send).bytes)) {
     return absl::InternalError(
@@ -180,8 +180,8 @@ absl::Status StepOrder::Sort() {
     const Event event = At(ref).kind == StepKind::kSend ? Event::kAllowed : Event::kDone;
     const std::size_t position = position_[EventOf(ref, LastChunk(ref), event)];
     if (position == events) {
-      status.Update(absl::InternalError(
-          absl::StrCat("deadlock: ", Describe(ref), " waits for itself")));
+      status.Update(
+          absl::InternalError(absl::StrCat("deadlock: ", Describe(ref), " waits for itself")));
     }
     steps.emplace_back(position, ref);
   });
@@ -255,8 +255,8 @@ absl::Status StepOrder::CheckBarrier() const {
   std::vector<std::uint16_t> node_of(position_.size());
   ForEachStep([&](const StepRef& ref) {
     const std::size_t first = EventOf(ref, 0, Event::kAllowed);
-    std::fill_n(node_of.begin() + static_cast<std::ptrdiff_t>(first),
-                ChunkCount(At(ref).bytes) * 3, ref.node);
+    std::fill_n(node_of.begin() + static_cast<std::ptrdiff_t>(first), ChunkCount(At(ref).bytes) * 3,
+                ref.node);
   });
   // By event: the nodes that have begun when it happens.
   std::vector<std::vector<bool>> begun(position_.size(), std::vector<bool>(nodes, false));
@@ -275,8 +275,8 @@ absl::Status StepOrder::CheckBarrier() const {
   for (std::size_t node = 0; node < nodes; ++node) {
     for (std::size_t other = 0; other < nodes; ++other) {
       if (at_end[node][other]) continue;
-      return absl::InternalError(absl::StrCat("barrier: node ", node,
-                                              " can finish before node ", other, " has begun"));
+      return absl::InternalError(
+          absl::StrCat("barrier: node ", node, " can finish before node ", other, " has begun"));
     }
   }
   return absl::OkStatus();

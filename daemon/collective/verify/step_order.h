@@ -85,14 +85,14 @@ class StepOrder {
 
   const WholeOperation& operation_;
   std::span<const Plan> plans_;
-  std::vector<std::size_t> first_step_;   // By node.
-  std::vector<std::size_t> first_event_;  // By step of all nodes.
-  std::vector<StepRef> partners_;         // By step of all nodes.
+  std::vector<std::size_t> first_step_;                     // By node.
+  std::vector<std::size_t> first_event_;                    // By step of all nodes.
+  std::vector<StepRef> partners_;                           // By step of all nodes.
   std::vector<std::pair<std::size_t, std::size_t>> links_;  // (event, one before it)
-  std::vector<std::size_t> before_begin_;  // By event: into links_, sorted.
-  std::vector<std::size_t> position_;      // By event: in a topological order.
+  std::vector<std::size_t> before_begin_;                   // By event: into links_, sorted.
+  std::vector<std::size_t> position_;                       // By event: in a topological order.
   std::vector<StepRef> sequence_;
-  std::vector<bool> waits_;                // By step: for something from another node.
+  std::vector<bool> waits_;  // By step: for something from another node.
   mutable std::vector<std::uint32_t> visited_;
   mutable std::uint32_t visit_ = 0;
 };

@@ -17,7 +17,7 @@ struct WholeOperation {
   Signature signature;
   std::vector<Member> members;  // In order of rank.
   LinkCosts costs = {};
-  PointToPoint ends = {};       // send and recv only.
+  PointToPoint ends = {};  // send and recv only.
   // all_gather_v: one table, size entries. all_to_all_v: one table for each rank.
   std::vector<std::vector<std::uint64_t>> counts = {};
   // Where a rank reads and writes, both are the same memory.

@@ -17,9 +17,8 @@ void ArenaRegions::Remove(const std::byte* data) {
     const auto of = std::find_if(arenas_.begin(), arenas_.end(),
                                  [&](const ClientMemory& arena) { return arena.data == data; });
     if (of == arenas_.end()) return;
-    const auto gone = std::partition(regions_.begin(), regions_.end(), [&](const auto& region) {
-      return !of->Has(region->data());
-    });
+    const auto gone = std::partition(regions_.begin(), regions_.end(),
+                                     [&](const auto& region) { return !of->Has(region->data()); });
     leaving_.insert(leaving_.end(), std::make_move_iterator(gone),
                     std::make_move_iterator(regions_.end()));
     regions_.erase(gone, regions_.end());
@@ -33,7 +32,8 @@ void ArenaRegions::Remove(const std::byte* data) {
 ArenaRegions::View ArenaRegions::Look(std::uint64_t& version) const {
   const std::lock_guard lock(mutex_);
   View view;
-  for (const ClientMemory& arena : arenas_) view.arenas.push_back({nullptr, arena.data, arena.bytes});
+  for (const ClientMemory& arena : arenas_)
+    view.arenas.push_back({nullptr, arena.data, arena.bytes});
   view.regions = regions_;
   version = version_.load(std::memory_order_relaxed);
   return view;
@@ -73,9 +73,8 @@ bool ArenaRegions::TakeWanted(ClientMemory& arena, Piece& piece, std::uint64_t n
                                  [&](const ClientMemory& one) { return one.Has(from); });
     if (of == arenas_.end()) continue;
     piece = PieceOf(*of, from);
-    const bool has = std::any_of(regions_.begin(), regions_.end(), [&](const auto& region) {
-      return region->data() == piece.data;
-    });
+    const bool has = std::any_of(regions_.begin(), regions_.end(),
+                                 [&](const auto& region) { return region->data() == piece.data; });
     if (has) continue;
     arena = *of;
     return true;

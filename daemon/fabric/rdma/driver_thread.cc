@@ -228,13 +228,12 @@ void DriverThread::Do(Shared& shared, Job& job, Result& result) {
     }
     // A thread for each of them may be in the driver for ever: their number is bounded by this.
     if ((*device)->use().queue_pairs >= job.pairs_most) {
-      result.status = absl::ResourceExhaustedError(absl::StrCat(
-          "RDMA device ", shared.name, ": the driver has not given back ",
-          (*device)->use().queue_pairs, " queue pairs"));
+      result.status = absl::ResourceExhaustedError(
+          absl::StrCat("RDMA device ", shared.name, ": the driver has not given back ",
+                       (*device)->use().queue_pairs, " queue pairs"));
       return;
     }
-    absl::StatusOr<std::unique_ptr<QueuePair>> made =
-        (*device)->MakeQueuePair(job.shape, job.gid);
+    absl::StatusOr<std::unique_ptr<QueuePair>> made = (*device)->MakeQueuePair(job.shape, job.gid);
     result.status = made.status();
     if (made.ok()) result.pair = *std::move(made);
   }

@@ -99,7 +99,7 @@ class DriverThread {
     std::atomic<bool> has_results{false};
     platform::Wakeup* bell = nullptr;  // Null: nobody waits for anything any more.
     std::uint64_t busy_since_ns = 0;
-    std::shared_ptr<Device> device;    // Once it is open.
+    std::shared_ptr<Device> device;  // Once it is open.
     bool tend_regions = false;
     ArenaRegions regions{limits, *this};
   };

@@ -175,8 +175,8 @@ ssize_t MessageStream::Read(int /*socket*/, iovec* parts, int count) {
     Arrived& front = arrived_.front();
     const std::size_t bytes =
         std::min<std::size_t>(parts[i].iov_len - filled, front.end - front.at);
-    std::memcpy(static_cast<std::byte*>(parts[i].iov_base) + filled,
-                SlotAt(front.slot) + front.at, bytes);
+    std::memcpy(static_cast<std::byte*>(parts[i].iov_base) + filled, SlotAt(front.slot) + front.at,
+                bytes);
     front.at += static_cast<std::uint32_t>(bytes);
     filled += bytes;
     got += bytes;
@@ -271,9 +271,9 @@ bool MessageStream::TakeCredit(std::uint64_t seen, std::uint32_t posted) {
 }
 
 bool MessageStream::IsSound(const wire::MessageHeader& header) const {
-  const bool raw_is_sound = header.raw == 0 ? header.raw_bytes == 0
-                                            : header.raw <= shape_.receives / 2 &&
-                                                  header.raw_bytes == shape_.slot_bytes;
+  const bool raw_is_sound =
+      header.raw == 0 ? header.raw_bytes == 0
+                      : header.raw <= shape_.receives / 2 && header.raw_bytes == shape_.slot_bytes;
   return header.number > seen_ && header.bytes <= body_bytes() && raw_is_sound &&
          (header.first_frame == wire::kNoFrame || header.first_frame < header.bytes) &&
          // Each that came since has a number of its own.

@@ -74,13 +74,13 @@ class MessageStream final : public ByteStream {
   static constexpr std::uint32_t kReserveMax = 5;
 
   struct Shape {
-    std::byte* memory = nullptr;      // Of the slots: receives come first, then sends.
+    std::byte* memory = nullptr;  // Of the slots: receives come first, then sends.
     std::uint32_t slot_bytes = 0;
-    std::uint32_t receives = 0;       // All are posted at the beginning.
+    std::uint32_t receives = 0;  // All are posted at the beginning.
     std::uint32_t sends = 0;
     std::uint32_t peer_receives = 0;  // As many does the other side have posted.
     std::uint64_t connection = 0;
-    SendRegions* regions = nullptr;   // Null: all is copied. Outlives it.
+    SendRegions* regions = nullptr;  // Null: all is copied. Outlives it.
   };
   // What is to be posted.
   struct Outgoing {
@@ -129,7 +129,7 @@ class MessageStream final : public ByteStream {
   static constexpr std::uint32_t kNone = 0xffffffff;
   struct Arrived {
     std::uint32_t slot = 0;
-    std::uint32_t at = 0;           // In the slot: what is read next, and the end.
+    std::uint32_t at = 0;  // In the slot: what is read next, and the end.
     std::uint32_t end = 0;
     std::uint32_t first_frame = 0;  // In the slot.
     bool gap = false;               // Before it.
@@ -138,22 +138,24 @@ class MessageStream final : public ByteStream {
     std::uint32_t slot = 0;
     std::uint32_t bytes = 0;
     std::uint32_t first_frame = 0;
-    std::uint32_t raw = 0;               // That follow.
-    const std::byte* from = nullptr;     // It is a raw one.
+    std::uint32_t raw = 0;            // That follow.
+    const std::byte* from = nullptr;  // It is a raw one.
     SendRegions::Known* known = nullptr;
   };
   // Raw, and not completed, or behind one that is not.
   struct Reading {
     std::uint32_t slot = 0;
-    std::uint64_t at = 0;                // Of all bytes that were written.
-    SendRegions::Known* known = nullptr; // Null: it is completed.
+    std::uint64_t at = 0;                 // Of all bytes that were written.
+    SendRegions::Known* known = nullptr;  // Null: it is completed.
   };
 
   std::byte* SlotAt(std::uint32_t slot) const;
   std::byte* BodyOf(std::uint32_t slot) const;
   std::uint32_t body_bytes() const;
   // Of so many receives, how many frames leave.
-  static std::uint32_t ReserveOf(std::uint32_t receives) { return std::min(kReserveMax, receives / 2); }
+  static std::uint32_t ReserveOf(std::uint32_t receives) {
+    return std::min(kReserveMax, receives / 2);
+  }
   std::uint32_t reserve() const { return ReserveOf(shape_.peer_receives); }
   bool HasCredit(std::uint32_t left) const { return next_number_ + left <= limit_; }
   std::uint32_t RawMax() const;
@@ -177,20 +179,20 @@ class MessageStream final : public ByteStream {
   std::uint32_t open_ = kNone;
   std::uint32_t open_bytes_ = 0;
   std::uint32_t open_first_frame_ = 0;
-  std::uint64_t frame_left_ = 0;     // Bytes of the frame that has begun and is not all written.
+  std::uint64_t frame_left_ = 0;  // Bytes of the frame that has begun and is not all written.
   bool frame_may_be_raw_ = false;
-  bool is_unconfirmed_ = false;      // The last that was closed is raw.
-  std::uint64_t written_ = 0;        // Bytes, in all.
-  GrowingRing<Reading> raw_;         // In order.
+  bool is_unconfirmed_ = false;  // The last that was closed is raw.
+  std::uint64_t written_ = 0;    // Bytes, in all.
+  GrowingRing<Reading> raw_;     // In order.
   std::atomic<std::uint64_t> copied_bytes_{0};
   std::atomic<std::uint64_t> direct_bytes_{0};
-  GrowingRing<Closed> closed_;       // To be posted.
-  std::uint64_t next_number_ = 1;    // Of the next that is closed.
-  std::uint64_t next_posted_ = 1;    // Of the first of those.
+  GrowingRing<Closed> closed_;     // To be posted.
+  std::uint64_t next_number_ = 1;  // Of the next that is closed.
+  std::uint64_t next_posted_ = 1;  // Of the first of those.
   std::uint64_t limit_;
   std::uint64_t last_sent_ns_;
   bool wants_credit_ = false;
-  std::uint32_t unanswered_ = 0;     // Empty messages since, that brought none; reserve() at most.
+  std::uint32_t unanswered_ = 0;  // Empty messages since, that brought none; reserve() at most.
   // What comes in.
   GrowingRing<Arrived> arrived_;
   GrowingRing<std::uint32_t> read_;  // Slots to be posted.
@@ -198,12 +200,12 @@ class MessageStream final : public ByteStream {
   GrowingRing<std::uint32_t> held_;  // Slots of raw ones since then, as many as were told of.
   std::uint32_t raw_told_ = 0;
   std::uint32_t raw_came_ = 0;
-  bool raw_spoilt_ = false;          // What came is not what was told of.
+  bool raw_spoilt_ = false;  // What came is not what was told of.
   std::uint32_t posted_;
-  std::uint64_t told_;               // Up to which number the other side knows that it may send.
+  std::uint64_t told_;  // Up to which number the other side knows that it may send.
   bool tell_now_ = false;
-  bool gap_ = false;                 // Before whatever arrives next.
-  bool gap_told_ = false;            // Nothing has arrived since, and TakeGap has said so.
+  bool gap_ = false;       // Before whatever arrives next.
+  bool gap_told_ = false;  // Nothing has arrived since, and TakeGap has said so.
   std::uint64_t lost_messages_ = 0;
 };
 

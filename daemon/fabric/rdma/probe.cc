@@ -61,7 +61,7 @@ void Try(Library& library, const Limits& limits, DeviceFacts& facts) {
 
 void Write(std::FILE* to, const DeviceFacts& facts) {
   std::fprintf(to, "device\t%s\t%d\t%s\n", MakePrintable(facts.name).c_str(), facts.active ? 1 : 0,
-              MakePrintable(facts.state).c_str());
+               MakePrintable(facts.state).c_str());
   for (const Gid& gid : facts.gids) std::fprintf(to, "gid\t%s\n", HexOf(gid).c_str());
 }
 
@@ -79,8 +79,7 @@ absl::StatusOr<pid_t> Spawn(const std::string& program, const std::string& libra
   std::string arguments[] = {program, kProbeArgument, library};
   char* const argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), nullptr};
   pid_t pid = 0;
-  const int error =
-      ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv, environ);
+  const int error = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv, environ);
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   if (error == 0) return pid;
@@ -133,7 +132,8 @@ bool ReadLine(absl::string_view line, std::vector<DeviceFacts>& devices) {
 }
 
 absl::Status Reason(absl::string_view text) {
-  return absl::ConsumePrefix(&text, kNoLibrary) ? absl::NotFoundError(text) : absl::UnavailableError(text);
+  return absl::ConsumePrefix(&text, kNoLibrary) ? absl::NotFoundError(text)
+                                                : absl::UnavailableError(text);
 }
 
 absl::StatusOr<std::vector<DeviceFacts>> Parse(const std::string& answer, int status) {
@@ -162,7 +162,8 @@ int RunProbe(const std::string& library, const Limits& limits) {
       loaded.ok() ? (*loaded)->ListDevices()
                   : absl::NotFoundError(absl::StrCat(kNoLibrary, loaded.status().message()));
   if (!devices.ok()) {
-    std::fprintf(answer, "why\t%s\n", MakePrintable(std::string(devices.status().message())).c_str());
+    std::fprintf(answer, "why\t%s\n",
+                 MakePrintable(std::string(devices.status().message())).c_str());
   } else {
     for (DeviceFacts& facts : *devices) {
       Try(**loaded, limits, facts);
@@ -204,8 +205,8 @@ absl::StatusOr<std::vector<DeviceFacts>> Probe(const std::string& program,
   if (reading == Reading::kTooMuch) {
     return absl::UnavailableError("the process that asks the RDMA driver says too much");
   }
-  return absl::DeadlineExceededError(absl::StrCat(
-      "the RDMA driver does not answer within ", timeout_ns / 1'000'000, " ms"));
+  return absl::DeadlineExceededError(
+      absl::StrCat("the RDMA driver does not answer within ", timeout_ns / 1'000'000, " ms"));
 }
 
 }  // namespace mlxcomm::fabric::rdma

@@ -39,7 +39,7 @@ struct QueuePairAddress {
 };
 
 struct Completion {
-  std::uint32_t slot = 0;   // As it was posted.
+  std::uint32_t slot = 0;  // As it was posted.
   bool receive = false;
   bool ok = false;
   std::uint32_t bytes = 0;  // Of a receive that is ok.
@@ -122,16 +122,17 @@ class Device {
                                                                    const Gid& gid) = 0;
   // Both are kept until the region has been deregistered. RESOURCE_EXHAUSTED: as many as
   // there may be. UNAVAILABLE: the driver takes no more of it.
-  virtual absl::StatusOr<std::shared_ptr<const Region>> Register(
-      std::shared_ptr<const void> owner, std::byte* data, std::uint64_t bytes) = 0;
+  virtual absl::StatusOr<std::shared_ptr<const Region>> Register(std::shared_ptr<const void> owner,
+                                                                 std::byte* data,
+                                                                 std::uint64_t bytes) = 0;
 };
 
 // What is known of a device without using it, as the probe found it (probe.h).
 struct DeviceFacts {
   std::string name;
-  bool active = false;     // Its port is.
-  std::string state;       // Of the port, for people.
-  std::vector<Gid> gids;   // None that are zero.
+  bool active = false;    // Its port is.
+  std::string state;      // Of the port, for people.
+  std::vector<Gid> gids;  // None that are zero.
 };
 
 // The library, if there is one: opened once, and never closed, for drivers do not expect it.

@@ -32,18 +32,20 @@ constexpr std::uint64_t kFinishNs = 500'000'000;
 // While Stop waits for the thread to be in the middle of nothing.
 constexpr auto kStopPause = std::chrono::microseconds(20);
 
-MessageStream::Shape ShapeOf(QueuePair& pair, std::uint32_t peer_receives,
-                             std::uint64_t connection, SendRegions& regions) {
+MessageStream::Shape ShapeOf(QueuePair& pair, std::uint32_t peer_receives, std::uint64_t connection,
+                             SendRegions& regions) {
   const std::span<std::byte> first = pair.Slot(0);
-  return {first.data(),  static_cast<std::uint32_t>(first.size()),
-          pair.receives(), pair.sends(), peer_receives, connection, &regions};
+  return {first.data(),    static_cast<std::uint32_t>(first.size()),
+          pair.receives(), pair.sends(),
+          peer_receives,   connection,
+          &regions};
 }
 
 }  // namespace
 
 RailThread::RailThread(std::unique_ptr<QueuePair> pair, std::shared_ptr<ArenaRegions> regions,
-                       std::uint32_t peer_receives, std::uint64_t connection,
-                       platform::Wakeup bell, platform::Wakeup& engine_bell)
+                       std::uint32_t peer_receives, std::uint64_t connection, platform::Wakeup bell,
+                       platform::Wakeup& engine_bell)
     : pair_(std::move(pair)),
       bell_(std::move(bell)),
       engine_bell_(engine_bell),
@@ -71,8 +73,8 @@ bool RailThread::Pop(RailEvent& event) {
   if (std::exchange(popped_large_control_, false)) reader_.OnLargeControlFreed();
   if (events_.Pop(event)) {
     popped_large_control_ = event.control != nullptr;
-    popped_slot_ = event.kind == RailEvent::Kind::kFrame && !event.payload.empty() &&
-                   !popped_large_control_;
+    popped_slot_ =
+        event.kind == RailEvent::Kind::kFrame && !event.payload.empty() && !popped_large_control_;
     return true;
   }
   // The other half is in Sleep: either we see that it waits, or it sees the room.
@@ -136,8 +138,7 @@ void RailThread::Run() {
     const std::uint64_t now = platform::MonotonicNow();
     if (moved) idle_since = now;
     // Large receives are posted, or large sends written, only while their operation is.
-    const bool in_flight =
-        !few_cores && (reader_.posted().has_large() || writer_.holds_large());
+    const bool in_flight = !few_cores && (reader_.posted().has_large() || writer_.holds_large());
     if (now - idle_since >= (in_flight ? kSpinNsInFlight : spin_ns)) goes_on = Sleep();
   }
   if (goes_on && !down_) SendTheRest();
@@ -192,8 +193,8 @@ void RailThread::TakeCompletion(const Completion& completion) {
   const std::uint32_t count = completion.receive ? pair_->receives() : pair_->sends();
   if (completion.slot - first >= count) return GoDown("the driver completes what was not posted");
   if (!completion.ok) {
-    return GoDown(absl::StrCat(completion.receive ? "a receive" : "a send", " failed: ",
-                               completion.what));
+    return GoDown(
+        absl::StrCat(completion.receive ? "a receive" : "a send", " failed: ", completion.what));
   }
   if (!completion.receive) return stream_.OnSent(completion.slot);
   heard_ns_.store(now_ns_, std::memory_order_relaxed);

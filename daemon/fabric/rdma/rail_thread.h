@@ -111,8 +111,8 @@ class RailThread final : private FrameReaderPort {
   SpscRing<RailEvent> events_{kRingSlots};
   std::atomic<bool> stop_{false};
   std::atomic<bool> finish_{false};
-  std::uint64_t finish_end_ns_ = 0;  // Engine: so long Stop waits for an orderly end.
-  std::atomic<bool> stopped_{false};        // Stop has done with what is the thread's.
+  std::uint64_t finish_end_ns_ = 0;   // Engine: so long Stop waits for an orderly end.
+  std::atomic<bool> stopped_{false};  // Stop has done with what is the thread's.
   std::atomic<bool> silenced_{false};
   std::atomic<Place> place_{Place::kAway};  // It has not begun.
   std::atomic<bool> waits_for_room_{false};

@@ -38,8 +38,8 @@ class RdmaRail final : public Rail {
     std::unique_ptr<QueuePair> pair;
     Service service = Service::kUnreliable;
     std::uint32_t peer_receives = 0;
-    std::uint64_t connection = 0;   // The same on both sides, of this queue pair alone.
-    std::string local_address;      // For people.
+    std::uint64_t connection = 0;  // The same on both sides, of this queue pair alone.
+    std::string local_address;     // For people.
     std::string remote_address;
     std::shared_ptr<ArenaRegions> regions = nullptr;  // Of the device; null: all is copied.
   };

@@ -80,8 +80,9 @@ absl::Status RdmaRails::Beside::AddRail(std::uint64_t attempt, Service service,
     return absl::StrCat(name, name.empty() ? "" : " ", GidText(address.gid), " queue pair ",
                         address.number);
   };
-  RdmaRail::Ready ready{nullptr, service, peer_receives, attempt, text(device, pair->address()),
-                        text("", to), driver->regions()};
+  RdmaRail::Ready ready{
+      nullptr,      service,          peer_receives, attempt, text(device, pair->address()),
+      text("", to), driver->regions()};
   ready.pair = std::move(pair);
   const std::string name = absl::StrCat("rdma ", ready.local_address, " - ", ready.remote_address);
   absl::StatusOr<std::unique_ptr<RdmaRail>> rail = RdmaRail::Create(ready, owner.bell_);
@@ -125,9 +126,9 @@ void RdmaRails::OnConnection(const Connection& connection) {
   if (!options_.rdma.enabled) return;
   Beside* beside = Find(connection.peer, connection.path);
   if (beside == nullptr) {
-    beside = besides_
-                 .emplace_back(std::make_unique<Beside>(*this, connection.peer, connection.path))
-                 .get();
+    beside =
+        besides_.emplace_back(std::make_unique<Beside>(*this, connection.peer, connection.path))
+            .get();
   }
   beside->encrypted = connection.encrypted;
   // What the daemon there has proved on the connection holds for the rail beside it.
@@ -209,16 +210,19 @@ std::string RdmaRails::DeviceFor(const Beside& beside, Lack& why) const {
   }
   why = {"no device", absl::StrCat("there is no RDMA device for ", beside.path.local)};
   for (const DeviceFacts& facts : **found_) {
-    const bool has_gid = std::find(facts.gids.begin(), facts.gids.end(), beside.gid) != facts.gids.end();
+    const bool has_gid =
+        std::find(facts.gids.begin(), facts.gids.end(), beside.gid) != facts.gids.end();
     if (facts.active && has_gid) return facts.name;
     if (facts.name != absl::StrCat(apple::kDevicePrefix, beside.path.local)) continue;
-    why = facts.active ? Lack{"no GID", absl::StrCat(facts.name, " has no GID for the link's address ",
-                                                     GidText(beside.gid))}
-                       : Lack{"port", absl::StrCat(facts.name, ": ", facts.state)};
+    why = facts.active
+              ? Lack{"no GID", absl::StrCat(facts.name, " has no GID for the link's address ",
+                                            GidText(beside.gid))}
+              : Lack{"port", absl::StrCat(facts.name, ": ", facts.state)};
   }
   if ((*found_)->empty()) {
-    why.text = "there is no RDMA device (on a Mac: Thunderbolt 5, macOS 26.2, and `rdma_ctl enable` in "
-               "Recovery)";
+    why.text =
+        "there is no RDMA device (on a Mac: Thunderbolt 5, macOS 26.2, and `rdma_ctl enable` in "
+        "Recovery)";
   }
   return {};
 }
@@ -336,9 +340,9 @@ std::size_t RdmaRails::TakeMessages(std::uint64_t now_ns) {
                         MakePrintable(TextOf(heard.message.sender_interface)));
     Beside* const beside = Find(heard.peer, path);
     if (beside == nullptr || !beside->setup.has_value()) {
-      const std::string none = options_.rdma.enabled
-                                   ? "there is no such connection"
-                                   : "RDMA is off there (rdma { enabled: true } in its configuration)";
+      const std::string none =
+          options_.rdma.enabled ? "there is no such connection"
+                                : "RDMA is off there (rdma { enabled: true } in its configuration)";
       Refuse(heard, beside == nullptr ? none : beside->why.text);
       continue;
     }
@@ -428,7 +432,7 @@ void RdmaRails::Describe(std::vector<LinkSnapshot>& links) const {
     rail.detail = beside->why.text;
     if (!beside->setup.has_value()) continue;
     const Setup& setup = *beside->setup;
-    rail.detail = !setup.detail().empty()    ? setup.detail()
+    rail.detail = !setup.detail().empty()   ? setup.detail()
                   : setup.waits_for_offer() ? "the other side has offered none yet"
                                             : "is being made";
     const bool theirs = rail.detail.starts_with(kOtherSide) || setup.waits_for_offer();

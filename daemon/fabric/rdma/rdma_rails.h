@@ -53,9 +53,9 @@ class RdmaRails {
   struct Connection {
     NodeId peer;
     RailPath path;
-    Gid local{};             // Its address here.
+    Gid local{};  // Its address here.
     bool encrypted = false;
-    ClusterKeyId key{};      // That both sides have proved to hold.
+    ClusterKeyId key{};  // That both sides have proved to hold.
   };
   void OnConnection(const Connection& connection);
   // Inside a callback of Links: kept until Turn.
@@ -112,7 +112,7 @@ class RdmaRails {
   std::vector<std::unique_ptr<Beside>> besides_;  // They use drivers.
   std::uint64_t last_ticket_ = 0;
   std::deque<Heard> heard_;
-  std::shared_ptr<Probing> probing_;              // While one runs.
+  std::shared_ptr<Probing> probing_;  // While one runs.
   std::optional<absl::StatusOr<std::vector<DeviceFacts>>> found_;
   std::uint64_t probe_again_ns_ = kNever;
   std::uint64_t probe_pause_ns_ = kProbeAgainNsMin;

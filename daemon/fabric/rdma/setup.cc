@@ -119,13 +119,15 @@ void Setup::OnOffer(const wire::RailSetup& offer, std::uint64_t now_ns) {
   // It has made one of that service already.
   const bool reliable = offer.services == wire::kReliableService;
   if (reliable && service_ != Service::kReliable) {
-    return Refuse(offer.attempt, "this side has unreliable queue pairs only", wire::kUnreliableOnly);
+    return Refuse(offer.attempt, "this side has unreliable queue pairs only",
+                  wire::kUnreliableOnly);
   }
   const std::uint64_t own_bytes = std::uint64_t{has_.message_bytes} * has_.messages_max;
   const std::uint64_t fit = own_bytes / offer.message_bytes;
   if (fit < kMessagesMin) {
-    return Refuse(offer.attempt, absl::StrCat("messages of ", offer.message_bytes, " bytes, and in all ",
-                                              own_bytes, " bytes may be posted here (rdma {})"));
+    return Refuse(offer.attempt,
+                  absl::StrCat("messages of ", offer.message_bytes, " bytes, and in all ",
+                               own_bytes, " bytes may be posted here (rdma {})"));
   }
   attempt_ = offer.attempt;
   state_ = State::kMaking;
@@ -133,8 +135,7 @@ void Setup::OnOffer(const wire::RailSetup& offer, std::uint64_t now_ns) {
   due_ns_ = now_ns + kAttemptNs;
   peer_ = AddressOf(offer);
   peer_receives_ = offer.receives;
-  const std::uint64_t messages =
-      std::min<std::uint64_t>({offer.messages, has_.messages_max, fit});
+  const std::uint64_t messages = std::min<std::uint64_t>({offer.messages, has_.messages_max, fit});
   shape_ = {reliable ? Service::kReliable : Service::kUnreliable, offer.message_bytes,
             static_cast<std::uint32_t>(messages)};
   port_.Make(attempt_, shape_);

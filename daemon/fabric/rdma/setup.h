@@ -41,8 +41,8 @@ class SetupPort {
   // The queue pair that was made for it; OnConnected follows, or nothing ever.
   virtual void Connect(std::uint64_t attempt, const QueuePairAddress& peer) = 0;
   // It is connected on both sides: it becomes a rail.
-  virtual absl::Status AddRail(std::uint64_t attempt, Service service,
-                               const QueuePairAddress& peer, std::uint32_t peer_receives) = 0;
+  virtual absl::Status AddRail(std::uint64_t attempt, Service service, const QueuePairAddress& peer,
+                               std::uint32_t peer_receives) = 0;
   // The queue pair of the attempt is not needed, whatever has become of it; nor is its rail.
   virtual void Drop(std::uint64_t attempt) = 0;
 };
@@ -102,14 +102,14 @@ class Setup {
   const RailPath path_;
   const bool offers_;
   const Limits has_;
-  Service service_;                 // Reliable, until either device turns out to have none.
+  Service service_;  // Reliable, until either device turns out to have none.
   State state_ = State::kIdle;
   std::string detail_;
-  std::uint64_t attempt_ = 0;       // The current one; 0: none.
-  std::uint64_t due_ns_ = 0;        // kIdle: the next attempt. Else: the end of this one.
+  std::uint64_t attempt_ = 0;  // The current one; 0: none.
+  std::uint64_t due_ns_ = 0;   // kIdle: the next attempt. Else: the end of this one.
   std::uint64_t up_since_ns_ = 0;
   std::uint64_t pause_ns_ = kPauseNsMin;
-  QueuePairShape shape_;            // As both use it, once it is agreed.
+  QueuePairShape shape_;  // As both use it, once it is agreed.
   QueuePairAddress own_;
   std::uint32_t own_receives_ = 0;
   QueuePairAddress peer_;

@@ -54,7 +54,8 @@ Told TryPair(const TrialSubject& subject) {
   return absl::StrCat("queue pair ", (*pair)->address().number, ", ", (*pair)->receives(), " of ",
                       subject.limits.messages_max, " messages of ", subject.limits.message_bytes,
                       " bytes each way, path MTU ", (*pair)->address().mtu_bytes, ", GID ",
-                      GidText(made->gid), (*pair)->descriptor() < 0 ? ", no completion events" : "");
+                      GidText(made->gid),
+                      (*pair)->descriptor() < 0 ? ", no completion events" : "");
 }
 
 Told TryPairOf(TrialSubject subject, Service service) {
@@ -80,7 +81,8 @@ Told TryChannel(const TrialSubject& given) {
   if (!made.ok()) return made.status();
   const auto pair = made->device->MakeQueuePair(ShapeOf(subject.limits), made->gid);
   if (!pair.ok()) return pair.status();
-  if ((*pair)->descriptor() < 0) return absl::UnavailableError("there is no channel of completions");
+  if ((*pair)->descriptor() < 0)
+    return absl::UnavailableError("there is no channel of completions");
   const absl::Status armed = (*pair)->Arm();
   if (!armed.ok()) return armed;
   return std::string("a channel of completions, and it can be armed");
@@ -96,7 +98,8 @@ Told CountPairs(const TrialSubject& subject) {
   for (;;) {
     auto pair = made->device->MakeQueuePair(small, made->gid);
     if (!pair.ok()) {
-      return absl::StrCat(pairs.size(), " queue pairs at once; then: ", std::string(pair.status().message()));
+      return absl::StrCat(pairs.size(),
+                          " queue pairs at once; then: ", std::string(pair.status().message()));
     }
     pairs.push_back(*std::move(pair));
   }
@@ -171,7 +174,7 @@ Told TryMessage(const TrialSubject& subject, std::uint32_t bytes) {
   Completion received;
   const bool is_sent = Await(from, false, sent);
   const bool has_come = Await(to, true, received);
-  std::string text = !is_sent ? "the send has not completed within a second"
+  std::string text = !is_sent  ? "the send has not completed within a second"
                      : sent.ok ? "the send has completed"
                                : absl::StrCat("the send failed: ", sent.what);
   if (!has_come) return absl::UnavailableError(absl::StrCat(text, "; nothing was received"));
@@ -189,7 +192,9 @@ Told TryWholeMessage(const TrialSubject& subject) {
   return TryMessage(subject, subject.limits.message_bytes);
 }
 
-Told TryShortMessage(const TrialSubject& subject) { return TryMessage(subject, apple::kFrameBytes); }
+Told TryShortMessage(const TrialSubject& subject) {
+  return TryMessage(subject, apple::kFrameBytes);
+}
 
 // With receives posted and none arrived; that it comes back is what is tried.
 Told TryDestroy(TrialSubject subject, bool error_before) {
@@ -216,10 +221,12 @@ constexpr Trial kTrials[] = {
     {"region-remote", "a region with remote read and write as well", true, TryRemoteRegion},
     {"channel", "events when something has completed", true, TryChannel},
     {"depth", "how deep a queue is granted", true, TryDepth},
-    {"receives-after", "receives posted when the queue pair is ready to send", true, TryReceivesAfter},
+    {"receives-after", "receives posted when the queue pair is ready to send", true,
+     TryReceivesAfter},
     {"receives-before", "receives posted before it is ready to receive", true, TryReceivesBefore},
     {"message", "a message between two queue pairs of this device", true, TryWholeMessage},
-    {"message-short", "one of fewer frames than its receive; Apple's must be equal", true, TryShortMessage},
+    {"message-short", "one of fewer frames than its receive; Apple's must be equal", true,
+     TryShortMessage},
     {"destroy", "a queue pair is destroyed with receives posted", true, TryJustDestroy},
     {"region-large", "a region of 256 MiB", true, TryLargeRegion},
     {"region-boundary", "a region that reaches over 4 GiB", true, TryRegionOverBoundary},
@@ -232,7 +239,8 @@ constexpr Trial kTrials[] = {
 Told ListTrials() {
   std::string text;
   for (const Trial& trial : kTrials) {
-    absl::StrAppend(&text, trial.name, "\t", trial.needs_port ? "port" : "any", "\t", trial.tries, "\n");
+    absl::StrAppend(&text, trial.name, "\t", trial.needs_port ? "port" : "any", "\t", trial.tries,
+                    "\n");
   }
   return text;
 }

@@ -33,8 +33,8 @@ struct TrialSubject {
 
 struct Trial {
   const char* name;
-  const char* tries;    // For people.
-  bool needs_port;      // Which has to be active.
+  const char* tries;  // For people.
+  bool needs_port;    // Which has to be active.
   // What came of it, for people; an error: it was refused, and how.
   absl::StatusOr<std::string> (*run)(const TrialSubject& subject);
 };

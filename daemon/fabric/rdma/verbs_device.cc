@@ -113,8 +113,8 @@ absl::StatusOr<std::shared_ptr<Device>> VerbsLibrary::Open(const std::string& na
   if (domain == nullptr) {
     const int why = errno;
     verbs_.close_device(context);
-    return absl::UnavailableError(absl::StrCat("RDMA device ", name,
-                                               " gives no protection domain: ", std::strerror(why)));
+    return absl::UnavailableError(
+        absl::StrCat("RDMA device ", name, " gives no protection domain: ", std::strerror(why)));
   }
   return std::shared_ptr<Device>(std::make_shared<VerbsDevice>(
       verbs_, name, WithinDevice(limits, verbs_, context), context, domain));

@@ -56,19 +56,17 @@ const char* FirstMissing(void* library, Verbs& verbs) {
 
 // Never closed: its threads and tables would go with it, under whoever still uses them.
 absl::StatusOr<Verbs> LoadVerbs(const std::string& path) {
-  void* const library =
-      ::dlopen(path.empty() ? kLibrary : path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* const library = ::dlopen(path.empty() ? kLibrary : path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const why = ::dlerror();
-    return absl::UnavailableError(absl::StrCat(
-        "no library of verbs: ", why == nullptr ? "unknown" : why,
-        path.empty() ? absl::StrCat(" (", kRemedy, ")") : ""));
+    return absl::UnavailableError(
+        absl::StrCat("no library of verbs: ", why == nullptr ? "unknown" : why,
+                     path.empty() ? absl::StrCat(" (", kRemedy, ")") : ""));
   }
   Verbs verbs{};
   if (const char* const missing = FirstMissing(library, verbs); missing != nullptr) {
-    return absl::UnavailableError(absl::StrCat("the library of verbs ",
-                                               path.empty() ? kLibrary : path,
-                                               " lacks the function ", missing));
+    return absl::UnavailableError(absl::StrCat(
+        "the library of verbs ", path.empty() ? kLibrary : path, " lacks the function ", missing));
   }
   return verbs;
 }

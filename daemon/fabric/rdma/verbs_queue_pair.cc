@@ -42,7 +42,8 @@ absl::StatusOr<MessageMemory> MessageMemory::Map(std::size_t bytes, std::uint64_
     void* const pages =
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) {
-      return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes of messages"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no memory for ", bytes, " bytes of messages"));
     }
     found.address_ = static_cast<std::byte*>(pages);
     found.bytes_ = bytes;
@@ -57,8 +58,9 @@ MessageMemory::~MessageMemory() {
   if (address_ != nullptr) ::munmap(address_, bytes_);
 }
 
-absl::StatusOr<std::unique_ptr<QueuePair>> VerbsQueuePair::Make(
-    std::shared_ptr<VerbsDevice> device, const QueuePairShape& shape, const Gid& gid) {
+absl::StatusOr<std::unique_ptr<QueuePair>> VerbsQueuePair::Make(std::shared_ptr<VerbsDevice> device,
+                                                                const QueuePairShape& shape,
+                                                                const Gid& gid) {
   std::unique_ptr<VerbsQueuePair> made(new VerbsQueuePair(std::move(device), shape));
   absl::Status status = made->FindPort(gid);
   if (status.ok()) status = made->MakeQueues(shape);
@@ -106,9 +108,9 @@ absl::Status VerbsQueuePair::MakeQueues(const QueuePairShape& shape) {
 absl::Status VerbsQueuePair::MakePair(const QueuePairShape& shape) {
   const Limits& limits = device_->limits_;
   if (!TakeOne(device_->queue_pairs_, limits.queue_pairs_max)) {
-    return absl::ResourceExhaustedError(absl::StrCat("RDMA device ", device_->name(), " has ",
-                                                     limits.queue_pairs_max,
-                                                     " queue pairs already, the most there may be"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("RDMA device ", device_->name(), " has ", limits.queue_pairs_max,
+                     " queue pairs already, the most there may be"));
   }
   counted_pair_ = true;
   Limits wanted = limits;
@@ -125,7 +127,8 @@ absl::Status VerbsQueuePair::MakePair(const QueuePairShape& shape) {
   pair_ = verbs().create_qp(device_->domain_, &attributes);
   if (pair_ == nullptr) {
     const int error = errno;
-    const bool unknown = error == EOPNOTSUPP || error == ENOTSUP || error == ENOSYS || error == EINVAL;
+    const bool unknown =
+        error == EOPNOTSUPP || error == ENOTSUP || error == ENOSYS || error == EINVAL;
     if (service_ == Service::kReliable && unknown) {
       return absl::UnimplementedError(
           absl::StrCat("RDMA device ", device_->name(), " has no reliable queue pairs"));
@@ -141,16 +144,18 @@ absl::Status VerbsQueuePair::MakePair(const QueuePairShape& shape) {
   if (verbs().query_qp(pair_, &now, IBV_QP_CAP, &granted) != 0) granted = attributes;
   messages_ = wanted.MessagesWithin(std::min(granted.cap.max_send_wr, granted.cap.max_recv_wr));
   if (messages_ >= kMessagesMin) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "RDMA device ", device_->name(), " grants queues of ", granted.cap.max_recv_wr,
-      " frames only, which hold no ", kMessagesMin, " messages of ", shape.message_bytes, " bytes"));
+  return absl::ResourceExhaustedError(absl::StrCat("RDMA device ", device_->name(),
+                                                   " grants queues of ", granted.cap.max_recv_wr,
+                                                   " frames only, which hold no ", kMessagesMin,
+                                                   " messages of ", shape.message_bytes, " bytes"));
 }
 
 absl::Status VerbsQueuePair::MakeRegion() {
   const Limits& limits = device_->limits_;
   const std::size_t bytes = std::size_t{2} * messages_ * slot_bytes_;
   if (bytes > limits.region_bytes_max) {
-    return absl::ResourceExhaustedError(absl::StrCat("messages of ", bytes, " bytes in all; a region has ",
+    return absl::ResourceExhaustedError(absl::StrCat("messages of ", bytes,
+                                                     " bytes in all; a region has ",
                                                      limits.region_bytes_max, " at most"));
   }
   absl::StatusOr<MessageMemory> memory = MessageMemory::Map(bytes, limits.region_boundary);
@@ -174,9 +179,8 @@ absl::Status VerbsQueuePair::Initialise() {
     attributes.qp_access_flags =
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
   }
-  const int error =
-      verbs().modify_qp(pair_, &attributes,
-                        IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  const int error = verbs().modify_qp(
+      pair_, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   if (error != 0) return Failed("does not initialise the queue pair", error);
   address_.number = pair_->qp_num;
   // Another one than those of earlier connections. Not of libcrypto: it keeps a generator for each
@@ -276,8 +280,8 @@ absl::StatusOr<std::size_t> VerbsQueuePair::Poll(std::span<Completion> completio
         absl::StrCat("RDMA device ", device_->name(), " has been taken away"));
   }
   std::array<ibv_wc, kPollMax> done;
-  const int count = ibv_poll_cq(queue_, static_cast<int>(std::min(completions.size(), kPollMax)),
-                                done.data());
+  const int count =
+      ibv_poll_cq(queue_, static_cast<int>(std::min(completions.size(), kPollMax)), done.data());
   if (count < 0) return Failed("cannot be asked for completions", errno);
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
     const ibv_wc& from = done[i];

@@ -24,8 +24,8 @@ void Leave(const std::shared_ptr<const void>& owner) {
 absl::StatusOr<std::shared_ptr<const Region>> VerbsDevice::Register(
     std::shared_ptr<const void> owner, std::byte* data, std::uint64_t bytes) {
   const auto full = [this](std::uint32_t most) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("RDMA device ", name_, " has ", most, " regions already, the most there may be"));
+    return absl::ResourceExhaustedError(absl::StrCat("RDMA device ", name_, " has ", most,
+                                                     " regions already, the most there may be"));
   };
   // Queue pairs need some as well.
   const std::uint32_t most = std::min(limits_.arena_regions_max, limits_.regions_max / 2);

@@ -28,7 +28,8 @@ inline int AccessOf(const Limits& limits) {
 
 class VerbsRegion final : public Region {
  public:
-  VerbsRegion(std::shared_ptr<VerbsDevice> device, std::shared_ptr<const void> owner, ibv_mr* region)
+  VerbsRegion(std::shared_ptr<VerbsDevice> device, std::shared_ptr<const void> owner,
+              ibv_mr* region)
       : Region(static_cast<const std::byte*>(region->addr), region->length, region->lkey),
         device_(std::move(device)),
         owner_(std::move(owner)),

@@ -47,13 +47,15 @@ absl::Status OpenDevice(const TrialSubject& subject, Opened& opened) {
   if (list == nullptr) return Failed("devices cannot be listed", errno);
   for (int i = 0; i < count && opened.context == nullptr; ++i) {
     const char* const name = opened.verbs.get_device_name(list[i]);
-    if (name != nullptr && subject.device == name) opened.context = opened.verbs.open_device(list[i]);
+    if (name != nullptr && subject.device == name)
+      opened.context = opened.verbs.open_device(list[i]);
   }
   const int error = errno;
   opened.verbs.free_device_list(list);
   if (opened.context == nullptr) return Failed("it cannot be opened", error);
   opened.domain = opened.verbs.alloc_pd(opened.context);
-  return opened.domain != nullptr ? absl::OkStatus() : Failed("it gives no protection domain", errno);
+  return opened.domain != nullptr ? absl::OkStatus()
+                                  : Failed("it gives no protection domain", errno);
 }
 
 // A later addition, which not every header has.
@@ -71,13 +73,13 @@ std::string DescribePort(const Opened& opened, std::uint8_t number) {
   if (opened.verbs.query_port(opened.context, number, &port) != 0) {
     return absl::StrCat("; port ", number, " cannot be asked");
   }
-  std::string text = absl::StrCat(
-      "; port ", number, ": state ", static_cast<int>(port.state),
-      port.state == IBV_PORT_ACTIVE ? " (active)" : "",
-      ", max_mtu ", 128 << port.max_mtu, ", active_mtu ", 128 << port.active_mtu, ", lid ", port.lid,
-      LinkLayer(port), ", active_width ", static_cast<int>(port.active_width), ", active_speed ",
-      static_cast<int>(port.active_speed),
-      ", max_msg_sz ", port.max_msg_sz, ", gid_tbl_len ", port.gid_tbl_len);
+  std::string text =
+      absl::StrCat("; port ", number, ": state ", static_cast<int>(port.state),
+                   port.state == IBV_PORT_ACTIVE ? " (active)" : "", ", max_mtu ",
+                   128 << port.max_mtu, ", active_mtu ", 128 << port.active_mtu, ", lid ", port.lid,
+                   LinkLayer(port), ", active_width ", static_cast<int>(port.active_width),
+                   ", active_speed ", static_cast<int>(port.active_speed), ", max_msg_sz ",
+                   port.max_msg_sz, ", gid_tbl_len ", port.gid_tbl_len);
   for (const auto& [index, gid] : ListGids(opened.verbs, opened.context, {number, port, ""})) {
     absl::StrAppend(&text, ", GID ", index, " ", GidText(gid));
   }
@@ -94,10 +96,10 @@ absl::StatusOr<std::string> DescribeDevice(const TrialSubject& subject) {
   if (error != 0) return Failed("it cannot be asked", error);
   its.fw_ver[sizeof its.fw_ver - 1] = '\0';
   std::string text = absl::StrCat(
-      "firmware \"", its.fw_ver, "\", max_qp ", its.max_qp, ", max_qp_wr ", its.max_qp_wr, ", max_sge ",
-      its.max_sge, ", max_cq ", its.max_cq, ", max_cqe ", its.max_cqe, ", max_mr ", its.max_mr,
-      ", max_mr_size ", its.max_mr_size, ", max_pd ", its.max_pd, ", page_size_cap ", its.page_size_cap,
-      ", phys_port_cnt ", static_cast<int>(its.phys_port_cnt));
+      "firmware \"", its.fw_ver, "\", max_qp ", its.max_qp, ", max_qp_wr ", its.max_qp_wr,
+      ", max_sge ", its.max_sge, ", max_cq ", its.max_cq, ", max_cqe ", its.max_cqe, ", max_mr ",
+      its.max_mr, ", max_mr_size ", its.max_mr_size, ", max_pd ", its.max_pd, ", page_size_cap ",
+      its.page_size_cap, ", phys_port_cnt ", static_cast<int>(its.phys_port_cnt));
   const int ports = std::min<int>(its.phys_port_cnt, 8);
   for (int number = 1; number <= ports; ++number) {
     text += DescribePort(opened, static_cast<std::uint8_t>(number));
@@ -123,10 +125,11 @@ absl::StatusOr<std::string> TryDepth(const TrialSubject& subject) {
     ibv_qp_attr now{};
     ibv_qp_init_attr granted{};
     const int error = opened.verbs.query_qp(pair, &now, IBV_QP_CAP, &granted);
-    told = absl::StrCat("of ", wanted, " wanted, ibv_create_qp says ", attributes.cap.max_send_wr, " and ",
-                        attributes.cap.max_recv_wr, ", ibv_query_qp ",
-                        error != 0 ? std::string(std::strerror(error))
-                                   : absl::StrCat(granted.cap.max_send_wr, " and ", granted.cap.max_recv_wr));
+    told = absl::StrCat(
+        "of ", wanted, " wanted, ibv_create_qp says ", attributes.cap.max_send_wr, " and ",
+        attributes.cap.max_recv_wr, ", ibv_query_qp ",
+        error != 0 ? std::string(std::strerror(error))
+                   : absl::StrCat(granted.cap.max_send_wr, " and ", granted.cap.max_recv_wr));
     opened.verbs.destroy_qp(pair);
   }
   opened.verbs.destroy_cq(queue);
@@ -151,7 +154,8 @@ absl::StatusOr<std::string> TryRegionOverBoundary(const TrialSubject& subject) {
   if (absl::Status status = OpenDevice(subject, opened); !status.ok()) return status;
   // Addresses with a boundary among them, of which only those beside it get pages.
   constexpr std::size_t kSpan = apple::kRegionBoundary + 2 * kSmallBytes;
-  void* const span = ::mmap(nullptr, kSpan, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const span =
+      ::mmap(nullptr, kSpan, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (span == MAP_FAILED) return absl::ResourceExhaustedError("no addresses for it");
   const std::uint64_t first = reinterpret_cast<std::uintptr_t>(span) + kSmallBytes;
   const std::uint64_t boundary =

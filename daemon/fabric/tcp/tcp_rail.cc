@@ -46,21 +46,17 @@ int MillisecondsUntil(std::uint64_t deadline_ns) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TcpRail>> TcpRail::Create(platform::FileDescriptor socket,
-                                                         std::string local_address,
-                                                         std::string remote_address,
-                                                         platform::Wakeup& engine_bell,
-                                                         SocketWatches::Handle watch,
-                                                         EngineShare share,
-                                                         std::unique_ptr<ByteStream> stream) {
+absl::StatusOr<std::unique_ptr<TcpRail>> TcpRail::Create(
+    platform::FileDescriptor socket, std::string local_address, std::string remote_address,
+    platform::Wakeup& engine_bell, SocketWatches::Handle watch, EngineShare share,
+    std::unique_ptr<ByteStream> stream) {
   absl::StatusOr<platform::Wakeup> bell = platform::Wakeup::Create();
   if (!bell.ok()) return bell.status();
   SetUpSocket(socket.get());
   if (stream == nullptr) stream = std::make_unique<PlainStream>();
-  return std::unique_ptr<TcpRail>(new TcpRail(std::move(socket), std::move(local_address),
-                                              std::move(remote_address), engine_bell,
-                                              *std::move(bell), std::move(watch), share,
-                                              std::move(stream)));
+  return std::unique_ptr<TcpRail>(
+      new TcpRail(std::move(socket), std::move(local_address), std::move(remote_address),
+                  engine_bell, *std::move(bell), std::move(watch), share, std::move(stream)));
 }
 
 TcpRail::TcpRail(platform::FileDescriptor socket, std::string local_address,
@@ -93,7 +89,8 @@ void TcpRail::Expect(const PostedReceive& receive, ReceiveBudget::Share share) {
 absl::Status TcpRail::Start(bool resumed, ArrivalClaims& claims) {
   reader_.posted().ShareClaims(claims);
   if (resumed) reader_.posted().DoNotKnowAllWithdrawn();
-  if (may_change_hands_ && !IsForThread()) driver_.store(Driver::kEngine, std::memory_order_release);
+  if (may_change_hands_ && !IsForThread())
+    driver_.store(Driver::kEngine, std::memory_order_release);
   try {
     thread_ = std::thread([this] { Run(); });
   } catch (const std::system_error& error) {
@@ -146,8 +143,8 @@ bool TcpRail::Pop(RailEvent& event) {
   if (EngineDrives() && events_.IsEmpty() && !std::exchange(looked_, true)) Look();
   if (events_.Pop(event)) {
     popped_large_control_ = event.control != nullptr;
-    popped_slot_ = event.kind == RailEvent::Kind::kFrame && !event.payload.empty() &&
-                   !popped_large_control_;
+    popped_slot_ =
+        event.kind == RailEvent::Kind::kFrame && !event.payload.empty() && !popped_large_control_;
     return true;
   }
   looked_ = false;
@@ -183,8 +180,8 @@ void TcpRail::FitToRate() {
   const double rate = rate_.load(std::memory_order_relaxed);
   if (rate < fitted_rate_ * kMuchSlower || rate > fitted_rate_ * kMuchFaster) {
     fitted_rate_ = rate;
-    fitted_ = FitSendBuffer(socket_.get(), rate, round_trip_ns_.load(std::memory_order_relaxed),
-                            fitted_);
+    fitted_ =
+        FitSendBuffer(socket_.get(), rate, round_trip_ns_.load(std::memory_order_relaxed), fitted_);
   }
 }
 
@@ -215,8 +212,7 @@ void TcpRail::LookAtHeld() {
 bool TcpRail::PrepareToSleep() {
   if (EngineDrives()) {
     const bool waits = events_.IsEmpty() && writer_.transmitted() == 0 &&
-                       !reader_.may_take_read_ahead() && !reader_.has_unseen() &&
-                       watch_->is_open();
+                       !reader_.may_take_read_ahead() && !reader_.has_unseen() && watch_->is_open();
     const bool all_given = commands_.IsEmpty() && writer_.is_empty();
     if (!waits || (!all_given && !writer_.is_blocked())) return false;
     WatchSocket();
@@ -298,8 +294,7 @@ void TcpRail::LookAtSocket() {
 }
 
 void TcpRail::Run() {
-  const std::uint64_t spin_ns =
-      platform::CoreCount() <= 4 ? kSpinNsFewCores : kSpinNsManyCores;
+  const std::uint64_t spin_ns = platform::CoreCount() <= 4 ? kSpinNsFewCores : kSpinNsManyCores;
   std::uint64_t idle_since = 0;
   while (!stop_.load(std::memory_order_acquire)) {
     if (driver_.load(std::memory_order_acquire) == Driver::kEngine) {
@@ -456,8 +451,8 @@ void TcpRail::TellTransmitted() {
 // Whoever emits has made sure of the place (kEventsKept).
 void TcpRail::Emit(RailEvent&& event) {
   event.transmitted = writer_.TakeTransmitted();
-  const bool may_wait = event.kind == RailEvent::Kind::kFrame &&
-                        event.header.type == wire::FrameType::kData;
+  const bool may_wait =
+      event.kind == RailEvent::Kind::kFrame && event.header.type == wire::FrameType::kData;
   untold_bytes_ += event.header.payload_bytes;
   if (!events_.Push(std::move(event))) std::abort();
   if (!may_wait || untold_bytes_ >= kUntoldBytesMax) WakeEngine();

@@ -77,13 +77,10 @@ class TcpRail final : public Rail, private FrameReaderPort {
 
   // `socket` is connected and non-blocking. `engine_bell` wakes the engine. Without a watch
   // the thread always drives; without a stream the connection is plain.
-  static absl::StatusOr<std::unique_ptr<TcpRail>> Create(platform::FileDescriptor socket,
-                                                         std::string local_address,
-                                                         std::string remote_address,
-                                                         platform::Wakeup& engine_bell,
-                                                         SocketWatches::Handle watch = nullptr,
-                                                         EngineShare share = EngineShare::kSmall,
-                                                         std::unique_ptr<ByteStream> stream = nullptr);
+  static absl::StatusOr<std::unique_ptr<TcpRail>> Create(
+      platform::FileDescriptor socket, std::string local_address, std::string remote_address,
+      platform::Wakeup& engine_bell, SocketWatches::Handle watch = nullptr,
+      EngineShare share = EngineShare::kSmall, std::unique_ptr<ByteStream> stream = nullptr);
   ~TcpRail() override;
 
   // Before Start; may be nullptr.

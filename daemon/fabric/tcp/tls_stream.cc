@@ -200,8 +200,8 @@ absl::StatusOr<TlsStream::Progress> TlsStream::Handshake(int socket) {
 
 ssize_t TlsStream::Flush(int socket) {
   if (!HasUnsent()) return 0;
-  const ssize_t put = ::send(socket, unsent_.data() + unsent_first_,
-                             unsent_end_ - unsent_first_, queue::kNoSignal | MSG_DONTWAIT);
+  const ssize_t put = ::send(socket, unsent_.data() + unsent_first_, unsent_end_ - unsent_first_,
+                             queue::kNoSignal | MSG_DONTWAIT);
   if (put < 0) return -1;
   unsent_first_ += static_cast<std::size_t>(put);
   if (unsent_first_ == unsent_end_) unsent_first_ = unsent_end_ = 0;

@@ -77,7 +77,7 @@ class TlsStream final : public ByteStream {
   int socket_ = -1;  // During a call.
   int receive_error_ = 0;
   bool receive_ended_ = false;
-  int broken_ = 0;   // errno of what ended it.
+  int broken_ = 0;  // errno of what ended it.
   bool unread_ = true;
   std::uint64_t records_per_key_;
   std::uint64_t records_ = 0;  // Since the key is in use.

@@ -25,7 +25,9 @@ class Mlxcomm final : public mlxcomm::bench::AllReduceSystem {
   }
   float* input() override { return input_->as<float>(); }
   const float* output() override { return output_->as<float>(); }
-  void Run() override { group_.AllReduce(input_->data(), output_->data(), count_, MLXCOMM_FLOAT32); }
+  void Run() override {
+    group_.AllReduce(input_->data(), output_->data(), count_, MLXCOMM_FLOAT32);
+  }
   void Meet() override { group_.Barrier(); }
   double attached_seconds() const override { return attached_seconds_; }
 

@@ -16,7 +16,8 @@ constexpr double kNows[] = {0, 1234.567, 7 * kAround - 0.005, 7 * kAround - 0.01
 TEST(PauseTest, AMomentIsAPauseAwayOnceAllHaveBeenToldOfIt) {
   const Pause pause(kPause);
   for (const double now : kNows) {
-    const std::optional<double> moment = Pause::MomentOf(pause.NextTick(now, kTelling), now + kTelling);
+    const std::optional<double> moment =
+        Pause::MomentOf(pause.NextTick(now, kTelling), now + kTelling);
     ASSERT_TRUE(moment) << now;
     EXPECT_GE(*moment - now, kTelling + kPause - 1e-9);
     EXPECT_LE(*moment - now, kTelling + kPause + Pause::kTickSeconds);

@@ -105,7 +105,9 @@ class PlainLoop final : public AllReduceSystem {
   float* input() override { return in_[0]; }
   const float* output() override { return out_[0]; }
   void Meet() override {}
-  void OnFilled() override { Share(Task::kFill, [] {}); }
+  void OnFilled() override {
+    Share(Task::kFill, [] {});
+  }
   void Run() override {
     if (middle_ == vectors_) {
       HWY_DYNAMIC_DISPATCH(Sum)(in_.data(), out_.data(), ranks_, 0, vectors_, past_cache_);
@@ -150,7 +152,7 @@ class PlainLoop final : public AllReduceSystem {
   std::size_t vectors_ = 0;
   std::size_t middle_ = 0;
   bool past_cache_ = false;
-  Task task_ = Task::kSum;  // Told by begun_.
+  Task task_ = Task::kSum;        // Told by begun_.
   std::atomic<int> unequal_ = 0;  // Outputs that differed.
   alignas(64) std::atomic<std::uint64_t> begun_ = 0;
   alignas(64) std::atomic<std::uint64_t> done_ = 0;

@@ -22,7 +22,7 @@
 namespace mlxcomm::bench {
 namespace {
 
-constexpr double kSlowSeconds = 0.02;    // From here on a few operations warm up enough.
+constexpr double kSlowSeconds = 0.02;  // From here on a few operations warm up enough.
 constexpr double kBatchSeconds = 100e-6;
 constexpr std::uint64_t kAloneBytes = 64 * 1024;  // From here on each is timed alone.
 #ifdef __APPLE__
@@ -38,7 +38,7 @@ constexpr int kSamplesAloneMax = 200;  // Filling and checking takes time as wel
 
 struct Sizes {
   std::uint64_t bytes = 0;
-  std::vector<double> samples_us;  // Sorted: the mean of each batch.
+  std::vector<double> samples_us;      // Sorted: the mean of each batch.
   std::vector<double> pauses_seconds;  // Before each sample, sorted.
   std::uint64_t operations = 0;
 };
@@ -92,11 +92,13 @@ void CheckResult(AllReduceSystem& system, std::uint64_t count, std::uint64_t tur
   for (std::uint64_t i = 0; i < count; i += kPeriod) {
     const std::uint64_t length = std::min(kPeriod, count - i);
     if (std::memcmp(output + i, expected.data(), length * sizeof(float)) == 0) continue;
-    const float* const wrong = std::mismatch(output + i, output + i + length, expected.data()).first;
-    throw std::runtime_error("rank " + std::to_string(system.rank()) + ", " + std::to_string(count) +
-                             " floats: element " + std::to_string(wrong - output) + " is " +
-                             std::to_string(*wrong) + ", expected " +
-                             std::to_string(expected[static_cast<std::uint64_t>(wrong - output) % kPeriod]));
+    const float* const wrong =
+        std::mismatch(output + i, output + i + length, expected.data()).first;
+    throw std::runtime_error(
+        "rank " + std::to_string(system.rank()) + ", " + std::to_string(count) +
+        " floats: element " + std::to_string(wrong - output) + " is " + std::to_string(*wrong) +
+        ", expected " +
+        std::to_string(expected[static_cast<std::uint64_t>(wrong - output) % kPeriod]));
   }
 }
 
@@ -129,8 +131,9 @@ class Timing {
       one = Agreed(system_, SecondsOf(kWarmUps) / kWarmUps);
     }
     const bool alone = found_.bytes >= kAloneBytes || pause_.is_one();
-    const auto batch = alone ? std::uint64_t{1}
-                             : static_cast<std::uint64_t>(std::clamp(kBatchSeconds / one, 1.0, 1e4));
+    const auto batch = alone
+                           ? std::uint64_t{1}
+                           : static_cast<std::uint64_t>(std::clamp(kBatchSeconds / one, 1.0, 1e4));
     const int samples = static_cast<int>(std::clamp(
         budget / (one * static_cast<double>(batch) + pause_.seconds()), double{kSamplesMin},
         static_cast<double>(alone ? kSamplesAloneMax : kSamplesMax)));
@@ -140,7 +143,8 @@ class Timing {
       const auto turn = static_cast<std::uint64_t>(i) + 1;
       // Before the input is written anew: a result of the same input would pass for this one's.
       const double asked = Now();
-      const double tick = pause_.is_one() ? Agreed(system_, pause_.NextTick(asked, 2 * telling)) : 0;
+      const double tick =
+          pause_.is_one() ? Agreed(system_, pause_.NextTick(asked, 2 * telling)) : 0;
       const double told = Now();
       telling = std::max(one, told - asked);
       Fill(system_, count_, turn);
@@ -168,7 +172,8 @@ class Timing {
     const auto is_whole = [this](const Sample& sample) {
       return sample.pause_seconds >= pause_.seconds();
     };
-    if (std::any_of(taken.begin(), taken.end(), is_whole)) std::erase_if(taken, std::not_fn(is_whole));
+    if (std::any_of(taken.begin(), taken.end(), is_whole))
+      std::erase_if(taken, std::not_fn(is_whole));
     for (const Sample& sample : taken) {
       found_.samples_us.push_back(sample.us);
       found_.pauses_seconds.push_back(sample.pause_seconds);
@@ -209,11 +214,11 @@ void Write(const std::string& folder, const AllReduceSystem& system, const Start
   const std::string path = folder + "/rank-" + std::to_string(system.rank()) + ".json";
   std::ofstream file(path + ".part");
   file.precision(15);
-  file << "{\"rank\": " << system.rank() << ", \"ranks\": " << system.size() << ", \"pid\": " << getpid()
-       << ", \"asked_seconds\": " << start.asked_seconds
+  file << "{\"rank\": " << system.rank() << ", \"ranks\": " << system.size()
+       << ", \"pid\": " << getpid() << ", \"asked_seconds\": " << start.asked_seconds
        << ", \"attached_seconds\": " << system.attached_seconds()
-       << ", \"joined_seconds\": " << start.joined_seconds << ", \"cpu_seconds\": " << cost.cpu_seconds
-       << ", \"reduced_bytes\": " << cost.reduced_bytes
+       << ", \"joined_seconds\": " << start.joined_seconds
+       << ", \"cpu_seconds\": " << cost.cpu_seconds << ", \"reduced_bytes\": " << cost.reduced_bytes
        << ", \"resident_bytes_max\": " << kMaxRssUnit * Usage().ru_maxrss << ", \"sizes\": [";
   for (const Sizes& found : sizes) {
     file << (&found == sizes.data() ? "" : ", ") << "{\"bytes\": " << found.bytes

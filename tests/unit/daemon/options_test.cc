@@ -25,7 +25,9 @@ TEST(OptionsTest, AreEmptyWhereNothingIsSaid) {
 TEST(OptionsTest, TakeEveryWord) {
   Options options;
   EXPECT_EQ(Parse({"--config", "c", "--socket", "s", "--log-level", "debug", "--private",
-                   "--check-config"}, options), std::nullopt);
+                   "--check-config"},
+                  options),
+            std::nullopt);
   EXPECT_EQ(options.config_file, "c");
   EXPECT_EQ(options.socket_path, "s");
   EXPECT_EQ(options.log_level, "debug");

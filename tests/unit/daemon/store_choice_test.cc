@@ -164,8 +164,12 @@ TEST(StoreChoiceTest, CopiesAndSumsAreNotCompared) {
   for (int turn = 0; turn < 1000; ++turn) {
     for (int i = 0; i < 12; ++i) {
       const bool copies = i >= 9;
-      const Stores stores = machine.Pass(copies ? copy : i % 3 == 0 ? half : Sum(kStep),
-                                         copies ? 0.6 : i % 3 == 0 ? 2 : 1);
+      const Stores stores = machine.Pass(copies       ? copy
+                                         : i % 3 == 0 ? half
+                                                      : Sum(kStep),
+                                         copies       ? 0.6
+                                         : i % 3 == 0 ? 2
+                                                      : 1);
       whole_lines += stores == Stores::kWholeLines ? 1 : 0;
     }
   }

@@ -49,9 +49,9 @@ Bytes Moved(OperationKind kind, std::uint32_t rank) {
 }
 
 TEST(ValuesTest, AreRightWhereDataWasMoved) {
-  for (const OperationKind kind : {OperationKind::kBroadcast, OperationKind::kSend,
-                                   OperationKind::kAllGather, OperationKind::kAllToAll,
-                                   OperationKind::kGather, OperationKind::kScatter}) {
+  for (const OperationKind kind :
+       {OperationKind::kBroadcast, OperationKind::kSend, OperationKind::kAllGather,
+        OperationKind::kAllToAll, OperationKind::kGather, OperationKind::kScatter}) {
     for (std::uint32_t rank = 0; rank < kSize; ++rank) {
       const Bytes output = Moved(kind, rank);
       EXPECT_EQ(output.size(), OutputElements(Rank(kind, rank), kCount) * sizeof(float));
@@ -66,11 +66,14 @@ TEST(ValuesTest, AreWrongWhereAnElementIsOrABlockIsAnothers) {
   output[0] ^= 1;
   EXPECT_EQ(CountWrong(Rank(OperationKind::kAllGather, 1), kCount, output.data()), 1u);
   EXPECT_GT(CountWrong(Rank(OperationKind::kAllToAll, 1), kCount,
-                       Moved(OperationKind::kAllToAll, 2).data()), kCount);
+                       Moved(OperationKind::kAllToAll, 2).data()),
+            kCount);
   EXPECT_GT(CountWrong(Rank(OperationKind::kScatter, 1), kCount,
-                       Moved(OperationKind::kScatter, 2).data()), kCount / 2);
-  EXPECT_GT(CountWrong(Rank(OperationKind::kSend, 1), kCount,
-                       Moved(OperationKind::kSend, 2).data()), kCount / 2);
+                       Moved(OperationKind::kScatter, 2).data()),
+            kCount / 2);
+  EXPECT_GT(
+      CountWrong(Rank(OperationKind::kSend, 1), kCount, Moved(OperationKind::kSend, 2).data()),
+      kCount / 2);
 }
 
 float Combine(ReduceOperator op, float a, float b) {
@@ -83,10 +86,11 @@ float Combine(ReduceOperator op, float a, float b) {
 }
 
 TEST(ValuesTest, AreRightWhereTheyWereCombined) {
-  for (const ReduceOperator op : {ReduceOperator::kSum, ReduceOperator::kProduct,
-                                  ReduceOperator::kMin, ReduceOperator::kMax, ReduceOperator::kMean}) {
-    for (const OperationKind kind : {OperationKind::kAllReduce, OperationKind::kReduceScatter,
-                                     OperationKind::kReduce}) {
+  for (const ReduceOperator op :
+       {ReduceOperator::kSum, ReduceOperator::kProduct, ReduceOperator::kMin, ReduceOperator::kMax,
+        ReduceOperator::kMean}) {
+    for (const OperationKind kind :
+         {OperationKind::kAllReduce, OperationKind::kReduceScatter, OperationKind::kReduce}) {
       const bool root_alone = kind == OperationKind::kReduce;
       const Measured measured = Rank(kind, root_alone ? 0 : 1, DataType::kFloat32, op);
       std::vector<float> output(InputElements(measured, kCount));
@@ -97,7 +101,8 @@ TEST(ValuesTest, AreRightWhereTheyWereCombined) {
           output[i] = rank == 0 ? input[i] : Combine(op, output[i], input[i]);
         }
       }
-      if (op == ReduceOperator::kMean) for (float& value : output) value /= kSize;
+      if (op == ReduceOperator::kMean)
+        for (float& value : output) value /= kSize;
       const std::size_t own = kind == OperationKind::kReduceScatter ? kCount : 0;
       EXPECT_EQ(CountWrong(measured, kCount, output.data() + own), 0u) << ReduceOperatorName(op);
       output[own + 3] += 1;

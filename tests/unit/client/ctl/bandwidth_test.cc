@@ -40,7 +40,8 @@ TEST(BandwidthTest, CountsGrowToTheLastAndComeOnce) {
   EXPECT_EQ(BenchCounts(Of(OperationKind::kAllReduce, 2), 8, 128, 4),
             (std::vector<std::uint64_t>{2, 8, 32}));
   EXPECT_EQ(BenchCounts(Of(OperationKind::kAllReduce, 2), 1, 16, 2),
-            (std::vector<std::uint64_t>{1, 2, 4})) << "1, 2 and 4 bytes are one element";
+            (std::vector<std::uint64_t>{1, 2, 4}))
+      << "1, 2 and 4 bytes are one element";
   EXPECT_EQ(BenchCounts(Of(OperationKind::kAllReduce, 2), 64, 64, 2),
             (std::vector<std::uint64_t>{16}));
 }

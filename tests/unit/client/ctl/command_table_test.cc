@@ -42,7 +42,8 @@ class CommandTableTest : public testing::Test {
 // Why: what only programs call is nothing for who types.
 TEST_F(CommandTableTest, LeavesOutWhatHelpHides) {
   app_.add_subcommand("launch-agent", "What launch starts elsewhere")->group("");
-  for (const Command* const command : Flattened(TableOf(app_))) EXPECT_NE(command->name, "launch-agent");
+  for (const Command* const command : Flattened(TableOf(app_)))
+    EXPECT_NE(command->name, "launch-agent");
 }
 
 TEST_F(CommandTableTest, HasEveryVerbAndOptionOfTheParser) {

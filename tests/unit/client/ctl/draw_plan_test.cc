@@ -55,12 +55,14 @@ TEST(DrawPlanTest, DrawsNodesWithTheirRanksAndWhatTheirLinksCarry) {
          links { from: 0 to: 1 bytes: 1024 } links { from: 1 to: 0 bytes: 1024 }
          links { from: 2 to: 1 bytes: 2048 })"));
   EXPECT_TRUE(IsGraph(picture)) << picture;
-  EXPECT_TRUE(Has(picture, "reduce sum float32[256], 1.0 KiB a rank\\ntwo_level: ranks of a node in "
-                           "shared memory, then binomial tree of 3 nodes\\npredicted 90.0 us"))
+  EXPECT_TRUE(Has(picture,
+                  "reduce sum float32[256], 1.0 KiB a rank\\ntwo_level: ranks of a node in "
+                  "shared memory, then binomial tree of 3 nodes\\npredicted 90.0 us"))
       << picture;
-  for (const char* const part : {"subgraph cluster_2 {", "label=\"rank 5\"",
-                                 "m0 -> m1 [color=\"#2060a0\", dir=both, label=\"1.0 KiB each way\"];",
-                                 "m2 -> m1 [color=\"#2060a0\", label=\"2.0 KiB\"];"}) {
+  for (const char* const part :
+       {"subgraph cluster_2 {", "label=\"rank 5\"",
+        "m0 -> m1 [color=\"#2060a0\", dir=both, label=\"1.0 KiB each way\"];",
+        "m2 -> m1 [color=\"#2060a0\", label=\"2.0 KiB\"];"}) {
     EXPECT_TRUE(Has(picture, part)) << part << "\n" << picture;
   }
   EXPECT_FALSE(Has(picture, "m1 -> m0")) << picture;

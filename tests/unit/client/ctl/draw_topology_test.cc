@@ -36,7 +36,8 @@ v1::TopologyReply Three() {
 
 std::size_t Count(const std::string& text, const std::string& what) {
   std::size_t count = 0;
-  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
+    ++count;
   return count;
 }
 
@@ -76,7 +77,8 @@ TEST(DrawTopologyTest, LaysNoLabelOnAnother) {
   for (std::size_t at = svg.find(begin); at != std::string::npos; at = svg.find(begin, at + 1)) {
     Box box;
     ASSERT_EQ(std::sscanf(svg.c_str() + at + begin.size(), " x=\"%lf\" y=\"%lf\" width=\"%lf\"",
-                          &box.x, &box.y, &box.width), 3);
+                          &box.x, &box.y, &box.width),
+              3);
     for (const Box& other : boxes) {
       const bool beside = box.x + box.width <= other.x || other.x + other.width <= box.x;
       EXPECT_TRUE(beside || std::abs(box.y - other.y) >= 16.9) << box.x << " " << box.y;

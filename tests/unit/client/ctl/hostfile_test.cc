@@ -65,7 +65,8 @@ TEST(HostfileTest, ReadsMpisLines) {
       "mac-4:3\n"
       "10.0.0.7\n"
       "fe80::1\n");
-  EXPECT_THAT(Names(file), ElementsAre("mac-1", "mac-2", "joe@mac-3", "mac-4", "10.0.0.7", "fe80::1"));
+  EXPECT_THAT(Names(file),
+              ElementsAre("mac-1", "mac-2", "joe@mac-3", "mac-4", "10.0.0.7", "fe80::1"));
   std::vector<unsigned> slots;
   for (const HostEntry& host : file.hosts) slots.push_back(host.slots);
   EXPECT_THAT(slots, ElementsAre(2, 4, 1, 3, 1, 1));
@@ -92,28 +93,33 @@ TEST(HostfileTest, TellsLineOrFieldAndWhatIsExpected) {
   EXPECT_THAT(Wrong("{\"hosts\":\n [{\"ssh\" \"a\"}]}"), HasSubstr("line 2"));
   EXPECT_THAT(Wrong("{\"backend\": \"ring\"}"), HasSubstr("expected \"hosts\""));
   EXPECT_THAT(Wrong("[{\"ips\": []}]"), HasSubstr("hosts[0]: expected \"ssh\""));
-  EXPECT_THAT(Wrong("[{\"ssh\": \"a\"}, {\"ssh\": 7}]"), HasSubstr("hosts[1].ssh: expected a text, got 7"));
+  EXPECT_THAT(Wrong("[{\"ssh\": \"a\"}, {\"ssh\": 7}]"),
+              HasSubstr("hosts[1].ssh: expected a text, got 7"));
   EXPECT_THAT(Wrong("[{\"ssh\": \"a\", \"ips\": [\"x\", 1]}]"), HasSubstr("hosts[0].ips[1]"));
   EXPECT_THAT(Wrong("[{\"ssh\": \"a\", \"rdma\": [null, 3]}]"), HasSubstr("hosts[0].rdma[1]"));
   EXPECT_THAT(Wrong("[{\"ssh\": \"a\", \"slots\": 0}]"), HasSubstr("hosts[0].slots"));
-  EXPECT_THAT(Wrong("[{\"ssh\": \"-oProxyCommand=x\"}]"), HasSubstr("hosts[0].ssh: expected a host"));
+  EXPECT_THAT(Wrong("[{\"ssh\": \"-oProxyCommand=x\"}]"),
+              HasSubstr("hosts[0].ssh: expected a host"));
   EXPECT_THAT(Wrong(R"({"envs": "A=1", "hosts": []})"), HasSubstr("envs: expected a list"));
   EXPECT_THAT(Wrong(R"([["10.0.0.1:5000"], ["10.0.0.2:5000"]])"), HasSubstr("names no hosts"));
 }
 
 // Why: MLX refuses such files as well, but says neither which host nor which entry.
 TEST(HostfileTest, TellsWhatJacclWouldMissInRdma) {
-  const auto wrong = [](const std::string& backend, const std::string& one, const std::string& two) {
-    return Wrong("{\"backend\": \"" + backend + "\", \"hosts\": [{\"ssh\": \"a\", \"rdma\": " + one +
-                 "}, {\"ssh\": \"b\", \"rdma\": " + two + "}]}");
+  const auto wrong = [](const std::string& backend, const std::string& one,
+                        const std::string& two) {
+    return Wrong("{\"backend\": \"" + backend + "\", \"hosts\": [{\"ssh\": \"a\", \"rdma\": " +
+                 one + "}, {\"ssh\": \"b\", \"rdma\": " + two + "}]}");
   };
-  EXPECT_THAT(wrong("jaccl", R"([null, "rdma_en2"])", R"(["rdma_en2"])"),
-              StartsWith("hosts: hosts[1].rdma: expected 2 entries, one for each host (jaccl), got 1"));
+  EXPECT_THAT(
+      wrong("jaccl", R"([null, "rdma_en2"])", R"(["rdma_en2"])"),
+      StartsWith("hosts: hosts[1].rdma: expected 2 entries, one for each host (jaccl), got 1"));
   EXPECT_THAT(wrong("jaccl-ring", R"(["rdma_en3", "rdma_en2"])", R"(["rdma_en2", null])"),
               HasSubstr("hosts[0].rdma[0]: expected null"));
   EXPECT_THAT(wrong("jaccl", R"([null, "rdma_en2"])", R"([null, null])"),
               HasSubstr("hosts[1].rdma[0]: expected the device that leads to a (jaccl), got none"));
-  Parsed(R"({"backend": "ring", "hosts": [{"ssh": "a", "rdma": [null]}, {"ssh": "b", "rdma": []}]})");
+  Parsed(
+      R"({"backend": "ring", "hosts": [{"ssh": "a", "rdma": [null]}, {"ssh": "b", "rdma": []}]})");
 }
 
 // A ring has no cable between hosts that are not beside each other; a mesh has.
@@ -148,8 +154,8 @@ TEST(HostfileTest, KnowsWhatIsNoNameForSsh) {
     EXPECT_TRUE(IsHostName(name)) << name;
   }
   for (const char* const name :
-       {"", "-oProxyCommand=x", "ada@-oProxyCommand=x", "-l@mac-1", "ada@", "@mac-1", "mac 1", "mac;id",
-        "$(id)", "`id`", "a|b", "a&b", "a>b", "mac\\1", "mac\n1", "../mac", "\xff"}) {
+       {"", "-oProxyCommand=x", "ada@-oProxyCommand=x", "-l@mac-1", "ada@", "@mac-1", "mac 1",
+        "mac;id", "$(id)", "`id`", "a|b", "a&b", "a>b", "mac\\1", "mac\n1", "../mac", "\xff"}) {
     EXPECT_FALSE(IsHostName(name)) << name;
   }
 }

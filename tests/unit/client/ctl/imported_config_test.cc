@@ -1,8 +1,8 @@
 // Configurations from lists of hosts. That the daemon takes them: tests/faults/test_hosts.py.
 #include "client/ctl/imported_config.h"
 
-#include <google/protobuf/text_format.h>
 #include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
 #include "mlxcomm/v1/config.pb.h"
@@ -97,7 +97,8 @@ TEST(ImportedConfigTest, SaysWhichHostLacksAnAddress) {
   Hostfile file;
   std::vector<ImportedConfig> configs;
   ASSERT_TRUE(ParseHostfile("hosts", "10.0.0.1\nmac-2\n", file).ok());
-  EXPECT_THAT(MakeConfigs(file, kOptions, configs).message, HasSubstr("host mac-2: has no \"ips\""));
+  EXPECT_THAT(MakeConfigs(file, kOptions, configs).message,
+              HasSubstr("host mac-2: has no \"ips\""));
   ASSERT_TRUE(ParseHostfile("hosts", R"([{"ssh": "a", "ips": ["nonsense"]}])", file).ok());
   EXPECT_THAT(MakeConfigs(file, kOptions, configs).message, HasSubstr("got \"nonsense\""));
 }

@@ -26,7 +26,8 @@ TEST(JsonSchemaTest, IsThereForEveryVerbThatIsListed) {
   for (const VerbSchema& schema : VerbSchemas()) {
     ASSERT_TRUE(SchemaOf(schema.verb).has_value()) << schema.verb;
     EXPECT_EQ(Parsed(*SchemaOf(schema.verb)).fields().at("$schema").string_value(),
-              "https://json-schema.org/draft/2020-12/schema") << schema.verb;
+              "https://json-schema.org/draft/2020-12/schema")
+        << schema.verb;
   }
   EXPECT_FALSE(SchemaOf("nothing").has_value());
   EXPECT_FALSE(SchemaOfMessage("mlxcomm.v1.Nothing", "").has_value());
@@ -37,11 +38,13 @@ TEST(JsonSchemaTest, DefinesEachMessageOnceWithTheCommentsOfItsFile) {
   const Struct& node = At(At(schema, "$defs"), "NodeStatus");
   EXPECT_EQ(node.fields().at("additionalProperties").bool_value(), false);
   const Struct& properties = At(node, "properties");
-  EXPECT_EQ(properties.fields().at("state").struct_value().fields().at("description").string_value(),
-            "\"up\", \"draining\", \"connecting\", \"lost\"");
+  EXPECT_EQ(
+      properties.fields().at("state").struct_value().fields().at("description").string_value(),
+      "\"up\", \"draining\", \"connecting\", \"lost\"");
   EXPECT_EQ(At(properties, "pid").fields().at("type").string_value(), "string");
   EXPECT_EQ(At(properties, "answered").fields().at("type").string_value(), "boolean");
-  EXPECT_EQ(At(At(properties, "links"), "items").fields().at("$ref").string_value(), "#/$defs/LinkStatus");
+  EXPECT_EQ(At(At(properties, "links"), "items").fields().at("$ref").string_value(),
+            "#/$defs/LinkStatus");
 }
 
 }  // namespace

@@ -43,20 +43,23 @@ TEST(LinkLoadsTest, CountsWhatIsForwardedOnTheCablesAlone) {
   EXPECT_DOUBLE_EQ(loads[0].bytes, 10);
 }
 
-std::string RailOn(const std::string& interface, const std::string& transport, int sent, double best) {
-  return "rails { transport: \"" + transport + "\" state: \"up\" local_address: \"" + transport + interface +
-         "\" local_interface: \"" + interface + "\" remote_interface: \"en1\" sent_bytes: " +
-         std::to_string(sent) + " delivery_bytes_per_second_best: " + std::to_string(best) + " }";
+std::string RailOn(const std::string& interface, const std::string& transport, int sent,
+                   double best) {
+  return "rails { transport: \"" + transport + "\" state: \"up\" local_address: \"" + transport +
+         interface + "\" local_interface: \"" + interface +
+         "\" remote_interface: \"en1\" sent_bytes: " + std::to_string(sent) +
+         " delivery_bytes_per_second_best: " + std::to_string(best) + " }";
 }
 
 // Why: a connection and a queue pair share their cable. The sum of what each has shown alone would be
 // twice what there is, and a full cable look half empty.
 TEST(LinkLoadsTest, CountsACableOnceWhateverRailsAreOnIt) {
-  const auto loads = LoadsBetween(
-      Status(RailOn("en2", "tcp", 0, 3e6) + RailOn("en2", "rdma", 0, 5e6) + RailOn("en3", "tcp", 0, 3e6)),
-      Status(RailOn("en2", "tcp", 100, 3e6) + RailOn("en2", "rdma", 900, 5e6) +
-             RailOn("en3", "tcp", 600, 3e6)),
-      1, 200'000);
+  const auto loads =
+      LoadsBetween(Status(RailOn("en2", "tcp", 0, 3e6) + RailOn("en2", "rdma", 0, 5e6) +
+                          RailOn("en3", "tcp", 0, 3e6)),
+                   Status(RailOn("en2", "tcp", 100, 3e6) + RailOn("en2", "rdma", 900, 5e6) +
+                          RailOn("en3", "tcp", 600, 3e6)),
+                   1, 200'000);
   ASSERT_EQ(loads.size(), 1u);
   EXPECT_DOUBLE_EQ(loads[0].bytes, 1600);
   EXPECT_DOUBLE_EQ(loads[0].best_bytes_per_second, 8e6);
@@ -71,9 +74,9 @@ TEST(LinkLoadsTest, CountsACableOnceWhateverRailsAreOnIt) {
 
 // Both at once may carry more than either has alone: then that is the best of the cable.
 TEST(LinkLoadsTest, TakesWhatASharedCableCarriesNowForItsBest) {
-  const auto loads = LoadsBetween(Status(RailOn("en2", "tcp", 0, 3e6) + RailOn("en2", "rdma", 0, 5e6)),
-                                  Status(RailOn("en2", "tcp", 600, 3e6) + RailOn("en2", "rdma", 1000, 5e6)),
-                                  1, 200'000);
+  const auto loads = LoadsBetween(
+      Status(RailOn("en2", "tcp", 0, 3e6) + RailOn("en2", "rdma", 0, 5e6)),
+      Status(RailOn("en2", "tcp", 600, 3e6) + RailOn("en2", "rdma", 1000, 5e6)), 1, 200'000);
   EXPECT_DOUBLE_EQ(loads.at(0).best_bytes_per_second, 8e6);
 }
 

@@ -25,9 +25,9 @@ TEST(QuantitiesTest, ReadsSizesInPowersOf1024) {
 
 // Why: half a byte, or a size that wrapped round, would be answered as if it were meant.
 TEST(QuantitiesTest, RefusesWhatItWouldHaveToGuess) {
-  for (const char* const text : {"", "M", "-1", "+1", "1.", ".5M", "1.5", "0.3K", "64MB", "64 M", "64m",
-                                 "1e6", "0x10", "1.5.5G", "64M ", "99999999999999999999",
-                                 "8388608T", "0.0000000001G", "nan"}) {
+  for (const char* const text :
+       {"", "M", "-1", "+1", "1.", ".5M", "1.5", "0.3K", "64MB", "64 M", "64m", "1e6", "0x10",
+        "1.5.5G", "64M ", "99999999999999999999", "8388608T", "0.0000000001G", "nan"}) {
     EXPECT_EQ(ParseBytes(text), std::nullopt) << text;
   }
   EXPECT_EQ(ParseBytes("4194304T"), std::uint64_t{1} << 62);

@@ -11,11 +11,14 @@ namespace mlxcomm::ctl {
 namespace {
 
 BenchRun Measured() {
-  BenchRun run{.subject = {.ranks = 2}, .cluster = "c\"1", .nodes = 2, .iterations = 20,
-               .warm_up = 5};
-  run.results.push_back({.count = 2, .operations = 26, .mean_ns = 8420, .fastest_ns = 8400,
-                         .slowest_ns = 8440});
-  run.results.push_back({.count = 262144, .operations = 26, .mean_ns = 1e6, .fastest_ns = 1e6,
+  BenchRun run{
+      .subject = {.ranks = 2}, .cluster = "c\"1", .nodes = 2, .iterations = 20, .warm_up = 5};
+  run.results.push_back(
+      {.count = 2, .operations = 26, .mean_ns = 8420, .fastest_ns = 8400, .slowest_ns = 8440});
+  run.results.push_back({.count = 262144,
+                         .operations = 26,
+                         .mean_ns = 1e6,
+                         .fastest_ns = 1e6,
                          .slowest_ns = 1e6,
                          .loads = {{"a", "b\x1b", 1048576, 1.05e9, 1.25e9}, {"b", "a", 9, 9, 0}}});
   return run;
@@ -43,9 +46,10 @@ TEST(RenderBenchTest, SaysOverWhichRailsTheBytesWent) {
   BenchRun run = Measured();
   LinkLoad& load = run.results[1].loads[0];
   load.rails = {{"rdma", 943718, 0.945e9, 1.2e9}, {"tcp", 104858, 0.105e9, 0}};
-  EXPECT_NE(RenderBenchEnd(run).find("    over rdma 945 MB/s (90% of the bytes, at best 1.20 GB/s), "
-                                     "tcp 105 MB/s (10% of the bytes)\n"),
-            std::string::npos)
+  EXPECT_NE(
+      RenderBenchEnd(run).find("    over rdma 945 MB/s (90% of the bytes, at best 1.20 GB/s), "
+                               "tcp 105 MB/s (10% of the bytes)\n"),
+      std::string::npos)
       << RenderBenchEnd(run);
   EXPECT_NE(BenchJson(run).find("\"rails\": [{\"transport\": \"rdma\""), std::string::npos);
   load.rails = {{"tcp", 1048576, 1.05e9, 1.25e9}};

@@ -26,10 +26,11 @@ v1::PingReply Reply(std::uint64_t round_trip_ns, std::uint64_t heartbeat_ns = 50
 TEST(RenderPingTest, SumsUpWhatCameBackAndWhatWasLost) {
   const std::vector<v1::PingReply> replies = {Reply(100'000), Reply(0), Reply(300'000)};
   EXPECT_EQ(RenderPing(2, replies[1]), "b  2  lost: it has not answered in time\n");
-  EXPECT_EQ(RenderPings(replies),
-            "b: 2 of 3 came back, 33% lost; round trip min/avg/max 100 us / 200 us / 300 us\n"
-            "  tcp en2 - en3  up  1 heartbeat min/avg/max 50.0 us / 50.0 us / 50.0 us, shortest ever "
-            "40.0 us\n");
+  EXPECT_EQ(
+      RenderPings(replies),
+      "b: 2 of 3 came back, 33% lost; round trip min/avg/max 100 us / 200 us / 300 us\n"
+      "  tcp en2 - en3  up  1 heartbeat min/avg/max 50.0 us / 50.0 us / 50.0 us, shortest ever "
+      "40.0 us\n");
   const std::string json = PingsAsJson(replies);
   EXPECT_THAT(json, testing::HasSubstr("\"round_trip_ns_mean\": 200000"));
   EXPECT_THAT(json, testing::HasSubstr("null"));

@@ -76,7 +76,8 @@ TEST(RenderPlanTest, SaysWhatIsNotProved) {
   const std::string text = RenderPlan(plan);
   EXPECT_NE(text.find("\nNOT PROVED: race: node 0: step 1\n"), std::string::npos) << text;
   EXPECT_NE(text.find("  64 MiB in 14 messages, but the optimum is 56 MiB, on 1>0\n"),
-            std::string::npos) << text;
+            std::string::npos)
+      << text;
 }
 
 TEST(RenderPlanTest, SaysForHowMuchItIsProved) {
@@ -94,7 +95,8 @@ TEST(RenderPlanTest, ListsTheFirstOfManyLinksAlike) {
     link.set_to(to);
   }
   EXPECT_NE(RenderPlan(plan).find("on each of 12: 0>1, 1>0, 0>2, 0>3, 0>4, 0>5, 0>6, 0>7, ...\n"),
-            std::string::npos) << RenderPlan(plan);
+            std::string::npos)
+      << RenderPlan(plan);
 }
 
 TEST(RenderPlanTest, TellsEachStepWithItsPlaces) {
@@ -116,10 +118,12 @@ TEST(RenderPlanTest, TellsEachStepWithItsPlaces) {
       "node 1, 2 ranks from rank 2\n"
       "     0  combine 1.0 KiB                     from input of all ranks to scratch +64\n"
       "     1  send 1.0 KiB to node 0              from scratch +64; after 0\n"
-      "     2  reduce 1.0 KiB from node 0          with input of rank 2 to output of rank 2; after 0, 1; "
+      "     2  reduce 1.0 KiB from node 0          with input of rank 2 to output of rank 2; after "
+      "0, 1; "
       "final\n"
       "     3  receive 0 B from node 0             to output of rank 3\n"
-      "     4  combine 8 B                         from scratch and 2 more, 64 apart to output of all "
+      "     4  combine 8 B                         from scratch and 2 more, 64 apart to output of "
+      "all "
       "ranks\n"
       "     5  copy 8 B                            from output of rank 2 to output of rank 3\n"
       "\n"

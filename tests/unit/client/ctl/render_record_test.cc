@@ -61,7 +61,8 @@ TEST(RenderRecordTest, CountsTheWaitForOtherNodesAsThatAlsoWhereOwnDataHasGoneOu
   EXPECT_EQ(Length(waits.peers), 7900u);
   EXPECT_EQ(waits.data.begin_ns, 0u);
   // Nobody answers what a root has sent, once it is acknowledged.
-  const Phases root = PhasesOf(Between("first_byte_ns: 1100 last_byte_ns: 1400 ended_ns: 1500"), 9000);
+  const Phases root =
+      PhasesOf(Between("first_byte_ns: 1100 last_byte_ns: 1400 ended_ns: 1500"), 9000);
   EXPECT_EQ(Length(root.peers), 0u);
   EXPECT_EQ(Length(root.data), 300u);
 }
@@ -72,8 +73,8 @@ TEST(RenderRecordTest, GivesTheTimeUntilAFailureToThePhaseThatHasFailed) {
   EXPECT_EQ(Length(waited.peers), 6900u);
   EXPECT_EQ(waited.data.begin_ns, 0u);
   EXPECT_EQ(waited.end.begin_ns, 0u);
-  const Phases moved =
-      PhasesOf(Between("first_byte_ns: 1100 heard { at_ns: 1200 } last_byte_ns: 2000" + failed), 9000);
+  const Phases moved = PhasesOf(
+      Between("first_byte_ns: 1100 heard { at_ns: 1200 } last_byte_ns: 2000" + failed), 9000);
   EXPECT_EQ(Length(moved.peers), 100u);
   EXPECT_EQ(Length(moved.data), 6800u);
   EXPECT_EQ(moved.end.begin_ns, 0u);
@@ -126,10 +127,10 @@ TEST(RenderRecordTest, SaysThatThereIsNothing) {
 }
 
 TEST(RenderRecordTest, ShowsNoOrdersToTheTerminal) {
-  const std::string text =
-      RenderRecord(Parse("node: \"a\\033[2J\" operations { group_name: \"\\007g\" number: 1 "
-                         "operation: \"x\\033\" called { at_ns: 1 } last: \"\\033\" state: \"called\" "
-                         "rails { rail: \"\\033\" } heard { node: \"\\033\" } }"));
+  const std::string text = RenderRecord(
+      Parse("node: \"a\\033[2J\" operations { group_name: \"\\007g\" number: 1 "
+            "operation: \"x\\033\" called { at_ns: 1 } last: \"\\033\" state: \"called\" "
+            "rails { rail: \"\\033\" } heard { node: \"\\033\" } }"));
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   EXPECT_EQ(text.find('\a'), std::string::npos);
 }

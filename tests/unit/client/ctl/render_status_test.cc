@@ -72,18 +72,20 @@ TEST(RenderStatusTest, ShowsRdmaRailsAndWhatTheyTakeOfTheirDevices) {
                         devices { name: "rdma_en4" state: "port 1 is down" }
                         devices { name: "rdma_en5" active: true busy_ms: 12000 } } } )",
       &status));
-  EXPECT_EQ(RenderStatus(status, /*colours=*/false),
-            "cluster c, 1 node\n"
-            "  a  up  mlxcommd 1, pid 0, up 0 ms, 0 clients, 0 B  (this node)\n"
-            "    RDMA device rdma_en2  1 of 10 queue pairs, 1 of 100 memory regions\n"
-            "    RDMA device rdma_en5  its driver has not answered for 12.0 s\n"
-            "    to b  up\n"
-            "      tcp l - r  up  out 0 B/s, in 0 B/s, 0 B sent, 0 B received\n"
-            "      rdma en2 rdma_en2 fe80::1 queue pair 7 - en3 fe80::2 queue pair 9  up  UC  plain  "
-            "out 0 B/s, in 0 B/s, 0 B sent, 0 B received, 2 messages lost and made good\n"
-            "      rdma en4 - en5  down  rdma_en4: port 1 is down (mlxcommctl doctor says what mends it)\n"
-            "no jobs\n"
-            "health: all is well\n");
+  EXPECT_EQ(
+      RenderStatus(status, /*colours=*/false),
+      "cluster c, 1 node\n"
+      "  a  up  mlxcommd 1, pid 0, up 0 ms, 0 clients, 0 B  (this node)\n"
+      "    RDMA device rdma_en2  1 of 10 queue pairs, 1 of 100 memory regions\n"
+      "    RDMA device rdma_en5  its driver has not answered for 12.0 s\n"
+      "    to b  up\n"
+      "      tcp l - r  up  out 0 B/s, in 0 B/s, 0 B sent, 0 B received\n"
+      "      rdma en2 rdma_en2 fe80::1 queue pair 7 - en3 fe80::2 queue pair 9  up  UC  plain  "
+      "out 0 B/s, in 0 B/s, 0 B sent, 0 B received, 2 messages lost and made good\n"
+      "      rdma en4 - en5  down  rdma_en4: port 1 is down (mlxcommctl doctor says what mends "
+      "it)\n"
+      "no jobs\n"
+      "health: all is well\n");
 }
 
 // Why: whoever plugs in a cable and sees no link wants to know whether anybody is heard there.
@@ -106,19 +108,22 @@ TEST(RenderStatusTest, ShowsWhereNeighboursAreLookedForAndWhoIsHeardButNotLinked
                                 address: "[fe80::2%en3]:7470" heard_ms_ago: 700 state: "heard" }
                    foreign: 1 } } )",
       &status));
-  EXPECT_EQ(RenderStatus(status, /*colours=*/false),
-            "cluster c, 1 node\n"
-            "  a  up  mlxcommd 1, pid 0, up 0 ms, 0 clients, 0 B  (this node)\n"
-            "    looks for neighbours on en2, en3 (cannot send on en3: No route to host); not on en1, "
-            "en4 (down, or nothing is plugged in); has heard 1 hello of other clusters or keys\n"
-            "      d  heard on en3 700 ms ago, not linked  its en5 [fe80::2%en3]:7470\n"
-            "    to b  up\n"
-            "no jobs\n"
-            "health: node a hears d on en3, but is not linked to it: mlxcommctl doctor says more\n");
+  EXPECT_EQ(
+      RenderStatus(status, /*colours=*/false),
+      "cluster c, 1 node\n"
+      "  a  up  mlxcommd 1, pid 0, up 0 ms, 0 clients, 0 B  (this node)\n"
+      "    looks for neighbours on en2, en3 (cannot send on en3: No route to host); not on en1, "
+      "en4 (down, or nothing is plugged in); has heard 1 hello of other clusters or keys\n"
+      "      d  heard on en3 700 ms ago, not linked  its en5 [fe80::2%en3]:7470\n"
+      "    to b  up\n"
+      "no jobs\n"
+      "health: node a hears d on en3, but is not linked to it: mlxcommctl doctor says more\n");
   status.mutable_nodes(0)->mutable_discovery()->clear_neighbours();
-  EXPECT_THAT(RenderStatus(status, false), testing::HasSubstr("health: node a hears other clusters alone"));
+  EXPECT_THAT(RenderStatus(status, false),
+              testing::HasSubstr("health: node a hears other clusters alone"));
   status.mutable_nodes(0)->clear_discovery();
-  EXPECT_THAT(RenderStatus(status, false), testing::Not(testing::HasSubstr("looks for neighbours")));
+  EXPECT_THAT(RenderStatus(status, false),
+              testing::Not(testing::HasSubstr("looks for neighbours")));
 }
 
 // Why: one cable that is cut takes ways through it along; it is the one to look at.
@@ -132,8 +137,9 @@ TEST(RenderStatusTest, NamesTheLinkThatIsTheCause) {
                  links { peer: "c" state: "grace" detail: "rail down: interface en2 is down" } }
          nodes { name: "c" state: "up" })",
       &status));
-  EXPECT_THAT(RenderStatus(status, false),
-              testing::HasSubstr("health: link b to c is down, and waited for: is mlxcommd running"));
+  EXPECT_THAT(
+      RenderStatus(status, false),
+      testing::HasSubstr("health: link b to c is down, and waited for: is mlxcommd running"));
   status.mutable_nodes(1)->clear_links();
   EXPECT_THAT(RenderStatus(status, false), testing::HasSubstr("health: link a to c is down"));
   status.mutable_nodes(0)->clear_links();
@@ -151,10 +157,11 @@ TEST(RenderStatusTest, ShowsWhoseJobsTheyAreWhatUsersMayHaveAndHowManyAreHidden)
          jobs { name: "train" size: 1 state: "running" user: "ann" })",
       &status));
   const std::string text = RenderStatus(status, /*colours=*/false);
-  EXPECT_THAT(text, testing::HasSubstr("    user ann  1 of 48 clients, 1.0 MiB of 3.0 MiB for arenas, "
-                              "7 of 49152 operations in flight, 3 of 3072 groups\n"));
+  EXPECT_THAT(text,
+              testing::HasSubstr("    user ann  1 of 48 clients, 1.0 MiB of 3.0 MiB for arenas, "
+                                 "7 of 49152 operations in flight, 3 of 3072 groups\n"));
   EXPECT_THAT(text, testing::HasSubstr("  train  running  0 of 1 rank, user ann\n"
-                              "  2 jobs of other users\n"));
+                                       "  2 jobs of other users\n"));
   status.clear_jobs();
   EXPECT_THAT(RenderStatus(status, false), testing::HasSubstr("jobs\n  2 jobs of other users\n"));
 }
@@ -170,13 +177,14 @@ TEST(RenderStatusTest, ShowsGroupsBelowTheirJobAndThatItShrank) {
                          waits { waiting: 1 awaited: 0 operation: "shrink" age_ms: 10 } }
                 groups_left_out: 2 })",
       &status));
-  EXPECT_NE(RenderStatus(status, /*colours=*/false)
-                .find("  train  running  0 of 3 ranks, shrunk from 4\n"
-                      "    group train/rows  running  2 ranks\n"
-                      "      rank 1  a, pid 8  1 operation done, in barrier, operation 2 for 10 ms\n"
-                      "      rank 1 waits for rank 0 in shrink for 10 ms\n"
-                      "    and 2 groups more\n"),
-            std::string::npos);
+  EXPECT_NE(
+      RenderStatus(status, /*colours=*/false)
+          .find("  train  running  0 of 3 ranks, shrunk from 4\n"
+                "    group train/rows  running  2 ranks\n"
+                "      rank 1  a, pid 8  1 operation done, in barrier, operation 2 for 10 ms\n"
+                "      rank 1 waits for rank 0 in shrink for 10 ms\n"
+                "    and 2 groups more\n"),
+      std::string::npos);
 }
 
 TEST(RenderStatusTest, HealthNamesWhatIsWrongAndWhatToDo) {
@@ -187,8 +195,9 @@ TEST(RenderStatusTest, HealthNamesWhatIsWrongAndWhatToDo) {
   v1::LinkStatus& link = *node.add_links();
   link.set_peer("b");
   link.set_state("grace");
-  EXPECT_THAT(RenderStatus(status, false),
-              testing::HasSubstr("health: link a to b is down, and waited for: is mlxcommd running"));
+  EXPECT_THAT(
+      RenderStatus(status, false),
+      testing::HasSubstr("health: link a to b is down, and waited for: is mlxcommd running"));
 }
 
 TEST(RenderStatusTest, HealthTellsWhomAJobHasLongWaitedFor) {
@@ -210,7 +219,8 @@ TEST(RenderStatusTest, HealthTellsWhomAJobHasLongWaitedFor) {
   const std::string text = RenderStatus(status, false);
   EXPECT_NE(text.find("ranks 0, 2-5, 7, 8 wait for rank 1 in barrier"), std::string::npos) << text;
   EXPECT_NE(text.find("health: job train has waited for rank 1 for 1 min 1 s: look at pid 77 on b"),
-            std::string::npos) << text;
+            std::string::npos)
+      << text;
   rank.set_operation(wait.operation());  // It has come: a large transfer only.
   EXPECT_NE(RenderStatus(status, false).find("health: all is well"), std::string::npos);
 }

@@ -166,9 +166,8 @@ TEST(RenderTraceTest, TellsWorkOnOneNodeFromTheEndOfWhatCameOverCables) {
 
 TEST(RenderTraceTest, IsJsonOfTheFormatsObjectForm) {
   std::string json;
-  ASSERT_TRUE(ToJson(RenderTrace(Parse(R"(node: "a" taken_ns: 5000)")), json,
-                     JsonLayout::kCompact)
-                  .ok());
+  ASSERT_TRUE(
+      ToJson(RenderTrace(Parse(R"(node: "a" taken_ns: 5000)")), json, JsonLayout::kCompact).ok());
   EXPECT_NE(json.find(R"("displayTimeUnit":"ns")"), std::string::npos);
   EXPECT_NE(json.find(R"("name":"process_name")"), std::string::npos) << json;
   EXPECT_NE(json.find("\"node a (mlxcommd)\""), std::string::npos);

@@ -46,8 +46,13 @@ TEST(SecretsTest, AKnownKeyGoesInEveryForm) {
   const std::string code = CodeOf(key);
   std::string run = code.substr(code.find(':') + 1);
   std::erase(run, '-');
-  const std::string forms[] = {key, hex, absl::AsciiStrToUpper(hex), absl::Base64Escape(key),
-                               absl::WebSafeBase64Escape(key), code.substr(code.find(':') + 1), run,
+  const std::string forms[] = {key,
+                               hex,
+                               absl::AsciiStrToUpper(hex),
+                               absl::Base64Escape(key),
+                               absl::WebSafeBase64Escape(key),
+                               code.substr(code.find(':') + 1),
+                               run,
                                absl::AsciiStrToLower(run)};
   std::string text;
   for (const std::string& form : forms) text += "x " + form + " y" + form + "\n";
@@ -64,7 +69,8 @@ TEST(SecretsTest, WhatHasTheFormOfAKeyGoesUnknown) {
   const std::string code = CodeOf(Key()).substr(sizeof "studio:" - 1);
   std::string blanks = absl::AsciiStrToLower(code);
   std::replace(blanks.begin(), blanks.end(), '-', ' ');
-  for (const std::string& form : {hex, colons, absl::Base64Escape(Key()), hex + "00", code, blanks}) {
+  for (const std::string& form :
+       {hex, colons, absl::Base64Escape(Key()), hex + "00", code, blanks}) {
     EXPECT_EQ(WithoutSecrets("key=" + form + ";", {}), "key=(removed: a key);") << form;
   }
 }
@@ -76,7 +82,8 @@ TEST(SecretsTest, EverythingElseStays) {
       "operation all_reduce sum float32[8192] over en2 ab cd ef 00:11:22:33:44:55\n";
   EXPECT_EQ(WithoutSecrets(text, {Key()}), text);
   EXPECT_EQ(WithoutSecrets("", {Key(), ""}), "");
-  const std::string words = "that this hour when what they have said went from here into nine more days";
+  const std::string words =
+      "that this hour when what they have said went from here into nine more days";
   EXPECT_EQ(WithoutSecrets(words, {Key()}), words);
 }
 

@@ -89,8 +89,8 @@ TEST(ArenaAllocatorTest, PinsOnlyWhatLiesInOneRangeThatIsAllocated) {
 // How: pages that are given back read as zero.
 TEST(ArenaAllocatorTest, GivesBackWhatIsFreeUnlessADeviceMayHoldIt) {
   for (const bool stays : {false, true}) {
-    void* const pages = ::mmap(nullptr, 8 * kPage, PROT_READ | PROT_WRITE,
-                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* const pages =
+        ::mmap(nullptr, 8 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(pages, MAP_FAILED);
     auto* const data = static_cast<std::byte*>(pages);
     ArenaAllocator arena(data, 8 * kPage, kPage, stays ? ArenaAllocator::kKeepsAll : kPage);

@@ -94,8 +94,7 @@ TEST(ConnectTest, RefusesWhatIsNoJob) {
   ASSERT_EQ(Connect(daemon, connection, error), MLXCOMM_OK) << error.message;
   EXPECT_EQ(mlxcomm_join(connection, "\xff", 0, 2, 0, &group, &error), MLXCOMM_INVALID_ARGUMENT);
   EXPECT_THAT(error.message, HasSubstr("UTF-8"));
-  EXPECT_EQ(mlxcomm_join(connection, "refused", 0, 2, 0, &group, &error),
-            MLXCOMM_ALREADY_EXISTS);
+  EXPECT_EQ(mlxcomm_join(connection, "refused", 0, 2, 0, &group, &error), MLXCOMM_ALREADY_EXISTS);
   EXPECT_EQ(error.rank, 1);
   EXPECT_EQ(mlxcomm_join(connection, "job", 0, 2, 0, &group, &error), MLXCOMM_OK);
   mlxcomm_group* second = nullptr;
@@ -161,7 +160,8 @@ TEST_F(ConnectionTest, RefusesMoreOperationsThanCompletionsHaveSlots) {
   std::uint64_t surplus = 0;
   EXPECT_EQ(mlxcomm_barrier(group, 0, &surplus, &error), MLXCOMM_RESOURCE_EXHAUSTED);
   EXPECT_THAT(error.message, HasSubstr("1023"));
-  for (const std::uint64_t ticket : tickets) daemon.Complete(daemon.Take().ticket == ticket ? ticket : 0);
+  for (const std::uint64_t ticket : tickets)
+    daemon.Complete(daemon.Take().ticket == ticket ? ticket : 0);
   for (const std::uint64_t ticket : tickets) EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message;
   daemon.Complete(Barrier());
 }

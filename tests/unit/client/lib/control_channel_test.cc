@@ -62,8 +62,7 @@ class Server final : public v1::Control::CallbackService {
   }
 
   grpc::ServerUnaryReactor* Split(grpc::CallbackServerContext* context,
-                                  const v1::SplitRequest* request,
-                                  v1::GroupReply* reply) override {
+                                  const v1::SplitRequest* request, v1::GroupReply* reply) override {
     const auto token = context->client_metadata().find("mlxcomm-session-bin");
     if (token != context->client_metadata().end()) {
       reply->set_name(Hex(std::string_view(token->second.data(), token->second.size())));
@@ -168,12 +167,11 @@ TEST(ControlChannelTest, CancelsAtTheDaemonWhatIsGivenUp) {
     EXPECT_EQ(channel.Call(kAttach, "", timeout_ns, kNobody).status, Status::kDeadlineExceeded);
   }
   while (server.cancelled < server.begun) std::this_thread::yield();
-  const mlxcomm_interrupt once_begun{
-      [](void* of) {
-        const auto& attaches = *static_cast<Server*>(of);
-        return attaches.begun > attaches.cancelled ? 1 : 0;
-      },
-      &server};
+  const mlxcomm_interrupt once_begun{[](void* of) {
+                                       const auto& attaches = *static_cast<Server*>(of);
+                                       return attaches.begun > attaches.cancelled ? 1 : 0;
+                                     },
+                                     &server};
   EXPECT_TRUE(channel.Call(kAttach, "", kLongNs, once_begun).interrupted);
   while (server.cancelled < server.begun) std::this_thread::yield();
   EXPECT_GE(server.cancelled, 2);
@@ -212,9 +210,8 @@ TEST(ControlChannelTest, ServesManyThreadsAtOnce) {
 TEST(ControlChannelTest, EndsWithTheDaemon) {
   auto server = std::make_unique<Server>();
   ControlChannel channel(server->Connect(), kToken);
-  std::thread caller([&] {
-    EXPECT_NE(channel.Call(kAttach, "", kLongNs, kNobody).status, Status::kOk);
-  });
+  std::thread caller(
+      [&] { EXPECT_NE(channel.Call(kAttach, "", kLongNs, kNobody).status, Status::kOk); });
   server.reset();
   caller.join();
   EXPECT_EQ(channel.Call(kSplit, Request(1, 1), kLongNs, kNobody).status, Status::kUnavailable);

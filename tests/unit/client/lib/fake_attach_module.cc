@@ -47,8 +47,7 @@ int Attach(mlxcomm_attachment*, const char* job, std::uint32_t rank, std::uint32
   return MLXCOMM_OK;
 }
 
-int Give(const FakeAttach::Answer& answer, mlxcomm_group_listener listener,
-         mlxcomm_error* error) {
+int Give(const FakeAttach::Answer& answer, mlxcomm_group_listener listener, mlxcomm_error* error) {
   if (answer.code != MLXCOMM_OK) {
     error->rank = answer.rank;
     std::snprintf(error->message, sizeof error->message, "%s", answer.message.c_str());
@@ -94,7 +93,7 @@ void Close(mlxcomm_attachment* attachment) {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const mlxcomm_attach_table
-    mlxcomm_attach_table_v3;
+extern "C" __attribute__((visibility("default")))
+const mlxcomm_attach_table mlxcomm_attach_table_v3;
 const mlxcomm_attach_table mlxcomm_attach_table_v3 = {Open,   Attach,  Split,  Shrink,
                                                       Cancel, Release, Detach, Close};

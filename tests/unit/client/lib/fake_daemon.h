@@ -55,10 +55,10 @@ class FakeDaemon {
     header_ = new (memory_) queue::QueueHeader{};
     header_->magic = queue::kQueueMagic;
     header_->version = queue::kQueueVersion;
-    submissions_.emplace(&header_->submissions,
-                         reinterpret_cast<const queue::SubmissionEntry*>(
-                             memory_ + queue::kSubmissionsOffset),
-                         queue::kSubmissionSlots);
+    submissions_.emplace(
+        &header_->submissions,
+        reinterpret_cast<const queue::SubmissionEntry*>(memory_ + queue::kSubmissionsOffset),
+        queue::kSubmissionSlots);
     completions_.emplace(
         &header_->completions,
         reinterpret_cast<queue::CompletionEntry*>(memory_ + queue::kCompletionsOffset),
@@ -84,7 +84,8 @@ class FakeDaemon {
   void Answer(std::function<void(int connection)> how) {
     thread_ = std::thread([this, how = std::move(how)] {
       pollfd waited{listener_, POLLIN, 0};
-      if (::poll(&waited, 1, static_cast<int>(kPatienceNs / 1'000'000)) != 1) return;  // Nobody came.
+      if (::poll(&waited, 1, static_cast<int>(kPatienceNs / 1'000'000)) != 1)
+        return;  // Nobody came.
       const int connection = ::accept(listener_, nullptr, nullptr);
       queue::ClientHello hello;
       int count = 0;
@@ -134,8 +135,8 @@ class FakeDaemon {
     entry.failure_code = code;
     entry.rank_at_fault = rank;
     entry.group_failed = group_failed ? 1 : 0;
-    entry.message_bytes = static_cast<std::uint16_t>(
-        message.copy(entry.message, kFailureMessageBytesMax));
+    entry.message_bytes =
+        static_cast<std::uint16_t>(message.copy(entry.message, kFailureMessageBytesMax));
     Demand(completions_->Push(entry) == queue::RingResult::kDone);
     if (completions_->ConsumerSleeps()) queue::RingDoorbell(doorbell_[0]);
   }

@@ -51,11 +51,12 @@ TEST(FindPlaceTest, IsAloneWithoutALauncher) {
 // Why: srun starts torchrun, and then Slurm's variables are torchrun's own place and not
 // that of its workers.
 TEST(FindPlaceTest, IsWhatTheInnermostLauncherSays) {
-  const Variables slurm = {{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "8"},
-                           {"SLURM_STEP_ID", "0"}};
+  const Variables slurm = {
+      {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "8"}, {"SLURM_STEP_ID", "0"}};
   EXPECT_EQ(Found(slurm).job, "slurm-8,0");
   Variables both = slurm;
-  both.insert({{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"TORCHELASTIC_RUN_ID", "x"}, {"MASTER_PORT", "1"}});
+  both.insert(
+      {{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"TORCHELASTIC_RUN_ID", "x"}, {"MASTER_PORT", "1"}});
   EXPECT_EQ(Found(both).rank, 5u);
   EXPECT_EQ(Found(both).job, "torchrun-x,1");
   both.insert({{"MLX_RANK", "0"}, {"MLX_WORLD_SIZE", "1"}});
@@ -65,9 +66,13 @@ TEST(FindPlaceTest, IsWhatTheInnermostLauncherSays) {
 // Why: `sbatch -n 4` gives the script itself SLURM_PROCID=0 and SLURM_NTASKS=4; it would
 // wait for three ranks that nobody starts.
 TEST(FindPlaceTest, IsAloneInABatchScript) {
-  EXPECT_FALSE(Found({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "8"}}).launched);
-  EXPECT_FALSE(Found({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "8"},
-                      {"SLURM_STEP_ID", "4294967290"}}).launched);
+  EXPECT_FALSE(
+      Found({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "8"}}).launched);
+  EXPECT_FALSE(Found({{"SLURM_PROCID", "0"},
+                      {"SLURM_NTASKS", "4"},
+                      {"SLURM_JOB_ID", "8"},
+                      {"SLURM_STEP_ID", "4294967290"}})
+                   .launched);
 }
 
 // Why: rank 0 of one launch and rank 1 of another would make a world, and nobody notice.
@@ -77,11 +82,13 @@ TEST(FindPlaceTest, AsksForAJobWhereTheLauncherTellsLaunchesNotApart) {
   Variables named = hydra;
   named["MLXCOMM_JOB"] = "mine";
   EXPECT_EQ(Found(named).job, "mine");
-  EXPECT_EQ(Found({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}).job, "default") << "alone: nobody to cross";
+  EXPECT_EQ(Found({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}).job, "default")
+      << "alone: nobody to cross";
 }
 
 TEST(FindPlaceTest, NamesLongLaunchesByANumber) {
-  const Variables mpi = {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"},
+  const Variables mpi = {{"OMPI_COMM_WORLD_RANK", "0"},
+                         {"OMPI_COMM_WORLD_SIZE", "2"},
                          {"PMIX_NAMESPACE", std::string(300, 'x')}};
   const std::string job = Found(mpi).job;
   EXPECT_EQ(job.size(), std::string("mpirun-").size() + 16);
@@ -107,12 +114,13 @@ TEST(FindPlaceTest, NamesBothWhereASizeAndAFileContradict) {
   EXPECT_EQ(Found(agree).size, 3u);
   Variables two = agree;
   two["MLX_WORLD_SIZE"] = "2";
-  EXPECT_EQ(Wrong(two), "MLX_WORLD_SIZE=\"2\" says 2 ranks, but the file of MLX_HOSTFILE=\"" + path +
-                            "\" has 3: set the one that is meant, and unset the other");
+  EXPECT_EQ(Wrong(two), "MLX_WORLD_SIZE=\"2\" says 2 ranks, but the file of MLX_HOSTFILE=\"" +
+                            path + "\" has 3: set the one that is meant, and unset the other");
   const std::string devices = testing::TempDir() + "/find_place_devices.json";
   std::ofstream(devices) << "[[null, \"rdma_en2\"], [\"rdma_en2\", null]]";
-  EXPECT_THAT(Wrong({{"MLX_RANK", "1"}, {"MLX_HOSTFILE", path}, {"MLX_IBV_DEVICES", devices}}),
-              testing::AllOf(HasSubstr("MLX_HOSTFILE"), HasSubstr("MLX_IBV_DEVICES"), HasSubstr("has 2")));
+  EXPECT_THAT(
+      Wrong({{"MLX_RANK", "1"}, {"MLX_HOSTFILE", path}, {"MLX_IBV_DEVICES", devices}}),
+      testing::AllOf(HasSubstr("MLX_HOSTFILE"), HasSubstr("MLX_IBV_DEVICES"), HasSubstr("has 2")));
   two["MLX_HOSTFILE"] = path + "-that-is-not-there";
   two["MLXCOMM_JOB"] = "named";
   EXPECT_EQ(Found(two).size, 2u) << "nobody needs it";
@@ -129,7 +137,8 @@ TEST(FindPlaceTest, IsARankOfTheMatrixOfDevices) {
   std::string job;
   for (const char* const rank : {"0", "1", "2"}) {
     std::ofstream(path + rank) << three;
-    const Place place = Found({{"MLX_RANK", rank}, {"MLX_JACCL_COORDINATOR", "192.0.2.1:32323"},
+    const Place place = Found({{"MLX_RANK", rank},
+                               {"MLX_JACCL_COORDINATOR", "192.0.2.1:32323"},
                                {"MLX_IBV_DEVICES", path + rank}});
     EXPECT_EQ(std::to_string(place.rank), rank);
     EXPECT_EQ(place.size, 3u);
@@ -150,15 +159,19 @@ TEST(FindPlaceTest, NamesTheEntryOfTheMatrixThatIsWrong) {
     return Wrong({{"MLX_RANK", "1"}, {"MLX_IBV_DEVICES", path}});
   };
   EXPECT_EQ(wrong(R"([[null, "rdma_en2"], ["rdma_en2"]])"),
-            "MLX_IBV_DEVICES=\"" + path + "\": [1]: expected a list of 2, an entry for each rank, got "
-            "[\"rdma_en2\"]");
+            "MLX_IBV_DEVICES=\"" + path +
+                "\": [1]: expected a list of 2, an entry for each rank, got "
+                "[\"rdma_en2\"]");
   EXPECT_THAT(wrong(R"([[null, "rdma_en2"], ["rdma_en2", "rdma_en3"]])"),
               HasSubstr("[1][1]: expected null, for no device leads from a rank to itself"));
   EXPECT_THAT(wrong("[[null, 5], [null, null]]"),
               HasSubstr("[0][1]: expected an RDMA device, a list of them, or null, got 5"));
-  EXPECT_THAT(wrong(R"([[null, []], ["rdma_en2", null]])"), HasSubstr("[0][1]: expected an RDMA device"));
-  EXPECT_THAT(wrong(R"([["10.0.0.1:5000"], ["10.0.0.2:5000"]])"), HasSubstr("[0]: expected a list of 2"));
-  EXPECT_THAT(Wrong({{"MLX_RANK", "1"}, {"MLX_IBV_DEVICES", path + "-none"}}), HasSubstr("cannot be read"));
+  EXPECT_THAT(wrong(R"([[null, []], ["rdma_en2", null]])"),
+              HasSubstr("[0][1]: expected an RDMA device"));
+  EXPECT_THAT(wrong(R"([["10.0.0.1:5000"], ["10.0.0.2:5000"]])"),
+              HasSubstr("[0]: expected a list of 2"));
+  EXPECT_THAT(Wrong({{"MLX_RANK", "1"}, {"MLX_IBV_DEVICES", path + "-none"}}),
+              HasSubstr("cannot be read"));
   std::remove(path.c_str());
 }
 
@@ -178,7 +191,9 @@ TEST(FindPlaceTest, IsTheSameInC) {
   mlxcomm_place_options options;
   mlxcomm_place_options_init(&options);
   options.lookup = [](void*, const char* name) -> const char* {
-    return std::string(name) == "MLX_RANK" ? "1" : std::string(name) == "MLX_WORLD_SIZE" ? "3" : nullptr;
+    return std::string(name) == "MLX_RANK"         ? "1"
+           : std::string(name) == "MLX_WORLD_SIZE" ? "3"
+                                                   : nullptr;
   };
   ASSERT_EQ(mlxcomm_find_place(&options, &place, &error), MLXCOMM_OK) << error.message;
   EXPECT_STREQ(place.job, "default");

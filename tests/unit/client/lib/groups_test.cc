@@ -222,8 +222,8 @@ TEST_F(GroupsTest, GivesThePartUpWhenAnotherOfItsRanksCouldNotMakeIt) {
   const Made made = split.get();
   EXPECT_EQ(made.code, MLXCOMM_RESOURCE_EXHAUSTED);
   EXPECT_EQ(made.error.rank, 3);
-  EXPECT_THAT(made.error.message, AllOf(HasSubstr("rank 3 of group job"),
-                                        HasSubstr("RESOURCE_EXHAUSTED")));
+  EXPECT_THAT(made.error.message,
+              AllOf(HasSubstr("rank 3 of group job"), HasSubstr("RESOURCE_EXHAUSTED")));
   EXPECT_EQ(made.group, nullptr);
   EXPECT_THAT(attach.Log(), ElementsAre("release 21"));
   ExpectNothingIsLeftInTheArena();
@@ -317,9 +317,9 @@ TEST_F(GroupsTest, AreUsedByAThreadEach) {
     for (int round = 0; round < kRounds; ++round) {
       mlxcomm_error own{};
       std::uint64_t ticket = 0;
-      ASSERT_EQ(mlxcomm_all_reduce(of, data, data, 4, MLXCOMM_FLOAT32, MLXCOMM_SUM, 0, &ticket,
-                                   &own),
-                MLXCOMM_OK)
+      ASSERT_EQ(
+          mlxcomm_all_reduce(of, data, data, 4, MLXCOMM_FLOAT32, MLXCOMM_SUM, 0, &ticket, &own),
+          MLXCOMM_OK)
           << own.message;
       ASSERT_EQ(mlxcomm_wait(of, ticket, &own), MLXCOMM_OK) << own.message;
     }

@@ -11,8 +11,8 @@ int g_heard = 0;
 void Hear(int) { ++g_heard; }
 
 struct sigaction Set(void (*handler)(int)) {
-  struct sigaction action {};
-  struct sigaction before {};
+  struct sigaction action{};
+  struct sigaction before{};
   action.sa_handler = handler;
   EXPECT_EQ(::sigaction(SIGINT, &action, &before), 0);
   return before;

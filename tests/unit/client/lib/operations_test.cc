@@ -30,11 +30,11 @@ struct Buffers {
   void* input;
   void* output;
 };
-using Call = std::function<mlxcomm_code(mlxcomm_group*, Buffers, std::uint64_t* ticket,
-                                        mlxcomm_error*)>;
+using Call =
+    std::function<mlxcomm_code(mlxcomm_group*, Buffers, std::uint64_t* ticket, mlxcomm_error*)>;
 struct Operation {
   OperationKind kind;
-  Call call;  // Of 3 ranks: 6 elements of float32, root 1, peer 2, tag 9.
+  Call call;                     // Of 3 ranks: 6 elements of float32, root 1, peer 2, tag 9.
   std::uint64_t input_elements;  // As rank 1 of 3.
   std::uint64_t output_elements;
   bool has_root = false;
@@ -159,8 +159,7 @@ TEST_F(OperationsTest, AsksForEveryKind) {
   std::uint32_t kinds = 0;
   for (const Operation& operation : Operations()) {
     SCOPED_TRACE(OperationKindName(operation.kind));
-    ASSERT_EQ(operation.call(group, {input, output}, &ticket, &error), MLXCOMM_OK)
-        << error.message;
+    ASSERT_EQ(operation.call(group, {input, output}, &ticket, &error), MLXCOMM_OK) << error.message;
     const queue::SubmissionEntry entry = daemon.Take();
     EXPECT_EQ(entry.kind, operation.kind);
     EXPECT_EQ(entry.ticket, ticket);
@@ -187,15 +186,14 @@ TEST_F(OperationsTest, AsksForEveryKind) {
 // Why: the root's buffers of the other ranks may be anything, NULL above all.
 TEST_F(OperationsTest, DoesNotLookAtBuffersThatOnlyTheRootUses) {
   float elsewhere = 0;
-  EXPECT_EQ(mlxcomm_broadcast(group, &elsewhere, output, 6, MLXCOMM_FLOAT32, 0, 0, &ticket,
-                              &error),
+  EXPECT_EQ(mlxcomm_broadcast(group, &elsewhere, output, 6, MLXCOMM_FLOAT32, 0, 0, &ticket, &error),
             MLXCOMM_OK)
       << error.message;
   EXPECT_EQ(daemon.Take().input_offset, 0u);
   daemon.Complete(ticket);
-  EXPECT_EQ(mlxcomm_reduce(group, input, nullptr, 6, MLXCOMM_FLOAT32, MLXCOMM_SUM, 2, 0, &ticket,
-                           &error),
-            MLXCOMM_OK)
+  EXPECT_EQ(
+      mlxcomm_reduce(group, input, nullptr, 6, MLXCOMM_FLOAT32, MLXCOMM_SUM, 2, 0, &ticket, &error),
+      MLXCOMM_OK)
       << error.message;
   EXPECT_EQ(daemon.Take().output_offset, 0u);
   daemon.Complete(ticket);
@@ -275,7 +273,9 @@ TEST_F(OperationsTest, RefusesArgumentsAndSaysWhichAndWhatWasExpected) {
        "op and: has no meaning for float32"},
       {[&] { return mlxcomm_reduce(g, in, in, 1, MLXCOMM_INT8, MLXCOMM_MEAN, 1, 0, t, e); },
        "op mean: has no meaning for int8"},
-      {[&] { return mlxcomm_reduce_scatter(g, in, out, 1, MLXCOMM_COMPLEX64, MLXCOMM_MAX, 0, t, e); },
+      {[&] {
+         return mlxcomm_reduce_scatter(g, in, out, 1, MLXCOMM_COMPLEX64, MLXCOMM_MAX, 0, t, e);
+       },
        "op max: has no meaning for complex64"},
       {[&] { return mlxcomm_broadcast(g, in, out, 1, f32, 3, 0, t, e); },
        "root 3: expected a rank below 3"},
@@ -330,8 +330,8 @@ TEST_F(OperationsTest, AllowsInPlaceWhereTheHeaderSaysSoAndNowhereElse) {
 
 TEST_F(OperationsTest, AllowsNothingAtAll) {
   const std::array<std::uint64_t, 3> none{};
-  EXPECT_EQ(mlxcomm_all_to_all_v(group, nullptr, nullptr, none.data(), none.data(),
-                                 MLXCOMM_BOOL, 0, &ticket, &error),
+  EXPECT_EQ(mlxcomm_all_to_all_v(group, nullptr, nullptr, none.data(), none.data(), MLXCOMM_BOOL, 0,
+                                 &ticket, &error),
             MLXCOMM_OK)
       << error.message;
   daemon.Complete(ticket);
@@ -357,14 +357,18 @@ TEST_F(AloneTest, CopiesTheInputWhateverTheKind) {
   const std::vector<std::function<mlxcomm_code()>> calls = {
       [&] { return mlxcomm_all_reduce(group, input, output, 6, f32, MLXCOMM_MEAN, 0, &ticket, e); },
       [&] { return mlxcomm_reduce(group, input, output, 6, f32, MLXCOMM_PROD, 0, 0, &ticket, e); },
-      [&] { return mlxcomm_reduce_scatter(group, input, output, 6, f32, MLXCOMM_MIN, 0, &ticket, e); },
+      [&] {
+        return mlxcomm_reduce_scatter(group, input, output, 6, f32, MLXCOMM_MIN, 0, &ticket, e);
+      },
       [&] { return mlxcomm_broadcast(group, input, output, 6, f32, 0, 0, &ticket, e); },
       [&] { return mlxcomm_all_gather(group, input, output, 6, f32, 0, &ticket, e); },
       [&] { return mlxcomm_all_gather_v(group, input, output, counts, f32, 0, &ticket, e); },
       [&] { return mlxcomm_gather(group, input, output, 6, f32, 0, 0, &ticket, e); },
       [&] { return mlxcomm_scatter(group, input, output, 6, f32, 0, 0, &ticket, e); },
       [&] { return mlxcomm_all_to_all(group, input, output, 6, f32, 0, &ticket, e); },
-      [&] { return mlxcomm_all_to_all_v(group, input, output, counts, counts, f32, 0, &ticket, e); },
+      [&] {
+        return mlxcomm_all_to_all_v(group, input, output, counts, counts, f32, 0, &ticket, e);
+      },
   };
   for (std::size_t i = 0; i < calls.size(); ++i) {
     SCOPED_TRACE(i);

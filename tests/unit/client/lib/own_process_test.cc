@@ -18,9 +18,8 @@ namespace {
 
 // OwnProcess() tells this process and, `deeper` forks below it, its children.
 bool TellsChildren(int deeper) {
-  ForkedChild child([&] {
-    return OwnProcess() == ::getpid() && (deeper == 0 || TellsChildren(deeper - 1));
-  });
+  ForkedChild child(
+      [&] { return OwnProcess() == ::getpid() && (deeper == 0 || TellsChildren(deeper - 1)); });
   return child.Wait() == 0;
 }
 

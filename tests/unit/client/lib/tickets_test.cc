@@ -165,7 +165,8 @@ TEST_F(TicketsTest, WhereTheDaemonLivesAnOperationWithoutAnEndFailsItsGroupAlone
   EXPECT_EQ(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &again, &error),
             MLXCOMM_RESOURCE_EXHAUSTED);
   daemon.Complete(ticket, MLXCOMM_DEADLINE_EXCEEDED, "late", -1, true);
-  EXPECT_EQ(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &again, &error), MLXCOMM_OK)
+  EXPECT_EQ(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &again, &error),
+            MLXCOMM_OK)
       << error.message;
 }
 
@@ -213,8 +214,7 @@ TEST_F(TicketsTest, WhatWasGivenUpIsLetGoWhenTheDaemonSaysSo) {
   EXPECT_EQ(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &all, &error),
             MLXCOMM_RESOURCE_EXHAUSTED);
   daemon.Complete(given_up, MLXCOMM_CANCELLED, "given up", 0, true);
-  EXPECT_EQ(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &all, &error),
-            MLXCOMM_OK)
+  EXPECT_EQ(mlxcomm_buffer_allocate(connection, FakeDaemon::kArenaBytes, &all, &error), MLXCOMM_OK)
       << error.message;
 }
 

@@ -48,13 +48,15 @@ TEST(HandlesTest, RefusesTypesThatMlxDoesNotMake) {
 // Why: a program built for another MPI passes its numbers here. How: addresses that nobody
 // may read.
 TEST(HandlesTest, NeverFollowsAnUnknownHandle) {
-  for (const std::uintptr_t address : {std::uintptr_t{0}, std::uintptr_t{1}, std::uintptr_t{0x4c000405},
-                                       ~std::uintptr_t{0}}) {
+  for (const std::uintptr_t address :
+       {std::uintptr_t{0}, std::uintptr_t{1}, std::uintptr_t{0x4c000405}, ~std::uintptr_t{0}}) {
     const auto handle = reinterpret_cast<void*>(address);
-    EXPECT_THAT([handle] { FindType(handle, "MPI_Allreduce"); },
-                ThrowsMessage<std::runtime_error>(HasSubstr("MPI_Allreduce: unknown datatype handle")));
-    EXPECT_THAT([handle] { FindOperator(handle, "MPI_Allreduce"); },
-                ThrowsMessage<std::runtime_error>(HasSubstr("MPI_Allreduce: unknown operator handle")));
+    EXPECT_THAT(
+        [handle] { FindType(handle, "MPI_Allreduce"); },
+        ThrowsMessage<std::runtime_error>(HasSubstr("MPI_Allreduce: unknown datatype handle")));
+    EXPECT_THAT(
+        [handle] { FindOperator(handle, "MPI_Allreduce"); },
+        ThrowsMessage<std::runtime_error>(HasSubstr("MPI_Allreduce: unknown operator handle")));
   }
   EXPECT_THROW(FindType(&ompi_mpi_op_sum, "f"), std::runtime_error);
   EXPECT_THROW(FindOperator(&ompi_mpi_float, "f"), std::runtime_error);

@@ -19,7 +19,8 @@ auto Refused(const std::string& why) { return ThrowsMessage<std::runtime_error>(
 class MpiTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* const name : {"MLX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"}) {
+    for (const char* const name :
+         {"MLX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"}) {
       ::unsetenv(name);
     }
     ASSERT_EQ(MPI_Init(nullptr, nullptr), MPI_SUCCESS);
@@ -85,20 +86,26 @@ TEST_F(MpiTest, RefusesWhatItDoesNotKnow) {
   const MPI_Datatype type = &ompi_mpi_float;
   const MPI_Op sum = &ompi_mpi_op_sum;
   const auto nowhere = reinterpret_cast<void*>(0x44000000);
-  EXPECT_THAT([&] { MPI_Allreduce(in, out, 3, nowhere, sum, world_); }, Refused("unknown datatype"));
-  EXPECT_THAT([&] { MPI_Allreduce(in, out, 3, type, nowhere, world_); }, Refused("unknown operator"));
-  EXPECT_THAT([&] { MPI_Allreduce(in, out, 3, type, sum, nowhere); }, Refused("unknown communicator"));
+  EXPECT_THAT([&] { MPI_Allreduce(in, out, 3, nowhere, sum, world_); },
+              Refused("unknown datatype"));
+  EXPECT_THAT([&] { MPI_Allreduce(in, out, 3, type, nowhere, world_); },
+              Refused("unknown operator"));
+  EXPECT_THAT([&] { MPI_Allreduce(in, out, 3, type, sum, nowhere); },
+              Refused("unknown communicator"));
   EXPECT_THAT([&] { MPI_Allreduce(in, out, -1, type, sum, world_); }, Refused("31 bits"));
   EXPECT_THAT([&] { MPI_Allreduce(nullptr, out, 3, type, sum, world_); }, Refused("NULL"));
-  EXPECT_THAT([&] { MPI_Allreduce(in, MPI_IN_PLACE, 3, type, sum, world_); }, Refused("MPI_IN_PLACE"));
-  EXPECT_THAT([&] { MPI_Allgather(in, 3, type, out, 2, type, world_); }, Refused("same type and count"));
+  EXPECT_THAT([&] { MPI_Allreduce(in, MPI_IN_PLACE, 3, type, sum, world_); },
+              Refused("MPI_IN_PLACE"));
+  EXPECT_THAT([&] { MPI_Allgather(in, 3, type, out, 2, type, world_); },
+              Refused("same type and count"));
   EXPECT_THAT([&] { MPI_Allgather(in, 3, &ompi_mpi_int32_t, out, 3, type, world_); },
               Refused("same type and count"));
   EXPECT_THAT([&] { MPI_Send(in, 3, type, 1, 0, world_); }, Refused("rank 1: expected 0 to 0"));
   EXPECT_THAT([&] { MPI_Send(in, 3, type, 0, 7, world_); }, Refused("tag 7: expected 0"));
   EXPECT_THAT([&] { MPI_Send(in, 3, type, 0, MPI_ANY_TAG, world_); }, Refused("tag -1"));
   EXPECT_THAT([&] { MPI_Send(in, 3, type, 0, 0, world_); }, Refused("alone"));
-  EXPECT_THAT([&] { MPI_Recv(out, 3, type, MPI_ANY_SOURCE, 0, world_, nullptr); }, Refused("no wildcard"));
+  EXPECT_THAT([&] { MPI_Recv(out, 3, type, MPI_ANY_SOURCE, 0, world_, nullptr); },
+              Refused("no wildcard"));
   EXPECT_THAT([&] { MPI_Recv(out, 3, type, 0, MPI_ANY_TAG, world_, nullptr); }, Refused("alone"));
   EXPECT_THAT([&] { MPI_Comm_split(world_, 0, 0, nullptr); }, Refused("NULL"));
   EXPECT_THAT([&] { MPI_Type_commit(nullptr); }, Refused("NULL"));

@@ -26,7 +26,8 @@ struct Float16 {
   explicit operator float() const {
     const int exponent = (bits >> 10) & 31;
     const float fraction = static_cast<float>(bits & 1023) / 1024;
-    const float size = exponent == 0 ? std::ldexp(fraction, -14) : std::ldexp(1 + fraction, exponent - 15);
+    const float size =
+        exponent == 0 ? std::ldexp(fraction, -14) : std::ldexp(1 + fraction, exponent - 15);
     return (bits & 0x8000) != 0 ? -size : size;
   }
   static Float16 Of(float value) {

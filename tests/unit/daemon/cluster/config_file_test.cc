@@ -68,7 +68,9 @@ TEST(ParseConfigTest, FillsInDefaults) {
 
 TEST(ParseConfigTest, TakesLimitsForUsers) {
   EXPECT_TRUE(ParseConfig("clients { all_users: false users: SHARED operators_group: \"staff\" "
-                          "clients_per_user_max: 4 operations_max: 64 }", "f").ok());
+                          "clients_per_user_max: 4 operations_max: 64 }",
+                          "f")
+                  .ok());
   EXPECT_EQ(MistakeIn("clients {\n operations_max: 63\n operations_per_user_max: 4194305\n }"),
             "f:2:2: operations_max: expected 64 to 4194304, got 63\n"
             "f:3:2: operations_per_user_max: expected 0 to 4194304, got 4194305");
@@ -107,7 +109,7 @@ TEST(ParseConfigTest, TakesNamesThatAreText) {
   EXPECT_TRUE(ParseConfig("node_name: \"caf\\303\\251\"", "f").ok());
   EXPECT_TRUE(ParseConfig("cluster: \"" + std::string(63, 'c') + "\"", "f").ok());
   for (const std::string& bad : {std::string(), std::string(64, 'c'), std::string("a\\nb"),
-                                std::string("\\033[31m"), std::string("\\303")}) {
+                                 std::string("\\033[31m"), std::string("\\303")}) {
     EXPECT_THAT(MistakeIn("\nnode_name: \"" + bad + "\""), HasSubstr("f:2:1: node_name: expected"));
     EXPECT_THAT(MistakeIn("\ncluster: \"" + bad + "\""), HasSubstr("f:2:1: cluster: expected"));
   }
@@ -115,18 +117,20 @@ TEST(ParseConfigTest, TakesNamesThatAreText) {
 
 TEST(ParseConfigTest, TakesAddressesWithPorts) {
   const std::string key = "key_file: \"k\" ";
-  for (const char* const good : {"127.0.0.1:0", "127.0.0.1:7470", "[::1]:7470", "[fe80::1%en2]:1"}) {
+  for (const char* const good :
+       {"127.0.0.1:0", "127.0.0.1:7470", "[::1]:7470", "[fe80::1%en2]:1"}) {
     EXPECT_TRUE(ParseConfig("peers { " + key + "listen: \"" + good + "\" }", "f").ok()) << good;
   }
   EXPECT_TRUE(ParseConfig("peers { " + key + "connect: \"mac-b.local:7470\" }", "f").ok());
-  for (const char* const bad : {"", "host", ":1", "host:", "host:x", "host:65536", "host:-1",
-                                "fe80::1:7470", "[]:1", "host: 1", "a b:1", "\\033[31m:1",
-                                "\\377:1", "[::1 ]:1"}) {
+  for (const char* const bad :
+       {"", "host", ":1", "host:", "host:x", "host:65536", "host:-1", "fe80::1:7470", "[]:1",
+        "host: 1", "a b:1", "\\033[31m:1", "\\377:1", "[::1 ]:1"}) {
     EXPECT_THAT(MistakeIn("peers { " + key + "\nconnect: \"a:1\"\nconnect: \"" + bad + "\" }"),
                 HasSubstr("f:3:1: connect: expected"))
         << bad;
   }
-  for (const char* const bad : {"localhost:1", "1.2.3:1", "[1.2.3.4.5]:1", "127.0.0.1", "[x::1]:1"}) {
+  for (const char* const bad :
+       {"localhost:1", "1.2.3:1", "[1.2.3.4.5]:1", "127.0.0.1", "[x::1]:1"}) {
     EXPECT_THAT(MistakeIn("peers { " + key + "listen: \"" + bad + "\" }"),
                 HasSubstr("listen: expected"))
         << bad;
@@ -164,17 +168,15 @@ TEST(ParseConfigTest, AnnotatedFileShowsEveryFieldAtItsDefault) {
   const auto config = ParseConfig(text, "mlxcommd.textproto");
   ASSERT_TRUE(config.ok()) << config.status();
   const google::protobuf::Message& all = *config;
-  std::vector<const google::protobuf::Message*> messages = {&all, &config->peers(),
-                                                            &config->clients(), &config->log(),
-                                                            &config->metrics()};
+  std::vector<const google::protobuf::Message*> messages = {
+      &all, &config->peers(), &config->clients(), &config->log(), &config->metrics()};
   for (const auto* const message : messages) {
     const auto* const type = message->GetDescriptor();
     for (int i = 0; i < type->field_count(); ++i) {
       const auto* const field = type->field(i);
       EXPECT_THAT(text, HasSubstr(field->name())) << type->name();
       if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_UINT32) continue;
-      EXPECT_EQ(message->GetReflection()->GetUInt32(*message, field),
-                field->default_value_uint32())
+      EXPECT_EQ(message->GetReflection()->GetUInt32(*message, field), field->default_value_uint32())
           << field->name();
     }
   }
@@ -199,8 +201,8 @@ TEST_F(ConfigFileTest, ReadsAFileAndItsKey) {
   EXPECT_TRUE(ReadConfigFile(path, "").ok()) << ReadConfigFile(path, "").status();
   ::chmod(key.c_str(), 0640);
   EXPECT_EQ(std::string(ReadConfigFile(path, "").status().message()),
-            path + ":1:31: key_file " + key + ": others may read or write it; mend it with: chmod 600 " +
-                key);
+            path + ":1:31: key_file " + key +
+                ": others may read or write it; mend it with: chmod 600 " + key);
 }
 
 TEST_F(ConfigFileTest, RefusesWhatIsNoFile) {
@@ -272,8 +274,8 @@ TEST(ParseConfigTest, SaysWhatIsWrongWithWhereNeighboursAreLookedFor) {
                 HasSubstr("f:2:2: port: expected 1 to 65535, got " + std::string(port)));
   }
   EXPECT_THAT(MistakeIn("discovery { port: -1 }"), HasSubstr("f:1:"));
-  for (const std::string& name : {std::string(), std::string(48, 'e'), std::string("e\\n1"),
-                                  std::string("\\xff")}) {
+  for (const std::string& name :
+       {std::string(), std::string(48, 'e'), std::string("e\\n1"), std::string("\\xff")}) {
     EXPECT_THAT(MistakeIn("discovery {\n interfaces: \"en0\"\n interfaces: \"" + name + "\" }"),
                 HasSubstr("f:3:2: interfaces: expected the name of an interface"));
   }
@@ -295,7 +297,7 @@ TEST_F(ConfigFileTest, KeepsTheNodesIdentity) {
   const std::string state = folder_ + "/a/b";
   const auto first = ReadOrMakeNodeId(state);
   ASSERT_TRUE(first.ok()) << first.status();
-  struct stat facts {};
+  struct stat facts{};
   ASSERT_EQ(::stat((state + "/node-id").c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 0777, 0600u);
   EXPECT_EQ(*ReadOrMakeNodeId(state), *first);

@@ -246,7 +246,7 @@ TEST_F(DiscoveryTest, TakesHellosOutOfOrderOnceEach) {
   EXPECT_TRUE(give(102));
   EXPECT_TRUE(give(101));
   EXPECT_FALSE(give(101));
-  EXPECT_TRUE(give(39));   // The oldest of the window.
+  EXPECT_TRUE(give(39));  // The oldest of the window.
   EXPECT_FALSE(give(38));
   EXPECT_TRUE(give(1000));
   EXPECT_FALSE(give(102));

@@ -35,7 +35,8 @@ class Cluster {
  public:
   struct Node : FormingWorldsPort {
     Node(Cluster& cluster, int number)
-        : owner(cluster), index(number),
+        : owner(cluster),
+          index(number),
           worlds(Id(number), "node-" + std::to_string(number), {5 * kSecondNs, 300 * kSecondNs},
                  *this) {}
     void SendToNode(const NodeId& to, const v1::PeerMessage& message) override {
@@ -112,8 +113,8 @@ class Cluster {
     if (message.has_world_ready()) at(to).worlds.OnReady(Id(from), kGroup);
     if (message.has_failure_report() && at(to).formed) {
       at(to).worlds.Remove(kGroup);
-      at(to).FailGroup(kGroup, {static_cast<FailureCode>(message.failure_report().code()),
-                                kNoRank, "reported"});
+      at(to).FailGroup(
+          kGroup, {static_cast<FailureCode>(message.failure_report().code()), kNoRank, "reported"});
     }
   }
   std::vector<std::pair<int, int>> Loaded() const {
@@ -207,8 +208,9 @@ TEST(FormingWorlds, WayThatNeverComesFailsItEverywhereAndIsNamed) {
   c.Wait(1);
   c.ExpectAllFailed(FailureCode::kUnavailable);
   EXPECT_EQ(c.at(1).failure.rank, 3);
-  EXPECT_THAT(c.at(1).failure.message,
-              HasSubstr("node node-1 has found no way to node node-3, where rank 3 is, within 5 s"));
+  EXPECT_THAT(
+      c.at(1).failure.message,
+      HasSubstr("node node-1 has found no way to node node-3, where rank 3 is, within 5 s"));
   c.Link(1, 3);  // Too late, and nothing follows.
   c.Run();
   c.ExpectAllFailed(FailureCode::kUnavailable);

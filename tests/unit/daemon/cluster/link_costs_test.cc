@@ -10,7 +10,8 @@
 namespace mlxcomm::cluster {
 namespace {
 
-fabric::LinkSnapshot LinkOf(const char* interface, std::uint64_t best_round_trip_ns, bool up = true) {
+fabric::LinkSnapshot LinkOf(const char* interface, std::uint64_t best_round_trip_ns,
+                            bool up = true) {
   fabric::RailSnapshot rail;
   rail.local_interface = interface;
   rail.up = up;
@@ -29,9 +30,8 @@ TEST(LinkCostsTest, LatencyIsHalfTheBestRoundTripInStepsOfFour) {
 }
 
 TEST(LinkCostsTest, TheSlowestLinkThatIsUpCounts) {
-  const std::vector<fabric::LinkSnapshot> links = {
-      LinkOf("en2", 40'000), LinkOf("en3", 500'000),
-      LinkOf("en3", 9'000'000, /*up=*/false)};
+  const std::vector<fabric::LinkSnapshot> links = {LinkOf("en2", 40'000), LinkOf("en3", 500'000),
+                                                   LinkOf("en3", 9'000'000, /*up=*/false)};
   const v1::LinkCosts costs = MeasureCosts(links);
   EXPECT_EQ(costs.latency_ns(), 262'144u);
   EXPECT_EQ(costs.links_per_node(), 2u);  // Interfaces, not rails.

@@ -28,7 +28,8 @@ class Cluster {
     Node(Cluster& cluster, std::uint8_t number)
         : Node(cluster, number, std::uint64_t{number} << 40) {}
     Node(Cluster& cluster, std::uint8_t number, std::uint64_t incarnation)
-        : owner(cluster), id(Id(number)),
+        : owner(cluster),
+          id(Id(number)),
           rendezvous(id, "node-" + std::to_string(number), incarnation, *this) {}
     void SendToNode(const NodeId& to, const v1::PeerMessage& message) override {
       owner.wire.push_back({id, to, message});
@@ -403,7 +404,8 @@ TEST(RendezvousTest, AnAttemptOfARestartedDaemonIsNoneOfItsFormerOnes) {
   Cluster::Node former(cluster, 1);
   former.rendezvous.OnNodeUp(Id(2), "node-2");
   former.rendezvous.Attach(1, {{"ann", "job"}, 0, 1, 1000, "program"}, 1'000'000'000, 0);
-  std::erase_if(cluster.wire, [](const auto& message) { return message.body.has_rank_announced(); });
+  std::erase_if(cluster.wire,
+                [](const auto& message) { return message.body.has_rank_announced(); });
   cluster.Run();  // The world of one rank, told to all.
   Cluster::Node next(cluster, 1, /*incarnation=*/std::uint64_t{77} << 40);
   next.rendezvous.Attach(1, {{"ann", "job"}, 0, 2, 2000, "program"}, 1'000'000'000, 0);
@@ -457,12 +459,12 @@ TEST(ConfigFileTest, FillsDefaultsAndTellsEveryMistakeWithItsLine) {
   ASSERT_TRUE(fine.ok());
   EXPECT_EQ(fine->peers().heartbeat_timeout_ms(), 2000u);
   EXPECT_FALSE(fine->node_name().empty());
-  const auto wrong = ParseConfig(
-      "clients {\n clients_max: 5000\n}\npeers {\n heartbeat_interval_ms: 1\n}", "f");
+  const auto wrong =
+      ParseConfig("clients {\n clients_max: 5000\n}\npeers {\n heartbeat_interval_ms: 1\n}", "f");
   ASSERT_FALSE(wrong.ok());
-  EXPECT_THAT(std::string(wrong.status().message()),
-              testing::AllOf(HasSubstr("f:2:2: clients_max"),
-                             HasSubstr("f:5:2: heartbeat_interval_ms")));
+  EXPECT_THAT(
+      std::string(wrong.status().message()),
+      testing::AllOf(HasSubstr("f:2:2: clients_max"), HasSubstr("f:5:2: heartbeat_interval_ms")));
 }
 
 // Why: names are shown in status; one that is cut inside a letter would make the whole

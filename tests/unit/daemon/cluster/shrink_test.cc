@@ -40,7 +40,9 @@ class Cluster {
   };
   struct Node : ShrinkPort {
     Node(Cluster& cluster, int number)
-        : owner(cluster), index(number), id(Id(static_cast<std::uint8_t>(number + 1))),
+        : owner(cluster),
+          index(number),
+          id(Id(static_cast<std::uint8_t>(number + 1))),
           shrink(id, *this) {}
     void SendToNode(const NodeId& to, const v1::PeerMessage& message) override {
       const int other = to.bytes[0] - 1;
@@ -131,8 +133,7 @@ class Cluster {
   }
   Node& Of(std::uint32_t rank) { return *nodes[NodeOf(rank)]; }
   static std::uint32_t RankIn(const Group& group, std::uint32_t world_rank) {
-    const auto found =
-        std::find(group.world_ranks.begin(), group.world_ranks.end(), world_rank);
+    const auto found = std::find(group.world_ranks.begin(), group.world_ranks.end(), world_rank);
     return static_cast<std::uint32_t>(found - group.world_ranks.begin());
   }
   void Leave(Node& node, std::uint64_t group, std::uint32_t world_rank) {
@@ -265,7 +266,8 @@ TEST(ShrinkTest, WorksOnOneNodeAndWithSeveralRanksANode) {
   EXPECT_TRUE(two.GroupOf(0).empty());
   two.Kill(2);  // Only now: nobody waits for it any more.
   two.Run();
-  for (const std::uint32_t rank : {0u, 1u, 3u}) EXPECT_THAT(two.GroupOf(rank), ElementsAre(0, 1, 3));
+  for (const std::uint32_t rank : {0u, 1u, 3u})
+    EXPECT_THAT(two.GroupOf(rank), ElementsAre(0, 1, 3));
 }
 
 TEST(ShrinkTest, TakesALostNodesRanksForGone) {

@@ -52,7 +52,8 @@ class Answers {
 
 std::vector<std::string> NamesIn(const v1::TopologyReply& reply) {
   std::vector<std::string> names;
-  for (const v1::TopologyNode& node : reply.nodes()) names.push_back(node.name() + " " + node.state());
+  for (const v1::TopologyNode& node : reply.nodes())
+    names.push_back(node.name() + " " + node.state());
   return names;
 }
 
@@ -191,8 +192,8 @@ TEST(TopologyReplyTest, IsTheSameWhoeverIsAsked) {
 // sum of both rates, would be more than there is.
 TEST(TopologyReplyTest, TellsOfTheRailsOnACable) {
   Answers answers;
-  const auto rail = [](v1::LinkStatus& link, const char* local, const char* remote, const char* transport,
-                       double best) {
+  const auto rail = [](v1::LinkStatus& link, const char* local, const char* remote,
+                       const char* transport, double best) {
     v1::RailStatus& made = Answers::Rail(link, local, remote);
     made.set_transport(transport);
     made.set_delivery_bytes_per_second_best(best);

@@ -14,8 +14,8 @@
 namespace mlxcomm::cluster {
 namespace {
 
-using testing::ElementsAre;
 using testing::Each;
+using testing::ElementsAre;
 
 // Nodes "0", "1", ... whose cables have interfaces of their own.
 class Plugs {
@@ -171,8 +171,8 @@ TEST(TopologyTest, DependsOnTheCablesAndNotOnTheirOrder) {
     other.nodes.resize(nodes);
     for (std::size_t i = 0; i < nodes; ++i) other.nodes[moved[i]] = plugs.wiring().nodes[i];
     for (const Wiring::Cable& cable : plugs.wiring().cables) {
-      other.cables.push_back({moved[cable.to], cable.to_interface, moved[cable.from],
-                              cable.from_interface});
+      other.cables.push_back(
+          {moved[cable.to], cable.to_interface, moved[cable.from], cable.from_interface});
     }
     std::shuffle(other.cables.begin(), other.cables.end(), random);
     const Topology again = FindTopology(other);

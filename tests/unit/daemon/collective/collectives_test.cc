@@ -117,8 +117,8 @@ TEST_P(LayoutTest, AllGatherCollectsEveryRanksBlock) {
     for (std::uint32_t rank = 0; rank < size; ++rank) {
       in[rank].assign(count, static_cast<std::int32_t>(rank));
       out[rank].assign(count * size, -1);
-      cluster.Submit(rank, Plain(OperationKind::kAllGather, in[rank].data(), out[rank].data(),
-                                 count));
+      cluster.Submit(rank,
+                     Plain(OperationKind::kAllGather, in[rank].data(), out[rank].data(), count));
     }
     cluster.Run();
     for (const auto& result : out) {
@@ -233,8 +233,9 @@ class OneCoreTest : public testing::Test {
   PeerFrame Frame(std::uint32_t source, std::uint32_t destination, std::uint32_t tag) const {
     PeerFrame frame;
     frame.key = {7, 0, source, destination, tag};
-    frame.digest = Signature{OperationKind::kSend, DataType::kInt32, ReduceOperator::kNone,
-                             data.size()}.Digest();
+    frame.digest =
+        Signature{OperationKind::kSend, DataType::kInt32, ReduceOperator::kNone, data.size()}
+            .Digest();
     return frame;
   }
   std::size_t Count(Action::Kind kind) {
@@ -413,7 +414,8 @@ TEST_P(FailureTest, RanksThatLeaveAfterTheLastOperationHurtNobody) {
 
 TEST_P(FailureTest, CallThatNeedsARankThatHasLeftFailsAtOnce) {
   const std::uint32_t last = cluster.size() - 1;
-  cluster.core(cluster.node_of(last)).Find(SimulatedCluster::kGroup)
+  cluster.core(cluster.node_of(last))
+      .Find(SimulatedCluster::kGroup)
       ->OnLocalRankDetached(last, cluster.now_ns);
   cluster.Carry(cluster.node_of(last));
   cluster.Run();

@@ -82,8 +82,12 @@ TEST_F(InquestTest, WhatARankHasOfItsOwnIsNoMismatch) {
 // Why: who has finished called what the others called, and who is elsewhere may call it yet; and
 // what each rank has of its own would make a party of each, the culprit one of many.
 TEST_F(InquestTest, TheOddOneIsAmongThoseWhoseCallsDiffer) {
-  const GroupLayout six({{Node(1), "a", 1}, {Node(2), "b", 2}, {Node(3), "c", 3}, {Node(4), "d", 4},
-                         {Node(5), "e", 5}, {Node(6), "f", 6}},
+  const GroupLayout six({{Node(1), "a", 1},
+                         {Node(2), "b", 2},
+                         {Node(3), "c", 3},
+                         {Node(4), "d", 4},
+                         {Node(5), "e", 5},
+                         {Node(6), "f", 6}},
                         Node(1));
   Inquest inquest(six, "test");
   inquest.Open({FailureCode::kMismatch, kNoRank, {}}, Operation(2), Called(0, "barrier"), 0);
@@ -163,8 +167,10 @@ TEST_F(InquestTest, WhatToDoIsToldHoweverManyDiffer) {
     for (std::uint16_t node = 1; node < 40; ++node) {
       const bool differs = code == FailureCode::kMismatch;
       inquest.OnReport(node, Operation(differs || node % 2 == 0 ? 2 : 3),
-                       {{node, differs || node % 2 == 1,
-                         "all_reduce sum float32[" + std::to_string(node * 1000) + "]", {}}});
+                       {{node,
+                         differs || node % 2 == 1,
+                         "all_reduce sum float32[" + std::to_string(node * 1000) + "]",
+                         {}}});
     }
     ASSERT_TRUE(inquest.CloseIfDue(1));
     const std::string& message = inquest.verdict().message;

@@ -28,9 +28,9 @@ class MembershipTest : public testing::Test {
   MembershipTest() {
     LinkCosts costs;
     costs.latency_ns = 777;
-    EXPECT_TRUE(membership.AddWorld(
-        kWorld, {"", "train"}, {{self, "a", 100}, {self, "a", 101}, {remote, "b", 102}}, {1, 2, 0},
-        costs, 0));
+    EXPECT_TRUE(membership.AddWorld(kWorld, {"", "train"},
+                                    {{self, "a", 100}, {self, "a", 101}, {remote, "b", 102}},
+                                    {1, 2, 0}, costs, 0));
   }
 
   Failure Split(SessionId session, std::uint64_t group, std::vector<std::uint32_t> ranks,

@@ -81,8 +81,8 @@ TEST_F(MembershipTest, OneUsersGroupsLeaveRoomForOthers) {
   ASSERT_TRUE(limited.Split(1, {50, 1, 1, {0}, "rows"}, 0).ok());
   const Failure refused = limited.Split(1, {51, 1, 2, {0}, "columns"}, 0);
   EXPECT_EQ(refused.code, FailureCode::kResourceExhausted);
-  EXPECT_THAT(refused.message, testing::AllOf(HasSubstr("user ann has 2 groups"),
-                                              HasSubstr("groups_per_user_max")));
+  EXPECT_THAT(refused.message,
+              testing::AllOf(HasSubstr("user ann has 2 groups"), HasSubstr("groups_per_user_max")));
   EXPECT_FALSE(form(2, "ann", 2));
   EXPECT_FALSE(limited.AddShrunk(3, 1, {0}, {1}, 0));
   ASSERT_TRUE(form(4, "bob", 3));

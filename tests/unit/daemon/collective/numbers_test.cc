@@ -43,8 +43,12 @@ class NumbersTest : public testing::TestWithParam<Setting> {
     std::vector<oracle::Bytes> outputs(size(), oracle::Bytes(inputs[0].size()));
     for (std::uint32_t rank = 0; rank < size(); ++rank) {
       Call call;
-      call.signature = {OperationKind::kAllReduce, type, op,
-                        inputs[0].size() / DataTypeBytes(type), 0, GetParam().plan};
+      call.signature = {OperationKind::kAllReduce,
+                        type,
+                        op,
+                        inputs[0].size() / DataTypeBytes(type),
+                        0,
+                        GetParam().plan};
       call.input = inputs[rank].data();
       call.output = outputs[rank].data();
       cluster.Submit(rank, call);
@@ -116,8 +120,9 @@ TEST_P(NumbersTest, NanAndInfinityArriveOnEveryRank) {
         oracle::Encode(type, value, inputs[rank].data() + i * width);
       }
     }
-    for (const ReduceOperator op : {ReduceOperator::kSum, ReduceOperator::kMin, ReduceOperator::kMax,
-                                    ReduceOperator::kProduct, ReduceOperator::kMean}) {
+    for (const ReduceOperator op :
+         {ReduceOperator::kSum, ReduceOperator::kMin, ReduceOperator::kMax,
+          ReduceOperator::kProduct, ReduceOperator::kMean}) {
       const auto outputs = AllReduce(type, op, inputs, 3);
       for (const oracle::Bytes& output : outputs) {
         const auto at = [&](std::size_t i) {
@@ -135,11 +140,11 @@ TEST_P(NumbersTest, NanAndInfinityArriveOnEveryRank) {
 
 std::vector<Setting> Settings() {
   std::vector<Setting> settings;
-  const std::pair<int, int> layouts[] = {{1, 2}, {1, 64}, {2, 1}, {3, 1}, {4, 2}, {8, 8}, {33, 1},
-                                         {64, 1}};
+  const std::pair<int, int> layouts[] = {{1, 2}, {1, 64}, {2, 1},  {3, 1},
+                                         {4, 2}, {8, 8},  {33, 1}, {64, 1}};
   for (const auto& [nodes, ranks_per_node] : layouts) {
-    for (const PlanKind plan : {PlanKind::kRing, PlanKind::kExchange, PlanKind::kHalvingDoubling,
-                                PlanKind::kTree}) {
+    for (const PlanKind plan :
+         {PlanKind::kRing, PlanKind::kExchange, PlanKind::kHalvingDoubling, PlanKind::kTree}) {
       if (nodes > 1 || plan == PlanKind::kRing) settings.push_back({nodes, ranks_per_node, plan});
     }
   }

@@ -12,18 +12,18 @@
 namespace mlxcomm::collective {
 namespace {
 
-constexpr DataType kTypes[] = {
-    DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16, DataType::kInt32,
-    DataType::kBool,    DataType::kInt8,    DataType::kInt16,    DataType::kInt64,
-    DataType::kUint8,   DataType::kUint16,  DataType::kUint32,   DataType::kUint64,
-    DataType::kFloat64, DataType::kComplex64};
+constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16,  DataType::kBfloat16,
+                               DataType::kInt32,   DataType::kBool,     DataType::kInt8,
+                               DataType::kInt16,   DataType::kInt64,    DataType::kUint8,
+                               DataType::kUint16,  DataType::kUint32,   DataType::kUint64,
+                               DataType::kFloat64, DataType::kComplex64};
 constexpr ReduceOperator kOperators[] = {
     ReduceOperator::kSum, ReduceOperator::kProduct, ReduceOperator::kMin, ReduceOperator::kMax,
     ReduceOperator::kAnd, ReduceOperator::kOr,      ReduceOperator::kMean};
-constexpr OperationKind kMoves[] = {
-    OperationKind::kAllGather, OperationKind::kBroadcast,  OperationKind::kAllToAll,
-    OperationKind::kGather,    OperationKind::kScatter,    OperationKind::kAllGatherV,
-    OperationKind::kAllToAllV};
+constexpr OperationKind kMoves[] = {OperationKind::kAllGather, OperationKind::kBroadcast,
+                                    OperationKind::kAllToAll,  OperationKind::kGather,
+                                    OperationKind::kScatter,   OperationKind::kAllGatherV,
+                                    OperationKind::kAllToAllV};
 constexpr OperationKind kReductions[] = {OperationKind::kAllReduce, OperationKind::kReduce,
                                          OperationKind::kReduceScatter};
 
@@ -66,8 +66,8 @@ class OperationsTest : public testing::TestWithParam<Setting> {
   std::uint32_t size() const {
     return static_cast<std::uint32_t>(GetParam().layout.node_of_rank.size());
   }
-  oracle::Operation Make(OperationKind kind, DataType type, ReduceOperator op,
-                         std::uint64_t count, std::uint32_t root) const {
+  oracle::Operation Make(OperationKind kind, DataType type, ReduceOperator op, std::uint64_t count,
+                         std::uint32_t root) const {
     oracle::Operation o{kind, type, op, HasCounts(kind) ? 0 : count, size(), root, {}};
     if (kind == OperationKind::kAllGatherV) {
       std::vector<std::uint64_t> table(size());
@@ -137,10 +137,10 @@ class OperationsTest : public testing::TestWithParam<Setting> {
         const oracle::Bytes& result = is_in_place(rank) && writes ? in[k][rank] : out[k][rank];
         const std::int64_t wrong = oracle::FirstWrong(o, rank, result);
         ASSERT_EQ(wrong, -1) << what << ": rank " << rank << ", element " << wrong << " is "
-                             << oracle::Decode(o.type, result.data() +
-                                                           static_cast<std::size_t>(
-                                                               std::max<std::int64_t>(wrong, 0)) *
-                                                               width);
+                             << oracle::Decode(
+                                    o.type, result.data() + static_cast<std::size_t>(
+                                                                std::max<std::int64_t>(wrong, 0)) *
+                                                                width);
       }
     }
     EXPECT_EQ(cluster.scratch_in_use(), 0u) << what;
@@ -172,7 +172,8 @@ TEST_P(OperationsTest, EveryCountReducesAndMoves) {
   for (const std::uint64_t count : {0, 1, 2, 3, 4097, 17'001}) {
     const auto root = static_cast<std::uint32_t>(count % size());
     for (const OperationKind kind : kReductions) {
-      ASSERT_NO_FATAL_FAILURE(Expect(Make(kind, DataType::kInt32, ReduceOperator::kSum, count, root)));
+      ASSERT_NO_FATAL_FAILURE(
+          Expect(Make(kind, DataType::kInt32, ReduceOperator::kSum, count, root)));
     }
     for (const OperationKind kind : kMoves) {
       ASSERT_NO_FATAL_FAILURE(
@@ -188,8 +189,8 @@ TEST_P(OperationsTest, EveryCountReducesAndMoves) {
 
 TEST_P(OperationsTest, EveryRootServes) {
   for (std::uint32_t root = 0; root < size(); ++root) {
-    for (const OperationKind kind : {OperationKind::kBroadcast, OperationKind::kGather,
-                                     OperationKind::kScatter}) {
+    for (const OperationKind kind :
+         {OperationKind::kBroadcast, OperationKind::kGather, OperationKind::kScatter}) {
       ASSERT_NO_FATAL_FAILURE(
           Expect(Make(kind, DataType::kInt16, ReduceOperator::kNone, 9001, root)));
     }
@@ -210,9 +211,9 @@ TEST_P(OperationsTest, ReductionsAndBroadcastsWorkInPlace) {
       ASSERT_NO_FATAL_FAILURE(
           Expect(Make(kind, type, ReduceOperator::kSum, count, 0), InPlace::kOddRanks));
     }
-    ASSERT_NO_FATAL_FAILURE(Expect(
-        Make(OperationKind::kBroadcast, type, ReduceOperator::kNone, count, 0),
-        InPlace::kEverybody));
+    ASSERT_NO_FATAL_FAILURE(
+        Expect(Make(OperationKind::kBroadcast, type, ReduceOperator::kNone, count, 0),
+               InPlace::kEverybody));
   }
 }
 
@@ -238,8 +239,9 @@ class LongOperationsTest : public OperationsTest {};
 // How: several of them, in bytes, which are the fewest to check.
 TEST_P(LongOperationsTest, AreDoneInSlices) {
   for (const InPlace who : {InPlace::kNobody, InPlace::kOddRanks}) {
-    ASSERT_NO_FATAL_FAILURE(Expect(Make(OperationKind::kAllReduce, DataType::kUint8,
-                                        ReduceOperator::kSum, 6'500'001, 0), who));
+    ASSERT_NO_FATAL_FAILURE(Expect(
+        Make(OperationKind::kAllReduce, DataType::kUint8, ReduceOperator::kSum, 6'500'001, 0),
+        who));
   }
 }
 

@@ -66,8 +66,10 @@ inline Value Decode(DataType type, const std::byte* from) {
     case DataType::kUint32: return static_cast<double>(Get<std::uint32_t>(from));
     case DataType::kInt64: return static_cast<double>(Get<std::int64_t>(from));
     case DataType::kUint64: return static_cast<double>(Get<std::uint64_t>(from));
-    case DataType::kFloat16: return static_cast<double>(reduce::FloatFromFloat16(Get<std::uint16_t>(from)));
-    case DataType::kBfloat16: return static_cast<double>(reduce::FloatFromBfloat16(Get<std::uint16_t>(from)));
+    case DataType::kFloat16:
+      return static_cast<double>(reduce::FloatFromFloat16(Get<std::uint16_t>(from)));
+    case DataType::kBfloat16:
+      return static_cast<double>(reduce::FloatFromBfloat16(Get<std::uint16_t>(from)));
     case DataType::kFloat32: return static_cast<double>(Get<float>(from));
     case DataType::kFloat64: return Get<double>(from);
     case DataType::kComplex64:
@@ -180,7 +182,7 @@ inline std::int64_t FirstWrong(const Operation& o, std::uint32_t rank, const Byt
   const std::size_t width = DataTypeBytes(o.type);
   const OperationShape shape = o.ShapeFor(rank);
   if (output.size() != shape.output_elements * width) return 0;
-  const double rounding = o.op != ReduceOperator::kMean        ? 0
+  const double rounding = o.op != ReduceOperator::kMean   ? 0
                           : o.type == DataType::kBfloat16 ? 0x1p-7
                           : o.type == DataType::kFloat16  ? 0x1p-10
                                                           : 0x1p-22;

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "daemon/collective/collectives.h"
-#include "tests/unit/daemon/collective/life_order.h"
 #include "daemon/reduce/kernels.h"
+#include "tests/unit/daemon/collective/life_order.h"
 
 namespace mlxcomm::collective {
 
@@ -116,9 +116,8 @@ class SimulatedCluster {
       if (static_cast<int>(i) == lost) continue;
       wires_[{lost, static_cast<int>(i)}].clear();
       wires_[{static_cast<int>(i), lost}].clear();
-      std::erase_if(nodes_[i]->posted, [&](const auto& entry) {
-        return std::get<0>(entry.first) == IdOf(lost);
-      });
+      std::erase_if(nodes_[i]->posted,
+                    [&](const auto& entry) { return std::get<0>(entry.first) == IdOf(lost); });
       nodes_[i]->core.OnNodeLost(nodes_[static_cast<std::size_t>(lost)]->id, "its daemon died",
                                  now_ns);
       Carry(static_cast<int>(i));
@@ -142,7 +141,8 @@ class SimulatedCluster {
       const std::size_t next = several_rails && data > 1 ? random_() % data : 0;
       Frame frame = std::move(wire[next]);
       wire.erase(wire.begin() + static_cast<std::ptrdiff_t>(next));
-      if (frame.source != nullptr) frame.payload.assign(frame.source, frame.source + frame.frame.bytes);
+      if (frame.source != nullptr)
+        frame.payload.assign(frame.source, frame.source + frame.frame.bytes);
       Deliver(from, to, frame);
     } else if (!node.withdrawn.empty()) {
       const auto [peer, key] = node.withdrawn.front();
@@ -232,9 +232,7 @@ class SimulatedCluster {
       case Action::Kind::kSendEager:
         fine = node.core.OnEager(sender, frame.frame, frame.payload, now_ns);
         break;
-      case Action::Kind::kSendGrant:
-        fine = node.core.OnGrant(sender, frame.frame, now_ns);
-        break;
+      case Action::Kind::kSendGrant: fine = node.core.OnGrant(sender, frame.frame, now_ns); break;
       case Action::Kind::kSendCredit:
         fine = node.core.OnCredit(sender, frame.frame.key.group, frame.frame.bytes);
         break;
@@ -251,9 +249,7 @@ class SimulatedCluster {
         }
         break;
       }
-      case Action::Kind::kReport:
-        node.core.OnReport(sender, frame.report, now_ns);
-        break;
+      case Action::Kind::kReport: node.core.OnReport(sender, frame.report, now_ns); break;
       case Action::Kind::kDetached:
         node.core.OnDetached(sender, frame.frame.key.group, frame.rank, frame.frame.bytes, now_ns);
         break;
@@ -281,8 +277,8 @@ class SimulatedCluster {
     for (Action& action : actions) {
       Frame frame;
       frame.kind = action.kind;
-      frame.frame = {action.key, action.step, action.digest, action.offset, action.bytes,
-                     action.solicited};
+      frame.frame = {action.key,    action.step,  action.digest,
+                     action.offset, action.bytes, action.solicited};
       frame.cookie = action.cookie;
       frame.rank = action.rank;
       const int to = action.node.bytes[0] - 1;
@@ -291,8 +287,7 @@ class SimulatedCluster {
           const LocalWork& work = *action.work;
           if (work.elements > 0) {
             reduce::Combine({work.type, work.op, work.divisor}, work.inputs.data(),
-                            work.input_count, work.outputs.data(), work.output_count,
-                            work.elements,
+                            work.input_count, work.outputs.data(), work.output_count, work.elements,
                             reduce::Stores::kOrdinary);
           }
           node.work.push_back(action.cookie);
@@ -300,9 +295,9 @@ class SimulatedCluster {
           break;
         }
         case Action::Kind::kPostReceive:
-          node.posted[{action.node, action.key, action.step}] = {action.destination, action.operand,
-                                                    action.type, action.op, action.divisor,
-                                                    action.received_first};
+          node.posted[{action.node, action.key, action.step}] = {
+              action.destination, action.operand, action.type,
+              action.op,          action.divisor, action.received_first};
           break;
         case Action::Kind::kWithdraw:
           std::erase_if(node.posted, [&](const auto& entry) {
@@ -318,9 +313,7 @@ class SimulatedCluster {
           completions[action.session].push_back(
               {action.session, action.ticket, action.failure, action.group_failed});
           break;
-        case Action::Kind::kReport:
-          frame.report = *action.report;
-          [[fallthrough]];
+        case Action::Kind::kReport: frame.report = *action.report; [[fallthrough]];
         default:
           if (several_rails && action.kind == Action::Kind::kSendData) {
             frame.source = action.source;

@@ -392,9 +392,8 @@ TEST_F(ControlServerTest, WithdrawsTheRankWhenItsCallerGivesUp) {
   grpc::ClientContext context;
   Identify(context, kClientToken);
   grpc::Status status;
-  std::thread caller([&] {
-    status = v1::Control::NewStub(channel_)->Attach(&context, {}, &attached_);
-  });
+  std::thread caller(
+      [&] { status = v1::Control::NewStub(channel_)->Attach(&context, {}, &attached_); });
   engine_.WaitUntilKept();
   context.TryCancel();
   EXPECT_EQ(engine_.WaitForCancel(), 7u);
@@ -427,8 +426,7 @@ TEST_F(ControlServerTest, CarriesTheCallsOnGroupsAndServesNobodyElse) {
   v1::CancelReply cancelled;
   grpc::ClientContext third;
   Identify(third, "no session's token");
-  EXPECT_EQ(stub->Cancel(&third, {}, &cancelled).error_code(),
-            grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(stub->Cancel(&third, {}, &cancelled).error_code(), grpc::StatusCode::UNAUTHENTICATED);
 }
 
 TEST_F(ControlServerTest, WithdrawsAShrinkWhenItsCallerGivesUp) {
@@ -436,9 +434,8 @@ TEST_F(ControlServerTest, WithdrawsAShrinkWhenItsCallerGivesUp) {
   Identify(context, kClientToken);
   grpc::Status status;
   v1::GroupReply group;
-  std::thread caller([&] {
-    status = v1::Control::NewStub(channel_)->Shrink(&context, {}, &group);
-  });
+  std::thread caller(
+      [&] { status = v1::Control::NewStub(channel_)->Shrink(&context, {}, &group); });
   engine_.WaitUntilKept();
   context.TryCancel();
   EXPECT_EQ(engine_.WaitForCancel(), 7u);
@@ -476,8 +473,7 @@ TEST_F(ControlServerTest, RefusesPlansBeyondItsLimitsAndServesOn) {
   const grpc::Status status = Plan(request);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(RefusalIn(status).message(), "nodes must be 1 to 32, not 1000000");
-  EXPECT_EQ(Plan(EightNodes(), "another-token-16").error_code(),
-            grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(Plan(EightNodes(), "another-token-16").error_code(), grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_TRUE(Plan(EightNodes()).ok());
 }
 

@@ -90,7 +90,7 @@ TEST(MetricFamiliesTest, CountsJobsByStateAndTellsNoNames) {
 
 TEST(MetricFamiliesTest, BucketsAddUpAndWhatIsSlowerThanAllIsInTheTotal) {
   telemetry::OperationCounts counts;
-  counts.Add(kAllReduce, kFloat32, false, 8, 16'000);      // On the first bound.
+  counts.Add(kAllReduce, kFloat32, false, 8, 16'000);  // On the first bound.
   counts.Add(kAllReduce, kFloat32, false, 8, 16'001);
   counts.Add(kAllReduce, kFloat32, false, 8, 90'000'000'000);
   counts.Add(kAllReduce, kFloat32, true, 8, 5);

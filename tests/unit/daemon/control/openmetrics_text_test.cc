@@ -50,9 +50,10 @@ TEST(OpenMetricsTextTest, BucketsHaveBoundsWithAFractionAndTheLastIsTheCount) {
 
 TEST(OpenMetricsTextTest, IsForThoseWhoAcceptItsVersion) {
   // As Prometheus asks.
-  EXPECT_TRUE(AcceptsOpenMetrics("application/openmetrics-text;version=1.0.0,"
-                                 "application/openmetrics-text;version=0.0.1;q=0.75,"
-                                 "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"));
+  EXPECT_TRUE(
+      AcceptsOpenMetrics("application/openmetrics-text;version=1.0.0,"
+                         "application/openmetrics-text;version=0.0.1;q=0.75,"
+                         "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"));
   EXPECT_TRUE(AcceptsOpenMetrics("text/plain, Application/OpenMetrics-Text; version=1.0.0"));
   EXPECT_TRUE(AcceptsOpenMetrics("application/openmetrics-text"));
   EXPECT_FALSE(AcceptsOpenMetrics(nullptr));

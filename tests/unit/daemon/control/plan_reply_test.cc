@@ -71,8 +71,8 @@ TEST(PlanReplyTest, TellsWhatEachLinkCarries) {
 // How: each kind by each plan that it offers, also where nodes are no power of two.
 TEST(PlanReplyTest, ProvesEveryKindByEveryPlanThatItOffers) {
   const std::vector<std::string> kinds = {
-      "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all",
-      "gather", "scatter", "all_gather_v", "all_to_all_v"};
+      "all_reduce", "all_gather", "reduce_scatter", "broadcast",    "reduce",
+      "all_to_all", "gather",     "scatter",        "all_gather_v", "all_to_all_v"};
   for (const std::string& kind : kinds) {
     for (const std::uint32_t nodes : {2u, 3u, 8u}) {
       v1::PlanRequest request = Request(kind, 3'000'000, nodes, 2);
@@ -204,12 +204,12 @@ TEST(PlanReplyTest, ProvesLongRingsAsTheyAreDone) {
   struct Case {
     std::uint32_t nodes;
     std::uint64_t gibibytes;
-    std::uint64_t latency_ns;        // 0: the default.
+    std::uint64_t latency_ns;  // 0: the default.
     std::uint64_t bytes_per_second;
   };
-  for (const Case& a : {Case{3, 4, 0, 0}, Case{4, 4, 0, 0}, Case{8, 1, 0, 0},
-                        Case{3, 2, 1'000'000, 1'250'000'000}, Case{4, 2, 1'000'000, 1'250'000'000},
-                        Case{16, 1, 60'000, 10'000'000'000}}) {
+  for (const Case& a :
+       {Case{3, 4, 0, 0}, Case{4, 4, 0, 0}, Case{8, 1, 0, 0}, Case{3, 2, 1'000'000, 1'250'000'000},
+        Case{4, 2, 1'000'000, 1'250'000'000}, Case{16, 1, 60'000, 10'000'000'000}}) {
     v1::PlanRequest request = Request("all_reduce", a.gibibytes << 30, a.nodes, 1);
     request.set_plan("ring");
     if (a.latency_ns != 0) {
@@ -217,8 +217,8 @@ TEST(PlanReplyTest, ProvesLongRingsAsTheyAreDone) {
       request.mutable_costs()->set_bytes_per_second(a.bytes_per_second);
     }
     const v1::PlanReply reply = Answer(request);
-    EXPECT_TRUE(reply.verified()) << a.nodes << " nodes, " << a.gibibytes << " GiB: "
-                                  << reply.verdict();
+    EXPECT_TRUE(reply.verified()) << a.nodes << " nodes, " << a.gibibytes
+                                  << " GiB: " << reply.verdict();
     EXPECT_LT(reply.verified_bytes(), request.bytes());
   }
 }

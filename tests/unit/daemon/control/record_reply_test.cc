@@ -102,7 +102,7 @@ TEST_F(RecordReplyTest, TellsHowFarOneHasComeThatGoesOn) {
   EXPECT_EQ(reply.operations(1).state(), "called");
   EXPECT_TRUE(reply.operations(1).last().empty());
   EXPECT_EQ(reply.operations(2).state(), "matched");
-  EXPECT_TRUE(reply.operations(2).last().empty());  // Other nodes may be missing.
+  EXPECT_TRUE(reply.operations(2).last().empty());    // Other nodes may be missing.
   EXPECT_EQ(reply.operations(3).state(), "matched");  // Its own small data has gone out.
   EXPECT_TRUE(reply.operations(3).last().empty());
   EXPECT_EQ(reply.operations(3).ended_ns(), 0u);
@@ -220,7 +220,8 @@ TEST_F(RecordReplyTest, LeavesOutTheOldestRatherThanOutgrowAMessage) {
   const v1::FlightRecordReply reply = Read();
   EXPECT_LE(reply.ByteSizeLong(), kReplyBytesMax);
   ASSERT_GT(reply.operations_size(), 1000);
-  EXPECT_EQ(static_cast<std::size_t>(reply.operations_size()) + reply.operations_left_out(), kEvents);
+  EXPECT_EQ(static_cast<std::size_t>(reply.operations_size()) + reply.operations_left_out(),
+            kEvents);
   EXPECT_EQ(reply.operations(0).number(), reply.operations_left_out());
   EXPECT_EQ(reply.operations(reply.operations_size() - 1).number(), kEvents - 1);
 }

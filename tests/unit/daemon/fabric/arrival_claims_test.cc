@@ -147,8 +147,7 @@ class PostedReceivesTest : public testing::Test {
   void Expect() {
     for (PostedReceives& rail : rails) rail.Expect(receive, share);
   }
-  static wire::FrameHeader Data(std::uint64_t sequence, std::uint64_t offset,
-                                std::uint32_t bytes) {
+  static wire::FrameHeader Data(std::uint64_t sequence, std::uint64_t offset, std::uint32_t bytes) {
     wire::FrameHeader header;
     header.type = wire::FrameType::kData;
     header.number = 5;

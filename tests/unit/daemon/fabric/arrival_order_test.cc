@@ -89,8 +89,8 @@ TEST_F(ArrivalOrderTest, RefusesToKeepMoreThanAnHonestPeerSends) {
   std::uint64_t sequence = 2;
   for (; order.kept_bytes() + wire::kControlBytesMax <= wire::kEarlyBytesMax; ++sequence) {
     ASSERT_EQ(order.OnArrived(sequence), Arrival::kEarly);
-    ASSERT_TRUE(Keep(sequence, std::vector<std::byte>(wire::kControlBytesMax,
-                                                      std::byte(sequence & 0xff))));
+    ASSERT_TRUE(
+        Keep(sequence, std::vector<std::byte>(wire::kControlBytesMax, std::byte(sequence & 0xff))));
   }
   ASSERT_EQ(order.OnArrived(sequence), Arrival::kEarly);
   EXPECT_FALSE(Keep(sequence, std::vector<std::byte>(1)));

@@ -160,10 +160,10 @@ TEST_F(ChannelTest, RunsAtMostAWindowAhead) {
 TEST_F(ChannelTest, BoundsWhatTheOtherSideMayHaveToKeep) {
   channel.OnRailUp(0, true);
   for (int i = 0; i < 100; ++i) {
-    ASSERT_TRUE(channel
-                    .Send(Header(wire::FrameType::kControl, 1, wire::kControlBytesMax),
-                          payload.data(), 0)
-                    .ok());
+    ASSERT_TRUE(
+        channel
+            .Send(Header(wire::FrameType::kControl, 1, wire::kControlBytesMax), payload.data(), 0)
+            .ok());
   }
   std::size_t handed = 0;
   for (std::size_t count = Hand().size(); count > 0; count = Hand().size()) {

@@ -47,8 +47,8 @@ struct PaperCircuit : CircuitPort {
 class CircuitRailTest : public testing::Test {
  protected:
   CircuitRailTest() { EXPECT_TRUE(rail.Start(/*resumed=*/false, claims).ok()); }
-  static wire::FrameHeader Header(wire::FrameType type, std::uint64_t sequence,
-                                  std::uint32_t bytes, std::uint64_t offset = 0) {
+  static wire::FrameHeader Header(wire::FrameType type, std::uint64_t sequence, std::uint32_t bytes,
+                                  std::uint64_t offset = 0) {
     wire::FrameHeader header;
     header.type = type;
     header.sequence = sequence;

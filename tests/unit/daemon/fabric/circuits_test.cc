@@ -114,9 +114,10 @@ struct Node5 : CircuitsPort {
     std::vector<std::string> said;
     for (const Sent& one : sent) {
       const char* const names[] = {"open", "opened", "frame", "credit", "closed"};
-      said.push_back(std::string(names[static_cast<int>(one.header.type) -
-                                       static_cast<int>(Type::kCircuitOpen)]) +
-                     ">" + std::to_string(one.to.bytes[0]));
+      said.push_back(
+          std::string(
+              names[static_cast<int>(one.header.type) - static_cast<int>(Type::kCircuitOpen)]) +
+          ">" + std::to_string(one.to.bytes[0]));
     }
     last = sent.empty() ? Sent() : sent.back();
     sent.clear();
@@ -374,8 +375,8 @@ TEST_F(CircuitsTest, OpensAShorterWayBesideTheOneThatServes) {
   EXPECT_EQ(node.circuits.size(), 1u);
   EXPECT_EQ(node.listener.up.size(), 1u);
   EXPECT_THAT(node.listener.lost, IsEmpty());
-  EXPECT_THAT(node.opened, ElementsAre(std::pair(Id(7), std::size_t{4}),
-                                       std::pair(Id(7), std::size_t{3})));
+  EXPECT_THAT(node.opened,
+              ElementsAre(std::pair(Id(7), std::size_t{4}), std::pair(Id(7), std::size_t{3})));
 }
 
 // Why: of two neighbours only one may have seen all rails between them go, and so have

@@ -40,9 +40,8 @@ TEST_F(FabricTest, CarriesControlAndEagerFramesBothWaysInOrder) {
     ASSERT_TRUE(SendText(a, b, "to b " + std::to_string(i)).ok());
     ASSERT_TRUE(SendText(b, a, std::string(100'000, 'x')).ok());
   }
-  ASSERT_TRUE(RunUntil({&a, &b}, [&] {
-    return a.control.size() == 100 && b.control.size() == 100;
-  }));
+  ASSERT_TRUE(
+      RunUntil({&a, &b}, [&] { return a.control.size() == 100 && b.control.size() == 100; }));
   for (std::size_t i = 0; i < 100; ++i) {
     EXPECT_EQ(b.control[i], "to b " + std::to_string(i));
   }
@@ -90,9 +89,8 @@ TEST_F(FabricTest, GoesOnWhereItWasWhenTheCableIsCutInMidTransfer) {
   SendChunks(a, b, source, target);
   for (int cut = 1; cut <= 3; ++cut) {
     const std::uint64_t mark = cable.carried() + 700'000;
-    ASSERT_TRUE(RunUntil({&a, &b}, [&] {
-      return cable.carried() > mark || b.data_bytes == source.size();
-    }));
+    ASSERT_TRUE(RunUntil({&a, &b},
+                         [&] { return cable.carried() > mark || b.data_bytes == source.size(); }));
     cable.Cut();
   }
   ASSERT_TRUE(RunUntil({&a, &b}, [&] {
@@ -158,7 +156,8 @@ TEST_F(FabricTest, LosesANodeThatStopsAndTakesItBackAsANewOne) {
 
 TEST_F(FabricTest, OneLinkResultsWhenBothDial) {
   // A port that is free now; b's address must be known before b is there.
-  const auto port = Tcp::acceptor(io, {asio::ip::address_v4::loopback(), 0}).local_endpoint().port();
+  const auto port =
+      Tcp::acceptor(io, {asio::ip::address_v4::loopback(), 0}).local_endpoint().port();
   const std::string b_address = "127.0.0.1:" + std::to_string(port);
   Node a(io, "a", 1, {b_address});
   Node b(io, "b", 2, {a.address()}, 7,
@@ -248,8 +247,8 @@ struct RawPeer {
     accepted = std::make_unique<Tcp::socket>(co_await acceptor.async_accept(asio::use_awaitable));
     absl::StatusOr<Proved> got = co_await CheckDialer(*accepted, options);
     EXPECT_TRUE(got.ok()) << got.status();
-    EXPECT_TRUE((co_await SendVerdict(*accepted, options, *got,
-                                      wire::VerdictCode::kAccepted)).ok());
+    EXPECT_TRUE(
+        (co_await SendVerdict(*accepted, options, *got, wire::VerdictCode::kAccepted)).ok());
     EXPECT_TRUE((co_await ReceiveIntroduction(*accepted, plain, *got)).ok());
     EXPECT_TRUE((co_await SendIntroduction(*accepted, plain, *got, OwnIntroduction())).ok());
     ++steps;
@@ -336,11 +335,11 @@ TEST_P(FabricViolationTest, LosesAPeerThatBreaksTheProtocol) {
   EXPECT_FALSE(a.fabric->IsReachable(peer.options.self.id));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    BeyondTheWindowFutureAndGarbage, FabricViolationTest,
-    testing::Values(Frame(wire::FrameType::kGrant, /*sequence=*/wire::kWindow + 1, 0),
-                    Frame(wire::FrameType::kAck, 0, /*acknowledged=*/1000),
-                    Frame(wire::FrameType::kAck, 0, 0, /*magic=*/0)));
+INSTANTIATE_TEST_SUITE_P(BeyondTheWindowFutureAndGarbage, FabricViolationTest,
+                         testing::Values(Frame(wire::FrameType::kGrant,
+                                               /*sequence=*/wire::kWindow + 1, 0),
+                                         Frame(wire::FrameType::kAck, 0, /*acknowledged=*/1000),
+                                         Frame(wire::FrameType::kAck, 0, 0, /*magic=*/0)));
 
 // Why: whoever knows no key may neither hold a place for long nor take all of them.
 // How: strangers that say nothing; they are refused when their time is over, and a

@@ -34,8 +34,8 @@ class WaitingBytes final : public ByteStream {
     ++reads;
     ssize_t got = 0;
     for (int i = 0; i < count; ++i) {
-      const std::size_t bytes = std::min({parts[i].iov_len, bytes_.size() - taken_,
-                                          most - static_cast<std::size_t>(got)});
+      const std::size_t bytes = std::min(
+          {parts[i].iov_len, bytes_.size() - taken_, most - static_cast<std::size_t>(got)});
       std::memcpy(parts[i].iov_base, bytes_.data() + taken_, bytes);
       taken_ += bytes;
       got += static_cast<ssize_t>(bytes);
@@ -146,8 +146,8 @@ TEST_F(FrameReaderTest, LeavesEagerPayloadsWhereTheyWereReadAhead) {
   ReadAll();
   ASSERT_EQ(events_.size(), 4u);
   for (std::size_t i = 1; i < events_.size(); ++i) {
-    EXPECT_EQ(events_[i].payload.data(), events_[i - 1].payload.data() + wire::kEagerBytesMax +
-                                             sizeof(wire::FrameHeader));
+    EXPECT_EQ(events_[i].payload.data(),
+              events_[i - 1].payload.data() + wire::kEagerBytesMax + sizeof(wire::FrameHeader));
   }
 }
 
@@ -173,9 +173,9 @@ TEST_F(FrameReaderTest, KeepsEachPayloadUntilItIsGivenBack) {
       const RailEvent& event = events_[given_back++];
       const auto fill = static_cast<std::byte>(event.header.sequence % 251);
       ASSERT_EQ(event.payload.size(), event.header.payload_bytes);
-      ASSERT_TRUE(std::all_of(event.payload.begin(), event.payload.end(),
-                              [fill](std::byte byte) { return byte == fill; }))
-          << event.header.sequence;
+      ASSERT_TRUE(std::all_of(event.payload.begin(), event.payload.end(), [fill](std::byte byte) {
+        return byte == fill;
+      })) << event.header.sequence;
       if (!event.payload.empty()) reader_.OnSlotFreed();
     }
   }

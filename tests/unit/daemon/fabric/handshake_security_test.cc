@@ -71,7 +71,8 @@ class HandshakeSecurityTest : public testing::Test {
     as_acceptor_.status = status;
     if (!status.ok()) acceptor_.close();
   }
-  asio::awaitable<absl::Status> Finish(Tcp::socket& socket, const Proved& proved, Outcome& outcome) {
+  asio::awaitable<absl::Status> Finish(Tcp::socket& socket, const Proved& proved,
+                                       Outcome& outcome) {
     absl::StatusOr<std::unique_ptr<ByteStream>> stream = co_await Secure(socket, proved);
     if (!stream.ok()) co_return stream.status();
     outcome.stream = *std::move(stream);
@@ -85,7 +86,8 @@ class HandshakeSecurityTest : public testing::Test {
   asio::awaitable<void> Pass(Tcp::socket& from, Tcp::socket& to, Change change, std::string& seen) {
     constexpr auto kTuple = asio::experimental::as_tuple(asio::use_awaitable);
     wire::Greeting greeting{};
-    auto [cut, all] = co_await asio::async_read(from, asio::buffer(&greeting, sizeof greeting), kTuple);
+    auto [cut, all] =
+        co_await asio::async_read(from, asio::buffer(&greeting, sizeof greeting), kTuple);
     seen.append(reinterpret_cast<const char*>(&greeting), all);
     if (!cut) change(greeting);
     if (!cut) co_await asio::async_write(to, asio::buffer(&greeting, sizeof greeting), kTuple);
@@ -100,14 +102,16 @@ class HandshakeSecurityTest : public testing::Test {
     asio::error_code ignored;
     to.shutdown(Tcp::socket::shutdown_send, ignored);
   }
-  void Relay(Change to_acceptor = [](wire::Greeting&) {}, Change to_dialer = [](wire::Greeting&) {}) {
+  void Relay(
+      Change to_acceptor = [](wire::Greeting&) {}, Change to_dialer = [](wire::Greeting&) {}) {
     asio::co_spawn(io_, Pass(left_, right_, std::move(to_acceptor), from_dialer_), asio::detached);
     asio::co_spawn(io_, Pass(right_, left_, std::move(to_dialer), from_acceptor_), asio::detached);
   }
   void Run(const FabricOptions& dialer, const FabricOptions& acceptor) {
     asio::co_spawn(io_, RunDialer(dialer), asio::detached);
     asio::co_spawn(io_, RunAcceptor(acceptor), asio::detached);
-    while ((absl::IsDeadlineExceeded(as_dialer_.status) || absl::IsDeadlineExceeded(as_acceptor_.status)) &&
+    while ((absl::IsDeadlineExceeded(as_dialer_.status) ||
+            absl::IsDeadlineExceeded(as_acceptor_.status)) &&
            io_.run_one() > 0) {
     }
   }
@@ -219,7 +223,8 @@ class AfterTheProofTest : public HandshakeSecurityTest {
     asio::steady_timer pause(io_);
     const std::size_t step = pause_between.count() == 0 ? bytes.size() : 1;
     for (std::size_t i = 0; i < bytes.size(); i += step) {
-      auto [error, put] = co_await asio::async_write(dialer_, asio::buffer(bytes.data() + i, step), kTuple);
+      auto [error, put] =
+          co_await asio::async_write(dialer_, asio::buffer(bytes.data() + i, step), kTuple);
       if (error) co_return;
       pause.expires_after(pause_between);
       co_await pause.async_wait(kTuple);
@@ -248,17 +253,16 @@ TEST_F(AfterTheProofTest, RefusesGarbageInsteadOfTls) {
 
 // Why: frames in the clear where TLS was agreed on are what a downgrade would look like.
 TEST_F(AfterTheProofTest, RefusesAnIntroductionInTheClear) {
-  const absl::Status refused =
-      AcceptorsWord(std::string(sizeof(wire::Introduction), '\1'), std::chrono::milliseconds(0),
-                    60'000'000'000);
+  const absl::Status refused = AcceptorsWord(std::string(sizeof(wire::Introduction), '\1'),
+                                             std::chrono::milliseconds(0), 60'000'000'000);
   EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
 }
 
 // How: the first bytes of a record that never becomes whole, one by one.
 TEST_F(AfterTheProofTest, HasOneDeadlineForTlsToo) {
-  const absl::Status late = AcceptorsWord(std::string("\x16\x03\x01\x02\x00\x01", 6) +
-                                              std::string(500, '\0'),
-                                          std::chrono::milliseconds(20), 300'000'000);
+  const absl::Status late =
+      AcceptorsWord(std::string("\x16\x03\x01\x02\x00\x01", 6) + std::string(500, '\0'),
+                    std::chrono::milliseconds(20), 300'000'000);
   EXPECT_TRUE(absl::IsUnavailable(late)) << late;
   EXPECT_THAT(std::string(late.message()), HasSubstr("in time"));
 }

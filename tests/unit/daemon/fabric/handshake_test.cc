@@ -134,15 +134,19 @@ TEST_F(HandshakeTest, RefusesAnotherCluster) {
 TEST_F(HandshakeTest, RefusesItsOwnProofThrownBack) {
   const FabricOptions dialer = Options(1);
   Spawn(ProveAsDialer(near_, dialer), as_dialer_);
-  asio::co_spawn(io_, [&]() -> asio::awaitable<void> {
-    wire::Greeting greeting{};
-    co_await asio::async_read(far_, asio::buffer(&greeting, sizeof greeting), asio::use_awaitable);
-    co_await asio::async_write(far_, asio::buffer(&greeting, sizeof greeting),
-                               asio::use_awaitable);
-    wire::Proof proof{};
-    co_await asio::async_read(far_, asio::buffer(&proof, sizeof proof), asio::use_awaitable);
-    co_await asio::async_write(far_, asio::buffer(&proof, sizeof proof), asio::use_awaitable);
-  }, [](std::exception_ptr error) { ASSERT_EQ(error, nullptr); });
+  asio::co_spawn(
+      io_,
+      [&]() -> asio::awaitable<void> {
+        wire::Greeting greeting{};
+        co_await asio::async_read(far_, asio::buffer(&greeting, sizeof greeting),
+                                  asio::use_awaitable);
+        co_await asio::async_write(far_, asio::buffer(&greeting, sizeof greeting),
+                                   asio::use_awaitable);
+        wire::Proof proof{};
+        co_await asio::async_read(far_, asio::buffer(&proof, sizeof proof), asio::use_awaitable);
+        co_await asio::async_write(far_, asio::buffer(&proof, sizeof proof), asio::use_awaitable);
+      },
+      [](std::exception_ptr error) { ASSERT_EQ(error, nullptr); });
   Run();
   ASSERT_TRUE(as_dialer_->ok());
   std::unique_ptr<absl::StatusOr<wire::VerdictCode>> verdict;
@@ -187,17 +191,20 @@ TEST_F(HandshakeTest, EndsAtOneDeadlineHoweverSlowlyTheOtherSideDribbles) {
   options.greeting_timeout_ns = 100'000'000;
   Spawn(CheckDialer(far_, options), as_acceptor_);
   bool ended = false;
-  asio::co_spawn(io_, [&]() -> asio::awaitable<void> {
-    wire::Greeting greeting = MakeGreeting("test", KeysOf(7), wire::Security::kPlainWillDo);
-    const char* const bytes = reinterpret_cast<const char*>(&greeting);
-    asio::steady_timer pause(io_);
-    for (std::size_t i = 0; i < sizeof greeting && as_acceptor_ == nullptr; ++i) {
-      co_await asio::async_write(near_, asio::buffer(bytes + i, 1), asio::use_awaitable);
-      pause.expires_after(std::chrono::milliseconds(20));
-      co_await pause.async_wait(asio::use_awaitable);
-    }
-    ended = as_acceptor_ != nullptr;
-  }, [](std::exception_ptr error) { ASSERT_EQ(error, nullptr); });
+  asio::co_spawn(
+      io_,
+      [&]() -> asio::awaitable<void> {
+        wire::Greeting greeting = MakeGreeting("test", KeysOf(7), wire::Security::kPlainWillDo);
+        const char* const bytes = reinterpret_cast<const char*>(&greeting);
+        asio::steady_timer pause(io_);
+        for (std::size_t i = 0; i < sizeof greeting && as_acceptor_ == nullptr; ++i) {
+          co_await asio::async_write(near_, asio::buffer(bytes + i, 1), asio::use_awaitable);
+          pause.expires_after(std::chrono::milliseconds(20));
+          co_await pause.async_wait(asio::use_awaitable);
+        }
+        ended = as_acceptor_ != nullptr;
+      },
+      [](std::exception_ptr error) { ASSERT_EQ(error, nullptr); });
   Run();
   EXPECT_TRUE(ended);
   EXPECT_TRUE(absl::IsUnavailable(as_acceptor_->status())) << as_acceptor_->status();

@@ -483,8 +483,8 @@ TEST_F(LinkRailsTest, UsesCircuitsOnlyWhereThereIsNoConnection) {
   EXPECT_FALSE(two.a.link.HasRailOver(two.PathOf("circuit 2")));
   two.Run();
   ExpectDone(two);
-  auto late = std::make_unique<SimulatedRail>(
-      std::make_shared<Cable>(Cable::Circuit()), 0, two.now);
+  auto late =
+      std::make_unique<SimulatedRail>(std::make_shared<Cable>(Cable::Circuit()), 0, two.now);
   EXPECT_TRUE(absl::IsAborted(two.a.link.AddRail(std::move(late), two.PathOf("circuit 3"),
                                                  two.a.link.peer(), TwoSides::IntroductionOf(two.b),
                                                  two.a.link.standing(), two.now)));
@@ -549,8 +549,7 @@ TEST_F(LinkRailsTest, StoryOfRailsThatComeAndGo) {
           break;
         case 4: two.CutEnd(some, side); break;
         case 5: two.Cut(some); break;
-        default:
-          two.RunUntil(two.now + random() % (3 * kMs), [] { return false; });
+        default: two.RunUntil(two.now + random() % (3 * kMs), [] { return false; });
       }
       // An end whose other end has gone hears of it some time.
       for (const auto& joined : two.rails) {

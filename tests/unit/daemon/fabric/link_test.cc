@@ -287,8 +287,8 @@ TEST(LinkTest, TellsWhatWasReceivedBeforeWhatWasSaidAfterwards) {
 // Why: what neighbours tell of ways is for the router, and only neighbours may tell.
 TEST(LinkTest, HandsRoutingFramesToTheRouterAlone) {
   struct Heard : RoutingListener {
-    void OnRouting(const NodeId&, const wire::FrameHeader& header,
-                   std::span<const std::byte>, std::uint64_t) override {
+    void OnRouting(const NodeId&, const wire::FrameHeader& header, std::span<const std::byte>,
+                   std::uint64_t) override {
       circuits.push_back(header.group);
     }
     std::vector<std::uint64_t> circuits;
@@ -367,7 +367,7 @@ TEST(LinkTest, LosesAPeerThatBreaksTheProtocol) {
     switch (kind) {
       case 0: side.Deliver(wire::FrameType::kGrant, 2 + wire::kWindow); break;
       case 1: side.Deliver(wire::FrameType::kData, 2, 1, 59, 60); break;  // Data again.
-      case 2: {                                                         // Never sent.
+      case 2: {                                                           // Never sent.
         RailEvent event;
         event.header.type = wire::FrameType::kAck;
         event.header.acknowledged = 1;
@@ -552,10 +552,18 @@ TEST(LinkTest, BothSidesDecideAlikeHoweverConnectionsFail) {
       switch (random() % 16) {
         case 0: pair.Connect(/*sound=*/false); break;
         case 1: pair.Cut(side); break;
-        case 2: if (random() % 4 == 0) pair.GiveUp(side); break;
-        case 3: case 4: case 5: pair.Send(side); break;
-        case 6: case 7: case 8: pair.Write(side); break;
-        case 9: case 10: case 11: pair.Carry(side); break;
+        case 2:
+          if (random() % 4 == 0) pair.GiveUp(side);
+          break;
+        case 3:
+        case 4:
+        case 5: pair.Send(side); break;
+        case 6:
+        case 7:
+        case 8: pair.Write(side); break;
+        case 9:
+        case 10:
+        case 11: pair.Carry(side); break;
         default: pair.Poll(side); break;
       }
     }

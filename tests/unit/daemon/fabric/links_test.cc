@@ -28,7 +28,7 @@ struct Dial {
   std::size_t dialer = 0;
   std::string cable;
   int step = 0;
-  bool closed = false;      // By the acceptor.
+  bool closed = false;  // By the acceptor.
   Links::RailMark mark;
   std::optional<Links::Join> of_dialer, of_acceptor;
   std::shared_ptr<Connection> connection = std::make_shared<Connection>();
@@ -200,10 +200,10 @@ TEST_F(LinksTest, AgreesOnTheSameRailsInEveryOrderOfDials) {
     int steps = 0;
     while (!(all_linked() && dials.empty()) && ++steps < 20'000) {
       for (const auto& [side, cable] : dialers) {
-        const bool dialing =
-            std::any_of(dials.begin(), dials.end(), [side = side, &cable = cable](const Dial& dial) {
-              return dial.dialer == side && dial.cable == cable;
-            });
+        const bool dialing = std::any_of(dials.begin(), dials.end(),
+                                         [side = side, &cable = cable](const Dial& dial) {
+                                           return dial.dialer == side && dial.cable == cable;
+                                         });
         if (dialing || HasRail(side, cable) || random() % 4 != 0) continue;
         dials.emplace_back().dialer = side;
         dials.back().cable = cable;
@@ -518,7 +518,8 @@ class ForgettingTest : public LinksTest {
   }
   static NodeId Stranger(int number) {
     NodeId id;
-    id.bytes = {99, static_cast<std::uint8_t>(number / 256), static_cast<std::uint8_t>(number % 256)};
+    id.bytes = {99, static_cast<std::uint8_t>(number / 256),
+                static_cast<std::uint8_t>(number % 256)};
     return id;
   }
 };
@@ -550,8 +551,9 @@ TEST_F(ForgettingTest, ForgetsNobodyWhoIsThereOrJoins) {
   theirs.session = 5;
   theirs.next_expected = 1;
   const auto connection = std::make_shared<Connection>();
-  EXPECT_TRUE(LinksOf(0).Finish(*join, std::make_unique<PaperRail>(connection, 0, now_ns), theirs,
-                                now_ns).ok());
+  EXPECT_TRUE(LinksOf(0)
+                  .Finish(*join, std::make_unique<PaperRail>(connection, 0, now_ns), theirs, now_ns)
+                  .ok());
   EXPECT_TRUE(LinksOf(0).IsReachable(Stranger(1)));
 }
 

@@ -130,18 +130,18 @@ class Cable::Forwarder {
   // Neither waits: who is to read what is written may be on this thread.
   void Forward(const Socket& from, const Socket& to, bool of_dialed) {
     auto buffer = std::make_shared<std::vector<char>>(16 * 1024);
-    from->async_read_some(asio::buffer(*buffer), [=, this](const asio::error_code& error,
-                                                          std::size_t bytes) {
-      if (error) return Close(from, to);
-      if (std::exchange(garbles_, false)) (*buffer)[bytes / 2] ^= 1;
-      if (mute_ && of_dialed) return Carried(from, to, of_dialed, bytes);
-      asio::async_write(*to, asio::buffer(buffer->data(), bytes),
-                        [this, from, to, of_dialed, buffer](const asio::error_code& failed,
-                                                            std::size_t written) {
-                          if (failed) return Close(from, to);
-                          Carried(from, to, of_dialed, written);
-                        });
-    });
+    from->async_read_some(
+        asio::buffer(*buffer), [=, this](const asio::error_code& error, std::size_t bytes) {
+          if (error) return Close(from, to);
+          if (std::exchange(garbles_, false)) (*buffer)[bytes / 2] ^= 1;
+          if (mute_ && of_dialed) return Carried(from, to, of_dialed, bytes);
+          asio::async_write(*to, asio::buffer(buffer->data(), bytes),
+                            [this, from, to, of_dialed, buffer](const asio::error_code& failed,
+                                                                std::size_t written) {
+                              if (failed) return Close(from, to);
+                              Carried(from, to, of_dialed, written);
+                            });
+        });
   }
   void Carried(const Socket& from, const Socket& to, bool of_dialed, std::size_t bytes) {
     carried += bytes;

@@ -23,9 +23,10 @@ namespace mlxcomm::fabric {
 
 // One daemon's fabric, and what it was told.
 struct Node : FabricListener {
-  explicit Node(asio::io_context& context, const std::string& name, std::uint8_t id,
-                std::vector<std::string> connect = {}, std::uint8_t key = 7,
-                const std::function<void(FabricOptions&)>& change = [](FabricOptions&) {});
+  explicit Node(
+      asio::io_context& context, const std::string& name, std::uint8_t id,
+      std::vector<std::string> connect = {}, std::uint8_t key = 7,
+      const std::function<void(FabricOptions&)>& change = [](FabricOptions&) {});
   std::string address(std::size_t which = 0) const { return fabric->listening().at(which); }
 
   void OnNodeUp(const NodeIdentity& node) override { up.push_back(node); }
@@ -68,9 +69,10 @@ class FabricTest : public testing::Test {
   bool RunUntil(const std::vector<Node*>& nodes, const std::function<bool()>& condition);
   absl::Status SendText(Node& from, const Node& to, const std::string& text);
   // In chunks, from one to the other's posted receive.
-  void SendChunks(Node& from, Node& to, std::span<const std::byte> source,
-                  std::vector<std::byte>& target, std::uint64_t chunk = 256 * 1024,
-                  const std::function<void(PostedReceive&)>& change = [](PostedReceive&) {});
+  void SendChunks(
+      Node& from, Node& to, std::span<const std::byte> source, std::vector<std::byte>& target,
+      std::uint64_t chunk = 256 * 1024,
+      const std::function<void(PostedReceive&)>& change = [](PostedReceive&) {});
 
   asio::io_context io;
   bool idle = false;  // Turns are those of an engine that would sleep.

@@ -25,9 +25,9 @@ struct Connection {
   using Frame = std::pair<wire::FrameHeader, std::vector<std::byte>>;
   std::array<PaperRail*, 2> ends = {};
   std::array<std::deque<Frame>, 2> arrived;
-  bool cut = false;  // Nothing passes any more, and nobody is told.
+  bool cut = false;               // Nothing passes any more, and nobody is told.
   std::array<int, 2> beats = {};  // Signs of life that each end has sent.
-  bool answers = true;  // False: whoever is at the other end has stopped.
+  bool answers = true;            // False: whoever is at the other end has stopped.
 };
 
 class PaperRail final : public Rail {

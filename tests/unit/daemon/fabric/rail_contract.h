@@ -53,7 +53,7 @@ using RailMakerFactory = std::function<std::unique_ptr<RailMaker>()>;
 
 // Sums each byte of a step once, or shows by how much it did not.
 inline void AddBytes(const PostedReceive& receive, std::uint64_t offset, const std::byte* staged,
-              std::uint32_t bytes) {
+                     std::uint32_t bytes) {
   for (std::uint32_t i = 0; i < bytes; ++i) {
     std::byte& sum = receive.destination[offset + i];
     sum = static_cast<std::byte>(std::to_integer<int>(sum) + std::to_integer<int>(staged[i]));
@@ -240,11 +240,13 @@ TEST_P(RailContractTest, CarriesStepAfterStepOverTwoRails) {
   Join();
   ASSERT_EQ(sides[0].link.direct_rails(), 2u);
   // Which carries how much is up to what would arrive first: on a busy machine one for long.
-  RunUntilDone([] {}, [&] {
-    const LinkSnapshot snapshot = sides[0].link.Snapshot();
-    return std::all_of(snapshot.rails.begin(), snapshot.rails.end(),
-                       [](const RailSnapshot& rail) { return rail.sent_bytes > kChunk; });
-  });
+  RunUntilDone([] {},
+               [&] {
+                 const LinkSnapshot snapshot = sides[0].link.Snapshot();
+                 return std::all_of(
+                     snapshot.rails.begin(), snapshot.rails.end(),
+                     [](const RailSnapshot& rail) { return rail.sent_bytes > kChunk; });
+               });
 }
 
 TEST_P(RailContractTest, CarriesSmallStepsOverOneRail) {
@@ -263,9 +265,8 @@ TEST_P(RailContractTest, CarriesMessagesOfAllSizesInOrder) {
     wire::FrameHeader header;
     header.type = wire::FrameType::kControl;
     header.payload_bytes = static_cast<std::uint32_t>(bytes);
-    ASSERT_TRUE(sides[0]
-                    .link.Send(header, reinterpret_cast<const std::byte*>(sent.back().data()), 0)
-                    .ok());
+    ASSERT_TRUE(
+        sides[0].link.Send(header, reinterpret_cast<const std::byte*>(sent.back().data()), 0).ok());
   }
   RunUntil([&] { return sides[1].control.size() == sent.size(); });
   EXPECT_TRUE(sides[1].control == sent);
@@ -312,17 +313,19 @@ TEST_P(RailContractTest, GoesOnWhileRailsAreCut) {
   const auto is_whole = [&](std::size_t which) {
     return cut.count(which) == 0 && Has(0, which) && Has(1, which);
   };
-  RunUntilDone([&] {
-    if (++turns % 50 != 0) return;
-    const std::size_t which = random() % names.size();
-    int whole = 0;
-    for (std::size_t i = 0; i < names.size(); ++i) whole += is_whole(i);
-    if (is_whole(which) && whole > 1 && cut.size() < maker->cuts_max() && random() % 2 == 0) {
-      if (!maker->Cut(which)) Remove(sides[0], names[which]);
-      cut.insert(which);
-    }
-    if (sides[0].link.direct_rails() < 3 && sides[1].link.direct_rails() < 3) Join();
-  }, [&] { return cut.size() >= kCutsMin; });
+  RunUntilDone(
+      [&] {
+        if (++turns % 50 != 0) return;
+        const std::size_t which = random() % names.size();
+        int whole = 0;
+        for (std::size_t i = 0; i < names.size(); ++i) whole += is_whole(i);
+        if (is_whole(which) && whole > 1 && cut.size() < maker->cuts_max() && random() % 2 == 0) {
+          if (!maker->Cut(which)) Remove(sides[0], names[which]);
+          cut.insert(which);
+        }
+        if (sides[0].link.direct_rails() < 3 && sides[1].link.direct_rails() < 3) Join();
+      },
+      [&] { return cut.size() >= kCutsMin; });
 }
 
 // How: the same, but it is this side that gives them up, so that what was half here is stopped.
@@ -331,11 +334,13 @@ TEST_P(RailContractTest, GoesOnWhileRailsAreStopped) {
   for (int i = 0; i < 2; ++i) Join();
   std::size_t next = 0;
   int turns = 0;
-  RunUntilDone([&] {
-    if (++turns % 100 != 0 || names.size() >= 60) return;
-    Join();
-    RemoveBoth(next++);
-  }, [&] { return next >= 3; });
+  RunUntilDone(
+      [&] {
+        if (++turns % 100 != 0 || names.size() >= 60) return;
+        Join();
+        RemoveBoth(next++);
+      },
+      [&] { return next >= 3; });
 }
 
 }  // namespace mlxcomm::fabric

@@ -57,9 +57,8 @@ TEST_F(RouterTest, ReachesThroughANeighbourWhoIsNone) {
     ASSERT_TRUE(SendText(a, c, "to c " + std::to_string(i)).ok());
     ASSERT_TRUE(SendText(c, a, std::string(100'000, 'x') + std::to_string(i)).ok());
   }
-  ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] {
-    return a.control.size() == 300 && c.control.size() == 300;
-  }));
+  ASSERT_TRUE(
+      RunUntil({&a, &b, &c}, [&] { return a.control.size() == 300 && c.control.size() == 300; }));
   for (std::size_t i = 0; i < 300; ++i) {
     EXPECT_EQ(c.control[i], "to c " + std::to_string(i));
     EXPECT_EQ(a.control[i], std::string(100'000, 'x') + std::to_string(i));
@@ -78,8 +77,8 @@ TEST_F(RouterTest, CarriesDataBothWaysFarBeyondTheWindow) {
   SendChunks(c, a, source, to_a, 1024 * 1024);
   idle = true;
   ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] {
-    return c.data_bytes == source.size() && a.data_bytes == source.size() &&
-           a.released[9] == 9 && c.released[9] == 9;
+    return c.data_bytes == source.size() && a.data_bytes == source.size() && a.released[9] == 9 &&
+           c.released[9] == 9;
   }));
   EXPECT_TRUE(source == to_c);
   EXPECT_TRUE(source == to_a);
@@ -115,9 +114,8 @@ TEST_F(RouterTest, ReducesEachByteOnceThoughTheWayChanges) {
   ASSERT_LT(c.data_bytes, source.size());
   b->fabric->Stop();
   idle = true;
-  ASSERT_TRUE(RunUntil({&a, &c, &d}, [&] {
-    return c.data_bytes == source.size() && a.released[9] == 4;
-  }));
+  ASSERT_TRUE(
+      RunUntil({&a, &c, &d}, [&] { return c.data_bytes == source.size() && a.released[9] == 4; }));
   EXPECT_EQ(LinkOf(a, c).detail, "reached through d");
   for (std::size_t i = 0; i < source.size(); ++i) {
     ASSERT_EQ(static_cast<int>(target[i]), (static_cast<int>(source[i]) + 3) % 256) << i;
@@ -212,9 +210,7 @@ TEST_F(RouterTest, WithdrawsAndCancelsInTheMiddle) {
   const std::vector<std::byte> as_it_was = target;
   a.fabric->Cancel(c.options.self.id, key);
   ASSERT_TRUE(SendText(a, c, "behind it").ok());
-  ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] {
-    return a.released[9] == 16 && c.control.size() == 1;
-  }));
+  ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return a.released[9] == 16 && c.control.size() == 1; }));
   EXPECT_TRUE(target == as_it_was);
   EXPECT_LT(c.data_bytes, source.size());
 }
@@ -265,7 +261,8 @@ TEST_F(RouterTest, EverybodyOfALongChainReachesEverybody) {
     }
   }
   ASSERT_TRUE(RunUntil(nodes, [&] {
-    return std::all_of(nodes.begin(), nodes.end(), [](Node* n) { return n->control.size() == 100; });
+    return std::all_of(nodes.begin(), nodes.end(),
+                       [](Node* n) { return n->control.size() == 100; });
   }));
   for (Node* const node : nodes) {
     for (const auto& [from, texts] : node->control_from) {
@@ -313,10 +310,14 @@ class ShorterWayTest : public testing::Test {
     Links::Join dialer = *At(from).BeginAsDialer(daemons[to]->id(), path);
     Links::Join acceptor =
         *At(to).BeginAsAcceptor(daemons[from]->id(), path, dialer.own, {}, now_ns);
-    EXPECT_TRUE(At(to).Finish(acceptor, std::make_unique<PaperRail>(connection, 1, now_ns),
-                              dialer.own, now_ns).ok());
-    EXPECT_TRUE(At(from).Finish(dialer, std::make_unique<PaperRail>(connection, 0, now_ns),
-                                acceptor.own, now_ns).ok());
+    EXPECT_TRUE(At(to)
+                    .Finish(acceptor, std::make_unique<PaperRail>(connection, 1, now_ns),
+                            dialer.own, now_ns)
+                    .ok());
+    EXPECT_TRUE(At(from)
+                    .Finish(dialer, std::make_unique<PaperRail>(connection, 0, now_ns),
+                            acceptor.own, now_ns)
+                    .ok());
     connections[{from, to}] = connection;
   }
   void Cut(std::size_t from, std::size_t to) {

@@ -95,9 +95,9 @@ class SimulatedRail final : public Rail {
     // Read as late as a real rail may.
     source_.push_back(command.frame.payload);
     const std::uint64_t bytes = sizeof frame.header + frame.header.payload_bytes;
-    lane().busy_until_ns = std::max(lane().busy_until_ns, now_) +
-                           static_cast<std::uint64_t>(static_cast<double>(bytes) * 1e9 /
-                                                      lane().bytes_per_second);
+    lane().busy_until_ns =
+        std::max(lane().busy_until_ns, now_) +
+        static_cast<std::uint64_t>(static_cast<double>(bytes) * 1e9 / lane().bytes_per_second);
     frame.written_ns = lane().busy_until_ns;
     frame.arrives_ns = frame.written_ns + lane().latency_ns;
     lane().frames.push_back(std::move(frame));
@@ -344,8 +344,8 @@ class TwoSides {
       NodeIdentity peer;
       peer.name = side == 0 ? "b" : "a";
       peer.incarnation = 1;
-      const absl::Status added = SideOf(side).link.AddRail(
-          std::move(rail), PathOf(name), peer, told[1 - side], standing[side], now);
+      const absl::Status added = SideOf(side).link.AddRail(std::move(rail), PathOf(name), peer,
+                                                           told[1 - side], standing[side], now);
       EXPECT_TRUE(added.ok()) << added;
     }
     return joined;
@@ -449,9 +449,8 @@ class TwoSides {
     wire::FrameHeader header;
     header.type = wire::FrameType::kControl;
     header.payload_bytes = static_cast<std::uint32_t>(text.size());
-    ASSERT_TRUE(SideOf(side)
-                    .link.Send(header, reinterpret_cast<const std::byte*>(text.data()), 0)
-                    .ok());
+    ASSERT_TRUE(
+        SideOf(side).link.Send(header, reinterpret_cast<const std::byte*>(text.data()), 0).ok());
   }
 
   std::mt19937 random;

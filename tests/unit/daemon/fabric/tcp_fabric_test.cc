@@ -81,9 +81,9 @@ class TcpFabricTest : public FabricTest, public testing::WithParamInterface<Secu
     for (std::size_t i : {0, 1}) {
       cables.push_back(std::make_unique<Cable>(io, a->address(i)));
     }
-    b = std::make_unique<Node>(
-        io, "b", 2, std::vector<std::string>{cables[0]->address(), cables[1]->address()}, 7,
-        options);
+    b = std::make_unique<Node>(io, "b", 2,
+                               std::vector<std::string>{cables[0]->address(), cables[1]->address()},
+                               7, options);
     ASSERT_TRUE(Until([&] { return RailsOf(*a).size() == 2 && RailsOf(*b).size() == 2; }));
   }
   // Both rails, at both ends.
@@ -336,9 +336,7 @@ TEST_P(TcpFabricTest, EndsWhatCannotBeProvedAnew) {
   EXPECT_EQ(RailsOf(*a).size(), 2u);  // Not at once: b might have it.
   ASSERT_TRUE(Until([&] { return a->lost.size() == 1 && b->lost.size() == 1; }));
   EXPECT_THAT(a->lost[0], HasSubstr("a key that is no longer taken"));
-  ASSERT_TRUE(Until([&] {
-    return HasDetail(*b, "does not hold this cluster's key");
-  }));
+  ASSERT_TRUE(Until([&] { return HasDetail(*b, "does not hold this cluster's key"); }));
   b->fabric->SetKeys(KeysOf(8));
   ASSERT_TRUE(Until([&] { return AllProvedWith(8); }));
 }

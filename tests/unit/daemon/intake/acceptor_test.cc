@@ -348,7 +348,7 @@ TEST_F(AcceptorTest, OneUsersSilentProcessesLeaveRoomForTheOthers) {
 TEST_F(AcceptorTest, MakesItsSocketForItsUserAlone) {
   options.socket_path = folder.path() + "/made/socket";
   ASSERT_TRUE(Open().ok());
-  struct stat facts {};
+  struct stat facts{};
   ASSERT_EQ(::stat(options.socket_path.c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 0777, 0600u);
   ASSERT_EQ(::stat((folder.path() + "/made").c_str(), &facts), 0);
@@ -359,7 +359,7 @@ TEST_F(AcceptorTest, MakesItsSocketForAllWhenTold) {
   options.socket_path = folder.path() + "/made/socket";
   options.all_users = true;
   ASSERT_TRUE(Open().ok());
-  struct stat facts {};
+  struct stat facts{};
   ASSERT_EQ(::stat(options.socket_path.c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 0777, 0666u);
 }

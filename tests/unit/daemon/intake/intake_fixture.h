@@ -62,8 +62,8 @@ class IntakeFixture : public testing::Test {
   std::unique_ptr<LocalProcess> Connect(
       const queue::ClientHello& hello = GoodHello(queue::ProcessRole::kClient)) {
     auto process = std::make_unique<LocalProcess>(options.socket_path);
-    const bool answered = process->Send(hello) &&
-                          Await([&] { return process->HasAnswer(); }) && process->TakeAnswer();
+    const bool answered = process->Send(hello) && Await([&] { return process->HasAnswer(); }) &&
+                          process->TakeAnswer();
     return answered ? std::move(process) : nullptr;
   }
   [[nodiscard]] bool AwaitEnd(SessionId session) {

@@ -276,9 +276,8 @@ TEST_F(IntakeTest, RefusesAnOperationBeyondAUsersLimitUntilOneEnds) {
   for (std::uint64_t ticket = 1; ticket <= 3; ++ticket) ASSERT_TRUE(client->Submit(Sum(ticket)));
   ASSERT_TRUE(Await([&] { return diary.taken.size() == 3; }));
   queue::CompletionEntry refused;
-  ASSERT_TRUE(Await([&] {
-    return client->completions().Pop(refused) == queue::RingResult::kDone;
-  }));
+  ASSERT_TRUE(
+      Await([&] { return client->completions().Pop(refused) == queue::RingResult::kDone; }));
   EXPECT_EQ(refused.ticket, 3u);
   EXPECT_EQ(refused.failure_code, static_cast<std::uint8_t>(FailureCode::kResourceExhausted));
   EXPECT_EQ(refused.group_failed, 0);

@@ -145,8 +145,8 @@ class LocalProcess {
         reinterpret_cast<queue::SubmissionEntry*>(queue_segment() + queue::kSubmissionsOffset),
         queue::kSubmissionSlots);
     completions_.emplace(&header().completions,
-                         reinterpret_cast<const queue::CompletionEntry*>(
-                             queue_segment() + queue::kCompletionsOffset),
+                         reinterpret_cast<const queue::CompletionEntry*>(queue_segment() +
+                                                                         queue::kCompletionsOffset),
                          queue::kCompletionSlots);
   }
 

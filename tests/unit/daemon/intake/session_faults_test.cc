@@ -61,9 +61,9 @@ TEST_F(SessionFaultsTest, EndsWithItsProcessThoughAChildHoldsItsDoorbell) {
   ForkedChild child([&] {
     ::close(hold[1]);
     queue::Dialed dialed;
-    const bool welcome = queue::Dial(options.socket_path, queue::ProcessRole::kClient, 4096,
-                                     60'000'000'000, dialed)
-                             .ok();
+    const bool welcome =
+        queue::Dial(options.socket_path, queue::ProcessRole::kClient, 4096, 60'000'000'000, dialed)
+            .ok();
     char byte = 0;
     if (::fork() == 0) {  // Until the test lets go.
       EndWithoutFail();
@@ -160,7 +160,7 @@ bool Vandalise(LocalProcess& client, const queue::SubmissionEntry& fine, std::mt
               queue::kSubmissionSlots * sizeof(queue::SubmissionEntry));
       client.header().submissions.written = 1 + random() % queue::kSubmissionSlots;
       return false;  // The first may happen to be only wrong.
-    case 2:  // A kind that is none.
+    case 2:          // A kind that is none.
       entry.kind = static_cast<OperationKind>(200 + random() % 50);
       (void)client.Submit(entry);
       return true;

@@ -90,8 +90,8 @@ TEST_F(SocketFileTest, IsOneDaemonsAloneWhenManyStartAtOnce) {
       daemons.emplace_back([&] {
         SocketFile file(path, false);
         const platform::FileDescriptor socket = MakeSocket();
-        const bool won = file.Claim().ok() && file.Bind(socket.get()).ok() &&
-                         ::listen(socket.get(), 1) == 0;
+        const bool won =
+            file.Claim().ok() && file.Bind(socket.get()).ok() && ::listen(socket.get(), 1) == 0;
         if (won) ++winners;
         ++tried;
         while (tried < kDaemons) std::this_thread::yield();
@@ -150,7 +150,7 @@ TEST_F(SocketFileTest, MakesFoldersAboveItsOwn) {
   SocketFile file(path, false);
   const absl::Status status = file.Claim();
   ASSERT_TRUE(status.ok()) << status;
-  struct stat facts {};
+  struct stat facts{};
   ASSERT_EQ(::stat((folder.path() + "/one/two").c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 0777, 0700u);
 }

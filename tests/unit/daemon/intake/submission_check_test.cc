@@ -122,7 +122,8 @@ TEST_F(SubmissionCheckTest, NeverAcceptsMemoryOutsideTheArenaFromRandomBytes) {
   for (int i = 0; i < 200'000; ++i) {
     queue::SubmissionEntry entry = Fine();
     auto* const bytes = reinterpret_cast<unsigned char*>(&entry);
-    for (int k = 0; k < 3; ++k) bytes[random() % sizeof entry] = static_cast<unsigned char>(random());
+    for (int k = 0; k < 3; ++k)
+      bytes[random() % sizeof entry] = static_cast<unsigned char>(random());
     const CheckedSubmission checked = Check(entry);
     if (checked.finding != Finding::kFine) continue;
     ++fine;

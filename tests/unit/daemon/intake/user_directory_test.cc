@@ -2,8 +2,8 @@
 #include "daemon/intake/user_directory.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <grp.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <atomic>

@@ -15,8 +15,7 @@ constexpr uid_t kBob = 1002;
 
 class UserLimitsTest : public testing::Test {
  protected:
-  void ExpectRefusal(const Failure& failure, const std::string& figures,
-                     const std::string& field) {
+  void ExpectRefusal(const Failure& failure, const std::string& figures, const std::string& field) {
     EXPECT_EQ(failure.code, FailureCode::kResourceExhausted);
     EXPECT_THAT(failure.message, AllOf(HasSubstr(figures), HasSubstr("raise clients { " + field)));
     EXPECT_LT(failure.message.size(), 216u) << "a hello's answer has no room for it";
@@ -42,8 +41,8 @@ TEST_F(UserLimitsTest, AnArenaCountsUntilItsMemoryIsReleased) {
                 "user ann has 600 bytes of arenas, and 500 more are beyond 1000",
                 "arena_bytes_per_user_max");
   ASSERT_TRUE(limits.Admit(kBob, "bob", 900).ok());
-  ExpectRefusal(limits.Admit(kBob, "bob", 100), "1500 bytes of arenas, and 100 more are beyond 1500",
-                "arena_bytes_all_max");
+  ExpectRefusal(limits.Admit(kBob, "bob", 100),
+                "1500 bytes of arenas, and 100 more are beyond 1500", "arena_bytes_all_max");
   limits.Leave(limits.Of(kAnn));
   EXPECT_FALSE(limits.Admit(kBob, "bob", 100).ok());
   limits.Release(limits.Of(kAnn), 600, 0);

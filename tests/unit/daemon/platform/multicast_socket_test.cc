@@ -36,7 +36,8 @@ TEST(MulticastSocketTest, SaysOnWhichInterfaceThereIsNone) {
   const auto socket = MulticastSocket::Open({"no-such0", 4'000'000, {}, kGroup, 7470});
   ASSERT_FALSE(socket.ok());
   EXPECT_TRUE(absl::IsUnavailable(socket.status())) << socket.status();
-  EXPECT_THAT(std::string(socket.status().message()), HasSubstr("no multicast on no-such0, port 7470"));
+  EXPECT_THAT(std::string(socket.status().message()),
+              HasSubstr("no multicast on no-such0, port 7470"));
 }
 
 #if defined(__linux__)
@@ -58,7 +59,9 @@ class MulticastSocketOnCablesTest : public testing::Test {
       GTEST_SKIP() << "no virtual cables here (iproute2)";
     }
   }
-  void TearDown() override { Shell("ip link del one-l 2>/dev/null; ip link del two-l 2>/dev/null"); }
+  void TearDown() override {
+    Shell("ip link del one-l 2>/dev/null; ip link del two-l 2>/dev/null");
+  }
   // Once for all tests of the process, which stays there.
   static bool Enter() {
     const std::string root = "0 " + std::to_string(::geteuid()) + " 1";

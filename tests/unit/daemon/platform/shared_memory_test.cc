@@ -51,14 +51,13 @@ TEST(SharedMemoryTest, CostsNothingUntilItIsTouched) {
       SharedSegment::Create("test", std::uint64_t{64} << 30);
   ASSERT_TRUE(segment.ok()) << segment.status();
   segment->data()[std::uint64_t{63} << 30] = std::byte{1};
-  struct stat facts {};
+  struct stat facts{};
   ASSERT_EQ(::fstat(segment->descriptor(), &facts), 0);
   EXPECT_LT(facts.st_blocks, (std::int64_t{4} << 20) / 512);
 }
 
 TEST(SharedMemoryTest, RefusesSizesThatCannotBe) {
-  EXPECT_EQ(SharedSegment::Create("test", 0).status().code(),
-            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(SharedSegment::Create("test", 0).status().code(), absl::StatusCode::kResourceExhausted);
   for (const std::uint64_t bytes : {~std::uint64_t{0}, std::uint64_t{1} << 63}) {
     EXPECT_EQ(SharedSegment::Create("test", bytes).status().code(),
               absl::StatusCode::kResourceExhausted);

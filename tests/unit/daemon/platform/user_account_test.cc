@@ -1,8 +1,8 @@
 // What the system knows of users, checked against what it always knows.
 #include "daemon/platform/user_account.h"
 
-#include <gtest/gtest.h>
 #include <grp.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -29,8 +29,8 @@ Bits RandomElement(DataType type, std::mt19937_64& random) {
   if (!oracle::IsFloating(type)) {
     return random() >> (64 - 8 * DataTypeBytes(type));
   }
-  const double specials[] = {0.0, -0.0, HUGE_VAL, -HUGE_VAL, std::nan(""), 0x1p-24, -0x1p-130,
-                             65504.0};
+  const double specials[] = {0.0,          -0.0,    HUGE_VAL,  -HUGE_VAL,
+                             std::nan(""), 0x1p-24, -0x1p-130, 65504.0};
   if (random() % 256 == 0) return oracle::Nearest(type, specials[random() % std::size(specials)]);
   return oracle::Nearest(type, std::uniform_real_distribution<double>(-2, 2)(random));
 }
@@ -184,8 +184,8 @@ std::vector<Case> CasesWithAMeaning() {
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryTypeAndOperator, CombineTest,
-                         testing::ValuesIn(CasesWithAMeaning()), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(EveryTypeAndOperator, CombineTest, testing::ValuesIn(CasesWithAMeaning()),
+                         [](const auto& info) {
                            return std::string(DataTypeName(std::get<0>(info.param))) + "_" +
                                   ReduceOperatorName(std::get<1>(info.param));
                          });

@@ -101,9 +101,9 @@ TEST(IntegersTest, WrapAtBothEnds) {
               Limits::min());
     EXPECT_EQ(CombineIntegersOf<std::int64_t>(DataType::kInt64, product, {Limits::min(), -1}),
               Limits::min());
-    EXPECT_EQ(CombineIntegersOf<std::uint64_t>(DataType::kUint64, product,
-                                               {0x100000001, 0x100000001}),
-              0x200000001u);
+    EXPECT_EQ(
+        CombineIntegersOf<std::uint64_t>(DataType::kUint64, product, {0x100000001, 0x100000001}),
+        0x200000001u);
   });
 }
 

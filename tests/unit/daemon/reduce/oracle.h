@@ -18,11 +18,11 @@
 
 namespace mlxcomm::reduce::oracle {
 
-inline constexpr DataType kTypes[] = {
-    DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16, DataType::kInt32,
-    DataType::kBool,    DataType::kInt8,    DataType::kInt16,    DataType::kInt64,
-    DataType::kUint8,   DataType::kUint16,  DataType::kUint32,   DataType::kUint64,
-    DataType::kFloat64, DataType::kComplex64};
+inline constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16,  DataType::kBfloat16,
+                                      DataType::kInt32,   DataType::kBool,     DataType::kInt8,
+                                      DataType::kInt16,   DataType::kInt64,    DataType::kUint8,
+                                      DataType::kUint16,  DataType::kUint32,   DataType::kUint64,
+                                      DataType::kFloat64, DataType::kComplex64};
 inline constexpr ReduceOperator kOperators[] = {
     ReduceOperator::kSum, ReduceOperator::kProduct, ReduceOperator::kMin, ReduceOperator::kMax,
     ReduceOperator::kAnd, ReduceOperator::kOr,      ReduceOperator::kMean};
@@ -115,8 +115,8 @@ inline Bits OfBools(ReduceOperator op, const std::vector<Bits>& row) {
     all = all && bits != 0;
     any = any || bits != 0;
   }
-  const bool is_all = op == ReduceOperator::kProduct || op == ReduceOperator::kMin ||
-                      op == ReduceOperator::kAnd;
+  const bool is_all =
+      op == ReduceOperator::kProduct || op == ReduceOperator::kMin || op == ReduceOperator::kAnd;
   return is_all ? all : any;
 }
 
@@ -173,8 +173,8 @@ inline Bits Expected(const Reduction& reduction, const std::vector<Bits>& row) {
 }
 
 inline bool IsFloating(DataType type) {
-  return type == DataType::kFloat32 || type == DataType::kFloat16 ||
-         type == DataType::kBfloat16 || type == DataType::kFloat64;
+  return type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBfloat16 ||
+         type == DataType::kFloat64;
 }
 
 // Equal bits; of NaNs only that both are, since a sum of two may keep either's payload.

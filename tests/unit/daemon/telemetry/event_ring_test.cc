@@ -49,11 +49,12 @@ std::vector<std::uint64_t> TimesOf(const EventRing& ring, std::size_t most,
 // Writes from `first` on until it is destroyed, also by a test that fails.
 class BusyWriter {
  public:
-  BusyWriter(EventRing& ring, std::uint64_t first) : thread_([this, &ring, first] {
-    for (std::uint64_t i = first; !stop_.load(std::memory_order_relaxed); ++i) {
-      ring.Write(Numbered(i));
-    }
-  }) {}
+  BusyWriter(EventRing& ring, std::uint64_t first)
+      : thread_([this, &ring, first] {
+          for (std::uint64_t i = first; !stop_.load(std::memory_order_relaxed); ++i) {
+            ring.Write(Numbered(i));
+          }
+        }) {}
   ~BusyWriter() {
     stop_ = true;
     thread_.join();

@@ -66,7 +66,7 @@ TEST(OperationLifeTest, LeavesOutWhoseBeginningIsOverwrittenUnlessItGoesOn) {
   Event failed = Of(2, EventKind::kFailed, 60);
   failed.code = 4;
   const std::vector<Event> events = {
-      Of(1, EventKind::kLastByte, 10), Of(1, EventKind::kDone, 11),    // Its end alone.
+      Of(1, EventKind::kLastByte, 10), Of(1, EventKind::kDone, 11),  // Its end alone.
       Of(2, EventKind::kSubmitted, 20, 0), Of(7, EventKind::kHeard, 30, 1), failed};
   const auto lives = LivesOf(events);
   ASSERT_EQ(lives.size(), 2u);
@@ -109,8 +109,8 @@ TEST(OperationLifeTest, AddsUpWhatEachRailCarried) {
 // Why: a rail's ring is small against a large operation, and half of its bytes told as all
 // of them would be a rail that is not used.
 TEST(OperationLifeTest, TellsThatARailMayHaveCarriedMoreThanIsStillRecorded) {
-  std::vector<OperationLife> lives = LivesOf(std::vector<Event>{
-      Of(5, EventKind::kSubmitted, 10, 0), Of(6, EventKind::kSubmitted, 40, 0)});
+  std::vector<OperationLife> lives = LivesOf(
+      std::vector<Event>{Of(5, EventKind::kSubmitted, 10, 0), Of(6, EventKind::kSubmitted, 40, 0)});
   std::vector<TrackCopy> rails(1);
   rails[0].written = 100;
   rails[0].events = {Of(5, EventKind::kSent, 30), Of(6, EventKind::kSent, 50)};

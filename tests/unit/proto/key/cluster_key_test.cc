@@ -30,9 +30,9 @@ TEST(ClusterKeyTest, DerivesByHkdf) {
 // not be what the label leaves open.
 TEST(ClusterKeyTest, DiffersByKeyLabelAndContext) {
   const std::vector<std::uint8_t> context = {'x'};
-  const std::vector<DerivedKey> all = {
-      KeyOf(7).Derive("proof"), KeyOf(8).Derive("proof"), KeyOf(7).Derive("rail"),
-      KeyOf(7).Derive("proof", context), KeyOf(7).Derive("proofx")};
+  const std::vector<DerivedKey> all = {KeyOf(7).Derive("proof"), KeyOf(8).Derive("proof"),
+                                       KeyOf(7).Derive("rail"), KeyOf(7).Derive("proof", context),
+                                       KeyOf(7).Derive("proofx")};
   for (std::size_t i = 0; i < all.size(); ++i) {
     EXPECT_EQ(std::count(all.begin(), all.end(), all[i]), 1) << i;
   }

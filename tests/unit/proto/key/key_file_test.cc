@@ -34,7 +34,7 @@ class KeyFileTest : public testing::Test {
     return std::string(ReadKeyFile(path).status().message());
   }
   static mode_t ModeOf(const std::string& path) {
-    struct stat facts {};
+    struct stat facts{};
     return ::stat(path.c_str(), &facts) == 0 ? facts.st_mode & 07777 : 0;
   }
 
@@ -67,8 +67,8 @@ TEST_F(KeyFileTest, IsPrivateFromTheFirstMoment) {
 TEST_F(KeyFileTest, LeavesAKeyThatIsThere) {
   const ClusterKeys keys{ClusterKey::MakeRandom(), std::nullopt, ""};
   ASSERT_TRUE(WriteKeyFile(Path("key"), keys, KeyFileMode::kOnlyNew).ok());
-  const absl::Status again = WriteKeyFile(
-      Path("key"), {ClusterKey::MakeRandom(), std::nullopt, ""}, KeyFileMode::kOnlyNew);
+  const absl::Status again = WriteKeyFile(Path("key"), {ClusterKey::MakeRandom(), std::nullopt, ""},
+                                          KeyFileMode::kOnlyNew);
   EXPECT_TRUE(absl::IsAlreadyExists(again)) << again;
   EXPECT_TRUE(*ReadKeyFile(Path("key")) == keys);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);

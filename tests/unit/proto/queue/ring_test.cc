@@ -29,7 +29,8 @@ struct Ring {
 CompletionEntry Entry(std::uint64_t ticket, const std::string& message = {}) {
   CompletionEntry entry{};
   entry.ticket = ticket;
-  entry.message_bytes = static_cast<std::uint16_t>(message.copy(entry.message, kFailureMessageBytesMax));
+  entry.message_bytes =
+      static_cast<std::uint16_t>(message.copy(entry.message, kFailureMessageBytesMax));
   return entry;
 }
 

@@ -14,8 +14,7 @@ TEST(ShortListTest, IsTheWholeListWhereThatFits) {
 
 TEST(ShortListTest, CountsWhatDoesNotFit) {
   const std::vector<std::string> items(9, "twelve bytes");
-  EXPECT_EQ(ShortList(items, "; ", 64),
-            "twelve bytes; twelve bytes; twelve bytes; and 6 more");
+  EXPECT_EQ(ShortList(items, "; ", 64), "twelve bytes; twelve bytes; twelve bytes; and 6 more");
 }
 
 TEST(ShortListTest, IsNeverLonger) {

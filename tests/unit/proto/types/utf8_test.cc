@@ -24,9 +24,9 @@ TEST(Utf8Test, CutsBetweenCharactersOnly) {
 // Why: protobuf takes none of these, and one of them in a name would make a whole
 // status reply unreadable.
 TEST(Utf8Test, EndsBeforeWhatIsNoCharacter) {
-  for (const std::string bad : {"\x80", "\xc3", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xe2\x82",
-                                "\xed\xa0\x80", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80",
-                                "\xf5\x80\x80\x80", "\xff", "\xc3\x28"}) {
+  for (const std::string bad :
+       {"\x80", "\xc3", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xe2\x82", "\xed\xa0\x80",
+        "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xc3\x28"}) {
     EXPECT_EQ(Utf8Prefix("ok" + bad + "x", 100), "ok") << testing::PrintToString(bad);
   }
 }

@@ -24,7 +24,8 @@ Facts Told(const std::string& rdma, const std::string& rail = "") {
          nodes { name: "a" version: "1" answered: true state: "up"
                  links { peer: "b" state: "up"
                          rails { transport: "tcp" state: "up" local_interface: "en2" remote_interface: "en3" }
-                 )" + rail + "} " + rdma + "}",
+                 )" +
+          rail + "} " + rdma + "}",
       &facts.cluster.status));
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"(node: "a" nodes { name: "a" answered: true listening: "0.0.0.0:1" system: "Darwin 25.2.0 arm64" })",
@@ -35,7 +36,8 @@ Facts Told(const std::string& rdma, const std::string& rail = "") {
 
 std::string RailThatIsDown(const std::string& reason, const std::string& detail) {
   return R"(rails { transport: "rdma" state: "down" local_interface: "en2" remote_interface: "en3")"
-         " detail: \"" + detail + "\" rdma { reason: \"" + reason + "\" } }";
+         " detail: \"" +
+         detail + "\" rdma { reason: \"" + reason + "\" } }";
 }
 
 constexpr char kOneDevice[] =
@@ -75,13 +77,15 @@ TEST(CheckRdmaTest, IsQuietWhereRdmaIsOffOrWell) {
                 devices { name: "rdma_en4" state: "port 1 is down" } })",
       R"(rails { transport: "rdma" state: "up" rdma { service: "UC" } })");
   EXPECT_EQ(Codes(well), List()) << "a port without a cable is none that is missed";
-  EXPECT_EQ(SummaryOf(well), "2 devices; rdma_en2 active, 1 of 10 queue pairs, 2 of 100 regions; "
-                             "rdma_en4 port 1 is down");
+  EXPECT_EQ(SummaryOf(well),
+            "2 devices; rdma_en2 active, 1 of 10 queue pairs, 2 of 100 regions; "
+            "rdma_en4 port 1 is down");
   EXPECT_EQ(Codes(Told(R"(rdma { state: "not looked for" })")), List()) << "no neighbour yet";
 }
 
 TEST(CheckRdmaTest, TellsWhatAMacLacks) {
-  EXPECT_EQ(Codes(Told(R"(rdma { state: "no library" detail: "no library of verbs" })")), List{"MC310"});
+  EXPECT_EQ(Codes(Told(R"(rdma { state: "no library" detail: "no library of verbs" })")),
+            List{"MC310"});
   Facts none = Told(R"(rdma { state: "found" })");
   EXPECT_EQ(Codes(none), List{"MC311"});
   none.system.rdma_enabled = false;
@@ -102,12 +106,16 @@ TEST(CheckRdmaTest, TellsWhatAMacLacks) {
 // Why: a driver's trouble is no reason to doubt the cable, nor the daemon.
 TEST(CheckRdmaTest, TellsOfDriversThatDoNotAnswer) {
   for (const char* const state : {"no answer", "failed"}) {
-    EXPECT_EQ(Codes(Told(std::string("rdma { state: \"") + state + "\" detail: \"the RDMA driver ...\" }")),
+    EXPECT_EQ(Codes(Told(std::string("rdma { state: \"") + state +
+                         "\" detail: \"the RDMA driver ...\" }")),
               List{"MC314"});
   }
-  EXPECT_EQ(Codes(Told(R"(rdma { state: "found" devices { name: "rdma_en2" active: true busy_ms: 9000 } })")),
+  EXPECT_EQ(
+      Codes(Told(
+          R"(rdma { state: "found" devices { name: "rdma_en2" active: true busy_ms: 9000 } })")),
+      List{"MC314"});
+  EXPECT_EQ(Codes(Told(kOneDevice, RailThatIsDown("set-up", "the driver does not answer"))),
             List{"MC314"});
-  EXPECT_EQ(Codes(Told(kOneDevice, RailThatIsDown("set-up", "the driver does not answer"))), List{"MC314"});
 }
 
 // The texts are those of rdma_rails.cc, setup.cc and verbs_queue_pair.cc.
@@ -116,13 +124,18 @@ TEST(CheckRdmaTest, TellsWhyARailIsNotUp) {
       {{"port", "rdma_en2: port 1 is down"}, "MC306"},
       {{"no GID", "rdma_en2 has no GID for the link's address fe80::1"}, "MC313"},
       {{"tls", "connections over en2 ask for TLS, which RDMA rails have not"}, "MC320"},
-      {{"peer", "the other side: RDMA is off there (rdma { enabled: true } in its configuration)"}, "MC317"},
+      {{"peer", "the other side: RDMA is off there (rdma { enabled: true } in its configuration)"},
+       "MC317"},
       {{"peer", "the other side: there is no RDMA device for en3"}, "MC317"},
-      {{"peer", "the other side: RDMA device rdma_en3 gives no queue pair: Input/output error"}, "MC318"},
-      {{"peer", "the other side: RDMA device rdma_en3 has 10 queue pairs already, the most there may be"},
+      {{"peer", "the other side: RDMA device rdma_en3 gives no queue pair: Input/output error"},
+       "MC318"},
+      {{"peer",
+        "the other side: RDMA device rdma_en3 has 10 queue pairs already, the most there may be"},
        "MC315"},
-      {{"set-up", "RDMA device rdma_en2 has no queue pair left; other processes have some"}, "MC315"},
-      {{"set-up", "RDMA device rdma_en2 does not register memory: Cannot allocate memory"}, "MC319"},
+      {{"set-up", "RDMA device rdma_en2 has no queue pair left; other processes have some"},
+       "MC315"},
+      {{"set-up", "RDMA device rdma_en2 does not register memory: Cannot allocate memory"},
+       "MC319"},
       {{"set-up", "the other side does not answer"}, "MC318"}};
   for (const auto& [rail, code] : cases) {
     const Facts facts = Told(kOneDevice, RailThatIsDown(rail.first, rail.second));
@@ -176,7 +189,8 @@ TEST(CheckRdmaTest, TellsWhichDevicesThereAreWhereNoneIsForTheInterface) {
   facts.system.kind = SystemKind::kLinux;
   facts.cluster.checkups.mutable_nodes(0)->set_system("Linux 6.1.0 x86_64");
   EXPECT_EQ(Codes(facts), List{"MC313"});
-  v1::RdmaDevice& device = *facts.cluster.status.mutable_nodes(0)->mutable_rdma()->mutable_devices(0);
+  v1::RdmaDevice& device =
+      *facts.cluster.status.mutable_nodes(0)->mutable_rdma()->mutable_devices(0);
   device.set_active(false);
   EXPECT_EQ(Codes(facts), List{"MC306"});
   v1::RailStatus& up = *facts.cluster.status.mutable_nodes(0)->mutable_links(0)->add_rails();

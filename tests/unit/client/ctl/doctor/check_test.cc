@@ -87,7 +87,8 @@ TEST(CheckTest, NamesTheCommandThatMendsAKeyFile) {
   const Finding finding = Found(facts, "MC103").at(0);
   EXPECT_EQ(finding.fix.command, (std::vector<std::string>{"chmod", "600", "/k"}));
   EXPECT_TRUE(finding.fix.safe);
-  for (const char* trouble : {"there is no such file", "key_file /k: expected 64 hexadecimal digits"}) {
+  for (const char* trouble :
+       {"there is no such file", "key_file /k: expected 64 hexadecimal digits"}) {
     facts.system.key_trouble = trouble;  // Its mode is well.
     EXPECT_TRUE(Found(facts, "MC103").at(0).fix.command.empty()) << trouble;
   }
@@ -222,7 +223,8 @@ TEST(CheckTest, TellsWhyNobodyIsFound) {
 TEST(CheckTest, TellsOfACutCableOnce) {
   Facts facts = Well();
   OwnLink(facts).set_state("grace");
-  OwnLink(facts).set_detail("rail down: the way through c has ended: node c lost its link to node b");
+  OwnLink(facts).set_detail(
+      "rail down: the way through c has ended: node c lost its link to node b");
   EXPECT_EQ(Found(facts, "MC502").size(), 1u);  // Nobody else tells.
   v1::NodeStatus& c = *facts.cluster.status.add_nodes();
   c.set_name("c");
@@ -327,7 +329,8 @@ TEST(CheckTest, JudgesACableByTheRailThatCarriesIt) {
   add(1, "en3", "en2", 5e9);
   auto& theirs = *facts.cluster.status.mutable_nodes(1)->mutable_links(0);
   theirs.mutable_rails(0)->set_delivery_bytes_per_second_best(1e6);
-  EXPECT_TRUE(Found(facts, "MC507").empty()) << "the connection has carried next to nothing one way";
+  EXPECT_TRUE(Found(facts, "MC507").empty())
+      << "the connection has carried next to nothing one way";
   theirs.mutable_rails(1)->set_delivery_bytes_per_second_best(1e9);
   EXPECT_EQ(Found(facts, "MC507").size(), 1u);
   OwnLink(facts).mutable_rails(1)->set_state("down");

@@ -48,8 +48,8 @@ TEST(MacosTextTest, TakesNoFactFromATextOfAnotherForm) {
   for (const char* text : {"", "[]", "{}", "{\"SPThunderboltDataType\": 7}", "{\"SPThunder"}) {
     EXPECT_FALSE(ParseThunderboltProfile(text).ok()) << text;
   }
-  EXPECT_TRUE(
-      ParseThunderboltProfile(R"({"SPThunderboltDataType": [7, {"receptacle_1_tag": 3}]})")->empty());
+  EXPECT_TRUE(ParseThunderboltProfile(R"({"SPThunderboltDataType": [7, {"receptacle_1_tag": 3}]})")
+                  ->empty());
   EXPECT_TRUE(ParseHardwarePorts("Device: en0\n").empty());
   EXPECT_TRUE(ParseIfconfig("\tstatus: active\n").empty());
   EXPECT_FALSE(ParseSleepSettings("nothing").has_value());
@@ -78,7 +78,8 @@ TEST(MacosTextTest, FindsInterfacesAndTheMembersOfABridge) {
       "\tinet6 fe80::2%en3 prefixlen 64 secured scopeid 0x9\n"
       "bridge0: flags=8863<UP,BROADCAST,SMART,RUNNING,SIMPLEX,MULTICAST> mtu 1500\n"
       "\tConfiguration:\n\t\tid 0:0:0:0:0:0 priority 0 hellotime 0 fwddelay 0\n"
-      "\tmember: en2 flags=3<LEARNING,DISCOVER>\n\t        ifmaxaddr 0 port 8 priority 0 path cost 0\n"
+      "\tmember: en2 flags=3<LEARNING,DISCOVER>\n\t        ifmaxaddr 0 port 8 priority 0 path cost "
+      "0\n"
       "\tstatus: inactive\n");
   ASSERT_EQ(found.size(), 4u);
   EXPECT_TRUE(found[0].loopback && found[0].has_link_local);
@@ -134,7 +135,8 @@ TEST(MacosTextTest, TellsWhetherRdmaIsEnabled) {
 TEST(MacosTextTest, TellsWhetherTheClockFollowsOthersOnlyToAdministrators) {
   EXPECT_EQ(ParseNetworkTime("Network Time: On\n"), true);
   EXPECT_EQ(ParseNetworkTime("Network Time: Off\n"), false);
-  EXPECT_EQ(ParseNetworkTime("You need administrator access to run this tool... exiting!\n"), std::nullopt);
+  EXPECT_EQ(ParseNetworkTime("You need administrator access to run this tool... exiting!\n"),
+            std::nullopt);
   EXPECT_EQ(ParseNetworkTime(""), std::nullopt);
 }
 

@@ -14,7 +14,11 @@ Findings Some() {
   Findings findings;
   findings.Add({"MC106", "mlxcommd", "node a", "", "", {}});
   findings.Add({"MC305", "cable a en2 - en3 b", "down", "up", "is it in?", {}});
-  findings.Add({"MC103", "key file /k 1", "mode 644\nof all", "600", "mend it",
+  findings.Add({"MC103",
+                "key file /k 1",
+                "mode 644\nof all",
+                "600",
+                "mend it",
                 {{"chmod", "600", "/k 1"}, true}});
   return findings;
 }
@@ -39,14 +43,15 @@ TEST(RenderDoctorTest, PutsTheWorstFirstAndLeavesOutWhatIsWell) {
 
 TEST(RenderDoctorTest, GivesProgramsEveryField) {
   const std::string json = FindingsAsJson(Some().Sorted());
-  for (const char* part : {"\"code\": \"MC103\"", "\"command\": \"chmod 600 '/k 1'\"", "\"safe\": true",
-                           "\"errors\": 1", "\"warnings\": 1", "\"notes\": 0"}) {
+  for (const char* part : {"\"code\": \"MC103\"", "\"command\": \"chmod 600 '/k 1'\"",
+                           "\"safe\": true", "\"errors\": 1", "\"warnings\": 1", "\"notes\": 0"}) {
     EXPECT_THAT(json, testing::HasSubstr(part));
   }
 }
 
 TEST(RenderDoctorTest, QuotesWhatAShellWouldTakeApart) {
-  EXPECT_EQ(CommandLine({"rm", "a b", "it's", "$x", "", "--a=b"}), "rm 'a b' 'it'\\''s' '$x' '' --a=b");
+  EXPECT_EQ(CommandLine({"rm", "a b", "it's", "$x", "", "--a=b"}),
+            "rm 'a b' 'it'\\''s' '$x' '' --a=b");
 }
 
 // Why: scripts go by codes.

@@ -110,7 +110,8 @@ TEST(AllPlansTest, AreProvedForManySlices) {
         const int nodes = operation.LayoutAt(0).node_count();
         const Slices slices = SlicesOfRing(nodes, operation.signature.count, sizeof(float));
         operation.SetCount(slices.count * static_cast<std::uint64_t>(nodes * WaysAround(nodes)) *
-                               (kEagerBytes / sizeof(float) + 1000) + 77);
+                               (kEagerBytes / sizeof(float) + 1000) +
+                           77);
         for (const bool in_place : {false, true}) {
           operation.in_place = in_place;
           const auto report = VerifyPlans(operation, MakePlans(operation));
@@ -130,8 +131,8 @@ TEST(AllPlansTest, BlocksInScratchMemoryLieApart) {
   for (const GroupShape& shape : {EvenShape(3, 1), EvenShape(4, 1), EvenShape(8, 1)}) {
     for (const std::uint64_t bytes : {9u << 20, (64u << 20) + 308, (100u << 20) + 4}) {
       for (const std::uint64_t latency_ns : {10'000, 100'000}) {
-        WholeOperation operation = MakeOperation(shape, OperationKind::kAllReduce, PlanKind::kRing,
-                                                 bytes / sizeof(float));
+        WholeOperation operation =
+            MakeOperation(shape, OperationKind::kAllReduce, PlanKind::kRing, bytes / sizeof(float));
         operation.costs.latency_ns = latency_ns;
         const Plan plan = MakePlanOf(operation, 1);
         std::map<std::uint64_t, std::uint64_t> blocks;  // The longest one at each offset.
@@ -171,17 +172,17 @@ TEST(AllPlansTest, WithoutScratchMemoryAsManySlicesAreUnderWayAsInPlace) {
 
 TEST(AllPlansTest, LongReductionsNeedLittleScratchMemory) {
   for (const std::uint64_t mebibytes : {4, 64, 1024}) {
-    const WholeOperation operation = MakeOperation(
-        EvenShape(4, 1), OperationKind::kAllReduce, PlanKind::kRing, mebibytes * 256 * 1024);
+    const WholeOperation operation = MakeOperation(EvenShape(4, 1), OperationKind::kAllReduce,
+                                                   PlanKind::kRing, mebibytes * 256 * 1024);
     EXPECT_LE(MakePlanOf(operation, 0).scratch_bytes, 32u * 1024 * 1024) << mebibytes;
   }
 }
 
 // Why: a grant costs a way between nodes, which is more than what these few messages cost.
 TEST(AllPlansTest, ExchangeALittleMoreThanTheEagerSizeInEagerParts) {
-  for (const auto& [bytes, parts] : {std::pair(kEagerBytes, 1u), std::pair(kEagerBytes + 4, 2u),
-                                     std::pair(4 * kEagerBytes, 4u),
-                                     std::pair(4 * kEagerBytes + 4, 1u)}) {
+  for (const auto& [bytes, parts] :
+       {std::pair(kEagerBytes, 1u), std::pair(kEagerBytes + 4, 2u), std::pair(4 * kEagerBytes, 4u),
+        std::pair(4 * kEagerBytes + 4, 1u)}) {
     for (const GroupShape& shape : {EvenShape(2, 1), EvenShape(3, 2)}) {
       const WholeOperation operation = MakeOperation(shape, OperationKind::kAllReduce,
                                                      PlanKind::kExchange, bytes / sizeof(float));
@@ -209,9 +210,8 @@ TEST(AllPlansTest, UseTheForcedPlanWhereItIsOffered) {
         const WholeOperation operation = MakeOperation(shape, kind, forced, 1000);
         const GroupLayout layout = operation.LayoutAt(0);
         const WholeOperation free = MakeOperation(shape, kind, PlanKind::kAutomatic, 1000);
-        const PlanKind expected = OffersPlan(kind, forced, layout)
-                                      ? forced
-                                      : MakePlans(free).front().between_nodes;
+        const PlanKind expected =
+            OffersPlan(kind, forced, layout) ? forced : MakePlans(free).front().between_nodes;
         EXPECT_EQ(MakePlans(operation).front().between_nodes, expected)
             << Describe(operation, shape);
       }

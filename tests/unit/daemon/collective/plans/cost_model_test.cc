@@ -37,16 +37,16 @@ TEST(CostModelTest, ChoosesFewStepsForSmallAndFewBytesForLargeData) {
 
 // Where links answer quickly, sending to many one after the other is what costs.
 TEST(CostModelTest, ChoosesATreeForSmallDataAmongManyOnQuickLinks) {
-  const LinkCosts quick{.latency_ns = 3'000, .bytes_per_second = 10'000'000'000,
-                        .links_per_node = 1};
+  const LinkCosts quick{
+      .latency_ns = 3'000, .bytes_per_second = 10'000'000'000, .links_per_node = 1};
   EXPECT_EQ(Chosen(OperationKind::kBroadcast, EvenShape(64, 1), 1, quick), PlanKind::kTree);
   EXPECT_EQ(Chosen(OperationKind::kBarrier, EvenShape(64, 1), 0, quick), PlanKind::kTree);
 }
 
 // Between the two, where latency counts and bytes do as well.
 TEST(CostModelTest, ChoosesHalvingAndDoublingInBetween) {
-  const LinkCosts switched{.latency_ns = 50'000, .bytes_per_second = 4'000'000'000,
-                           .links_per_node = 1};
+  const LinkCosts switched{
+      .latency_ns = 50'000, .bytes_per_second = 4'000'000'000, .links_per_node = 1};
   EXPECT_EQ(Chosen(OperationKind::kAllReduce, EvenShape(16, 1), kMiB / 4, switched),
             PlanKind::kHalvingDoubling);
 }
@@ -77,7 +77,8 @@ TEST(CostModelTest, ChoosesAlikeOnAllNodes) {
 TEST(CostModelTest, CountsTheBlocksOfEachPairOfRanks) {
   const LinkCosts costs{.latency_ns = 0, .bytes_per_second = 1'000'000'000, .links_per_node = 3};
   const auto estimate = [&](std::uint32_t ranks) {
-    return EstimatedNs({OperationKind::kAllToAll, 4, ranks, 100 * kMiB}, PlanKind::kExchange, costs);
+    return EstimatedNs({OperationKind::kAllToAll, 4, ranks, 100 * kMiB}, PlanKind::kExchange,
+                       costs);
   };
   // Three links at once, each with a block of 100 MiB; each message takes a turn besides.
   EXPECT_NEAR(static_cast<double>(estimate(4)), 100.0 * kMiB, 10'000);
@@ -95,8 +96,8 @@ TEST(CostModelTest, SurvivesNonsensicalFigures) {
     for (const std::uint32_t nodes : {2u, 3u, 1024u}) {
       Traffic small{OperationKind::kAllReduce, nodes, 4096, 0};
       Traffic huge{OperationKind::kAllReduce, nodes, 4096, UINT64_MAX};
-      for (const PlanKind plan : {PlanKind::kRing, PlanKind::kExchange,
-                                  PlanKind::kHalvingDoubling, PlanKind::kTree}) {
+      for (const PlanKind plan :
+           {PlanKind::kRing, PlanKind::kExchange, PlanKind::kHalvingDoubling, PlanKind::kTree}) {
         EXPECT_LE(EstimatedNs(small, plan, costs), EstimatedNs(huge, plan, costs));
       }
     }

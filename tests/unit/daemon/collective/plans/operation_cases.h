@@ -26,9 +26,18 @@ inline GroupShape EvenShape(int nodes, int ranks_per_node) {
 }
 
 inline std::vector<GroupShape> AllShapes() {
-  return {EvenShape(1, 1), EvenShape(1, 4), EvenShape(2, 1), EvenShape(2, 2), EvenShape(3, 1),
-          EvenShape(4, 1), EvenShape(4, 2), EvenShape(5, 1), EvenShape(6, 1), EvenShape(7, 1),
-          EvenShape(8, 1), EvenShape(8, 2),
+  return {EvenShape(1, 1),
+          EvenShape(1, 4),
+          EvenShape(2, 1),
+          EvenShape(2, 2),
+          EvenShape(3, 1),
+          EvenShape(4, 1),
+          EvenShape(4, 2),
+          EvenShape(5, 1),
+          EvenShape(6, 1),
+          EvenShape(7, 1),
+          EvenShape(8, 1),
+          EvenShape(8, 2),
           {"unequal", {0, 0, 0, 1}},
           {"unequal_of_four", {0, 1, 1, 1, 2, 2, 3}},
           {"interleaved", {0, 1, 0, 1}},
@@ -82,13 +91,12 @@ inline WholeOperation MakeOperation(const GroupShape& shape, OperationKind kind,
 }
 
 inline constexpr OperationKind kAllKinds[] = {
-    OperationKind::kAllReduce,  OperationKind::kAllGather, OperationKind::kSend,
-    OperationKind::kBarrier,    OperationKind::kReduceScatter,
-    OperationKind::kBroadcast,  OperationKind::kReduce,    OperationKind::kAllToAll,
-    OperationKind::kGather,     OperationKind::kScatter,   OperationKind::kAllGatherV,
-    OperationKind::kAllToAllV};
+    OperationKind::kAllReduce, OperationKind::kAllGather,     OperationKind::kSend,
+    OperationKind::kBarrier,   OperationKind::kReduceScatter, OperationKind::kBroadcast,
+    OperationKind::kReduce,    OperationKind::kAllToAll,      OperationKind::kGather,
+    OperationKind::kScatter,   OperationKind::kAllGatherV,    OperationKind::kAllToAllV};
 inline constexpr PlanKind kAllPlans[] = {PlanKind::kAutomatic, PlanKind::kRing,
-                                         PlanKind::kExchange, PlanKind::kHalvingDoubling,
-                                         PlanKind::kTree, PlanKind::kTwoLevel};
+                                         PlanKind::kExchange,  PlanKind::kHalvingDoubling,
+                                         PlanKind::kTree,      PlanKind::kTwoLevel};
 
 }  // namespace mlxcomm::collective

@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::uint64_t kLarge = 512 * 1024;  // Elements: large messages, several chunks.
+constexpr std::uint64_t kLarge = 512 * 1024;        // Elements: large messages, several chunks.
 constexpr std::uint64_t kSlices = 2 * 1024 * 1024;  // Elements: six slices of a ring of three.
 
 struct Fault {
@@ -61,8 +61,7 @@ std::vector<Fault> PairingFaults() {
       {"missing_receive", ring,
        [](auto& plans) { Remove(plans[1], Find(plans[1], StepKind::kReceive)); },
        "nobody receives this"},
-      {"missing_send", ring,
-       [](auto& plans) { Remove(plans[0], Find(plans[0], StepKind::kSend)); },
+      {"missing_send", ring, [](auto& plans) { Remove(plans[0], Find(plans[0], StepKind::kSend)); },
        "nobody sends this"},
       {"wrong_tag", ring, [](auto& plans) { Find(plans[0], StepKind::kSend).tag = 77; },
        "tag 77): nobody receives this"},
@@ -94,8 +93,9 @@ std::vector<Fault> OrderFaults() {
       MakeOperation(EvenShape(5, 1), OperationKind::kAllGather, PlanKind::kRing, kLarge);
   return {
       {"later_predecessor", ring,
-       [](auto& plans) { plans[0].after[plans[0].AfterOf(plans[0].steps[2]).data() -
-                                        plans[0].after.data()] = 5; },
+       [](auto& plans) {
+         plans[0].after[plans[0].AfterOf(plans[0].steps[2]).data() - plans[0].after.data()] = 5;
+       },
        "which is not an earlier one"},
       // Each of two nodes grants what it receives only when its own data has gone.
       {"crossed_grants", InPlace(AllReduce(2, 1, PlanKind::kExchange, kLarge)),
@@ -129,8 +129,7 @@ std::vector<Fault> OrderFaults() {
       // So is the scratch memory of a slice, by the fifth one.
       {"slice_too_early", AllReduce(3, 1, PlanKind::kRing, kSlices),
        [](auto& plans) { DropEdges(Find(plans[0], StepKind::kReduceReceived, 16)); }, "race"},
-      {"nobody_waits",
-       MakeOperation(EvenShape(3, 1), OperationKind::kBarrier, PlanKind::kTree, 0),
+      {"nobody_waits", MakeOperation(EvenShape(3, 1), OperationKind::kBarrier, PlanKind::kTree, 0),
        [](auto& plans) {
          for (Plan& plan : plans) {
            for (Step& step : plan.steps) DropEdges(step);
@@ -193,15 +192,15 @@ std::vector<Fault> ResultFaults() {
          combine.source_stride = -combine.source_stride;
        },
        "combined in another order"},
-      {"never_written", MakeOperation(EvenShape(2, 2), OperationKind::kBroadcast,
-                                      PlanKind::kTree, 300),
+      {"never_written",
+       MakeOperation(EvenShape(2, 2), OperationKind::kBroadcast, PlanKind::kTree, 300),
        [](auto& plans) { Remove(plans[1], Find(plans[1], StepKind::kLocal)); },
        "where nobody has written anything"},
       {"received_in_another_order", AllReduce(2, 1, PlanKind::kExchange, 300),
        [](auto& plans) { plans[1].steps.back().received_first = false; },
        "combined in another order"},
-      {"read_before_written", exchange,
-       [](auto& plans) { plans[0].steps.back().source_count = 4; }, "scratch memory"},
+      {"read_before_written", exchange, [](auto& plans) { plans[0].steps.back().source_count = 4; },
+       "scratch memory"},
       {"wrong_block",
        MakeOperation(EvenShape(4, 1), OperationKind::kAllToAll, PlanKind::kExchange, 300),
        [](auto& plans) { Find(plans[2], StepKind::kSend).source.offset = 0; },

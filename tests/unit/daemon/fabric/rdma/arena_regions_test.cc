@@ -49,7 +49,8 @@ TEST(ArenaRegionsTest, CutsPiecesWhereARegionMayNotReachOver) {
     std::byte* const from = arena.memory.data() + at;
     if (arena.sends.Find(from).known == nullptr) arena.Tend(at * 1'000'000'000);
     const SendRegions::Found found = arena.sends.Find(from);
-    if (arena.device->now.arena_regions == limits.arena_regions_max && found.known == nullptr) break;
+    if (arena.device->now.arena_regions == limits.arena_regions_max && found.known == nullptr)
+      break;
     ASSERT_NE(found.known, nullptr) << at;
     const Region& region = *found.known->region;
     const auto first = reinterpret_cast<std::uintptr_t>(region.data());

@@ -18,7 +18,8 @@ namespace mlxcomm::fabric::rdma {
 namespace {
 
 constexpr std::uint32_t kFrame = 4096;
-constexpr int kAllAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+constexpr int kAllAccess =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 
 // One end: a queue pair and its region, as a correct program has them.
 struct Bare {
@@ -32,8 +33,8 @@ struct Bare {
     ::fcntl(channel->fd, F_SETFL, O_NONBLOCK);
     queue = verbs.create_cq(context, 64, nullptr, channel, 0);
     pair = Make(depth);
-    memory = static_cast<std::byte*>(::mmap(nullptr, 64 * kFrame, PROT_READ | PROT_WRITE,
-                                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    memory = static_cast<std::byte*>(
+        ::mmap(nullptr, 64 * kFrame, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     region = verbs.reg_mr(domain, memory, 64 * kFrame, kAllAccess);
   }
   ~Bare() {
@@ -80,8 +81,9 @@ struct Bare {
     ibv_recv_wr* refused = nullptr;
     return ibv_post_recv(pair, &request, &refused);
   }
-  int Send(std::uint32_t bytes = kFrame,
-           const std::function<void(ibv_send_wr&, ibv_sge&)>& change = [](ibv_send_wr&, ibv_sge&) {}) {
+  int Send(
+      std::uint32_t bytes = kFrame,
+      const std::function<void(ibv_send_wr&, ibv_sge&)>& change = [](ibv_send_wr&, ibv_sge&) {}) {
     ibv_sge entry[2] = {{reinterpret_cast<std::uint64_t>(memory), bytes, region->lkey}, {}};
     ibv_send_wr request{};
     request.sg_list = entry;
@@ -167,7 +169,8 @@ TEST_F(FakeVerbsTest, HasTenQueuePairsAndAHundredRegions) {
   EXPECT_EQ(errno, EBUSY);
   for (ibv_qp* const pair : pairs) EXPECT_EQ(verbs.destroy_qp(pair), 0);
   std::vector<ibv_mr*> regions;
-  for (int i = 1; i < 100; ++i) regions.push_back(verbs.reg_mr(a.domain, a.memory, kFrame, kAllAccess));
+  for (int i = 1; i < 100; ++i)
+    regions.push_back(verbs.reg_mr(a.domain, a.memory, kFrame, kAllAccess));
   EXPECT_EQ(verbs.reg_mr(a.domain, a.memory, kFrame, kAllAccess), nullptr);
   ExpectFault("one region too many");
   for (ibv_mr* const region : regions) EXPECT_EQ(verbs.dereg_mr(region), 0);
@@ -204,7 +207,9 @@ TEST_F(FakeVerbsTest, TakesSendsWithACompletionAndOneEntryOfItsRegion) {
   a.Ready(5);
   EXPECT_NE(a.Send(kFrame, [](ibv_send_wr& request, ibv_sge&) { request.send_flags = 0; }), 0);
   ExpectFault("without a completion");
-  EXPECT_NE(a.Send(kFrame, [](ibv_send_wr& request, ibv_sge&) { request.opcode = IBV_WR_RDMA_WRITE; }), 0);
+  EXPECT_NE(
+      a.Send(kFrame, [](ibv_send_wr& request, ibv_sge&) { request.opcode = IBV_WR_RDMA_WRITE; }),
+      0);
   ExpectFault("no SEND");
   EXPECT_NE(a.Send(kFrame, [](ibv_send_wr& request, ibv_sge&) { request.num_sge = 2; }), 0);
   ExpectFault("2 entries, not one");

@@ -32,8 +32,9 @@ TEST_F(ProbeTest, TellsOfDevicesAndTheirAddresses) {
 }
 
 TEST_F(ProbeTest, SaysWhyThereAreNoDevices) {
-  EXPECT_NE(Ask(60'000'000'000, "/nowhere/libverbs.so").status().message().find("/nowhere/libverbs.so"),
-            std::string::npos);
+  EXPECT_NE(
+      Ask(60'000'000'000, "/nowhere/libverbs.so").status().message().find("/nowhere/libverbs.so"),
+      std::string::npos);
   const auto no_program = Probe("/nowhere/program", "", 1'000'000'000);
   EXPECT_TRUE(absl::IsUnavailable(no_program.status())) << no_program.status();
   const auto another = Probe("/bin/true", "", 60'000'000'000);
@@ -89,7 +90,8 @@ TEST_F(ProbeTest, TakesNoGarbageForAnAnswer) {
        {"head -c 20000 /dev/urandom", "echo end of story", "printf 'device\\trdma_en1\\t1'",
         "printf 'gid\\t00000000000000000000000000000001\\nend\\n'",
         "printf 'device\\ta\\t1\\tb\\ngid\\t0000\\nend\\n'",
-        "printf 'device\\ta\\t1\\tb\\ngid\\tzz000000000000000000000000000001\\nend\\n'", "exit 0"}) {
+        "printf 'device\\ta\\t1\\tb\\ngid\\tzz000000000000000000000000000001\\nend\\n'",
+        "exit 0"}) {
     EXPECT_TRUE(absl::IsUnavailable(Pretender(script).Ask())) << script;
   }
 }
@@ -125,15 +127,16 @@ TEST_P(ProbeCallTest, OutlivesACallThatCrashes) {
   EXPECT_NE(found.status().message().find("by signal 6"), std::string::npos) << found.status();
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Calls, ProbeCallTest,
-    testing::Values("ibv_get_device_list", "ibv_free_device_list", "ibv_get_device_name",
-                    "ibv_open_device", "ibv_close_device", "ibv_query_device", "ibv_query_port",
-                    "ibv_query_gid", "ibv_alloc_pd", "ibv_dealloc_pd", "ibv_reg_mr", "ibv_dereg_mr",
-                    "ibv_create_comp_channel", "ibv_destroy_comp_channel", "ibv_create_cq",
-                    "ibv_destroy_cq", "ibv_create_qp", "ibv_modify_qp", "ibv_query_qp",
-                    "ibv_destroy_qp"),
-    [](const auto& call) { return std::string(call.param); });
+INSTANTIATE_TEST_SUITE_P(Calls, ProbeCallTest,
+                         testing::Values("ibv_get_device_list", "ibv_free_device_list",
+                                         "ibv_get_device_name", "ibv_open_device",
+                                         "ibv_close_device", "ibv_query_device", "ibv_query_port",
+                                         "ibv_query_gid", "ibv_alloc_pd", "ibv_dealloc_pd",
+                                         "ibv_reg_mr", "ibv_dereg_mr", "ibv_create_comp_channel",
+                                         "ibv_destroy_comp_channel", "ibv_create_cq",
+                                         "ibv_destroy_cq", "ibv_create_qp", "ibv_modify_qp",
+                                         "ibv_query_qp", "ibv_destroy_qp"),
+                         [](const auto& call) { return std::string(call.param); });
 
 }  // namespace
 }  // namespace mlxcomm::fabric::rdma

@@ -32,7 +32,8 @@ class PaperPair final : public QueuePair {
   absl::Status Connect(const QueuePairAddress&) override { return absl::OkStatus(); }
   absl::Status PostReceive(std::uint32_t) override { return absl::OkStatus(); }
   absl::Status PostSend(std::uint32_t, std::uint32_t) override { return absl::OkStatus(); }
-  absl::Status PostSendFrom(std::uint32_t, const Region&, const std::byte*, std::uint32_t) override {
+  absl::Status PostSendFrom(std::uint32_t, const Region&, const std::byte*,
+                            std::uint32_t) override {
     return absl::OkStatus();
   }
   absl::StatusOr<std::size_t> Poll(std::span<Completion> completions) override {
@@ -50,8 +51,12 @@ class PaperPair final : public QueuePair {
 class RailThreadTest : public testing::Test {
  protected:
   std::unique_ptr<RdmaRail> Start(PaperPair::Polling poll) {
-    RdmaRail::Ready ready{std::make_unique<PaperPair>(std::move(poll)), Service::kUnreliable,
-                          kMessages, 1, "here", "there"};
+    RdmaRail::Ready ready{std::make_unique<PaperPair>(std::move(poll)),
+                          Service::kUnreliable,
+                          kMessages,
+                          1,
+                          "here",
+                          "there"};
     auto rail = RdmaRail::Create(ready, bell);
     EXPECT_TRUE(rail.ok()) << rail.status();
     EXPECT_TRUE((*rail)->Start(false, claims).ok());
@@ -73,8 +78,12 @@ class RailThreadTest : public testing::Test {
 
 // Why: the number comes back from the driver, and names memory.
 TEST_F(RailThreadTest, GoesDownWhenWhatWasNotPostedCompletes) {
-  for (const auto& [slot, receive] : std::vector<std::pair<std::uint32_t, bool>>{
-           {2 * kMessages, false}, {0xffffffff, false}, {0, false}, {kMessages, true}, {0xffffffff, true}}) {
+  for (const auto& [slot, receive] :
+       std::vector<std::pair<std::uint32_t, bool>>{{2 * kMessages, false},
+                                                   {0xffffffff, false},
+                                                   {0, false},
+                                                   {kMessages, true},
+                                                   {0xffffffff, true}}) {
     auto rail = Start([slot = slot, receive = receive](std::span<Completion> completions) {
       completions[0] = {slot, receive, true, 4096, ""};
       return 1;

@@ -44,8 +44,7 @@ class RdmaRails final : public RailMaker {
     control_.Want("");
   }
   std::array<std::unique_ptr<Rail>, 2> Make(platform::Wakeup& bell) override {
-    const rdma::QueuePairShape shape{limits_.service, limits_.message_bytes,
-                                     limits_.messages_max};
+    const rdma::QueuePairShape shape{limits_.service, limits_.message_bytes, limits_.messages_max};
     std::array<std::unique_ptr<rdma::QueuePair>, 2> pairs;
     for (std::size_t i : {0u, 1u}) {
       auto made = devices_[i]->MakeQueuePair(shape, gids_[i]);

@@ -31,9 +31,8 @@ class Arena {
         ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     EXPECT_NE(pages, MAP_FAILED);
     data_ = static_cast<std::byte*>(pages);
-    owner_ = std::shared_ptr<const void>(pages, [](const void* at) {
-      ::munmap(const_cast<void*>(at), kBytes);
-    });
+    owner_ = std::shared_ptr<const void>(
+        pages, [](const void* at) { ::munmap(const_cast<void*>(at), kBytes); });
     mapped_ = owner_;
   }
   std::span<std::byte> bytes() const { return {data_, kBytes}; }
@@ -110,10 +109,12 @@ class RdmaRailsTest : public FabricTest {
     const int released = a->released[9];
     const std::uint64_t chunk = 256 * 1024;
     SendChunks(*a, *b, source, target, chunk);
-    ASSERT_TRUE(RunUntil(both(), [&] {
-      return b->data_bytes == had + bytes &&
-             a->released[9] == released + static_cast<int>(bytes / chunk);
-    })) << "of " << bytes << " bytes have come " << b->data_bytes - had;
+    ASSERT_TRUE(RunUntil(both(),
+                         [&] {
+                           return b->data_bytes == had + bytes &&
+                                  a->released[9] == released + static_cast<int>(bytes / chunk);
+                         }))
+        << "of " << bytes << " bytes have come " << b->data_bytes - had;
     EXPECT_TRUE(std::equal(source.begin(), source.end(), target.begin()));
   }
   static RailSnapshot Rdma(const Node& node) {

@@ -47,7 +47,9 @@ TEST_F(RdmaRailsTest, ClosesADeviceThatTheSystemTakesAwayAndOpensItAgainWhenItIs
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   control.Want("taken rdma_en1");
   std::filesystem::remove(entry);
-  const auto is_told = [&] { return Detail(*a).find("there is no RDMA device") != std::string::npos; };
+  const auto is_told = [&] {
+    return Detail(*a).find("there is no RDMA device") != std::string::npos;
+  };
   ASSERT_TRUE(RunUntil(both(), [&] { return !IsUp(*b, "rdma") && is_told(); })) << Detail(*a);
   Carry(1024 * 1024);
   std::ofstream(entry) << "1";
@@ -180,9 +182,9 @@ TEST_F(RdmaRailsTest, OutlivesWhatANeighbourSaysThatIsWrong) {
     if (i % 10 == 0) RunUntil(both(), [&, turns = 0]() mutable { return ++turns > 20; });
   }
   Carry(1024 * 1024);
-  ASSERT_TRUE(RunUntil(both(), [&] {
-    return BothUp() && rdma::FakeVerbsControl::QueuePairs() == 2;
-  })) << Detail(*a) << "; " << Detail(*b);
+  ASSERT_TRUE(
+      RunUntil(both(), [&] { return BothUp() && rdma::FakeVerbsControl::QueuePairs() == 2; }))
+      << Detail(*a) << "; " << Detail(*b);
   Carry(1024 * 1024);
   EXPECT_TRUE(a->lost.empty());
   EXPECT_TRUE(b->lost.empty());
@@ -199,9 +201,7 @@ TEST_F(RdmaRailsTest, SaysWhyThereIsNone) {
 }
 
 TEST_F(RdmaRailsTest, HasNoneBesideAConnectionWithTls) {
-  Join([](FabricOptions& options) {
-    options.security.elsewhere = Security::kTls;
-  });
+  Join([](FabricOptions& options) { options.security.elsewhere = Security::kTls; });
   ASSERT_TRUE(RunUntil(both(), [&] { return Detail(*a).find("TLS") != std::string::npos; }))
       << Detail(*a);
 }

@@ -33,11 +33,11 @@ namespace mlxcomm::fabric::rdma {
 // What is wrong on purpose, for tests of the test.
 enum class Planted : std::uint8_t {
   kNothing,
-  kOverstatesCredit,   // Messages tell of receives that are not posted again yet.
-  kHidesLoss,          // Messages are numbered as they come.
-  kSendsTooEarly,      // The answerer sends before the offerer has connected.
-  kKeepsDropped,       // What is not needed any more is not destroyed.
-  kForgetsSilence,     // A rail on which nothing comes any more stays.
+  kOverstatesCredit,  // Messages tell of receives that are not posted again yet.
+  kHidesLoss,         // Messages are numbered as they come.
+  kSendsTooEarly,     // The answerer sends before the offerer has connected.
+  kKeepsDropped,      // What is not needed any more is not destroyed.
+  kForgetsSilence,    // A rail on which nothing comes any more stays.
 };
 
 class SimulatedRails {
@@ -79,13 +79,13 @@ class SimulatedRails {
   // A queue pair, and the stream over it once it is a rail.
   struct Pair {
     std::uint32_t number = 0;
-    std::uint32_t peer = 0;            // 0: not connected.
+    std::uint32_t peer = 0;  // 0: not connected.
     std::vector<std::byte> memory;
     std::deque<std::uint32_t> posted;
     std::deque<std::pair<std::uint32_t, std::uint32_t>> completed;  // Receives: slot, bytes.
-    std::deque<UnderWay> wire;         // To it.
+    std::deque<UnderWay> wire;                                      // To it.
     std::unique_ptr<MessageStream> stream;
-    bool is_dead = false;              // Nothing comes to it any more, and nobody is told.
+    bool is_dead = false;  // Nothing comes to it any more, and nobody is told.
     std::uint64_t attempt = 0;
     std::uint64_t heard_ns = 0;
     std::uint64_t next_frame = 1;
@@ -103,7 +103,8 @@ class SimulatedRails {
 
   struct Side final : SetupPort {
     Side(SimulatedRails& in, std::uint32_t place, std::uint32_t messages)
-        : world(in), index(place),
+        : world(in),
+          index(place),
           setup(*this, place == 0 ? RailPath("a", "b") : RailPath("b", "a"), place == 0,
                 LimitsOf(messages)) {}
     static Limits LimitsOf(std::uint32_t messages) {
@@ -115,7 +116,9 @@ class SimulatedRails {
     void Send(const wire::RailSetup& message) override {
       channel.push_back({world.now_ns_ + world.Random(5 * kMs), message});
     }
-    void Make(std::uint64_t attempt, const QueuePairShape&) override { Give(Job::Kind::kMake, attempt, {}); }
+    void Make(std::uint64_t attempt, const QueuePairShape&) override {
+      Give(Job::Kind::kMake, attempt, {});
+    }
     void Connect(std::uint64_t attempt, const QueuePairAddress& peer) override {
       Give(Job::Kind::kConnect, attempt, peer);
     }
@@ -165,7 +168,8 @@ class SimulatedRails {
       Drive(*side, faults);
       CarryChannel(*side);
       for (auto& [number, pair] : side->pairs) Arrive(*pair);
-      if (side->rail != 0 && now_ns_ >= side->stands_until_ns) Turn(*side, *side->pairs.at(side->rail));
+      if (side->rail != 0 && now_ns_ >= side->stands_until_ns)
+        Turn(*side, *side->pairs.at(side->rail));
       LookAtSilence(*side);
       if (side->pairs.size() > 2) Wrong("more queue pairs than there may be");
     }
@@ -208,8 +212,8 @@ class SimulatedRails {
       auto pair = std::make_unique<Pair>();
       pair->number = side.made = ++last_number_;
       side.pairs[pair->number] = std::move(pair);
-      return side.setup.OnMade(job.attempt, QueuePairAddress{{}, last_number_, 0, 0, 4096}, messages_,
-                               now_ns_);
+      return side.setup.OnMade(job.attempt, QueuePairAddress{{}, last_number_, 0, 0, 4096},
+                               messages_, now_ns_);
     }
     if (fails) return side.setup.OnConnected(job.attempt, failed, now_ns_);
     Pair& pair = *side.pairs.at(side.made);
@@ -238,7 +242,8 @@ class SimulatedRails {
     pair.attempt = attempt;
     pair.heard_ns = now_ns_;
     pair.stream = std::make_unique<MessageStream>(
-        MessageStream::Shape{pair.memory.data(), kSlotBytes, messages_, messages_, peer_receives, attempt},
+        MessageStream::Shape{pair.memory.data(), kSlotBytes, messages_, messages_, peer_receives,
+                             attempt},
         now_ns_);
     ++rails_;
   }
@@ -264,7 +269,8 @@ class SimulatedRails {
     for (; !pair.completed.empty(); pair.completed.pop_front()) {
       const auto [slot, bytes] = pair.completed.front();
       pair.heard_ns = now_ns_;
-      if (!stream.OnReceived(slot, bytes)) return Wrong("a message that the other side would not send");
+      if (!stream.OnReceived(slot, bytes))
+        return Wrong("a message that the other side would not send");
     }
     std::uint32_t slot = 0;
     while (stream.NextReceive(slot)) {
@@ -344,11 +350,13 @@ class SimulatedRails {
     if (header.number != pair.attempt) Wrong("a frame of another life");
     if (header.sequence <= pair.last_read) Wrong("a frame twice, or out of order");
     for (std::size_t i = sizeof header; i < all; ++i) {
-      if (pair.partial[i] != ByteOf(header.sequence, pair.attempt)) return Wrong("a torn frame"), false;
+      if (pair.partial[i] != ByteOf(header.sequence, pair.attempt))
+        return Wrong("a torn frame"), false;
     }
     pair.last_read = header.sequence;
     ++pair.frames_read;
-    pair.partial.erase(pair.partial.begin(), pair.partial.begin() + static_cast<std::ptrdiff_t>(all));
+    pair.partial.erase(pair.partial.begin(),
+                       pair.partial.begin() + static_cast<std::ptrdiff_t>(all));
     return true;
   }
 

@@ -179,8 +179,8 @@ struct End {
       }
       ASSERT_TRUE(frames.empty() || header.sequence > frames.back());
       frames.push_back(header.sequence);
-      partial.erase(partial.begin(),
-                    partial.begin() + static_cast<std::ptrdiff_t>(sizeof header + header.payload_bytes));
+      partial.erase(partial.begin(), partial.begin() + static_cast<std::ptrdiff_t>(
+                                                           sizeof header + header.payload_bytes));
     }
   }
 

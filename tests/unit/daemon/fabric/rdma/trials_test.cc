@@ -24,8 +24,10 @@ class TrialsTest : public FakeLibraryTest {
 // the rules of Apple's, says which were broken, and that is right here.
 TEST_F(TrialsTest, TellWhatApplesDevicesAreSaidToTake) {
   const std::map<std::string, std::string> refused = {
-      {"pair-rc", "has no reliable queue pairs"}, {"region-local", "does not register memory"},
-      {"receives-before", "takes no receive"}, {"message-short", "the receive failed: local length error"}};
+      {"pair-rc", "has no reliable queue pairs"},
+      {"region-local", "does not register memory"},
+      {"receives-before", "takes no receive"},
+      {"message-short", "the receive failed: local length error"}};
   const std::map<std::string, std::string> said = {
       {"describe", "max_qp 11"},
       {"depth", "of 4095 wanted"},
@@ -59,7 +61,8 @@ TEST_F(TrialsTest, TellWhatLinuxDevicesTake) {
 
 TEST_F(TrialsTest, SayWhereADriverFails) {
   Want("fail ibv_reg_mr");
-  EXPECT_THAT(std::string(Run("pair-uc").status().message()), HasSubstr("does not register memory"));
+  EXPECT_THAT(std::string(Run("pair-uc").status().message()),
+              HasSubstr("does not register memory"));
   EXPECT_THAT(Run("regions").value_or(""), HasSubstr("0 at once; then: Input/output error"));
   Want("fail ibv_open_device");
   EXPECT_THAT(std::string(Run("describe").status().message()), HasSubstr("cannot be opened"));
@@ -67,7 +70,8 @@ TEST_F(TrialsTest, SayWhereADriverFails) {
 
 TEST_F(TrialsTest, ListWhatThereIs) {
   Want("down rdma_en2");
-  EXPECT_EQ(Run("devices").value_or(""), "rdma_en1\tactive\tactive\nrdma_en2\tdown\tport 1 is down\n");
+  EXPECT_EQ(Run("devices").value_or(""),
+            "rdma_en1\tactive\tactive\nrdma_en2\tdown\tport 1 is down\n");
   EXPECT_THAT(Run("trials").value_or(""), HasSubstr("describe\tany\t"));
   EXPECT_TRUE(absl::IsInvalidArgument(Run("nothing").status()));
   EXPECT_FALSE(RunTrial("devices", {"/nowhere/libverbs.so", {}, ""}).ok());

@@ -122,8 +122,9 @@ TEST_F(VerbsQueuePairTest, PostsNoMoreThanWasGranted) {
 
   Want("grant 19");
   const Limits limits;
-  const auto none = Open("rdma_en1")->MakeQueuePair(
-      {limits.service, limits.message_bytes, limits.messages_max}, Ipv4Gid(1));
+  const auto none =
+      Open("rdma_en1")
+          ->MakeQueuePair({limits.service, limits.message_bytes, limits.messages_max}, Ipv4Gid(1));
   EXPECT_TRUE(absl::IsResourceExhausted(none.status())) << none.status();
 }
 

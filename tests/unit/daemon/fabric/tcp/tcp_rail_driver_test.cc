@@ -341,8 +341,9 @@ TEST_F(TcpRailDriverTest, EagerFramesOfOneTurnGoOutTogetherAndAGrantAtOnce) {
 }
 
 TEST_F(TcpRailDriverTest, StopAndFinishAreRightWhoeverDrives) {
-  for (const auto& [share, heavy] : {std::pair(Share::kSmall, false), std::pair(Share::kSmall, true),
-                                     std::pair(Share::kAll, true)}) {
+  for (const auto& [share, heavy] :
+       {std::pair(Share::kSmall, false), std::pair(Share::kSmall, true),
+        std::pair(Share::kAll, true)}) {
     Make(share);
     Start();
     std::vector<std::byte> target(100'000);

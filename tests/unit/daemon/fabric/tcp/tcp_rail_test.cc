@@ -216,9 +216,9 @@ TEST_F(TcpRailTest, LeavesNothingOpenWhereTheOtherSideHasEndedOrBrokenTheProtoco
 
 // Why: no route, no interface, no memory: all of that happens to daemons that live.
 TEST_F(TcpRailTest, TakesAFailureOfThisMachineForNoEndOfTheOtherSide) {
-  auto created = TcpRail::Create(
-      platform::FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)), "here", "there",
-      bell_);
+  auto created =
+      TcpRail::Create(platform::FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)),
+                      "here", "there", bell_);
   ASSERT_TRUE(created.ok());
   rail_ = *std::move(created);
   Start();  // ENOTCONN.

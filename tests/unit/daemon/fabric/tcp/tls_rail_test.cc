@@ -119,7 +119,8 @@ TEST_F(TlsRailTest, PlacesLargePayload) {
     std::uint64_t sequence = 0;
     for (std::uint32_t i = 0; i < kChunks; ++i) {
       const std::uint64_t offset = std::uint64_t{kChunk} * i;
-      Say(FrameBytes(Header(wire::FrameType::kData, ++sequence, kChunk, offset), static_cast<int>(i)));
+      Say(FrameBytes(Header(wire::FrameType::kData, ++sequence, kChunk, offset),
+                     static_cast<int>(i)));
       Say(FrameBytes(Header(wire::FrameType::kEager, ++sequence, 33), 7));
     }
   });
@@ -189,8 +190,9 @@ TEST_F(TlsRailTest, TakesNothingThatIsNotTheOtherSides) {
   const std::vector<std::byte> plain = FrameBytes(Header(wire::FrameType::kEager, 2, 100), 2);
   const std::string frame(reinterpret_cast<const char*>(plain.data()), plain.size());
   for (const std::string& garbage :
-       {std::string(5000, 'G'), frame, std::string("\x17\x03\x03\x00\x20", 5) + std::string(32, 'x'),
-        std::string("\x15\x03\x03\x00\x02\x02\x28", 7),      // An alert that nobody sealed.
+       {std::string(5000, 'G'), frame,
+        std::string("\x17\x03\x03\x00\x20", 5) + std::string(32, 'x'),
+        std::string("\x15\x03\x03\x00\x02\x02\x28", 7),          // An alert that nobody sealed.
         std::string("\x16\x03\x03\x00\x04\x00\x00\x00\x00", 9),  // A plea for another handshake.
         std::string("\x17\x03\x03\xff\xff", 5) + std::string(0xffff, 'x')}) {
     SetUp();

@@ -74,7 +74,8 @@ class TlsStreamTest : public testing::Test {
       Relay();
       const absl::StatusOr<Progress> other = acceptor_->Handshake(near_acceptor());
       Relay();
-      const bool done = one.ok() && other.ok() && *one == Progress::kDone && *other == Progress::kDone;
+      const bool done =
+          one.ok() && other.ok() && *one == Progress::kDone && *other == Progress::kDone;
       if (done || !one.ok() || !other.ok()) return {one.status(), other.status()};
     }
     return {absl::DeadlineExceededError("no end"), absl::DeadlineExceededError("no end")};
