@@ -4,12 +4,13 @@ import argparse
 import json
 import os
 import pathlib
+import shutil
 import sys
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:1] = [str(TESTS)]  # Instead of this folder: its files are `bench`'s.
 
-from bench import measuring, parts, tables, targets  # noqa: E402
+from bench import measuring, parts, plots, tables, targets  # noqa: E402
 from bench.findings import has_figures, ours_lost  # noqa: E402
 from bench.systems import OURS_CPP  # noqa: E402
 
@@ -24,7 +25,8 @@ def arguments_of(words):
     parser.add_argument("--json", type=pathlib.Path, help="where the figures go",
                         default=TESTS.parent / "build/bench.json")
     parser.add_argument("--keep", type=pathlib.Path,
-                        help="a folder that gets results.md and the pictures")
+                        help="a folder that gets results.md and the one picture that the README "
+                             "shows; the others go into bench/ beside the figures, as without this")
     parser.add_argument("--show", action="store_true", help="measure nothing; show the JSON's figures")
     return parser.parse_args(words)
 
@@ -34,20 +36,31 @@ def extent_of(arguments):
                         seconds=0.01 if arguments.quick else 0.05, quick=arguments.quick)
 
 
-def show(result, folder):
+def show(result, pictures, kept):
+    """Prints the text, draws into the folder of pictures, and writes the text there; with `kept`
+    into that folder instead, and beside it the one picture that the README shows."""
     text = tables.everything(result)
     print(text)
-    if folder is None:
-        return
+    drawn = draw(result["found"], pictures)
+    folder = kept or pictures
+    folder.mkdir(parents=True, exist_ok=True)
+    here, elsewhere = drawn, []
+    if not folder.samefile(pictures):
+        elsewhere = [path for path in drawn if path.name != plots.SHOWN]
+        here = [pathlib.Path(shutil.copy(path, folder)) for path in drawn if path not in elsewhere]
+    results = folder / "results.md"
+    results.write_text(f"# Figures of one run\n\n{text}{tables.pictures(here, elsewhere)}")
+    print("written:", *[results, *here, *elsewhere], sep="\n  ", file=sys.stderr)
+
+
+def draw(found, folder):
+    """The pictures' files; none where there is no matplotlib."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        from bench import plots
-        drawn = plots.draw(result["found"], folder)
+        return plots.draw(found, folder)
     except ImportError as error:
         print(f"no pictures: {error}", file=sys.stderr)
-        drawn = []
-    pictures = "".join(f"\n![{path.stem}]({path.name})\n" for path in drawn)
-    (folder / "results.md").write_text(f"# Figures of one run\n\n{text}{pictures}")
+        return []
 
 
 def main(words):
@@ -58,7 +71,7 @@ def main(words):
     else:
         check_built()
         result = measuring.measure(arguments.only, extent_of(arguments), arguments.json)
-    show(result, arguments.keep or arguments.json.parent / "bench")
+    show(result, arguments.json.parent / "bench", arguments.keep)
     found = result["found"]
     return 1 if ours_lost(found) or not any(map(has_figures, found)) else 0
 

@@ -212,3 +212,14 @@ def everything(result):
     if result["left_out"]:
         text += ["Left out:\n", *[f"- {in_short(reason)}" for reason in result["left_out"]]]
     return "\n".join(text).rstrip() + "\n"
+
+
+def pictures(here, elsewhere):
+    """Those beside the text; of others where they lie, for they are not kept with it."""
+    text = "".join(f"\n![{path.stem}]({path.name})\n" for path in here)
+    if elsewhere:
+        names = ", ".join(f"`{path.name}`" for path in elsewhere)
+        there = in_repository(str(elsewhere[0].parent))
+        text += (f"\n`tests/bench/run` draws more pictures into `{there}/`, and "
+                 f"`tests/bench/run --show` draws them again: {names}.\n")
+    return text

@@ -1,0 +1,43 @@
+"""What is drawn from figures is no source: the tree keeps one picture of a run, a small one, and no
+text shows one that a clone does not have. Where the others go: tests/bench/README.md."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+FILES = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True,
+                       check=True).stdout.split()
+PICTURES = [f for f in FILES
+            if f.endswith((".svg", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf"))]
+OF_THE_README = "tests/bench/one-node.svg"
+
+
+def shown_by(path):
+    """The files that a Markdown text shows, as from the root."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    targets = re.findall(r'!\[[^\]]*\]\(([^)\s]+)[^)]*\)|<img[^>]*\bsrc="([^"]+)"', text)
+    return [os.path.normpath(os.path.join(os.path.dirname(path), marked or tagged))
+            for marked, tagged in targets]
+
+
+def test_one_picture_of_a_run_is_tracked():
+    """Why: each run made 15000 new lines of them, and the history kept every one."""
+    assert [f for f in PICTURES if f.startswith("tests/")] == [OF_THE_README]
+
+
+@pytest.mark.parametrize("path", PICTURES)
+def test_tracked_pictures_are_small(path):
+    assert (ROOT / path).stat().st_size < 60 << 10
+
+
+@pytest.mark.parametrize("path", [f for f in FILES if f.endswith(".md")])
+def test_texts_show_tracked_pictures_only(path):
+    assert not [shown for shown in shown_by(path) if shown not in FILES]
+
+
+def test_the_readme_shows_one_picture_at_most():
+    assert shown_by("README.md") in ([], [OF_THE_README])
