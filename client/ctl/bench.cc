@@ -20,6 +20,7 @@
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/installed_files.h"
 #include "client/ctl/link_loads.h"
+#include "client/ctl/output.h"
 #include "client/ctl/quantities.h"
 #include "client/ctl/render_bench.h"
 #include "client/ctl/render_status.h"
@@ -31,11 +32,6 @@ namespace {
 
 constexpr char kProgramName[] = "mlxcomm-bench";
 constexpr char kJobDefault[] = "bench";  // The same on all ranks, where no launcher names one.
-
-int Fail(int code, const std::string& message) {
-  std::fprintf(stderr, "mlxcommctl: %s\n", Shown(message).c_str());
-  return code;
-}
 
 bool Subject(const BenchOptions& options, BenchSubject& subject, std::string& error) {
   const auto kind = FindBenchKind(options.operation);

@@ -226,7 +226,9 @@ class Receipt {
   google::protobuf::Struct object_;
 };
 
-int Fail(const std::string& what) { return ReportFailure({FailureCode::kInternal, kNoRank, what}); }
+int FailInside(const std::string& what) {
+  return ReportFailure({FailureCode::kInternal, kNoRank, what});
+}
 
 }  // namespace
 
@@ -252,7 +254,7 @@ int RunBugreport(const BugreportOptions& options) {
   const WorkFolder work;
   const std::string folder = work.path() + "/" + name;
   if (work.path().empty() || ::mkdir(folder.c_str(), 0700) != 0) {
-    return Fail("no folder for the report: set TMPDIR to one that can be written to");
+    return FailInside("no folder for the report: set TMPDIR to one that can be written to");
   }
   std::string contents =
       "What is in this report. Keys have been removed from every file; names "
@@ -266,19 +268,21 @@ int RunBugreport(const BugreportOptions& options) {
     const std::string text = WithoutSecrets(std::move(file.text), keys);
     if (file.name == kRdmaFile) rdma = text + "\n";
     if (!WriteFile(folder + "/" + file.name, text)) {
-      return Fail("cannot write " + folder + "/" + file.name + ": " + std::strerror(errno));
+      return FailInside("cannot write " + folder + "/" + file.name + ": " + std::strerror(errno));
     }
   }
-  if (!WriteFile(folder + "/README.txt", contents)) return Fail("cannot write README.txt");
+  if (!WriteFile(folder + "/README.txt", contents)) return FailInside("cannot write README.txt");
   // Made beforehand, so that nobody else can read it while it grows; never over another file.
-  if (!WriteFile(output, "")) return Fail("cannot make " + output + ": " + std::strerror(errno));
+  if (!WriteFile(output, ""))
+    return FailInside("cannot make " + output + ": " + std::strerror(errno));
   ProgramOptions with_errors;
   with_errors.with_errors = true;
   with_errors.timeout_ns = 60'000'000'000;
   const auto packed = RunProgram({"tar", "-czf", output, "-C", work.path(), name}, with_errors);
   if (!packed.ok() || packed->exit_code != 0) {
     ::unlink(output.c_str());
-    return Fail("tar: " + (packed.ok() ? packed->text : std::string(packed.status().message())));
+    return FailInside("tar: " +
+                      (packed.ok() ? packed->text : std::string(packed.status().message())));
   }
   return WriteOut(options.json ? receipt.Json() : rdma + output + "\n" + contents, "report");
 }

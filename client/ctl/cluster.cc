@@ -37,11 +37,7 @@ constexpr auto kReloadTime = std::chrono::seconds(5);
 
 void Say(const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }
 
-int Fail(const std::string& why) {
-  std::fprintf(stderr, "mlxcommctl: %s\n", Shown(why).c_str());
-  return kExitFailed;
-}
-
+int Fail(const std::string& why) { return ctl::Fail(kExitFailed, why); }
 int Fail(const absl::Status& status) { return Fail(std::string(status.message())); }
 
 std::string PathOf(const ClusterOptions& options) {

@@ -24,7 +24,7 @@ std::string Number(std::uint64_t value) { return std::to_string(value); }
 std::string Bytes(std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
 
 // A quoted string; a line break in `text` stays one.
-std::string Quoted(const std::string& text) {
+std::string DotLabel(const std::string& text) {
   std::string quoted = "\"";
   std::string line;
   for (const char c : text + "\n") {
@@ -46,14 +46,14 @@ std::string Head(const v1::PlanReply& plan) {
   std::string title =
       plan.operation() + ", " + Bytes(plan.bytes()) + " a rank\n" + DescribePlan(plan);
   if (plan.predicted_ns() > 0) title += "\npredicted " + HumanNanoseconds(plan.predicted_ns());
-  return "digraph plan {\n  label=" + Quoted(title) +
+  return "digraph plan {\n  label=" + DotLabel(title) +
          ";\n  labelloc=t;\n  fontname=\"Helvetica\";\n"
          "  node [fontname=\"Helvetica\", fontsize=10, shape=box, style=filled, fillcolor=white];\n"
          "  edge [fontname=\"Helvetica\", fontsize=9];\n";
 }
 
 std::string OpenCluster(std::uint64_t node, const std::string& label) {
-  return "  subgraph cluster_" + Number(node) + " {\n    label=" + Quoted(label) +
+  return "  subgraph cluster_" + Number(node) + " {\n    label=" + DotLabel(label) +
          ";\n    style=\"rounded,filled\";\n    fillcolor=\"#eef3f8\";\n";
 }
 
@@ -92,8 +92,8 @@ std::string DrawNode(std::uint32_t node, const v1::PlanReply& plan) {
   std::string out =
       OpenCluster(node, "") + "    " + memory + " [label=\"shared memory\", " +
       "fillcolor=\"#d7e6f5\", " + At(place) + "];\n    t" + Number(node) +
-      " [shape=plaintext, style=\"\", fontsize=12, label=" + Quoted("node " + Number(node)) + ", " +
-      At(outwards(1.75, 0)) + "];\n";
+      " [shape=plaintext, style=\"\", fontsize=12, label=" + DotLabel("node " + Number(node)) +
+      ", " + At(outwards(1.75, 0)) + "];\n";
   const std::uint32_t boxes = ranks > kRankBoxesMax ? 1 : ranks;
   for (std::uint32_t i = 0; i < boxes; ++i) {
     const std::uint64_t first = std::uint64_t{node} * ranks + i;
@@ -101,7 +101,7 @@ std::string DrawNode(std::uint32_t node, const v1::PlanReply& plan) {
                                   ? "rank " + Number(first)
                                   : "ranks " + Number(first) + "-" + Number(first + ranks - 1);
     const std::string name = "r" + Number(first);
-    out += "    " + name + " [label=" + Quoted(label) + ", " +
+    out += "    " + name + " [label=" + DotLabel(label) + ", " +
            At(outwards(1, 0.95 * (i - (boxes - 1) / 2.0))) + "];\n    " + name + " -> " + memory +
            " [dir=both, color=gray60, arrowsize=0.5];\n";
   }
@@ -120,7 +120,7 @@ std::string DrawLinks(const v1::PlanReply& plan) {
     out += "  m" + Number(ends.first) + " -> m" + Number(ends.second) + " [color=\"#2060a0\"" +
            (both ? ", dir=both" : "");
     if (plan.links_size() <= kLabelledLinksMax) {
-      out += ", label=" + Quoted(Bytes(carried) + (both ? " each way" : ""));
+      out += ", label=" + DotLabel(Bytes(carried) + (both ? " each way" : ""));
     }
     out += "];\n";
   }
@@ -165,7 +165,7 @@ std::string DrawSteps(const v1::PlanReply& plan) {
       const v1::PlanStep& step = node.steps(i);
       const std::string name = StepName(node.node(), static_cast<std::uint64_t>(i));
       out += "    " + name + " [label=" +
-             Quoted(Number(static_cast<std::uint64_t>(i)) + ": " + DescribeStep(step)) +
+             DotLabel(Number(static_cast<std::uint64_t>(i)) + ": " + DescribeStep(step)) +
              ", fillcolor=\"" + ColourOf(step.kind()) + "\"" +
              (step.finishes() ? ", penwidth=2" : "") + "];\n";
       for (const std::uint32_t before : step.after()) {

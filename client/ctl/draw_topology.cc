@@ -23,18 +23,18 @@ constexpr double kLabelHeight = 17;
 constexpr double kBend = 68;            // Between two cables of a pair, where their bends are.
 constexpr int kLabelledCablesMax = 16;  // Of more, only those in the ring and those that are down.
 
-struct Point {
+struct DrawnPoint {
   double x = 0;
   double y = 0;
 };
-Point operator+(Point a, Point b) { return {a.x + b.x, a.y + b.y}; }
-Point operator-(Point a, Point b) { return {a.x - b.x, a.y - b.y}; }
-Point operator*(Point a, double by) { return {a.x * by, a.y * by}; }
+DrawnPoint operator+(DrawnPoint a, DrawnPoint b) { return {a.x + b.x, a.y + b.y}; }
+DrawnPoint operator-(DrawnPoint a, DrawnPoint b) { return {a.x - b.x, a.y - b.y}; }
+DrawnPoint operator*(DrawnPoint a, double by) { return {a.x * by, a.y * by}; }
 
 // Of a cable: from a to b, drawn towards `bend`.
 struct Curve {
-  Point a, bend, b;
-  Point At(double t) const {
+  DrawnPoint a, bend, b;
+  DrawnPoint At(double t) const {
     return a * ((1 - t) * (1 - t)) + bend * (2 * t * (1 - t)) + b * (t * t);
   }
 };
@@ -111,7 +111,7 @@ class Picture {
  private:
   struct Box {
     const v1::TopologyNode* node = nullptr;
-    Point centre;
+    DrawnPoint centre;
     double width = 0;
   };
 
@@ -142,7 +142,7 @@ class Picture {
     for (std::size_t i = 0; i < order.size(); ++i) {
       const double start = flat ? std::numbers::pi : -std::numbers::pi / 2;
       const double angle = start + 2 * std::numbers::pi * static_cast<double>(i) / count;
-      Box box{order[i], Point{std::cos(angle), std::sin(angle)} * radius, widest};
+      Box box{order[i], DrawnPoint{std::cos(angle), std::sin(angle)} * radius, widest};
       lowest = std::max(lowest, box.centre.y);
       boxes_[order[i]->id()] = box;
     }
@@ -189,13 +189,13 @@ class Picture {
   }
 
   // In the middle, beside each other; above the row of two nodes.
-  Point SwitchAt(std::uint32_t number) const {
+  DrawnPoint SwitchAt(std::uint32_t number) const {
     const double up = boxes_.size() <= 2 ? 2 * kNodeHeight : 0;
-    return middle_ + Point{(number - 1 - (switches_ - 1) / 2.0) * 130, -up};
+    return middle_ + DrawnPoint{(number - 1 - (switches_ - 1) / 2.0) * 130, -up};
   }
   void DrawSwitches() {
     for (std::uint32_t i = 1; i <= static_cast<std::uint32_t>(switches_); ++i) {
-      const Point at = SwitchAt(i);
+      const DrawnPoint at = SwitchAt(i);
       nodes_ += "<rect class=\"node\" x=\"" + Number(at.x - 50) + "\" y=\"" + Number(at.y - 18) +
                 "\" width=\"100\" height=\"36\"/>\n" +
                 Text(at.x, at.y + 5, "name", "switch " + std::to_string(i));
@@ -207,14 +207,15 @@ class Picture {
     const auto to = boxes_.find(cable.to_node());
     if (from == boxes_.end() || to == boxes_.end()) return;
     if (cable.switch_number() > 0) return DrawThroughSwitch(cable);
-    const Point a = from->second.centre;
-    const Point b = to->second.centre;
+    const DrawnPoint a = from->second.centre;
+    const DrawnPoint b = to->second.centre;
     const auto pair = PairOf(cable);
     const double place = drawn_[pair]++ - (total_[pair] - 1) / 2.0;
     // The bend has the same side for all cables of a pair, whichever end they begin at.
-    const Point along = pair.first == cable.from_node() ? b - a : a - b;
+    const DrawnPoint along = pair.first == cable.from_node() ? b - a : a - b;
     const double length = std::max(1.0, std::hypot(along.x, along.y));
-    const Point bend = (a + b) * 0.5 + Point{-along.y, along.x} * (place * kBend / length);
+    const DrawnPoint bend =
+        (a + b) * 0.5 + DrawnPoint{-along.y, along.x} * (place * kBend / length);
     DrawCurve(cable, {a, bend, b});
     const bool labelled =
         topology_.cables_size() <= kLabelledCablesMax || IsInRing(cable) || cable.state() != "up";
@@ -232,13 +233,14 @@ class Picture {
   // the ring stand on the ring between them.
   void DrawThroughSwitch(const v1::TopologyCable& cable) {
     if (IsInRing(cable)) {
-      const Point between =
+      const DrawnPoint between =
           (boxes_.at(cable.from_node()).centre + boxes_.at(cable.to_node()).centre) * 0.5;
       const auto pair = PairOf(cable);
       const double place = drawn_[pair]++ - (total_[pair] - 1) / 2.0;
-      Label(between + Point{0, place * 19}, CableLabel(cable), cable.state() == "up" ? "" : " bad");
+      Label(between + DrawnPoint{0, place * 19}, CableLabel(cable),
+            cable.state() == "up" ? "" : " bad");
     }
-    const Point middle = SwitchAt(cable.switch_number());
+    const DrawnPoint middle = SwitchAt(cable.switch_number());
     const std::pair<const std::string*, const std::string*> ends[] = {
         {&cable.from_node(), &cable.from_interface()}, {&cable.to_node(), &cable.to_interface()}};
     for (const auto& [id, interface] : ends) {
@@ -265,7 +267,7 @@ class Picture {
   // Where the line has left the node's box by enough for a label.
   static double Leaving(const Curve& curve, const Box& box) {
     for (double t = 0.02; t < 0.4; t += 0.01) {
-      const Point off = curve.At(t) - curve.a;
+      const DrawnPoint off = curve.At(t) - curve.a;
       if (std::abs(off.x) > box.width / 2 + 22 || std::abs(off.y) > kNodeHeight / 2 + 14) return t;
     }
     return 0.4;
@@ -292,7 +294,7 @@ class Picture {
     return kSmallCharacter * static_cast<double>(Short(text).size()) + 8;
   }
 
-  bool IsFree(Point at, double width) const {
+  bool IsFree(DrawnPoint at, double width) const {
     return std::none_of(taken_.begin(), taken_.end(), [at, width](const auto& other) {
       return std::abs(other.first.x - at.x) < (other.second + width) / 2 &&
              std::abs(other.first.y - at.y) < kLabelHeight;
@@ -303,9 +305,9 @@ class Picture {
   void LabelOn(const Curve& curve, double where, const std::string& text, const std::string& look) {
     constexpr double kStep = 0.03;
     constexpr double kFarthest = 0.24;
-    Point at = curve.At(where);
+    DrawnPoint at = curve.At(where);
     for (double further = 0; further < kFarthest; further += kStep) {
-      const Point next = curve.At(where + further);
+      const DrawnPoint next = curve.At(where + further);
       if (!IsFree(next, LabelWidth(text))) continue;
       at = next;
       break;
@@ -313,7 +315,7 @@ class Picture {
     Label(at, text, look);
   }
 
-  void Label(Point at, const std::string& text, const std::string& look) {
+  void Label(DrawnPoint at, const std::string& text, const std::string& look) {
     const std::string shown = Short(text);
     if (shown.empty()) return;
     const double width = LabelWidth(text);
@@ -344,15 +346,15 @@ class Picture {
   std::map<std::pair<std::string, std::string>, int> total_;
   std::map<std::pair<std::string, std::string>, int> drawn_;
   std::set<std::pair<std::string, std::string>> ports_;
-  std::vector<std::pair<Point, double>> taken_;  // Labels' centres and widths.
-  Point middle_;
+  std::vector<std::pair<DrawnPoint, double>> taken_;  // Labels' centres and widths.
+  DrawnPoint middle_;
   double width_ = 0;
   double height_ = 0;
   double switches_ = 0;
   std::string ring_, lines_, nodes_, labels_;
 };
 
-std::string Quoted(const std::string& text) {
+std::string DotString(const std::string& text) {
   std::string out = "\"";
   for (const char c : Shown(text)) {
     if (c == '"' || c == '\\') out += '\\';
@@ -367,10 +369,10 @@ std::string DrawTopologySvg(const v1::TopologyReply& topology) { return Picture(
 
 std::string DrawTopologyDot(const v1::TopologyReply& topology) {
   std::string out = "graph topology {\n  layout=circo; overlap=false; splines=true;\n  label=" +
-                    Quoted(topology.cluster() + ": " + topology.shape()) +
+                    DotString(topology.cluster() + ": " + topology.shape()) +
                     ";\n  node [shape=box, style=rounded];\n";
   for (const v1::TopologyNode& node : topology.nodes()) {
-    out += "  " + Quoted(node.id()) + " [label=" + Quoted(node.name()) +
+    out += "  " + DotString(node.id()) + " [label=" + DotString(node.name()) +
            (node.name() == topology.node() ? ", penwidth=3" : "") +
            (node.state() == "up" ? "" : ", color=red, style=\"rounded,dashed\"") + "];\n";
   }
@@ -378,20 +380,20 @@ std::string DrawTopologyDot(const v1::TopologyReply& topology) {
   for (const v1::TopologyCable& cable : topology.cables()) {
     const std::string state = cable.state() == "up" ? "" : ", color=red, style=dashed";
     if (cable.switch_number() > 0) {
-      const std::string hub = Quoted("switch " + std::to_string(cable.switch_number()));
+      const std::string hub = DotString("switch " + std::to_string(cable.switch_number()));
       const std::pair<const std::string*, const std::string*> ends[] = {
           {&cable.from_node(), &cable.from_interface()}, {&cable.to_node(), &cable.to_interface()}};
       for (const auto& [id, interface] : ends) {
         if (!ports.insert({*id, *interface}).second) continue;
-        out += "  " + Quoted(*id) + " -- " + hub + " [taillabel=" + Quoted(*interface) + state +
-               "];\n";
+        out += "  " + DotString(*id) + " -- " + hub + " [taillabel=" + DotString(*interface) +
+               state + "];\n";
       }
       continue;
     }
-    out += "  " + Quoted(cable.from_node()) + " -- " + Quoted(cable.to_node()) +
-           " [taillabel=" + Quoted(cable.from_interface()) +
-           ", headlabel=" + Quoted(cable.to_interface()) + ", label=" + Quoted(CableLabel(cable)) +
-           state + "];\n";
+    out += "  " + DotString(cable.from_node()) + " -- " + DotString(cable.to_node()) +
+           " [taillabel=" + DotString(cable.from_interface()) +
+           ", headlabel=" + DotString(cable.to_interface()) +
+           ", label=" + DotString(CableLabel(cable)) + state + "];\n";
   }
   return out + "}\n";
 }

@@ -23,7 +23,7 @@ Failure Invalid(const std::string& place, const std::string& what) {
   return {FailureCode::kInvalidArgument, kNoRank, place + ": " + what};
 }
 
-std::string Quoted(std::string_view text) { return "\"" + MakePrintable(text) + "\""; }
+std::string InQuotes(std::string_view text) { return "\"" + MakePrintable(text) + "\""; }
 
 bool ReadCount(std::string_view text, unsigned& count) {
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), count);
@@ -79,8 +79,8 @@ Failure AddHosts(const std::string& place, const std::string& text, unsigned slo
                  Hostfile& file) {
   std::vector<std::string> names;
   if (!Expand(text, names) || !std::all_of(names.begin(), names.end(), IsHostName)) {
-    return Invalid(place,
-                   "expected a host, as mac-1, user@10.0.0.1 or node[01-04], got " + Quoted(text));
+    return Invalid(
+        place, "expected a host, as mac-1, user@10.0.0.1 or node[01-04], got " + InQuotes(text));
   }
   if (file.hosts.size() + names.size() > kHostsMax) {
     return Invalid(place, "expected at most " + std::to_string(kHostsMax) + " hosts");
@@ -112,14 +112,14 @@ Failure ReadMpiSetting(const std::string& place, const std::string& word, unsign
       IsOneOf(name, {"max_slots", "slots_max", "cpu_max", "max_cpu", "count_max", "max_count"})) {
     if (ReadCount(value, count ? slots : slots_max)) return {};
     return Invalid(
-        place, name + ": expected 1 to " + std::to_string(kSlotsMax) + ", got " + Quoted(value));
+        place, name + ": expected 1 to " + std::to_string(kSlotsMax) + ", got " + InQuotes(value));
   }
   if (IsOneOf(name, {"user", "username", "user_name", "login"}) && !value.empty()) {
     user = value;
     return {};
   }
-  return Invalid(place,
-                 "expected slots=N, max_slots=N or user=NAME behind the host, got " + Quoted(word));
+  return Invalid(
+      place, "expected slots=N, max_slots=N or user=NAME behind the host, got " + InQuotes(word));
 }
 
 Failure ParseMpiLine(const std::string& place, std::string line, Hostfile& file) {
@@ -138,7 +138,7 @@ Failure ParseMpiLine(const std::string& place, std::string line, Hostfile& file)
     const std::string count = host.substr(host.find(':') + 1);
     if (!ReadCount(count, slots)) {
       return Invalid(place, "expected HOST:N, N at most " + std::to_string(kSlotsMax) + ", got " +
-                                Quoted(host));
+                                InQuotes(host));
     }
     host.resize(host.find(':'));
   }
@@ -214,7 +214,7 @@ Failure ReadHost(const std::string& place, const json& value, HostEntry& host) {
     return failure;
   if (!IsHostName(host.name)) {
     return Invalid(place + ".ssh",
-                   "expected a host, as mac-1 or user@10.0.0.1, got " + Quoted(host.name));
+                   "expected a host, as mac-1 or user@10.0.0.1, got " + InQuotes(host.name));
   }
   if (value.contains("ips")) {
     if (Failure failure = ReadTexts(place + ".ips", value["ips"], host.ips); !failure.ok())
@@ -252,7 +252,7 @@ Failure CheckJaccl(const std::string& path, const Hostfile& file) {
       const std::string here = place + "[" + std::to_string(j) + "]";
       if (j == i && !rdma[j].empty()) {
         return Invalid(here, "expected null, for no device leads from a host to itself, got " +
-                                 Quoted(rdma[j][0]));
+                                 InQuotes(rdma[j][0]));
       }
       const bool beside = (i + 1) % count == j || (j + 1) % count == i;
       if (j != i && rdma[j].empty() && (beside || !ring)) {

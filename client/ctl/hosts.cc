@@ -11,16 +11,12 @@
 #include "client/ctl/command_line.h"
 #include "client/ctl/hostfile.h"
 #include "client/ctl/imported_config.h"
+#include "client/ctl/output.h"
 #include "client/ctl/verbs.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::ctl {
 namespace {
-
-int Fail(int code, const std::string& message) {
-  std::fprintf(stderr, "mlxcommctl: %s\n", MakePrintable(message).c_str());
-  return code;
-}
 
 int Print(const std::string& text) {
   if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;

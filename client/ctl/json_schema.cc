@@ -15,7 +15,7 @@ namespace {
 
 namespace pb = google::protobuf;
 
-pb::Value Text(const std::string& text) {
+pb::Value TextValue(const std::string& text) {
   pb::Value value;
   value.set_string_value(text);
   return value;
@@ -47,7 +47,7 @@ std::string CommentOf(const Described& described) {
 }
 
 void Describe(pb::Value& schema, const std::string& comment) {
-  if (!comment.empty()) Field(schema, "description") = Text(comment);
+  if (!comment.empty()) Field(schema, "description") = TextValue(comment);
 }
 
 // As protobuf prints it: 64-bit numbers as strings; a float may be "NaN" or "Infinity".
@@ -55,35 +55,35 @@ pb::Value OneOf(const pb::FieldDescriptor& field) {
   using Kind = pb::FieldDescriptor;
   pb::Value schema;
   switch (field.cpp_type()) {
-    case Kind::CPPTYPE_BOOL: Field(schema, "type") = Text("boolean"); break;
-    case Kind::CPPTYPE_INT32: Field(schema, "type") = Text("integer"); break;
+    case Kind::CPPTYPE_BOOL: Field(schema, "type") = TextValue("boolean"); break;
+    case Kind::CPPTYPE_INT32: Field(schema, "type") = TextValue("integer"); break;
     case Kind::CPPTYPE_UINT32:
-      Field(schema, "type") = Text("integer");
+      Field(schema, "type") = TextValue("integer");
       Field(schema, "minimum").set_number_value(0);
       break;
     case Kind::CPPTYPE_INT64:
     case Kind::CPPTYPE_UINT64:
-      Field(schema, "type") = Text("string");
+      Field(schema, "type") = TextValue("string");
       Field(schema, "pattern") =
-          Text(field.cpp_type() == Kind::CPPTYPE_INT64 ? "^-?[0-9]+$" : "^[0-9]+$");
+          TextValue(field.cpp_type() == Kind::CPPTYPE_INT64 ? "^-?[0-9]+$" : "^[0-9]+$");
       break;
     case Kind::CPPTYPE_FLOAT:
     case Kind::CPPTYPE_DOUBLE: {
       auto& types = *Field(schema, "type").mutable_list_value();
-      *types.add_values() = Text("number");
-      *types.add_values() = Text("string");
+      *types.add_values() = TextValue("number");
+      *types.add_values() = TextValue("string");
       break;
     }
-    case Kind::CPPTYPE_STRING: Field(schema, "type") = Text("string"); break;
+    case Kind::CPPTYPE_STRING: Field(schema, "type") = TextValue("string"); break;
     case Kind::CPPTYPE_ENUM: {
       auto& names = *Field(schema, "enum").mutable_list_value();
       for (int i = 0; i < field.enum_type()->value_count(); ++i) {
-        *names.add_values() = Text(field.enum_type()->value(i)->name());
+        *names.add_values() = TextValue(field.enum_type()->value(i)->name());
       }
       break;
     }
     case Kind::CPPTYPE_MESSAGE:
-      Field(schema, "$ref") = Text("#/$defs/" + std::string(field.message_type()->name()));
+      Field(schema, "$ref") = TextValue("#/$defs/" + std::string(field.message_type()->name()));
       break;
   }
   return schema;
@@ -92,10 +92,10 @@ pb::Value OneOf(const pb::FieldDescriptor& field) {
 pb::Value FieldSchema(const pb::FieldDescriptor& field) {
   pb::Value schema;
   if (field.is_map()) {
-    Field(schema, "type") = Text("object");
+    Field(schema, "type") = TextValue("object");
     Field(schema, "additionalProperties") = OneOf(*field.message_type()->map_value());
   } else if (field.is_repeated()) {
-    Field(schema, "type") = Text("array");
+    Field(schema, "type") = TextValue("array");
     Field(schema, "items") = OneOf(field);
   } else {
     schema = OneOf(field);
@@ -107,7 +107,7 @@ pb::Value FieldSchema(const pb::FieldDescriptor& field) {
 // Every field is printed but messages that are not set.
 pb::Value MessageSchema(const pb::Descriptor& message) {
   pb::Value schema;
-  Field(schema, "type") = Text("object");
+  Field(schema, "type") = TextValue("object");
   Describe(schema, CommentOf(message));
   pb::Value& properties = Field(schema, "properties");
   Object(properties);
@@ -115,7 +115,7 @@ pb::Value MessageSchema(const pb::Descriptor& message) {
   for (int i = 0; i < message.field_count(); ++i) {
     const pb::FieldDescriptor& field = *message.field(i);
     Field(properties, std::string(field.name())) = FieldSchema(field);
-    if (!field.has_presence()) *required.add_values() = Text(std::string(field.name()));
+    if (!field.has_presence()) *required.add_values() = TextValue(std::string(field.name()));
   }
   Field(schema, "additionalProperties").set_bool_value(false);
   return schema;
@@ -176,9 +176,9 @@ std::optional<std::string> SchemaOfMessage(std::string_view message, std::string
   const pb::Descriptor* const found = pool.FindMessageTypeByName(std::string(message));
   if (found == nullptr) return std::nullopt;
   pb::Value schema;
-  Field(schema, "$schema") = Text("https://json-schema.org/draft/2020-12/schema");
-  Field(schema, "title") = Text(std::string(title));
-  Field(schema, "$ref") = Text("#/$defs/" + std::string(found->name()));
+  Field(schema, "$schema") = TextValue("https://json-schema.org/draft/2020-12/schema");
+  Field(schema, "title") = TextValue(std::string(title));
+  Field(schema, "$ref") = TextValue("#/$defs/" + std::string(found->name()));
   pb::Value& definitions = Field(schema, "$defs");
   std::set<std::string> seen;
   Define(*found, definitions, seen);

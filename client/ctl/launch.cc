@@ -19,6 +19,7 @@
 #include "client/ctl/launch_frames.h"
 #include "client/ctl/launch_hosts.h"
 #include "client/ctl/local_ranks.h"
+#include "client/ctl/output.h"
 #include "client/ctl/rank_lines.h"
 #include "client/ctl/rank_placement.h"
 #include "client/ctl/ssh_host.h"
@@ -33,11 +34,6 @@ constexpr unsigned kRanksMax = 4096;
 // Written by the handler, read by the loop.
 volatile sig_atomic_t g_signal = 0;
 void OnSignal(int signal) { g_signal = signal; }
-
-int Fail(int code, const std::string& message) {
-  std::fprintf(stderr, "mlxcommctl: %s\n", MakePrintable(message).c_str());
-  return code;
-}
 
 // Ranks begin when every host has answered, so that one that cannot be reached costs
 // nobody anything; from there on the first that fails ends all.

@@ -24,8 +24,8 @@ namespace {
 constexpr std::size_t kUnsentBytesMax = std::size_t{1} << 20;
 constexpr auto kLastFramesPatience = std::chrono::seconds(5);
 
-volatile sig_atomic_t g_signal = 0;
-void OnSignal(int signal) { g_signal = signal; }
+volatile sig_atomic_t g_agent_signal = 0;
+void OnAgentSignal(int signal) { g_agent_signal = signal; }
 
 class Agent : public RankListener {
  public:
@@ -42,7 +42,7 @@ class Agent : public RankListener {
       Read();
       if (ranks_) ranks_->HoldOutput(connected_ && writer_.pending() > kUnsentBytesMax);
       if (ranks_) ranks_->Turn();
-      if (g_signal != 0) Lose();
+      if (g_agent_signal != 0) Lose();
       Write();
       if (ranks_ && ranks_->done()) break;
     }
@@ -151,7 +151,7 @@ class Agent : public RankListener {
 
 int RunLaunchAgent(const std::string& called) {
   struct sigaction action{};
-  action.sa_handler = OnSignal;
+  action.sa_handler = OnAgentSignal;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaction(signal, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   for (const int end : {STDIN_FILENO, STDOUT_FILENO}) {

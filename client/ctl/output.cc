@@ -20,4 +20,9 @@ int ReportFailure(const Failure& failure) {
   return failure.code == FailureCode::kUnavailable ? kExitNoDaemon : kExitFailed;
 }
 
+int Fail(int code, const std::string& message) {
+  std::fprintf(stderr, "mlxcommctl: %s\n", Shown(message).c_str());
+  return code;
+}
+
 }  // namespace mlxcomm::ctl

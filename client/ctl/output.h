@@ -13,5 +13,7 @@ namespace mlxcomm::ctl {
 int WriteOut(const std::string& text, const char* what);
 // To standard error; kExitNoDaemon or kExitFailed.
 int ReportFailure(const Failure& failure);
+// The same of what is no Failure; the exit code, as it was given.
+int Fail(int code, const std::string& message);
 
 }  // namespace mlxcomm::ctl

@@ -86,6 +86,10 @@ std::optional<std::uint64_t> ParseBytes(std::string_view text) { return Parse(te
 std::optional<std::uint64_t> ParseRate(std::string_view text) { return Parse(text, kRates); }
 std::optional<std::uint64_t> ParseDuration(std::string_view text) { return Parse(text, kTimes); }
 
+std::string Plural(std::uint64_t count, const std::string& word) {
+  return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
+}
+
 std::string HumanNanoseconds(std::uint64_t ns) {
   static constexpr const char* kUnits[] = {"ns", "us", "ms", "s"};
   return Scaled(static_cast<double>(ns), kUnits);

@@ -20,6 +20,7 @@ std::optional<std::uint64_t> ParseRate(std::string_view text);
 // "30us", "1.5ms", "2s", "800ns": a unit is needed.
 std::optional<std::uint64_t> ParseDuration(std::string_view text);
 
+std::string Plural(std::uint64_t count, const std::string& word);  // "1 rank", "2 ranks"
 std::string HumanNanoseconds(std::uint64_t ns);         // "800 ns", "30.0 us", "12.3 ms", "1.25 s"
 std::string HumanRate(std::uint64_t bytes_per_second);  // "5.6 GB/s"
 

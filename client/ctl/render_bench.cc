@@ -16,10 +16,6 @@ namespace {
 constexpr double kGiga = 1e9;
 constexpr double kMicro = 1e3;
 
-std::string Plural(std::uint64_t count, const std::string& word) {
-  return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
-}
-
 std::string Percent(double fraction) {
   char text[16];
   std::snprintf(text, sizeof text, "%.0f%%", fraction * 100);
@@ -46,7 +42,7 @@ std::string OperatorName(const BenchSubject& subject) {
 }
 
 // Names come from other nodes: whatever is in them stays inside the string.
-std::string Quoted(const std::string& text) {
+std::string JsonString(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -72,13 +68,13 @@ std::string Number(double value) {
 std::string Object(std::initializer_list<std::pair<const char*, std::string>> fields) {
   std::string object;
   for (const auto& [name, value] : fields) {
-    object += (object.empty() ? "{" : ", ") + Quoted(name) + ": " + value;
+    object += (object.empty() ? "{" : ", ") + JsonString(name) + ": " + value;
   }
   return object + "}";
 }
 
 std::string JsonOf(const RailLoad& load) {
-  return Object({{"transport", Quoted(load.transport)},
+  return Object({{"transport", JsonString(load.transport)},
                  {"bytes_per_operation", Number(load.bytes)},
                  {"bytes_per_second", Number(load.bytes_per_second)},
                  {"best_bytes_per_second", Number(load.best_bytes_per_second)}});
@@ -87,8 +83,8 @@ std::string JsonOf(const RailLoad& load) {
 std::string JsonOf(const LinkLoad& load) {
   std::string rails;
   for (const RailLoad& rail : load.rails) rails += (rails.empty() ? "" : ", ") + JsonOf(rail);
-  return Object({{"from", Quoted(load.from)},
-                 {"to", Quoted(load.to)},
+  return Object({{"from", JsonString(load.from)},
+                 {"to", JsonString(load.to)},
                  {"bytes_per_operation", Number(load.bytes)},
                  {"bytes_per_second", Number(load.bytes_per_second)},
                  {"best_bytes_per_second", Number(load.best_bytes_per_second)},
@@ -195,13 +191,13 @@ std::string BenchJson(const BenchRun& run) {
   for (const BenchResult& result : run.results) {
     results += (results.empty() ? "\n  " : ",\n  ") + JsonOf(run, result);
   }
-  return Object({{"operation", Quoted(BenchKindName(run.subject.kind))},
-                 {"data_type", Quoted(DataTypeName(run.subject.type))},
+  return Object({{"operation", JsonString(BenchKindName(run.subject.kind))},
+                 {"data_type", JsonString(DataTypeName(run.subject.type))},
                  {"operator", run.subject.op == ReduceOperator::kNone
                                   ? "null"
-                                  : Quoted(ReduceOperatorName(run.subject.op))},
+                                  : JsonString(ReduceOperatorName(run.subject.op))},
                  {"ranks", std::to_string(run.subject.ranks)},
-                 {"cluster", Quoted(run.cluster)},
+                 {"cluster", JsonString(run.cluster)},
                  {"nodes", std::to_string(run.nodes)},
                  {"iterations", std::to_string(run.iterations)},
                  {"warm_up", std::to_string(run.warm_up)},

@@ -16,10 +16,6 @@ namespace {
 // Links that carry as much as each other are listed by their first few.
 constexpr int kPairsShownMax = 8;
 
-std::string Plural(std::uint64_t count, const std::string& word) {
-  return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
-}
-
 std::string Bytes(std::uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
 
 // Between several nodes.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/ctl/quantities.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::ctl {
@@ -44,10 +45,6 @@ std::string RanksOf(const Numbers& ranks) {
     i = last + 1;
   }
   return text;
-}
-
-std::string Plural(std::uint64_t count, const std::string& word) {
-  return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
 }
 
 // "en2 192.0.2.1:7470"; on a loopback interface its name is the address.

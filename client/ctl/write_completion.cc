@@ -9,7 +9,7 @@ namespace {
 using Options = std::vector<CommandOption>;
 
 // For all three shells: 'it'\''s'
-std::string Quoted(std::string_view text) {
+std::string ShellQuoted(std::string_view text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
@@ -34,7 +34,7 @@ std::string Joined(const std::vector<std::string>& words) {
 std::string Patterns(const Command& command, const CommandOption& option) {
   std::string patterns;
   for (const std::string& name : option.names) {
-    patterns += (patterns.empty() ? "" : "|") + Quoted(command.path + ":" + name);
+    patterns += (patterns.empty() ? "" : "|") + ShellQuoted(command.path + ":" + name);
   }
   return patterns;
 }
@@ -47,8 +47,8 @@ std::string FindVerb(const Command& top, const std::string& take_two) {
   std::string text = "    case \"$verb:$word\" in\n";
   for (const Command* const command : Flattened(top)) {
     for (const Command& below : command->commands) {
-      text += "      " + Quoted(command->path + ":" + below.name) + ") verb=" + Quoted(below.path) +
-              " ;;\n";
+      text += "      " + ShellQuoted(command->path + ":" + below.name) +
+              ") verb=" + ShellQuoted(below.path) + " ;;\n";
     }
     for (const CommandOption& option : command->options) {
       if (TakesWord(option)) {
@@ -93,11 +93,11 @@ bool TakesFiles(const Command& command) {
 std::string ZshItem(const std::string& name, const std::string& description) {
   std::string item;
   for (const char c : name) item += c == ':' ? std::string("\\:") : std::string(1, c);
-  return Quoted(item + ":" + description);
+  return ShellQuoted(item + ":" + description);
 }
 
 std::string ZshVerb(const Command& command) {
-  std::string text = "    " + Quoted(command.path) + ")\n";
+  std::string text = "    " + ShellQuoted(command.path) + ")\n";
   std::string items;
   for (const Command& below : command.commands)
     items += " " + ZshItem(below.name, below.description);
@@ -154,14 +154,14 @@ std::string BashCompletion(const Command& top) {
         std::string replies;
         if (option.takes_file) replies += "COMPREPLY=($(compgen -f -- \"$current\")); ";
         if (!option.values.empty()) {
-          replies +=
-              "COMPREPLY=($(compgen -W " + Quoted(Joined(option.values)) + " -- \"$current\")); ";
+          replies += "COMPREPLY=($(compgen -W " + ShellQuoted(Joined(option.values)) +
+                     " -- \"$current\")); ";
         }
         return replies;
       });
   text += "  esac\n  case \"$verb\" in\n";
   for (const Command* const command : Flattened(top)) {
-    text += "    " + Quoted(command->path) + ") words=" + Quoted(BashWords(*command));
+    text += "    " + ShellQuoted(command->path) + ") words=" + ShellQuoted(BashWords(*command));
     if (TakesFiles(*command)) text += "; COMPREPLY=($(compgen -f -- \"$current\"))";
     text += " ;;\n";
   }
@@ -195,7 +195,8 @@ std::string ZshCompletion(const Command& top) {
       AfterOptions(top, [](const CommandOption& option) {
         if (!option.values.empty())
           return "items=(" + Joined(option.values) + "); _describe 'value' items; ";
-        return option.takes_file ? "_files; " : "_message " + Quoted(option.description) + "; ";
+        return option.takes_file ? "_files; "
+                                 : "_message " + ShellQuoted(option.description) + "; ";
       });
   text += "  esac\n  case \"$verb\" in\n";
   for (const Command* const command : Flattened(top)) text += ZshVerb(*command);

@@ -4,7 +4,7 @@
 
 namespace mlxcomm {
 namespace {
-constexpr std::string_view kUnknown = "UNKNOWN";
+constexpr std::string_view kUnknownFailure = "UNKNOWN";
 }
 
 const char* FailureCodeName(FailureCode code) {
@@ -23,9 +23,9 @@ const char* FailureCodeName(FailureCode code) {
     case FailureCode::kPermissionDenied: return "PERMISSION_DENIED";
     case FailureCode::kInternal: return "INTERNAL";
   }
-  return kUnknown.data();
+  return kUnknownFailure.data();
 }
 
-bool IsValid(FailureCode code) { return FailureCodeName(code) != kUnknown; }
+bool IsValid(FailureCode code) { return FailureCodeName(code) != kUnknownFailure; }
 
 }  // namespace mlxcomm

@@ -4,7 +4,7 @@
 
 namespace mlxcomm {
 namespace {
-constexpr std::string_view kUnknown = "unknown";
+constexpr std::string_view kUnknownName = "unknown";
 }
 
 const char* OperationKindName(OperationKind kind) {
@@ -23,7 +23,7 @@ const char* OperationKindName(OperationKind kind) {
     case OperationKind::kAllGatherV: return "all_gather_v";
     case OperationKind::kAllToAllV: return "all_to_all_v";
   }
-  return kUnknown.data();
+  return kUnknownName.data();
 }
 
 const char* DataTypeName(DataType type) {
@@ -43,7 +43,7 @@ const char* DataTypeName(DataType type) {
     case DataType::kFloat64: return "float64";
     case DataType::kComplex64: return "complex64";
   }
-  return kUnknown.data();
+  return kUnknownName.data();
 }
 
 const char* ReduceOperatorName(ReduceOperator op) {
@@ -57,7 +57,7 @@ const char* ReduceOperatorName(ReduceOperator op) {
     case ReduceOperator::kOr: return "or";
     case ReduceOperator::kMean: return "mean";
   }
-  return kUnknown.data();
+  return kUnknownName.data();
 }
 
 const char* PlanKindName(PlanKind plan) {
@@ -69,13 +69,13 @@ const char* PlanKindName(PlanKind plan) {
     case PlanKind::kTree: return "tree";
     case PlanKind::kTwoLevel: return "two_level";
   }
-  return kUnknown.data();
+  return kUnknownName.data();
 }
 
-bool IsValid(OperationKind kind) { return OperationKindName(kind) != kUnknown; }
-bool IsValid(DataType type) { return DataTypeName(type) != kUnknown; }
-bool IsValid(ReduceOperator op) { return ReduceOperatorName(op) != kUnknown; }
-bool IsValid(PlanKind plan) { return PlanKindName(plan) != kUnknown; }
+bool IsValid(OperationKind kind) { return OperationKindName(kind) != kUnknownName; }
+bool IsValid(DataType type) { return DataTypeName(type) != kUnknownName; }
+bool IsValid(ReduceOperator op) { return ReduceOperatorName(op) != kUnknownName; }
+bool IsValid(PlanKind plan) { return PlanKindName(plan) != kUnknownName; }
 
 std::size_t DataTypeBytes(DataType type) {
   switch (type) {

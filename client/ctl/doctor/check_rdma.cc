@@ -21,8 +21,6 @@ constexpr char kWakeDriver[] =
     "take its cable out and in again; if that does not help, restart the machine; if it stays so: "
     "mlxcommctl bugreport --rdma";
 
-bool IsMacos(const Facts& facts) { return facts.system.kind == SystemKind::kMacos; }
-
 // What a neighbour's daemon told of itself.
 bool RunsMacos(const Facts& facts, const v1::NodeStatus& node) {
   for (const v1::NodeCheckup& checkup : facts.cluster.checkups.nodes()) {

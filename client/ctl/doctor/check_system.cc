@@ -10,8 +10,6 @@
 namespace mlxcomm::ctl {
 namespace {
 
-bool IsMacos(const Facts& facts) { return facts.system.kind == SystemKind::kMacos; }
-
 bool IsBridgeActive(const Facts& facts, const std::string& bridge) {
   for (const InterfaceFacts& found : facts.system.interfaces) {
     if (found.name == bridge) return found.up;

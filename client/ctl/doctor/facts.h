@@ -84,4 +84,6 @@ struct Facts {
   std::string own_version;  // Of this mlxcommctl.
 };
 
+inline bool IsMacos(const Facts& facts) { return facts.system.kind == SystemKind::kMacos; }
+
 }  // namespace mlxcomm::ctl

@@ -8,9 +8,9 @@ namespace {
 
 // One way: the blocks of each node go half-way round. Where the number of nodes is
 // even, the node opposite gets half of each block from either side.
-class OneWay {
+class AllGatherWay {
  public:
-  OneWay(PlanWriter& writer, const Blocks& blocks, int way)
+  AllGatherWay(PlanWriter& writer, const Blocks& blocks, int way)
       : writer_(writer),
         blocks_(blocks),
         circle_{writer.nodes(), way},
@@ -70,7 +70,8 @@ void RingAllGather(const PlanRequest& request, Plan& plan) {
     writer.Copy(InputOf(local, 0), Everyones(OutputOf(0, blocks.OffsetOf(rank))),
                 blocks.BytesOf(rank));
   }
-  for (int way = 0; way < WaysAround(writer.nodes()); ++way) OneWay(writer, blocks, way).Fill();
+  for (int way = 0; way < WaysAround(writer.nodes()); ++way)
+    AllGatherWay(writer, blocks, way).Fill();
 }
 
 }  // namespace mlxcomm::collective

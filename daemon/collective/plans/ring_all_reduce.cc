@@ -47,9 +47,9 @@ Course CourseOf(const PlanWriter& writer, const PlanRequest& request) {
 // which the slices under way use in turns: then results may come from the beginning on, and
 // no link is idle between the two passes. Of very large blocks that time is a small part, and
 // they would need much memory.
-class OneWay {
+class AllReduceWay {
  public:
-  OneWay(PlanWriter& writer, const Course& course, int way, const Part& elements)
+  AllReduceWay(PlanWriter& writer, const Course& course, int way, const Part& elements)
       : writer_(writer),
         course_(course),
         circle_{writer.nodes(), way},
@@ -172,12 +172,12 @@ class OneWay {
 void RingAllReduce(const PlanRequest& request, Plan& plan) {
   PlanWriter writer(request, plan);
   const Course course = CourseOf(writer, request);
-  absl::InlinedVector<OneWay, 2> ways;
+  absl::InlinedVector<AllReduceWay, 2> ways;
   ForEachWay(writer.nodes(), writer.count(), [&](int way, const Part& elements) {
     ways.emplace_back(writer, course, way, elements);
   });
   for (std::uint64_t slice = 0; slice < course.slices.count; ++slice) {
-    for (OneWay& way : ways) way.Fill(slice);
+    for (AllReduceWay& way : ways) way.Fill(slice);
   }
 }
 

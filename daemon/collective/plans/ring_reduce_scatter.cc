@@ -13,9 +13,9 @@ namespace {
 constexpr int kSlots = 3;
 
 // One way round, for some elements of every block.
-class OneWay {
+class ReduceScatterWay {
  public:
-  OneWay(PlanWriter& writer, int way, const Part& elements)
+  ReduceScatterWay(PlanWriter& writer, int way, const Part& elements)
       : writer_(writer),
         circle_{writer.nodes(), way},
         place_(circle_.PlaceOf(writer.self())),
@@ -76,8 +76,9 @@ class OneWay {
 
 void RingReduceScatter(const PlanRequest& request, Plan& plan) {
   PlanWriter writer(request, plan);
-  ForEachWay(writer.nodes(), writer.count(),
-             [&](int way, const Part& elements) { OneWay(writer, way, elements).Fill(); });
+  ForEachWay(writer.nodes(), writer.count(), [&](int way, const Part& elements) {
+    ReduceScatterWay(writer, way, elements).Fill();
+  });
 }
 
 }  // namespace mlxcomm::collective

@@ -11,7 +11,7 @@
 
 #include <spdlog/spdlog.h>
 
-namespace mlxcomm {
+namespace mlxcomm::log_test {
 namespace {
 
 using testing::HasSubstr;
@@ -104,4 +104,4 @@ TEST_F(LogTest, SaysWhichFileItCannotWrite) {
 }
 
 }  // namespace
-}  // namespace mlxcomm
+}  // namespace mlxcomm::log_test

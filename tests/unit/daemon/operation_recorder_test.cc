@@ -14,7 +14,7 @@
 #include "daemon/collective/collectives.h"
 #include "daemon/telemetry/operation_life.h"
 
-namespace mlxcomm {
+namespace mlxcomm::operation_recorder_test {
 namespace {
 
 using testing::HasSubstr;
@@ -193,4 +193,4 @@ TEST_F(OperationRecorderTest, TellsAFewGroupsASecondOnly) {
 }
 
 }  // namespace
-}  // namespace mlxcomm
+}  // namespace mlxcomm::operation_recorder_test

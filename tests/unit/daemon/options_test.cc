@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace mlxcomm {
+namespace mlxcomm::options_test {
 namespace {
 
 std::optional<int> Parse(std::vector<std::string> words, Options& options) {
@@ -46,4 +46,4 @@ TEST(OptionsTest, EndTheProcessAtHelpAndMistakes) {
 }
 
 }  // namespace
-}  // namespace mlxcomm
+}  // namespace mlxcomm::options_test

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace mlxcomm {
+namespace mlxcomm::peer_probes_test {
 namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
@@ -144,4 +144,4 @@ TEST_F(PeerProbesTest, AnswersAtOnceWhereThereAreNoOtherNodes) {
 }
 
 }  // namespace
-}  // namespace mlxcomm
+}  // namespace mlxcomm::peer_probes_test

@@ -7,7 +7,7 @@
 
 #include "daemon/scratch_pool.h"
 
-namespace mlxcomm {
+namespace mlxcomm::scratch_pool_test {
 namespace {
 
 constexpr std::uint64_t kMiB = 1024 * 1024;
@@ -55,4 +55,4 @@ TEST(ScratchPoolTest, KeepsOnlySoMuchForLater) {
 }
 
 }  // namespace
-}  // namespace mlxcomm
+}  // namespace mlxcomm::scratch_pool_test

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-namespace mlxcomm {
+namespace mlxcomm::store_choice_test {
 namespace {
 
 using collective::LocalWork;
@@ -177,4 +177,4 @@ TEST(StoreChoiceTest, CopiesAndSumsAreNotCompared) {
 }
 
 }  // namespace
-}  // namespace mlxcomm
+}  // namespace mlxcomm::store_choice_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mlxcomm {
+namespace mlxcomm::work_pieces_test {
 namespace {
 
 collective::LocalWork Work(std::uint64_t elements, std::uint32_t buffers = 3,
@@ -65,4 +65,4 @@ TEST(WorkPiecesTest, AreTakenOnceFromBothEndsWhoeverComesTooLate) {
 }
 
 }  // namespace
-}  // namespace mlxcomm
+}  // namespace mlxcomm::work_pieces_test

@@ -11,7 +11,7 @@
 
 #include "tests/unit/never.h"
 
-namespace mlxcomm {
+namespace mlxcomm::workers_test {
 namespace {
 
 // Sums of two rows of numbers, each a piece of work.
@@ -225,4 +225,4 @@ TEST_F(WorkersTest, UseASlotAgainWhileOthersStillLookAtIt) {
 }
 
 }  // namespace
-}  // namespace mlxcomm
+}  // namespace mlxcomm::workers_test

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mlxcomm::bench {
+namespace mlxcomm::bench::values_test {
 namespace {
 
 constexpr std::uint64_t kCount = 37;
@@ -137,4 +137,4 @@ TEST(ValuesTest, AreWholeNumbersInHalfPrecision) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::bench
+}  // namespace mlxcomm::bench::values_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::bandwidth_test {
 namespace {
 
 BenchSubject Of(OperationKind kind, std::uint32_t ranks, DataType type = DataType::kFloat32) {
@@ -56,4 +56,4 @@ TEST(BandwidthTest, NamesAreFound) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::bandwidth_test

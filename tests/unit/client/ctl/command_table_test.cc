@@ -5,7 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::command_table_test {
 namespace {
 
 using testing::ElementsAre;
@@ -87,4 +87,4 @@ TEST_F(CommandTableTest, IsJson) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::command_table_test

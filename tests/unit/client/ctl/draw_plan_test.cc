@@ -8,7 +8,7 @@
 
 #include <google/protobuf/text_format.h>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::draw_plan_test {
 namespace {
 
 v1::PlanReply Parse(const std::string& text) {
@@ -112,4 +112,4 @@ TEST(DrawPlanTest, KeepsNamesInTheirQuotes) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::draw_plan_test

@@ -11,7 +11,7 @@
 
 #include <google/protobuf/text_format.h>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::draw_topology_test {
 namespace {
 
 using testing::HasSubstr;
@@ -138,4 +138,4 @@ TEST(DrawTopologyTest, DrawsOneNodeAlone) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::draw_topology_test

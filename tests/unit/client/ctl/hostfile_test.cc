@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::hostfile_test {
 namespace {
 
 using testing::ElementsAre;
@@ -161,4 +161,4 @@ TEST(HostfileTest, KnowsWhatIsNoNameForSsh) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::hostfile_test

@@ -7,7 +7,7 @@
 
 #include "mlxcomm/v1/config.pb.h"
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::imported_config_test {
 namespace {
 
 using testing::ElementsAre;
@@ -104,4 +104,4 @@ TEST(ImportedConfigTest, SaysWhichHostLacksAnAddress) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::imported_config_test

@@ -7,7 +7,7 @@
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::json_schema_test {
 namespace {
 
 using google::protobuf::Struct;
@@ -48,4 +48,4 @@ TEST(JsonSchemaTest, DefinesEachMessageOnceWithTheCommentsOfItsFile) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::json_schema_test

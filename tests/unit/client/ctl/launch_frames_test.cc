@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::launch_frames_test {
 namespace {
 
 // What a writer puts out, through a pipe.
@@ -85,4 +85,4 @@ TEST(LaunchFramesTest, WaitNotForAReaderAndSeeThatThereIsNone) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::launch_frames_test

@@ -6,7 +6,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::link_loads_test {
 namespace {
 
 v1::StatusReply Status(const std::string& rails) {
@@ -86,4 +86,4 @@ TEST(LinkLoadsTest, SaysNothingOfATimeThatIsNone) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::link_loads_test

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::quantities_test {
 namespace {
 
 constexpr std::uint64_t kKi = 1024;
@@ -57,4 +57,4 @@ TEST(QuantitiesTest, ShowsThreeDigits) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::quantities_test

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::rank_placement_test {
 namespace {
 
 using testing::ElementsAre;
@@ -43,4 +43,4 @@ TEST(RankPlacementTest, KnowsThisMachineByAllItsNames) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::rank_placement_test

@@ -7,7 +7,7 @@
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::render_bench_test {
 namespace {
 
 BenchRun Measured() {
@@ -97,4 +97,4 @@ TEST(RenderBenchTest, TakesOnlyWhatARankWrites) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::render_bench_test

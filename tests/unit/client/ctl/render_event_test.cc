@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::render_event_test {
 namespace {
 
 TEST(RenderEventTest, IsOneLineWhateverOthersWrote) {
@@ -28,4 +28,4 @@ TEST(RenderEventTest, SaysWhatIsNoLongerKnown) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::render_event_test

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::render_ping_test {
 namespace {
 
 v1::PingReply Reply(std::uint64_t round_trip_ns, std::uint64_t heartbeat_ns = 50'000) {
@@ -62,4 +62,4 @@ TEST(RenderPingTest, SaysNothingOfRoundTripsWhereNoneCameBack) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::render_ping_test

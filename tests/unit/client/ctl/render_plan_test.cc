@@ -7,7 +7,7 @@
 
 #include <google/protobuf/text_format.h>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::render_plan_test {
 namespace {
 
 v1::PlanReply Parse(const std::string& text) {
@@ -147,4 +147,4 @@ TEST(RenderPlanTest, ShowsNoControlCharacter) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::render_plan_test

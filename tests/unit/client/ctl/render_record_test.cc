@@ -6,7 +6,7 @@
 
 #include <google/protobuf/text_format.h>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::render_record_test {
 namespace {
 
 v1::FlightRecordReply Parse(const std::string& text) {
@@ -136,4 +136,4 @@ TEST(RenderRecordTest, ShowsNoOrdersToTheTerminal) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::render_record_test

@@ -8,7 +8,7 @@
 
 #include <google/protobuf/text_format.h>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::render_status_test {
 namespace {
 
 TEST(RenderStatusTest, ReadsLikeASummary) {
@@ -282,4 +282,4 @@ TEST(RenderStatusTest, KeepsLettersOfEveryScript) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::render_status_test

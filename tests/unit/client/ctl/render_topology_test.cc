@@ -4,7 +4,7 @@
 
 #include <google/protobuf/text_format.h>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::render_topology_test {
 namespace {
 
 TEST(RenderTopologyTest, TellsTheRingTheNodesAndTheCables) {
@@ -58,4 +58,4 @@ TEST(RenderTopologyTest, TellsWhichRailsAreOnACable) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::render_topology_test

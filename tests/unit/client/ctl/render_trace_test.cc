@@ -11,7 +11,7 @@
 
 #include "client/ctl/json_text.h"
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::render_trace_test {
 namespace {
 
 using google::protobuf::Struct;
@@ -175,4 +175,4 @@ TEST(RenderTraceTest, IsJsonOfTheFormatsObjectForm) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::render_trace_test

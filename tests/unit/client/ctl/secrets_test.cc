@@ -11,7 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "proto/key/key_code.h"
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::secrets_test {
 namespace {
 
 using testing::HasSubstr;
@@ -88,4 +88,4 @@ TEST(SecretsTest, EverythingElseStays) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::secrets_test

@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::terminal_test {
 namespace {
 
 TEST(TerminalTest, WantsNoColoursWhereSomethingSaysSo) {
@@ -20,4 +20,4 @@ TEST(TerminalTest, WantsNoColoursWhereSomethingSaysSo) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::terminal_test

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::write_completion_test {
 namespace {
 
 using testing::HasSubstr;
@@ -42,4 +42,4 @@ TEST(WriteCompletionTest, StepsOverTheValueOfEveryNameOfAnOption) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::write_completion_test

@@ -7,7 +7,7 @@
 #include <map>
 #include <random>
 
-namespace mlxcomm::client {
+namespace mlxcomm::client::arena_allocator_test {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
@@ -135,4 +135,4 @@ TEST(ArenaAllocatorTest, NeverHandsOutOverlappingRanges) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::client
+}  // namespace mlxcomm::client::arena_allocator_test

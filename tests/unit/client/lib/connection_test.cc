@@ -16,7 +16,7 @@
 #include "tests/unit/client/lib/session_fixture.h"
 #include "tests/unit/forked_child.h"
 
-namespace mlxcomm::client {
+namespace mlxcomm::client::connection_test {
 namespace {
 
 using testing::AllOf;
@@ -335,4 +335,4 @@ TEST_F(ConnectionTest, RefusesEveryCallOfAForkedChild) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::client
+}  // namespace mlxcomm::client::connection_test

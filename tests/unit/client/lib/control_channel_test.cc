@@ -20,7 +20,7 @@
 
 #include "mlxcomm/v1/control.grpc.pb.h"
 
-namespace mlxcomm::client {
+namespace mlxcomm::client::control_channel_test {
 namespace {
 
 using Status = ControlChannel::Status;
@@ -229,4 +229,4 @@ TEST(ControlChannelTest, IsLostWhereNoHttp2IsSpoken) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::client
+}  // namespace mlxcomm::client::control_channel_test

@@ -13,7 +13,7 @@
 
 #include "client/lib/mlxcomm.h"
 
-namespace mlxcomm::client {
+namespace mlxcomm::client::find_place_test {
 namespace {
 
 using testing::HasSubstr;
@@ -213,4 +213,4 @@ TEST(FindPlaceTest, IsTheSameInC) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::client
+}  // namespace mlxcomm::client::find_place_test

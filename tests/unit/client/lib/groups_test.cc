@@ -15,7 +15,7 @@
 #include "client/lib/mlxcomm.h"
 #include "tests/unit/client/lib/session_fixture.h"
 
-namespace mlxcomm::client {
+namespace mlxcomm::client::groups_test {
 namespace {
 
 using testing::AllOf;
@@ -437,4 +437,4 @@ TEST_F(WorldOfOneTest, SplitsAndDoesNotShrink) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::client
+}  // namespace mlxcomm::client::groups_test

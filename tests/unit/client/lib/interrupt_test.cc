@@ -4,7 +4,7 @@
 
 #include <csignal>
 
-namespace mlxcomm::client {
+namespace mlxcomm::client::interrupt_test {
 namespace {
 
 int g_heard = 0;
@@ -100,4 +100,4 @@ TEST_F(InterruptTest, StaysIgnoredWhereItIs) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::client
+}  // namespace mlxcomm::client::interrupt_test

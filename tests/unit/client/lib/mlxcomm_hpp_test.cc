@@ -15,7 +15,7 @@
 
 #include "tests/unit/client/lib/session_fixture.h"
 
-namespace mlxcomm {
+namespace mlxcomm::mlxcomm_hpp_test {
 namespace {
 
 using client::FakeAttach;
@@ -143,4 +143,4 @@ TEST_F(CppTest, AGroupShrinksIntoAnother) {
 }
 
 }  // namespace
-}  // namespace mlxcomm
+}  // namespace mlxcomm::mlxcomm_hpp_test

@@ -16,7 +16,7 @@
 #include "client/lib/mlxcomm.h"
 #include "tests/unit/client/lib/session_fixture.h"
 
-namespace mlxcomm::client {
+namespace mlxcomm::client::operations_test {
 namespace {
 
 using testing::ElementsAre;
@@ -425,4 +425,4 @@ TEST(EnumerationsTest, OfTheHeaderAreAllThereAre) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::client
+}  // namespace mlxcomm::client::operations_test

@@ -13,7 +13,7 @@
 
 #include "tests/unit/forked_child.h"
 
-namespace mlxcomm::client {
+namespace mlxcomm::client::own_process_test {
 namespace {
 
 // OwnProcess() tells this process and, `deeper` forks below it, its children.
@@ -52,4 +52,4 @@ TEST(OwnProcessTest, IsAnotherOneInAChildThatTheLibraryDidNotHearOf) {
 #endif
 
 }  // namespace
-}  // namespace mlxcomm::client
+}  // namespace mlxcomm::client::own_process_test

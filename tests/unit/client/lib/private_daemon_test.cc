@@ -15,7 +15,7 @@
 #include <fstream>
 #include <string>
 
-namespace mlxcomm::client {
+namespace mlxcomm::client::private_daemon_test {
 namespace {
 
 using testing::AllOf;
@@ -130,4 +130,4 @@ TEST_F(PrivateDaemonTest, SaysWhatToDoWithoutAPlaceForIt) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::client
+}  // namespace mlxcomm::client::private_daemon_test

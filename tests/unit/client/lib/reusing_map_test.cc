@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-namespace mlxcomm::client {
+namespace mlxcomm::client::reusing_map_test {
 namespace {
 
 using Map = ReusingMap<int, std::string>;
@@ -54,4 +54,4 @@ TEST(ReusingMapTest, HoldsMoreThanItWasMadeForAndMayBeErasedWhileItIsLookedThrou
 }
 
 }  // namespace
-}  // namespace mlxcomm::client
+}  // namespace mlxcomm::client::reusing_map_test

@@ -12,7 +12,7 @@
 #include "client/lib/mlxcomm.h"
 #include "tests/unit/client/lib/session_fixture.h"
 
-namespace mlxcomm::client {
+namespace mlxcomm::client::tickets_test {
 namespace {
 
 using testing::ElementsAre;
@@ -219,4 +219,4 @@ TEST_F(TicketsTest, WhatWasGivenUpIsLetGoWhenTheDaemonSaysSo) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::client
+}  // namespace mlxcomm::client::tickets_test

@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-namespace mlxcomm::mpi {
+namespace mlxcomm::mpi::handles_test {
 namespace {
 
 using testing::HasSubstr;
@@ -80,4 +80,4 @@ TEST(HandlesTest, AsksTheDaemonForItsOwnOperatorsAndCallsOthers) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::mpi
+}  // namespace mlxcomm::mpi::handles_test

@@ -9,6 +9,7 @@
 
 #include "client/mpi/open_mpi.h"
 
+namespace mlxcomm::mpi::mpi_test {
 namespace {
 
 using testing::HasSubstr;
@@ -113,3 +114,4 @@ TEST_F(MpiTest, RefusesWhatItDoesNotKnow) {
 }
 
 }  // namespace
+}  // namespace mlxcomm::mpi::mpi_test

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace mlxcomm::mpi {
+namespace mlxcomm::mpi::user_operator_test {
 namespace {
 
 // The two types as a program has them: small, exact, and enough for sums of the four values.
@@ -110,4 +110,4 @@ TEST(UserOperatorTest, MayBeAskedAboutLargerElements) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::mpi
+}  // namespace mlxcomm::mpi::user_operator_test

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace mlxcomm::python {
+namespace mlxcomm::python::copy_in_test {
 namespace {
 
 constexpr std::size_t kMargin = 64;
@@ -48,4 +48,4 @@ TEST(CopyInTest, CopiesWhatGoesPastThemWithItsRest) {
 TEST(CopyInTest, CopiesToWhereNoLineBegins) { ExpectCopied(kStreamBytes + 100, 4); }
 
 }  // namespace
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::python::copy_in_test

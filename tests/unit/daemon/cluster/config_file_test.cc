@@ -13,7 +13,7 @@
 
 #include <google/protobuf/descriptor.h>
 
-namespace mlxcomm::cluster {
+namespace mlxcomm::cluster::config_file_test {
 namespace {
 
 using testing::HasSubstr;
@@ -318,5 +318,18 @@ TEST_F(ConfigFileTest, SaysWhereTheIdentityCannotBeWritten) {
               HasSubstr("set state_directory"));
 }
 
+TEST_F(ConfigFileTest, FillsDefaultsAndTellsEveryMistakeWithItsLine) {
+  const auto fine = ParseConfig("cluster: \"c\"", "f");
+  ASSERT_TRUE(fine.ok());
+  EXPECT_EQ(fine->peers().heartbeat_timeout_ms(), 2000u);
+  EXPECT_FALSE(fine->node_name().empty());
+  const auto wrong =
+      ParseConfig("clients {\n clients_max: 5000\n}\npeers {\n heartbeat_interval_ms: 1\n}", "f");
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_THAT(
+      std::string(wrong.status().message()),
+      testing::AllOf(HasSubstr("f:2:2: clients_max"), HasSubstr("f:5:2: heartbeat_interval_ms")));
+}
+
 }  // namespace
-}  // namespace mlxcomm::cluster
+}  // namespace mlxcomm::cluster::config_file_test

@@ -10,7 +10,7 @@
 #include "tests/unit/daemon/cluster/hellos.h"
 #include "tests/unit/daemon/cluster/segment.h"
 
-namespace mlxcomm::cluster {
+namespace mlxcomm::cluster::discovery_test {
 namespace {
 
 using testing::ElementsAre;
@@ -364,4 +364,4 @@ TEST(LargeSwitchTest, LinksEachToFewAndAllToAll) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::cluster
+}  // namespace mlxcomm::cluster::discovery_test

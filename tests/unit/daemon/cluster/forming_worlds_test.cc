@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace mlxcomm::cluster {
+namespace mlxcomm::cluster::forming_worlds_test {
 namespace {
 
 using testing::HasSubstr;
@@ -336,4 +336,4 @@ TEST(FormingWorlds, AllBeginOrAllFailWhateverTheOrder) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::cluster
+}  // namespace mlxcomm::cluster::forming_worlds_test

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace mlxcomm::cluster {
+namespace mlxcomm::cluster::interface_choice_test {
 namespace {
 
 using testing::HasSubstr;
@@ -68,4 +68,4 @@ TEST(InterfaceChoiceTest, SaysWhatAnInterfaceLacks) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::cluster
+}  // namespace mlxcomm::cluster::interface_choice_test

@@ -7,7 +7,7 @@
 
 #include "daemon/cluster/link_costs.h"
 
-namespace mlxcomm::cluster {
+namespace mlxcomm::cluster::link_costs_test {
 namespace {
 
 fabric::LinkSnapshot LinkOf(const char* interface, std::uint64_t best_round_trip_ns,
@@ -80,4 +80,4 @@ TEST(LinkCostsTest, FiguresOfPeersAreBounded) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::cluster
+}  // namespace mlxcomm::cluster::link_costs_test

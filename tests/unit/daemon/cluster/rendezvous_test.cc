@@ -8,9 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/cluster/config_file.h"
 
-namespace mlxcomm::cluster {
+namespace mlxcomm::cluster::rendezvous_test {
 namespace {
 
 using testing::HasSubstr;
@@ -454,19 +453,6 @@ TEST(RendezvousTest, IgnoresAWorldThatIsNotItsSendersToForm) {
   EXPECT_TRUE(cluster.nodes[0]->formed.empty());
 }
 
-TEST(ConfigFileTest, FillsDefaultsAndTellsEveryMistakeWithItsLine) {
-  const auto fine = ParseConfig("cluster: \"c\"", "f");
-  ASSERT_TRUE(fine.ok());
-  EXPECT_EQ(fine->peers().heartbeat_timeout_ms(), 2000u);
-  EXPECT_FALSE(fine->node_name().empty());
-  const auto wrong =
-      ParseConfig("clients {\n clients_max: 5000\n}\npeers {\n heartbeat_interval_ms: 1\n}", "f");
-  ASSERT_FALSE(wrong.ok());
-  EXPECT_THAT(
-      std::string(wrong.status().message()),
-      testing::AllOf(HasSubstr("f:2:2: clients_max"), HasSubstr("f:5:2: heartbeat_interval_ms")));
-}
-
 // Why: names are shown in status; one that is cut inside a letter would make the whole
 // reply unreadable. Three bytes a letter, so that the bound falls inside one.
 TEST(RendezvousTest, CutsAPeersWordsBetweenLetters) {
@@ -485,4 +471,4 @@ TEST(RendezvousTest, CutsAPeersWordsBetweenLetters) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::cluster
+}  // namespace mlxcomm::cluster::rendezvous_test

@@ -11,7 +11,7 @@
 
 #include "tests/unit/daemon/cluster/hellos.h"
 
-namespace mlxcomm::cluster {
+namespace mlxcomm::cluster::sealed_hello_test {
 namespace {
 
 using Look = HelloSeal::Look;
@@ -120,4 +120,4 @@ TEST_F(SealedHelloTest, TakesNothingOfRandomBytes) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::cluster
+}  // namespace mlxcomm::cluster::sealed_hello_test

@@ -14,7 +14,7 @@
 #include <set>
 #include <vector>
 
-namespace mlxcomm::cluster {
+namespace mlxcomm::cluster::shrink_test {
 namespace {
 
 using testing::ElementsAre;
@@ -490,4 +490,4 @@ TEST(ShrinkTest, BelievesANodeAboutItsOwnRanksOnly) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::cluster
+}  // namespace mlxcomm::cluster::shrink_test

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace mlxcomm::cluster {
+namespace mlxcomm::cluster::topology_reply_test {
 namespace {
 
 using testing::ElementsAre;
@@ -237,4 +237,4 @@ TEST(TopologyReplyTest, TellsWhyACableHasNoRdmaRail) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::cluster
+}  // namespace mlxcomm::cluster::topology_reply_test

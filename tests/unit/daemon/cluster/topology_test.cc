@@ -11,7 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace mlxcomm::cluster {
+namespace mlxcomm::cluster::topology_test {
 namespace {
 
 using testing::Each;
@@ -215,4 +215,4 @@ TEST(TopologyTest, ANodeWithoutCablesCostsNoSearch) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::cluster
+}  // namespace mlxcomm::cluster::topology_test

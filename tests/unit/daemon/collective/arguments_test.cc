@@ -11,7 +11,7 @@
 #include "proto/types/operation_shape.h"
 #include "tests/unit/daemon/collective/simulated_cluster.h"
 
-namespace mlxcomm::collective {
+namespace mlxcomm::collective::arguments_test {
 namespace {
 
 using testing::HasSubstr;
@@ -127,4 +127,4 @@ TEST_F(ArgumentsTest, AfterARefusalTheNextCallsMeet) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::collective
+}  // namespace mlxcomm::collective::arguments_test

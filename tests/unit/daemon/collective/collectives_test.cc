@@ -10,7 +10,7 @@
 #include "tests/unit/daemon/collective/simulated_cluster.h"
 #include "tests/unit/daemon/reduce/half.h"
 
-namespace mlxcomm::collective {
+namespace mlxcomm::collective::collectives_test {
 namespace {
 
 using testing::HasSubstr;
@@ -549,4 +549,4 @@ TEST(CollectivesTest, FramesThatFitNothingAreRefused) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::collective
+}  // namespace mlxcomm::collective::collectives_test

@@ -8,7 +8,7 @@
 #include "tests/unit/daemon/collective/calls.h"
 #include "tests/unit/daemon/collective/simulated_cluster.h"
 
-namespace mlxcomm::collective {
+namespace mlxcomm::collective::credit_test {
 namespace {
 
 // Why: far more small messages than credits, none yet received: the sender must
@@ -97,4 +97,4 @@ TEST(CreditTest, TwoNodesWithoutCreditMeetInABarrierAndAddInPlace) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::collective
+}  // namespace mlxcomm::collective::credit_test

@@ -8,7 +8,7 @@
 
 #include "daemon/collective/eager_stash.h"
 
-namespace mlxcomm::collective {
+namespace mlxcomm::collective::eager_stash_test {
 namespace {
 
 constexpr std::array<std::byte, 3> kPayload = {std::byte{1}, std::byte{2}, std::byte{3}};
@@ -78,4 +78,4 @@ TEST(EagerStashTest, AskingIsBounded) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::collective
+}  // namespace mlxcomm::collective::eager_stash_test

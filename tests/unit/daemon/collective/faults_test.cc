@@ -14,7 +14,7 @@
 #include "tests/unit/daemon/collective/simulated_cluster.h"
 #include "tests/unit/seeds.h"
 
-namespace mlxcomm::collective {
+namespace mlxcomm::collective::faults_test {
 namespace {
 
 enum class Fault { kNone, kRankGone, kNodeLost, kCancel, kDeadline };
@@ -264,4 +264,4 @@ INSTANTIATE_TEST_SUITE_P(Kinds, FaultsTest,
                          [](const auto& info) { return std::string(NameOf(info.param)); });
 
 }  // namespace
-}  // namespace mlxcomm::collective
+}  // namespace mlxcomm::collective::faults_test

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace mlxcomm::collective {
+namespace mlxcomm::collective::inquest_test {
 namespace {
 
 using testing::AnyOf;
@@ -198,4 +198,4 @@ TEST_F(InquestTest, ANodeSpeaksForItsOwnRanksOnly) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::collective
+}  // namespace mlxcomm::collective::inquest_test

@@ -10,7 +10,7 @@
 
 #include "tests/unit/daemon/collective/membership_fixture.h"
 
-namespace mlxcomm::collective {
+namespace mlxcomm::collective::membership_test {
 namespace {
 
 using testing::ElementsAre;
@@ -193,4 +193,4 @@ TEST_F(MembershipTest, AHundredThousandGroupsLeaveNothing) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::collective
+}  // namespace mlxcomm::collective::membership_test

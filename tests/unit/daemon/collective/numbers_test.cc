@@ -13,7 +13,7 @@
 #include "tests/unit/daemon/collective/oracle.h"
 #include "tests/unit/daemon/collective/simulated_cluster.h"
 
-namespace mlxcomm::collective {
+namespace mlxcomm::collective::numbers_test {
 namespace {
 
 constexpr DataType kFloats[] = {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat32,
@@ -154,4 +154,4 @@ std::vector<Setting> Settings() {
 INSTANTIATE_TEST_SUITE_P(Layouts, NumbersTest, testing::ValuesIn(Settings()), NameOf);
 
 }  // namespace
-}  // namespace mlxcomm::collective
+}  // namespace mlxcomm::collective::numbers_test

@@ -9,7 +9,7 @@
 #include "tests/unit/daemon/collective/oracle.h"
 #include "tests/unit/daemon/collective/simulated_cluster.h"
 
-namespace mlxcomm::collective {
+namespace mlxcomm::collective::operations_test {
 namespace {
 
 constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16,  DataType::kBfloat16,
@@ -252,4 +252,4 @@ INSTANTIATE_TEST_SUITE_P(Layouts, LongOperationsTest,
                          NameOf);
 
 }  // namespace
-}  // namespace mlxcomm::collective
+}  // namespace mlxcomm::collective::operations_test

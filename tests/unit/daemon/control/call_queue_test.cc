@@ -22,7 +22,7 @@
 #include "mlxcomm/v1/control.grpc.pb.h"
 #include "tests/unit/never.h"
 
-namespace mlxcomm::control {
+namespace mlxcomm::control::call_queue_test {
 namespace {
 
 // Keeps one Release and answers the others at once.
@@ -137,4 +137,4 @@ TEST_F(CallQueueTest, EndsOnlyOnceACallWithoutACallerIsAnswered) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::control
+}  // namespace mlxcomm::control::call_queue_test

@@ -22,7 +22,7 @@
 #include "proto/queue/hello.h"
 #include "tests/unit/never.h"
 
-namespace mlxcomm::control {
+namespace mlxcomm::control::control_server_test {
 namespace {
 
 constexpr char kClientToken[] = "client-token-16b";
@@ -555,4 +555,4 @@ TEST_F(ControlServerTest, ClosesWhatComesWhileItShutsDown) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::control
+}  // namespace mlxcomm::control::control_server_test

@@ -12,7 +12,7 @@
 
 #include "proto/types/operation.h"
 
-namespace mlxcomm::control {
+namespace mlxcomm::control::metric_families_test {
 namespace {
 
 using testing::HasSubstr;
@@ -114,4 +114,4 @@ TEST(OperationCountsTest, NumbersThatNobodyKnowsAreNotCounted) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::control
+}  // namespace mlxcomm::control::metric_families_test

@@ -8,7 +8,7 @@
 
 #include <prometheus/metric_family.h>
 
-namespace mlxcomm::control {
+namespace mlxcomm::control::openmetrics_text_test {
 namespace {
 
 using prometheus::ClientMetric;
@@ -64,4 +64,4 @@ TEST(OpenMetricsTextTest, IsForThoseWhoAcceptItsVersion) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::control
+}  // namespace mlxcomm::control::openmetrics_text_test

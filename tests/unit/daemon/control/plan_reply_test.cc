@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mlxcomm::control {
+namespace mlxcomm::control::plan_reply_test {
 namespace {
 
 v1::PlanRequest Request(const std::string& operation, std::uint64_t bytes, std::uint32_t nodes,
@@ -316,4 +316,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace mlxcomm::control
+}  // namespace mlxcomm::control::plan_reply_test

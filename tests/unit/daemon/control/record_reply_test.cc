@@ -7,7 +7,7 @@
 #include "proto/types/failure.h"
 #include "proto/types/operation.h"
 
-namespace mlxcomm::control {
+namespace mlxcomm::control::record_reply_test {
 namespace {
 
 using telemetry::Event;
@@ -254,4 +254,4 @@ TEST_F(RecordReplyTest, TextTellsTheLastMomentsInOneBoundedLine) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::control
+}  // namespace mlxcomm::control::record_reply_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mlxcomm::control {
+namespace mlxcomm::control::visibility_test {
 namespace {
 
 v1::StatusReply TwoUsers() {
@@ -60,4 +60,4 @@ TEST(VisibilityTest, UsersWhoShareSeeEachOthers) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::control
+}  // namespace mlxcomm::control::visibility_test

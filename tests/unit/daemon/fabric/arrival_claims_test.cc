@@ -13,7 +13,7 @@
 #include "daemon/fabric/posted_receives.h"
 #include "daemon/fabric/receive_budget.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::arrival_claims_test {
 namespace {
 
 using Claim = ArrivalClaims::Claim;
@@ -317,4 +317,4 @@ TEST_F(PlacingInPartsTest, PlacesNothingMoreOnceWithdrawn) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::arrival_claims_test

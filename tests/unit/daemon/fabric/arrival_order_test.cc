@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::arrival_order_test {
 namespace {
 
 using testing::ElementsAre;
@@ -148,4 +148,4 @@ TEST_F(ArrivalOrderTest, BeginsAnewAfterAReset) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::arrival_order_test

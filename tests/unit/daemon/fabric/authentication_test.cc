@@ -6,7 +6,7 @@
 
 #include "tests/unit/daemon/fabric/some_keys.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::authentication_test {
 namespace {
 
 wire::Greeting Greeting(const ClusterKeys& keys = KeysOf(7),
@@ -99,4 +99,4 @@ TEST(AuthenticationTest, TextIsBoundedByItsField) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::authentication_test

@@ -14,7 +14,7 @@
 
 #include "daemon/fabric/arrival_order.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::channel_test {
 namespace {
 
 using testing::ElementsAre;
@@ -596,4 +596,4 @@ TEST_F(ChannelTest, LeavesBytesForItsOwnWhateverIsCarriedForOthers) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::channel_test

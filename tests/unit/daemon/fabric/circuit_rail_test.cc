@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::circuit_rail_test {
 namespace {
 
 using testing::ElementsAre;
@@ -327,4 +327,4 @@ TEST_F(CircuitRailTest, DropsUnknownDataAfterAResumption) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::circuit_rail_test

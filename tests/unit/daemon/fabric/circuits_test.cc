@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::circuits_test {
 namespace {
 
 using testing::HasSubstr;
@@ -402,4 +402,4 @@ TEST_F(CircuitsTest, GivesUpWhatIsNotOpenedInTime) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::circuits_test

@@ -26,7 +26,7 @@
 #include "tests/unit/daemon/fabric/loopback.h"
 #include "tests/unit/daemon/fabric/some_keys.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::fabric_test {
 namespace {
 
 using Tcp = asio::ip::tcp;
@@ -81,7 +81,7 @@ TEST_F(FabricTest, WithdrawnReceiveIsToldAndItsDataDropped) {
 TEST_F(FabricTest, GoesOnWhereItWasWhenTheCableIsCutInMidTransfer) {
   const auto patient = [](FabricOptions& options) { options.reset_grace_ns = 30'000'000'000; };
   Node a(io, "a", 1, {}, 7, patient);
-  Cable cable(io, a.address());
+  LoopbackCable cable(io, a.address());
   Node b(io, "b", 2, {cable.address()}, 7, patient);
   ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
   std::vector<std::byte> source(4 * 1024 * 1024), target(source.size());
@@ -113,7 +113,7 @@ TEST_F(FabricTest, HalfOpenConnectionThatHealsCostsAPause) {
     options.grace_period_ns = 60'000'000'000;
   };
   Node a(io, "a", 1, {}, 7, quick);
-  Cable cable(io, a.address());
+  LoopbackCable cable(io, a.address());
   Node b(io, "b", 2, {cable.address()}, 7, quick);
   const auto both = [&](const std::string& state) {
     return RunUntil({&a, &b}, [&] {
@@ -388,4 +388,4 @@ TEST_F(FabricTest, GivesTheOldestStrangersPlaceToANewcomer) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::fabric_test

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::frame_reader_test {
 namespace {
 
 constexpr std::uint32_t kLarge = 256 * 1024;
@@ -183,4 +183,4 @@ TEST_F(FrameReaderTest, KeepsEachPayloadUntilItIsGivenBack) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::frame_reader_test

@@ -20,7 +20,7 @@
 #include "daemon/fabric/handshake.h"
 #include "tests/unit/daemon/fabric/some_keys.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::handshake_security_test {
 namespace {
 
 using Tcp = asio::ip::tcp;
@@ -268,4 +268,4 @@ TEST_F(AfterTheProofTest, HasOneDeadlineForTlsToo) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::handshake_security_test

@@ -17,7 +17,7 @@
 
 #include "tests/unit/daemon/fabric/some_keys.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::handshake_test {
 namespace {
 
 using Tcp = asio::ip::tcp;
@@ -212,4 +212,4 @@ TEST_F(HandshakeTest, EndsAtOneDeadlineHoweverSlowlyTheOtherSideDribbles) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::handshake_test

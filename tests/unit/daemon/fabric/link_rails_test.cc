@@ -11,7 +11,7 @@
 #include "tests/unit/daemon/fabric/simulated_rails.h"
 #include "tests/unit/seeds.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::link_rails_test {
 namespace {
 
 using testing::ElementsAre;
@@ -579,4 +579,4 @@ TEST_F(LinkRailsTest, StoryOfRailsThatComeAndGo) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::link_rails_test

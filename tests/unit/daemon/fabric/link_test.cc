@@ -16,7 +16,7 @@
 
 #include "daemon/fabric/authentication.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::link_test {
 namespace {
 
 using testing::ElementsAre;
@@ -579,4 +579,4 @@ TEST(LinkTest, BothSidesDecideAlikeHoweverConnectionsFail) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::link_test

@@ -16,7 +16,7 @@
 
 #include "tests/unit/daemon/fabric/paper_rails.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::links_test {
 namespace {
 
 using testing::ElementsAre;
@@ -572,4 +572,4 @@ TEST_F(ForgettingTest, ForgetsSoonWhoHasGoneWhereMostPlacesAreTaken) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::links_test

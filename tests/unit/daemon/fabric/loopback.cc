@@ -79,7 +79,7 @@ void FabricTest::SendChunks(Node& from, Node& to, std::span<const std::byte> sou
   }
 }
 
-class Cable::Forwarder {
+class LoopbackCable::Forwarder {
  public:
   Forwarder(asio::io_context& io, const std::string& to, bool in)
       : io_(io), acceptor_(io, {asio::ip::address_v4::loopback(), 0}), in_(in) {
@@ -161,15 +161,15 @@ class Cable::Forwarder {
   std::vector<std::pair<Socket, Socket>> pairs_;
 };
 
-Cable::Cable(asio::io_context& io, const std::string& to, bool in)
+LoopbackCable::LoopbackCable(asio::io_context& io, const std::string& to, bool in)
     : forwarder_(std::make_unique<Forwarder>(io, to, in)) {}
-Cable::~Cable() = default;
-std::string Cable::address() const { return forwarder_->address(); }
-std::uint64_t Cable::carried() const { return forwarder_->carried; }
-void Cable::PlugIn() { forwarder_->PlugIn(); }
-void Cable::Mute() { forwarder_->Mute(); }
-void Cable::PullOut() { forwarder_->PullOut(); }
-void Cable::Cut() { forwarder_->Cut(); }
-void Cable::Garble() { forwarder_->Garble(); }
+LoopbackCable::~LoopbackCable() = default;
+std::string LoopbackCable::address() const { return forwarder_->address(); }
+std::uint64_t LoopbackCable::carried() const { return forwarder_->carried; }
+void LoopbackCable::PlugIn() { forwarder_->PlugIn(); }
+void LoopbackCable::Mute() { forwarder_->Mute(); }
+void LoopbackCable::PullOut() { forwarder_->PullOut(); }
+void LoopbackCable::Cut() { forwarder_->Cut(); }
+void LoopbackCable::Garble() { forwarder_->Garble(); }
 
 }  // namespace mlxcomm::fabric

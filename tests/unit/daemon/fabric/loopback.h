@@ -80,10 +80,10 @@ class FabricTest : public testing::Test {
 
 // A cable between two fabrics that a test can cut: forwards bytes both ways. While it is
 // out, whoever dials hears nothing.
-class Cable {
+class LoopbackCable {
  public:
-  Cable(asio::io_context& io, const std::string& to, bool in = true);
-  ~Cable();
+  LoopbackCable(asio::io_context& io, const std::string& to, bool in = true);
+  ~LoopbackCable();
   std::string address() const;
   std::uint64_t carried() const;
   void PlugIn();

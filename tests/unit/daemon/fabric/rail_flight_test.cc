@@ -11,7 +11,7 @@
 
 #include "daemon/fabric/channel.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::rail_flight_test {
 namespace {
 
 using testing::ElementsAre;
@@ -109,4 +109,4 @@ TEST(RailFlightTest, ThinksOfWhatIsHeldAsGoneForNoLongerThanAcknowledgementsTake
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::rail_flight_test

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::rail_meter_test {
 namespace {
 
 constexpr std::uint64_t kChunk = 256 * 1024;
@@ -184,4 +184,4 @@ TEST_F(RailMeterTest, ForgetsALatencyThatIsNoLongerReached) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::rail_meter_test

@@ -8,7 +8,7 @@
 
 #include "tests/unit/daemon/fabric/simulated_rails.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::rail_schedule_test {
 namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
@@ -175,4 +175,4 @@ TEST_F(RailScheduleTest, SendsWhatIsSmallOnTheRailOfLeastLatency) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::rail_schedule_test

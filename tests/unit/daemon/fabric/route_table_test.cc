@@ -15,7 +15,7 @@
 #include <set>
 #include <utility>
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::route_table_test {
 namespace {
 
 using testing::ElementsAre;
@@ -339,4 +339,4 @@ TEST(RouteTableTest, AllNodesAgreeInTheEndWhateverTheOrder) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::route_table_test

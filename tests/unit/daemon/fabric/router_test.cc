@@ -17,7 +17,7 @@
 #include "tests/unit/daemon/fabric/loopback.h"
 #include "tests/unit/daemon/fabric/paper_rails.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::router_test {
 namespace {
 
 using testing::HasSubstr;
@@ -132,7 +132,7 @@ TEST_F(RouterTest, NeighboursGoRoundAPulledCableAndBack) {
   const auto patient = [](FabricOptions& options) { options.reset_grace_ns = 60'000'000'000; };
   idle = true;
   Node a(io, "a", 1, {}, 7, patient);
-  Cable cable(io, a.address());
+  LoopbackCable cable(io, a.address());
   Node b(io, "b", 2, {cable.address()}, 7, patient);
   Node c(io, "c", 3, {a.address(), b.address()}, 7, patient);
   ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] {
@@ -392,4 +392,4 @@ TEST_F(ShorterWayTest, GivesWayToACableAtOnce) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::router_test

@@ -41,7 +41,7 @@ extern "C" int getaddrinfo(const char* name, const char* service, const addrinfo
   return real(name, service, hints, found);
 }
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::slow_name_test {
 namespace {
 
 class SlowNameTest : public FabricTest {
@@ -67,4 +67,4 @@ TEST_F(SlowNameTest, AddressesAreDialedThoughANameIsBeingLookedUp) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::slow_name_test

@@ -17,7 +17,7 @@
 #include "tests/unit/daemon/fabric/some_keys.h"
 #include "tests/unit/never.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::tcp_fabric_test {
 namespace {
 
 using Tcp = asio::ip::tcp;
@@ -79,7 +79,7 @@ class TcpFabricTest : public FabricTest, public testing::WithParamInterface<Secu
     };
     a = std::make_unique<Node>(io, "a", 1, std::vector<std::string>{}, 7, options);
     for (std::size_t i : {0, 1}) {
-      cables.push_back(std::make_unique<Cable>(io, a->address(i)));
+      cables.push_back(std::make_unique<LoopbackCable>(io, a->address(i)));
     }
     b = std::make_unique<Node>(io, "b", 2,
                                std::vector<std::string>{cables[0]->address(), cables[1]->address()},
@@ -112,7 +112,7 @@ class TcpFabricTest : public FabricTest, public testing::WithParamInterface<Secu
     target.assign(source.size(), std::byte{});
     SendChunks(*a, *b, source, target);
   }
-  bool Carries(const Cable& cable) {
+  bool Carries(const LoopbackCable& cable) {
     const std::uint64_t mark = cable.carried() + 500'000;
     return Until([&] { return cable.carried() > mark || b->data_bytes == source.size(); });
   }
@@ -126,7 +126,7 @@ class TcpFabricTest : public FabricTest, public testing::WithParamInterface<Secu
   }
 
   std::unique_ptr<Node> a, b;
-  std::vector<std::unique_ptr<Cable>> cables;
+  std::vector<std::unique_ptr<LoopbackCable>> cables;
   std::vector<std::byte> source, target;
 };
 
@@ -200,7 +200,7 @@ TEST_P(TcpFabricTest, SurvivesCablesThatAreCutAgainAndAgain) {
   MakePair();
   BeginTransfer();
   for (int cut = 0; cut < 10; ++cut) {
-    Cable& cable = *cables[static_cast<std::size_t>(cut % 2)];
+    LoopbackCable& cable = *cables[static_cast<std::size_t>(cut % 2)];
     const std::uint64_t mark = cable.carried() + 100'000;
     ASSERT_TRUE(Until([&] { return cable.carried() > mark || b->data_bytes == source.size(); }));
     cable.Cut();
@@ -370,4 +370,4 @@ TEST(TcpFabricAddressTest, SaysWhichInterfaceThereIsNot) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::tcp_fabric_test

@@ -20,7 +20,7 @@
 
 #include "tests/unit/daemon/intake/local_process.h"
 
-namespace mlxcomm::intake {
+namespace mlxcomm::intake::acceptor_test {
 namespace {
 
 using testing::HasSubstr;
@@ -431,4 +431,4 @@ TEST_F(AcceptorTest, StopRefusesWhoIsStillTalkingAndRemovesTheSocket) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::intake
+}  // namespace mlxcomm::intake::acceptor_test

@@ -8,7 +8,7 @@
 
 #include "tests/unit/daemon/intake/intake_fixture.h"
 
-namespace mlxcomm::intake {
+namespace mlxcomm::intake::local_intake_test {
 namespace {
 
 using testing::HasSubstr;
@@ -456,4 +456,4 @@ TEST_F(IntakeTest, ServesThoseItHasAfterItStoppedAccepting) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::intake
+}  // namespace mlxcomm::intake::local_intake_test

@@ -10,7 +10,7 @@
 #include "tests/unit/daemon/intake/intake_fixture.h"
 #include "tests/unit/forked_child.h"
 
-namespace mlxcomm::intake {
+namespace mlxcomm::intake::session_faults_test {
 namespace {
 
 using testing::HasSubstr;
@@ -217,4 +217,4 @@ TEST_F(SessionFaultsTest, EndsOnlyTheSessionThatWritesGarbage) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::intake
+}  // namespace mlxcomm::intake::session_faults_test

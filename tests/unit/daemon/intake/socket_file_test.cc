@@ -11,7 +11,7 @@
 
 #include "tests/unit/daemon/intake/local_process.h"
 
-namespace mlxcomm::intake {
+namespace mlxcomm::intake::socket_file_test {
 namespace {
 
 using testing::HasSubstr;
@@ -156,4 +156,4 @@ TEST_F(SocketFileTest, MakesFoldersAboveItsOwn) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::intake
+}  // namespace mlxcomm::intake::socket_file_test

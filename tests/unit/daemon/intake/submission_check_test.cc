@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace mlxcomm::intake {
+namespace mlxcomm::intake::submission_check_test {
 namespace {
 
 class SubmissionCheckTest : public testing::Test {
@@ -140,4 +140,4 @@ TEST_F(SubmissionCheckTest, NeverAcceptsMemoryOutsideTheArenaFromRandomBytes) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::intake
+}  // namespace mlxcomm::intake::submission_check_test

@@ -14,7 +14,7 @@
 #include "daemon/platform/machine.h"
 #include "tests/unit/daemon/intake/local_process.h"
 
-namespace mlxcomm::intake {
+namespace mlxcomm::intake::user_directory_test {
 namespace {
 
 constexpr uid_t kSomebody = 4'000'000'123u;  // No account has this number.
@@ -150,4 +150,4 @@ TEST_F(UserDirectoryTest, EndsWhileTheSystemStillThinks) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::intake
+}  // namespace mlxcomm::intake::user_directory_test

@@ -28,7 +28,7 @@ extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attribute
   return real(thread, attributes, run, argument);
 }
 
-namespace mlxcomm::intake {
+namespace mlxcomm::intake::user_directory_thread_test {
 namespace {
 
 absl::StatusOr<User> Answer(uid_t, const UserOptions&) { return User{"somebody", false}; }
@@ -55,4 +55,4 @@ TEST(UserDirectoryThreadTest, SaysThatItCouldNotAskAndAsksLater) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::intake
+}  // namespace mlxcomm::intake::user_directory_thread_test

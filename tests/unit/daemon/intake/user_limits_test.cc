@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace mlxcomm::intake {
+namespace mlxcomm::intake::user_limits_test {
 namespace {
 
 using testing::AllOf;
@@ -93,4 +93,4 @@ TEST_F(UserLimitsTest, ASumThatWouldOverflowIsRefused) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::intake
+}  // namespace mlxcomm::intake::user_limits_test

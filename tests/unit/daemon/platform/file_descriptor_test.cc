@@ -7,7 +7,7 @@
 
 #include <utility>
 
-namespace mlxcomm::platform {
+namespace mlxcomm::platform::file_descriptor_test {
 namespace {
 
 bool IsOpen(int descriptor) { return ::fcntl(descriptor, F_GETFD) >= 0; }
@@ -40,4 +40,4 @@ TEST(FileDescriptorTest, MovesItsOwnership) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::platform
+}  // namespace mlxcomm::platform::file_descriptor_test

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mlxcomm::platform {
+namespace mlxcomm::platform::handler_memory_test {
 namespace {
 
 TEST(HandlerMemoryTest, GivesAgainWhatCameBack) {
@@ -41,4 +41,4 @@ TEST(HandlerMemoryTest, MayBeGivenBackByAnotherThread) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::platform
+}  // namespace mlxcomm::platform::handler_memory_test

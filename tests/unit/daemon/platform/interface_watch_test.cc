@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace mlxcomm::platform {
+namespace mlxcomm::platform::interface_watch_test {
 namespace {
 
 using testing::ElementsAre;
@@ -106,4 +106,4 @@ TEST(InterfaceWatchTest, TellsOfACableThatIsPulledAndPluggedIn) {
 #endif
 
 }  // namespace
-}  // namespace mlxcomm::platform
+}  // namespace mlxcomm::platform::interface_watch_test

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace mlxcomm::platform {
+namespace mlxcomm::platform::interfaces_test {
 namespace {
 
 using testing::Contains;
@@ -78,4 +78,4 @@ TEST(InterfacesTest, SaysWhenNoInterfaceHasTheAddress) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::platform
+}  // namespace mlxcomm::platform::interfaces_test

@@ -13,7 +13,7 @@
 
 #include "daemon/platform/shared_memory.h"
 
-namespace mlxcomm::platform {
+namespace mlxcomm::platform::machine_test {
 namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
@@ -87,4 +87,4 @@ TEST(MachineTest, CountsPrivateMemoryOnly) {
 #endif
 
 }  // namespace
-}  // namespace mlxcomm::platform
+}  // namespace mlxcomm::platform::machine_test

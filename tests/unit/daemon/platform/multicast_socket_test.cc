@@ -23,7 +23,7 @@
 #include "daemon/platform/machine.h"
 #include "tests/unit/never.h"
 
-namespace mlxcomm::platform {
+namespace mlxcomm::platform::multicast_socket_test {
 namespace {
 
 using testing::HasSubstr;
@@ -176,4 +176,4 @@ TEST_F(MulticastSocketOnCablesTest, SaysThatItsInterfaceIsGoneAndIsOpenedAnewWhe
 #endif
 
 }  // namespace
-}  // namespace mlxcomm::platform
+}  // namespace mlxcomm::platform::multicast_socket_test

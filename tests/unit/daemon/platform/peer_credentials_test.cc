@@ -7,7 +7,7 @@
 
 #include "daemon/platform/file_descriptor.h"
 
-namespace mlxcomm::platform {
+namespace mlxcomm::platform::peer_credentials_test {
 namespace {
 
 TEST(PeerCredentialsTest, NamesUserAndProcess) {
@@ -31,4 +31,4 @@ TEST(PeerCredentialsTest, FailsOnWhatIsNoSocket) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::platform
+}  // namespace mlxcomm::platform::peer_credentials_test

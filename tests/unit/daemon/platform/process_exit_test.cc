@@ -9,7 +9,7 @@
 
 #include "tests/unit/forked_child.h"
 
-namespace mlxcomm::platform {
+namespace mlxcomm::platform::process_exit_test {
 namespace {
 
 bool IsReadable(int descriptor, int timeout_ms) {
@@ -49,4 +49,4 @@ TEST(ProcessExitTest, WatchesNobodyWhereTheSystemNamesNobody) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::platform
+}  // namespace mlxcomm::platform::process_exit_test

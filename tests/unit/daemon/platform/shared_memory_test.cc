@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-namespace mlxcomm::platform {
+namespace mlxcomm::platform::shared_memory_test {
 namespace {
 
 TEST(SharedMemoryTest, GivesWholePagesOfZeros) {
@@ -76,4 +76,4 @@ TEST(SharedMemoryTest, MovesItsMapping) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::platform
+}  // namespace mlxcomm::platform::shared_memory_test

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace mlxcomm::platform {
+namespace mlxcomm::platform::user_account_test {
 namespace {
 
 TEST(UserAccountTest, KnowsRootAndItsFirstGroup) {
@@ -31,4 +31,4 @@ TEST(UserAccountTest, SaysWhatThereIsNot) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::platform
+}  // namespace mlxcomm::platform::user_account_test

@@ -6,7 +6,7 @@
 
 #include <thread>
 
-namespace mlxcomm::platform {
+namespace mlxcomm::platform::wakeup_test {
 namespace {
 
 bool IsReadable(const Wakeup& wakeup, int timeout_ms) {
@@ -32,4 +32,4 @@ TEST(WakeupTest, WakesAnotherThread) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::platform
+}  // namespace mlxcomm::platform::wakeup_test

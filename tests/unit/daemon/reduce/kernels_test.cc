@@ -13,7 +13,7 @@
 #include "tests/unit/daemon/reduce/buffers.h"
 #include "tests/unit/daemon/reduce/oracle.h"
 
-namespace mlxcomm::reduce {
+namespace mlxcomm::reduce::kernels_test {
 namespace {
 
 using oracle::Bits;
@@ -218,4 +218,4 @@ TEST(RefusalDeathTest, AbortsForWhatHasNoMeaning) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::reduce
+}  // namespace mlxcomm::reduce::kernels_test

@@ -15,7 +15,7 @@
 #include "tests/unit/daemon/reduce/half.h"
 #include "tests/unit/daemon/reduce/oracle.h"
 
-namespace mlxcomm::reduce {
+namespace mlxcomm::reduce::numbers_test {
 namespace {
 
 using oracle::Bits;
@@ -307,4 +307,4 @@ TEST(HalfTest, RoundsToNearestEvenAndKeepsSpecials) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::reduce
+}  // namespace mlxcomm::reduce::numbers_test

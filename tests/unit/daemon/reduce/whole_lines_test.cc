@@ -7,7 +7,7 @@
 
 #include "daemon/reduce/row.h"
 
-namespace mlxcomm::reduce {
+namespace mlxcomm::reduce::whole_lines_test {
 namespace {
 
 // A row of so many bytes, with buffers of its own; only their addresses matter.
@@ -45,4 +45,4 @@ TEST_F(WholeLinesTest, AreNotForWhatIsFetchedAnywayOrGoesNowhere) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::reduce
+}  // namespace mlxcomm::reduce::whole_lines_test

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace mlxcomm::telemetry {
+namespace mlxcomm::telemetry::event_log_test {
 namespace {
 
 bool SeesAll(const std::string&) { return true; }
@@ -167,4 +167,4 @@ TEST(EventLogTest, CutsALongTextBetweenCharacters) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::telemetry
+}  // namespace mlxcomm::telemetry::event_log_test

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace mlxcomm::telemetry {
+namespace mlxcomm::telemetry::event_ring_test {
 namespace {
 
 // Every field follows from the number, so that a mixture of two events is seen.
@@ -124,4 +124,4 @@ TEST(EventRingTest, NeverShowsATornEventToAReaderThatItOvertakes) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::telemetry
+}  // namespace mlxcomm::telemetry::event_ring_test

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-namespace mlxcomm::telemetry {
+namespace mlxcomm::telemetry::flight_recorder_test {
 namespace {
 
 Event At(std::uint64_t time_ns) {
@@ -161,4 +161,4 @@ TEST(FlightRecorderTest, IsReadWhileTracksAreWrittenAddedAndClosed) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::telemetry
+}  // namespace mlxcomm::telemetry::flight_recorder_test

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace mlxcomm::telemetry {
+namespace mlxcomm::telemetry::operation_life_test {
 namespace {
 
 Event Of(std::uint64_t number, EventKind kind, std::uint64_t time_ns,
@@ -121,4 +121,4 @@ TEST(OperationLifeTest, TellsThatARailMayHaveCarriedMoreThanIsStillRecorded) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::telemetry
+}  // namespace mlxcomm::telemetry::operation_life_test

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-namespace mlxcomm {
+namespace mlxcomm::cluster_key_test {
 namespace {
 
 ClusterKey KeyOf(std::uint8_t byte) {
@@ -66,4 +66,4 @@ TEST(ClusterKeyTest, FindsEitherKeyByItsId) {
 }
 
 }  // namespace
-}  // namespace mlxcomm
+}  // namespace mlxcomm::cluster_key_test

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace mlxcomm {
+namespace mlxcomm::key_code_test {
 namespace {
 
 using testing::HasSubstr;
@@ -89,4 +89,4 @@ TEST(KeyCodeTest, KnowsWhatAClusterMayBeCalled) {
 }
 
 }  // namespace
-}  // namespace mlxcomm
+}  // namespace mlxcomm::key_code_test

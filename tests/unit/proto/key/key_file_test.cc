@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-namespace mlxcomm {
+namespace mlxcomm::key_file_test {
 namespace {
 
 using testing::HasSubstr;
@@ -139,4 +139,4 @@ TEST_F(KeyFileTest, TheSameKeyTwiceIsOne) {
 }
 
 }  // namespace
-}  // namespace mlxcomm
+}  // namespace mlxcomm::key_file_test

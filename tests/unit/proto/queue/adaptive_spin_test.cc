@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mlxcomm::queue {
+namespace mlxcomm::queue::adaptive_spin_test {
 namespace {
 
 constexpr SpinLimits kLimits{1'000, 10'000, false};
@@ -81,4 +81,4 @@ TEST(AdaptiveSpinTest, SleepsWhereItDoesNotGetItsCoreBack) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::queue
+}  // namespace mlxcomm::queue::adaptive_spin_test

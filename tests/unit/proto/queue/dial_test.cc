@@ -18,7 +18,7 @@
 
 #include "proto/queue/descriptor_passing.h"
 
-namespace mlxcomm::queue {
+namespace mlxcomm::queue::dial_test {
 namespace {
 
 using testing::AllOf;
@@ -259,4 +259,4 @@ TEST(DialTest, SaysWhenNobodyListens) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::queue
+}  // namespace mlxcomm::queue::dial_test

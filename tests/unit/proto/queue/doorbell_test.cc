@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace mlxcomm::queue {
+namespace mlxcomm::queue::doorbell_test {
 namespace {
 
 constexpr std::uint64_t kMinuteNs = 60'000'000'000;
@@ -57,4 +57,4 @@ TEST_F(DoorbellTest, ReadsABoundedPartOfAFlood) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::queue
+}  // namespace mlxcomm::queue::doorbell_test

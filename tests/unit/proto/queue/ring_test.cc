@@ -16,7 +16,7 @@
 #include "proto/queue/doorbell.h"
 #include "tests/unit/never.h"
 
-namespace mlxcomm::queue {
+namespace mlxcomm::queue::ring_test {
 namespace {
 
 struct Ring {
@@ -105,7 +105,7 @@ TEST(RingTest, LosesNoWakeUp) {
   ::close(ends[1]);
 }
 
-TEST(DoorbellTest, TellsOfTheOtherSidesEnd) {
+TEST(RingDoorbellTest, TellsOfTheOtherSidesEnd) {
   int ends[2];
   ASSERT_TRUE(MakeDoorbellPair(ends));
   EXPECT_EQ(DrainDoorbell(ends[1]), DoorbellState::kSilent);
@@ -148,4 +148,4 @@ TEST(DescriptorPassingTest, FailsAtTheDeadlineAndAtTheEnd) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::queue
+}  // namespace mlxcomm::queue::ring_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mlxcomm {
+namespace mlxcomm::plain_text_test {
 namespace {
 
 TEST(PlainTextTest, LeavesNamesAsTheyAre) {
@@ -41,4 +41,4 @@ TEST(PlainTextTest, IsWhatNeedsNoReplacement) {
 }
 
 }  // namespace
-}  // namespace mlxcomm
+}  // namespace mlxcomm::plain_text_test

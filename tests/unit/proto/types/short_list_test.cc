@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mlxcomm {
+namespace mlxcomm::short_list_test {
 namespace {
 
 TEST(ShortListTest, IsTheWholeListWhereThatFits) {
@@ -41,4 +41,4 @@ TEST(ShortListTest, CutsBetweenLetters) {
 }
 
 }  // namespace
-}  // namespace mlxcomm
+}  // namespace mlxcomm::short_list_test

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace mlxcomm {
+namespace mlxcomm::utf8_test {
 namespace {
 
 TEST(Utf8Test, KeepsWhatIsFine) {
@@ -32,4 +32,4 @@ TEST(Utf8Test, EndsBeforeWhatIsNoCharacter) {
 }
 
 }  // namespace
-}  // namespace mlxcomm
+}  // namespace mlxcomm::utf8_test

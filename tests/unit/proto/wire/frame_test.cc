@@ -8,7 +8,7 @@
 
 #include "proto/wire/route.h"
 
-namespace mlxcomm::wire {
+namespace mlxcomm::wire::frame_test {
 namespace {
 
 FrameHeader Frame(FrameType type, std::uint64_t sequence, std::uint32_t payload_bytes) {
@@ -150,4 +150,4 @@ TEST(FrameTest, BoundsThePayloadOfWhateverPasses) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::wire
+}  // namespace mlxcomm::wire::frame_test

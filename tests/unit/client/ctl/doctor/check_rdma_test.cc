@@ -10,7 +10,7 @@
 
 #include "client/ctl/doctor/check.h"
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::check_rdma_test {
 namespace {
 
 // A node whose daemon says this of RDMA, and of the rail beside its connection to b.
@@ -221,4 +221,4 @@ TEST(CheckRdmaTest, AsksTheSystemWhereNoDaemonAnswers) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::check_rdma_test

@@ -9,7 +9,7 @@
 
 #include <google/protobuf/text_format.h>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::check_test {
 namespace {
 
 // Two nodes and a cable that is well.
@@ -338,4 +338,4 @@ TEST(CheckTest, JudgesACableByTheRailThatCarriesIt) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::check_test

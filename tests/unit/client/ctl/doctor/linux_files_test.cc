@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::linux_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -115,4 +115,4 @@ TEST_F(LinuxFilesTest, FindsNothingWhereThereIsNothing) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::linux_files_test

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::macos_text_test {
 namespace {
 
 constexpr char kProfile[] = R"({"SPThunderboltDataType" : [
@@ -141,4 +141,4 @@ TEST(MacosTextTest, TellsWhetherTheClockFollowsOthersOnlyToAdministrators) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::macos_text_test

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::program_output_test {
 namespace {
 
 TEST(ProgramOutputTest, ReadsWhatAProgramSaysAndHowItEnds) {
@@ -46,4 +46,4 @@ TEST(ProgramOutputTest, SpeaksTheLanguageThatIsParsed) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::program_output_test

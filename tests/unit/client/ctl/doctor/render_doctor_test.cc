@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace mlxcomm::ctl {
+namespace mlxcomm::ctl::render_doctor_test {
 namespace {
 
 Findings Some() {
@@ -64,4 +64,4 @@ TEST(RenderDoctorTest, EachCodeIsThereOnce) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::ctl
+}  // namespace mlxcomm::ctl::render_doctor_test

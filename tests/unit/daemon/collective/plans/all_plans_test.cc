@@ -13,7 +13,7 @@
 #include "daemon/collective/plans/slices.h"
 #include "tests/unit/daemon/collective/plans/operation_cases.h"
 
-namespace mlxcomm::collective {
+namespace mlxcomm::collective::all_plans_test {
 namespace {
 
 std::string Describe(const WholeOperation& operation, const GroupShape& shape) {
@@ -220,4 +220,4 @@ TEST(AllPlansTest, UseTheForcedPlanWhereItIsOffered) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::collective
+}  // namespace mlxcomm::collective::all_plans_test

@@ -5,7 +5,7 @@
 #include "daemon/collective/plans/plans.h"
 #include "tests/unit/daemon/collective/plans/operation_cases.h"
 
-namespace mlxcomm::collective {
+namespace mlxcomm::collective::cost_model_test {
 namespace {
 
 constexpr std::uint64_t kMiB = 1024 * 1024;
@@ -105,4 +105,4 @@ TEST(CostModelTest, SurvivesNonsensicalFigures) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::collective
+}  // namespace mlxcomm::collective::cost_model_test

@@ -10,7 +10,7 @@
 
 #include "tests/unit/daemon/collective/plans/operation_cases.h"
 
-namespace mlxcomm::collective {
+namespace mlxcomm::collective::plan_verifier_test {
 namespace {
 
 using testing::HasSubstr;
@@ -252,4 +252,4 @@ TEST(PlanReportTest, CountsBytesOnLinks) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::collective
+}  // namespace mlxcomm::collective::plan_verifier_test

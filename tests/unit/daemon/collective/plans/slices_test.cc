@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mlxcomm::collective {
+namespace mlxcomm::collective::slices_test {
 namespace {
 
 constexpr std::uint64_t kMiB = 1024 * 1024;
@@ -80,4 +80,4 @@ TEST(SlicesTest, MoreAreUnderWayWhereLinksAreSlowToAnswer) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::collective
+}  // namespace mlxcomm::collective::slices_test

@@ -3,7 +3,7 @@
 #include "daemon/fabric/rdma/driver_thread.h"
 #include "tests/unit/daemon/fabric/rdma/rdma_rails_fixture.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::driver_hangs_test {
 namespace {
 
 class DriverHangsTest : public RdmaRailsTest {
@@ -133,4 +133,4 @@ TEST_F(DriverHangsTest, DestroysTheQueuePairOfAConnectionThatIsCalledOff) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::driver_hangs_test

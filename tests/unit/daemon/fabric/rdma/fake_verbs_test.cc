@@ -14,7 +14,7 @@
 #include "daemon/fabric/rdma/verbs_library.h"
 #include "tests/unit/daemon/fabric/rdma/fake_verbs_control.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::fabric::rdma::fake_verbs_test {
 namespace {
 
 constexpr std::uint32_t kFrame = 4096;
@@ -297,4 +297,4 @@ TEST_F(FakeVerbsTest, LosesDelaysAndFailsWhenItIsTold) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::fabric::rdma::fake_verbs_test

@@ -12,7 +12,7 @@
 #include "tests/unit/daemon/fabric/rdma/stream_pair.h"
 #include "tests/unit/seeds.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::fabric::rdma::message_stream_test {
 namespace {
 
 // Sizes around the edges of a message of 4096 bytes with a header of 48.
@@ -290,4 +290,4 @@ TEST(MessageStreamTest, RefusesWhatTheOtherSideWouldNotSend) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::fabric::rdma::message_stream_test

@@ -5,7 +5,7 @@
 
 #include "daemon/fabric/rdma/queue_pair.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::fabric::rdma::no_verbs_test {
 namespace {
 
 // Why: a daemon without RDMA is an ordinary one, and has to say how to get another. How: this
@@ -18,4 +18,4 @@ TEST(NoVerbsTest, SaysThatItWasBuiltWithoutAndWhatIsMissing) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::fabric::rdma::no_verbs_test

@@ -3,7 +3,7 @@
 #include "tests/unit/daemon/fabric/rdma/simulated_rails.h"
 #include "tests/unit/seeds.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::fabric::rdma::rail_simulation_test {
 namespace {
 
 // Why: what goes wrong between set-up, credit and loss depends on the order of many small events,
@@ -36,4 +36,4 @@ TEST(RailSimulationTest, FindsWhatIsPlanted) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::fabric::rdma::rail_simulation_test

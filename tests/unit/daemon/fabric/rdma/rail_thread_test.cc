@@ -13,7 +13,7 @@
 #include "daemon/fabric/rdma/rdma_rail.h"
 #include "daemon/platform/machine.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::fabric::rdma::rail_thread_test {
 namespace {
 
 constexpr std::uint32_t kMessages = 4;
@@ -116,4 +116,4 @@ TEST_F(RailThreadTest, ManyThatHangAreWaitedForAtOnce) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::fabric::rdma::rail_thread_test

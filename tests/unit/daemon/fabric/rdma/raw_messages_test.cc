@@ -8,7 +8,7 @@
 #include "tests/unit/daemon/fabric/rdma/stream_pair.h"
 #include "tests/unit/seeds.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::fabric::rdma::raw_messages_test {
 namespace {
 
 constexpr std::uint32_t kSlot = 4096;
@@ -312,4 +312,4 @@ TEST(RawMessagesTest, RefusesAHeaderThatDeniesWhatHasCome) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::fabric::rdma::raw_messages_test

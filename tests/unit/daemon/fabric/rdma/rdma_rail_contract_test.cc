@@ -9,7 +9,7 @@
 #include "tests/unit/daemon/fabric/rail_contract.h"
 #include "tests/unit/daemon/fabric/rdma/fake_verbs_control.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::rdma_rail_contract_test {
 namespace {
 
 using rdma::FakeVerbsControl;
@@ -123,4 +123,4 @@ INSTANTIATE_TEST_SUITE_P(Lossy, RailContractTest, testing::Values(Rails({}, "los
 INSTANTIATE_TEST_SUITE_P(Machine, RailContractTest, testing::ValuesIn(RailsOfThisMachine()));
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::rdma_rail_contract_test

@@ -64,7 +64,7 @@ class RdmaRailsTest : public FabricTest {
     };
     a = std::make_unique<Node>(io, "a", std::uint8_t{1}, std::vector<std::string>{},
                                std::uint8_t{7}, with_rdma);
-    cable = std::make_unique<Cable>(io, a->address());
+    cable = std::make_unique<LoopbackCable>(io, a->address());
     b = std::make_unique<Node>(io, "b", std::uint8_t{2}, std::vector{cable->address()},
                                std::uint8_t{7}, with_rdma);
   }
@@ -131,7 +131,7 @@ class RdmaRailsTest : public FabricTest {
 
   rdma::FakeVerbsControl control;
   std::unique_ptr<Node> a;
-  std::unique_ptr<Cable> cable;
+  std::unique_ptr<LoopbackCable> cable;
   std::unique_ptr<Node> b;
 };
 

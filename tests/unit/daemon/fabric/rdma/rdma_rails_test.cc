@@ -6,7 +6,7 @@
 #include "proto/wire/rail_setup.h"
 #include "tests/unit/daemon/fabric/rdma/rdma_rails_fixture.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::rdma_rails_test {
 namespace {
 
 TEST_F(RdmaRailsTest, MakesARailBesideTheConnectionAndCarriesOverBoth) {
@@ -333,4 +333,4 @@ TEST_F(RdmaRailsTest, KeepsAnArenaForADriverThatHangsAndForNobodyElse) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::rdma_rails_test

@@ -10,7 +10,7 @@
 
 #include "daemon/fabric/authentication.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::fabric::rdma::setup_test {
 namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
@@ -317,4 +317,4 @@ TEST_F(SetupTest, RefusesOffersThatMakeNoSense) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::fabric::rdma::setup_test

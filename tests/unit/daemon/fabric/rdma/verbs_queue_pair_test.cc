@@ -5,7 +5,7 @@
 
 #include "tests/unit/daemon/fabric/rdma/fake_library.h"
 
-namespace mlxcomm::fabric::rdma {
+namespace mlxcomm::fabric::rdma::verbs_queue_pair_test {
 namespace {
 
 class VerbsQueuePairTest : public FakeLibraryTest {
@@ -268,4 +268,4 @@ TEST_F(VerbsQueuePairTest, FakeNoticesUnequalFramesAndSendsThatMeetNoReceive) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric::rdma
+}  // namespace mlxcomm::fabric::rdma::verbs_queue_pair_test

@@ -7,7 +7,7 @@
 #include "daemon/fabric/tcp/tcp_rail.h"
 #include "tests/unit/daemon/fabric/rail_contract.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::tcp_rail_contract_test {
 namespace {
 
 std::array<int, 2> ConnectedPair() {
@@ -58,4 +58,4 @@ INSTANTIATE_TEST_SUITE_P(Tcp, RailContractTest, testing::Values(RailMakerFactory
                          })));
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::tcp_rail_contract_test

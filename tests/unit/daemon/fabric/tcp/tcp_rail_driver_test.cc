@@ -21,7 +21,7 @@
 #include "tests/unit/daemon/fabric/tcp/one_rail.h"
 #include "tests/unit/never.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::tcp_rail_driver_test {
 namespace {
 
 // How many numbered frames the engine has moved, and how many the rail's thread.
@@ -394,4 +394,4 @@ TEST_F(TcpRailDriverTest, TheThreadDrivesOnceTheWatchesAreRetired) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::tcp_rail_driver_test

@@ -20,7 +20,7 @@
 #include "tests/unit/daemon/fabric/tcp/one_rail.h"
 #include "tests/unit/never.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::tcp_rail_test {
 namespace {
 
 class TcpRailTest : public OneRailTest {
@@ -481,4 +481,4 @@ TEST_F(TcpRailTest, TellsOfEachNumberedFrameThatItHasWritten) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::tcp_rail_test

@@ -18,7 +18,7 @@
 #include "daemon/platform/file_descriptor.h"
 #include "tests/unit/never.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::tcp_socket_test {
 namespace {
 
 // Over loopback; `far` is what the listener accepts.
@@ -150,4 +150,4 @@ TEST_F(TcpSocketTest, HoldsMoreOfALongWay) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::tcp_socket_test

@@ -20,7 +20,7 @@
 #include "tests/unit/daemon/fabric/tcp/one_rail.h"
 #include "tests/unit/never.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::tls_rail_test {
 namespace {
 
 using testing::Each;
@@ -271,4 +271,4 @@ TEST_F(TlsRailTest, HearsThatItIsToBeProvedAnew) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::tls_rail_test

@@ -19,7 +19,7 @@
 #include "daemon/platform/file_descriptor.h"
 #include "tests/unit/daemon/fabric/some_keys.h"
 
-namespace mlxcomm::fabric {
+namespace mlxcomm::fabric::tls_stream_test {
 namespace {
 
 using testing::HasSubstr;
@@ -301,4 +301,4 @@ TEST_F(TlsStreamTest, TellsTheEndBehindWhatHadCome) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::fabric
+}  // namespace mlxcomm::fabric::tls_stream_test
