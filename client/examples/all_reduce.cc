@@ -39,8 +39,9 @@ int Run(std::uint64_t bytes, int rounds) {
     group.AllReduce(input.data(), output.data(), count, MLXCOMM_FLOAT32);
     const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
     times_us.push_back(took.count());
-    const float expected =
-        static_cast<float>(size * (size + 1) / 2 + size * (static_cast<std::uint32_t>(round) % 7));
+    const std::uint32_t sum =
+        size * (size + 1) / 2 + size * (static_cast<std::uint32_t>(round) % 7);
+    const auto expected = static_cast<float>(sum);
     for (std::uint64_t i = 0; i < count; ++i) {
       if (output.as<float>()[i] == expected) continue;
       std::fprintf(stderr, "rank %u round %d: element %llu is %f, expected %f\n", rank, round,

@@ -21,7 +21,8 @@ int SumAlong(mlxcomm::Group& row, mlxcomm::Connection& connection) {
   mlxcomm::Buffer data(connection, kCount * sizeof(float));
   std::fill_n(data.as<float>(), kCount, static_cast<float>(row.rank() + 1));
   row.AllReduce(data.data(), data.data(), kCount, MLXCOMM_FLOAT32, MLXCOMM_SUM);
-  const auto expected = static_cast<float>(row.size() * (row.size() + 1) / 2);
+  const std::uint32_t sum = row.size() * (row.size() + 1) / 2;
+  const auto expected = static_cast<float>(sum);
   return data.as<float>()[kCount - 1] == expected ? 0 : 1;
 }
 

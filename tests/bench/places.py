@@ -16,7 +16,7 @@ import tempfile
 import time
 
 from bench.rounds import Failed
-from conftest import Cluster, free_port, find_program
+from conftest import Cluster, find_program, free_port
 from lab.cluster import LabCluster
 
 PATIENCE = 30  # Seconds after which a system is declared stuck; the longest of all takes 12.

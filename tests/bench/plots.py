@@ -95,7 +95,7 @@ def compact(drawn):
 
 def _simplify(element, asked_for):
     for name, value in list(element.attrib.items()):
-        if name == "id" and value not in asked_for or value.startswith("rotate(-0 "):
+        if (name == "id" and value not in asked_for) or value.startswith("rotate(-0 "):
             del element.attrib[name]
         elif name != "style":  # There numbers are widths and shades.
             element.set(name, re.sub(r"-?\d+\.\d+", _rounded, " ".join(value.split())))

@@ -12,7 +12,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
-from conftest import PATIENCE, Cluster  # noqa: E402
+from conftest import PATIENCE, Cluster
 
 LIMIT_PERCENT = 2.0
 OPERATIONS = 300

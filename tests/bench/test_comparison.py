@@ -5,11 +5,21 @@ import math
 
 import pytest
 
-from bench.comparison import (COVERAGE, MISSED, REACHED, VOID, Spread, bus_bandwidth,
-                              dropped_each_side, ratio, spread, verdict)
+from bench import tables, targets
+from bench.comparison import (
+    COVERAGE,
+    MISSED,
+    REACHED,
+    VOID,
+    Spread,
+    bus_bandwidth,
+    dropped_each_side,
+    ratio,
+    spread,
+    verdict,
+)
 from bench.findings import Findings, ours_lost
 from bench.rounds import FAILED_SECONDS_MAX, Clock, Failed, Turn, expected, take
-from bench import tables, targets
 
 
 @pytest.mark.parametrize("rounds", range(3, 30))

@@ -13,7 +13,7 @@ def test_a_system_that_is_stuck_ends_with_all_it_has_started(then):
     """Why: mpirun inside nsenter outlived it, held its output open, and the bench waited for ever.
     How: a shell that waits for a child, or leaves it; only the whole of it closes the pipe."""
     stuck = Machine("here", ranks=1, daemons=1).start(0, ["sh", "-c", f"sleep 1000 & {then}"], {})
-    with pytest.raises(Failed, match="no end in 0.1 s"):
+    with pytest.raises(Failed, match=r"no end in 0\.1 s"):
         end_of([stuck], patience=0.1)
     assert stuck.stdout.closed
 

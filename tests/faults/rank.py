@@ -8,8 +8,8 @@ again            the last operation once more, to see the latched error
 import sys
 import time
 
-import mlxcomm
 import mlx.core as mx
+import mlxcomm
 
 
 def all_sum(world, dtype, count):

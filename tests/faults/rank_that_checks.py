@@ -4,8 +4,8 @@ checks each value; then, if it is given a file's name, sums on until that file i
 import os
 import sys
 
-import mlxcomm
 import mlx.core as mx
+import mlxcomm
 
 
 def pattern(count, rank):

@@ -1,8 +1,8 @@
 """One rank of test_operations_agree_with_numpy: every operation, type and odd shape."""
 
-import mlxcomm
 import mlx.core as mx
 import mlx.nn as nn
+import mlxcomm
 import numpy as np
 
 mlxcomm.install()

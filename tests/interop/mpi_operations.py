@@ -91,7 +91,7 @@ loss_and_gradients = nn.value_and_grad(
     model, lambda m, x, y: nn.losses.mse_loss(m(x), y, reduction="mean"))
 mine = slice(rank * 32, (rank + 1) * 32)
 losses = []
-for step in range(20):
+for _ in range(20):
     loss, gradients = loss_and_gradients(model, inputs[mine], targets[mine])
     optimizer.update(model, nn.average_gradients(gradients))
     mx.eval(model.parameters(), optimizer.state)

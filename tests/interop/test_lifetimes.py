@@ -240,7 +240,7 @@ def test_init_joins_anew_after_the_daemon_has_stopped(cluster):
     c.daemons[0].child.wait()
     c.start_daemon(0)
     c.wait_linked()
-    for process, write in ranks:
+    for _, write in ranks:
         os.write(write, b"\n")
         os.close(write)
     for process, _ in ranks:

@@ -7,10 +7,10 @@ the average over all ranks has to be. In the end all compare their parameters, b
 import os
 import sys
 
-import mlxcomm
 import mlx.core as mx
 import mlx.nn as nn
 import mlx.optimizers as optimizers
+import mlxcomm
 from mlx.utils import tree_flatten, tree_map
 
 

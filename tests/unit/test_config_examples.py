@@ -102,7 +102,7 @@ def start(example, folder, port):
     """Its daemons, on this machine; whoever starts them ends them."""
     daemons = []
     for path in sorted((CONFIG / "examples" / example).glob("*.textproto")):
-        name, text = here(path.read_text(), folder, port)
+        _, text = here(path.read_text(), folder, port)
         copy = folder / path.name
         copy.write_text(text)
         daemons.append(Process([find_program("mlxcommd"), "--config", str(copy)]))

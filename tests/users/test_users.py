@@ -16,8 +16,7 @@ import tempfile
 
 import pytest
 
-from conftest import (PATIENCE, SIGKILL, Cluster, Process, find_program, find_test_program,
-                      wait_until)
+from conftest import PATIENCE, SIGKILL, Cluster, Process, find_program, find_test_program, wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start others' processes")
 ANN, BOB = 61001, 61002
@@ -103,7 +102,7 @@ def test_two_users_jobs_of_one_name_go_on_side_by_side_unseen(users, tmp_path, n
         pids = {int(rank["pid"]) for rank in status["jobs"][0]["ranks"]}
         own = {r.child.pid for r in (ranks[:2] if uid == ANN else ranks[2:])}
         assert pids == own
-        use = [use for use in status["nodes"][0]["users"]]
+        use = status["nodes"][0]["users"]
         assert [u["user"] for u in use] == [f"#{uid}"]
         assert int(use[0]["clients"]) == 3 - len(set(nodes))
         text = c.ask_as(uid, "status", node=node)

@@ -11,6 +11,7 @@ behave), groups (`split`, `shrink`), and errors that name the rank at fault.
 import mlx.core as _mx
 
 from . import _mlxcomm
+from .default_group import install, uninstall
 from .errors import (
     AlreadyExistsError,
     CancelledError,
@@ -36,6 +37,7 @@ from .groups import (
     shrink,
     split,
 )
+from .mpi_shim import mpi_library
 from .operations import (
     all_gather,
     all_gather_v,
@@ -51,8 +53,6 @@ from .operations import (
     scatter,
     send,
 )
-from .default_group import install, uninstall
-from .mpi_shim import mpi_library
 
 __version__ = _mlxcomm.version
 

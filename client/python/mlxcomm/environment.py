@@ -5,7 +5,8 @@ C, in Python and mlxcommctl agree.
 """
 
 import operator
-from typing import Mapping, NamedTuple, Optional
+from collections.abc import Mapping
+from typing import NamedTuple, Optional
 
 from . import _mlxcomm
 

@@ -5,7 +5,7 @@ import math
 import operator
 import os
 import threading
-from typing import Dict, Optional
+from typing import Optional
 
 import mlx.core as mx
 
@@ -15,7 +15,7 @@ from .errors import make_error
 
 # A process has one place in a job, so asking again gives the same group. The process is
 # part of the key, for a forked child must not use its parent's.
-_worlds: Dict[tuple, mx.distributed.Group] = {}
+_worlds: dict[tuple, mx.distributed.Group] = {}
 # Threads that ask at once join once. A lock for each place, as a process may be several ranks;
 # it may be taken twice, as a signal handler may ask while its thread joins.
 _joining: dict = {}
@@ -196,7 +196,7 @@ def is_ours(group: mx.distributed.Group) -> bool:
     return _mlxcomm.is_ours(group)
 
 
-def counters() -> Dict[str, int]:
+def counters() -> dict[str, int]:
     """operations, inputs_copied and inputs_in_arena (needed no copy) so far."""
     return _mlxcomm.counters()
 

@@ -31,7 +31,8 @@ from the evaluation: a subclass of `mlxcomm.Error`.
 """
 
 import operator
-from typing import Optional, Sequence, Union
+from collections.abc import Sequence
+from typing import Optional, Union
 
 import mlx.core as mx
 

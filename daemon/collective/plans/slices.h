@@ -63,7 +63,8 @@ inline Slices SlicesOfRing(int nodes, std::uint64_t elements, std::uint64_t elem
   constexpr std::uint64_t kStepsOfAllMost = 32 * 1024;
   constexpr std::uint64_t kStepsMost = 4 * 1024;
   constexpr std::uint64_t kStepsOfABlock = 8;  // At most, where nodes have several ranks.
-  const auto blocks = static_cast<std::uint64_t>(nodes * WaysAround(nodes));
+  const auto blocks =
+      static_cast<std::uint64_t>(nodes) * static_cast<std::uint64_t>(WaysAround(nodes));
   // Whole chunks, for a short one costs as much as a long one.
   const std::uint64_t chunks = std::max<std::uint64_t>(kSliceBytes / kChunkBytes / blocks, 1);
   const std::uint64_t wanted = blocks * chunks * kChunkBytes / element_bytes;

@@ -80,8 +80,9 @@ Plan MakePlanOf(const WholeOperation& operation, std::uint16_t node) {
 }
 
 std::vector<Plan> MakePlans(const WholeOperation& operation) {
-  std::vector<Plan> plans(operation.LayoutAt(0).node_count());
-  for (std::uint16_t node = 0; node < plans.size(); ++node) {
+  const std::uint16_t nodes = operation.LayoutAt(0).node_count();
+  std::vector<Plan> plans(nodes);
+  for (std::uint16_t node = 0; node < nodes; ++node) {
     plans[node] = MakePlanOf(operation, node);
   }
   return plans;

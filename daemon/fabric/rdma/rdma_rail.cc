@@ -33,7 +33,7 @@ RdmaRail::~RdmaRail() {
   auto kept = std::make_unique<std::shared_ptr<RailThread>>(std::move(thread_));
   try {
     std::thread([kept = kept.get()] { delete kept; }).detach();
-  } catch (const std::system_error&) {
+  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): it says why.
     // Then it is left: this thread calls no driver, and where too many are left no more are made.
   }
   static_cast<void>(kept.release());

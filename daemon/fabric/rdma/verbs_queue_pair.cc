@@ -36,9 +36,9 @@ ibv_mtu MtuOf(std::uint16_t bytes) {
 
 absl::StatusOr<MessageMemory> MessageMemory::Map(std::size_t bytes, std::uint64_t boundary) {
   // One that reaches over a boundary is kept until another is found, which so lies elsewhere.
-  MessageMemory found;
   MessageMemory refused;
   for (int attempt = 0; attempt < 2; ++attempt) {
+    MessageMemory found;
     void* const pages =
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) {

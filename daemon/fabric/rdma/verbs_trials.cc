@@ -160,7 +160,7 @@ absl::StatusOr<std::string> TryRegionOverBoundary(const TrialSubject& subject) {
   const std::uint64_t first = reinterpret_cast<std::uintptr_t>(span) + kSmallBytes;
   const std::uint64_t boundary =
       (first + apple::kRegionBoundary - 1) / apple::kRegionBoundary * apple::kRegionBoundary;
-  void* const memory = reinterpret_cast<void*>(boundary - kSmallBytes);
+  void* const memory = static_cast<std::byte*>(span) + (boundary - first);
   absl::StatusOr<std::string> told = absl::ResourceExhaustedError("no memory for it");
   if (::mprotect(memory, 2 * kSmallBytes, PROT_READ | PROT_WRITE) == 0) {
     ibv_mr* const region =

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-
 from mlxcomm.environment import find_place
 
 
