@@ -18,6 +18,12 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr std::size_t kFileBytesMax = 16 << 20;
+// Of a host, with its user. It bounds what brackets make as well: a short text may stand for
+// thousands of names, and each of them would be as long as the rest of the text.
+constexpr std::size_t kHostNameBytesMax = 255;
+// JSON is copied and written by functions that call themselves for what is nested, so a file of
+// nothing but brackets would use up the stack. MLX's hosts need 5.
+constexpr std::size_t kNestingMax = 16;
 
 Failure Invalid(const std::string& place, const std::string& what) {
   return {FailureCode::kInvalidArgument, kNoRank, place + ": " + what};
@@ -33,9 +39,8 @@ bool ReadCount(std::string_view text, unsigned& count) {
 
 // --- ranges: node[01-03,7]-ib ---------------------------------------------------------
 
-// One of "01-03" or "7", between what stands before and behind the brackets.
-bool ExpandPart(std::string_view part, const std::string& before, const std::string& after,
-                std::vector<std::string>& names) {
+// "01-03" or "7" in digits, behind those that there are; false: it is neither, or they are too many.
+bool AddNumbers(std::string_view part, std::vector<std::string>& numbers) {
   const std::size_t dash = part.find('-');
   const std::string_view low = part.substr(0, dash);
   const std::string_view high = dash == std::string_view::npos ? low : part.substr(dash + 1);
@@ -45,42 +50,60 @@ bool ExpandPart(std::string_view part, const std::string& before, const std::str
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     return code == std::errc() && end == text.data() + text.size() && !text.empty();
   };
-  if (!number(low, first) || !number(high, last) || first > last || last - first >= kHostsMax)
+  if (!number(low, first) || !number(high, last) || first > last ||
+      last - first >= kHostsMax - numbers.size() || low.size() > kHostNameBytesMax) {
     return false;
-  for (std::uint32_t i = first; i <= last; ++i) {
+  }
+  for (std::uint64_t i = first; i <= last; ++i) {  // 64 bits: `last` may be the largest of 32.
     std::string digits = std::to_string(i);
     if (digits.size() < low.size()) digits.insert(0, low.size() - digits.size(), '0');
-    names.push_back(before + digits + after);
+    numbers.push_back(std::move(digits));
   }
   return true;
 }
 
-bool Expand(const std::string& text, std::vector<std::string>& names) {
-  const std::size_t open = text.find('[');
-  if (open == std::string::npos) {
-    names.push_back(text);
-    return true;
+// Puts each of `ends` behind each name; false: names are none, too many or too long. So they stay
+// within kHostsMax names of kHostNameBytesMax, however many brackets there are.
+bool Lengthen(const std::vector<std::string>& ends, std::vector<std::string>& names) {
+  if (ends.empty() || names.size() * ends.size() > kHostsMax) return false;
+  std::vector<std::string> longer;
+  for (const std::string& name : names) {
+    for (const std::string& end : ends) {
+      if (name.size() + end.size() > kHostNameBytesMax) return false;
+      longer.push_back(name + end);
+    }
   }
-  const std::size_t close = text.find(']', open);
-  if (close == std::string::npos) return false;
-  std::vector<std::string> mine;
-  std::istringstream parts(text.substr(open + 1, close - open - 1));
-  for (std::string part; std::getline(parts, part, ',');) {
-    if (!ExpandPart(part, text.substr(0, open), text.substr(close + 1), mine)) return false;
-  }
-  if (mine.empty() || mine.size() > kHostsMax) return false;
-  for (const std::string& name : mine) {
-    if (!Expand(name, names) || names.size() > kHostsMax) return false;
-  }
+  names = std::move(longer);
   return true;
+}
+
+// From the front, bracket by bracket.
+bool Expand(std::string_view text, std::vector<std::string>& names) {
+  names.assign(1, "");
+  for (;;) {
+    const std::size_t open = text.find('[');
+    if (!Lengthen({std::string(text.substr(0, open))}, names)) return false;
+    if (open == std::string_view::npos) return true;
+    const std::size_t close = text.find(']', open);
+    if (close == std::string_view::npos) return false;
+    std::vector<std::string> numbers;
+    std::istringstream parts{std::string(text.substr(open + 1, close - open - 1))};
+    for (std::string part; std::getline(parts, part, ',');) {
+      if (!AddNumbers(part, numbers)) return false;
+    }
+    if (!Lengthen(numbers, names)) return false;
+    text.remove_prefix(close + 1);
+  }
 }
 
 Failure AddHosts(const std::string& place, const std::string& text, unsigned slots,
                  Hostfile& file) {
   std::vector<std::string> names;
   if (!Expand(text, names) || !std::all_of(names.begin(), names.end(), IsHostName)) {
-    return Invalid(
-        place, "expected a host, as mac-1, user@10.0.0.1 or node[01-04], got " + InQuotes(text));
+    return Invalid(place, "expected a host, as mac-1, user@10.0.0.1 or node[01-04] (at most " +
+                              std::to_string(kHostsMax) + ", of at most " +
+                              std::to_string(kHostNameBytesMax) + " bytes each), got " +
+                              InQuotes(std::string_view(text).substr(0, kHostNameBytesMax)));
   }
   if (file.hosts.size() + names.size() > kHostsMax) {
     return Invalid(place, "expected at most " + std::to_string(kHostsMax) + " hosts");
@@ -122,12 +145,19 @@ Failure ReadMpiSetting(const std::string& place, const std::string& word, unsign
       place, "expected slots=N, max_slots=N or user=NAME behind the host, got " + InQuotes(word));
 }
 
-Failure ParseMpiLine(const std::string& place, std::string line, Hostfile& file) {
-  line = line.substr(0, line.find('#'));
-  // Open MPI allows blanks around the sign.
-  for (std::size_t at; (at = line.find(" =")) != std::string::npos;) line.erase(at, 1);
-  for (std::size_t at; (at = line.find("= ")) != std::string::npos;) line.erase(at + 1, 1);
-  std::istringstream words(line);
+// Open MPI allows blanks around the sign. In one pass, for a line may be as long as a file.
+std::string WithoutBlanksAroundSigns(std::string_view line) {
+  std::string joined;
+  for (const char c : line) {
+    if (c == ' ' && joined.ends_with('=')) continue;
+    while (c == '=' && joined.ends_with(' ')) joined.pop_back();
+    joined += c;
+  }
+  return joined;
+}
+
+Failure ParseMpiLine(const std::string& place, std::string_view line, Hostfile& file) {
+  std::istringstream words(WithoutBlanksAroundSigns(line.substr(0, line.find('#'))));
   std::string host;
   if (!(words >> host)) return {};
   unsigned slots = 1;
@@ -278,7 +308,28 @@ Failure ReadHosts(const std::string& path, const json& root, Hostfile& file) {
   return CheckJaccl(path, file);
 }
 
+// How many brackets are open at once, at most. What stands in quotes opens none.
+std::size_t NestingOf(std::string_view text) {
+  std::size_t depth = 0;
+  std::size_t most = 0;
+  bool in_quotes = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_quotes && c == '\\') ++i;  // The next byte ends nothing.
+    if (c == '"') in_quotes = !in_quotes;
+    if (in_quotes) continue;
+    if (c == '[' || c == '{') most = std::max(most, ++depth);
+    if ((c == ']' || c == '}') && depth > 0) --depth;
+  }
+  return most;
+}
+
 Failure ParseMlx(const std::string& path, std::string_view text, Hostfile& file) {
+  if (const std::size_t nesting = NestingOf(text); nesting > kNestingMax) {
+    return Invalid(path, "expected lists and objects nested at most " +
+                             std::to_string(kNestingMax) + " deep (MLX's hosts need 5), got " +
+                             std::to_string(nesting) + ": remove the fields that are deeper");
+  }
   json root;
   try {
     root = json::parse(text);
@@ -306,7 +357,7 @@ bool IsHostName(std::string_view name) {
   const std::string_view host = at == std::string_view::npos ? name : name.substr(at + 1);
   constexpr char kNot[] = " \"'`$;&<>|(){}[]/";  // A user may have a domain: STUDIO\ada.
   return !host.empty() && host.front() != '-' && (at == std::string_view::npos || !user.empty()) &&
-         !user.starts_with('-') && name.size() <= 255 && IsPlainText(name) &&
+         !user.starts_with('-') && name.size() <= kHostNameBytesMax && IsPlainText(name) &&
          name.find_first_of(kNot) == std::string_view::npos &&
          host.find('\\') == std::string_view::npos;
 }

@@ -1,6 +1,7 @@
 #include "client/ctl/imported_config.h"
 
 #include <arpa/inet.h>
+#include <netinet/in.h>
 
 #include <algorithm>
 #include <array>
@@ -12,17 +13,40 @@
 #include <nlohmann/json.hpp>
 
 #include "mlxcomm/v1/config.pb.h"
+#include "proto/wire/hello.h"
 
 namespace mlxcomm::ctl {
 namespace {
 
 constexpr std::string_view kDevicePrefix = "rdma_";
+// Daemons tell each other their names in fields of fixed size; mlxcommd refuses a longer one.
+constexpr std::size_t kNodeNameBytesMax = wire::kNameBytesMax - 1;
 
+// Or one with its interface: fe80::1%en2. What stands behind '%' is not looked at.
 bool IsAddress(const std::string& text) {
   std::array<unsigned char, 16> bytes;
   const std::string bare = text.substr(0, text.find('%'));
   return ::inet_pton(AF_INET, text.c_str(), bytes.data()) == 1 ||
          ::inet_pton(AF_INET6, bare.c_str(), bytes.data()) == 1;
+}
+
+// What is wrong with an address for mlxcommd; empty: nothing.
+std::string MistakeInAddress(const std::string& text) {
+  if (!IsAddress(text)) return "expected an IPv4 or IPv6 address";
+  const std::size_t percent = text.find('%');
+  if (percent == std::string::npos) {
+    in6_addr six{};
+    const bool is_v6 = ::inet_pton(AF_INET6, text.c_str(), &six) == 1;
+    // Every interface has such addresses.
+    if (!is_v6 || !IN6_IS_ADDR_LINKLOCAL(&six)) return "";
+    return "expected a link-local address with its interface, as fe80::1%en2";
+  }
+  const std::string_view interface = std::string_view(text).substr(percent + 1);
+  const bool fine = std::all_of(interface.begin(), interface.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
+  });
+  if (fine && !interface.empty()) return "";
+  return "expected an interface of letters, digits, '.', '-' and '_' behind '%', as fe80::1%en2";
 }
 
 bool IsInterfaceName(const std::string& text) {
@@ -68,6 +92,11 @@ Failure Nodes(const Hostfile& file, const ImportOptions& options, std::vector<Ho
     };
     HostEntry node = host;
     node.name = NodeName(host.name);
+    if (node.name.size() > kNodeNameBytesMax) {
+      return invalid("expected a name of at most " + std::to_string(kNodeNameBytesMax) +
+                     " bytes, for its node is called so, got " + std::to_string(node.name.size()) +
+                     ": use a shorter one, such as an alias in ~/.ssh/config");
+    }
     const auto same = [&](const HostEntry& one) { return one.name == node.name; };
     if (const auto known = std::find_if(nodes.begin(), nodes.end(), same); known != nodes.end()) {
       known->rdma.insert(known->rdma.end(), host.rdma.begin(), host.rdma.end());
@@ -80,8 +109,9 @@ Failure Nodes(const Hostfile& file, const ImportOptions& options, std::vector<Ho
           "the file ({\"ssh\": ..., \"ips\": [...]})");
     }
     for (const std::string& ip : node.ips) {
-      if (!IsAddress(ip))
-        return invalid("ips: expected an IPv4 or IPv6 address, got \"" + ip + "\"");
+      const std::string mistake = MistakeInAddress(ip);
+      if (mistake.empty()) continue;
+      return invalid((host.ips.empty() ? "" : "ips: ") + mistake + ", got \"" + ip + "\"");
     }
     nodes.push_back(std::move(node));
   }

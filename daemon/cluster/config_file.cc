@@ -132,10 +132,14 @@ bool IsNumericAddress(const std::string& host) {
          ::inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), &six) == 1;
 }
 
-// Every interface has such addresses, so one alone says not where it is.
+// Every interface has such addresses, so one alone says not where it is, nor does one with nothing
+// behind its '%'.
 bool LacksInterface(const std::string& host) {
+  const std::size_t percent = host.find('%');
+  if (percent != std::string::npos && percent + 1 < host.size()) return false;
   in6_addr six{};
-  return ::inet_pton(AF_INET6, host.c_str(), &six) == 1 && IN6_IS_ADDR_LINKLOCAL(&six);
+  return ::inet_pton(AF_INET6, host.substr(0, percent).c_str(), &six) == 1 &&
+         IN6_IS_ADDR_LINKLOCAL(&six);
 }
 
 void CheckAddresses(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tree,

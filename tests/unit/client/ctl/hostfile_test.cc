@@ -28,6 +28,12 @@ std::string Wrong(const std::string& text) {
   return failure.message;
 }
 
+std::string Repeated(const std::string& piece, std::size_t times) {
+  std::string text;
+  for (std::size_t i = 0; i < times; ++i) text += piece;
+  return text;
+}
+
 std::vector<std::string> Names(const Hostfile& file) {
   std::vector<std::string> names;
   for (const HostEntry& host : file.hosts) names.push_back(host.name);
@@ -72,6 +78,16 @@ TEST(HostfileTest, ReadsMpisLines) {
   EXPECT_THAT(slots, ElementsAre(2, 4, 1, 3, 1, 1));
 }
 
+// Why: blanks were taken out one by one, which took time as their square. How: with so many before the
+// sign that takes hours, with so many behind it minutes, and in one pass no time at all.
+TEST(HostfileTest, ReadsManyBlanksAroundASign) {
+  const std::string before(2'000'000, ' ');
+  const std::string behind(8'000'000, ' ');
+  const Hostfile file = Parsed("mac-1 slots" + before + "=" + behind + "2\n");
+  ASSERT_THAT(Names(file), ElementsAre("mac-1"));
+  EXPECT_EQ(file.hosts[0].slots, 2u);
+}
+
 TEST(HostfileTest, ExpandsRanges) {
   EXPECT_THAT(Names(Parsed("node[08-10,3]-ib slots=2\n")),
               ElementsAre("node08-ib", "node09-ib", "node10-ib", "node3-ib"));
@@ -79,6 +95,38 @@ TEST(HostfileTest, ExpandsRanges) {
   Hostfile file;
   EXPECT_TRUE(ParseHostList("--hosts", "a,b[1-2,5],me@c", file).ok());
   EXPECT_THAT(Names(file), ElementsAre("a", "b1", "b2", "b5", "me@c"));
+}
+
+// Why: the next number has no place in 32 bits, which begin again at 0: such a range had no end.
+TEST(HostfileTest, ExpandsTheLargestNumber) {
+  EXPECT_THAT(Names(Parsed("n[4294967294-4294967295]\n")),
+              ElementsAre("n4294967294", "n4294967295"));
+}
+
+TEST(HostfileTest, ExpandsUpToItsBounds) {
+  EXPECT_EQ(Parsed("n[1-64]m[1-64]\n").hosts.size(), kHostsMax);
+  EXPECT_THAT(Wrong("n[1-64]m[1-64]o[1-2]\n"), HasSubstr("at most 4096"));
+  EXPECT_THAT(Wrong("n[1-4096,1]\n"), HasSubstr("at most 4096"));
+  EXPECT_THAT(Names(Parsed("n" + Repeated("[1]", 254))), ElementsAre("n" + std::string(254, '1')));
+  EXPECT_THAT(Wrong("n" + Repeated("[1]", 255)), HasSubstr("of at most 255 bytes"));
+  EXPECT_THAT(Wrong("n[]"), HasSubstr("expected a host"));
+}
+
+// Why: a short text may stand for names that no memory holds, and a bracket in it cost a piece of the
+// stack; --hosts goes the same way. How: names are many, or long, or made by many brackets; what was
+// made of each text before it was refused is some 30 GB or more, or overflows the stack.
+TEST(HostfileTest, RefusesRangesOfMoreThanThereIsMemoryFor) {
+  for (const std::string& text :
+       {"n" + Repeated("[1]", 50'000),
+        "n[" + Repeated("1-4096,", 2000) + "1]" + std::string(16'000, 'x'),
+        "n[" + std::string(8'000'000, '0') + "-4095]"}) {
+    const std::string message = Wrong(text);
+    EXPECT_THAT(message, StartsWith("hosts:1: expected a host"));
+    EXPECT_LT(message.size(), 500u) << "not all of it is said again";
+    Hostfile file;
+    EXPECT_THAT(ParseHostList("--hosts", "a," + text, file).message,
+                StartsWith("--hosts: expected a host"));
+  }
 }
 
 TEST(HostfileTest, TellsLineOrFieldAndWhatIsExpected) {
@@ -102,6 +150,34 @@ TEST(HostfileTest, TellsLineOrFieldAndWhatIsExpected) {
               HasSubstr("hosts[0].ssh: expected a host"));
   EXPECT_THAT(Wrong(R"({"envs": "A=1", "hosts": []})"), HasSubstr("envs: expected a list"));
   EXPECT_THAT(Wrong(R"([["10.0.0.1:5000"], ["10.0.0.2:5000"]])"), HasSubstr("names no hosts"));
+}
+
+// Why: what is nested is copied and shown by functions that call themselves, which ended mlxcommctl
+// for want of stack; where the field is one that nobody reads as well.
+TEST(HostfileTest, RefusesWhatIsNestedTooDeep) {
+  constexpr std::size_t kDeep = 1'000'000;
+  const std::string lists = Repeated("[", kDeep) + Repeated("]", kDeep);
+  const std::string objects = Repeated("{\"y\":", kDeep) + "1" + Repeated("}", kDeep);
+  for (const std::string& text :
+       {lists, "[{\"ssh\": " + lists + "}]", "[{\"ssh\": \"a\", \"x\": " + lists + "}]",
+        "{\"hosts\": [{\"ssh\": \"a\", \"x\": " + objects + "}]}"}) {
+    EXPECT_THAT(Wrong(text),
+                StartsWith("hosts: expected lists and objects nested at most 16 deep"));
+  }
+  const auto nested = [](std::size_t depth) {  // Two more are around it.
+    return "[{\"ssh\": \"a\", \"x\": " + Repeated("[", depth) + Repeated("]", depth) + "}]";
+  };
+  EXPECT_THAT(Names(Parsed(nested(14))), ElementsAre("a"));
+  EXPECT_THAT(Wrong(nested(15)), HasSubstr("got 17: remove the fields that are deeper"));
+}
+
+TEST(HostfileTest, TakesBracketsInTextsForNoNesting) {
+  const std::string brackets = Repeated("[{", 20);
+  const Hostfile file = Parsed("{\"envs\": [\"A=" + brackets + "\", \"B=\\\"" + brackets +
+                               "\\\\\"], \"hosts\": [{\"ssh\": \"a\"}]}");
+  EXPECT_THAT(file.envs, ElementsAre("A=" + brackets, "B=\"" + brackets + "\\"));
+  EXPECT_EQ(Parsed("[" + Repeated("{\"ssh\": \"a\"},", 20) + "{\"ssh\": \"b\"}]").hosts.size(), 21u)
+      << "nor what stands one beside the other";
 }
 
 // Why: MLX refuses such files as well, but says neither which host nor which entry.

@@ -13,6 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::StartsWith;
 
 const ImportOptions kOptions{
     .path = "hosts", .cluster = "studio", .key_file = "/key", .port = 7470, .links = ""};
@@ -27,6 +28,16 @@ std::vector<v1::DaemonConfig> Made(const std::string& text, ImportOptions option
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(config.text, &parsed.emplace_back()));
   }
   return parsed;
+}
+
+std::string Wrong(const std::string& text) {
+  Hostfile file;
+  EXPECT_TRUE(ParseHostfile("hosts", text, file).ok());
+  std::vector<ImportedConfig> configs;
+  const Failure failure = MakeConfigs(file, kOptions, configs);
+  EXPECT_EQ(failure.code, FailureCode::kInvalidArgument) << text;
+  EXPECT_THAT(configs, IsEmpty());
+  return failure.message;
 }
 
 // MLX gives each host of a ring the addresses of its cables to the host before it.
@@ -94,13 +105,55 @@ TEST(ImportedConfigTest, EnablesRdmaOnlyWhereADeviceIsNamed) {
 }
 
 TEST(ImportedConfigTest, SaysWhichHostLacksAnAddress) {
-  Hostfile file;
-  std::vector<ImportedConfig> configs;
-  ASSERT_TRUE(ParseHostfile("hosts", "10.0.0.1\nmac-2\n", file).ok());
-  EXPECT_THAT(MakeConfigs(file, kOptions, configs).message,
-              HasSubstr("host mac-2: has no \"ips\""));
-  ASSERT_TRUE(ParseHostfile("hosts", R"([{"ssh": "a", "ips": ["nonsense"]}])", file).ok());
-  EXPECT_THAT(MakeConfigs(file, kOptions, configs).message, HasSubstr("got \"nonsense\""));
+  EXPECT_THAT(Wrong("10.0.0.1\nmac-2\n"), HasSubstr("host mac-2: has no \"ips\""));
+  EXPECT_THAT(Wrong(R"([{"ssh": "a", "ips": ["nonsense"]}])"), HasSubstr("got \"nonsense\""));
+}
+
+// Why: mlxcommd refuses a longer node_name, which was found out only where it was started.
+TEST(ImportedConfigTest, RefusesANameThatNoNodeCanHave) {
+  const auto host = [](const std::string& name) {
+    return "[{\"ssh\": \"" + name + "\", \"ips\": [\"10.0.0.1\"]}]";
+  };
+  const std::string longest(63, 'n');
+  EXPECT_EQ(Made(host("ada@" + longest))[0].node_name(), longest);
+  EXPECT_EQ(Wrong(host("ada@" + longest + "n")),
+            "hosts: host ada@" + longest +
+                "n: expected a name of at most 63 bytes, for its node is called so, got 64: use a "
+                "shorter one, such as an alias in ~/.ssh/config");
+}
+
+// Why: every interface has link-local addresses, so mlxcommd listens on none and connects to none
+// that stands alone.
+TEST(ImportedConfigTest, NeedsTheInterfaceOfALinkLocalAddress) {
+  for (const char* const good : {"fe80::1%en2", "fd00::1", "fec0::1", "169.254.0.1"}) {
+    EXPECT_EQ(Made("[{\"ssh\": \"a\", \"ips\": [\"" + std::string(good) + "\"]}]").size(), 1u)
+        << good;
+  }
+  for (const std::string bad : {"fe80::1", "FEBF::1"}) {
+    EXPECT_EQ(Wrong("[{\"ssh\": \"a\", \"ips\": [\"10.0.0.1\", \"" + bad + "\"]}]"),
+              "hosts: host a: ips: expected a link-local address with its interface, as "
+              "fe80::1%en2, got \"" +
+                  bad + "\"");
+    EXPECT_THAT(Wrong("10.0.0.1\n" + bad + "\n"),
+                StartsWith("hosts: host " + bad + ": expected a link-local address with"));
+  }
+}
+
+// Why: mlxcommd takes an address to be of such bytes only as hosts and interfaces are called by, and
+// listens on none whose interface has no name.
+TEST(ImportedConfigTest, RefusesAnInterfaceThatIsNoName) {
+  for (const char* const good : {"fe80::1%en2", "fe80::1%eth0.100", "fe80::1%br-lan_2"}) {
+    EXPECT_THAT(Made(std::string(good) + "\n")[0].peers().listen(),
+                ElementsAre("[" + std::string(good) + "]:7470"));
+  }
+  for (const std::string bad : {"fe80::1%", "fd00::1%", "fe80::1%e=a", "fe80::1%e n", "fe80::1%]",
+                                "fe80::1%en2%en3", "fe80::1%caf\u00e9"}) {
+    EXPECT_EQ(Wrong("[{\"ssh\": \"a\", \"ips\": [\"" + bad + "\"]}]"),
+              "hosts: host a: ips: expected an interface of letters, digits, '.', '-' and '_' "
+              "behind '%', as fe80::1%en2, got \"" +
+                  bad + "\"");
+  }
+  EXPECT_THAT(Wrong("fe80::1%e=a\n"), StartsWith("hosts: host fe80::1%e=a: expected an interface"));
 }
 
 }  // namespace
