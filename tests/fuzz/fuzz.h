@@ -1,0 +1,83 @@
+// What the fuzz targets share: how they read their input, and how they say that something which
+// must hold does not.
+//
+// An input is a script: numbers are read from its front in little-endian order, so that
+// make_corpus.py can write one with struct.pack, and a change at its end leaves what comes before
+// as it was. What is read beyond the end is zero.
+//
+// Owner: a target. Thread: its one. Memory: Input is a view of what libFuzzer owns.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+// For loops over bytes in a target: the fuzzer would learn nothing of them, and take most of its
+// time with that.
+#define MLXCOMM_NOT_TRACED __attribute__((noinline, no_sanitize("coverage")))
+
+namespace mlxcomm::fuzz {
+
+[[noreturn]] inline void Violated(const char* file, int line, const char* condition,
+                                  const std::string& what) {
+  std::fprintf(stderr, "\n%s:%d: violated: %s\n  it must hold that %s\n", file, line, condition,
+               what.c_str());
+  std::abort();
+}
+
+class Input {
+ public:
+  Input(const std::uint8_t* data, std::size_t bytes) : rest_(data, bytes) {}
+
+  bool empty() const { return rest_.empty(); }
+  std::size_t size() const { return rest_.size(); }
+
+  template <typename Value>
+  Value Take() {
+    static_assert(std::is_trivially_copyable_v<Value>);
+    Value value{};
+    TakeInto(&value, sizeof value);
+    return value;
+  }
+  std::uint8_t TakeByte() { return Take<std::uint8_t>(); }
+  // 0 to most.
+  std::uint8_t TakeUpTo(std::uint8_t most) {
+    return static_cast<std::uint8_t>(TakeByte() % (most + 1u));
+  }
+  // Fewer where there are no more; the rest of `to` stays as it is.
+  void TakeInto(void* to, std::size_t bytes) {
+    bytes = std::min(bytes, rest_.size());
+    if (bytes > 0) std::memcpy(to, rest_.data(), bytes);
+    rest_ = rest_.subspan(bytes);
+  }
+  std::span<const std::uint8_t> TakeBytes(std::size_t bytes) {
+    const std::span<const std::uint8_t> taken = rest_.first(std::min(bytes, rest_.size()));
+    rest_ = rest_.subspan(taken.size());
+    return taken;
+  }
+  std::string TakeText(std::size_t bytes) {
+    const std::span<const std::uint8_t> taken = TakeBytes(bytes);
+    return {taken.begin(), taken.end()};
+  }
+  std::string TakeRest() { return TakeText(rest_.size()); }
+
+ private:
+  std::span<const std::uint8_t> rest_;
+};
+
+}  // namespace mlxcomm::fuzz
+
+// The second argument ends the sentence "it must hold that ...", and is made only when it is needed.
+#define MLXCOMM_MUST(condition, what)                                    \
+  do {                                                                   \
+    if (!(condition)) {                                                  \
+      ::mlxcomm::fuzz::Violated(__FILE__, __LINE__, #condition, (what)); \
+    }                                                                    \
+  } while (false)
