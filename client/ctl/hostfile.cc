@@ -333,9 +333,10 @@ Failure ParseMlx(const std::string& path, std::string_view text, Hostfile& file)
   json root;
   try {
     root = json::parse(text);
-  } catch (const json::parse_error& error) {
-    // "[json.exception.parse_error.101] parse error at line 2, column 7: ..."
-    const std::string what = error.what();
+  } catch (const json::exception& error) {
+    // "[json.exception.parse_error.101] parse error at line 2, column 7: ...", or out_of_range for a
+    // number that is too large, which may be as long as the file.
+    const std::string what = std::string(error.what()).substr(0, 512);
     return Invalid(path, MakePrintable(what.substr(std::min(what.size(), what.find("] ") + 2))));
   }
   if (root.is_object() && root.contains("backend")) {

@@ -237,6 +237,11 @@ void CheckMetrics(const v1::MetricsConfig& metrics, const TextFormat::ParseInfoT
                   absl::StrCat("listen: expected \"ADDRESS:PORT\" or \"[ADDRESS]:PORT\" with an "
                                "address of this machine (no name), got \"",
                                absl::CHexEscape(metrics.listen()), "\""));
+  } else if (LacksInterface(host)) {
+    bounds.Report(metrics, tree, "listen",
+                  absl::StrCat("listen: expected an interface of this machine with a link-local "
+                               "address, such as \"[fe80::1%en2]:9477\", got \"",
+                               absl::CHexEscape(metrics.listen()), "\""));
   } else if (!IsLoopback(host) && !metrics.allow_other_machines()) {
     bounds.Report(metrics, tree, "listen",
                   absl::StrCat("listen: ", host,

@@ -139,6 +139,8 @@ TEST(HostfileTest, TellsLineOrFieldAndWhatIsExpected) {
   EXPECT_THAT(Wrong("node[0-1023]-[0-1023]\n"), StartsWith("hosts:1: expected a host"));
   EXPECT_THAT(Wrong("# nothing\n"), HasSubstr("expected hosts"));
   EXPECT_THAT(Wrong("{\"hosts\":\n [{\"ssh\" \"a\"}]}"), HasSubstr("line 2"));
+  EXPECT_THAT(Wrong("[{\"ssh\": \"a\", \"slots\": 1e999}]"), HasSubstr("number overflow"));
+  EXPECT_LT(Wrong("[" + std::string(100'000, '1') + "]").size(), 600u);
   EXPECT_THAT(Wrong("{\"backend\": \"ring\"}"), HasSubstr("expected \"hosts\""));
   EXPECT_THAT(Wrong("[{\"ips\": []}]"), HasSubstr("hosts[0]: expected \"ssh\""));
   EXPECT_THAT(Wrong("[{\"ssh\": \"a\"}, {\"ssh\": 7}]"),

@@ -171,6 +171,11 @@ TEST(ParseConfigTest, TakesALoopbackAddressForMetrics) {
     EXPECT_THAT(MistakeIn(text + " }"), HasSubstr("allow_other_machines: true"));
     EXPECT_TRUE(ParseConfig(text + " allow_other_machines: true }", "f").ok()) << bad;
   }
+  for (const char* const bad : {"[fe80::1]:9477", "[fe80::1%]:9477"}) {
+    EXPECT_THAT(
+        MistakeIn("metrics { listen: \"" + std::string(bad) + "\" allow_other_machines: true }"),
+        HasSubstr("f:1:11: listen: expected an interface"));
+  }
   EXPECT_THAT(MistakeIn("metrics { listen: \"localhost:9477\" }"), HasSubstr("no name"));
   EXPECT_THAT(MistakeIn("metrics { listen: \"9477\" }"), HasSubstr("ADDRESS:PORT"));
 }
