@@ -19,8 +19,10 @@ import time
 import pytest
 
 sys.path.append(os.path.join(os.path.dirname(__file__), "rdma-vm"))
+import own_network
+
 # Tests of that folder are run by this in a virtual machine.
-from in_machine import pytest_configure, pytest_runtest_protocol  # noqa: E402,F401
+from in_machine import pytest_configure, pytest_runtest_protocol  # noqa: F401
 
 # Run in a background or with nohup, these would be ignored by all that is started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -56,6 +58,12 @@ def wait_until(condition, what):
             return value
         threading.Event().wait(0.01)
     raise AssertionError(f"gave up waiting until {what}")
+
+
+def pytest_sessionstart(session):
+    """Later than plugins connect to each other."""
+    if hasattr(session.config, "workerinput"):  # One of several workers (pytest -n).
+        own_network.enter()
 
 
 class Process:

@@ -14,6 +14,8 @@ from bench.parts import PAUSE_SECONDS
 from conftest import PATIENCE, find_test_program
 
 BENCH = pathlib.Path(__file__).parent
+# One worker runs it, once, for all tests that look at it.
+pytestmark = pytest.mark.xdist_group("bench")
 
 
 @pytest.fixture(scope="module")

@@ -159,7 +159,7 @@ void Every(Connection& connection, Group& world) {
 // Every rank to every other, small and large, tags in the opposite order at the receiver.
 void Messages(Connection& connection, Group& world) {
   constexpr std::uint32_t kTags = 40;
-  for (const std::uint64_t count : {1, 50'000}) {
+  for (const std::uint64_t count : {1u, 50'000u}) {
     std::vector<Buffer> buffers;
     std::vector<Ticket> tickets;
     struct Expected {

@@ -132,9 +132,8 @@ TEST_F(WorkersTest, ShareOneWorkAmongThemselvesAndTheEngine) {
   Workers workers(3, bell, recorder);
   std::vector<std::uint64_t> done;
   for (std::size_t i = 0; i < kWorks; ++i) ASSERT_TRUE(workers.Submit(sums[i], i, {}));
-  std::size_t helped = 0;
   while (done.size() < kWorks) {
-    if (workers.Help()) ++helped;
+    static_cast<void>(workers.Help());  // Whether there was something to help with is chance.
     workers.Poll(done);
   }
   EXPECT_FALSE(workers.Help());

@@ -210,7 +210,7 @@ TEST(RenderStatusTest, HealthTellsWhomAJobHasLongWaitedFor) {
   rank.set_node("b");
   rank.set_pid(77);
   v1::WaitStatus& wait = *job.add_waits();
-  for (const std::uint32_t number : {0, 2, 3, 4, 5, 7, 8}) wait.add_waiting(number);
+  for (const std::uint32_t number : {0u, 2u, 3u, 4u, 5u, 7u, 8u}) wait.add_waiting(number);
   wait.add_awaited(1);
   wait.set_operation("barrier, operation 5");
   wait.set_age_ms(9'999);

@@ -73,8 +73,8 @@ TEST(ConnectTest, RefusesAQueueOfAnotherLayout) {
 // Why: mlxcomm.h says that connecting asks `interrupted` too; a daemon that is stopped
 // would keep the user for ten seconds.
 TEST(ConnectTest, IsCancelledWhileTheDaemonIsSilent) {
-  FakeDaemon daemon;
   std::atomic<bool> over{false};
+  FakeDaemon daemon;  // Whose thread looks at it until it ends.
   daemon.Answer([&](int) {
     while (!over.load()) std::this_thread::yield();
   });

@@ -38,11 +38,11 @@ void ExpectCopied(std::size_t bytes, std::size_t behind) {
 }
 
 TEST(CopyInTest, CopiesWhatFitsTheCaches) {
-  for (const std::size_t bytes : {0, 1, 63, 64, 4097}) ExpectCopied(bytes, 0);
+  for (const std::size_t bytes : {0u, 1u, 63u, 64u, 4097u}) ExpectCopied(bytes, 0);
 }
 
 TEST(CopyInTest, CopiesWhatGoesPastThemWithItsRest) {
-  for (const std::size_t more : {0, 1, 63, 64, 65}) ExpectCopied(kStreamBytes + more, 0);
+  for (const std::size_t more : {0u, 1u, 63u, 64u, 65u}) ExpectCopied(kStreamBytes + more, 0);
 }
 
 TEST(CopyInTest, CopiesToWhereNoLineBegins) { ExpectCopied(kStreamBytes + 100, 4); }

@@ -22,7 +22,7 @@ fabric::LinkSnapshot LinkOf(const char* interface, std::uint64_t best_round_trip
 }
 
 TEST(LinkCostsTest, LatencyIsHalfTheBestRoundTripInStepsOfFour) {
-  for (const std::uint64_t round_trip : {40'000, 66'000, 120'000}) {
+  for (const std::uint64_t round_trip : {40'000u, 66'000u, 120'000u}) {
     const std::vector<fabric::LinkSnapshot> links = {LinkOf("en2", round_trip)};
     EXPECT_EQ(MeasureCosts(links).latency_ns(), 65'536u) << round_trip;
   }

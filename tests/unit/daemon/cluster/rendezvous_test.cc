@@ -8,7 +8,6 @@
 #include <memory>
 #include <vector>
 
-
 namespace mlxcomm::cluster::rendezvous_test {
 namespace {
 

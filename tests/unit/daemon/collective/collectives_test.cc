@@ -110,7 +110,7 @@ TEST_P(LayoutTest, FloatResultsAreBitwiseEqualOnAllRanksAndSchedules) {
 }
 
 TEST_P(LayoutTest, AllGatherCollectsEveryRanksBlock) {
-  for (const std::uint64_t count : {0, 1, 300, 70'001}) {
+  for (const std::uint64_t count : {0u, 1u, 300u, 70'001u}) {
     SimulatedCluster cluster(GetParam().nodes, GetParam().ranks_per_node, 11);
     const std::uint32_t size = cluster.size();
     std::vector<std::vector<std::int32_t>> in(size), out(size);
@@ -144,7 +144,7 @@ TEST_P(LayoutTest, BarrierEndsForNobodyBeforeEverybodyHasCalled) {
 
 // Every rank sends to every other, small and large, and receives in another order.
 TEST_P(LayoutTest, SendsMeetReceivesBetweenAnyTwoRanks) {
-  for (const std::uint64_t count : {0, 10, 100'000}) {
+  for (const std::uint64_t count : {0u, 10u, 100'000u}) {
     SimulatedCluster cluster(GetParam().nodes, GetParam().ranks_per_node, 4);
     const std::uint32_t size = cluster.size();
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::int32_t>> in, out;
@@ -341,7 +341,7 @@ class FailureTest : public testing::TestWithParam<Layout> {
 };
 
 TEST_P(FailureTest, MismatchTellsEveryRankWhatEachCalled) {
-  for (const std::uint64_t count : {8, 100'000}) {
+  for (const std::uint64_t count : {8u, 100'000u}) {
     SimulatedCluster fresh(GetParam().nodes, GetParam().ranks_per_node, 1);
     std::swap(cluster, fresh);
     const std::uint32_t last = cluster.size() - 1;
@@ -463,7 +463,7 @@ TEST(CollectivesTest, CallsThatNeverMeetAreAMismatchAtTheirDeadline) {
   }
   cluster.Run();
   cluster.Advance(1'000'000'001);
-  for (const std::uint64_t rank : {0, 3}) {
+  for (const std::uint64_t rank : {0u, 3u}) {
     ASSERT_EQ(cluster.completions[rank + 1].size(), 1u);
     const Failure& failure = cluster.completions[rank + 1][0].failure;
     EXPECT_EQ(failure.code, FailureCode::kMismatch) << failure.message;

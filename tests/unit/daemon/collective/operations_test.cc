@@ -169,7 +169,7 @@ TEST_P(OperationsTest, EveryTypeMoves) {
 // Why: each count is another mixture of empty blocks, eager frames, granted data and
 // chunks.
 TEST_P(OperationsTest, EveryCountReducesAndMoves) {
-  for (const std::uint64_t count : {0, 1, 2, 3, 4097, 17'001}) {
+  for (const std::uint64_t count : {0u, 1u, 2u, 3u, 4097u, 17'001u}) {
     const auto root = static_cast<std::uint32_t>(count % size());
     for (const OperationKind kind : kReductions) {
       ASSERT_NO_FATAL_FAILURE(
@@ -203,7 +203,7 @@ TEST_P(OperationsTest, EveryRootServes) {
 // there, and over several rails a later chunk may be acknowledged first. A node whose rank does
 // not work in place may begin steps sooner, and must still fit those whose ranks do.
 TEST_P(OperationsTest, ReductionsAndBroadcastsWorkInPlace) {
-  for (const std::uint64_t count : {5, 5000, 70'001, 100'001}) {
+  for (const std::uint64_t count : {5u, 5000u, 70'001u, 100'001u}) {
     const DataType type = count > 100'000 ? DataType::kInt64 : DataType::kInt32;
     for (const OperationKind kind : {OperationKind::kAllReduce, OperationKind::kReduce}) {
       ASSERT_NO_FATAL_FAILURE(

@@ -34,7 +34,7 @@ T Get(const std::byte* from) {
 
 inline void Encode(DataType type, Value value, std::byte* to) {
   const double real = value.real();
-  const auto whole = static_cast<std::int64_t>(real);
+  const auto whole = std::isfinite(real) ? static_cast<std::int64_t>(real) : 0;
   switch (type) {
     case DataType::kBool: return Put<std::uint8_t>(to, real != 0 ? 1 : 0);
     case DataType::kInt8:

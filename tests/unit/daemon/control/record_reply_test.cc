@@ -112,7 +112,7 @@ TEST_F(RecordReplyTest, TellsHowFarOneHasComeThatGoesOn) {
 
 TEST_F(RecordReplyTest, ChoosesByJobGroupNameAndIdAndTakesTheNewest) {
   for (std::uint64_t i = 0; i < 4; ++i) {
-    for (const std::uint64_t group : {1, 2, 3}) Call(group, i, 0, 10 * i + group);
+    for (const std::uint64_t group : {1u, 2u, 3u}) Call(group, i, 0, 10 * i + group);
   }
   v1::FlightRecordRequest request;
   request.set_job("train");
@@ -162,7 +162,7 @@ TEST_F(RecordReplyTest, TellsWhatRailsAndWorkersDid) {
 // rails and workers did for it, and also where its number is asked for.
 TEST_F(RecordReplyTest, TellsAUserOfItsOwnJobsAndCountsTheOthers) {
   telemetry::EventRing* const rail = recorder_.AddTrack(TrackKind::kRail, "tcp x - y");
-  for (const std::uint64_t group : {1, 2, 3}) {
+  for (const std::uint64_t group : {1u, 2u, 3u}) {
     Call(group, 0, 0, 10 + group);
     rail->Write(Of(group, 0, EventKind::kSent, 20 + group));
   }

@@ -59,7 +59,7 @@ TEST_F(ArrivalOrderTest, TellsWhatIsNextEarlyTwiceAndBeyondTheWindow) {
 }
 
 TEST_F(ArrivalOrderTest, GivesWhatCameEarlyInItsTurn) {
-  for (const std::uint64_t sequence : {4, 2, 3}) {
+  for (const std::uint64_t sequence : {4u, 2u, 3u}) {
     EXPECT_EQ(order.OnArrived(sequence), Arrival::kEarly);
     // 3 is data, which goes up at once.
     if (sequence != 3) {
@@ -102,7 +102,7 @@ TEST_F(ArrivalOrderTest, DescribesWhatHasComeBeyondGaps) {
   std::mt19937 random(1);
   std::vector<std::uint64_t> coming;
   std::uint64_t next = 1;
-  for (int turn = 0; turn < 3000; ++turn) {
+  for (unsigned turn = 0; turn < 3000; ++turn) {
     while (next <= order.received() + wire::kWindow) coming.push_back(next++);
     const std::size_t at = random() % std::min<std::size_t>(coming.size(), 1 + turn % 900);
     const std::uint64_t sequence = coming[at];

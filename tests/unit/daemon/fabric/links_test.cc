@@ -54,7 +54,7 @@ class LinksTest : public testing::Test {
 
   void PollBoth() {
     now_ns += 1000;
-    for (const std::size_t side : {0, 1}) LinksOf(side).Poll(now_ns);
+    for (const std::size_t side : {0u, 1u}) LinksOf(side).Poll(now_ns);
   }
   void FinishAsAcceptor(Dial& dial) {
     const std::size_t side = 1 - dial.dialer;
@@ -221,7 +221,7 @@ TEST_F(LinksTest, AgreesOnTheSameRailsInEveryOrderOfDials) {
     }
     PollBoth();
     ASSERT_TRUE(all_linked());
-    for (const std::size_t side : {0, 1}) {
+    for (const std::size_t side : {0u, 1u}) {
       ASSERT_THAT(Of(side).lost, IsEmpty());
       ASSERT_EQ(Of(side).up.size(), 1u);
     }
@@ -237,7 +237,7 @@ TEST_F(LinksTest, AgreesOnTheSameRailsInEveryOrderOfDials) {
 // Why: a host that vanished without a word leaves a connection that one side holds for good.
 // How: the cable is cut so that only one side sees it; that side dials again.
 TEST_F(LinksTest, ANewConnectionReplacesAHalfOpenOneOfItsPath) {
-  for (const std::size_t dialer : {0, 1}) {
+  for (const std::size_t dialer : {0u, 1u}) {
     sides = {std::make_unique<Daemon>(0), std::make_unique<Daemon>(1)};
     const std::shared_ptr<Connection> dead = Connect(0, "1");
     Connect(0, "2");

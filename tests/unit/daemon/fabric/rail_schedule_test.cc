@@ -45,7 +45,7 @@ class RailScheduleTest : public testing::Test {
 // little of the whole.
 TEST_F(RailScheduleTest, TwoEqualRailsCarryAlmostTwice) {
   for (const double rate : {1e8, 1.25e9, 5e9}) {
-    for (const std::uint64_t latency : {5'000, 50'000, 200'000}) {
+    for (const std::uint64_t latency : {5'000u, 50'000u, 200'000u}) {
       const Cable cable = Cable::Of(rate, latency);
       const double one = Rate({cable});
       const double two = Rate({cable, cable});

@@ -78,7 +78,7 @@ class TcpFabricTest : public FabricTest, public testing::WithParamInterface<Secu
       change(all);
     };
     a = std::make_unique<Node>(io, "a", 1, std::vector<std::string>{}, 7, options);
-    for (std::size_t i : {0, 1}) {
+    for (std::size_t i : {0u, 1u}) {
       cables.push_back(std::make_unique<LoopbackCable>(io, a->address(i)));
     }
     b = std::make_unique<Node>(io, "b", 2,
@@ -163,7 +163,7 @@ TEST_P(TcpFabricTest, SpreadsATransferOverBothCables) {
 // Why: one of two cables costs speed, nothing else, and comes back by itself.
 TEST_P(TcpFabricTest, GoesOnOverTheOtherCableWhenOneIsCutInMidTransfer) {
   MakePair();
-  for (const std::size_t cut : {0, 1}) {
+  for (const std::size_t cut : {0u, 1u}) {
     b->data_bytes = 0;
     a->released.clear();
     BeginTransfer();
@@ -272,7 +272,7 @@ TEST_P(TcpFabricTest, SendsAgainWhatWasChangedOnTheWay) {
   if (GetParam() != Security::kTls) return;  // Then nobody would notice.
   MakePair();
   BeginTransfer();
-  for (const std::size_t which : {0, 1, 0}) {
+  for (const std::size_t which : {0u, 1u, 0u}) {
     ASSERT_TRUE(Carries(*cables[which]));
     cables[which]->Garble();
   }

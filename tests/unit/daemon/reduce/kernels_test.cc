@@ -89,9 +89,9 @@ class CombineTest : public testing::TestWithParam<Case> {
 TEST_P(CombineTest, EqualsPlainLoopForEveryShape) {
   const auto [type, op] = GetParam();
   OnEveryTarget([&, type = type, op = op] {
-    for (const std::size_t inputs : {1, 2, 3, 7, 64}) {
-      for (const std::size_t elements : {0, 1, 3, 17, 63, 131, 341, 523}) {
-        for (const std::size_t shift : {0, 1}) {
+    for (const std::size_t inputs : {1u, 2u, 3u, 7u, 64u}) {
+      for (const std::size_t elements : {0u, 1u, 3u, 17u, 63u, 131u, 341u, 523u}) {
+        for (const std::size_t shift : {0u, 1u}) {
           for (const Stores stores : {Stores::kOrdinary, Stores::kNonTemporal}) {
             const Shape shape{inputs, 1 + inputs % 3, elements, shift, stores};
             Check({type, op}, shape);
@@ -111,7 +111,7 @@ TEST_P(CombineTest, EqualsPlainLoopForEveryShape) {
 TEST_P(CombineTest, EqualsPlainLoopWhereOutputsAreAlignedAtDifferentElements) {
   const auto [type, op] = GetParam();
   OnEveryTarget([&, type = type, op = op] {
-    for (const std::size_t elements : {1, 63, 341}) {
+    for (const std::size_t elements : {1u, 63u, 341u}) {
       Check({type, op}, {2, 3, elements, 3, Stores::kNonTemporal, 0});
       Check({type, op}, {2, 3, elements, 0, Stores::kNonTemporal, 1});
       if (HasFatalFailure()) return;
@@ -142,7 +142,7 @@ TEST_P(CombineTest, EqualsPlainLoopInWholeLines) {
   const std::size_t chunk = 16 * 1024 / DataTypeBytes(type);
   for (const Stores stores : {Stores::kWholeLines, Stores::kNonTemporal}) {
     for (const std::size_t elements : {chunk / 2, chunk - 1, chunk, chunk + 1, 2 * chunk + 77}) {
-      for (const std::size_t outputs : {1, 2}) {
+      for (const std::size_t outputs : {1u, 2u}) {
         const Shape shape{2, outputs, elements, outputs - 1, stores};
         Check({type, op}, shape);
         if (op == ReduceOperator::kMean) Check({type, op, 3}, shape);

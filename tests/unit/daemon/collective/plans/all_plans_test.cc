@@ -101,8 +101,8 @@ TEST(AllPlansTest, AreProvedForLargeGroups) {
 TEST(AllPlansTest, AreProvedForManySlices) {
   for (const GroupShape& shape : AllShapes()) {
     if (shape.node_of_rank.size() == 1) continue;
-    for (const std::uint64_t mebibytes : {64, 4096}) {
-      for (const std::uint64_t latency_ns : {10'000, 100'000, 1'000'000}) {
+    for (const std::uint64_t mebibytes : {64u, 4096u}) {
+      for (const std::uint64_t latency_ns : {10'000u, 100'000u, 1'000'000u}) {
         WholeOperation operation = MakeOperation(shape, OperationKind::kAllReduce, PlanKind::kRing,
                                                  mebibytes * 1024 * 1024 / sizeof(float));
         operation.costs.latency_ns = latency_ns;
@@ -130,7 +130,7 @@ TEST(AllPlansTest, AreProvedForManySlices) {
 TEST(AllPlansTest, BlocksInScratchMemoryLieApart) {
   for (const GroupShape& shape : {EvenShape(3, 1), EvenShape(4, 1), EvenShape(8, 1)}) {
     for (const std::uint64_t bytes : {9u << 20, (64u << 20) + 308, (100u << 20) + 4}) {
-      for (const std::uint64_t latency_ns : {10'000, 100'000}) {
+      for (const std::uint64_t latency_ns : {10'000u, 100'000u}) {
         WholeOperation operation =
             MakeOperation(shape, OperationKind::kAllReduce, PlanKind::kRing, bytes / sizeof(float));
         operation.costs.latency_ns = latency_ns;
@@ -171,7 +171,7 @@ TEST(AllPlansTest, WithoutScratchMemoryAsManySlicesAreUnderWayAsInPlace) {
 }
 
 TEST(AllPlansTest, LongReductionsNeedLittleScratchMemory) {
-  for (const std::uint64_t mebibytes : {4, 64, 1024}) {
+  for (const std::uint64_t mebibytes : {4u, 64u, 1024u}) {
     const WholeOperation operation = MakeOperation(EvenShape(4, 1), OperationKind::kAllReduce,
                                                    PlanKind::kRing, mebibytes * 256 * 1024);
     EXPECT_LE(MakePlanOf(operation, 0).scratch_bytes, 32u * 1024 * 1024) << mebibytes;

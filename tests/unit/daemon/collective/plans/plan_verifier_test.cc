@@ -94,7 +94,8 @@ std::vector<Fault> OrderFaults() {
   return {
       {"later_predecessor", ring,
        [](auto& plans) {
-         plans[0].after[plans[0].AfterOf(plans[0].steps[2]).data() - plans[0].after.data()] = 5;
+         const auto at = plans[0].AfterOf(plans[0].steps[2]).data() - plans[0].after.data();
+         plans[0].after[static_cast<std::size_t>(at)] = 5;
        },
        "which is not an earlier one"},
       // Each of two nodes grants what it receives only when its own data has gone.

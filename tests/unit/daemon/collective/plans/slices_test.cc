@@ -23,7 +23,7 @@ TEST(SlicesTest, ShortOperationsAreDoneInOne) {
 // A short chunk costs as much as a long one, and data travels in chunks of 256 KiB.
 TEST(SlicesTest, BlocksOfRoundOperationsAreWholeChunks) {
   for (const int nodes : {2, 4, 8}) {
-    for (const std::uint64_t mebibytes : {16, 64, 128, 512}) {
+    for (const std::uint64_t mebibytes : {16u, 64u, 128u, 512u}) {
       EXPECT_EQ(OfFloats(nodes, mebibytes * kMiB).block_bytes % kChunkBytes, 0u)
           << nodes << " nodes, " << mebibytes << " MiB";
     }

@@ -163,7 +163,7 @@ struct End {
       if (got < 0) return;
       const auto bytes = static_cast<std::size_t>(got);
       partial.insert(partial.end(), one, one + std::min(bytes, sizeof one));
-      if (bytes > sizeof one) partial.insert(partial.end(), other, other + bytes - sizeof one);
+      if (bytes > sizeof one) partial.insert(partial.end(), other, other + (bytes - sizeof one));
       TakeFrames();
     }
   }

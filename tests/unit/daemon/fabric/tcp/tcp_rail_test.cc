@@ -285,7 +285,8 @@ TEST_F(TcpRailTest, TakesWhatItHadReadAheadHoweverRoomComes) {
     const std::uint64_t all = rail_->Snapshot().received_bytes + bytes.size();
     SendFromFar(bytes);
     while (rail_->Snapshot().received_bytes < all) std::this_thread::yield();
-    const std::uint64_t until = platform::MonotonicNow() + 100 * (round % 1000);
+    const std::uint64_t until =
+        platform::MonotonicNow() + 100 * static_cast<std::uint64_t>(round % 1000);
     while (platform::MonotonicNow() < until) continue;
     for (std::uint64_t i = kMessages; i > 0; --i) {
       ASSERT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, sequence - i + 1);
@@ -302,7 +303,7 @@ TEST_F(TcpRailTest, PutsAcknowledgementsBeforeTheDataThatWaits) {
   RailCommand command;
   command.kind = RailCommand::Kind::kTransmit;
   command.frame.payload = payload.data();
-  for (const std::uint64_t sequence : {1, 2}) {
+  for (const std::uint64_t sequence : {1u, 2u}) {
     command.frame.header = Header(wire::FrameType::kData, sequence, wire::kChunkBytesMax);
     ASSERT_TRUE(rail_->Give(command));
   }
