@@ -102,6 +102,16 @@ void CheckName(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& 
                              " bytes of UTF-8 without control characters"));
 }
 
+// Every interface has such addresses, so one alone says not where it is, nor does one with nothing
+// behind its '%'.
+bool LacksInterface(const std::string& host) {
+  const std::size_t percent = host.find('%');
+  if (percent != std::string::npos && percent + 1 < host.size()) return false;
+  in6_addr six{};
+  return ::inet_pton(AF_INET6, host.substr(0, percent).c_str(), &six) == 1 &&
+         IN6_IS_ADDR_LINKLOCAL(&six);
+}
+
 // The host in "HOST:PORT" or "[ADDRESS]:PORT", of what names and addresses are made of
 // only, for it goes into status; empty: this is neither. Whether there is such a host
 // is found out later.
@@ -121,7 +131,9 @@ std::string HostIn(const std::string& text, bool any_port) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_' ||
            (bracketed && (c == ':' || c == '%'));
   });
-  return fine ? host : std::string();
+  // With link-local addresses it is the interface that lacks, which is told apart from this.
+  const bool ends_in_nothing = host.ends_with('%') && !LacksInterface(host);
+  return fine && !ends_in_nothing ? host : std::string();
 }
 
 // Of this machine, so a number: a name might mean another machine tomorrow.
@@ -130,16 +142,6 @@ bool IsNumericAddress(const std::string& host) {
   in6_addr six{};
   return ::inet_pton(AF_INET, host.c_str(), &four) == 1 ||
          ::inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), &six) == 1;
-}
-
-// Every interface has such addresses, so one alone says not where it is, nor does one with nothing
-// behind its '%'.
-bool LacksInterface(const std::string& host) {
-  const std::size_t percent = host.find('%');
-  if (percent != std::string::npos && percent + 1 < host.size()) return false;
-  in6_addr six{};
-  return ::inet_pton(AF_INET6, host.substr(0, percent).c_str(), &six) == 1 &&
-         IN6_IS_ADDR_LINKLOCAL(&six);
 }
 
 void CheckAddresses(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tree,

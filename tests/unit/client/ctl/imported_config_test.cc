@@ -18,7 +18,8 @@ using testing::StartsWith;
 const ImportOptions kOptions{
     .path = "hosts", .cluster = "studio", .key_file = "/key", .port = 7470, .links = ""};
 
-std::vector<v1::DaemonConfig> Made(const std::string& text, ImportOptions options = kOptions) {
+std::vector<v1::DaemonConfig> Made(const std::string& text,
+                                   const ImportOptions& options = kOptions) {
   Hostfile file;
   EXPECT_TRUE(ParseHostfile("hosts", text, file).ok());
   std::vector<ImportedConfig> configs;

@@ -154,6 +154,8 @@ TEST(ParseConfigTest, NeedsTheInterfaceOfALinkLocalAddress) {
                                           "got \"" +
                                           bad + "\"");
     }
+    // Why: the daemon would only find out when it listens or dials.
+    EXPECT_THAT(MistakeIn(text("[::1%]:7470")), testing::ContainsRegex("(ADDRESS|HOST):PORT"));
   }
 }
 

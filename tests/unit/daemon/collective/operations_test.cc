@@ -107,7 +107,7 @@ class OperationsTest : public testing::TestWithParam<Setting> {
         in[k][rank] = oracle::Input(o.type, o.op, rank, shape.input_elements);
         out[k][rank].assign(shape.output_elements * width, std::byte{0xee});
         Call call;
-        call.ticket = static_cast<std::uint64_t>(k + 1);
+        call.ticket = static_cast<std::uint64_t>(k) + 1;
         call.signature = {o.kind, o.type, o.op, o.count, o.root, GetParam().plan};
         call.input = in[k][rank].data();
         call.output = in_place && shape.writes ? in[k][rank].data() : out[k][rank].data();

@@ -125,8 +125,11 @@ Bits OfIntegers(ReduceOperator op, const std::vector<Bits>& row) {
   Integer combined = ElementOf<Integer>(row[0]);
   for (std::size_t k = 1; k < row.size(); ++k) {
     const Integer next = ElementOf<Integer>(row[k]);
-    const Bits a = static_cast<Bits>(combined);  // The low bits are those of any width.
+    // The low bits are those of any width. NOLINTBEGIN(bugprone-signed-char-misuse): the sign
+    // goes into bits above, which are cut off.
+    const Bits a = static_cast<Bits>(combined);
     const Bits b = static_cast<Bits>(next);
+    // NOLINTEND(bugprone-signed-char-misuse)
     switch (op) {
       case ReduceOperator::kProduct: combined = static_cast<Integer>(a * b); break;
       case ReduceOperator::kMin: combined = next < combined ? next : combined; break;
