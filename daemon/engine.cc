@@ -219,7 +219,7 @@ void Engine::OnSessionOpened(intake::SessionId session, const intake::Peer& peer
   ++clients_seen_;
   ++clients_open_;
   if (const auto arena = intake_->ArenaOf(session); arena != nullptr) {
-    fabric_->AddMemory({arena, arena->data(), arena->bytes()});
+    fabric_->AddMemory({arena, arena->data(), arena->bytes(), arena->descriptor()});
   }
   spdlog::debug("client {} attached (session {})", peer.pid, session);
 }

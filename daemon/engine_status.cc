@@ -188,6 +188,9 @@ void Engine::AddRdma(v1::NodeStatus& node) const {
     one.set_regions(device.regions);
     one.set_regions_max(device.regions_max);
     one.set_busy_ms(device.busy_ns / 1'000'000);
+    one.set_driver_pid(static_cast<std::uint32_t>(device.driver_pid));
+    one.set_drivers_ended(device.drivers_ended);
+    one.set_last_end(device.last_end);
   }
 }
 

@@ -4,6 +4,8 @@
 
 #include "daemon/cluster/config_file.h"
 #include "daemon/daemon.h"
+#include "daemon/fabric/rdma/driver_main.h"
+#include "daemon/fabric/rdma/driver_process.h"
 #include "daemon/fabric/rdma/probe.h"
 #include "daemon/fabric/rdma/trials.h"
 #include "daemon/log.h"
@@ -27,6 +29,9 @@ int main(int argc, char** argv) {
   namespace rdma = mlxcomm::fabric::rdma;
   if (argc == 3 && std::string(argv[1]) == rdma::kProbeArgument) {
     return rdma::RunProbe(argv[2], rdma::Limits());
+  }
+  if (argc == 3 && std::string(argv[1]) == rdma::kDriverArgument) {
+    return rdma::RunDriver(rdma::kDriverSocket);
   }
   if ((argc == 4 || argc == 5) && std::string(argv[1]) == rdma::kTrialArgument) {
     return mlxcomm::TryRdma(argv[2], argv[3], argc == 5 ? argv[4] : "");

@@ -21,6 +21,7 @@ fabric::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config) {
   options.tells = config.enabled();
   options.library = config.library();
   options.probe_program = platform::OwnExecutable();
+  options.driver_program = platform::OwnExecutable();
   const bool apples = config.limits() == v1::RdmaConfig::APPLE ||
                       (config.limits() == v1::RdmaConfig::SYSTEM && kOnApple);
   options.limits = apples ? Limits() : fabric::rdma::LinuxLimits();

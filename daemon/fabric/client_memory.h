@@ -15,6 +15,8 @@ struct ClientMemory {
   std::shared_ptr<const void> owner;
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
+  // By which another process maps it; open as long as `owner` is kept. -1: there is none.
+  int descriptor = -1;
 
   bool Has(const std::byte* address) const {
     const auto first = reinterpret_cast<std::uintptr_t>(data);

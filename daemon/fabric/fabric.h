@@ -119,6 +119,9 @@ struct RdmaOptions {
   std::string library;        // Of verbs; empty: the system's own.
   std::string probe_program;  // Which runs rdma::RunProbe when it is told to (rdma/probe.h).
   std::uint64_t probe_timeout_ns = 5'000'000'000;
+  // Which runs rdma::RunDriver when it is told to (rdma/driver_process.h); empty: this process calls
+  // the driver, and ends with it.
+  std::string driver_program;
   rdma::Limits limits;
 };
 
@@ -197,6 +200,10 @@ struct RdmaDeviceSnapshot {
   std::uint32_t regions = 0;
   std::uint32_t regions_max = 0;
   std::uint64_t busy_ns = 0;  // A call of its driver has not come back for so long.
+  // The process that calls its driver, 0: none runs; how many have ended, and how the last one did.
+  int driver_pid = 0;
+  std::uint32_t drivers_ended = 0;
+  std::string last_end;
 };
 
 struct RdmaSnapshot {

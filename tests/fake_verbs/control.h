@@ -13,7 +13,12 @@
 //   hang ibv_open_device                calls of it do not come back while the line is there; it
 //                                       is a line of the file `hung` for each
 //   print ibv_open_device               a call of it prints something to the standard output
-//   crash ibv_open_device               a call of it ends the process
+//   crash ibv_open_device               a call of it ends the process (SIGSEGV); it is a line of the
+//                                       file `crashed` for each
+//   lie ibv_post_send                   a call of it says that it has done so, and has not; one that
+//                                       tells something tells nonsense, ibv_poll_cq what completed
+//                                       last once more
+//   refuse_shared 1                     memory that processes share is not registered
 //   fail ibv_reg_mr                     a call of it fails
 //   lose_unmatched 1                    a send that meets no receive is lost, and no fault
 //   break rdma_en1                      queue pairs there fail: all completions are errors; or
@@ -49,6 +54,7 @@ class Control {
   Settings Now();
   // Waits, ends, or says that it has to fail, as the control file wants.
   [[nodiscard]] bool MayCall(const char* function);
+  [[nodiscard]] bool Lies(const char* function) { return Now().Has("lie", function); }
   // Something that the hardware does not do, or does not take.
   void Fault(const std::string& what);
 

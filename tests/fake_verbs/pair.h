@@ -56,6 +56,7 @@ struct FakeChannel : ibv_comp_channel {
 struct FakeQueue : ibv_cq {
   std::mutex mutex;
   std::deque<ibv_wc> done;
+  ibv_wc last{};  // That was told of.
   bool armed = false;
   bool overrun = false;
   std::atomic<int> users{0};

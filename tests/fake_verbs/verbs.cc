@@ -8,9 +8,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -35,6 +39,8 @@ struct ThirdOf<Result (*)(First, Second, Third)> {
   using Type = Third;
 };
 using PortAttributes = std::remove_pointer_t<ThirdOf<decltype(&::ibv_query_port)>::Type>;
+
+bool Lies(const char* function) { return Control::Get().Lies(function); }
 
 bool MayCall(const char* function) {
   if (Control::Get().MayCall(function)) return true;
@@ -88,13 +94,20 @@ int PollQueue(ibv_cq* queue, int most, ibv_wc* completions) {
   int count = 0;
   for (; count < most && !from.done.empty(); ++count) {
     completions[count] = from.done.front();
+    from.last = from.done.front();
     from.done.pop_front();
+  }
+  if (Lies("ibv_poll_cq") && count < most) {
+    completions[count] = from.last;
+    completions[count].byte_len = 1u << 30;
+    ++count;
   }
   return count;
 }
 
 int Notify(ibv_cq* queue, int) {
   if (!MayCall("ibv_req_notify_cq")) return EIO;
+  if (Lies("ibv_req_notify_cq")) return 0;
   auto& of = *static_cast<FakeQueue*>(queue);
   const std::lock_guard lock(of.mutex);
   of.armed = true;
@@ -103,6 +116,7 @@ int Notify(ibv_cq* queue, int) {
 
 int PostSend(ibv_qp* pair, ibv_send_wr* requests, ibv_send_wr** refused) {
   if (!MayCall("ibv_post_send")) return EIO;
+  if (Lies("ibv_post_send")) return 0;
   for (; requests != nullptr; requests = requests->next) {
     *refused = requests;
     const int error = static_cast<FakePair*>(pair)->Post(*requests);
@@ -113,12 +127,27 @@ int PostSend(ibv_qp* pair, ibv_send_wr* requests, ibv_send_wr** refused) {
 
 int PostReceive(ibv_qp* pair, ibv_recv_wr* requests, ibv_recv_wr** refused) {
   if (!MayCall("ibv_post_recv")) return EIO;
+  if (Lies("ibv_post_recv")) return 0;
   for (; requests != nullptr; requests = requests->next) {
     *refused = requests;
     const int error = static_cast<FakePair*>(pair)->Post(*requests);
     if (error != 0) return error;
   }
   return 0;
+}
+
+// As /proc/self/maps has it: "FIRST-END rwxs ...".
+bool IsShared(const void* address) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t first = 0;
+    std::uintptr_t end = 0;
+    char access[5] = {};
+    if (std::sscanf(line.c_str(), "%zx-%zx %4s", &first, &end, access) != 3) continue;
+    const auto at = reinterpret_cast<std::uintptr_t>(address);
+    if (at >= first && at < end) return access[3] == 's';
+  }
+  return false;
 }
 
 template <typename Object>
@@ -178,6 +207,8 @@ MLXCOMM_EXPORT int ibv_query_device(ibv_context*, ibv_device_attr* attributes) {
   attributes->max_mr = static_cast<int>(kRegionsMax);
   attributes->max_qp_wr = static_cast<int>(kFramesMax);
   attributes->max_sge = 1;
+  if (Lies("ibv_query_device"))
+    attributes->max_qp = attributes->max_mr = attributes->max_qp_wr = -5;
   return 0;
 }
 
@@ -189,6 +220,8 @@ MLXCOMM_EXPORT int ibv_query_port(ibv_context* context, std::uint8_t port, PortA
   attributes.state = down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
   attributes.max_mtu = attributes.active_mtu = IBV_MTU_4096;
   attributes.gid_tbl_len = static_cast<int>(device.gids.size());
+  if (Lies("ibv_query_port"))
+    std::memset(&attributes.active_mtu, 0x11, sizeof attributes.active_mtu);
   return 0;
 }
 
@@ -197,6 +230,7 @@ MLXCOMM_EXPORT int ibv_query_gid(ibv_context* context, std::uint8_t port, int in
   const auto& gids = static_cast<FakeContext*>(context)->of->gids;
   if (index < 0 || static_cast<std::size_t>(index) >= gids.size()) return -1;
   *gid = gids[static_cast<std::size_t>(index)];
+  if (Lies("ibv_query_gid")) std::memset(gid->raw, 0xff, sizeof gid->raw);
   return 0;
 }
 
@@ -228,6 +262,9 @@ MLXCOMM_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t bytes, 
   if (device.regions >= Control::Get().Now().Number("regions", kRegionsMax)) {
     return Fails<ibv_mr>(ENOMEM);
   }
+  if (Control::Get().Now().Has("refuse_shared", "1") && IsShared(address)) {
+    return Fails<ibv_mr>(EOPNOTSUPP);
+  }
   const int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
   const auto first = reinterpret_cast<std::uintptr_t>(address);
   if (IsApples() && access != all) return Fails<ibv_mr>(EINVAL);
@@ -245,12 +282,17 @@ MLXCOMM_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, std::size_t bytes, 
   const std::lock_guard lock(domain.mutex);
   domain.regions[region->lkey] = region;
   device.regions += 1;
+  if (Lies("ibv_reg_mr")) region->lkey += 1000;
   return region;
 }
 
 MLXCOMM_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
   auto* const region = static_cast<FakeRegion*>(mr);
   if (!MayCall("ibv_dereg_mr")) return Keep(region);
+  if (Lies("ibv_dereg_mr")) {
+    Keep(region);
+    return 0;
+  }
   if (region->posted > 0) {
     Control::Get().Fault("a region goes while work requests may touch it");
     return EBUSY;
@@ -309,6 +351,10 @@ MLXCOMM_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
 
 MLXCOMM_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** queue, void** cookie) {
   if (!MayCall("ibv_get_cq_event")) return -1;
+  if (Lies("ibv_get_cq_event")) {
+    *queue = nullptr;
+    return 0;
+  }
   FakeQueue* told = nullptr;
   if (::read(channel->fd, &told, sizeof told) != sizeof told) return -1;
   *queue = told;
@@ -341,6 +387,7 @@ MLXCOMM_EXPORT ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
 
 MLXCOMM_EXPORT int ibv_modify_qp(ibv_qp* pair, ibv_qp_attr* attributes, int mask) {
   if (!MayCall("ibv_modify_qp")) return EIO;
+  if (Lies("ibv_modify_qp")) return 0;
   return static_cast<FakePair*>(pair)->Modify(*attributes, mask);
 }
 
@@ -349,11 +396,16 @@ MLXCOMM_EXPORT int ibv_query_qp(ibv_qp* pair, ibv_qp_attr* attributes, int,
   if (!MayCall("ibv_query_qp")) return EIO;
   attributes->qp_state = pair->state;
   attributes->cap = initial->cap = static_cast<FakePair*>(pair)->granted();
+  if (Lies("ibv_query_qp")) initial->cap.max_send_wr = initial->cap.max_recv_wr = 1u << 30;
   return 0;
 }
 
 MLXCOMM_EXPORT int ibv_destroy_qp(ibv_qp* pair) {
   if (!MayCall("ibv_destroy_qp")) return Keep(static_cast<FakePair*>(pair));
+  if (Lies("ibv_destroy_qp")) {
+    Keep(static_cast<FakePair*>(pair));
+    return 0;
+  }
   delete static_cast<FakePair*>(pair);
   return 0;
 }

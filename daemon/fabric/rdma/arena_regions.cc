@@ -93,7 +93,7 @@ void ArenaRegions::Tend(const std::shared_ptr<Device>& device, std::uint64_t now
   ClientMemory arena;
   Piece piece;
   while (device != nullptr && TakeWanted(arena, piece, now_ns)) {
-    auto made = device->Register(arena.owner, piece.data, piece.bytes);
+    auto made = device->Register(arena, piece.data, piece.bytes);
     const std::lock_guard lock(mutex_);
     if (!made.ok()) {
       refused_until_ns_ = now_ns + kRefusedNs;

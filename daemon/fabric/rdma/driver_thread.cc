@@ -1,11 +1,15 @@
 #include "daemon/fabric/rdma/driver_thread.h"
 
+#include <algorithm>
 #include <chrono>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include <spdlog/spdlog.h>
+
 #include "absl/strings/str_cat.h"
+#include "daemon/fabric/rdma/process_device.h"
 #include "daemon/platform/machine.h"
 
 namespace mlxcomm::fabric::rdma {
@@ -13,14 +17,26 @@ namespace {
 
 // Until it is looked again whether the device is there.
 constexpr auto kLookPause = std::chrono::seconds(1);
+// A process that calls the driver is started again after so long, and after twice as long each time
+// that it lasted less than kSteadyNs.
+constexpr std::uint64_t kPauseNsMin = 500'000'000;
+constexpr std::uint64_t kPauseNsMax = 60'000'000'000;
+constexpr std::uint64_t kSteadyNs = 10'000'000'000;
+
+absl::StatusOr<std::shared_ptr<Device>> OpenWhereItIsCalled(const DriverThread::Subject& subject) {
+  if (!subject.program.empty()) {
+    return OpenInProcess(subject.program, subject.library, subject.device, subject.limits);
+  }
+  const absl::StatusOr<std::unique_ptr<Library>> library = LoadLibrary(subject.library);
+  if (!library.ok()) return library.status();
+  return (*library)->Open(subject.device, subject.limits);
+}
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DriverThread>> DriverThread::Start(const std::string& library,
-                                                                  const std::string& device,
-                                                                  const Limits& limits,
+absl::StatusOr<std::unique_ptr<DriverThread>> DriverThread::Start(const Subject& subject,
                                                                   platform::Wakeup& bell) {
-  auto shared = std::make_shared<Shared>(library, device, limits);
+  auto shared = std::make_shared<Shared>(subject);
   shared->bell = &bell;
   threads_.fetch_add(1, std::memory_order_relaxed);
   try {
@@ -110,6 +126,11 @@ std::optional<Limits> DriverThread::limits() const {
 
 DeviceUse DriverThread::use() const { return shared_->Use(); }
 
+DriverThread::Process DriverThread::process() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->process;
+}
+
 DeviceUse DriverThread::Shared::Use() const {
   const std::lock_guard lock(mutex);
   return device == nullptr ? DeviceUse{} : device->use();
@@ -164,6 +185,8 @@ void DriverThread::InDriver(Shared& shared, std::unique_lock<std::mutex>& lock, 
 void DriverThread::DoNext(Shared& shared, std::unique_lock<std::mutex>& lock) {
   Job job = std::move(shared.jobs.front());
   shared.jobs.pop_front();
+  // One that has gone since it was last looked at is opened again for this.
+  if (job.kind == Job::Kind::kMake && shared.device != nullptr) LookAtDevice(shared, lock);
   const bool wanted = shared.bell != nullptr;
   Result result;
   InDriver(shared, lock, [&] {
@@ -188,11 +211,24 @@ void DriverThread::TendRegions(Shared& shared, std::unique_lock<std::mutex>& loc
 // Its queue pairs, which fail then, keep it open until they have gone.
 void DriverThread::LookAtDevice(Shared& shared, std::unique_lock<std::mutex>& lock) {
   std::shared_ptr<Device> device = shared.device;
-  lock.unlock();
-  const bool is_there = device->IsThere();
-  lock.lock();
+  bool is_there = false;
+  absl::Status ended;
+  InDriver(shared, lock, [&] {
+    is_there = device->IsThere();
+    if (!is_there) ended = device->DriverEnded();
+  });
   if (is_there) return;
   shared.device.reset();
+  shared.process.pid = 0;
+  if (!ended.ok()) {
+    const std::uint64_t lasted_ns = platform::MonotonicNow() - shared.opened_ns;
+    shared.pause_ns = lasted_ns < kSteadyNs
+                          ? std::clamp(2 * shared.pause_ns, kPauseNsMin, kPauseNsMax)
+                          : kPauseNsMin;
+    ++shared.process.ended;
+    shared.process.last_end = std::string(ended.message());
+    spdlog::warn("{}; TCP carries on, and it is started again", shared.process.last_end);
+  }
   InDriver(shared, lock, [&] {
     shared.regions.ForgetRegions();
     shared.regions.Tend(nullptr, 0);  // They keep the device open.
@@ -201,16 +237,23 @@ void DriverThread::LookAtDevice(Shared& shared, std::unique_lock<std::mutex>& lo
 }
 
 absl::StatusOr<std::shared_ptr<Device>> DriverThread::Open(Shared& shared) {
+  const Subject& subject = shared.subject;
   {
     const std::lock_guard lock(shared.mutex);
     if (shared.device != nullptr) return shared.device;
+    const std::uint64_t now = platform::MonotonicNow();
+    if (shared.pause_ns != 0 && now - shared.opened_ns < shared.pause_ns) {
+      return absl::UnavailableError(
+          absl::StrCat(shared.process.last_end, "; it is started again in ",
+                       (shared.pause_ns - (now - shared.opened_ns)) / 1'000'000 + 1, " ms"));
+    }
+    shared.opened_ns = now;
   }
-  const absl::StatusOr<std::unique_ptr<Library>> library = LoadLibrary(shared.library);
-  if (!library.ok()) return library.status();
-  absl::StatusOr<std::shared_ptr<Device>> device = (*library)->Open(shared.name, shared.limits);
-  if (!device.ok()) return device.status();
+  absl::StatusOr<std::shared_ptr<Device>> device = OpenWhereItIsCalled(subject);
   const std::lock_guard lock(shared.mutex);
+  if (!device.ok()) return device.status();
   shared.device = *device;
+  shared.process.pid = (*device)->driver_pid();
   return *device;
 }
 
@@ -229,7 +272,7 @@ void DriverThread::Do(Shared& shared, Job& job, Result& result) {
     // A thread for each of them may be in the driver for ever: their number is bounded by this.
     if ((*device)->use().queue_pairs >= job.pairs_most) {
       result.status = absl::ResourceExhaustedError(
-          absl::StrCat("RDMA device ", shared.name, ": the driver has not given back ",
+          absl::StrCat("RDMA device ", shared.subject.device, ": the driver has not given back ",
                        (*device)->use().queue_pairs, " queue pairs"));
       return;
     }

@@ -3,7 +3,8 @@
 // waits for it.
 //
 // A device that the system wants back (`rdma link delete`) is closed as soon as that is seen, and opened
-// again, by its name, for the next queue pair.
+// again, by its name, for the next queue pair. So is one whose driver's process has ended, but with a
+// pause that doubles where such processes do not last.
 //
 //   engine ──Make, Connect, Destroy──▶ jobs ──▶ driver ──▶ results ──Pop──▶ engine
 //
@@ -40,11 +41,17 @@ class DriverThread {
     std::unique_ptr<QueuePair> pair;  // Where the status is ok.
   };
 
-  // Opens the device of this name with the first job. `bell` is rung for results, until this
-  // is destroyed. RESOURCE_EXHAUSTED: no thread.
-  static absl::StatusOr<std::unique_ptr<DriverThread>> Start(const std::string& library,
-                                                             const std::string& device,
-                                                             const Limits& limits,
+  // Of a device and its library. `program`: which calls the driver when it is told to
+  // (driver_process.h); empty: this process does, which tests want.
+  struct Subject {
+    std::string library;
+    std::string device;
+    Limits limits;
+    std::string program = {};
+  };
+  // Opens the device with the first job. `bell` is rung for results, until this is destroyed.
+  // RESOURCE_EXHAUSTED: no thread.
+  static absl::StatusOr<std::unique_ptr<DriverThread>> Start(const Subject& subject,
                                                              platform::Wakeup& bell);
   ~DriverThread();
   // That have not ended, of this process: those that are wanted, and those that a driver keeps.
@@ -68,6 +75,14 @@ class DriverThread {
   // Since when one call has not come back; 0: none is under way.
   std::uint64_t busy_since_ns() const;
   DeviceUse use() const;
+  // The process that calls the driver: 0 where none runs; how many have ended by themselves, or had
+  // to be ended, and how the last one did.
+  struct Process {
+    int pid = 0;
+    std::uint32_t ended = 0;
+    std::string last_end;
+  };
+  Process process() const;
   // Jobs that have not begun.
   std::size_t waiting() const;
 
@@ -84,14 +99,11 @@ class DriverThread {
   };
   // What the thread shares with this, and keeps when this has gone.
   struct Shared final : ArenaRegionsPort {
-    Shared(std::string its_library, std::string its_name, const Limits& its_limits)
-        : library(std::move(its_library)), name(std::move(its_name)), limits(its_limits) {}
+    explicit Shared(const Subject& its) : subject(its) {}
     void TendSoon() override;
     DeviceUse Use() const override;
 
-    const std::string library;
-    const std::string name;
-    const Limits limits;
+    const Subject subject;
     mutable std::mutex mutex;
     std::condition_variable changed;
     std::deque<Job> jobs;
@@ -101,7 +113,11 @@ class DriverThread {
     std::uint64_t busy_since_ns = 0;
     std::shared_ptr<Device> device;  // Once it is open.
     bool tend_regions = false;
-    ArenaRegions regions{limits, *this};
+    ArenaRegions regions{subject.limits, *this};
+    // Of processes that call the driver; one that has ended is not started again at once.
+    Process process;
+    std::uint64_t opened_ns = 0;
+    std::uint64_t pause_ns = 0;
   };
 
   explicit DriverThread(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}

@@ -23,6 +23,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/fabric/client_memory.h"
 #include "daemon/fabric/rdma/limits.h"
 
 namespace mlxcomm::fabric::rdma {
@@ -118,13 +119,23 @@ class Device {
   virtual bool IsThere() = 0;
   // RESOURCE_EXHAUSTED: as many as there may be. UNAVAILABLE: the port is down, has no such
   // address, or whatever the driver says.
-  virtual absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePair(const QueuePairShape& shape,
-                                                                   const Gid& gid) = 0;
-  // Both are kept until the region has been deregistered. RESOURCE_EXHAUSTED: as many as
-  // there may be. UNAVAILABLE: the driver takes no more of it.
-  virtual absl::StatusOr<std::shared_ptr<const Region>> Register(std::shared_ptr<const void> owner,
+  absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePair(const QueuePairShape& shape,
+                                                           const Gid& gid) {
+    return MakeQueuePairIn({}, shape, gid);
+  }
+  // Its messages lie in this memory, which outlives it; where it is empty, in the queue pair's own.
+  virtual absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePairIn(std::span<std::byte> memory,
+                                                                     const QueuePairShape& shape,
+                                                                     const Gid& gid) = 0;
+  // A piece of an arena, which is kept until the region has been deregistered. RESOURCE_EXHAUSTED:
+  // as many as there may be. UNAVAILABLE: the driver takes no more of it.
+  virtual absl::StatusOr<std::shared_ptr<const Region>> Register(const ClientMemory& arena,
                                                                  std::byte* data,
                                                                  std::uint64_t bytes) = 0;
+  // Where its driver is called by a process of its own (process_device.h): how that has ended, OK
+  // while it runs; and its number, 0: by this one.
+  virtual absl::Status DriverEnded() { return absl::OkStatus(); }
+  virtual int driver_pid() const { return 0; }
 };
 
 // What is known of a device without using it, as the probe found it (probe.h).

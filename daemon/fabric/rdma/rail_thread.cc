@@ -11,18 +11,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/fabric/rail_commands.h"
+#include "daemon/fabric/rdma/spin_times.h"
 #include "daemon/platform/machine.h"
 
 namespace mlxcomm::fabric::rdma {
 namespace {
 
-// How long completions are looked for after something has moved, before the thread sleeps; and
-// while an operation is in flight over it, for then something will come. Short where cores are
-// scarce.
-constexpr std::uint64_t kSpinNsFewCores = 5'000;
-constexpr std::uint64_t kSpinNsManyCores = 50'000;
-constexpr std::uint64_t kSpinNsInFlight = 500'000;
-constexpr std::uint32_t kFewCores = 4;
 constexpr std::size_t kCompletionsAtOnce = 32;
 // Where completions cannot be waited for, and where there is no room for what they bring.
 constexpr int kLookMs = 1;
@@ -127,7 +121,7 @@ bool RailThread::AtDriver(Call call) {
 }
 
 void RailThread::Run() {
-  const bool few_cores = platform::CoreCount() <= kFewCores;
+  const bool few_cores = HasFewCores();
   const std::uint64_t spin_ns = few_cores ? kSpinNsFewCores : kSpinNsManyCores;
   std::uint64_t idle_since = 0;
   bool goes_on = AtDriver([] {});

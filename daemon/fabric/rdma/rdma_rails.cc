@@ -235,7 +235,9 @@ bool RdmaRails::AnyWithoutDevice() const {
 DriverThread* RdmaRails::DriverOf(const std::string& device, Lack& why) {
   std::unique_ptr<DriverThread>& driver = drivers_[device];
   if (driver == nullptr) {
-    auto started = DriverThread::Start(options_.rdma.library, device, options_.rdma.limits, bell_);
+    const RdmaOptions& rdma = options_.rdma;
+    auto started =
+        DriverThread::Start({rdma.library, device, rdma.limits, rdma.driver_program}, bell_);
     if (!started.ok()) {
       why = {"set-up", std::string(started.status().message())};
       return nullptr;
@@ -465,6 +467,10 @@ RdmaSnapshot RdmaRails::Describe() const {
       device.queue_pairs_max = limits->queue_pairs_max;
       device.regions_max = limits->regions_max;
     }
+    const DriverThread::Process process = driver->second->process();
+    device.driver_pid = process.pid;
+    device.drivers_ended = process.ended;
+    device.last_end = process.last_end;
     const std::uint64_t since = driver->second->busy_since_ns();
     if (since != 0) device.busy_ns = platform::MonotonicNow() - since;
   }

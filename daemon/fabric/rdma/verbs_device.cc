@@ -177,9 +177,10 @@ VerbsDevice::~VerbsDevice() {
   verbs_.close_device(context_);
 }
 
-absl::StatusOr<std::unique_ptr<QueuePair>> VerbsDevice::MakeQueuePair(const QueuePairShape& shape,
-                                                                      const Gid& gid) {
-  return VerbsQueuePair::Make(shared_from_this(), shape, gid);
+absl::StatusOr<std::unique_ptr<QueuePair>> VerbsDevice::MakeQueuePairIn(std::span<std::byte> memory,
+                                                                        const QueuePairShape& shape,
+                                                                        const Gid& gid) {
+  return VerbsQueuePair::Make(shared_from_this(), shape, gid, memory);
 }
 
 absl::StatusOr<std::unique_ptr<Library>> LoadLibrary(const std::string& path) {

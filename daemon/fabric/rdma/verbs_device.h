@@ -39,10 +39,10 @@ class VerbsDevice final : public Device, public std::enable_shared_from_this<Ver
   }
   bool IsThere() override;
   bool has_gone() const { return has_gone_.load(std::memory_order_relaxed); }
-  absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePair(const QueuePairShape& shape,
-                                                           const Gid& gid) override;
-  absl::StatusOr<std::shared_ptr<const Region>> Register(std::shared_ptr<const void> owner,
-                                                         std::byte* data,
+  absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePairIn(std::span<std::byte> memory,
+                                                             const QueuePairShape& shape,
+                                                             const Gid& gid) override;
+  absl::StatusOr<std::shared_ptr<const Region>> Register(const ClientMemory& arena, std::byte* data,
                                                          std::uint64_t bytes) override;
 
   const Verbs& verbs() const { return verbs_; }

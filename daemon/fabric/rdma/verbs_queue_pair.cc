@@ -1,7 +1,6 @@
 #include "daemon/fabric/rdma/verbs_queue_pair.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,38 +33,15 @@ ibv_mtu MtuOf(std::uint16_t bytes) {
 
 }  // namespace
 
-absl::StatusOr<MessageMemory> MessageMemory::Map(std::size_t bytes, std::uint64_t boundary) {
-  // One that reaches over a boundary is kept until another is found, which so lies elsewhere.
-  MessageMemory refused;
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    MessageMemory found;
-    void* const pages =
-        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages == MAP_FAILED) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("no memory for ", bytes, " bytes of messages"));
-    }
-    found.address_ = static_cast<std::byte*>(pages);
-    found.bytes_ = bytes;
-    const auto first = reinterpret_cast<std::uintptr_t>(pages);
-    if (boundary == 0 || first / boundary == (first + bytes - 1) / boundary) return found;
-    refused = std::move(found);
-  }
-  return absl::ResourceExhaustedError("no memory for messages within 4 GiB");
-}
-
-MessageMemory::~MessageMemory() {
-  if (address_ != nullptr) ::munmap(address_, bytes_);
-}
-
 absl::StatusOr<std::unique_ptr<QueuePair>> VerbsQueuePair::Make(std::shared_ptr<VerbsDevice> device,
                                                                 const QueuePairShape& shape,
-                                                                const Gid& gid) {
+                                                                const Gid& gid,
+                                                                std::span<std::byte> memory) {
   std::unique_ptr<VerbsQueuePair> made(new VerbsQueuePair(std::move(device), shape));
   absl::Status status = made->FindPort(gid);
   if (status.ok()) status = made->MakeQueues(shape);
   if (status.ok()) status = made->MakePair(shape);
-  if (status.ok()) status = made->MakeRegion();
+  if (status.ok()) status = made->MakeRegion(memory);
   if (status.ok()) status = made->Initialise();
   if (!status.ok()) return status;
   return std::unique_ptr<QueuePair>(std::move(made));
@@ -150,7 +126,7 @@ absl::Status VerbsQueuePair::MakePair(const QueuePairShape& shape) {
                                                    " messages of ", shape.message_bytes, " bytes"));
 }
 
-absl::Status VerbsQueuePair::MakeRegion() {
+absl::Status VerbsQueuePair::MakeRegion(std::span<std::byte> memory) {
   const Limits& limits = device_->limits_;
   const std::size_t bytes = std::size_t{2} * messages_ * slot_bytes_;
   if (bytes > limits.region_bytes_max) {
@@ -158,15 +134,21 @@ absl::Status VerbsQueuePair::MakeRegion() {
                                                      " bytes in all; a region has ",
                                                      limits.region_bytes_max, " at most"));
   }
-  absl::StatusOr<MessageMemory> memory = MessageMemory::Map(bytes, limits.region_boundary);
-  if (!memory.ok()) return memory.status();
-  memory_ = *std::move(memory);
   if (!TakeOne(device_->regions_, limits.regions_max)) {
     return absl::ResourceExhaustedError(absl::StrCat("RDMA device ", device_->name(), " has ",
                                                      limits.regions_max,
                                                      " regions already, the most there may be"));
   }
   counted_region_ = true;
+  if (!memory.empty()) {
+    if (memory.size() < bytes) return absl::InternalError("messages do not fit into their memory");
+    given_ = memory.first(bytes);
+    region_ = verbs().reg_mr(device_->domain_, given_.data(), bytes, AccessOf(limits));
+    if (region_ != nullptr) return absl::OkStatus();
+  }
+  absl::StatusOr<MessageMemory> own = MessageMemory::Map(bytes, limits.region_boundary);
+  if (!own.ok()) return own.status();
+  memory_ = *std::move(own);
   region_ = verbs().reg_mr(device_->domain_, memory_.address(), bytes, AccessOf(limits));
   return region_ != nullptr ? absl::OkStatus() : Failed("does not register memory", errno);
 }
@@ -242,7 +224,7 @@ absl::Status VerbsQueuePair::PostAllReceives() {
 }
 
 absl::Status VerbsQueuePair::PostReceive(std::uint32_t slot) {
-  ibv_sge entry{reinterpret_cast<std::uint64_t>(Slot(slot).data()), slot_bytes_, region_->lkey};
+  ibv_sge entry{reinterpret_cast<std::uint64_t>(Registered(slot)), slot_bytes_, region_->lkey};
   ibv_recv_wr request{};
   request.wr_id = kReceive | slot;
   request.sg_list = &entry;
@@ -254,7 +236,8 @@ absl::Status VerbsQueuePair::PostReceive(std::uint32_t slot) {
 
 absl::Status VerbsQueuePair::PostSend(std::uint32_t slot, std::uint32_t bytes) {
   if (device_->limits_.equal_frame_bytes != 0) bytes = slot_bytes_;
-  return Post(slot, {reinterpret_cast<std::uint64_t>(Slot(slot).data()), bytes, region_->lkey});
+  if (is_copied()) std::memcpy(Registered(slot), SlotIn(given_.data(), slot), bytes);
+  return Post(slot, {reinterpret_cast<std::uint64_t>(Registered(slot)), bytes, region_->lkey});
 }
 
 absl::Status VerbsQueuePair::PostSendFrom(std::uint32_t slot, const Region& region,
@@ -280,9 +263,10 @@ absl::StatusOr<std::size_t> VerbsQueuePair::Poll(std::span<Completion> completio
         absl::StrCat("RDMA device ", device_->name(), " has been taken away"));
   }
   std::array<ibv_wc, kPollMax> done;
-  const int count =
-      ibv_poll_cq(queue_, static_cast<int>(std::min(completions.size(), kPollMax)), done.data());
+  const int most = static_cast<int>(std::min(completions.size(), kPollMax));
+  const int count = ibv_poll_cq(queue_, most, done.data());
   if (count < 0) return Failed("cannot be asked for completions", errno);
+  if (count > most) return Failed("tells of more completions than were asked for", EPROTO);
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
     const ibv_wc& from = done[i];
     const bool receive = (from.wr_id & kReceive) != 0;
@@ -290,6 +274,11 @@ absl::StatusOr<std::size_t> VerbsQueuePair::Poll(std::span<Completion> completio
     completions[i] = {static_cast<std::uint32_t>(from.wr_id), receive, ok,
                       ok && receive ? from.byte_len : 0,
                       ok ? "" : verbs().wc_status_str(from.status)};
+    const Completion& told = completions[i];
+    const bool has_bytes = told.receive && told.slot < messages_ && told.bytes <= slot_bytes_;
+    if (is_copied() && has_bytes) {
+      std::memcpy(SlotIn(given_.data(), told.slot), Registered(told.slot), told.bytes);
+    }
   }
   return static_cast<std::size_t>(count);
 }

@@ -4,52 +4,35 @@
 //   (made: INIT) ──Connect──▶ RTR ─▶ RTS ──▶ (destroyed)
 //                       receives are posted before the first, or after the second (limits.h)
 //
-// Owner: a rail. Thread: one at a time. Memory: its region, mapped and registered at once,
-// on one side of the addresses that a region may not reach over.
+// Owner: a rail. Thread: one at a time. Memory: its region, registered at once, on one side of the
+// addresses that a region may not reach over: as it was given, or its own. Where the driver does not
+// register what was given (no report says that Apple's takes memory that processes share), messages
+// are copied to and from memory of its own, as they are posted and as they complete.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "daemon/fabric/rdma/message_memory.h"
 #include "daemon/fabric/rdma/verbs_device.h"
 
 namespace mlxcomm::fabric::rdma {
-
-// Anonymous pages that do not reach over a multiple of `boundary` (0: they may).
-class MessageMemory {
- public:
-  static absl::StatusOr<MessageMemory> Map(std::size_t bytes, std::uint64_t boundary);
-  MessageMemory() = default;
-  MessageMemory(MessageMemory&& other) noexcept { *this = std::move(other); }
-  MessageMemory& operator=(MessageMemory&& other) noexcept {
-    std::swap(address_, other.address_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~MessageMemory();
-  // It stays mapped to the end of the process.
-  void Leave() { address_ = nullptr; }
-  std::byte* address() const { return address_; }
-  std::size_t bytes() const { return bytes_; }
-
- private:
-  std::byte* address_ = nullptr;
-  std::size_t bytes_ = 0;
-};
 
 class VerbsQueuePair final : public QueuePair {
  public:
   static absl::StatusOr<std::unique_ptr<QueuePair>> Make(std::shared_ptr<VerbsDevice> device,
                                                          const QueuePairShape& shape,
-                                                         const Gid& gid);
+                                                         const Gid& gid,
+                                                         std::span<std::byte> memory);
   ~VerbsQueuePair() override;
 
   const QueuePairAddress& address() const override { return address_; }
   std::uint32_t receives() const override { return messages_; }
   std::uint32_t sends() const override { return messages_; }
   std::span<std::byte> Slot(std::uint32_t slot) override {
-    return {memory_.address() + std::size_t{slot} * slot_bytes_, slot_bytes_};
+    return {SlotIn(given_.empty() ? memory_.address() : given_.data(), slot), slot_bytes_};
   }
   absl::Status Connect(const QueuePairAddress& peer) override;
   absl::Status PostReceive(std::uint32_t slot) override;
@@ -57,6 +40,8 @@ class VerbsQueuePair final : public QueuePair {
   absl::Status PostSendFrom(std::uint32_t slot, const Region& region, const std::byte* from,
                             std::uint32_t bytes) override;
   absl::StatusOr<std::size_t> Poll(std::span<Completion> completions) override;
+  // Its messages are copied, for the driver does not register the memory that they were given.
+  bool is_copied() const { return !given_.empty() && memory_.address() != nullptr; }
   int descriptor() const override { return channel_ == nullptr ? -1 : channel_->fd; }
   absl::Status Arm() override;
 
@@ -69,13 +54,20 @@ class VerbsQueuePair final : public QueuePair {
   absl::Status FindPort(const Gid& gid);
   absl::Status MakeQueues(const QueuePairShape& shape);
   absl::Status MakePair(const QueuePairShape& shape);
-  absl::Status MakeRegion();
+  absl::Status MakeRegion(std::span<std::byte> memory);
   absl::Status Initialise();
   absl::Status MakeReadyToReceive(const QueuePairAddress& peer);
   absl::Status MakeReadyToSend();
   absl::Status PostAllReceives();
   absl::Status Post(std::uint32_t slot, ibv_sge entry);
   absl::Status Failed(const char* what, int error) const;
+  std::byte* SlotIn(std::byte* memory, std::uint32_t slot) const {
+    return memory + std::size_t{slot} * slot_bytes_;
+  }
+  // As the driver knows it.
+  std::byte* Registered(std::uint32_t slot) const {
+    return SlotIn(memory_.address() != nullptr ? memory_.address() : given_.data(), slot);
+  }
 
   const std::shared_ptr<VerbsDevice> device_;
   const Service service_;
@@ -90,7 +82,8 @@ class VerbsQueuePair final : public QueuePair {
   ibv_mr* region_ = nullptr;
   bool counted_pair_ = false;
   bool counted_region_ = false;
-  MessageMemory memory_;
+  std::span<std::byte> given_;  // Somebody else's.
+  MessageMemory memory_;        // Its own, where there is none, or it is copied.
 };
 
 }  // namespace mlxcomm::fabric::rdma

@@ -21,8 +21,9 @@ void Leave(const std::shared_ptr<const void>& owner) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Region>> VerbsDevice::Register(
-    std::shared_ptr<const void> owner, std::byte* data, std::uint64_t bytes) {
+absl::StatusOr<std::shared_ptr<const Region>> VerbsDevice::Register(const ClientMemory& arena,
+                                                                    std::byte* data,
+                                                                    std::uint64_t bytes) {
   const auto full = [this](std::uint32_t most) {
     return absl::ResourceExhaustedError(absl::StrCat("RDMA device ", name_, " has ", most,
                                                      " regions already, the most there may be"));
@@ -43,7 +44,7 @@ absl::StatusOr<std::shared_ptr<const Region>> VerbsDevice::Register(
                                                " bytes: ", std::strerror(error)));
   }
   arena_bytes_.fetch_add(bytes);
-  return std::make_shared<const VerbsRegion>(shared_from_this(), std::move(owner), region);
+  return std::make_shared<const VerbsRegion>(shared_from_this(), arena.owner, region);
 }
 
 // One that the driver does not let go stays counted, and mapped: it is used up.

@@ -91,7 +91,7 @@ constexpr std::size_t kRecordBytesMax = SSL3_RT_MAX_PLAIN_LENGTH;
 // A record with what it grows by, and a change of keys before it.
 constexpr std::size_t kRecordRoom = kRecordBytesMax + 512;
 // Made at one go, for one call to the socket.
-constexpr std::size_t kUnsentBytesMax = 8 * kRecordRoom;
+constexpr std::size_t kUnsentRecordBytesMax = 8 * kRecordRoom;
 constexpr std::size_t kReadBufferBytes = 128 * 1024;
 
 }  // namespace
@@ -110,7 +110,7 @@ TlsStream::TlsStream(const DerivedKey& key, std::uint64_t records_per_key)
     : key_(key),
       records_per_key_(records_per_key),
       gathered_(kRecordBytesMax),
-      unsent_(kUnsentBytesMax) {}
+      unsent_(kUnsentRecordBytesMax) {}
 
 absl::Status TlsStream::SetUp(Role role) {
   const bool is_client = role == Role::kDialer;

@@ -26,6 +26,7 @@ class DriverHangsTest : public RdmaRailsTest {
   }
   // The probe, which is a process of its own (probe_test.cc), knows the device without asking.
   static void KnowTheDevice(FabricOptions& options) {
+    options.rdma.driver_program.clear();
     options.rdma.probe_program = rdma::FakeVerbsControl::Folder() + "/knows";
     std::ofstream(options.rdma.probe_program)
         << "#!/bin/sh\nprintf 'device\\trdma_en1\\t1\\tactive\\n"
@@ -92,7 +93,7 @@ TEST_F(DriverHangsTest, PilesUpNoJobs) {
   control.Want("hang ibv_create_qp");
   platform::Wakeup bell;
   const rdma::Limits limits;
-  auto driver = *rdma::DriverThread::Start(FAKE_VERBS_LIBRARY, "rdma_en1", limits, bell);
+  auto driver = *rdma::DriverThread::Start({FAKE_VERBS_LIBRARY, "rdma_en1", limits}, bell);
   const rdma::QueuePairShape shape{limits.service, 4096, 4};
   std::uint64_t ticket = 1;
   driver->Make(ticket, shape, rdma::Ipv4Gid(1), 10);
@@ -115,7 +116,7 @@ TEST_F(DriverHangsTest, PilesUpNoJobs) {
 TEST_F(DriverHangsTest, DestroysTheQueuePairOfAConnectionThatIsCalledOff) {
   platform::Wakeup bell;
   const rdma::Limits limits;
-  auto driver = *rdma::DriverThread::Start(FAKE_VERBS_LIBRARY, "rdma_en1", limits, bell);
+  auto driver = *rdma::DriverThread::Start({FAKE_VERBS_LIBRARY, "rdma_en1", limits}, bell);
   const rdma::QueuePairShape shape{limits.service, 4096, 4};
   driver->Make(1, shape, rdma::Ipv4Gid(1), 10);
   rdma::DriverThread::Result made;

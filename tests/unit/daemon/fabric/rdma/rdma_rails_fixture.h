@@ -3,8 +3,6 @@
 // Owner: a test. Thread: its own, which is both engines. Memory: theirs.
 #pragma once
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "daemon/platform/machine.h"
+#include "daemon/platform/shared_memory.h"
 #include "tests/unit/daemon/fabric/loopback.h"
 #include "tests/unit/daemon/fabric/rdma/fake_verbs_control.h"
 #include "tests/unit/daemon/fabric/some_keys.h"
@@ -27,21 +26,21 @@ class Arena {
   static constexpr std::size_t kBytes = 8 * 1024 * 1024;
 
   Arena() {
-    void* const pages =
-        ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    EXPECT_NE(pages, MAP_FAILED);
-    data_ = static_cast<std::byte*>(pages);
-    owner_ = std::shared_ptr<const void>(
-        pages, [](const void* at) { ::munmap(const_cast<void*>(at), kBytes); });
+    auto segment = std::make_shared<platform::SharedSegment>(
+        *platform::SharedSegment::Create("arena", kBytes));
+    data_ = segment->data();
+    descriptor_ = segment->descriptor();
+    owner_ = std::move(segment);
     mapped_ = owner_;
   }
   std::span<std::byte> bytes() const { return {data_, kBytes}; }
-  ClientMemory memory() const { return {owner_, data_, kBytes}; }
+  ClientMemory memory() const { return {owner_, data_, kBytes, descriptor_}; }
   void LetGo() { owner_.reset(); }
   bool is_mapped() const { return !mapped_.expired(); }
 
  private:
   std::byte* data_ = nullptr;
+  int descriptor_ = -1;
   std::shared_ptr<const void> owner_;
   std::weak_ptr<const void> mapped_;
 };
@@ -57,6 +56,7 @@ class RdmaRailsTest : public FabricTest {
       options.rdma.enabled = true;
       options.rdma.library = FAKE_VERBS_LIBRARY;
       options.rdma.probe_program = PROBE_PROGRAM;
+      options.rdma.driver_program = PROBE_PROGRAM;
       options.rdma.probe_timeout_ns = 60'000'000'000;
       options.heartbeat_interval_ns = 50'000'000;
       options.heartbeat_timeout_ns = 1'000'000'000;

@@ -42,16 +42,16 @@ class PaperDevice final : public Device {
   const Limits& limits() const override { return limits_; }
   bool IsThere() override { return true; }
   DeviceUse use() const override { return now; }
-  absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePair(const QueuePairShape&,
-                                                           const Gid&) override {
+  absl::StatusOr<std::unique_ptr<QueuePair>> MakeQueuePairIn(std::span<std::byte>,
+                                                             const QueuePairShape&,
+                                                             const Gid&) override {
     return absl::UnimplementedError("of paper");
   }
-  absl::StatusOr<std::shared_ptr<const Region>> Register(std::shared_ptr<const void> owner,
-                                                         std::byte* data,
+  absl::StatusOr<std::shared_ptr<const Region>> Register(const ClientMemory& arena, std::byte* data,
                                                          std::uint64_t bytes) override {
     ++asked;
     if (refuses) return absl::UnavailableError("no more");
-    return std::make_shared<const PaperRegion>(*this, std::move(owner), data, bytes);
+    return std::make_shared<const PaperRegion>(*this, arena.owner, data, bytes);
   }
 
   DeviceUse now;

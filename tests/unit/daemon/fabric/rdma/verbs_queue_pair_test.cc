@@ -177,7 +177,7 @@ TEST_F(VerbsQueuePairTest, KeepsAnArenaThatTheDriverDoesNotLetGo) {
   auto arena = std::make_shared<std::vector<std::byte>>(1 << 20);
   const std::weak_ptr<std::vector<std::byte>> is_kept = arena;
   std::byte* const data = arena->data();
-  auto region = *device->Register(std::move(arena), data, 1 << 20);
+  auto region = *device->Register({std::move(arena), data, 1 << 20}, data, 1 << 20);
   Want("fail ibv_dereg_mr");
   region.reset();
   EXPECT_FALSE(is_kept.expired());

@@ -1,0 +1,19 @@
+// What runs in the process that calls a device's driver: a thread answers the daemon's requests, and
+// one for each queue pair posts what the daemon asks for and tells what has completed.
+//
+//   queue pair's thread: requests ─▶ post ─▶ poll ─▶ completions, as long as anything moves or the
+//     daemon's thread looks as well ─▶ have the completion queue tell, look once more, sleep
+//
+// It ends when the daemon has closed its end of the socket, however that came about. Signals that
+// end a daemon in an orderly way are ignored: it is needed until the daemon has drained.
+//
+// Owner: none, a function. Thread: main, of a process that does nothing else. Memory: the device's;
+// queue pairs' messages and clients' arenas are mapped, and not written to a core file.
+#pragma once
+
+namespace mlxcomm::fabric::rdma {
+
+// `socket`: a stream to the daemon; the exit code.
+int RunDriver(int socket);
+
+}  // namespace mlxcomm::fabric::rdma

@@ -1,0 +1,70 @@
+#include "daemon/platform/child_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+extern char** environ;
+
+namespace mlxcomm::platform {
+namespace {
+
+constexpr int kThird = 3;
+
+}  // namespace
+
+absl::StatusOr<pid_t> StartProgram(const std::string& program,
+                                   const std::vector<std::string>& arguments,
+                                   const ChildDescriptors& descriptors) {
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  const int output = descriptors.output < 0 ? STDERR_FILENO : descriptors.output;
+  ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  // Also where it is number 3 by chance: then it is not closed any more.
+  const bool has_third = descriptors.third >= 0;
+  if (has_third) ::posix_spawn_file_actions_adddup2(&actions, descriptors.third, kThird);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  int flags = POSIX_SPAWN_SETSIGMASK;
+#if defined(__APPLE__)
+  // A descriptor that has just been made by another thread may not say so itself yet.
+  flags |= POSIX_SPAWN_CLOEXEC_DEFAULT;
+  ::posix_spawn_file_actions_addinherit_np(&actions, STDERR_FILENO);
+#elif defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 34)
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, has_third ? kThird + 1 : kThird);
+#endif
+  ::posix_spawnattr_setflags(&attributes, static_cast<short>(flags));
+  std::vector<std::string> words = {program};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_t pid = 0;
+  const int error =
+      ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environ);
+  ::posix_spawnattr_destroy(&attributes);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (error == 0) return pid;
+  return absl::UnavailableError(
+      absl::StrCat(program, " cannot be started: ", std::strerror(error)));
+}
+
+std::string HowEnded(int status) {
+  if (WIFSIGNALED(status)) {
+    const int number = WTERMSIG(status);
+    return absl::StrCat("by signal ", number, " (", ::strsignal(number), ")");
+  }
+  return absl::StrCat("with exit code ", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+}
+
+}  // namespace mlxcomm::platform

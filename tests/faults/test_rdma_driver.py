@@ -1,0 +1,155 @@
+"""The driver of an RDMA device ends the process that calls it, hangs, or says what is not so: in every
+one of its calls, while operations are made. That process is not the daemon's: jobs go on over TCP with
+every byte right, and the rail comes back."""
+
+import os
+import pathlib
+import signal
+import time
+
+import pytest
+
+from conftest import wait_until
+from operations.test_operations import run
+from operations.test_operations import start as start_ranks
+from operations.test_rdma import fake_verbs, figure, rdma_rails, start, wait_for_rails  # noqa: F401
+
+SET_UP = ["get_device_list", "free_device_list", "get_device_name", "open_device", "query_device",
+          "query_port", "query_gid", "alloc_pd", "create_comp_channel", "create_cq", "create_qp",
+          "query_qp", "modify_qp"]
+AT_WORK = ["reg_mr", "post_recv", "post_send", "poll_cq", "req_notify_cq", "get_cq_event",
+           "ack_cq_events"]
+AT_THE_END = ["destroy_qp", "dereg_mr", "destroy_cq", "destroy_comp_channel"]
+CALLS = SET_UP + AT_WORK + AT_THE_END
+LIES = ["query_device", "query_port", "query_gid", "query_qp", "modify_qp", "reg_mr", "post_recv",
+        "post_send", "poll_cq", "req_notify_cq", "get_cq_event", "destroy_qp", "dereg_mr"]
+IN_SHORT = {"post_recv", "post_send", "poll_cq", "create_qp", "dereg_mr"}
+
+
+def calls(names):
+    everything = os.environ.get("MLXCOMM_TESTS_TIER") != "short"
+    return [name for name in names if everything or name in IN_SHORT]
+
+
+def devices(cluster, node):
+    return cluster.status(node)["nodes"][0]["rdma"]["devices"]
+
+
+def driver_pids(cluster):
+    return [device["driver_pid"] for node in range(2) for device in devices(cluster, node)
+            if device.get("driver_pid")]
+
+
+def has_lines(verbs, name, line):
+    file = verbs.folder / name
+    return file.exists() and line in file.read_text(encoding="ascii").split()
+
+
+def end_drivers(cluster):
+    """So that what is called only to set up, or to take down, is called."""
+    for pid in driver_pids(cluster):
+        os.kill(pid, signal.SIGKILL)
+
+
+def break_pairs_until(verbs, lines, happened, what):
+    """Queue pairs that fail are destroyed and made again by the same process."""
+    verbs.want(lines + "break rdma_en1\n")
+    wait_until(happened, what)
+
+
+@pytest.mark.parametrize("call", calls(CALLS))
+def test_a_driver_that_crashes_ends_nothing_but_its_process(cluster, fake_verbs, call, record_property):  # noqa: F811
+    verbs, name = fake_verbs, f"ibv_{call}"
+    c = start(cluster, verbs, 2, "APPLE")
+    ranks = start_ranks(c, "every", 2, 2)
+    verbs.want(f"crash {name}\n")
+    crashed = lambda: has_lines(verbs, "crashed", name)  # noqa: E731
+    if call in SET_UP:
+        end_drivers(c)
+    if call in AT_THE_END:
+        break_pairs_until(verbs, f"crash {name}\n", crashed, f"{name} is called")
+    wait_until(crashed, f"{name} has ended its process")
+    verbs.want("")
+    ended = time.monotonic()
+    for rank in ranks:
+        assert rank.finish() == 0, rank.lines
+        assert rank.lines[-1] == "fine"
+    wait_for_rails(c, 2)
+    record_property("rail_back_after_s", f"{time.monotonic() - ended:.1f}")
+    told = [device for node in range(2) for device in devices(c, node)]
+    assert any(int(device.get("drivers_ended", 0)) > 0 for device in told), told
+    assert any("ended by signal" in device.get("last_end", "") for device in told), told
+    assert all(daemon.child.poll() is None for daemon in c.daemons)
+    run(c, "messages", 2, 2)
+
+
+@pytest.mark.parametrize("call", calls(LIES))
+def test_a_driver_that_lies_makes_no_byte_wrong(cluster, fake_verbs, call):  # noqa: F811
+    """How: it lies from the middle of the operations on, while every byte is compared with an oracle;
+    its process is ended, so that what is called only to set up is called as well."""
+    verbs = fake_verbs
+    c = start(cluster, verbs, 2, "APPLE")
+    ranks = start_ranks(c, "every", 2, 2)
+    verbs.want(f"lie ibv_{call}\n")
+    if call in SET_UP + AT_THE_END + ["reg_mr"]:
+        end_drivers(c)
+    for rank in ranks:
+        assert rank.finish() == 0, rank.lines
+        assert rank.lines[-1] == "fine"
+    run(c, "messages", 2, 2)
+    verbs.want("")
+    end_drivers(c)  # What it has been told may be wrong for as long as it runs.
+    wait_for_rails(c, 2)
+
+
+@pytest.mark.parametrize("limits, wanted", [("APPLE", ""), ("LINUX", "unreliable_only 0\n")])
+def test_a_killed_driver_in_the_middle_of_large_sends_loses_nothing(cluster, fake_verbs, limits, wanted):  # noqa: F811
+    """How: it has the arenas' regions, and sends from them, when it is killed; sums are compared."""
+    verbs = fake_verbs
+    verbs.want(wanted)
+    c = start(cluster, verbs, 2, limits)
+    ranks = start_ranks(c, "sums forever", 2, 2)
+    ranks[0].wait_for("goes on")
+    wait_until(lambda: figure(c, "direct_bytes") > 0, "some is sent without a copy")
+    for _ in range(2):
+        end_drivers(c)
+        wait_for_rails(c, 2)
+        before = figure(c, "direct_bytes")
+        wait_until(lambda was=before: figure(c, "direct_bytes") > was, "it is sent from anew")
+    assert all(rank.child.poll() is None for rank in ranks), [rank.lines for rank in ranks]
+
+
+def test_a_driver_that_hangs_is_ended_and_started_again(cluster, fake_verbs):  # noqa: F811
+    verbs = fake_verbs
+    c = start(cluster, verbs, 2, "APPLE")
+    before = set(driver_pids(c))
+    ranks = start_ranks(c, "every", 2, 2)
+    verbs.want("hang ibv_post_send\n")
+    for rank in ranks:
+        assert rank.finish() == 0, rank.lines
+    wait_until(lambda: not before & set(driver_pids(c)), "both were ended")
+    verbs.want("")
+    wait_for_rails(c, 2)
+    assert "did not come back within" in "".join(
+        device.get("last_end", "") for node in range(2) for device in devices(c, node))
+
+
+def test_it_ends_with_its_daemon_however_that_ends(cluster, fake_verbs):  # noqa: F811
+    c = start(cluster, fake_verbs, 2, "APPLE")
+    pids = driver_pids(c)
+    assert len(pids) == 2
+    c.daemons[0].signal(signal.SIGKILL)
+    c.daemons[1].signal(signal.SIGTERM)
+    wait_until(lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in pids),
+               "no process that calls a driver is left")
+
+
+def test_its_death_is_told_with_its_reason(cluster, fake_verbs):  # noqa: F811
+    c = start(cluster, fake_verbs, 2, "APPLE")
+    pid = devices(c, 0)[0]["driver_pid"]
+    os.kill(pid, signal.SIGSEGV)
+    wait_until(lambda: "by signal 11 (Segmentation fault)" in devices(c, 0)[0].get("last_end", ""),
+               "status tells how it ended")
+    wait_for_rails(c, 2)
+    assert devices(c, 0)[0]["driver_pid"] != pid
+    assert rdma_rails(c, 0)[0]["state"] == "up"
