@@ -24,7 +24,11 @@ absl::StatusOr<pid_t> StartProgram(const std::string& program,
                                    const ChildDescriptors& descriptors) {
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (descriptors.input < 0) {
+    ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  } else {
+    ::posix_spawn_file_actions_adddup2(&actions, descriptors.input, STDIN_FILENO);
+  }
   const int output = descriptors.output < 0 ? STDERR_FILENO : descriptors.output;
   ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
   // Also where it is number 3 by chance: then it is not closed any more.

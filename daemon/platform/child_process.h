@@ -1,8 +1,8 @@
 // Starts another program, and tells how it ended.
 //
-// The child has the null device as its input, the given output (or this process's standard error as
-// one), this process's standard error, and at most one descriptor besides, as number 3; no other of
-// this process's. No signal is blocked in it.
+// The child has the given input (or the null device), the given output (or this process's standard
+// error as one), this process's standard error, and at most one descriptor besides, as number 3; no
+// other of this process's. No signal is blocked in it.
 //
 // Owner: functions; the caller waits for the child. Thread: any. Memory: none.
 #pragma once
@@ -17,6 +17,7 @@
 namespace mlxcomm::platform {
 
 struct ChildDescriptors {
+  int input = -1;   // -1: the null device.
   int output = -1;  // -1: the standard error.
   int third = -1;   // -1: none.
 };

@@ -1,6 +1,7 @@
 """The driver of an RDMA device ends the process that calls it, hangs, or says what is not so: in every
 one of its calls, while operations are made. That process is not the daemon's: jobs go on over TCP with
 every byte right, and the rail comes back."""
+# ruff: noqa: F811 (a fixture's name is its argument's)
 
 import os
 import pathlib
@@ -12,7 +13,8 @@ import pytest
 from conftest import wait_until
 from operations.test_operations import run
 from operations.test_operations import start as start_ranks
-from operations.test_rdma import fake_verbs, figure, rdma_rails, start, wait_for_rails  # noqa: F401
+from operations.test_rdma import fake_verbs  # noqa: F401
+from operations.test_rdma import figure, rdma_rails, start, wait_for_rails
 
 SET_UP = ["get_device_list", "free_device_list", "get_device_name", "open_device", "query_device",
           "query_port", "query_gid", "alloc_pd", "create_comp_channel", "create_cq", "create_qp",
@@ -58,7 +60,8 @@ def break_pairs_until(verbs, lines, happened, what):
 
 
 @pytest.mark.parametrize("call", calls(CALLS))
-def test_a_driver_that_crashes_ends_nothing_but_its_process(cluster, fake_verbs, call, record_property):  # noqa: F811
+def test_a_driver_that_crashes_ends_nothing_but_its_process(cluster, fake_verbs, call,
+                                                               record_property):
     verbs, name = fake_verbs, f"ibv_{call}"
     c = start(cluster, verbs, 2, "APPLE")
     ranks = start_ranks(c, "every", 2, 2)
@@ -84,7 +87,7 @@ def test_a_driver_that_crashes_ends_nothing_but_its_process(cluster, fake_verbs,
 
 
 @pytest.mark.parametrize("call", calls(LIES))
-def test_a_driver_that_lies_makes_no_byte_wrong(cluster, fake_verbs, call):  # noqa: F811
+def test_a_driver_that_lies_makes_no_byte_wrong(cluster, fake_verbs, call):
     """How: it lies from the middle of the operations on, while every byte is compared with an oracle;
     its process is ended, so that what is called only to set up is called as well."""
     verbs = fake_verbs
@@ -103,7 +106,8 @@ def test_a_driver_that_lies_makes_no_byte_wrong(cluster, fake_verbs, call):  # n
 
 
 @pytest.mark.parametrize("limits, wanted", [("APPLE", ""), ("LINUX", "unreliable_only 0\n")])
-def test_a_killed_driver_in_the_middle_of_large_sends_loses_nothing(cluster, fake_verbs, limits, wanted):  # noqa: F811
+def test_a_killed_driver_in_the_middle_of_large_sends_loses_nothing(cluster, fake_verbs, limits,
+                                                                    wanted):
     """How: it has the arenas' regions, and sends from them, when it is killed; sums are compared."""
     verbs = fake_verbs
     verbs.want(wanted)
@@ -119,7 +123,7 @@ def test_a_killed_driver_in_the_middle_of_large_sends_loses_nothing(cluster, fak
     assert all(rank.child.poll() is None for rank in ranks), [rank.lines for rank in ranks]
 
 
-def test_a_driver_that_hangs_is_ended_and_started_again(cluster, fake_verbs):  # noqa: F811
+def test_a_driver_that_hangs_is_ended_and_started_again(cluster, fake_verbs):
     verbs = fake_verbs
     c = start(cluster, verbs, 2, "APPLE")
     before = set(driver_pids(c))
@@ -134,17 +138,22 @@ def test_a_driver_that_hangs_is_ended_and_started_again(cluster, fake_verbs):  #
         device.get("last_end", "") for node in range(2) for device in devices(c, node))
 
 
-def test_it_ends_with_its_daemon_however_that_ends(cluster, fake_verbs):  # noqa: F811
+@pytest.mark.parametrize("wanted", ["", "hang ibv_poll_cq\n"])
+def test_it_ends_with_its_daemon_however_that_ends(cluster, fake_verbs, wanted):
+    """Also where the driver hangs: then a thread of it never comes back."""
     c = start(cluster, fake_verbs, 2, "APPLE")
     pids = driver_pids(c)
     assert len(pids) == 2
+    fake_verbs.want(wanted)
+    if wanted:
+        wait_until(lambda: has_lines(fake_verbs, "hung", "ibv_poll_cq"), "it hangs")
     c.daemons[0].signal(signal.SIGKILL)
     c.daemons[1].signal(signal.SIGTERM)
     wait_until(lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in pids),
                "no process that calls a driver is left")
 
 
-def test_its_death_is_told_with_its_reason(cluster, fake_verbs):  # noqa: F811
+def test_its_death_is_told_with_its_reason(cluster, fake_verbs):
     c = start(cluster, fake_verbs, 2, "APPLE")
     pid = devices(c, 0)[0]["driver_pid"]
     os.kill(pid, signal.SIGSEGV)

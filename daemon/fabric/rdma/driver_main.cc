@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -349,6 +350,16 @@ void AwaitRequest(int socket) {
   }
 }
 
+// A thread may hang in the driver, and the one that answers wait for it.
+void EndWithTheDaemon() {
+  std::thread([] {
+    char byte = 0;
+    ssize_t got = 1;
+    while (got > 0 || (got < 0 && errno == EINTR)) got = ::read(STDIN_FILENO, &byte, 1);
+    ::_exit(0);
+  }).detach();
+}
+
 }  // namespace
 
 int RunDriver(int socket) {
@@ -356,6 +367,7 @@ int RunDriver(int socket) {
   // What has been mapped belongs to others, and may be all of the memory that there is.
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
+  EndWithTheDaemon();
   // Left to the system at the end: a thread may never come back from the driver.
   auto* const driver = new Driver;
   for (;;) {

@@ -4,8 +4,9 @@
 //   queue pair's thread: requests ─▶ post ─▶ poll ─▶ completions, as long as anything moves or the
 //     daemon's thread looks as well ─▶ have the completion queue tell, look once more, sleep
 //
-// It ends when the daemon has closed its end of the socket, however that came about. Signals that
-// end a daemon in an orderly way are ignored: it is needed until the daemon has drained.
+// It ends when the daemon has, however that came about, and whatever its threads do then: its
+// standard input ends. Signals that end a daemon in an orderly way are ignored, for it is needed
+// until the daemon has drained.
 //
 // Owner: none, a function. Thread: main, of a process that does nothing else. Memory: the device's;
 // queue pairs' messages and clients' arenas are mapped, and not written to a core file.

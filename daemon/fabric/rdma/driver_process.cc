@@ -1,8 +1,10 @@
 #include "daemon/fabric/rdma/driver_process.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -66,15 +68,23 @@ absl::StatusOr<std::shared_ptr<DriverProcess>> DriverProcess::Start(const std::s
   }
   platform::FileDescriptor socket(ends[0]);
   const platform::FileDescriptor theirs(ends[1]);
+  if (::pipe(ends) != 0) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no pipe for the process that drives RDMA device ", device, ": ", std::strerror(errno)));
+  }
+  for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
+  const platform::FileDescriptor reader(ends[0]);
+  platform::FileDescriptor lifeline(ends[1]);
   const absl::StatusOr<pid_t> pid =
-      platform::StartProgram(program, {kDriverArgument, device}, {-1, theirs.get()});
+      platform::StartProgram(program, {kDriverArgument, device}, {reader.get(), -1, theirs.get()});
   if (!pid.ok()) return pid.status();
   return std::shared_ptr<DriverProcess>(
-      new DriverProcess(device, *pid, std::move(socket), call_ns));
+      new DriverProcess(device, *pid, std::move(socket), std::move(lifeline), call_ns));
 }
 
 DriverProcess::~DriverProcess() {
   socket_.Reset();
+  lifeline_.Reset();
   if (reaped_ || Reap(kClosedNs)) return;
   ::kill(pid_, SIGKILL);
   if (!Reap(kKilledNs)) Undead::Get().Add(device_, pid_);

@@ -57,8 +57,12 @@ class DriverProcess {
 
  private:
   DriverProcess(std::string device, pid_t pid, platform::FileDescriptor socket,
-                std::uint64_t call_ns)
-      : device_(std::move(device)), pid_(pid), call_ns_(call_ns), socket_(std::move(socket)) {}
+                platform::FileDescriptor lifeline, std::uint64_t call_ns)
+      : device_(std::move(device)),
+        pid_(pid),
+        call_ns_(call_ns),
+        socket_(std::move(socket)),
+        lifeline_(std::move(lifeline)) {}
   absl::Status EndedLocked(std::uint64_t wait_ns);
   bool Reap(std::uint64_t wait_ns);
 
@@ -67,6 +71,9 @@ class DriverProcess {
   const std::uint64_t call_ns_;
   std::mutex mutex_;
   platform::FileDescriptor socket_;
+  // The process reads the other end of this pipe, and ends when nobody has it any more, also where
+  // the daemon was killed while the driver hung.
+  platform::FileDescriptor lifeline_;
   bool reaped_ = false;
   absl::Status ended_;  // Once it is known.
 };
