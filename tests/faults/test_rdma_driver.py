@@ -13,8 +13,13 @@ import pytest
 from conftest import wait_until
 from operations.test_operations import run
 from operations.test_operations import start as start_ranks
-from operations.test_rdma import fake_verbs  # noqa: F401
-from operations.test_rdma import figure, rdma_rails, start, wait_for_rails
+from operations.test_rdma import (
+    fake_verbs,  # noqa: F401
+    figure,
+    rdma_rails,
+    start,
+    wait_for_rails,
+)
 
 SET_UP = ["get_device_list", "free_device_list", "get_device_name", "open_device", "query_device",
           "query_port", "query_gid", "alloc_pd", "create_comp_channel", "create_cq", "create_qp",
