@@ -9,16 +9,15 @@
 #include <span>
 #include <utility>
 
-#include <asio/experimental/as_tuple.hpp>
 #include <asio/experimental/awaitable_operators.hpp>
 #include <asio/read.hpp>
 #include <asio/steady_timer.hpp>
-#include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/fabric/security_policy.h"
 #include "daemon/fabric/tcp/tls_stream.h"
+#include "daemon/platform/await_tuple.h"
 #include "daemon/platform/interfaces.h"
 #include "proto/types/plain_text.h"
 
@@ -27,8 +26,7 @@ namespace {
 
 using asio::ip::tcp;
 using namespace asio::experimental::awaitable_operators;  // NOLINT: operators only.
-
-constexpr auto kTuple = asio::experimental::as_tuple(asio::use_awaitable);
+using platform::kTuple;
 
 absl::Status Ended(const asio::error_code& error) {
   return absl::UnavailableError(absl::StrCat("the connection ended: ", error.message()));

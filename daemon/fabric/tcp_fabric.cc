@@ -10,15 +10,14 @@
 #include <spdlog/spdlog.h>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
-#include <asio/experimental/as_tuple.hpp>
 #include <asio/experimental/awaitable_operators.hpp>
-#include <asio/use_awaitable.hpp>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/fabric/authentication.h"
 #include "daemon/fabric/tcp/tcp_rail.h"
 #include "daemon/fabric/tcp/tcp_socket.h"
+#include "daemon/platform/await_tuple.h"
 #include "daemon/platform/machine.h"
 #include "proto/types/plain_text.h"
 
@@ -26,6 +25,7 @@ namespace mlxcomm::fabric {
 namespace {
 
 using namespace asio::experimental::awaitable_operators;  // NOLINT: operators only.
+using platform::kTuple;
 
 // On so few no rail's thread would run beside the engine: to hand over would only be a change
 // of threads.
@@ -35,8 +35,6 @@ TcpRail::EngineShare EngineShareHere() {
   return platform::CoreCount() <= kFewCores ? TcpRail::EngineShare::kAll
                                             : TcpRail::EngineShare::kSmall;
 }
-
-constexpr auto kTuple = asio::experimental::as_tuple(asio::use_awaitable);
 
 struct HostAndPort {
   std::string host;

@@ -9,12 +9,11 @@
 #include <spdlog/spdlog.h>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
-#include <asio/experimental/as_tuple.hpp>
 #include <asio/experimental/awaitable_operators.hpp>
 #include <asio/read.hpp>
-#include <asio/use_awaitable.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/platform/await_tuple.h"
 #include "daemon/platform/machine.h"
 #include "proto/queue/descriptor_passing.h"
 
@@ -22,8 +21,8 @@ namespace mlxcomm::intake {
 namespace {
 
 using namespace asio::experimental::awaitable_operators;  // NOLINT: operators only.
+using platform::kTuple;
 
-constexpr auto kTuple = asio::experimental::as_tuple(asio::use_awaitable);
 // The engine waits for nobody: a refusal fits the buffer of a socket so young.
 constexpr std::uint64_t kRefusalTimeoutNs = 0;
 

@@ -5,11 +5,9 @@
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
-#include <asio/experimental/as_tuple.hpp>
 #include <asio/io_context.hpp>
 #include <asio/read.hpp>
 #include <asio/steady_timer.hpp>
-#include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
 #include <chrono>
 #include <functional>
@@ -18,12 +16,14 @@
 #include <utility>
 
 #include "daemon/fabric/handshake.h"
+#include "daemon/platform/await_tuple.h"
 #include "tests/unit/daemon/fabric/some_keys.h"
 
 namespace mlxcomm::fabric::handshake_security_test {
 namespace {
 
 using Tcp = asio::ip::tcp;
+using platform::kTuple;
 using testing::HasSubstr;
 using Change = std::function<void(wire::Greeting&)>;
 
@@ -84,7 +84,6 @@ class HandshakeSecurityTest : public testing::Test {
   }
   // Passes on what comes, one greeting first, which it may change; keeps what it has seen.
   asio::awaitable<void> Pass(Tcp::socket& from, Tcp::socket& to, Change change, std::string& seen) {
-    constexpr auto kTuple = asio::experimental::as_tuple(asio::use_awaitable);
     wire::Greeting greeting{};
     auto [cut, all] =
         co_await asio::async_read(from, asio::buffer(&greeting, sizeof greeting), kTuple);
@@ -219,7 +218,6 @@ class AfterTheProofTest : public HandshakeSecurityTest {
                                     std::chrono::milliseconds pause_between) {
     absl::StatusOr<Proved> proved = co_await ProveAsDialer(dialer_, options);
     EXPECT_TRUE(proved.ok());
-    constexpr auto kTuple = asio::experimental::as_tuple(asio::use_awaitable);
     asio::steady_timer pause(io_);
     const std::size_t step = pause_between.count() == 0 ? bytes.size() : 1;
     for (std::size_t i = 0; i < bytes.size(); i += step) {
