@@ -25,6 +25,12 @@
 #undef ibv_reg_mr
 
 #define MLXCOMM_EXPORT extern "C" __attribute__((visibility("default")))
+// What a library may lack: fake_verbs_least does.
+#ifdef FAKE_VERBS_LEAST
+#define MLXCOMM_EXPORT_OPTIONAL extern "C"
+#else
+#define MLXCOMM_EXPORT_OPTIONAL MLXCOMM_EXPORT
+#endif
 
 namespace fake_verbs {
 namespace {
@@ -199,7 +205,7 @@ MLXCOMM_EXPORT int ibv_close_device(ibv_context* context) {
   return 0;
 }
 
-MLXCOMM_EXPORT int ibv_query_device(ibv_context*, ibv_device_attr* attributes) {
+MLXCOMM_EXPORT_OPTIONAL int ibv_query_device(ibv_context*, ibv_device_attr* attributes) {
   if (!MayCall("ibv_query_device")) return EIO;
   *attributes = {};
   attributes->phys_port_cnt = 1;
@@ -307,7 +313,7 @@ MLXCOMM_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
   return 0;
 }
 
-MLXCOMM_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+MLXCOMM_EXPORT_OPTIONAL ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   if (!MayCall("ibv_create_comp_channel")) return nullptr;
   int ends[2];
   if (::pipe(ends) != 0) return nullptr;
@@ -318,7 +324,7 @@ MLXCOMM_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   return channel;
 }
 
-MLXCOMM_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
+MLXCOMM_EXPORT_OPTIONAL int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   if (!MayCall("ibv_destroy_comp_channel")) return EIO;
   auto* const its = static_cast<FakeChannel*>(channel);
   ::close(its->fd);
@@ -349,7 +355,8 @@ MLXCOMM_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
   return 0;
 }
 
-MLXCOMM_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** queue, void** cookie) {
+MLXCOMM_EXPORT_OPTIONAL int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** queue,
+                                             void** cookie) {
   if (!MayCall("ibv_get_cq_event")) return -1;
   if (Lies("ibv_get_cq_event")) {
     *queue = nullptr;
@@ -362,7 +369,7 @@ MLXCOMM_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** queue, v
   return 0;
 }
 
-MLXCOMM_EXPORT void ibv_ack_cq_events(ibv_cq*, unsigned int) {
+MLXCOMM_EXPORT_OPTIONAL void ibv_ack_cq_events(ibv_cq*, unsigned int) {
   static_cast<void>(MayCall("ibv_ack_cq_events"));
 }
 
@@ -391,8 +398,8 @@ MLXCOMM_EXPORT int ibv_modify_qp(ibv_qp* pair, ibv_qp_attr* attributes, int mask
   return static_cast<FakePair*>(pair)->Modify(*attributes, mask);
 }
 
-MLXCOMM_EXPORT int ibv_query_qp(ibv_qp* pair, ibv_qp_attr* attributes, int,
-                                ibv_qp_init_attr* initial) {
+MLXCOMM_EXPORT_OPTIONAL int ibv_query_qp(ibv_qp* pair, ibv_qp_attr* attributes, int,
+                                         ibv_qp_init_attr* initial) {
   if (!MayCall("ibv_query_qp")) return EIO;
   attributes->qp_state = pair->state;
   attributes->cap = initial->cap = static_cast<FakePair*>(pair)->granted();
@@ -410,7 +417,7 @@ MLXCOMM_EXPORT int ibv_destroy_qp(ibv_qp* pair) {
   return 0;
 }
 
-MLXCOMM_EXPORT const char* ibv_wc_status_str(ibv_wc_status status) {
+MLXCOMM_EXPORT_OPTIONAL const char* ibv_wc_status_str(ibv_wc_status status) {
   static_cast<void>(MayCall("ibv_wc_status_str"));
   switch (status) {
     case IBV_WC_SUCCESS: return "success";

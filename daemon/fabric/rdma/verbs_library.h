@@ -52,7 +52,9 @@ struct Verbs {
   const char* (*wc_status_str)(ibv_wc_status status);
 };
 
-// UNAVAILABLE: there is no such library, or it lacks a function.
+// Queries of devices and pairs, channels of completions and the texts of failures may be missing:
+// stand-ins take their place, of which create_comp_channel gives none and the queries fail.
+// UNAVAILABLE: there is no such library, or it lacks another function.
 absl::StatusOr<Verbs> LoadVerbs(const std::string& path);
 
 }  // namespace mlxcomm::fabric::rdma
