@@ -150,7 +150,9 @@ Failure MakeConfigs(const Hostfile& file, const ImportOptions& options,
     UseDevices(nodes[i], config);
     ImportedConfig& made = configs.emplace_back();
     made.node_name = nodes[i].name;
-    google::protobuf::TextFormat::PrintToString(config, &made.text);
+    if (!google::protobuf::TextFormat::PrintToString(config, &made.text)) {
+      return {FailureCode::kInternal, kNoRank, "no text of the configuration of " + made.node_name};
+    }
     made.text.insert(
         0, "# Made by `mlxcommctl hosts import`; config/mlxcommd.textproto shows all fields.\n");
   }

@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <set>
+#include <string>
+#include <string_view>
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
@@ -15,9 +17,9 @@ namespace {
 
 namespace pb = google::protobuf;
 
-pb::Value TextValue(const std::string& text) {
+pb::Value TextValue(std::string_view text) {
   pb::Value value;
-  value.set_string_value(text);
+  value.set_string_value(std::string(text));
   return value;
 }
 

@@ -40,7 +40,10 @@ class Trespasser {
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::nanoseconds(kPatienceNs));
     const grpc::Status status = ((*stub_).*call)(&context, request, &reply);
     v1::Refusal refusal;
-    refusal.ParseFromString(status.error_details());
+    if (!refusal.ParseFromString(status.error_details())) {
+      std::printf("%s: a refusal that cannot be read\n", what);
+      return;
+    }
     std::printf("%s: %s %s\n", what,
                 status.ok() ? "OK" : FailureCodeName(static_cast<FailureCode>(refusal.code())),
                 status.error_message().c_str());

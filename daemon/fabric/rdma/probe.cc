@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 
@@ -126,8 +127,11 @@ bool ReadLine(absl::string_view line, std::vector<DeviceFacts>& devices) {
   const bool is_gid = words[0] == "gid" && words.size() == 2 && words[1].size() == 32 &&
                       std::all_of(words[1].begin(), words[1].end(), absl::ascii_isxdigit);
   if (!is_gid || devices.empty()) return false;
-  const std::string bytes = absl::HexStringToBytes(words[1]);
-  std::memcpy(devices.back().gids.emplace_back().data(), bytes.data(), bytes.size());
+  const char* digits = words[1].data();
+  for (auto& byte : devices.back().gids.emplace_back()) {
+    std::from_chars(digits, digits + 2, byte, 16);
+    digits += 2;
+  }
   return true;
 }
 
