@@ -1,4 +1,4 @@
-// The daemon was built without <infiniband/verbs.h>.
+// The daemon was built without <infiniband/verbs.h>, or with one that lacks what it uses.
 #include "daemon/fabric/rdma/queue_pair.h"
 #include "daemon/fabric/rdma/trials.h"
 
@@ -7,8 +7,8 @@ namespace mlxcomm::fabric::rdma {
 namespace {
 
 constexpr char kNoVerbs[] =
-    "this daemon was built without RDMA: there was no infiniband/verbs.h (libibverbs-dev, or "
-    "the SDK of macOS 26.2)";
+    "this daemon was built without RDMA: there was no infiniband/verbs.h with all that it uses "
+    "(libibverbs-dev, or the SDK of macOS 26.2)";
 using Told = absl::StatusOr<std::string>;
 
 }  // namespace
