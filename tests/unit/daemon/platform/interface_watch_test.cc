@@ -5,16 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#if defined(__linux__)
-#include <sched.h>
-#include <unistd.h>
-#endif
 
 #include <algorithm>
-#include <cstdlib>
-#include <fstream>
 #include <string>
 #include <vector>
+
+#if defined(__linux__)
+#include "tests/unit/daemon/platform/own_network.h"
+#endif
 
 namespace mlxcomm::platform::interface_watch_test {
 namespace {
@@ -73,19 +71,9 @@ bool IsTold(InterfaceWatch& watch, const InterfaceChange& expected) {
   }
 }
 
-bool Write(const char* file, const std::string& text) {
-  std::ofstream out(file);
-  return (out << text << std::flush).good();
-}
-
-bool Shell(const char* command) { return std::system(command) == 0; }
-
 // Why: the carrier goes when the cable is pulled at the other end, too.
 TEST(InterfaceWatchTest, TellsOfACableThatIsPulledAndPluggedIn) {
-  const std::string root = "0 " + std::to_string(::geteuid()) + " 1";
-  if (::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0 || !Write("/proc/self/uid_map", root)) {
-    GTEST_SKIP() << "no namespaces here";
-  }
+  if (!EnterOwnNetwork()) GTEST_SKIP() << "no namespaces here";
   if (!Shell("ip link add here type veth peer name there && ip link set here up")) {
     GTEST_SKIP() << "no virtual cables here (iproute2)";
   }

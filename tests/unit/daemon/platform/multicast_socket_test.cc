@@ -5,15 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#if defined(__linux__)
-#include <sched.h>
-#include <unistd.h>
-#endif
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
@@ -21,6 +15,9 @@
 
 #include "daemon/platform/interfaces.h"
 #include "daemon/platform/machine.h"
+#if defined(__linux__)
+#include "tests/unit/daemon/platform/own_network.h"
+#endif
 #include "tests/unit/never.h"
 
 namespace mlxcomm::platform::multicast_socket_test {
@@ -41,31 +38,19 @@ TEST(MulticastSocketTest, SaysOnWhichInterfaceThereIsNone) {
 }
 
 #if defined(__linux__)
-bool Write(const std::string& file, const std::string& text) {
-  std::ofstream out(file);
-  return (out << text << std::flush).good();
-}
-
-bool Shell(const std::string& command) { return std::system(command.c_str()) == 0; }
-
 // Cables whose two ends are both here: "NAME-l" and "NAME-r".
 class MulticastSocketOnCablesTest : public testing::Test {
  protected:
   void SetUp() override {
-    static const bool is_inside = Enter();
-    if (!is_inside) GTEST_SKIP() << "no namespaces here";
+    if (!EnterOwnNetwork()) GTEST_SKIP() << "no namespaces here";
     // An address may be used at once, without a look whether somebody else has it.
-    if (!Write("/proc/sys/net/ipv6/conf/default/accept_dad", "0") || !Plug("one") || !Plug("two")) {
+    if (!WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", "0") || !Plug("one") ||
+        !Plug("two")) {
       GTEST_SKIP() << "no virtual cables here (iproute2)";
     }
   }
   void TearDown() override {
     Shell("ip link del one-l 2>/dev/null; ip link del two-l 2>/dev/null");
-  }
-  // Once for all tests of the process, which stays there.
-  static bool Enter() {
-    const std::string root = "0 " + std::to_string(::geteuid()) + " 1";
-    return ::unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 && Write("/proc/self/uid_map", root);
   }
   static bool Plug(const std::string& name) {
     return Shell("ip link add " + name + "-l type veth peer name " + name + "-r && ip link set " +
