@@ -1,0 +1,119 @@
+"""tests/run: whatever fails is named, nothing that fails keeps the rest from its end, and what it
+starts ends with it."""
+
+import importlib.machinery
+import importlib.util
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from conftest import PATIENCE, Process
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "run"
+
+
+@pytest.fixture
+def run(tmp_path):
+    """The script as a module, with its logs in a folder of the test's."""
+    loader = importlib.machinery.SourceFileLoader("tests_run", str(SCRIPT))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("tests_run", loader))
+    loader.exec_module(module)
+    module.ROOT = module.LOGS = tmp_path
+    return module
+
+
+def step_with_log(run, text):
+    step = run.Step("unit tests", [], results=run.LOGS / "none.xml")
+    step.log.write_text(text, encoding="utf-8")
+    step.state = "FAILED"
+    return step
+
+
+def test_a_crash_is_told_with_its_test(run):
+    shown = run.what_failed(step_with_log(run, """\
+[ RUN      ] A.IsFine
+[       OK ] A.IsFine (0 ms)
+[ RUN      ] A.Crashes
+Check failed: 1 == 2
+2/3 Test #2: a_tests ......***Exception: SegFault  0.1 sec
+[ RUN      ] B.IsFine
+[       OK ] B.IsFine (0 ms)
+3/3 Test #3: b_tests ......   Passed    0.1 sec
+"""))
+    assert "IsFine" not in shown and "b_tests" not in shown
+    assert shown.splitlines()[:2] == ["[ RUN      ] A.Crashes", "Check failed: 1 == 2"]
+    assert "SegFault" in shown
+
+
+def test_a_rerun_is_told_with_its_name(run):
+    step = step_with_log(run, "RERUN tests/a.py::test_b[c]\n1 passed, 1 rerun in 0.1s\n")
+    told = "\n".join(run.table(run.Run([step], everything=False)))
+    assert "rerun: tests/a.py::test_b[c] (unit tests)" in told
+
+
+def test_a_step_that_the_script_cannot_carry_out_fails_and_the_others_go_on(run, capsys):
+    def find():
+        raise ValueError("a mistake of the script's own")
+
+    steps = [run.Step("a", [find]), run.Step("b", [["true"]], after=["a"], lane="processes"),
+             run.Step("c", [["true"]], lane="processes"), run.Step("d", [["no-such-program"]])]
+    all_of_them = run.Run(steps, everything=False)
+    all_of_them.go_along("compile")
+    all_of_them.go_along("processes")
+    assert [step.state for step in steps] == ["FAILED", "not run", "fine", "FAILED"]
+    assert "a mistake of the script's own" in capsys.readouterr().out
+    assert "no-such-program" in steps[3].log.read_text(encoding="utf-8")
+
+
+# Why: Ctrl-C lets pytest's fixtures end what they have started; who does not hear it is ended after all.
+@pytest.mark.parametrize("deaf_to", ["", "INT", "INT TERM"])
+def test_what_it_has_started_ends_with_it(tmp_path, deaf_to):
+    child = f"trap '' {deaf_to}; echo $$ > {tmp_path}/pid; while :; do sleep 600; done"
+    script = f"""
+import importlib.machinery, importlib.util, pathlib, sys
+sys.path.append({str(SCRIPT.parent)!r})
+loader = importlib.machinery.SourceFileLoader("tests_run", {str(SCRIPT)!r})
+run = importlib.util.module_from_spec(importlib.util.spec_from_loader("tests_run", loader))
+loader.exec_module(run)
+run.LOGS, run.PATIENCE = pathlib.Path({str(tmp_path)!r}), 0.5
+run.ROOT = run.LOGS
+steps = [run.Step("a", [["sh", "-c", {child!r}]]), run.Step("b", [["true"]])]
+all_of_them = run.Run(steps, everything=False)
+print("begins")
+all_of_them.run()
+print([step.state for step in steps])
+"""
+    process = Process([sys.executable, "-u", "-c", script])
+    try:
+        process.wait_for("begins")
+        pid = tmp_path / "pid"
+        while not pid.exists() or not pid.read_text(encoding="ascii").strip():
+            assert process.child.poll() is None, process.lines
+        process.signal(signal.SIGTERM)
+        assert process.finish() == 0, process.lines
+        assert process.lines[-1] == "['FAILED', 'not run']", process.lines
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid.read_text(encoding="ascii")), 0)
+    finally:
+        process.end()
+
+
+# Why: a newer pytest took the groups from xdist, and nobody noticed but for the time: what one worker
+# should do once, all did, and ranks that look for work all the time kept the cores from each other.
+def test_tests_of_a_group_have_one_worker(tmp_path):
+    (tmp_path / "test_group.py").write_text("""
+import os, pathlib, pytest
+@pytest.mark.xdist_group("one")
+@pytest.mark.parametrize("which", range(6))
+def test_where(which):
+    pathlib.Path(os.environ["PYTEST_XDIST_WORKER"]).touch()
+""", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadgroup",
+         "--rootdir", tmp_path, tmp_path], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(list(tmp_path.glob("gw*"))) == 1
