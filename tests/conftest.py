@@ -29,6 +29,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+# tests/run without --all leaves out what is marked so, and there is less of some others.
+only_in_all = pytest.mark.only_in_all
+SHORT = os.environ.get("MLXCOMM_TESTS_TIER") == "short"
+
 PATIENCE = 300  # Seconds after which something is declared stuck; never a measurement.
 
 
@@ -60,8 +64,17 @@ def wait_until(condition, what):
     raise AssertionError(f"gave up waiting until {what}")
 
 
+def pytest_collection_modifyitems(config, items):
+    if not SHORT:
+        return
+    left_out = [item for item in items if item.get_closest_marker(only_in_all.name)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
 def pytest_sessionstart(session):
     """Later than plugins connect to each other."""
+    session.config.addinivalue_line("markers", f"{only_in_all.name}: tests/run without --all leaves it out")
     if hasattr(session.config, "workerinput"):  # One of several workers (pytest -n).
         own_network.enter()
 

@@ -11,7 +11,7 @@ import pytest
 
 from bench.findings import has_figures
 from bench.parts import PAUSE_SECONDS
-from conftest import PATIENCE, find_test_program
+from conftest import PATIENCE, find_test_program, only_in_all
 
 BENCH = pathlib.Path(__file__).parent
 # One worker runs it, once, for all tests that look at it.
@@ -31,6 +31,7 @@ def run(tmp_path_factory):
     return done, json.loads((folder / "bench.json").read_text()), folder
 
 
+@only_in_all
 def test_every_part_finds_something(run):
     _, result, _ = run
     assert result["schema"] == 1 and result["rounds"] == 1
@@ -39,6 +40,7 @@ def test_every_part_finds_something(run):
     assert "shaped" in parts or any("shaped" in reason for reason in result["left_out"])
 
 
+@only_in_all
 def test_our_own_are_never_left_out(run):
     _, result, _ = run
     assert not [reason for reason in result["left_out"] if "mlxcomm" in reason.split(":")[0]]
@@ -54,6 +56,7 @@ def test_our_own_are_never_left_out(run):
                        for curve in curves for times in curve["median_us"].values())
 
 
+@only_in_all
 def test_limits_are_measured_where_an_operation_is_more_than_a_call(run):
     _, result, _ = run
     limits = {(entry["place"], entry["system"]): list(entry["median_us"]) for entry in result["found"]
@@ -63,6 +66,7 @@ def test_limits_are_measured_where_an_operation_is_more_than_a_call(run):
     assert not [target for target in result["targets"] if "plain exchange" in target["name"]]
 
 
+@only_in_all
 def test_there_is_a_pause_before_each_operation_of_that_part(run):
     """Why: how long all agree on it would else be a part of the pause, or all of it, as on a busy machine."""
     _, result, _ = run
@@ -73,12 +77,14 @@ def test_there_is_a_pause_before_each_operation_of_that_part(run):
             assert len(pauses) == 1 and pauses[0] >= PAUSE_SECONDS, curve["system"]
 
 
+@only_in_all
 def test_a_single_round_gives_no_verdict(run):
     _, result, _ = run
     once = [target for target in result["targets"] if target["rounds"] == 1]
     assert once and {target["verdict"] for target in once} == {"void"}
 
 
+@only_in_all
 def test_says_what_it_does_and_how_long_it_takes(run):
     done, _, folder = run
     assert "left] one node, one daemon, 2 ranks: round 1 of 1: mlxcomm, C++" in done.stderr
@@ -86,6 +92,7 @@ def test_says_what_it_does_and_how_long_it_takes(run):
     assert done.stdout.strip() in (folder / "results.md").read_text()
 
 
+@only_in_all
 def test_shows_again_what_was_measured(run):
     done, _, folder = run
     again = subprocess.run(

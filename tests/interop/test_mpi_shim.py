@@ -11,7 +11,7 @@ import sys
 import mlxcomm
 import pytest
 
-from conftest import SIGKILL, Process, find_program, find_test_program, wait_until
+from conftest import SIGKILL, Process, find_program, find_test_program, only_in_all, wait_until
 
 FOLDER = pathlib.Path(__file__).parent
 OPERATIONS = FOLDER / "mpi_operations.py"
@@ -31,7 +31,10 @@ def stock(c, rank, size, script, *arguments, node=0, job="stock", **variables):
     return process
 
 
-@pytest.mark.parametrize("backend, nodes, ranks", [("mpi", 1, 2), ("any", 2, 2), ("mpi", 2, 3)])
+@pytest.mark.parametrize("backend, nodes, ranks", [
+    pytest.param("mpi", 1, 2, marks=only_in_all),
+    ("any", 2, 2),
+    pytest.param("mpi", 2, 3, marks=only_in_all)])
 def test_every_operation_and_type_agrees_with_numpy(cluster, backend, nodes, ranks):
     c = cluster(nodes)
     processes = [stock(c, r, ranks, OPERATIONS, backend, node=r % nodes) for r in range(ranks)]
@@ -114,7 +117,7 @@ def test_ctrl_c_ends_the_wait_also_where_the_program_has_a_handler_of_its_own(cl
 
 
 # Why: "unmodified, by the environment alone" is what launch promises, whatever else is set.
-@pytest.mark.parametrize("backend", ["any", "mpi"])
+@pytest.mark.parametrize("backend", [pytest.param("any", marks=only_in_all), "mpi"])
 def test_launch_alone_makes_stock_mlx_go_through_the_daemon(cluster, tmp_path, backend):
     c = cluster(1)
     others = tmp_path / "hosts.json"

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import Process, find_test_program, wait_until
+from conftest import Process, find_test_program, only_in_all, wait_until
 from operations.test_operations import RANK, run
 from operations.test_operations import start as start_ranks
 
@@ -90,6 +90,7 @@ def test_three_daemons_share_a_device(cluster, verbs):
     run(c, "messages", 3, 3)
 
 
+@only_in_all
 def test_ten_jobs_at_once_share_one_queue_pair(cluster, verbs):
     """Why: a device has ten queue pairs for all, and a job of its own for each would be the end of
     them. Every job makes every operation, and checks every byte."""
@@ -184,8 +185,11 @@ def figure(cluster, name):
     return int(rdma_rails(cluster, 0)[0].get(name, 0))
 
 
-@pytest.mark.parametrize("task", ["sums forever", "sends forever"])
-@pytest.mark.parametrize("limits, wanted", [("APPLE", ""), ("LINUX", "unreliable_only 0\n")])
+@pytest.mark.parametrize("limits, wanted, task", [
+    ("APPLE", "", "sums forever"),
+    pytest.param("APPLE", "", "sends forever", marks=only_in_all),
+    pytest.param("LINUX", "unreliable_only 0\n", "sums forever", marks=only_in_all),
+    ("LINUX", "unreliable_only 0\n", "sends forever")])
 def test_large_payload_goes_from_the_arena_without_a_copy(cluster, verbs, limits, wanted, task):
     """How: 16 MiB again and again; what its regions are made with, the first time, is left out."""
     verbs.want(wanted)
