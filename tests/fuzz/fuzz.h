@@ -32,6 +32,13 @@ namespace mlxcomm::fuzz {
   std::abort();
 }
 
+// For files of a target's own: `run` makes one for each program, and removes it whatever becomes of
+// the program.
+inline std::string TemporaryFolder() {
+  const char* const named = std::getenv("TMPDIR");
+  return named != nullptr ? named : "/tmp";
+}
+
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t bytes) : rest_(data, bytes) {}

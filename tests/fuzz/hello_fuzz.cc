@@ -72,9 +72,8 @@ class Door final : IntakeListener {
  public:
   Door() {
     spdlog::set_level(spdlog::level::off);
-    char folder[] = "/tmp/mlxcomm-fuzz-XXXXXX";
-    if (::mkdtemp(folder) == nullptr) std::abort();
-    folder_ = folder;
+    folder_ = TemporaryFolder() + "/hello-XXXXXX";
+    if (::mkdtemp(folder_.data()) == nullptr) std::abort();
     IntakeOptions options;
     options.socket_path = folder_ + "/socket";
     options.arena_bytes_max = kArenaMax;

@@ -110,7 +110,7 @@ void CheckKey(Input& input) {
 // Removed at the end of the program.
 class File {
  public:
-  File() : path_(Folder() + "/mlxcomm-fuzz-key-" + std::to_string(::getpid())) {
+  File() : path_(TemporaryFolder() + "/key-" + std::to_string(::getpid())) {
     file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (file_ < 0) std::abort();
   }
@@ -129,11 +129,6 @@ class File {
   }
 
  private:
-  static std::string Folder() {
-    if (::access("/dev/shm", W_OK) == 0) return "/dev/shm";
-    const char* const named = std::getenv("TMPDIR");
-    return named != nullptr ? named : "/tmp";
-  }
   std::string path_;
   int file_ = -1;
 };
