@@ -2,8 +2,11 @@
 // tests/unit/client/python/test_environment.py, over the same code.
 #include "client/lib/find_place.h"
 
+#include <stdlib.h>
+
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
@@ -18,6 +21,24 @@ namespace {
 
 using testing::HasSubstr;
 using Variables = std::map<std::string, std::string>;
+
+// For files of a test's own, for other runs of it may be under way; removed with what is in it.
+class OwnFolder {
+ public:
+  OwnFolder() : path_(testing::TempDir() + "/find_place_XXXXXX") {
+    EXPECT_NE(::mkdtemp(path_.data()), nullptr) << path_;
+  }
+  OwnFolder(const OwnFolder&) = delete;
+  OwnFolder& operator=(const OwnFolder&) = delete;
+  ~OwnFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
 
 Failure Find(const Variables& variables, Place& place, const PlaceGiven& given = {}) {
   return FindPlace(
@@ -98,7 +119,8 @@ TEST(FindPlaceTest, NamesLongLaunchesByANumber) {
 }
 
 TEST(FindPlaceTest, TellsWhatIsWrongWithAHostFile) {
-  const std::string path = testing::TempDir() + "/find_place_hosts.json";
+  const OwnFolder folder;
+  const std::string path = folder.path() + "/hosts.json";
   std::ofstream(path) << "[[\"10.0.0.1:5000\"],\n oops]";
   EXPECT_THAT(Wrong({{"MLX_RANK", "1"}, {"MLX_HOSTFILE", path}}),
               testing::AllOf(HasSubstr("MLX_HOSTFILE"), HasSubstr(path), HasSubstr("line 2")));
@@ -108,7 +130,8 @@ TEST(FindPlaceTest, TellsWhatIsWrongWithAHostFile) {
 
 // Why: a file of yesterday's in the shell, and a world that waits for ranks nobody starts.
 TEST(FindPlaceTest, NamesBothWhereASizeAndAFileContradict) {
-  const std::string path = testing::TempDir() + "/find_place_three.json";
+  const OwnFolder folder;
+  const std::string path = folder.path() + "/three.json";
   std::ofstream(path) << R"([["10.0.0.1:1"], ["10.0.0.2:1"], ["10.0.0.3:1"]])";
   const Variables agree = {{"MLX_RANK", "1"}, {"MLX_WORLD_SIZE", "3"}, {"MLX_HOSTFILE", path}};
   EXPECT_EQ(Found(agree).size, 3u);
@@ -116,7 +139,7 @@ TEST(FindPlaceTest, NamesBothWhereASizeAndAFileContradict) {
   two["MLX_WORLD_SIZE"] = "2";
   EXPECT_EQ(Wrong(two), "MLX_WORLD_SIZE=\"2\" says 2 ranks, but the file of MLX_HOSTFILE=\"" +
                             path + "\" has 3: set the one that is meant, and unset the other");
-  const std::string devices = testing::TempDir() + "/find_place_devices.json";
+  const std::string devices = folder.path() + "/devices.json";
   std::ofstream(devices) << "[[null, \"rdma_en2\"], [\"rdma_en2\", null]]";
   EXPECT_THAT(
       Wrong({{"MLX_RANK", "1"}, {"MLX_HOSTFILE", path}, {"MLX_IBV_DEVICES", devices}}),
@@ -131,7 +154,8 @@ TEST(FindPlaceTest, NamesBothWhereASizeAndAFileContradict) {
 // Why: `mlx.launch --backend jaccl` sets no size; the matrix of devices, of which each rank has a
 // file of its own, is all that says how many there are.
 TEST(FindPlaceTest, IsARankOfTheMatrixOfDevices) {
-  const std::string path = testing::TempDir() + "/find_place_jaccl";
+  const OwnFolder folder;
+  const std::string path = folder.path() + "/jaccl";
   const std::string three = R"([[null, "rdma_en2", ["rdma_en3", "rdma_en4"]],
                                 ["rdma_en2", null, null], ["rdma_en3", null, null]])";
   std::string job;
@@ -153,7 +177,8 @@ TEST(FindPlaceTest, IsARankOfTheMatrixOfDevices) {
 }
 
 TEST(FindPlaceTest, NamesTheEntryOfTheMatrixThatIsWrong) {
-  const std::string path = testing::TempDir() + "/find_place_matrix.json";
+  const OwnFolder folder;
+  const std::string path = folder.path() + "/matrix.json";
   const auto wrong = [&path](const std::string& matrix) {
     std::ofstream(path) << matrix;
     return Wrong({{"MLX_RANK", "1"}, {"MLX_IBV_DEVICES", path}});
