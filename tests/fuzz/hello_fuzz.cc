@@ -72,7 +72,7 @@ class Door final : IntakeListener {
  public:
   Door() {
     spdlog::set_level(spdlog::level::off);
-    folder_ = TemporaryFolder() + "/hello-XXXXXX";
+    folder_ = fuzz::TemporaryFolder() + "/hello-XXXXXX";
     if (::mkdtemp(folder_.data()) == nullptr) std::abort();
     IntakeOptions options;
     options.socket_path = folder_ + "/socket";

@@ -110,7 +110,7 @@ void CheckKey(Input& input) {
 // Removed at the end of the program.
 class File {
  public:
-  File() : path_(TemporaryFolder() + "/key-" + std::to_string(::getpid())) {
+  File() : path_(fuzz::TemporaryFolder() + "/key-" + std::to_string(::getpid())) {
     file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (file_ < 0) std::abort();
   }
