@@ -4,6 +4,8 @@
 //   auto [error, bytes] = co_await socket.async_read_some(buffer, platform::kTuple);
 //
 // Older versions of Asio have it among what is experimental, those from 1.33 on elsewhere only.
+//
+// Owner: nobody, it is a constant. Thread: any. Memory: none.
 #pragma once
 
 #if __has_include(<asio/as_tuple.hpp>)
