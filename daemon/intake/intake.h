@@ -144,7 +144,9 @@ class Intake {
   // Lets go of an ended session's memory: nothing of the daemon may touch it any more.
   virtual void ReleaseMemory(SessionId session) = 0;
 
-  // The session that may use this token on this connection ("fd:N" of gRPC).
+  // The session that may use this token on this connection, as gRPC names it: "fd:N" up to 1.5x.
+  // Later ones call every Unix socket "unix:"; there the token alone says it, 128 random bits that
+  // only the process has been told.
   virtual std::optional<SessionIdentity> Find(std::string_view token,
                                               std::string_view grpc_peer) const = 0;
   virtual IntakeCounters counters() const = 0;

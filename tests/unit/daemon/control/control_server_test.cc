@@ -42,7 +42,8 @@ class KnownSessions final : public intake::Intake {
   void ReleaseMemory(intake::SessionId) override {}
   std::optional<intake::SessionIdentity> Find(std::string_view token,
                                               std::string_view grpc_peer) const override {
-    if (!grpc_peer.starts_with("fd:")) return std::nullopt;
+    // Up to 1.5x; later ones know no more than the kind of socket.
+    if (!grpc_peer.starts_with("fd:") && !grpc_peer.starts_with("unix:")) return std::nullopt;
     if (token == kClientToken) return Identity(7, queue::ProcessRole::kClient);
     if (token == kToolToken) return Identity(8, queue::ProcessRole::kTool);
     return std::nullopt;
