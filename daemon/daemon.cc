@@ -113,7 +113,6 @@ intake::IntakeOptions MakeIntakeOptions(const Options& options, const v1::Daemon
   made.arena_bytes_max = clients.arena_bytes_max();
   made.hello_timeout_ns = clients.hello_timeout_ms() * kMs;
   made.rendezvous_timeout_ns = clients.rendezvous_timeout_ms() * kMs;
-  made.arenas_stay = MakeRdmaOptions(config.rdma()).enabled;
   // A private daemon serves its user alone, so there is nobody to keep apart.
   made.all_users = clients.all_users() && !options.is_private;
   made.users = {options.is_private ? intake::UserNaming::kShared : NamingOf(clients.users()),

@@ -219,7 +219,8 @@ void Engine::OnSessionOpened(intake::SessionId session, const intake::Peer& peer
   ++clients_seen_;
   ++clients_open_;
   if (const auto arena = intake_->ArenaOf(session); arena != nullptr) {
-    fabric_->AddMemory({arena, arena->data(), arena->bytes(), arena->descriptor()});
+    fabric_->AddMemory({arena, arena->data(), arena->bytes(), arena->descriptor(),
+                        [pages = intake_->PagesOf(session)] { return pages->Keep(); }});
   }
   spdlog::debug("client {} attached (session {})", peer.pid, session);
 }
@@ -271,6 +272,12 @@ void Engine::OnSessionEnded(intake::SessionId session, const absl::Status& why) 
               absl::StrCat("process ", found->second.peer.pid), std::string(why.message()),
               found->second.peer.user.name);
     spdlog::info("client {} has gone: {}", found->second.peer.pid, std::string(why.message()));
+    const intake::CopiedResults copied = intake_->ResultsCopiedBy(session);
+    if (copied.results > 0) {
+      spdlog::info(
+          "client {} says that it copied {} results ({} bytes) out of shared memory, in {} ms",
+          found->second.peer.pid, copied.results, copied.bytes, copied.nanoseconds / 1'000'000);
+    }
   }
   rendezvous_.Leave(session);
   OnGroupsLeft(session, membership_.OnSessionEnded(session, std::string(why.message()), now_ns_));

@@ -264,7 +264,13 @@ void Engine::AddRank(const collective::Group& group, const collective::RankActiv
   rank.set_node(member.node_name);
   rank.set_pid(member.pid);
   const auto session = sessions_.find(membership_.HolderOf(group.id(), activity.rank));
-  if (session != sessions_.end()) rank.set_program(session->second.program);
+  if (session != sessions_.end()) {
+    rank.set_program(session->second.program);
+    const intake::CopiedResults copied = intake_->ResultsCopiedBy(session->first);
+    rank.set_copied_results(copied.results);
+    rank.set_copied_result_bytes(copied.bytes);
+    rank.set_copied_result_ns(copied.nanoseconds);
+  }
   rank.set_operations_done(activity.operations_done);
   if (!activity.busy) return;
   const std::string operation =

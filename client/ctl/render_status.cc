@@ -35,9 +35,10 @@ class Painter {
 // thousands.
 template <typename Numbers>
 std::string RanksOf(const Numbers& ranks) {
+  using Index = decltype(ranks.size());
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (int i = 0; i < ranks.size();) {
-    int last = i;
+  for (Index i = 0; i < ranks.size();) {
+    Index last = i;
     while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
     if (last - i < 2) last = i;
     text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
@@ -244,6 +245,28 @@ std::string LongAwaited(const v1::JobStatus& job) {
   return {};
 }
 
+// Once for a job: who copies results, and what that costs.
+void RenderCopies(const v1::JobStatus& job, std::string& out) {
+  std::vector<std::uint32_t> ranks;
+  std::uint64_t results = 0;
+  double bytes = 0;
+  double ns = 0;
+  for (const v1::RankStatus& rank : job.ranks()) {
+    if (rank.copied_results() == 0) continue;
+    ranks.push_back(rank.rank());
+    results += rank.copied_results();
+    bytes += static_cast<double>(rank.copied_result_bytes());
+    ns += static_cast<double>(rank.copied_result_ns());
+  }
+  if (ranks.empty()) return;
+  // Of the sums of all ranks, for they copy at the same time.
+  const double mean_ms = ns / 1e6 / static_cast<double>(ranks.size());
+  out += "    results are copied out of shared memory on " + RanksOf(ranks) + ": " +
+         Plural(results, "result") + ", " + HumanBytes(bytes) + ", " +
+         HumanTime(static_cast<std::uint64_t>(mean_ms)) +
+         " a rank so far (MLX does not take that memory there, or MLXCOMM_RESULTS=copy)\n";
+}
+
 void RenderJob(const v1::JobStatus& job, const Painter& paint, std::string& out) {
   out += "  " + paint.Bold(job.name()) + "  " + paint.State(job.state()) + "  " +
          std::to_string(job.ranks_size()) + " of " + Plural(job.size(), "rank");
@@ -254,6 +277,7 @@ void RenderJob(const v1::JobStatus& job, const Painter& paint, std::string& out)
   if (!job.detail().empty()) out += "  " + Shown(job.detail());
   out += "\n";
   RenderRanks(job, "    ", out);
+  RenderCopies(job, out);
   for (const v1::GroupStatus& group : job.groups()) {
     out += "    group " + paint.Bold(Shown(group.name())) + "  " +
            paint.State(Shown(group.state())) + "  " + Plural(group.size(), "rank");

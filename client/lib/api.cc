@@ -153,4 +153,9 @@ MLXCOMM_API int mlxcomm_in_arena(const mlxcomm_connection* connection, const voi
   return connection->session->Contains(data, bytes) ? 1 : 0;
 }
 
+MLXCOMM_API void mlxcomm_note_copied_result(mlxcomm_connection* connection, uint64_t bytes,
+                                            uint64_t nanoseconds) {
+  if (connection->session->usable()) connection->session->NoteCopiedResult(bytes, nanoseconds);
+}
+
 }  // extern "C"

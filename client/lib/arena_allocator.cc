@@ -8,8 +8,8 @@
 namespace mlxcomm::client {
 
 ArenaAllocator::ArenaAllocator(std::byte* data, std::uint64_t bytes, std::uint64_t page,
-                               std::uint64_t warm_bytes)
-    : data_(data), bytes_(bytes / page * page), page_(page), warm_max_(warm_bytes) {
+                               queue::ArenaPages* pages, std::uint64_t warm_bytes)
+    : data_(data), bytes_(bytes / page * page), page_(page), pages_(pages), warm_max_(warm_bytes) {
   if (bytes_ > 0) ranges_[0].bytes = bytes_;
 }
 
@@ -120,37 +120,65 @@ void ArenaAllocator::Unpin(std::uint64_t offset) {
 
 void ArenaAllocator::Release(Ranges::iterator range) {
   used_ -= range->second.bytes;
-  const bool keep_warm =
-      range->second.bytes <= warm_max_ && warm_ <= warm_max_ - range->second.bytes;
-  if (!keep_warm) GiveBack(range->first, range->second.bytes);
+  const bool fits = range->second.bytes <= warm_max_ && warm_ <= warm_max_ - range->second.bytes;
+  const bool keep_warm = fits || !GiveBack(range->first, range->second.bytes);
   if (keep_warm) warm_ += range->second.bytes;
   range->second.used = false;
   range->second.freed = false;
   range->second.warm = keep_warm;
   range->second.freed_at = ++clock_;
-  // Neighbours of the same warmth merge.
+  Merge(range);
+  if (warm_ > warm_max_) GiveBackTooMuch();
+}
+
+// Free neighbours of the same warmth become one.
+void ArenaAllocator::Merge(Ranges::iterator range) {
   const auto next = std::next(range);
   if (next != ranges_.end() && !next->second.used && next->second.warm == range->second.warm) {
     range->second.bytes += next->second.bytes;
     ranges_.erase(next);
   }
-  if (range != ranges_.begin()) {
-    const auto before = std::prev(range);
-    if (!before->second.used && before->second.warm == range->second.warm) {
-      before->second.bytes += range->second.bytes;
-      before->second.freed_at = range->second.freed_at;
-      ranges_.erase(range);
+  if (range == ranges_.begin()) return;
+  const auto before = std::prev(range);
+  if (before->second.used || before->second.warm != range->second.warm) return;
+  before->second.bytes += range->second.bytes;
+  before->second.freed_at = range->second.freed_at;
+  ranges_.erase(range);
+}
+
+// What stayed for a device's sake, once it may go: the coldest first.
+void ArenaAllocator::GiveBackTooMuch() {
+  while (warm_ > warm_max_) {
+    auto coldest = ranges_.end();
+    for (auto range = ranges_.begin(); range != ranges_.end(); ++range) {
+      if (!range->second.warm || range->second.used) continue;
+      if (coldest == ranges_.end() || range->second.freed_at < coldest->second.freed_at)
+        coldest = range;
     }
+    if (coldest == ranges_.end() || !GiveBack(coldest->first, coldest->second.bytes)) return;
+    warm_ -= coldest->second.bytes;
+    coldest->second.warm = false;
+    Merge(coldest);
   }
 }
 
-void ArenaAllocator::GiveBack(std::uint64_t offset, std::uint64_t bytes) {
-  if (data_ == nullptr) return;
+// False: a device has pages of the arena, and so they stay.
+bool ArenaAllocator::GiveBack(std::uint64_t offset, std::uint64_t bytes) {
+  if (data_ == nullptr) return true;
+  if (pages_ != nullptr) {
+    pages_->giving_back.store(1, std::memory_order_seq_cst);
+    if (pages_->registered.load(std::memory_order_seq_cst) != 0) {
+      pages_->giving_back.store(0, std::memory_order_relaxed);
+      return false;
+    }
+  }
 #if defined(MADV_REMOVE)
   ::madvise(data_ + offset, bytes, MADV_REMOVE);  // Frees the shared pages themselves.
 #elif defined(MADV_FREE)
   ::madvise(data_ + offset, bytes, MADV_FREE);
 #endif
+  if (pages_ != nullptr) pages_->giving_back.store(0, std::memory_order_release);
+  return true;
 }
 
 std::uint64_t ArenaAllocator::used_bytes() const {

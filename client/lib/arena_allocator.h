@@ -2,7 +2,8 @@
 //
 // Free ranges are kept in order of address, so neighbours merge; the range freed
 // last is taken first, for its pages are warm. Beyond kWarmBytes of free memory the
-// pages of what is freed go back to the system (the address space stays). Warm and
+// pages of what is freed go back to the system (the address space stays), unless a device
+// has pages of the arena; what is too much then goes when something is freed later. Warm and
 // cold neighbours stay apart, and are joined only for what fits into neither.
 //
 //   [used, pinned][warm][cold            ][used][cold    ]
@@ -20,6 +21,8 @@
 #include <mutex>
 #include <optional>
 
+#include "proto/queue/layout.h"
+
 namespace mlxcomm::client {
 
 // What to do where it has no range that is large enough. Whoever asks for no size has all that the
@@ -32,12 +35,12 @@ inline constexpr const char kArenaRemedy[] =
 class ArenaAllocator {
  public:
   static constexpr std::uint64_t kWarmBytes = std::uint64_t{2} << 30;
-  static constexpr std::uint64_t kKeepsAll = ~std::uint64_t{0};
 
   // `page` bytes is the granularity. `data` may be nullptr in tests: then nothing is
-  // given back to the system. `warm_bytes` of free memory are kept; kKeepsAll: all of it.
+  // given back to the system. `pages` says whether anything may be; nullptr: always.
+  // `warm_bytes` of free memory are kept in any case.
   ArenaAllocator(std::byte* data, std::uint64_t bytes, std::uint64_t page,
-                 std::uint64_t warm_bytes = kWarmBytes);
+                 queue::ArenaPages* pages = nullptr, std::uint64_t warm_bytes = kWarmBytes);
 
   // Offset of a range of at least `bytes`; nullopt: no range is large enough.
   std::optional<std::uint64_t> Allocate(std::uint64_t bytes);
@@ -70,11 +73,14 @@ class ArenaAllocator {
   Ranges::iterator JoinFree(std::uint64_t bytes);
   void SplitAfter(Ranges::iterator range, std::uint64_t bytes);
   void Release(Ranges::iterator range);
-  void GiveBack(std::uint64_t offset, std::uint64_t bytes);
+  void Merge(Ranges::iterator range);
+  void GiveBackTooMuch();
+  [[nodiscard]] bool GiveBack(std::uint64_t offset, std::uint64_t bytes);
 
   std::byte* data_;
   std::uint64_t bytes_;
   std::uint64_t page_;
+  queue::ArenaPages* const pages_;
   const std::uint64_t warm_max_;
   mutable std::mutex mutex_;
   Ranges ranges_;  // All of the arena, by offset.

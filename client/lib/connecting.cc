@@ -182,9 +182,9 @@ Failure Connection::Map(queue::Dialed& dialed) {
       &header->completions,
       reinterpret_cast<const queue::CompletionEntry*>(queue_ + queue::kCompletionsOffset),
       queue::kCompletionSlots);
-  allocator_ = std::make_unique<ArenaAllocator>(
-      arena_, arena_bytes_, static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)),
-      header->arena_stays != 0 ? ArenaAllocator::kKeepsAll : ArenaAllocator::kWarmBytes);
+  allocator_ = std::make_unique<ArenaAllocator>(arena_, arena_bytes_,
+                                                static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)),
+                                                &header->arena_pages);
   return {};
 }
 

@@ -54,6 +54,13 @@ Connection::~Connection() {
   if (arena_ != nullptr) ::munmap(arena_, arena_bytes_);
 }
 
+void Connection::NoteCopiedResult(std::uint64_t bytes, std::uint64_t nanoseconds) {
+  queue::CopiedResults& copied = reinterpret_cast<queue::QueueHeader*>(queue_)->copied_results;
+  copied.results.fetch_add(1, std::memory_order_relaxed);
+  copied.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  copied.nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
+}
+
 bool Connection::usable() const { return creator_pid_ == OwnProcess(); }
 
 bool Connection::Contains(const void* data, std::uint64_t bytes) const {

@@ -112,6 +112,8 @@ class Connection {
   std::optional<Outcome> Test(std::uint64_t group, std::uint64_t ticket);
   Outcome Cancel(std::uint64_t group, std::uint64_t ticket, std::uint64_t timeout_ns);
 
+  void NoteCopiedResult(std::uint64_t bytes, std::uint64_t nanoseconds);
+
   // False in a forked child: nothing of the parent's may be touched there.
   bool usable() const;
 

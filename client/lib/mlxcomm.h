@@ -209,6 +209,11 @@ MLXCOMM_API void mlxcomm_buffer_free(mlxcomm_connection* connection, void* buffe
 MLXCOMM_API int mlxcomm_in_arena(const mlxcomm_connection* connection, const void* data,
                                  uint64_t bytes);
 
+/* For programs that cannot compute with the arena's memory, as where a GPU does not take it, and so copy
+ * results out of it: one of `bytes`, which took so long. Counted, and shown by status. */
+MLXCOMM_API void mlxcomm_note_copied_result(mlxcomm_connection* connection, uint64_t bytes,
+                                            uint64_t nanoseconds);
+
 /* Operations. Input and output must each lie in one buffer of the arena, aligned to their
  * elements (else INVALID_ARGUMENT), and are `count` elements unless said otherwise; 0 is allowed. They do
  * not overlap, except where "in place" is said: there output may equal input. In a group

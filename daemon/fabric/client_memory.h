@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace mlxcomm::fabric {
@@ -17,6 +18,9 @@ struct ClientMemory {
   std::uint64_t bytes = 0;
   // By which another process maps it; open as long as `owner` is kept. -1: there is none.
   int descriptor = -1;
+  // Keeps its pages from being given back to the system, as long as what it returns is kept; null: not
+  // now. Whatever registers the memory asks for it first. Empty: they stay anyway.
+  std::function<std::shared_ptr<const void>()> keep_pages = {};
 
   bool Has(const std::byte* address) const {
     const auto first = reinterpret_cast<std::uintptr_t>(data);

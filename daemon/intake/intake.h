@@ -32,6 +32,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/intake/arena_pages.h"
 #include "daemon/intake/user_directory.h"
 #include "daemon/intake/user_limits.h"
 #include "daemon/platform/file_descriptor.h"
@@ -83,7 +84,6 @@ struct IntakeOptions {
   std::uint64_t hello_timeout_ns = 2'000'000'000;
   std::uint64_t rendezvous_timeout_ns = 0;  // For DaemonHello; 0: not told.
   bool all_users = false;                   // Else only root and the daemon's own user.
-  bool arenas_stay = false;                 // queue::QueueHeader::arena_stays
   UserOptions users;
   // 0, as below: three quarters of what all may have where all_users is set, else all.
   Amounts per_user;
@@ -104,6 +104,13 @@ struct IntakeCounters {
   std::uint64_t refused = 0;  // Bad hello, wrong user, limits.
   std::uint64_t ended_for_garbage = 0;
   std::uint64_t arena_bytes = 0;  // Address space given to open clients.
+};
+
+// What a client tells of itself (queue::CopiedResults): shown, and believed in nothing.
+struct CopiedResults {
+  std::uint64_t results = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t nanoseconds = 0;
 };
 
 // What control needs to know of the session that calls it.
@@ -141,6 +148,10 @@ class Intake {
   virtual void End(SessionId session, const absl::Status& why) = 0;
   // A client's, until its memory is released; null for others. Whoever keeps it keeps it mapped.
   virtual std::shared_ptr<const platform::SharedSegment> ArenaOf(SessionId session) const = 0;
+  // As ArenaOf.
+  virtual std::shared_ptr<ArenaPages> PagesOf(SessionId session) const = 0;
+  // Of a client, until its memory is released; zeros for others.
+  virtual CopiedResults ResultsCopiedBy(SessionId session) const = 0;
   // Lets go of an ended session's memory: nothing of the daemon may touch it any more.
   virtual void ReleaseMemory(SessionId session) = 0;
 

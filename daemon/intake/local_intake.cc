@@ -126,7 +126,7 @@ Failure LocalIntake::Open(LocalStream::socket& socket, const Peer& peer, std::ui
   }
   const platform::FileDescriptor theirs(ends[1]);
   auto created = Session::Create(io_, next_session_, peer, token, platform::FileDescriptor(ends[0]),
-                                 {arena_bytes, options_.arenas_stay}, *this);
+                                 arena_bytes, *this);
   if (!created.ok()) {
     return {FailureCode::kResourceExhausted, kNoRank, std::string(created.status().message())};
   }
@@ -324,6 +324,17 @@ void LocalIntake::End(SessionId id, const absl::Status& why) {
 std::shared_ptr<const platform::SharedSegment> LocalIntake::ArenaOf(SessionId id) const {
   const auto found = sessions_.find(id);
   return found == sessions_.end() ? nullptr : found->second->arena_segment();
+}
+
+std::shared_ptr<ArenaPages> LocalIntake::PagesOf(SessionId id) const {
+  const auto found = sessions_.find(id);
+  return found == sessions_.end() ? nullptr : found->second->arena_pages();
+}
+
+CopiedResults LocalIntake::ResultsCopiedBy(SessionId id) const {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end() || !found->second->is_client()) return {};
+  return found->second->results_copied();
 }
 
 void LocalIntake::ReleaseMemory(SessionId id) {

@@ -42,6 +42,8 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
                 const Failure& failure, bool group_failed) override;
   void End(SessionId session, const absl::Status& why) override;
   std::shared_ptr<const platform::SharedSegment> ArenaOf(SessionId session) const override;
+  std::shared_ptr<ArenaPages> PagesOf(SessionId session) const override;
+  CopiedResults ResultsCopiedBy(SessionId session) const override;
   void ReleaseMemory(SessionId session) override;
   std::optional<SessionIdentity> Find(std::string_view token,
                                       std::string_view grpc_peer) const override;

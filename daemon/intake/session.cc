@@ -31,11 +31,11 @@ struct Rung : platform::UsesHandlerMemory {
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(asio::io_context& io, SessionId id,
                                                          const Peer& peer, const Token& token,
                                                          platform::FileDescriptor doorbell,
-                                                         const ArenaShape& arena,
+                                                         std::uint64_t arena_bytes,
                                                          SessionObserver& observer) {
   std::unique_ptr<Session> session(new Session(io, id, peer, token, observer));
   if (session->is_client()) {
-    if (absl::Status status = session->MakeSegments(arena); !status.ok()) return status;
+    if (absl::Status status = session->MakeSegments(arena_bytes); !status.ok()) return status;
   }
   asio::error_code error;
   session->doorbell_.assign(doorbell.get(), error);
@@ -44,22 +44,22 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(asio::io_context& io, S
   return session;
 }
 
-absl::Status Session::MakeSegments(const ArenaShape& shape) {
+absl::Status Session::MakeSegments(std::uint64_t arena_bytes) {
   absl::StatusOr<platform::SharedSegment> arena =
-      platform::SharedSegment::Create("mlxcomm-arena", shape.bytes);
+      platform::SharedSegment::Create("mlxcomm-arena", arena_bytes);
   if (!arena.ok()) return arena.status();
   absl::StatusOr<platform::SharedSegment> segment =
       platform::SharedSegment::Create("mlxcomm-queue", queue::kQueueSegmentBytes);
   if (!segment.ok()) return segment.status();
   arena_ = std::make_shared<const platform::SharedSegment>(*std::move(arena));
-  queue_.emplace(*std::move(segment));
+  queue_ = std::make_shared<const platform::SharedSegment>(*std::move(segment));
   std::byte* const base = queue_->data();
   auto* const header = new (base) queue::QueueHeader{};
   header->magic = queue::kQueueMagic;
   header->version = queue::kQueueVersion;
   header->submission_slots = queue::kSubmissionSlots;
   header->completion_slots = queue::kCompletionSlots;
-  header->arena_stays = shape.stays ? 1 : 0;
+  arena_pages_ = std::make_shared<ArenaPages>(queue_);
   submissions_.emplace(
       &header->submissions,
       reinterpret_cast<const queue::SubmissionEntry*>(base + queue::kSubmissionsOffset),
@@ -118,6 +118,13 @@ bool Session::PushCompletion(const queue::CompletionEntry& entry) {
   if (completions_->Push(entry) != queue::RingResult::kDone) return false;
   if (completions_->ConsumerSleeps()) queue::RingDoorbell(doorbell_.native_handle());
   return true;
+}
+
+CopiedResults Session::results_copied() const {
+  const queue::CopiedResults& told =
+      reinterpret_cast<const queue::QueueHeader*>(queue_->data())->copied_results;
+  return {told.results.load(std::memory_order_relaxed), told.bytes.load(std::memory_order_relaxed),
+          told.nanoseconds.load(std::memory_order_relaxed)};
 }
 
 }  // namespace mlxcomm::intake

@@ -40,15 +40,11 @@ class Session {
   // Operations without completion: their completions always find a slot.
   static constexpr std::uint32_t kInFlightMax = queue::kCompletionSlots - 1;
 
-  struct ArenaShape {
-    std::uint64_t bytes = 0;
-    bool stays = false;  // queue::QueueHeader::arena_stays
-  };
   // kClient: makes arena and queue. `doorbell` is the daemon's end of the pair.
   static absl::StatusOr<std::unique_ptr<Session>> Create(asio::io_context& io, SessionId id,
                                                          const Peer& peer, const Token& token,
                                                          platform::FileDescriptor doorbell,
-                                                         const ArenaShape& arena,
+                                                         std::uint64_t arena_bytes,
                                                          SessionObserver& observer);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -65,10 +61,12 @@ class Session {
   const Token& token() const { return token_; }
   bool is_client() const { return peer_.role == queue::ProcessRole::kClient; }
   const std::shared_ptr<const platform::SharedSegment>& arena_segment() const { return arena_; }
+  const std::shared_ptr<ArenaPages>& arena_pages() const { return arena_pages_; }
   std::byte* arena() const { return arena_->data(); }
   std::uint64_t arena_bytes() const { return arena_ ? arena_->bytes() : 0; }
   int arena_descriptor() const { return arena_->descriptor(); }
   int queue_descriptor() const { return queue_->descriptor(); }
+  CopiedResults results_copied() const;  // Of a client.
 
   // Watches the doorbell and the process from now on.
   void Watch();
@@ -96,7 +94,7 @@ class Session {
   Session(asio::io_context& io, SessionId id, const Peer& peer, const Token& token,
           SessionObserver& observer)
       : id_(id), peer_(peer), token_(token), observer_(observer), doorbell_(io), exit_(io) {}
-  absl::Status MakeSegments(const ArenaShape& shape);
+  absl::Status MakeSegments(std::uint64_t arena_bytes);
 
   SessionId id_;
   Peer peer_;
@@ -106,7 +104,8 @@ class Session {
   asio::posix::stream_descriptor exit_;
   platform::FileDescriptor connection_;
   std::shared_ptr<const platform::SharedSegment> arena_;  // Rails may keep it.
-  std::optional<platform::SharedSegment> queue_;
+  std::shared_ptr<const platform::SharedSegment> queue_;
+  std::shared_ptr<ArenaPages> arena_pages_;
   std::optional<queue::SubmissionConsumer> submissions_;
   std::optional<queue::CompletionProducer> completions_;
   UserUse* use_ = nullptr;

@@ -24,7 +24,7 @@
 namespace mlxcomm::queue {
 
 inline constexpr std::uint64_t kQueueMagic = 0x6d6c78636f6d6d71;  // "mlxcommq"
-inline constexpr std::uint32_t kQueueVersion = 3;
+inline constexpr std::uint32_t kQueueVersion = 4;
 inline constexpr std::size_t kSlotAlignment = 64;
 inline constexpr std::uint32_t kSubmissionSlots = 1024;  // Powers of two.
 inline constexpr std::uint32_t kCompletionSlots = 1024;
@@ -76,16 +76,32 @@ struct alignas(kSlotAlignment) RingPositions {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(RingPositions) == 192);
 
+// What the client tells of itself, for status alone: results that it copied out of the arena, where
+// whoever computes with them cannot have the arena's memory.
+struct alignas(kSlotAlignment) CopiedResults {
+  std::atomic<std::uint64_t> results;
+  std::atomic<std::uint64_t> bytes;
+  std::atomic<std::uint64_t> nanoseconds;
+};
+
+// While an RDMA device has pages of the arena registered, it goes on reading these very ones. So none
+// are given back to the system then, for what is written there next would be in others. Each side sets
+// its own word first and looks at the other's then (daemon/intake/arena_pages.h).
+struct alignas(kSlotAlignment) ArenaPages {
+  alignas(kSlotAlignment) std::atomic<std::uint32_t> registered;  // Daemon: 1 from before to after.
+  alignas(kSlotAlignment) std::atomic<std::uint32_t> giving_back;  // Client: 1 while it does.
+};
+
 struct alignas(kSlotAlignment) QueueHeader {
   std::uint64_t magic;
   std::uint32_t version;
   std::uint32_t submission_slots;
   std::uint32_t completion_slots;
-  // 1: an RDMA device may hold pages of the arena, and goes on reading these very ones. So none are
-  // given back to the system, for what is written there next would be in others.
-  std::uint32_t arena_stays;
+  std::uint32_t reserved;  // Zero.
   RingPositions submissions;
   RingPositions completions;
+  ArenaPages arena_pages;
+  CopiedResults copied_results;
 };
 
 inline constexpr std::size_t kSubmissionsOffset = 4096;

@@ -4,6 +4,19 @@
 #include <utility>
 
 namespace mlxcomm::fabric::rdma {
+namespace {
+
+// What a region of the arena keeps: it, and its pages where they are. Null: not now.
+std::shared_ptr<const void> KeptFor(const ClientMemory& arena) {
+  if (!arena.keep_pages) return arena.owner;
+  std::shared_ptr<const void> pages = arena.keep_pages();
+  if (pages == nullptr) return nullptr;
+  return std::make_shared<
+      const std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(arena.owner,
+                                                                                 std::move(pages));
+}
+
+}  // namespace
 
 void ArenaRegions::Add(const ClientMemory& arena) {
   const std::lock_guard lock(mutex_);
@@ -93,7 +106,11 @@ void ArenaRegions::Tend(const std::shared_ptr<Device>& device, std::uint64_t now
   ClientMemory arena;
   Piece piece;
   while (device != nullptr && TakeWanted(arena, piece, now_ns)) {
-    auto made = device->Register(arena, piece.data, piece.bytes);
+    std::shared_ptr<const void> kept = KeptFor(arena);
+    if (kept == nullptr) continue;  // The client gives pages back: who still wants it asks again.
+    ClientMemory registered = arena;
+    registered.owner = std::move(kept);
+    auto made = device->Register(registered, piece.data, piece.bytes);
     const std::lock_guard lock(mutex_);
     if (!made.ok()) {
       refused_until_ns_ = now_ns + kRefusedNs;

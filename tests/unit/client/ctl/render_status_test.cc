@@ -51,6 +51,23 @@ TEST(RenderStatusTest, ReadsLikeASummary) {
             "ends?\n");
 }
 
+// Why: results that are copied cost time in every operation, and nothing else would show it.
+TEST(RenderStatusTest, SaysOnceForAJobThatResultsAreCopiedAndWhatItCosts) {
+  v1::StatusReply status;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(node: "a" cluster: "c" nodes { name: "a" version: "1" answered: true state: "up" }
+         jobs { name: "train" size: 3 state: "running"
+                ranks { rank: 0 node: "a" pid: 8 copied_results: 3 copied_result_bytes: 1048576
+                        copied_result_ns: 3000000000 }
+                ranks { rank: 1 node: "a" pid: 9 copied_results: 3 copied_result_bytes: 1048576
+                        copied_result_ns: 1000000000 }
+                ranks { rank: 2 node: "a" pid: 10 } })",
+      &status));
+  EXPECT_THAT(RenderStatus(status, /*colours=*/false),
+              testing::HasSubstr("    results are copied out of shared memory on ranks 0, 1: "
+                                 "6 results, 2.0 MiB, 2.0 s a rank so far"));
+}
+
 // Why: RDMA that is up is to be seen at work; where it is not, why, without alarm: TCP carries on.
 TEST(RenderStatusTest, ShowsRdmaRailsAndWhatTheyTakeOfTheirDevices) {
   v1::StatusReply status;

@@ -88,18 +88,46 @@ TEST(ArenaAllocatorTest, PinsOnlyWhatLiesInOneRangeThatIsAllocated) {
 // Why: a device reads the pages that were registered with it, whatever lies at their addresses since.
 // How: pages that are given back read as zero.
 TEST(ArenaAllocatorTest, GivesBackWhatIsFreeUnlessADeviceMayHoldIt) {
+  queue::ArenaPages words{};
   for (const bool stays : {false, true}) {
+    words.registered = stays ? 1 : 0;
     void* const pages =
         ::mmap(nullptr, 8 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(pages, MAP_FAILED);
     auto* const data = static_cast<std::byte*>(pages);
-    ArenaAllocator arena(data, 8 * kPage, kPage, stays ? ArenaAllocator::kKeepsAll : kPage);
+    ArenaAllocator arena(data, 8 * kPage, kPage, &words, kPage);
     const std::uint64_t range = *arena.Allocate(2 * kPage);
     data[range] = std::byte{1};
     ASSERT_TRUE(arena.Free(range));
     EXPECT_EQ(data[range], stays ? std::byte{1} : std::byte{0});
     ::munmap(pages, 8 * kPage);
   }
+}
+
+// Why: a process that has once sent much by RDMA would keep the most that it ever had in use.
+// How: what is freed while a device has pages stays, and goes with the next range that is freed after it.
+TEST(ArenaAllocatorTest, GivesBackWhatStayedForADeviceOnceItHasGone) {
+  void* const pages =
+      ::mmap(nullptr, 8 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  auto* const data = static_cast<std::byte*>(pages);
+  queue::ArenaPages words{};
+  ArenaAllocator arena(data, 8 * kPage, kPage, &words, kPage);
+  const std::uint64_t large = *arena.Allocate(4 * kPage);
+  const std::uint64_t between = *arena.Allocate(kPage);
+  const std::uint64_t small = *arena.Allocate(kPage);
+  data[large] = data[small] = std::byte{1};
+  words.registered = 1;
+  ASSERT_TRUE(arena.Free(large));
+  EXPECT_EQ(data[large], std::byte{1});
+  EXPECT_EQ(words.giving_back, 0u) << "it said that it gives back, and never that it does not";
+  words.registered = 0;
+  ASSERT_TRUE(arena.Free(small));
+  EXPECT_EQ(data[large], std::byte{0});
+  EXPECT_EQ(words.giving_back, 0u);
+  ASSERT_TRUE(arena.Free(between));
+  EXPECT_TRUE(arena.Allocate(8 * kPage).has_value()) << "what was given back is not joined";
+  ::munmap(pages, 8 * kPage);
 }
 #endif
 

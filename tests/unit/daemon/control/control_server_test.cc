@@ -36,6 +36,8 @@ class KnownSessions final : public intake::Intake {
   void WakeUp() override {}
   void Complete(intake::SessionId, std::uint64_t, std::uint64_t, const Failure&, bool) override {}
   void End(intake::SessionId, const absl::Status&) override {}
+  std::shared_ptr<intake::ArenaPages> PagesOf(intake::SessionId) const override { return nullptr; }
+  intake::CopiedResults ResultsCopiedBy(intake::SessionId) const override { return {}; }
   std::shared_ptr<const platform::SharedSegment> ArenaOf(intake::SessionId) const override {
     return nullptr;
   }

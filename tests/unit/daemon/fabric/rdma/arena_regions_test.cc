@@ -74,6 +74,38 @@ TEST(ArenaRegionsTest, KeepsToItsShareOfTheDevice) {
   EXPECT_EQ(arena.device->asked, 2);
 }
 
+// Why: what is registered is read where it lies, so its client must not give those pages back to the
+// system meanwhile; one that never has a region should.
+TEST(ArenaRegionsTest, KeepsTheClientsPagesWhereTheyAreFromBeforeARegionUntilAfterIt) {
+  PaperArena arena;
+  int kept = 0;
+  bool may_keep = false;
+  std::vector<std::byte> memory(kPiece);
+  const auto keep = [&]() -> std::shared_ptr<const void> {
+    if (!may_keep) return nullptr;
+    ++kept;
+    return {&kept, [&](const void*) { --kept; }};
+  };
+  arena.regions.Add({nullptr, memory.data(), memory.size(), keep});
+  arena.sends.Refresh(2);
+  EXPECT_EQ(kept, 0);
+  // Its client gives some back just now: it is asked again, as soon as for what a driver has refused.
+  EXPECT_EQ(arena.sends.Find(memory.data()).known, nullptr);
+  arena.Tend(3);
+  EXPECT_EQ(arena.sends.Find(memory.data()).known, nullptr);
+  EXPECT_EQ(arena.device->asked, 0);
+  may_keep = true;
+  arena.sends.Refresh(3 + SendRegions::kAskAgainNs);
+  EXPECT_EQ(arena.sends.Find(memory.data()).known, nullptr);
+  arena.Tend(4 + SendRegions::kAskAgainNs);
+  EXPECT_NE(arena.sends.Find(memory.data()).known, nullptr);
+  EXPECT_EQ(kept, 1);
+  arena.regions.Remove(memory.data());
+  arena.Tend(5 + SendRegions::kAskAgainNs);
+  arena.sends.DropLeft();
+  EXPECT_EQ(kept, 0);
+}
+
 // Why: other processes have regions as well; a driver that refuses is no failure, and is not
 // asked all the time.
 TEST(ArenaRegionsTest, TriesAgainAfterAWhileWhatTheDriverHasRefused) {

@@ -1,0 +1,44 @@
+// Keeps a client from giving pages of its arena back to the system while a device has them: the device
+// goes on reading these very pages, whatever lies at their addresses since.
+//
+//   daemon  registered := 1, then looks at giving_back      1: not now
+//   client  giving_back := 1, then looks at registered      1: the pages stay
+//
+// Both do so in this order, so of two that come at once at least one sees the other. Nobody waits: a
+// client that says for ever that it is giving back has its payload copied, and harms no other.
+//
+// Owner: the session, and whoever may still register. Thread: any. Memory: the queue's segment, where
+// the two words are (queue::ArenaPages), which is kept.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "daemon/platform/shared_memory.h"
+#include "proto/queue/layout.h"
+
+namespace mlxcomm::intake {
+
+class ArenaPages : public std::enable_shared_from_this<ArenaPages> {
+ public:
+  explicit ArenaPages(std::shared_ptr<const platform::SharedSegment> queue)
+      : queue_(std::move(queue)),
+        words_(reinterpret_cast<queue::QueueHeader*>(queue_->data())->arena_pages) {}
+  ArenaPages(const ArenaPages&) = delete;
+  ArenaPages& operator=(const ArenaPages&) = delete;
+
+  // All pages stay until the last of these has been dropped. Null: some are being given back just now.
+  std::shared_ptr<const void> Keep();
+
+ private:
+  void Drop();
+
+  const std::shared_ptr<const platform::SharedSegment> queue_;
+  queue::ArenaPages& words_;
+  std::mutex mutex_;
+  std::uint64_t kept_ = 0;
+};
+
+}  // namespace mlxcomm::intake
