@@ -1,5 +1,7 @@
 """One rank of test_operations_agree_with_numpy: every operation, type and odd shape."""
 
+import os
+
 import mlx.core as mx
 import mlx.nn as nn
 import mlxcomm
@@ -65,12 +67,13 @@ assert np.allclose(np.array(gradient), 6), gradient
 averaged = nn.average_gradients({"a": mx.ones(5) * rank, "b": [mx.ones((2, 2))]})
 assert np.allclose(np.array(averaged["a"]), (size - 1) / 2)
 
-# Results lie in the arena: used as inputs they need no copy.
+# Results lie in the arena, unless they are copied: used as inputs they need no copy.
 before = mlxcomm.counters()["inputs_in_arena"]
 held = mx.distributed.all_sum(mx.ones(1000))
 mx.eval(held)
 mx.eval(mx.distributed.all_sum(held))
-assert mlxcomm.counters()["inputs_in_arena"] > before
+if os.environ.get("MLXCOMM_RESULTS") != "copy":
+    assert mlxcomm.counters()["inputs_in_arena"] > before
 mlxcomm.barrier()
 
 # A group of MLX's own making: with a negative color a rank is alone.

@@ -1,6 +1,7 @@
 """Joining a job, its groups, and what can be asked of them."""
 
 import atexit
+import logging
 import math
 import operator
 import os
@@ -22,6 +23,8 @@ _joining: dict = {}
 # After these the daemon can be joined again, once it is back.
 _DAEMON_GONE = ("DAEMON_LOST", "DAEMON_STOPPING")
 _NO_GROUP = -1  # mlxcomm.h
+_log = logging.getLogger("mlxcomm")
+_told_of_copies = False
 
 
 def nanoseconds(timeout: Optional[float]) -> int:
@@ -91,8 +94,25 @@ def init(
         world, failure = _mlxcomm.join(
             place.job, place.rank, place.size, socket or "", wait, arena_bytes or 0)
         _raise(failure)
+        _tell_of_copies(world)
         _worlds[key] = world
         return world
+
+
+def _tell_of_copies(world):
+    """Says once for the process that results are copied, where they are."""
+    global _told_of_copies
+    if _told_of_copies:
+        return
+    why = _mlxcomm.why_results_are_copied(world, False)
+    if not why:
+        return
+    _told_of_copies = True
+    asked_for = "MLXCOMM_RESULTS" in why
+    _log.log(logging.INFO if asked_for else logging.WARNING,
+             "results of operations are copied out of the daemon's shared memory, which takes about "
+             "as long as reading and writing them once more: %s. mlxcommctl status shows how many, "
+             "and the time that it took", why)
 
 
 def split(color: Optional[int], key: Optional[int] = None, name: Optional[str] = None, *,
@@ -197,7 +217,7 @@ def is_ours(group: mx.distributed.Group) -> bool:
 
 
 def counters() -> dict[str, int]:
-    """operations, inputs_copied and inputs_in_arena (needed no copy) so far."""
+    """operations, inputs_copied, inputs_in_arena (needed no copy), results_copied so far."""
     return _mlxcomm.counters()
 
 

@@ -2,10 +2,10 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <utility>
 
 #include "client/python/src/operation_error.h"
+#include "client/python/src/shared_buffer.h"
 
 namespace mlxcomm::python {
 namespace {
@@ -52,21 +52,14 @@ ArenaRange ArenaRange::AllocateIfRoom(const std::shared_ptr<Connected>& owner,
   return code == MLXCOMM_OK ? ArenaRange(owner, range) : ArenaRange();
 }
 
-mlx::core::allocator::Data ArenaRange::AsData(std::shared_ptr<ArenaRange> range,
-                                              std::uint64_t bytes) {
+std::optional<mlx::core::allocator::Data> ArenaRange::AsData(std::shared_ptr<ArenaRange> range,
+                                                             std::uint64_t bytes) {
   namespace allocator = mlx::core::allocator;
 #if defined(__APPLE__)
   const auto page = static_cast<std::uint64_t>(::getpagesize());
   const std::uint64_t whole = (bytes + page - 1) / page * page;
-  allocator::Buffer buffer = allocator::make_buffer(range->range_, whole);
-  if (buffer.ptr() == nullptr) {  // Longer than the device's longest buffer, or no Metal.
-    mlxcomm_error error{MLXCOMM_RESOURCE_EXHAUSTED, -1, {}};
-    std::snprintf(error.message, sizeof error.message,
-                  "Metal makes no array of these %llu bytes of shared memory: reduce in smaller "
-                  "parts",
-                  static_cast<unsigned long long>(whole));
-    CheckOperation(error.code, error, nullptr);
-  }
+  const allocator::Buffer buffer = SharedBuffer(allocator::allocator(), range->range_, whole);
+  if (buffer.ptr() == nullptr) return std::nullopt;
   return allocator::Data(buffer, [range](allocator::Buffer held) { allocator::release(held); });
 #else
   auto* const size = reinterpret_cast<std::size_t*>(range->data()) - 1;

@@ -37,8 +37,10 @@ class ArenaRange {
   bool is_empty() const { return range_ == nullptr; }
   // Where elements begin; on Linux MLX keeps a buffer's size in front of them.
   std::byte* data() const;
-  // MLX's view of the range; it holds the range until the last array has gone.
-  static mlx::core::allocator::Data AsData(std::shared_ptr<ArenaRange> range, std::uint64_t bytes);
+  // MLX's view of the range; it holds the range until the last array has gone. None where MLX does
+  // not take this memory.
+  static std::optional<mlx::core::allocator::Data> AsData(std::shared_ptr<ArenaRange> range,
+                                                          std::uint64_t bytes);
 
   // Room for `bytes` of elements; throws OperationError when the arena is full.
   static ArenaRange Allocate(const std::shared_ptr<Connected>& owner, std::uint64_t bytes);

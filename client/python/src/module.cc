@@ -16,6 +16,7 @@
 #include "client/python/src/operation_bindings.h"
 #include "client/python/src/operation_error.h"
 #include "client/python/src/operation_task.h"
+#include "client/python/src/result_memory.h"
 #include "mlx/distributed/distributed.h"
 #include "mlx/version.h"
 
@@ -50,6 +51,7 @@ nb::object FailureOrNone(mlxcomm_code code, const mlxcomm_error& error,
 
 nb::tuple Join(const std::string& job, unsigned rank, unsigned size, const std::string& socket,
                std::uint64_t timeout_ns, std::uint64_t arena_bytes) {
+  mlxcomm::python::CopyingIsAskedFor();  // A wrong word is told before anybody waits.
   const mlxcomm::client::UnderWay under_way;
   mlxcomm_connect_options options;
   mlxcomm_connect_options_init(&options);
@@ -118,6 +120,11 @@ void BindGroups(nb::module_& m) {
   m.def("find_place", &FindPlace, nb::arg("job"), nb::arg("rank").none(), nb::arg("size").none(),
         nb::arg("environment").none());
   m.def("join", &Join);
+  m.def("why_results_are_copied", [](const Group& group, bool reads) {
+    const std::shared_ptr<Connected> connected = Ours(group).joined()->connected;
+    nb::gil_scoped_release unlocked;
+    return mlxcomm::python::WhyResultsAreCopied(connected, reads);
+  });
   m.def("alone", [] { return Group(std::make_shared<AloneGroup>()); });
   m.def("is_ours", [](const Group& group) { return OursOrNull(group) != nullptr; });
   m.def("name",
@@ -172,6 +179,7 @@ NB_MODULE(_mlxcomm, m) {
     out["operations"] = counters.operations.load();
     out["inputs_copied"] = counters.inputs_copied.load();
     out["inputs_in_arena"] = counters.inputs_in_arena.load();
+    out["results_copied"] = counters.results_copied.load();
     return out;
   });
 }

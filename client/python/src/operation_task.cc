@@ -5,22 +5,13 @@
 #include "client/lib/interrupt.h"
 #include "client/python/src/copy_in.h"
 #include "client/python/src/operation_error.h"
+#include "client/python/src/result_memory.h"
 #include "mlx/backend/cpu/encoder.h"
 
 namespace mlxcomm::python {
 namespace {
 
 namespace mx = mlx::core;
-
-// The output's memory in the arena. When that is full the evaluation raises
-// RESOURCE_EXHAUSTED with the figures. The task holds it too: an evaluation that raises
-// drops its arrays while tasks of theirs are under way.
-std::shared_ptr<ArenaRange> PlaceOutput(mx::array& output, const JoinedGroup& joined) {
-  auto range =
-      std::make_shared<ArenaRange>(ArenaRange::Allocate(joined.connected, output.nbytes()));
-  output.set_data(ArenaRange::AsData(range, output.nbytes()));
-  return range;
-}
 
 // Of so few bytes between two nodes, a rank on each, what comes is combined as it comes, into the
 // output. Over the input that could only be done once the input has been sent, by way of other memory.
@@ -67,8 +58,9 @@ class ArenaInput {
 
 // Submits and waits, on MLX's stream thread.
 void Run(const JoinedGroup& joined, const BoundOperation& bound, const void* input,
-         std::uint64_t input_bytes, std::byte* output) {
+         std::uint64_t input_bytes, ResultMemory* result) {
   GetCounters().operations.fetch_add(1, std::memory_order_relaxed);
+  std::byte* const output = result == nullptr ? nullptr : result->Begin();
   const ArenaInput arena_input(joined.connected, input, input_bytes,
                                InPlaceOf(joined, bound.operation, input_bytes), output);
   mlxcomm_error error{};
@@ -76,6 +68,7 @@ void Run(const JoinedGroup& joined, const BoundOperation& bound, const void* inp
   CheckOperation(bound.Start(joined.group, arena_input.data(), output, &ticket, &error), error,
                  joined.group);
   CheckOperation(mlxcomm_wait(joined.group, ticket, &error), error, joined.group);
+  if (result != nullptr) result->End();
 }
 
 }  // namespace
@@ -100,13 +93,13 @@ void Schedule(const std::shared_ptr<JoinedGroup>& joined, const Operation& opera
     in = input->data<void>();
     in_bytes = input->nbytes();
   }
-  std::shared_ptr<ArenaRange> out;
+  std::shared_ptr<ResultMemory> out;
   if (output != nullptr) {
-    out = PlaceOutput(*output, *joined);
+    out = ResultMemory::Give(*output, joined->connected);
     encoder.set_output_array(*output);
   }
   encoder.dispatch([joined, bound, in, in_bytes, out, under_way = std::move(under_way)] {
-    Run(*joined, bound, in, in_bytes, out == nullptr ? nullptr : out->data());
+    Run(*joined, bound, in, in_bytes, out.get());
   });
 }
 

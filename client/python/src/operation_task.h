@@ -1,6 +1,7 @@
 // An operation as a task of MLX's CPU encoder: copies the input into the arena (or not, if
-// it was born there), submits, and waits. Outputs are arena memory. A failure is thrown from
-// the task, so evaluation raises it; a latched one before anything is scheduled.
+// it was born there), submits, and waits. Outputs are arena memory, or copied from there
+// (result_memory.h). A failure is thrown from the task, so evaluation raises it; a latched one before
+// anything is scheduled.
 //
 // Owner: MLX's stream, until it has run. Thread: MLX's stream threads. Memory: the arena's.
 #pragma once
@@ -21,10 +22,11 @@ struct Counters {
   std::atomic<std::uint64_t> operations{0};
   std::atomic<std::uint64_t> inputs_copied{0};
   std::atomic<std::uint64_t> inputs_in_arena{0};
+  std::atomic<std::uint64_t> results_copied{0};
 };
 Counters& GetCounters();
 
-// Gives the output memory of the arena and schedules the operation. `input` (row-contiguous)
+// Gives the output its memory and schedules the operation. `input` (row-contiguous)
 // and `output` are null where the operation does not read or write on this rank.
 void Schedule(const std::shared_ptr<JoinedGroup>& joined, const Operation& operation,
               const mlx::core::array* input, mlx::core::array* output, mlx::core::Stream stream);
