@@ -1,5 +1,7 @@
 #include "daemon/rdma_options.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
 
@@ -15,7 +17,10 @@ constexpr bool kOnApple = false;
 }  // namespace
 
 fabric::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config) {
-  using fabric::rdma::Limits;
+  return MakeRdmaOptions(config, platform::MacosVersion());
+}
+
+fabric::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config, std::string_view macos_version) {
   fabric::RdmaOptions options;
   options.enabled = config.has_enabled() ? config.enabled() : kOnApple;
   options.tells = config.enabled();
@@ -24,8 +29,12 @@ fabric::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config) {
   options.driver_program = platform::OwnExecutable();
   const bool apples = config.limits() == v1::RdmaConfig::APPLE ||
                       (config.limits() == v1::RdmaConfig::SYSTEM && kOnApple);
-  options.limits = apples ? Limits() : fabric::rdma::LinuxLimits();
-  if (config.message_bytes() != 0) options.limits.message_bytes = config.message_bytes();
+  options.limits = apples ? fabric::rdma::AppleLimits(macos_version) : fabric::rdma::LinuxLimits();
+  if (config.message_bytes() != 0) {
+    options.limits.message_bytes = config.message_bytes();
+    options.limits.message_bytes_max =
+        std::max(options.limits.message_bytes_max, config.message_bytes());
+  }
   if (config.messages() != 0) options.limits.messages_max = config.messages();
   if (config.has_receives_after_ready()) {
     options.limits.receives_after_ready = config.receives_after_ready();
@@ -53,6 +62,7 @@ std::string DescribeLimits(const v1::RdmaConfig& config) {
       !options.library.empty());
   add("service", limits.service == fabric::rdma::Service::kReliable ? "RC" : "UC", false);
   add("message_bytes", limits.message_bytes, config.message_bytes() != 0);
+  add("message_bytes_max", limits.message_bytes_max, false);
   add("messages", limits.messages_max, config.messages() != 0);
   add("receives_after_ready", word(limits.receives_after_ready), config.has_receives_after_ready());
   add("remote_access", word(limits.remote_access), config.has_remote_access());

@@ -4,13 +4,16 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "daemon/fabric/fabric.h"
 #include "mlxcomm/v1/config.pb.h"
 
 namespace mlxcomm {
 
-fabric::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config);
+// `macos_version`: platform::MacosVersion(); empty where this is no Mac.
+fabric::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config, std::string_view macos_version);
+fabric::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config);  // Of this machine.
 
 // What is taken of devices, a line for each: its name, its value, and who says it (the limits of
 // a system, or the configuration).

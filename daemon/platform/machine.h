@@ -19,6 +19,7 @@ std::uint32_t CurrentCore();
 void LeaveCore(std::uint32_t core);
 std::uint64_t LastLevelCacheBytes();  // Of a core's; 8 MiB where the system does not say.
 std::string HostName();               // Without its domain.
+std::string MacosVersion();           // "26.2.1"; empty where this is no macOS.
 std::string OwnExecutable();          // Its path; empty where the system does not say.
 
 // Defaults of config.proto: for root a system service's, else the user's own.

@@ -28,6 +28,8 @@ enum class SetupKind : std::uint32_t { kOffer = 1, kAnswer = 2, kReady = 3, kRef
 // Of `services`. Unreliable pairs all have; in kRefuse: nothing but those, so they may be offered.
 inline constexpr std::uint32_t kReliableService = 1;
 inline constexpr std::uint32_t kUnreliableOnly = 2;
+// In kRefuse: the messages that were offered are too large; `message_bytes` says what is not.
+inline constexpr std::uint32_t kSmallerMessages = 4;
 inline constexpr std::size_t kSetupWhyBytes = 160;
 
 struct RailSetup {

@@ -7,6 +7,10 @@
 //   device rdma_en1 127.0.0.1,fe80::1   a device and its port's GIDs; several lines, several devices
 //   down rdma_en1                       its port is down
 //   unreliable_only 0                   reliable queue pairs can be had, and messages be shorter
+//   ipv4_gids_only 1                    a queue pair can be made ready from and to IPv4's GIDs alone
+//   no_ipv4 rdma_en1                    its IPv4 GIDs are not there yet
+//   one_frame_only 1                    of messages of more than one frame only the first arrives
+//                                       right, as before macOS 26.3
 //   grant 64                            what a queue is deep at most, in frames
 //   regions 5                           others have the rest: no more than so many are given
 //   loss 0.01 / delay_us 200            of messages, on all queue pairs

@@ -163,6 +163,11 @@ int FakePair::Modify(const ibv_qp_attr& attributes, int mask) {
       Say("is made ready to receive without all that it takes, or from a GID that there is not");
       return EINVAL;
     }
+    const Settings settings = Control::Get().Now();
+    const bool ipv4s = IsIpv4s(gids[attributes.ah_attr.grh.sgid_index]) &&
+                       IsIpv4s(attributes.ah_attr.grh.dgid) &&
+                       !settings.Has("no_ipv4", device().name);
+    if (settings.Number("ipv4_gids_only", 0) != 0 && !ipv4s) return EINVAL;
     peer_ = attributes.dest_qp_num;
     first_packet_ = attributes.rq_psn;
   }
@@ -390,6 +395,10 @@ void FakePair::Deliver(std::vector<std::byte>& message) {
         std::to_string(work.frames()));
     Complete(receives_to(), work, IBV_WC_LOC_LEN_ERR, IBV_WC_RECV, 0);
     return;
+  }
+  const bool one_frame_only = settings.Number("one_frame_only", 0) != 0;
+  for (std::size_t at = kFrameBytes; one_frame_only && at < message.size(); ++at) {
+    message[at] = std::byte{0x5a};
   }
   if (!message.empty()) std::memcpy(work.address, message.data(), message.size());
   Complete(receives_to(), work, IBV_WC_SUCCESS, IBV_WC_RECV, sent.bytes);

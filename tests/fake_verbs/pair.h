@@ -16,6 +16,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -29,6 +30,12 @@ inline constexpr std::uint32_t kFrameBytes = 4096;
 inline constexpr std::uint32_t kFramesMax = 4095;
 inline constexpr std::uint32_t kPairsMax = 10;
 inline constexpr std::uint32_t kRegionsMax = 100;
+
+// Mirrors an IPv4 address.
+inline bool IsIpv4s(const ibv_gid& gid) {
+  constexpr std::uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  return std::memcmp(gid.raw, kMapped, sizeof kMapped) == 0;
+}
 
 struct FakeDevice : ibv_device {
   std::vector<ibv_gid> gids;

@@ -236,6 +236,9 @@ MLXCOMM_EXPORT int ibv_query_gid(ibv_context* context, std::uint8_t port, int in
   const auto& gids = static_cast<FakeContext*>(context)->of->gids;
   if (index < 0 || static_cast<std::size_t>(index) >= gids.size()) return -1;
   *gid = gids[static_cast<std::size_t>(index)];
+  const bool waits = IsIpv4s(*gid) && Control::Get().Now().Has(
+                                          "no_ipv4", static_cast<FakeContext*>(context)->of->name);
+  if (waits) *gid = {};
   if (Lies("ibv_query_gid")) std::memset(gid->raw, 0xff, sizeof gid->raw);
   return 0;
 }

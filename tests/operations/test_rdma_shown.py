@@ -87,7 +87,8 @@ def test_nothing_is_said_of_rdma_where_it_is_off(cluster):
 
 CASES = [
     ("MC306", OF_INTERFACE + "127.0.0.1\ndown rdma_127.0.0.1\n", "port 1 is down"),
-    ("MC313", OF_INTERFACE + "127.0.0.9\n", "has no GID for the link's address 127.0.0.1"),
+    ("MC313", OF_INTERFACE + "::\n", "rdma_127.0.0.1 has no GID"),
+    ("MC313", OF_INTERFACE + "fe80::347c:94ff:fecd:45c4\nipv4_gids_only 1\n", "from a GID without IPv4"),
     ("MC311", "\n", "lists no device"),
     ("MC314", "device rdma_en1 127.0.0.1\ncrash ibv_open_device\n", "by signal"),
     ("MC318", "device rdma_en1 127.0.0.1\nfail ibv_create_cq\n", "gives no completion queue"),
@@ -103,6 +104,19 @@ def test_doctor_and_status_tell_why_there_is_no_rail(cluster, verbs, code, contr
     finding = await_finding(c, code)
     assert found in finding["found"], finding
     assert "rdma" in ctl(c, "status") and "health: all is well" in ctl(c, "status"), "TCP carries on"
+
+
+def test_a_rail_is_made_once_the_device_has_an_ipv4_gid(cluster, verbs):
+    """Why: a Mac's port gets its IPv4 address, and its device the GID, some time after the cable was
+    plugged in, and neither need be the address that the daemons' connection uses."""
+    gids = "fe80::347c:94ff:fecd:45c4,127.0.0.77\nipv4_gids_only 1\n"
+    verbs.write(OF_INTERFACE + gids + "no_ipv4 rdma_127.0.0.1\n")
+    c = cluster(2, top_settings=settings(verbs))
+    finding = await_finding(c, "MC313")
+    assert "ifconfig 127.0.0.1 inet 169.254.x.y/16 alias" in finding["remedy"]
+    verbs.write(OF_INTERFACE + gids)
+    wait_until(lambda: any(rail["state"] == "up" for rail in rdma_rails(c, 0)), "an RDMA rail is up")
+    assert "127.0.0.77" in ctl(c, "status")
 
 
 def test_a_driver_that_hangs_is_told(cluster, verbs):

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 
 namespace mlxcomm::fabric::rdma {
 
@@ -64,6 +65,7 @@ struct Limits {
   // are of one size, whatever they carry. 0: messages may be shorter than their receive.
   std::uint32_t equal_frame_bytes = apple::kFrameBytes;
   std::uint32_t frames_max = apple::kFramesMax;  // Each way, posted on a queue pair at once.
+  // That this side's device can send and receive. A neighbour that offers larger ones is told (setup.h).
   std::uint32_t message_bytes_max = apple::kMessageBytesMax;
   std::uint32_t queue_pairs_max = apple::kQueuePairsMax;
   std::uint32_t regions_max = apple::kRegionsMax;
@@ -109,6 +111,27 @@ struct Limits {
                : messages_max * ((message_bytes + equal_frame_bytes - 1) / equal_frame_bytes);
   }
 };
+
+// Of Apple's devices, by what kern.osproductversion says ("26.2.1"). Before macOS 26.3 MLX sends one
+// frame a message, and from there on several (jaccl/lib/jaccl/rdma.h, buffer_size_from_message), so
+// messages of more are not trusted there. A version that is not known is taken for a later one.
+inline Limits AppleLimits(std::string_view macos_version) {
+  const auto number = [&macos_version]() -> std::uint32_t {
+    std::uint32_t value = 0;
+    while (!macos_version.empty() && macos_version[0] >= '0' && macos_version[0] <= '9') {
+      value = value * 10 + static_cast<std::uint32_t>(macos_version[0] - '0');
+      macos_version.remove_prefix(1);
+    }
+    if (!macos_version.empty()) macos_version.remove_prefix(1);  // The point.
+    return value;
+  };
+  Limits limits;
+  const std::uint32_t major = number();
+  const std::uint32_t minor = number();
+  if (major == 0 || major > 26 || (major == 26 && minor >= 3)) return limits;
+  limits.message_bytes = limits.message_bytes_max = apple::kFrameBytes;
+  return limits;
+}
 
 // Of soft-RoCE and network cards on Linux, before the device has been asked: it says how many
 // there may be of what. Messages may be shorter than their receives [rdma-vm].

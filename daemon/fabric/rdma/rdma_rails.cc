@@ -209,15 +209,18 @@ std::string RdmaRails::DeviceFor(const Beside& beside, Lack& why) const {
     return {};
   }
   why = {"no device", absl::StrCat("there is no RDMA device for ", beside.path.local)};
+  // By its name, which says whose cable it is on; else by the link's address.
+  const std::string named = absl::StrCat(apple::kDevicePrefix, beside.path.local);
+  for (const DeviceFacts& facts : **found_) {
+    if (facts.name != named) continue;
+    if (facts.active && !facts.gids.empty()) return facts.name;
+    why = facts.active ? Lack{"no GID", absl::StrCat(facts.name, " has no GID")}
+                       : Lack{"port", absl::StrCat(facts.name, ": ", facts.state)};
+  }
   for (const DeviceFacts& facts : **found_) {
     const bool has_gid =
         std::find(facts.gids.begin(), facts.gids.end(), beside.gid) != facts.gids.end();
     if (facts.active && has_gid) return facts.name;
-    if (facts.name != absl::StrCat(apple::kDevicePrefix, beside.path.local)) continue;
-    why = facts.active
-              ? Lack{"no GID", absl::StrCat(facts.name, " has no GID for the link's address ",
-                                            GidText(beside.gid))}
-              : Lack{"port", absl::StrCat(facts.name, ": ", facts.state)};
   }
   if ((*found_)->empty()) {
     why.text =

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/fabric/authentication.h"
+#include "daemon/fabric/rdma/choose_gid.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric::rdma {
@@ -50,6 +51,7 @@ void Setup::Refuse(std::uint64_t attempt, const std::string& why, std::uint32_t 
   wire::RailSetup message = Message(wire::SetupKind::kRefuse);
   message.attempt = attempt;
   message.services = services;
+  if (services == wire::kSmallerMessages) message.message_bytes = has_.message_bytes_max;
   PutText(why, message.why);
   port_.Send(message);
 }
@@ -86,7 +88,7 @@ void Setup::OnTime(std::uint64_t now_ns, std::uint64_t attempt) {
   attempt_ = attempt;
   state_ = State::kMaking;
   due_ns_ = now_ns + kAttemptNs;
-  shape_ = {service_, has_.message_bytes, has_.messages_max};
+  shape_ = {service_, message_bytes_, has_.messages_max};
   port_.Make(attempt_, shape_);
 }
 
@@ -105,6 +107,11 @@ void Setup::OnMessage(const wire::RailSetup& message, std::uint64_t now_ns) {
 
 void Setup::OnRefused(const wire::RailSetup& refusal, std::uint64_t now_ns) {
   Fail(absl::StrCat("the other side: ", MakePrintable(TextOf(refusal.why))), now_ns);
+  if (refusal.services == wire::kSmallerMessages && offers_ &&
+      refusal.message_bytes >= kMessageBytesMin && refusal.message_bytes < message_bytes_) {
+    message_bytes_ = refusal.message_bytes;
+    return TryNow(now_ns);
+  }
   if (refusal.services != wire::kUnreliableOnly || service_ == Service::kUnreliable) return;
   service_ = Service::kUnreliable;
   TryNow(now_ns);
@@ -121,6 +128,12 @@ void Setup::OnOffer(const wire::RailSetup& offer, std::uint64_t now_ns) {
   if (reliable && service_ != Service::kReliable) {
     return Refuse(offer.attempt, "this side has unreliable queue pairs only",
                   wire::kUnreliableOnly);
+  }
+  if (offer.message_bytes > has_.message_bytes_max) {
+    return Refuse(offer.attempt,
+                  absl::StrCat("messages of ", offer.message_bytes, " bytes, and its device has ",
+                               has_.message_bytes_max, " at most (before macOS 26.3: 4096)"),
+                  wire::kSmallerMessages);
   }
   const std::uint64_t own_bytes = std::uint64_t{has_.message_bytes} * has_.messages_max;
   const std::uint64_t fit = own_bytes / offer.message_bytes;
@@ -181,7 +194,7 @@ void Setup::OnAnswer(const wire::RailSetup& answer, std::uint64_t now_ns) {
 void Setup::OnConnected(std::uint64_t attempt, const absl::Status& status, std::uint64_t now_ns) {
   if (attempt != attempt_ || state_ != State::kConnecting) return;
   if (!status.ok()) {
-    const std::string why(status.message());
+    const std::string why = absl::StrCat(status.message(), DoubtOfGids());
     Refuse(attempt_, why);
     return Fail(why, now_ns);
   }
@@ -191,6 +204,17 @@ void Setup::OnConnected(std::uint64_t attempt, const absl::Status& status, std::
   }
   port_.Send(Message(wire::SetupKind::kReady));
   BecomeRail(now_ns);
+}
+
+// Apple's devices are known to connect between IPv4's GIDs alone (choose_gid.h).
+std::string Setup::DoubtOfGids() const {
+  if (has_.equal_frame_bytes == 0) return {};
+  std::string doubt;
+  if (!MirrorsIpv4(own_.gid))
+    absl::StrAppend(&doubt, ", from a GID without IPv4, ", GidText(own_.gid));
+  if (!MirrorsIpv4(peer_.gid))
+    absl::StrAppend(&doubt, ", to a GID without IPv4, ", GidText(peer_.gid));
+  return doubt;
 }
 
 void Setup::BecomeRail(std::uint64_t now_ns) {

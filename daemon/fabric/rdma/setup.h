@@ -10,7 +10,8 @@
 //
 // Reliable queue pairs are taken where both devices have them: whoever has none says so, and
 // unreliable ones are offered. Nobody is given more memory for messages than this side's own
-// numbers come to, whatever is offered.
+// numbers come to, whatever is offered. Messages are of one size for both: where the answerer's device
+// has none so large, as before macOS 26.3, it says which, and these are offered.
 //
 // Making and connecting are done by somebody else, who may take long or never come back: what
 // comes of an attempt that is not the current one is dropped. A failure is followed by a pause
@@ -20,6 +21,7 @@
 // none but strings for people.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -59,7 +61,12 @@ class Setup {
 
   // `has`: what this side's device can do. `offers`: this side is the one that does.
   Setup(SetupPort& port, RailPath path, bool offers, const Limits& has)
-      : port_(port), path_(std::move(path)), offers_(offers), has_(has), service_(has.service) {}
+      : port_(port),
+        path_(std::move(path)),
+        offers_(offers),
+        has_(has),
+        message_bytes_(std::min(has.message_bytes, has.message_bytes_max)),
+        service_(has.service) {}
 
   const RailPath& path() const { return path_; }
   State state() const { return state_; }
@@ -95,6 +102,7 @@ class Setup {
   void OnOffer(const wire::RailSetup& offer, std::uint64_t now_ns);
   void OnAnswer(const wire::RailSetup& answer, std::uint64_t now_ns);
   void BecomeRail(std::uint64_t now_ns);
+  std::string DoubtOfGids() const;
   static bool IsSound(const wire::RailSetup& message);
   static QueuePairAddress AddressOf(const wire::RailSetup& message);
 
@@ -102,7 +110,9 @@ class Setup {
   const RailPath path_;
   const bool offers_;
   const Limits has_;
-  Service service_;  // Reliable, until either device turns out to have none.
+  std::uint32_t
+      message_bytes_;  // To be offered: what this side wants, or less for the other's sake.
+  Service service_;    // Reliable, until either device turns out to have none.
   State state_ = State::kIdle;
   std::string detail_;
   std::uint64_t attempt_ = 0;  // The current one; 0: none.

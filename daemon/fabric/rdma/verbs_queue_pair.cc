@@ -9,8 +9,10 @@
 #include <cstring>
 #include <random>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/fabric/rdma/choose_gid.h"
 #include "daemon/fabric/rdma/verbs_region.h"
 
 namespace mlxcomm::fabric::rdma {
@@ -59,16 +61,19 @@ absl::Status VerbsQueuePair::FindPort(const Gid& gid) {
         absl::StrCat("RDMA device ", device_->name(), " is not active: ", port.states));
   }
   port_ = port.number;
-  address_.gid = gid;
   address_.lid = port.attributes.lid;
   address_.mtu_bytes = static_cast<std::uint16_t>(128u << port.attributes.active_mtu);
-  for (const auto& [index, its] : ListGids(verbs(), device_->context_, port)) {
-    if (its != gid) continue;
-    gid_index_ = static_cast<std::uint8_t>(index);
-    return absl::OkStatus();
+  const auto listed = ListGids(verbs(), device_->context_, port);
+  std::vector<Gid> gids;
+  for (const auto& [index, its] : listed) gids.push_back(its);
+  const auto chosen = ChooseGid(gids, gid, !IsNamedAfterInterface(device_->name()));
+  if (!chosen.has_value()) {
+    return absl::UnavailableError(absl::StrCat(
+        "RDMA device ", device_->name(), " has no GID for the link's address ", GidText(gid)));
   }
-  return absl::UnavailableError(absl::StrCat("RDMA device ", device_->name(),
-                                             " has no GID for the link's address ", GidText(gid)));
+  address_.gid = gids[*chosen];
+  gid_index_ = static_cast<std::uint8_t>(listed[*chosen].first);
+  return absl::OkStatus();
 }
 
 absl::Status VerbsQueuePair::MakeQueues(const QueuePairShape& shape) {

@@ -32,6 +32,8 @@ std::uint64_t OwnMemoryBytes() {
   return 0;
 }
 
+std::string MacosVersion() { return {}; }
+
 std::string OwnExecutable() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/exe", error).string();

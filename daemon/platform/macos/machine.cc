@@ -26,6 +26,12 @@ std::uint64_t OwnMemoryBytes() {
   return info.phys_footprint;
 }
 
+std::string MacosVersion() {
+  char version[32] = {};
+  std::size_t length = sizeof version - 1;
+  return ::sysctlbyname("kern.osproductversion", version, &length, nullptr, 0) == 0 ? version : "";
+}
+
 std::string OwnExecutable() {
   char path[PATH_MAX] = {};
   std::uint32_t bytes = sizeof path;

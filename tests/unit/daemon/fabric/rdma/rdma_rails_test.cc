@@ -146,6 +146,20 @@ TEST_F(RdmaRailsTest, TakesUnreliableQueuePairsWhereThereAreNoOthers) {
   Carry(1024 * 1024);
 }
 
+// Why: a device that garbles what is longer than a frame says nothing of it, as before macOS 26.3.
+TEST_F(RdmaRailsTest, SendsOneFrameAMessageWhereADeviceHasNoMore) {
+  control.Want("one_frame_only 1");
+  Join([](FabricOptions& options) {
+    const bool earlier = options.self.name == "b";
+    options.rdma.limits = rdma::AppleLimits(earlier ? "26.2" : "26.3");
+  });
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
+  const std::uint64_t before = Rdma(*a).sent_bytes;
+  for (int i = 0; i < 100 && Rdma(*a).sent_bytes < before + 1024 * 1024; ++i)
+    Carry(4 * 1024 * 1024);
+  EXPECT_GE(Rdma(*a).sent_bytes, before + 1024 * 1024);
+}
+
 // Why: whoever holds the key may still say anything. How: set-up messages of random bits, offers of
 // one name again and again, all while rails are made; then it is quiet, and the rail is there.
 TEST_F(RdmaRailsTest, OutlivesWhatANeighbourSaysThatIsWrong) {

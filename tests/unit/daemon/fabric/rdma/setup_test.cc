@@ -107,6 +107,46 @@ class SetupTest : public testing::Test {
   std::unique_ptr<Side> answerer;
 };
 
+// Why: before macOS 26.3 messages of several frames are not trusted, and two Macs need not have the same.
+// How: whichever side it is, both must end with messages of one frame, and no pause be waited for.
+TEST_F(SetupTest, AgreesOnMessagesThatBothDevicesHave) {
+  const Limits earlier = AppleLimits("26.2.1");
+  ASSERT_EQ(earlier.message_bytes_max, apple::kFrameBytes);
+  for (const bool offerers : {true, false}) {
+    Run(offerers ? earlier : Limits(), offerers ? Limits() : earlier);
+    EXPECT_TRUE(BothUp()) << offerers << " " << offerer->setup.detail();
+    EXPECT_EQ(offerer->shape.message_bytes, apple::kFrameBytes);
+    EXPECT_EQ(answerer->shape.message_bytes, apple::kFrameBytes);
+  }
+  // It is not asked again for what it has refused.
+  EXPECT_EQ(offerer->dropped.size(), 1u);
+}
+
+// Why: what a neighbour says bounds nothing here, upwards or to nothing.
+TEST_F(SetupTest, TakesNoSizeOfMessagesThatMakesNoSense) {
+  for (const std::uint32_t bytes : {0u, 4095u, Limits().message_bytes, 1u << 30}) {
+    deaf = true;
+    Run();
+    wire::RailSetup refusal{};
+    refusal.kind = wire::SetupKind::kRefuse;
+    refusal.attempt = offerer->setup.attempt();
+    refusal.services = wire::kSmallerMessages;
+    refusal.message_bytes = bytes;
+    offerer->setup.OnMessage(refusal, now);
+    Wait(Setup::kPauseNsMin);
+    EXPECT_EQ(offerer->shape.message_bytes, Limits().message_bytes) << bytes;
+  }
+}
+
+TEST(AppleLimitsTest, TakeSeveralFramesAMessageFromMacos263On) {
+  for (const char* const one : {"26.2", "26.2.9", "26", "26.0", "15.7"}) {
+    EXPECT_EQ(AppleLimits(one).message_bytes, apple::kFrameBytes) << one;
+  }
+  for (const char* const several : {"26.3", "26.10", "26.3.1", "27", "27.0", ""}) {
+    EXPECT_EQ(AppleLimits(several).message_bytes, Limits().message_bytes) << several;
+  }
+}
+
 TEST_F(SetupTest, MakesARailOfOneAttemptOnBothSides) {
   Run();
   EXPECT_TRUE(BothUp());

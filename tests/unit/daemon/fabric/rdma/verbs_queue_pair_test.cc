@@ -150,12 +150,35 @@ TEST_F(VerbsQueuePairTest, PostsNoMoreThanWasGranted) {
   EXPECT_TRUE(absl::IsResourceExhausted(none.status())) << none.status();
 }
 
+// Why: Macs' devices are known to carry data between IPv4's GIDs alone, and have these some time after
+// their cable is plugged in. The GID that stands first is of another address than the link's.
+TEST_F(VerbsQueuePairTest, UsesAnIpv4GidAsSoonAsThereIsOne) {
+  const QueuePairShape shape{Service::kUnreliable, 4096, 4};
+  const Gid links = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7};
+  Want("ipv4_gids_only 1\nno_ipv4 rdma_en1");
+  const auto first = Open("rdma_en1");
+  const auto second = Open("rdma_en2");
+  {
+    auto early = first->MakeQueuePair(shape, links);
+    auto other = second->MakeQueuePair(shape, links);
+    ASSERT_TRUE(early.ok()) << early.status();
+    ASSERT_TRUE(other.ok()) << other.status();
+    EXPECT_EQ(GidText((*early)->address().gid), "fe80::1");
+    EXPECT_FALSE((*early)->Connect((*other)->address()).ok());
+  }
+  Want("ipv4_gids_only 1");
+  auto a = first->MakeQueuePair(shape, links);
+  auto b = second->MakeQueuePair(shape, links);
+  ASSERT_TRUE(a.ok()) << a.status();
+  ASSERT_TRUE(b.ok()) << b.status();
+  EXPECT_EQ(GidText((*a)->address().gid), "127.0.0.1");
+  EXPECT_TRUE((*a)->Connect((*b)->address()).ok());
+  EXPECT_TRUE((*b)->Connect((*a)->address()).ok());
+}
+
 TEST_F(VerbsQueuePairTest, SaysWhatIsMissing) {
   const auto device = Open("rdma_en1");
   const QueuePairShape shape{Service::kUnreliable, 4096, 4};
-  const absl::Status no_gid = device->MakeQueuePair(shape, Ipv4Gid(77)).status();
-  EXPECT_NE(no_gid.message().find("no GID for the link's address 127.0.0.77"), std::string::npos)
-      << no_gid;
   EXPECT_TRUE(absl::IsNotFound(library_->Open("rdma_en9", {}).status()));
   EXPECT_FALSE(device->MakeQueuePair({Service::kReliable, 4096, 4}, Ipv4Gid(1)).ok());
   for (const char* call : {"ibv_create_cq", "ibv_create_qp", "ibv_reg_mr", "ibv_modify_qp"}) {
