@@ -235,6 +235,23 @@ Finding SetUpFinding(const std::string& object, const v1::RailStatus& rail) {
             "use RDMA",
             {}};
   }
+  if (StrContains(why, "a GID without IPv4")) {
+    const std::string interface =
+        StrContains(why, "from a GID") ? rail.local_interface() : rail.remote_interface();
+    return {"MC313",
+            object,
+            why,
+            "GIDs of IPv4 addresses at both ends: Apple's devices are known to carry data between "
+            "those "
+            "alone",
+            absl::StrCat(
+                "give ", interface,
+                " an IPv4 address, any that nobody else has (as root: ifconfig ", interface,
+                " inet 169.254.x.y/16 alias). macOS gives it one by itself some minutes after "
+                "the cable was plugged in, where the port has a network service; mlxcommd then "
+                "tries again by itself"),
+            {}};
+  }
   if (StrContains(why, "driver does not answer")) {
     return {"MC314", object, why, up, kWakeDriver, {}};
   }
@@ -264,9 +281,11 @@ void CheckRail(const Facts& facts, const v1::NodeStatus& node, const v1::LinkSta
         {"MC313",
          object,
          rail.detail(),
-         absl::StrCat("the address of ", rail.local_interface(), " among the GIDs of ", device),
-         absl::StrCat("switch ", rail.local_interface(), " off and on (as root: ifconfig ",
-                      rail.local_interface(),
+         absl::StrCat("an address of ", rail.local_interface(), " among the GIDs of ", device,
+                      ", best one of IPv4"),
+         absl::StrCat("give ", rail.local_interface(), " an IPv4 address (as root: ifconfig ",
+                      rail.local_interface(), " inet 169.254.x.y/16 alias); if it has one, switch ",
+                      rail.local_interface(), " off and on (ifconfig ", rail.local_interface(),
                       " down, then up), which has the driver read it again"),
          {}});
   } else if (reason == "tls") {

@@ -122,7 +122,11 @@ TEST(CheckRdmaTest, TellsOfDriversThatDoNotAnswer) {
 TEST(CheckRdmaTest, TellsWhyARailIsNotUp) {
   const std::pair<std::pair<const char*, const char*>, const char*> cases[] = {
       {{"port", "rdma_en2: port 1 is down"}, "MC306"},
-      {{"no GID", "rdma_en2 has no GID for the link's address fe80::1"}, "MC313"},
+      {{"no GID", "rdma_en2 has no GID"}, "MC313"},
+      {{"set-up",
+        "RDMA device rdma_en2 does not make the queue pair ready: Invalid argument, from a "
+        "GID without IPv4, fe80::1"},
+       "MC313"},
       {{"tls", "connections over en2 ask for TLS, which RDMA rails have not"}, "MC320"},
       {{"peer", "the other side: RDMA is off there (rdma { enabled: true } in its configuration)"},
        "MC317"},
