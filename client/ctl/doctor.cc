@@ -1,6 +1,7 @@
 // The verb doctor: gathers facts, checks them, shows what was found, and on demand mends it.
 #include <cstdio>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "client/ctl/command_line.h"
@@ -27,12 +28,29 @@ ClusterFacts AskDaemon(const std::string& socket_path) {
   return cluster;
 }
 
+// Nothing, or which of its commands failed and what it said; those after it are not run.
+std::string RunFix(const Fix& fix) {
+  std::vector<std::vector<std::string>> commands = fix.then;
+  commands.insert(commands.begin(), fix.command);
+  for (const std::vector<std::string>& words : commands) {
+    ProgramOptions options;
+    options.with_errors = true;
+    const auto output = RunProgram(words, options);
+    if (output.ok() && output->exit_code == 0) continue;
+    std::string said = output.ok() ? output->text : std::string(output.status().message());
+    while (said.ends_with('\n')) said.pop_back();
+    if (said.empty()) said = "ended with " + std::to_string(output->exit_code);
+    return commands.size() == 1 ? said : CommandLine(words) + ": " + said;
+  }
+  return {};
+}
+
 // Says what it would do, or does it and says what came of it. False: something failed.
 bool Mend(const std::vector<Finding>& findings, bool yes) {
   bool well = true;
   for (const Finding& finding : findings) {
     if (finding.fix.command.empty()) continue;
-    const std::string line = finding.code + "  " + CommandLine(finding.fix.command);
+    const std::string line = finding.code + "  " + CommandLine(finding.fix);
     if (!finding.fix.safe) {
       WriteOut(line + "\n  not done by doctor: do it yourself if it fits\n", "findings");
       continue;
@@ -41,14 +59,9 @@ bool Mend(const std::vector<Finding>& findings, bool yes) {
       WriteOut(line + "\n  would be done: mlxcommctl doctor --fix --yes\n", "findings");
       continue;
     }
-    ProgramOptions options;
-    options.with_errors = true;
-    const auto output = RunProgram(finding.fix.command, options);
-    const bool done = output.ok() && output->exit_code == 0;
-    well = well && done;
-    std::string result = done ? "done" : "failed: ";
-    if (!done) result += output.ok() ? output->text : std::string(output.status().message());
-    while (result.ends_with('\n')) result.pop_back();
+    const std::string failure = RunFix(finding.fix);
+    well = well && failure.empty();
+    const std::string result = failure.empty() ? "done" : "failed: " + failure;
     WriteOut(line + "\n  " + result + "\n", "findings");
   }
   return well;

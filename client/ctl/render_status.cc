@@ -134,6 +134,26 @@ bool IsLinked(const v1::NodeStatus& node, const std::string& id) {
                      [&id](const v1::LinkStatus& link) { return link.peer_id() == id; });
 }
 
+// "en5": what macOS calls ports. It puts those of Thunderbolt into bridge0 unless told otherwise.
+bool IsMacosPort(const std::string& name) {
+  return name.size() > 2 && name.starts_with("en") &&
+         name.find_first_not_of("0123456789", 2) == std::string::npos;
+}
+
+// That state and its cost.
+void RenderBridged(const v1::DiscoveryStatus& discovery, std::string& out) {
+  std::string ports;
+  for (const v1::DiscoveryInterface& interface : discovery.interfaces()) {
+    if (!interface.used() && interface.detail().starts_with("a member of a bridge") &&
+        IsMacosPort(interface.name()))
+      ports += (ports.empty() ? "" : ", ") + Shown(interface.name());
+  }
+  if (ports.empty()) return;
+  out += "    Thunderbolt Bridge (macOS's default) has " + ports +
+         ": no RDMA, one path for all cables, encryption costs speed, a ring of cables floods it "
+         "(mlxcommctl doctor says what mends it)\n";
+}
+
 // Where neighbours are looked for, and those that were heard but are not linked.
 void RenderDiscovery(const v1::NodeStatus& node, std::string& out) {
   if (!node.has_discovery()) return;
@@ -163,6 +183,7 @@ void RenderDiscovery(const v1::NodeStatus& node, std::string& out) {
     out += "; has heard " + Plural(discovery.foreign(), "hello") + " of other clusters or keys";
   }
   out += "\n";
+  RenderBridged(discovery, out);
   for (const v1::DiscoveredNeighbour& heard : discovery.neighbours()) {
     if (IsLinked(node, heard.id())) continue;
     out += "      " + Shown(heard.name()) + "  heard on " + Shown(heard.local_interface()) + " " +

@@ -26,6 +26,8 @@ void CheckNodes(const Facts& facts, Findings& findings);
 // The daemon's part of its own node; an empty one where it does not answer.
 const v1::NodeCheckup& OwnCheckup(const ClusterFacts& cluster);
 const v1::NodeStatus& OwnStatus(const ClusterFacts& cluster);
+// Why macOS keeps a program from the local network, and what lets it: it asks whose window it is.
+std::string LocalNetworkRemedy(const Facts& facts);
 // A rail of this node is, was, or is dialed over it.
 bool CarriesRail(const ClusterFacts& cluster, const std::string& interface);
 

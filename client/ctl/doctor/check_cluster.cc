@@ -16,16 +16,21 @@ namespace mlxcomm::ctl {
 namespace {
 
 // Why a neighbour cannot be connected to, by what its dialer was told.
-Finding DialFinding(const std::string& object, const std::string& detail) {
+Finding DialFinding(const Facts& facts, const std::string& object, const std::string& peer,
+                    const std::string& detail) {
   using absl::StrContains;
   const std::string up = "a link that is up";
   if (StrContains(detail, "No route to host")) {
+    // A link-local address is on the cable itself: it needs no route, so the system refuses.
+    const bool on_the_cable = StrContains(peer, "fe80:") || StrContains(detail, "fe80:");
     return {"MC205",
             object,
             detail,
             up,
-            "on macOS 15 and later allow mlxcommd in System Settings, Privacy & Security, Local "
-            "Network; else is the cable in, and an address of that network on its interface?",
+            on_the_cable
+                ? absl::StrCat(LocalNetworkRemedy(facts), "; else is the cable in?")
+                : absl::StrCat("is the cable in, and an address of that network on its interface? ",
+                               "Else ", LocalNetworkRemedy(facts)),
             {}};
   }
   if (StrContains(detail, "this is this node itself")) {
@@ -337,7 +342,7 @@ void CheckLinks(const Facts& facts, Findings& findings) {
         // Where all are consequences, the cause is on a node that does not answer.
         if (IsConsequence(link) && has_cause) continue;
         if (down.insert(std::minmax(node.name(), link.peer())).second) {
-          findings.Add(DialFinding(object, link.detail()));
+          findings.Add(DialFinding(facts, object, link.peer(), link.detail()));
         }
         continue;
       }

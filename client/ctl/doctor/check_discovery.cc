@@ -11,14 +11,9 @@
 namespace mlxcomm::ctl {
 namespace {
 
-constexpr char kAllowLocalNetwork[] =
-    "on macOS 15 and later allow mlxcommd in System Settings, Privacy & Security, Local Network; "
-    "else "
-    "is the interface up, and has it an IPv6 link-local address?";
-
 // What an interface that is used does not do.
-void CheckInterface(const std::string& node, const v1::DiscoveryInterface& interface,
-                    Findings& findings) {
+void CheckInterface(const Facts& facts, const std::string& node,
+                    const v1::DiscoveryInterface& interface, Findings& findings) {
   const std::string object = absl::StrCat("node ", node, ", interface ", interface.name());
   if (absl::StrContains(interface.detail(), "this node's own hellos")) {
     findings.Add({"MC302",
@@ -35,8 +30,14 @@ void CheckInterface(const std::string& node, const v1::DiscoveryInterface& inter
                   "the machine was copied with its state_directory: do there what is said above",
                   {}});
   } else {
-    findings.Add(
-        {"MC210", object, interface.detail(), "hellos that can be sent", kAllowLocalNetwork, {}});
+    const char* const address = "is the interface up, and has it an IPv6 link-local address?";
+    const bool refused = absl::StrContains(interface.detail(), "No route to host");
+    findings.Add({"MC210",
+                  object,
+                  interface.detail(),
+                  "hellos that can be sent",
+                  refused ? absl::StrCat(LocalNetworkRemedy(facts), "; else ", address) : address,
+                  {}});
   }
 }
 
@@ -64,7 +65,7 @@ void CheckUnlinked(const v1::NodeStatus& node, Findings& findings) {
 }
 
 // This node looks for neighbours and has none.
-void CheckSilence(const v1::NodeStatus& own, Findings& findings) {
+void CheckSilence(const Facts& facts, const v1::NodeStatus& own, Findings& findings) {
   const v1::DiscoveryStatus& discovery = own.discovery();
   const std::string object = absl::StrCat("node ", own.name());
   std::string unused;
@@ -99,24 +100,35 @@ void CheckSilence(const v1::NodeStatus& own, Findings& findings) {
          object,
          "says hello, and hears nobody",
          "neighbours, if there are to be any",
-         "is mlxcommd running on them, the cable in, and does a firewall here or there let UDP "
-         "7470 through? On macOS 15 and later: System Settings, Privacy & Security, Local Network",
+         absl::StrCat("is mlxcommd running on them, the cable in, and does a firewall here or there "
+                      "let UDP 7470 through? ",
+                      LocalNetworkRemedy(facts)),
          {}});
   }
 }
 
 }  // namespace
 
+std::string LocalNetworkRemedy(const Facts& facts) {
+  const std::string& window = facts.system.window_program;
+  return absl::StrCat(
+      "on macOS 15 and later the system asks whether the program may reach the local network in "
+      "whose window mlxcommd was started (tmux, iTerm, VS Code",
+      window.empty() ? "" : absl::StrCat("; this one is ", window),
+      "): allow that one in System Settings, Privacy & Security, Local Network, or run mlxcommd as "
+      "the service (systemd-launchd/install), which is not asked");
+}
+
 void CheckDiscovery(const Facts& facts, Findings& findings) {
   for (const v1::NodeStatus& node : facts.cluster.status.nodes()) {
     for (const v1::DiscoveryInterface& interface : node.discovery().interfaces()) {
       if (interface.used() && !interface.detail().empty())
-        CheckInterface(node.name(), interface, findings);
+        CheckInterface(facts, node.name(), interface, findings);
     }
     CheckUnlinked(node, findings);
   }
   const v1::NodeStatus& own = OwnStatus(facts.cluster);
-  if (own.has_discovery()) CheckSilence(own, findings);
+  if (own.has_discovery()) CheckSilence(facts, own, findings);
 }
 
 }  // namespace mlxcomm::ctl

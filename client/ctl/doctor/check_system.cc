@@ -22,17 +22,56 @@ bool Matters(const Facts& facts, const InterfaceFacts& found) {
   return !found.loopback && (found.thunderbolt || CarriesRail(facts.cluster, found.name));
 }
 
-Fix SafeFix(std::vector<std::string> command) { return {std::move(command), true}; }
+Fix SafeFix(std::vector<std::string> command) { return {std::move(command), true, {}}; }
+
+// On macOS addresses are given to network services, not to interfaces: a Thunderbolt port that is,
+// or was, the bridge's has none. One of its own outlasts a boot; automatic IPv6 makes the
+// link-local address, and a new service has IPv4 by itself, which RDMA wants. Nothing: it is not
+// known which port it is.
+std::vector<std::vector<std::string>> OwnService(const InterfaceFacts& found) {
+  const std::string name = found.service.empty() ? "mlxcomm-" + found.name : found.service;
+  std::vector<std::vector<std::string>> commands;
+  if (found.service.empty()) {
+    if (found.hardware.empty()) return {};
+    commands.push_back({"networksetup", "-createnetworkservice", name, found.hardware});
+  } else if (!found.service_enabled) {
+    commands.push_back({"networksetup", "-setnetworkserviceenabled", name, "on"});
+  }
+  commands.push_back({"networksetup", "-setv6automatic", name});
+  return commands;
+}
+
+Fix SafeFixes(std::vector<std::vector<std::string>> commands) {
+  Fix fix;
+  if (commands.empty()) return fix;
+  fix.command = std::move(commands.front());
+  commands.erase(commands.begin());
+  fix.then = std::move(commands);
+  fix.safe = true;
+  return fix;
+}
+
+// Out of the bridge at once, and, by a service of its own and none of the bridge's, at each boot.
+Fix FreeFromBridge(const Facts& facts, const InterfaceFacts& found) {
+  std::vector<std::vector<std::string>> commands = {
+      {"ifconfig", found.bridge, "deletem", found.name}};
+  for (std::vector<std::string>& words : OwnService(found)) commands.push_back(std::move(words));
+  for (const InterfaceFacts& bridge : facts.system.interfaces) {
+    if (bridge.name == found.bridge && bridge.service_enabled)
+      commands.push_back({"networksetup", "-setnetworkserviceenabled", bridge.service, "off"});
+  }
+  return SafeFixes(std::move(commands));
+}
 
 void CheckBridge(const Facts& facts, const InterfaceFacts& found, Findings& findings) {
   if (found.bridge.empty() || !IsBridgeActive(facts, found.bridge)) return;
-  const Fix fix = IsMacos(facts) ? SafeFix({"ifconfig", found.bridge, "deletem", found.name})
+  const Fix fix = IsMacos(facts) ? FreeFromBridge(facts, found)
                                  : SafeFix({"ip", "link", "set", "dev", found.name, "nomaster"});
   std::string remedy = "take it out of the bridge (as root)";
   if (IsMacos(facts)) {
     remedy +=
-        ", and for good in System Settings, Network: delete the Thunderbolt Bridge, or "
-        "take this port out of it";
+        ", and give it a network service of its own: without one macOS gives it no address, and the "
+        "next boot puts it back";
   }
   findings.Add({"MC201", absl::StrCat("interface ", found.name),
                 absl::StrCat("member of ", found.bridge),
@@ -122,6 +161,28 @@ void CheckAnswer(const Facts& facts, Findings& findings) {
   }
 }
 
+// What the service's program loads, on macOS.
+void CheckLibraries(const SystemFacts& system, Findings& findings) {
+  const char* const remedy =
+      "install the service again (systemd-launchd/install): it copies what the program loads";
+  for (const std::string& library : system.libraries_missing) {
+    findings.Add({"MC107",
+                  "mlxcommd",
+                  absl::StrCat(library, " is not there"),
+                  "each library that the program loads: without one it cannot start",
+                  remedy,
+                  {}});
+  }
+  for (const std::string& library : system.libraries_of_users) {
+    findings.Add({"MC108",
+                  "mlxcommd",
+                  absl::StrCat("root loads ", library),
+                  "code that root alone may change, in folders that root alone may write to",
+                  remedy,
+                  {}});
+  }
+}
+
 // The daemon's key and configuration.
 void CheckFiles(const SystemFacts& system, Findings& findings) {
   if (!system.key_trouble.empty()) {
@@ -150,6 +211,7 @@ void CheckFiles(const SystemFacts& system, Findings& findings) {
 void CheckDaemon(const Facts& facts, Findings& findings) {
   CheckAnswer(facts, findings);
   CheckFiles(facts.system, findings);
+  CheckLibraries(facts.system, findings);
 }
 
 void CheckNetwork(const Facts& facts, Findings& findings) {
@@ -168,9 +230,10 @@ void CheckNetwork(const Facts& facts, Findings& findings) {
                     "no IPv6 link-local address",
                     "one, for neighbours are found by it",
                     IsMacos(facts)
-                        ? "set IPv6 of this port to \"Link-local only\" in System Settings"
+                        ? "give the port a network service with automatic IPv6 (as root): macOS "
+                          "gives addresses to services"
                         : "let the system make one (sysctl net.ipv6.conf.*.addr_gen_mode)",
-                    {}});
+                    IsMacos(facts) ? SafeFixes(OwnService(found)) : Fix{}});
     }
   }
   const v1::NodeStatus& own = OwnStatus(facts.cluster);
@@ -252,7 +315,7 @@ void CheckCables(const Facts& facts, Findings& findings) {
 void CheckSystem(const Facts& facts, Findings& findings) {
   if (facts.system.sleeps.value_or(false)) {
     findings.Add({"MC401", "power", "the machine sleeps when it is idle",
-                  "awake: a sleeping node is a lost node",
+                  "awake, between jobs as well: a sleeping node is a lost node",
                   "let it stay awake on mains power (as root)",
                   IsMacos(facts) ? SafeFix({"pmset", "-c", "sleep", "0"})
                                  : SafeFix({"systemctl", "mask", "sleep.target"})});

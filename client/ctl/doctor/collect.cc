@@ -5,9 +5,12 @@
 #include <sys/timex.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -23,6 +26,7 @@ namespace {
 constexpr const char* kServiceFiles[] = {"/etc/systemd/system/mlxcommd.service",
                                          "/lib/systemd/system/mlxcommd.service",
                                          "/Library/LaunchDaemons/com.mlxcomm.mlxcommd.plist"};
+constexpr char kServiceProgram[] = "/usr/local/bin/mlxcommd";
 constexpr char kServiceConfig[] = "/etc/mlxcommd/mlxcommd.textproto";
 
 // What it says, or nothing and why.
@@ -34,6 +38,26 @@ std::string Ask(const std::vector<std::string>& words, SystemFacts& facts) {
   facts.unknown.push_back(output.ok() ? absl::StrCat(words[0], " ended with ", output->exit_code)
                                       : std::string(output.status().message()));
   return {};
+}
+
+// Since macOS 11 these are in a cache of the linker's, not in the file system.
+bool IsOfSystem(const std::string& library) {
+  return library.starts_with("/usr/lib/") || library.starts_with("/System/");
+}
+
+std::string ResolveLibrary(const std::string& library, const std::string& folder) {
+  constexpr std::string_view kLoader = "@loader_path";
+  return library.starts_with(kLoader) ? folder + library.substr(kLoader.size()) : library;
+}
+
+void AddNew(const std::string& one, std::vector<std::string>& all) {
+  if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+}
+
+bool OthersMayWrite(const std::string& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) return false;  // It is not there, which is told.
+  return status.st_uid != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
 void JoinPortsToInterfaces(SystemFacts& facts) {
@@ -48,6 +72,30 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
   }
 }
 
+// What the service's program loads, and what that loads: install copies it to one folder.
+[[maybe_unused]] void CollectLibraries(SystemFacts& facts) {
+  if (::access(kServiceProgram, X_OK) != 0) return;
+  constexpr std::size_t kLibrariesMax = 512;
+  std::vector<std::string> files = {kServiceProgram};
+  for (std::size_t i = 0; i < files.size() && files.size() < kLibrariesMax; ++i) {
+    // Of the developer tools, which who has built it has.
+    const auto told = RunProgram({"/usr/bin/otool", "-L", files[i]});
+    if (!told.ok() || told->exit_code != 0) {
+      facts.unknown.emplace_back(absl::StrCat("otool -L ", files[i], " tells nothing"));
+      return;
+    }
+    std::vector<std::string> loaded = ParseLoadedLibraries(told->text);
+    const std::string folder = files[i].substr(0, files[i].rfind('/'));
+    for (std::string& library : loaded) library = ResolveLibrary(library, folder);
+    const LibraryTrouble trouble = FindLibraryTrouble(loaded, folder);
+    for (const std::string& one : trouble.missing) AddNew(one, facts.libraries_missing);
+    for (const std::string& one : trouble.of_users) AddNew(one, facts.libraries_of_users);
+    for (const std::string& one : loaded) {
+      if (!IsOfSystem(one) && ::access(one.c_str(), R_OK) == 0) AddNew(one, files);
+    }
+  }
+}
+
 [[maybe_unused]] void CollectMacos(SystemFacts& facts) {
   facts.kind = SystemKind::kMacos;
   facts.interfaces = ParseIfconfig(Ask({"/sbin/ifconfig", "-a"}, facts));
@@ -56,6 +104,14 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
   for (InterfaceFacts& found : facts.interfaces) {
     const auto port = hardware.find(found.name);
     if (port != hardware.end()) found.hardware = port->second;
+  }
+  const auto services =
+      ParseNetworkServices(Ask({"/usr/sbin/networksetup", "-listnetworkserviceorder"}, facts));
+  for (InterfaceFacts& found : facts.interfaces) {
+    const auto service = services.find(found.name);
+    if (service == services.end()) continue;
+    found.service = service->second.name;
+    found.service_enabled = service->second.enabled;
   }
   const std::string profile =
       Ask({"/usr/sbin/system_profiler", "SPThunderboltDataType", "-json"}, facts);
@@ -78,6 +134,7 @@ void JoinPortsToInterfaces(SystemFacts& facts) {
   if (const auto told = RunProgram({"/usr/sbin/systemsetup", "-getusingnetworktime"}); told.ok()) {
     facts.clock_synchronised = ParseNetworkTime(told->text);
   }
+  CollectLibraries(facts);
   // Systems before 26.2 have neither; that is no trouble.
   if (const auto told = RunProgram({"/usr/bin/rdma_ctl", "status"}); told.ok()) {
     facts.rdma_enabled = ParseRdmaEnabled(told->text);
@@ -163,6 +220,30 @@ std::string KeyTrouble(const std::string& path) {
   return absl::StrCat("others can use it (mode ", mode, ")");
 }
 
+LibraryTrouble FindLibraryTrouble(const std::vector<std::string>& libraries,
+                                  const std::string& folder) {
+  LibraryTrouble trouble;
+  for (const std::string& named : libraries) {
+    const std::string library = ResolveLibrary(named, folder);
+    if (IsOfSystem(library) || library.starts_with("@")) continue;  // @rpath: not resolved here.
+    if (::access(library.c_str(), F_OK) != 0) {
+      trouble.missing.push_back(library);
+    } else if (OthersMayWrite(library) ||
+               OthersMayWrite(library.substr(0, library.rfind('/')))) {
+      trouble.of_users.push_back(library);
+    }
+  }
+  return trouble;
+}
+
+std::string WindowProgram(const char* term_program) {
+  const std::string_view name = term_program == nullptr ? "" : term_program;
+  if (name == "Apple_Terminal") return "Terminal";
+  if (name == "iTerm.app") return "iTerm";
+  if (name == "vscode") return "VS Code";
+  return std::string(name);
+}
+
 std::string KeyFileIn(const std::string& config) {
   std::size_t at = 0;
   while (at < config.size()) {
@@ -188,6 +269,7 @@ SystemFacts CollectSystem(const CollectOptions& options) {
 #else
   CollectLinux(facts);
 #endif
+  facts.window_program = WindowProgram(std::getenv("TERM_PROGRAM"));
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
     facts.open_files_max = static_cast<std::uint64_t>(limit.rlim_cur);

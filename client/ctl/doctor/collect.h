@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "client/ctl/doctor/facts.h"
 
@@ -19,6 +20,16 @@ SystemFacts CollectSystem(const CollectOptions& options);
 
 // What is wrong with a key file as far as everybody can see; empty: nothing.
 std::string KeyTrouble(const std::string& path);
+// Of what a program in `folder` loads, as otool tells it: what is not there, and what others than
+// root may change, or replace in its folder. The system's own libraries are no files.
+struct LibraryTrouble {
+  std::vector<std::string> missing;
+  std::vector<std::string> of_users;
+};
+LibraryTrouble FindLibraryTrouble(const std::vector<std::string>& libraries,
+                                  const std::string& folder);
+// Whose window this is, by TERM_PROGRAM; empty: not known.
+std::string WindowProgram(const char* term_program);
 // The key_file of a configuration; empty: none.
 std::string KeyFileIn(const std::string& config);
 

@@ -27,6 +27,8 @@ struct InterfaceFacts {
   std::uint32_t mtu = 0;       // 0: not known.
   std::string bridge;          // Whose member it is; empty: none's.
   bool has_link_local = true;  // An IPv6 link-local address, which discovery needs.
+  std::string service;         // macOS's network service of it; empty: none, so no address either.
+  bool service_enabled = false;
 };
 
 struct ThunderboltPort {
@@ -66,7 +68,10 @@ struct SystemFacts {
   std::string config_trouble;        // What `mlxcommd --check-config` says.
   bool service_installed = false;    // A unit or plist of mlxcommd.
   std::string daemon_program;        // Empty: there is none to be found.
-  std::vector<std::string> unknown;  // "system_profiler: no such program"
+  std::vector<std::string> libraries_missing;   // Of the service's program, on macOS.
+  std::vector<std::string> libraries_of_users;  // Which others than root may change.
+  std::string window_program;                   // Whose window this is, "iTerm"; empty: not known.
+  std::vector<std::string> unknown;             // "system_profiler: no such program"
 };
 
 // What the daemon told, or why nothing.

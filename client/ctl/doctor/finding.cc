@@ -15,6 +15,8 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     {"MC104", Severity::kWarning, "the daemon has no neighbours configured and listens to none"},
     {"MC105", Severity::kWarning, "mlxcommctl and the daemon are of different versions"},
     {"MC106", Severity::kOk, "the daemon answers"},
+    {"MC107", Severity::kError, "a library of the service is not there"},
+    {"MC108", Severity::kWarning, "the service runs code that others than root may change"},
     {"MC201", Severity::kError, "a Thunderbolt interface is a member of a bridge"},
     {"MC202", Severity::kWarning, "an interface is switched off"},
     {"MC203", Severity::kNote, "an interface has no IPv6 link-local address"},

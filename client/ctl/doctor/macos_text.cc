@@ -38,19 +38,23 @@ std::string GenerationOf(const std::string& bus, double gigabits) {
   return gigabits > 0 ? "Thunderbolt 3 or older" : "";
 }
 
-// What hangs on the port: another computer has a domain of its own.
-void AddPeer(const Struct& bus, ThunderboltPort& port) {
+// What hangs on the port: another computer has a domain of its own. It may hang on a dock or hub,
+// whose own _items it is among then. No chain has more than six devices.
+constexpr int kChainMax = 16;
+void AddPeer(const Struct& bus, ThunderboltPort& port, int depth = 0) {
   const Value* const items = At(bus, "_items", Value::kListValue);
-  if (items == nullptr) return;
+  if (items == nullptr || depth >= kChainMax) return;
   for (const Value& item : items->list_value().values()) {
     if (item.kind_case() != Value::kStructValue) continue;
     port.connected = true;
     const std::string name = TextAt(item.struct_value(), "device_name_key");
     const std::string domain = TextAt(item.struct_value(), "domain_uuid_key");
-    if (port.peer.empty() || !domain.empty()) {
+    // The computer, else what is plugged in first.
+    if (port.peer.empty() || (!domain.empty() && port.peer_domain.empty())) {
       port.peer = name.empty() ? TextAt(item.struct_value(), "_name") : name;
     }
-    if (!domain.empty()) port.peer_domain = domain;
+    if (!domain.empty() && port.peer_domain.empty()) port.peer_domain = domain;
+    AddPeer(item.struct_value(), port, depth + 1);
   }
 }
 
@@ -120,6 +124,43 @@ std::map<std::string, std::string> ParseHardwarePorts(absl::string_view text) {
     }
   }
   return by_device;
+}
+
+// "(1) Wi-Fi" or "(*) Thunderbolt Bridge", which is switched off, and below it
+// "(Hardware Port: Thunderbolt Bridge, Device: bridge0)".
+std::map<std::string, NetworkService> ParseNetworkServices(absl::string_view text) {
+  std::map<std::string, NetworkService> by_device;
+  NetworkService service;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (absl::StartsWith(line, "(Hardware Port:")) {
+      const std::size_t device = line.rfind("Device: ");
+      if (device == absl::string_view::npos || service.name.empty()) continue;
+      const absl::string_view name =
+          absl::StripSuffix(absl::StripAsciiWhitespace(line.substr(device + 8)), ")");
+      // A device may have several services; an enabled one counts.
+      if (!name.empty()) {
+        NetworkService& kept = by_device.try_emplace(std::string(name), service).first->second;
+        if (!kept.enabled) kept = service;
+      }
+      service = {};
+    } else if (absl::ConsumePrefix(&line, "(")) {
+      const std::size_t close = line.find(") ");
+      if (close == absl::string_view::npos) continue;
+      service = {std::string(absl::StripAsciiWhitespace(line.substr(close + 2))),
+                 line.substr(0, close) != "*"};
+    }
+  }
+  return by_device;
+}
+
+std::vector<std::string> ParseLoadedLibraries(absl::string_view text) {
+  std::vector<std::string> libraries;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const std::size_t open = line.find(" (compatibility version");
+    if (open == absl::string_view::npos) continue;
+    libraries.emplace_back(absl::StripAsciiWhitespace(line.substr(0, open)));
+  }
+  return libraries;
 }
 
 std::vector<InterfaceFacts> ParseIfconfig(absl::string_view text) {

@@ -1,5 +1,6 @@
 // What macOS's own programs say, parsed: system_profiler, networksetup, ifconfig, pmset,
-// socketfilterfw, systemsetup, ibv_devinfo. Other text than expected gives less, never a wrong fact.
+// socketfilterfw, systemsetup, ibv_devinfo, otool. Other text than expected gives less, never a wrong
+// fact.
 //
 // Owner: none, pure functions. Thread: any. Memory: plain values.
 #pragma once
@@ -19,6 +20,14 @@ namespace mlxcomm::ctl {
 absl::StatusOr<std::vector<ThunderboltPort>> ParseThunderboltProfile(const std::string& json);
 // `networksetup -listallhardwareports`: by device, the port's name ("en2" -> "Thunderbolt 1").
 std::map<std::string, std::string> ParseHardwarePorts(absl::string_view text);
+// `networksetup -listnetworkserviceorder`: by device. One without a service is not in it.
+struct NetworkService {
+  std::string name;
+  bool enabled = true;
+};
+std::map<std::string, NetworkService> ParseNetworkServices(absl::string_view text);
+// `otool -L PROGRAM`: the libraries that it loads, as it names them.
+std::vector<std::string> ParseLoadedLibraries(absl::string_view text);
 // `ifconfig -a`, with the bridges' members marked.
 std::vector<InterfaceFacts> ParseIfconfig(absl::string_view text);
 // `pmset -g custom`: whether it sleeps when idle, on mains power where the two are told apart.

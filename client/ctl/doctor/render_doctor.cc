@@ -63,6 +63,12 @@ std::string CommandLine(const std::vector<std::string>& words) {
   return out;
 }
 
+std::string CommandLine(const Fix& fix) {
+  std::string out = CommandLine(fix.command);
+  for (const std::vector<std::string>& words : fix.then) out += " && " + CommandLine(words);
+  return out;
+}
+
 std::string RenderFindings(std::span<const Finding> findings, bool all, bool colours) {
   std::string out;
   for (const Finding& finding : findings) {
@@ -78,7 +84,7 @@ std::string RenderFindings(std::span<const Finding> findings, bool all, bool col
     if (!finding.expected.empty()) out += "  expected " + Indented(finding.expected) + "\n";
     if (!finding.remedy.empty()) out += "  remedy   " + Indented(finding.remedy) + "\n";
     if (!finding.fix.command.empty()) {
-      out += "  command  " + Shown(CommandLine(finding.fix.command)) + "\n";
+      out += "  command  " + Shown(CommandLine(finding.fix)) + "\n";
     }
   }
   const std::size_t errors = Count(findings, Severity::kError);
@@ -103,7 +109,7 @@ std::string FindingsAsJson(std::span<const Finding> findings) {
     told["found"].set_string_value(Shown(finding.found));
     told["expected"].set_string_value(Shown(finding.expected));
     told["remedy"].set_string_value(Shown(finding.remedy));
-    told["command"].set_string_value(Shown(CommandLine(finding.fix.command)));
+    told["command"].set_string_value(Shown(CommandLine(finding.fix)));
     told["safe"].set_bool_value(finding.fix.safe);
   }
   fields["errors"].set_number_value(static_cast<double>(Count(findings, Severity::kError)));

@@ -18,6 +18,8 @@ std::string RenderFindings(std::span<const Finding> findings, bool all, bool col
 std::string FindingsAsJson(std::span<const Finding> findings);
 // As they would be typed, quoted where a shell needs it.
 std::string CommandLine(const std::vector<std::string>& words);
+// All of it, for one line.
+std::string CommandLine(const Fix& fix);
 // The table of the README.
 std::string RenderCodes();
 

@@ -144,6 +144,28 @@ TEST(RenderStatusTest, ShowsWhereNeighboursAreLookedForAndWhoIsHeardButNotLinked
 }
 
 // Why: one cable that is cut takes ways through it along; it is the one to look at.
+// Why: it is how a Mac comes out of its box, all seems to work, and nothing says what it costs.
+TEST(RenderStatusTest, SaysInOneLineWhatTheThunderboltBridgeCosts) {
+  v1::StatusReply status;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(node: "a" cluster: "c"
+         nodes { name: "a" version: "1" answered: true state: "up"
+                 discovery { interfaces { name: "bridge0" used: true }
+                   interfaces { name: "en2" detail: "a member of a bridge, which has its frames" }
+                   interfaces { name: "en3" detail: "a member of a bridge, which has its frames" } } })",
+      &status));
+  const std::string line =
+      "    Thunderbolt Bridge (macOS's default) has en2, en3: no RDMA, one path for all cables, "
+      "encryption costs speed, a ring of cables floods it (mlxcommctl doctor says what mends it)\n";
+  EXPECT_NE(RenderStatus(status, /*colours=*/false).find(line), std::string::npos)
+      << RenderStatus(status, false);
+  for (v1::DiscoveryInterface& port :
+       *status.mutable_nodes(0)->mutable_discovery()->mutable_interfaces()) {
+    port.set_name("enp3s" + port.name());  // Linux's, where somebody has made the bridge.
+  }
+  EXPECT_EQ(RenderStatus(status, false).find("Thunderbolt Bridge"), std::string::npos);
+}
+
 TEST(RenderStatusTest, NamesTheLinkThatIsTheCause) {
   v1::StatusReply status;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(

@@ -9,6 +9,8 @@
 
 #include <google/protobuf/text_format.h>
 
+#include "client/ctl/doctor/render_doctor.h"
+
 namespace mlxcomm::ctl::check_test {
 namespace {
 
@@ -94,16 +96,78 @@ TEST(CheckTest, NamesTheCommandThatMendsAKeyFile) {
   }
 }
 
-TEST(CheckTest, FreesAThunderboltInterfaceFromAnActiveBridge) {
+// Why: what ifconfig alone takes out of the bridge the next boot puts back, and without a network
+// service macOS gives a port no address, so nobody would be found over it.
+TEST(CheckTest, FreesAThunderboltInterfaceFromAnActiveBridgeForGood) {
   Facts facts = Well();
   facts.system.kind = SystemKind::kMacos;
   facts.system.interfaces[0].bridge = "bridge0";
-  EXPECT_EQ(Found(facts, "MC201").at(0).fix.command,
-            (std::vector<std::string>{"ifconfig", "bridge0", "deletem", "en2"}));
+  facts.system.interfaces[0].hardware = "Thunderbolt 1";
   InterfaceFacts bridge;
   bridge.name = "bridge0";
-  facts.system.interfaces.push_back(bridge);  // Switched off: it passes on nothing.
+  bridge.up = true;
+  bridge.service = "Thunderbolt Bridge";
+  bridge.service_enabled = true;
+  facts.system.interfaces.push_back(bridge);
+  const Fix fix = Found(facts, "MC201").at(0).fix;
+  EXPECT_TRUE(fix.safe);
+  EXPECT_EQ(CommandLine(fix),
+            "ifconfig bridge0 deletem en2 && "
+            "networksetup -createnetworkservice mlxcomm-en2 'Thunderbolt 1' && "
+            "networksetup -setv6automatic mlxcomm-en2 && "
+            "networksetup -setnetworkserviceenabled 'Thunderbolt Bridge' off");
+  facts.system.interfaces[0].service = "mlxcomm-en2";  // Made before, and switched off.
+  facts.system.interfaces[1].service_enabled = false;
+  EXPECT_EQ(CommandLine(Found(facts, "MC201").at(0).fix),
+            "ifconfig bridge0 deletem en2 && "
+            "networksetup -setnetworkserviceenabled mlxcomm-en2 on && "
+            "networksetup -setv6automatic mlxcomm-en2");
+  facts.system.interfaces[1].up = false;  // It passes on nothing.
   EXPECT_TRUE(Found(facts, "MC201").empty());
+}
+
+TEST(CheckTest, GivesAPortWithoutAnAddressANetworkService) {
+  Facts facts = Well();
+  facts.system.kind = SystemKind::kMacos;
+  InterfaceFacts& port = facts.system.interfaces[0];
+  port.hardware = "Thunderbolt 1";
+  port.has_link_local = false;
+  EXPECT_EQ(CommandLine(Found(facts, "MC203").at(0).fix),
+            "networksetup -createnetworkservice mlxcomm-en2 'Thunderbolt 1' && "
+            "networksetup -setv6automatic mlxcomm-en2");
+  EXPECT_TRUE(Found(facts, "MC203").at(0).fix.safe);
+  port.service = "Cable to the left";
+  port.service_enabled = true;
+  EXPECT_EQ(CommandLine(Found(facts, "MC203").at(0).fix),
+            "networksetup -setv6automatic 'Cable to the left'");
+  port.service = "";
+  port.hardware = "";  // Which port it is is not known.
+  EXPECT_TRUE(Found(facts, "MC203").at(0).fix.command.empty());
+}
+
+// Why: macOS asks for the program whose window it is, so "allow mlxcommd" cannot be followed.
+TEST(CheckTest, NamesWhoseWindowItIsWhereTheSystemKeepsTheDaemonFromTheLocalNetwork) {
+  Facts facts = Well();
+  facts.system.window_program = "iTerm";
+  OwnLink(facts).set_state("connecting");
+  OwnLink(facts).set_peer("[fe80::2%en2]:7470");
+  OwnLink(facts).set_detail("cannot connect: No route to host");
+  const std::string remedy = Found(facts, "MC205").at(0).remedy;
+  EXPECT_TRUE(remedy.starts_with("on macOS 15 and later")) << remedy;
+  for (const char* part : {"tmux", "VS Code", "this one is iTerm", "Local Network", "the service"})
+    EXPECT_NE(remedy.find(part), std::string::npos) << part;
+  EXPECT_EQ(remedy.find("allow mlxcommd"), std::string::npos);
+  OwnLink(facts).set_peer("192.0.2.7:7470");  // A route may really be missing.
+  EXPECT_TRUE(Found(facts, "MC205").at(0).remedy.starts_with("is the cable in")) << remedy;
+}
+
+TEST(CheckTest, TellsWhichLibrariesOfTheServiceAreGoneOrOfUsers) {
+  Facts facts = Well();
+  facts.system.libraries_missing = {"/opt/homebrew/opt/grpc/lib/libgrpc++.1.60.dylib"};
+  facts.system.libraries_of_users = {"/opt/homebrew/opt/fmt/lib/libfmt.12.dylib"};
+  EXPECT_EQ(Found(facts, "MC107").at(0).found,
+            "/opt/homebrew/opt/grpc/lib/libgrpc++.1.60.dylib is not there");
+  EXPECT_NE(Found(facts, "MC108").at(0).found.find("libfmt.12"), std::string::npos);
 }
 
 TEST(CheckTest, FindsInterfacesThatAreOffAndTheFirewall) {

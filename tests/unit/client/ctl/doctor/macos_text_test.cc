@@ -43,6 +43,55 @@ TEST(MacosTextTest, FindsThunderboltPortsAndWhatIsAtTheirOtherEnds) {
   EXPECT_EQ((*ports)[2].peer_domain, "");
 }
 
+// Why: a computer behind a dock or hub hangs below that, and was taken for no computer.
+TEST(MacosTextTest, FindsTheComputerBehindADockAndAHub) {
+  const auto ports = ParseThunderboltProfile(R"({"SPThunderboltDataType" : [
+    { "_name" : "thunderboltusb4_bus_0", "domain_uuid_key" : "AAAA-0",
+      "receptacle_1_tag" : { "current_speed_key" : "Up to 40 Gb/s", "receptacle_id_key" : "1",
+                             "receptacle_status_key" : "receptacle_connected" },
+      "_items" : [ { "_name" : "Dock", "device_name_key" : "TS4", "_items" : [
+                     { "_name" : "Hub", "device_name_key" : "Element Hub", "_items" : [
+                       { "_name" : "Mac mini", "device_name_key" : "mini-3",
+                         "domain_uuid_key" : "CCCC-0" } ] },
+                     { "_name" : "Disk", "device_name_key" : "Disk" } ] } ] } ]})");
+  ASSERT_TRUE(ports.ok()) << ports.status();
+  ASSERT_EQ(ports->size(), 1u);
+  EXPECT_EQ((*ports)[0].peer, "mini-3");
+  EXPECT_EQ((*ports)[0].peer_domain, "CCCC-0");
+  std::string deep = R"({"_name": "d"})";
+  for (int i = 0; i < 30; ++i) deep = R"({"_name": "d", "_items": [)" + deep + "]}";
+  const auto chain = ParseThunderboltProfile(
+      R"({"SPThunderboltDataType": [{"receptacle_1_tag": {}, "_items": [)" + deep + "]}]}");
+  ASSERT_TRUE(chain.ok()) << chain.status();
+  EXPECT_EQ(chain->at(0).peer, "d");
+}
+
+TEST(MacosTextTest, KnowsTheNetworkServiceOfADevice) {
+  const auto services = ParseNetworkServices(
+      "An asterisk (*) denotes that a network service is disabled.\n(1) Ethernet\n"
+      "(Hardware Port: Ethernet, Device: en0)\n\n(*) Thunderbolt Bridge\n"
+      "(Hardware Port: Thunderbolt Bridge, Device: bridge0)\n\n(3) Cable (left)\n"
+      "(Hardware Port: Thunderbolt 1, Device: en2)\n\n(*) old\n"
+      "(Hardware Port: Thunderbolt 1, Device: en2)\n\n(5) VPN\n"
+      "(Hardware Port: com.example.vpn, Device: )\n");
+  ASSERT_EQ(services.size(), 3u);
+  EXPECT_EQ(services.at("en2").name, "Cable (left)");
+  EXPECT_TRUE(services.at("en2").enabled);
+  EXPECT_EQ(services.at("bridge0").name, "Thunderbolt Bridge");
+  EXPECT_FALSE(services.at("bridge0").enabled);
+  EXPECT_TRUE(ParseNetworkServices("(Hardware Port: x, Device: en9)\n()\n(1\n").empty());
+}
+
+TEST(MacosTextTest, ReadsWhatAProgramLoads) {
+  EXPECT_EQ(ParseLoadedLibraries(
+                "/usr/local/bin/mlxcommd:\n"
+                "\t@loader_path/../lib/mlxcomm/libgrpc.44.dylib (compatibility version 44.0.0, "
+                "current version 44.2.0)\n"
+                "\t/usr/lib/libSystem.B.dylib (compatibility version 1.0.0, current version 1.0.0)\n"),
+            (std::vector<std::string>{"@loader_path/../lib/mlxcomm/libgrpc.44.dylib",
+                                      "/usr/lib/libSystem.B.dylib"}));
+}
+
 // Why: whatever it says, a wrong fact must not come of it.
 TEST(MacosTextTest, TakesNoFactFromATextOfAnotherForm) {
   for (const char* text : {"", "[]", "{}", "{\"SPThunderboltDataType\": 7}", "{\"SPThunder"}) {

@@ -1,0 +1,51 @@
+// What collect.h makes of files; the programs that it asks are macOS's.
+#include "client/ctl/doctor/collect.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace mlxcomm::ctl::collect_test {
+namespace {
+
+// Why: after an upgrade of Homebrew the service ends as it starts, and only the linker says why;
+// and root must not run what a user may have written.
+TEST(CollectTest, FindsLibrariesThatAreGoneOrMayBeChanged) {
+  char name[] = "/tmp/collect_test.XXXXXX";
+  ASSERT_NE(::mkdtemp(name), nullptr);
+  const std::string folder = name;
+  ASSERT_EQ(::mkdir((folder + "/bin").c_str(), 0755), 0);
+  const std::string library = folder + "/libgrpc.44.dylib";
+  std::ofstream(library) << "x";
+  ASSERT_EQ(::chmod(library.c_str(), 0664), 0);
+  const LibraryTrouble trouble = FindLibraryTrouble(
+      {"/usr/lib/libSystem.B.dylib", "/System/Library/Frameworks/Metal.framework/Metal",
+       "@rpath/libz.dylib", "@loader_path/../libgrpc.44.dylib", folder + "/libabsl.2508.dylib"},
+      folder + "/bin");
+  EXPECT_EQ(trouble.missing, (std::vector<std::string>{folder + "/libabsl.2508.dylib"}));
+  EXPECT_EQ(trouble.of_users, (std::vector<std::string>{folder + "/bin/../libgrpc.44.dylib"}));
+  EXPECT_EQ(::chmod(library.c_str(), 0644), 0);
+  if (::geteuid() == 0) {  // Its own folder is 0700.
+    EXPECT_TRUE(FindLibraryTrouble({library}, folder).of_users.empty());
+    ASSERT_EQ(::chmod(name, 0777), 0);  // Somebody may put another one in its place.
+  }
+  EXPECT_EQ(FindLibraryTrouble({library}, folder).of_users, std::vector<std::string>{library});
+  ::unlink(library.c_str());
+  ::rmdir((folder + "/bin").c_str());
+  ::rmdir(name);
+}
+
+TEST(CollectTest, KnowsWhoseWindowItIs) {
+  EXPECT_EQ(WindowProgram(nullptr), "");
+  EXPECT_EQ(WindowProgram("iTerm.app"), "iTerm");
+  EXPECT_EQ(WindowProgram("vscode"), "VS Code");
+  EXPECT_EQ(WindowProgram("tmux"), "tmux");
+}
+
+}  // namespace
+}  // namespace mlxcomm::ctl::collect_test
