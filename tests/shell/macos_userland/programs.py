@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Stand-ins for macOS's own programs, chosen by the name that this is called by. State lies in $MAC_STATE.
+
+A program or library of macOS is one of this system with lines behind it, which say what a Mach-O
+file says: its own name, what it loads, where it looks, whether it is signed.
+"""
+
+import json
+import os
+import pathlib
+import plistlib
+import re
+import signal
+import subprocess
+import sys
+
+MARK = b"\n%mach-o\n"
+STATE = pathlib.Path(os.environ.get("MAC_STATE", "/nowhere"))
+
+def read(path):
+    whole = pathlib.Path(path).read_bytes()
+    body, mark, told = whole.rpartition(MARK)
+    if not mark:
+        sys.exit(f"{path}: is not an object file")
+    return body, json.loads(told)
+
+
+def write(path, body, told):
+    with open(path, "wb") as file:
+        file.write(body + MARK + json.dumps(told).encode())
+
+
+def otool(option, path):
+    _, told = read(path)
+    if option == "-l":
+        for rpath in told["rpaths"]:
+            print(f"          cmd LC_RPATH\n      cmdsize 48\n         path {rpath} (offset 12)")
+        return 0
+    print(f"{path}:")
+    for name in [*([told["id"]] if "id" in told else []), *told["loads"]]:
+        print(f"\t{name} (compatibility version 1.0.0, current version 1.0.0)")
+    return 0
+
+
+def install_name_tool(*words):
+    path = words[-1]
+    body, told = read(path)
+    if words[0] == "-id":
+        told["id"] = words[1]
+    else:
+        assert words[0] == "-change", words
+        told["loads"] = [words[2] if name == words[1] else name for name in told["loads"]]
+    told["signed"] = False  # What is changed is not what was signed.
+    write(path, body, told)
+    return 0
+
+
+def codesign(*words):
+    assert words[:-1] == ("--force", "--sign", "-"), words
+    body, told = read(words[-1])
+    told["signed"] = True
+    write(words[-1], body, told)
+    return 0
+
+
+def load(path, seen):
+    """What macOS does before a program runs; a sentence where it ends it."""
+    if path in seen or path.startswith(("/usr/lib/", "/System/")):
+        return None
+    seen.add(path)
+    if not os.path.exists(path):
+        return f"dyld: Library not loaded: {path}"
+    _, told = read(path)
+    if not told["signed"]:
+        return f"{path}: Killed: 9"
+    folder = os.path.dirname(path)
+    for name in told["loads"]:
+        trouble = load(os.path.normpath(name.replace("@loader_path", folder)), seen)
+        if trouble:
+            return trouble
+    return None
+
+
+def launchctl(verb, *words):
+    with open(STATE / "launchctl", "a", encoding="utf-8") as log:
+        print(verb, *words, file=log)
+    pid = STATE / "pid"
+    if verb == "print":
+        return 0 if pid.exists() else 113
+    if verb == "enable":
+        (STATE / "disabled").unlink(missing_ok=True)
+        return 0
+    if verb == "bootout":
+        if not pid.exists():
+            return 3
+        number = int(pid.read_text())
+        os.kill(number, signal.SIGTERM)
+        subprocess.run(["/usr/bin/tail", "-f", "/dev/null", f"--pid={number}"], check=True)
+        pid.unlink()
+        print("Boot-out failed: 36: Operation now in progress", file=sys.stderr)
+        return 36
+    assert (verb, words[0]) == ("bootstrap", "system"), (verb, words)
+    if (STATE / "disabled").exists():
+        print("Bootstrap failed: 5: Input/output error", file=sys.stderr)
+        return 5
+    with open(words[1], "rb") as file:
+        plist = plistlib.load(file)
+    command = plist["ProgramArguments"]
+    seen = set()
+    trouble = load(command[0], seen)
+    if trouble:
+        print(trouble, file=sys.stderr)
+        return 1
+    (STATE / "loaded").write_text("\n".join(sorted(seen)))
+    with open(plist["StandardErrorPath"], "a", encoding="utf-8") as log:
+        child = subprocess.Popen(command, stderr=log, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, start_new_session=True)
+    pid.write_text(str(child.pid))
+    return 0
+
+
+def plist_buddy(option, command, path):
+    assert option == "-c"
+    field, value = re.fullmatch(r"Set :(\w+) (\S+)", command).groups()
+    with open(path, "rb") as file:
+        plist = plistlib.load(file)
+    plist[field] = type(plist[field])(value)
+    with open(path, "wb") as file:
+        plistlib.dump(plist, file)
+    return 0
+
+
+def main():
+    name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
+    own = {"otool": otool, "install_name_tool": install_name_tool, "codesign": codesign,
+           "launchctl": launchctl, "PlistBuddy": plist_buddy}
+    return own[name](*words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

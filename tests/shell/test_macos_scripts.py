@@ -1,0 +1,233 @@
+"""The scripts, from install to uninstall, on a machine that looks like a Mac to them.
+
+Why: no Mac is at hand, and a Mac's bash is 3.2, its userland BSD's, its service manager launchd.
+How: a root folder of folders (mount namespaces), where PATH leads to stand-ins for macOS's own
+programs and to this system's userland without what is GNU's alone (macos_userland/), and to a
+bash: this system's, and 3.2, built from GNU's source. mlxcommd is this system's; what macOS's linker reads of it are lines behind its end, which run as little as on Linux.
+"""
+
+import hashlib
+import os
+import pathlib
+import plistlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import urllib.request
+
+import pytest
+
+from conftest import PATIENCE, find_program
+from shell.macos_userland.programs import read, write
+
+ROOT = pathlib.Path(__file__).parents[2]
+STAND_INS = pathlib.Path(__file__).parent / "macos_userland"
+OF_MACOS = ("otool", "install_name_tool", "codesign", "launchctl", "PlistBuddy")
+USERLAND = ("brew", "uname", "xcode-select", "cat", "chmod", "cp", "date", "grep", "head", "install", "ln",
+            "mkdir", "mktemp", "mv", "rm", "sed", "sleep", "sort", "stat", "tail", "tr")
+PLAIN = ("id", "dirname", "basename", "env", "tee", "true")
+SOURCE = "https://ftp.gnu.org/gnu/bash/bash-3.2.57.tar.gz"
+SHA256 = "3fa9daf85ebf35068f090ce51283ddeeb3c75eb5bc70b1a4a7cb05868bfe06a4"
+
+pytestmark = pytest.mark.skipif(os.uname().sysname != "Linux", reason="mount namespaces")
+
+
+def build_bash():
+    """bash 3.2 in build/, where a tarball beside it is taken for what the network does not give."""
+    folder = ROOT / "build" / "bash-3.2.57"
+    program = folder / "bash"
+    if program.exists():
+        return program
+    tarball = ROOT / "build" / "bash-3.2.57.tar.gz"
+    if not tarball.exists():
+        try:
+            with urllib.request.urlopen(SOURCE, timeout=60) as answer:
+                content = answer.read()
+        except OSError as error:
+            pytest.skip(f"bash 3.2 cannot be had: {SOURCE}: {error}")
+        tarball.write_bytes(content)
+    found = hashlib.sha256(tarball.read_bytes()).hexdigest()
+    assert found == SHA256, f"{tarball}: expected SHA-256 {SHA256}, found {found}"
+    with tarfile.open(tarball) as archive:
+        archive.extractall(ROOT / "build")
+    for command in (["./configure", "--without-bash-malloc", "CFLAGS=-O1 -std=gnu89 -w"], ["make", "bash"]):
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-2000:])
+    return program
+
+
+@pytest.fixture(params=["bash of this system", "bash 3.2"])
+def shell(request):
+    return pathlib.Path("/bin/bash") if request.param == "bash of this system" else build_bash()
+
+
+SYSTEM = r"""
+set -e
+root=$MAC_SCRATCH/root
+mkdir -p "$root"
+mount -t tmpfs none "$root"
+for one in /*; do
+  if [ -L "$one" ]; then ln -s "$(readlink "$one")" "$root$one"
+  elif [ -d "$one" ]; then mkdir "$root$one"; mount --rbind "$one" "$root$one"; fi
+done
+mkdir -p "$root/Library"
+for one in Library etc opt run usr/local usr/libexec var; do
+  mkdir -p "$MAC_SCRATCH/disk/$one"; mount --bind "$MAC_SCRATCH/disk/$one" "$root/$one"
+done
+[ -e "$root/var/run" ] || ln -s /run "$root/var/run"
+mkdir -p "$root/var/log" "$root/var/lib" "$root/usr/local/bin"
+cp "$MAC_SCRATCH/tools/PlistBuddy" "$root/usr/libexec/PlistBuddy"
+exec chroot "$root" "$MAC_SCRATCH/tools/env" PATH="$MAC_SCRATCH/tools:/usr/local/bin" bash -euc "$MAC_SCRIPT"
+"""
+
+
+class Mac:
+    """A machine whose own folders last from one `run` to the next; what runs in it ends with it."""
+
+    def __init__(self, folder, shell):
+        self.disk = folder / "disk"
+        self.state = folder / "state"
+        self.folder = folder
+        tools = folder / "tools"
+        for one in (tools, self.state, self.disk / "opt/homebrew/lib"):
+            one.mkdir(parents=True)
+        own = f"#!{sys.executable} -IS\n" + (STAND_INS / "programs.py").read_text(encoding="utf-8")
+        for name in OF_MACOS:
+            (tools / name).write_text(own, encoding="utf-8")
+            (tools / name).chmod(0o755)
+        for name in USERLAND:
+            shutil.copy(STAND_INS / "userland.sh", tools / name)
+            (tools / name).chmod(0o755)
+        for name in PLAIN:
+            (tools / name).symlink_to(shutil.which(name))
+        (tools / "bash").symlink_to(shell)
+
+    def object_file(self, path, body, loads=(), **told):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, body, {"loads": list(loads), "rpaths": [], "signed": True, **told})
+        path.chmod(0o755)
+
+    def run(self, script, code=0):
+        done = subprocess.run(
+            ["unshare", "-rmp", "--fork", "--kill-child", "--mount-proc", "/bin/bash", "-c", SYSTEM],
+            capture_output=True, text=True, timeout=PATIENCE,
+            env={**os.environ, "MAC_SCRATCH": str(self.folder), "MAC_SCRIPT": script,
+                 "MAC_STATE": str(self.state), "FOLDER": str(ROOT), "HOME": "/"})
+        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+        return done.stdout + done.stderr
+
+    def launchctl(self):
+        return (self.state / "launchctl").read_text().splitlines()
+
+
+@pytest.fixture
+def mac(tmp_path, shell):
+    if subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"],
+                      capture_output=True).returncode != 0:
+        pytest.skip("this machine allows no mount namespaces")
+    return Mac(tmp_path, shell)
+
+
+def test_install_deps_installs_what_brew_does_not_have(mac):
+    (mac.state / "brew").write_text("cmake\nninja\n")
+    said = mac.run('"$FOLDER/config/install-deps" --tests; "$FOLDER/config/install-deps"')
+    assert said.count("install-deps: brew install ") == 1  # All is there the second time.
+    have = (mac.state / "brew").read_text().split()
+    assert {"grpc", "abseil", "asio", "shellcheck"} <= set(have)
+    assert have.count("cmake") == 1
+    mac.run('"$FOLDER/config/install-deps" --nonsense', code=2)
+
+
+GRPC = "/opt/homebrew/opt/grpc/lib/libgrpc.44.dylib"
+ABSL = "/opt/homebrew/opt/abseil/lib/libabsl_base.2508.0.0.dylib"
+
+
+def build(mac):
+    """mlxcommd and mlxcommctl as a build on a Mac would have left them, over Homebrew's libraries."""
+    for name in ("mlxcommd", "mlxcommctl"):
+        body = pathlib.Path(find_program(name)).read_bytes()
+        mac.object_file(mac.folder / "built" / name, body,
+                        [GRPC, "@rpath/libfmt.12.dylib", "/usr/lib/libSystem.B.dylib"],
+                        rpaths=["/opt/homebrew/lib"])
+    below = [(GRPC, [ABSL, "@loader_path/libgpr.44.dylib"]), (ABSL, []),
+             (os.path.dirname(GRPC) + "/libgpr.44.dylib", [ABSL]),
+             ("/opt/homebrew/lib/libfmt.12.dylib", ["/System/Library/Frameworks/X.framework/X"])]
+    for path, loads in below:
+        mac.object_file(mac.disk / path[1:], b"library", loads, id=path)
+    return f'"{mac.folder}/built/mlxcommd"'
+
+
+SHOWN = """
+n=0
+until mlxcommctl status 2>/dev/null | grep -q 'health: all is well'; do
+  n=$((n + 1)); [ $n -lt 600 ] || exit 9; sleep 0.1
+done
+"""
+
+
+def test_the_service_comes_outlives_an_upgrade_of_homebrew_and_goes(mac):
+    """Why: the daemon's libraries are Homebrew's, of one version, in folders of a user's."""
+    program = build(mac)
+    (mac.state / "disabled").write_text("")  # By `launchctl disable`, once upon a time.
+    said = mac.run(f"""
+"$FOLDER/systemd-launchd/install" {program}
+{SHOWN}
+rm -rf /opt/homebrew
+mv /usr/local/bin/mlxcommctl /usr/local/bin/kept; cp /usr/local/bin/kept /usr/local/bin/mlxcommctl
+launchctl bootout system/com.mlxcomm.mlxcommd || true
+launchctl bootstrap system /Library/LaunchDaemons/com.mlxcomm.mlxcommd.plist
+{SHOWN}
+echo 'drain_timeout_ms: 20001' > /etc/mlxcommd/mlxcommd.textproto
+"$FOLDER/systemd-launchd/install" /usr/local/bin/mlxcommd
+{SHOWN}
+echo 'clients {{ clients_max: 0 }}' > /etc/mlxcommd/mlxcommd.textproto
+if "$FOLDER/systemd-launchd/install" /usr/local/bin/mlxcommd; then exit 10; fi
+mlxcommctl status
+""")
+    assert "clients_max: expected 1 to 4096" in said
+    calls = mac.launchctl()
+    assert calls.count("enable system/com.mlxcomm.mlxcommd") == 2
+    bootstraps = [n for n, call in enumerate(calls) if call.startswith("bootstrap")]
+    assert len(bootstraps) == 3 and calls.index("enable system/com.mlxcomm.mlxcommd") < bootstraps[0]
+    loaded = (mac.state / "loaded").read_text().split()
+    assert loaded == ["/usr/local/bin/mlxcommd",
+                      *(f"/usr/local/lib/mlxcomm/{name}" for name in (
+                          "libabsl_base.2508.0.0.dylib", "libfmt.12.dylib", "libgpr.44.dylib",
+                          "libgrpc.44.dylib"))]
+    for path in (mac.disk / "usr/local/lib/mlxcomm").iterdir():
+        _, told = read(path)  # Nothing of Homebrew's names is left in it.
+        assert "homebrew" not in str(told) and told["signed"], (path, told)
+        assert path.stat().st_mode & 0o022 == 0
+    with open(mac.disk / "Library/LaunchDaemons/com.mlxcomm.mlxcommd.plist", "rb") as file:
+        plist = plistlib.load(file)
+    assert plist["ExitTimeOut"] == 31
+    assert plist["KeepAlive"] == {"SuccessfulExit": False}
+    rotated = (mac.disk / "etc/newsyslog.d/mlxcommd.conf").read_text().splitlines()[-1].split()
+    assert rotated[0] == plist["StandardErrorPath"] and len(rotated) == 6
+    (mac.state / "pid").unlink()  # It has ended with that machine.
+    mac.run('for _ in 1 2; do "$FOLDER/systemd-launchd/uninstall"; done')
+    left = sorted(str(one.relative_to(mac.disk)) for folder in ("usr/local", "Library", "etc")
+                  for one in (mac.disk / folder).rglob("*") if not one.is_dir())
+    assert left == ["etc/mlxcommd/mlxcommd.textproto", "usr/local/bin/kept"]
+
+
+def test_a_library_that_is_not_there_leaves_what_is_installed_as_it_is(mac):
+    program = build(mac)
+    mac.run(f'"$FOLDER/systemd-launchd/install" {program}')
+    (mac.state / "pid").unlink()
+    before = sorted(mac.disk.joinpath("usr/local").rglob("*.dylib"))
+    (mac.disk / ABSL[1:]).unlink()
+    said = mac.run(f'"$FOLDER/systemd-launchd/install" {program}', code=1)
+    assert f"loads {ABSL}, which is not there" in said
+    kept = [one for one in mac.disk.joinpath("usr/local").rglob("*.dylib") if ".new" not in str(one)]
+    assert sorted(kept) == before
+
+
+def test_the_userland_refuses_what_is_gnus_alone(mac):
+    """Why: a stand-in that lets everything pass finds nothing."""
+    for line in ("sed -i s/a/b/ x", "cp -u a b", "sed 's/a\\+/b/' x", "install -D a b", "mv -T a b",
+                 "grep --quiet a x", "realpath .", "nproc", "timeout 1 true"):
+        said = mac.run(f"cd /Library; : > x; : > a; if {line}; then exit 3; fi")
+        assert "illegal option" in said or "GNU's own" in said or "expected an ending" in said or \
+            "not found" in said, (line, said)
