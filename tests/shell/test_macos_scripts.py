@@ -3,7 +3,8 @@
 Why: no Mac is at hand, and a Mac's bash is 3.2, its userland BSD's, its service manager launchd.
 How: a root folder of folders (mount namespaces), where PATH leads to stand-ins for macOS's own
 programs and to this system's userland without what is GNU's alone (macos_userland/), and to a
-bash: this system's, and 3.2, built from GNU's source. mlxcommd is this system's; what macOS's linker reads of it are lines behind its end, which run as little as on Linux.
+bash: this system's, and 3.2, built from GNU's source. mlxcommd is this system's; what macOS's linker
+reads of it are lines behind its end.
 """
 
 import hashlib
