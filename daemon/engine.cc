@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
+#include "daemon/platform/thread_quality.h"
 #include "proto/queue/adaptive_spin.h"
 #include "proto/types/utf8.h"
 
@@ -69,6 +70,7 @@ void Engine::WatchBell() {
 }
 
 void Engine::Run() {
+  platform::ServeWhoWaits();
   const std::uint32_t cores = platform::CoreCount();
   queue::AdaptiveSpin spin(queue::SpinLimits::For(cores));
   while (!stop_.load(std::memory_order_acquire)) {
@@ -208,6 +210,7 @@ void Engine::FailEverything(const Failure& failure) {
 void Engine::CountGroups() {
   std::size_t left = 0;
   collectives_.ForEach([&left](const collective::Group&) { ++left; });
+  sleep_guard_.Want(left > 0);
   const std::lock_guard lock(groups_mutex_);
   groups_left_ = left;
   groups_changed_.notify_all();

@@ -42,6 +42,7 @@
 #include "daemon/intake/intake.h"
 #include "daemon/operation_recorder.h"
 #include "daemon/peer_probes.h"
+#include "daemon/platform/sleep_guard.h"
 #include "daemon/scratch_pool.h"
 #include "daemon/telemetry/event_log.h"
 #include "daemon/workers.h"
@@ -297,6 +298,7 @@ class Engine final : public intake::IntakeListener,
   OperationRecorder operation_recorder_;
   collective::Collectives collectives_;
   collective::Membership membership_;
+  platform::SleepGuard sleep_guard_;  // Held while there is a group.
   cluster::Rendezvous rendezvous_;
   cluster::FormingWorlds forming_worlds_;
   cluster::Shrink shrink_;

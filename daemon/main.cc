@@ -10,6 +10,7 @@
 #include "daemon/fabric/rdma/trials.h"
 #include "daemon/log.h"
 #include "daemon/options.h"
+#include "daemon/platform/system_facts.h"
 #include "daemon/rdma_trial.h"
 #include "daemon/signals.h"
 
@@ -51,6 +52,7 @@ int main(int argc, char** argv) {
   // below is the only place where a signal is taken.
   mlxcomm::TerminationSignals signals;
   signals.Block(options.is_private);
+  mlxcomm::platform::RaiseOpenFilesMax();
 
   const auto daemon = mlxcomm::Daemon::Create(options, *config, signals);
   if (!daemon.ok()) return Report(daemon.status(), ExitCode::kStartup);

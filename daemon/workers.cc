@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
+#include "daemon/platform/thread_quality.h"
 #include "daemon/reduce/kernels.h"
 #include "daemon/work_pieces.h"
 
@@ -223,6 +224,7 @@ Workers::Traffic Workers::traffic() const {
 }
 
 void Workers::Run(Worker& worker) {
+  platform::ServeWhoWaits();
   const std::uint32_t cores = platform::CoreCount();
   queue::AdaptiveSpin spin(queue::SpinLimits::For(cores));
   Piece piece;

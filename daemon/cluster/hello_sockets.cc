@@ -26,6 +26,7 @@ HelloSockets::HelloSockets(asio::io_context& io, HelloSocketOptions options, fab
       fabric_(fabric),
       discovery_(std::move(options_.discovery), *this),
       interfaces_watch_(io),
+      interfaces_pause_(io),
       timer_(io) {}
 
 HelloSockets::~HelloSockets() {
@@ -50,6 +51,7 @@ void HelloSockets::Start() {
 void HelloSockets::Stop() {
   if (std::exchange(stopped_, true)) return;
   timer_.cancel();
+  interfaces_pause_.cancel();
   ports_.clear();
 }
 
@@ -60,7 +62,10 @@ void HelloSockets::WatchInterfaces() {
                                  interfaces_->Read();
                                  Look();
                                  SetTimer();
-                                 WatchInterfaces();
+                                 interfaces_pause_.expires_after(platform::InterfaceWatch::kPause);
+                                 interfaces_pause_.async_wait([this](const asio::error_code& over) {
+                                   if (!over && !stopped_) WatchInterfaces();
+                                 });
                                });
 }
 

@@ -100,6 +100,7 @@ class HelloSockets final : private DiscoveryPort {
   Discovery discovery_;
   std::optional<platform::InterfaceWatch> interfaces_;
   asio::posix::stream_descriptor interfaces_watch_;
+  asio::steady_timer interfaces_pause_;
   asio::steady_timer timer_;
   std::uint64_t timer_ns_ = Discovery::kNever;  // What it is set to.
   std::uint64_t next_look_ns_ = 0;

@@ -96,6 +96,7 @@ TcpFabric::TcpFabric(asio::io_context& io, FabricOptions options, FabricListener
       bell_watch_(io),
       watches_(io),
       interfaces_watch_(io),
+      interfaces_pause_(io),
       tick_(io),
       listener_(listener),
       links_(options_, listener, *this),
@@ -184,7 +185,10 @@ void TcpFabric::WatchInterfaces() {
                                [this](const asio::error_code& error) {
                                  if (error || stopped_) return;
                                  OnInterfacesChanged();
-                                 WatchInterfaces();
+                                 interfaces_pause_.expires_after(platform::InterfaceWatch::kPause);
+                                 interfaces_pause_.async_wait([this](const asio::error_code& over) {
+                                   if (!over && !stopped_) WatchInterfaces();
+                                 });
                                });
 }
 
@@ -573,6 +577,7 @@ void TcpFabric::Stop() {
   for (const auto& listener : listeners_) listener->acceptor.close(ignored);
   for (const auto& dialer : dialers_) dialer->pause.cancel();
   tick_.cancel();
+  interfaces_pause_.cancel();
   watches_.Retire();  // From here on nobody is in the io_context to hear of a socket.
   SendTheRest();
   links_.FinishRails();

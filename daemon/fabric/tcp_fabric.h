@@ -171,6 +171,7 @@ class TcpFabric final : public Fabric, private LinksPort {
   SocketWatches watches_;  // Rails have some.
   std::optional<platform::InterfaceWatch> interfaces_;
   asio::posix::stream_descriptor interfaces_watch_;
+  asio::steady_timer interfaces_pause_;
   std::vector<std::unique_ptr<Listener>> listeners_;  // A closed one until its loop has ended.
   std::vector<std::unique_ptr<Dialer>> dialers_;
   asio::steady_timer tick_;

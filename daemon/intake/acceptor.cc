@@ -16,6 +16,7 @@
 #include "daemon/platform/await_tuple.h"
 #include "daemon/platform/machine.h"
 #include "proto/queue/descriptor_passing.h"
+#include "proto/queue/no_signal.h"
 
 namespace mlxcomm::intake {
 namespace {
@@ -78,6 +79,7 @@ asio::awaitable<void> Acceptor::AcceptLoop() {
     cannot_accept_ = false;
     ++accepted_in_turn_;
     ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
+    queue::SilenceSignals(socket.native_handle());  // It may have left before it is answered.
     if (hellos_ >= kHellosMax) {
       Refuse(socket,
              {FailureCode::kResourceExhausted, kNoRank,

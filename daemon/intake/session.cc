@@ -74,7 +74,7 @@ absl::Status Session::MakeSegments(std::uint64_t arena_bytes) {
 void Session::Watch() {
   ListenForRings();
   const auto gone = [&observer = observer_, id = id_] { observer.OnProcessGone(id); };
-  platform::FileDescriptor exit = platform::WatchProcessExit(peer_.pid);
+  platform::ProcessExit exit = platform::ProcessExit::Watch(peer_.pid);
   if (!exit.valid()) {
     // Gone already, and a child of it may hold the doorbell; told in a turn of its own.
     // Any other reason: the doorbell's end has to do.
@@ -82,12 +82,20 @@ void Session::Watch() {
     return;
   }
   asio::error_code error;
-  exit_.assign(exit.get(), error);
+  exit_.assign(exit.descriptor(), error);
   if (error) return;
-  exit.Release();
+  process_exit_ = std::move(exit);
   exit_.async_wait(asio::posix::descriptor_base::wait_read, [gone](const asio::error_code& failed) {
-    if (failed != asio::error::operation_aborted) gone();
+    if (failed) return;  // It cannot be watched, which does not mean that it has ended.
+    gone();
   });
+}
+
+Session::~Session() { ForgetExit(); }
+
+void Session::ForgetExit() {
+  if (exit_.is_open()) exit_.release();
+  process_exit_ = {};
 }
 
 void Session::ListenForRings() {
@@ -102,7 +110,7 @@ void Session::End() {
   if (std::exchange(ended_, true)) return;
   asio::error_code ignored;
   doorbell_.close(ignored);
-  exit_.close(ignored);
+  ForgetExit();
   if (connection_.valid()) ::shutdown(connection_.get(), SHUT_RDWR);
   connection_.Reset();
 }

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/intake/intake.h"
 #include "daemon/platform/file_descriptor.h"
+#include "daemon/platform/process_exit.h"
 #include "daemon/platform/shared_memory.h"
 #include "proto/queue/ring.h"
 
@@ -48,6 +49,7 @@ class Session {
                                                          SessionObserver& observer);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
+  ~Session();
 
   SessionId id() const { return id_; }
   const Peer& peer() const { return peer_; }
@@ -95,13 +97,15 @@ class Session {
           SessionObserver& observer)
       : id_(id), peer_(peer), token_(token), observer_(observer), doorbell_(io), exit_(io) {}
   absl::Status MakeSegments(std::uint64_t arena_bytes);
+  void ForgetExit();
 
   SessionId id_;
   Peer peer_;
   Token token_;
   SessionObserver& observer_;
   asio::posix::stream_descriptor doorbell_;
-  asio::posix::stream_descriptor exit_;
+  platform::ProcessExit process_exit_;
+  asio::posix::stream_descriptor exit_;  // Its descriptor, which this one does not own.
   platform::FileDescriptor connection_;
   std::shared_ptr<const platform::SharedSegment> arena_;  // Rails may keep it.
   std::shared_ptr<const platform::SharedSegment> queue_;

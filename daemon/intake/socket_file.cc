@@ -12,6 +12,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "proto/queue/presence.h"
 
 namespace mlxcomm::intake {
 namespace {
@@ -45,6 +46,7 @@ absl::Status SocketFile::Claim() {
   if (status.ok()) status = CheckFolder();
   if (status.ok()) status = TakeLock();
   if (status.ok()) status = ClearPath();
+  if (status.ok()) status = TellOfPresence();
   if (!status.ok()) lock_.Reset();
   return status;
 }
@@ -104,7 +106,7 @@ absl::Status SocketFile::TakeLock() {
 }
 
 // A daemon that is merely slow, or stopped, still listens: only a refused connection
-// proves a socket stale.
+// proves a socket stale. macOS refuses also where a backlog is full, but no daemon's: we hold the lock.
 absl::Status SocketFile::ClearPath() const {
   struct stat facts{};
   if (::lstat(path_.c_str(), &facts) != 0) {
@@ -133,6 +135,21 @@ absl::Status SocketFile::ClearPath() const {
   return absl::OkStatus();
 }
 
+// Under another name until it is locked, so that nobody can hold it before.
+absl::Status SocketFile::TellOfPresence() {
+  const std::string name = queue::PresenceFile(path_);
+  const std::string fresh = name + ".new";
+  ::unlink(fresh.c_str());  // Of one that ended in between.
+  presence_.Reset(::open(fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const bool told = presence_.valid() && ::flock(presence_.get(), LOCK_EX | LOCK_NB) == 0 &&
+                    ::fchmod(presence_.get(), all_users_ ? 0644 : 0600) == 0 &&
+                    ::rename(fresh.c_str(), name.c_str()) == 0;
+  if (told) return absl::OkStatus();
+  const int reason = errno;
+  presence_.Reset();
+  return Unfit(name, std::strerror(reason));
+}
+
 // Until somebody listens nobody can connect, so the right mode may follow the bind;
 // a umask would be every thread's.
 absl::Status SocketFile::Bind(int socket) {
@@ -149,6 +166,8 @@ absl::Status SocketFile::Bind(int socket) {
 
 void SocketFile::Remove() {
   if (std::exchange(bound_, false)) ::unlink(path_.c_str());
+  if (presence_.valid()) ::unlink(queue::PresenceFile(path_).c_str());
+  presence_.Reset();
   lock_.Reset();
 }
 

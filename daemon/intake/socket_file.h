@@ -8,6 +8,9 @@
 // socket. So all of it is done under a lock beside the socket ("PATH.lock"), which is
 // held until Remove() or the end of the process; its file stays and is empty.
 //
+// Beside it lies "PATH.running", by which clients see that a daemon is there that cannot take them
+// at once (proto/queue/presence.h).
+//
 // Owner: Acceptor. Thread: engine. Memory: none.
 #pragma once
 
@@ -39,10 +42,12 @@ class SocketFile {
   absl::Status CheckFolder() const;
   absl::Status TakeLock();
   absl::Status ClearPath() const;
+  absl::Status TellOfPresence();
 
   std::string path_;
   bool all_users_;
   platform::FileDescriptor lock_;
+  platform::FileDescriptor presence_;
   bool bound_ = false;
 };
 

@@ -11,6 +11,7 @@
 // Owner: who watches. Thread: one. Memory: the interfaces as last seen.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,10 @@ class InterfaceWatch {
  public:
   // UNAVAILABLE: the system does not tell (in some containers).
   static absl::StatusOr<InterfaceWatch> Create();
+
+  // To look costs some calls for each interface, and there may be events without end, as macOS has
+  // them of a radio's quality: who has looked waits so long before it waits for the next event.
+  static constexpr std::chrono::milliseconds kPause{100};
 
   // Readable when Read has something to look at.
   int descriptor() const { return events_.get(); }

@@ -7,7 +7,12 @@
 #include <sys/socket.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+#if defined(__APPLE__)
+#include <sys/sysctl.h>
+#include <sys/types.h>
+#endif
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <limits>
@@ -27,6 +32,24 @@ std::uint64_t OpenFilesMax() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
   return limit.rlim_cur == RLIM_INFINITY ? std::numeric_limits<std::uint64_t>::max()
                                          : static_cast<std::uint64_t>(limit.rlim_cur);
+}
+
+void RaiseOpenFilesMax() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  rlim_t wanted = std::min<rlim_t>(limit.rlim_max, 65'536);
+#if defined(__APPLE__)
+  // The hard limit may be "unlimited", and more than this is refused.
+  int most = 0;
+  std::size_t length = sizeof most;
+  if (::sysctlbyname("kern.maxfilesperproc", &most, &length, nullptr, 0) == 0 && most > 0) {
+    wanted = std::min(wanted, static_cast<rlim_t>(most));
+  }
+#endif
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted;
+  ::setrlimit(RLIMIT_NOFILE,
+              &limit);  // Refused: it stays, and clients are told when it is used up.
 }
 
 std::uint64_t OpenFiles() {

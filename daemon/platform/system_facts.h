@@ -11,6 +11,10 @@ namespace mlxcomm::platform {
 std::string SystemName();      // "Linux 6.1.0 x86_64"; empty: not known.
 std::uint64_t OpenFilesMax();  // Of this process; 0: not known.
 std::uint64_t OpenFiles();     // That it has; 0: not known.
+// As many as the system allows it without asking anybody, and no more than 65536: a program that a
+// shell starts has 256 on macOS, 1024 on Linux, and a client costs five of the daemon's. What it
+// already has more is left. Before threads; children inherit it.
+void RaiseOpenFilesMax();
 // Memory that this process may lock, as RDMA does with what it registers; 0: not limited, as for
 // root on Linux and everybody on macOS, or not known.
 std::uint64_t LockedBytesMax();

@@ -16,6 +16,7 @@
 
 #include "proto/queue/descriptor_passing.h"
 #include "proto/queue/no_signal.h"
+#include "proto/queue/presence.h"
 
 namespace mlxcomm::queue {
 namespace {
@@ -67,7 +68,8 @@ int OpenSocket() {
 }
 
 // Non-blocking, for a daemon that is stopped accepts nobody: its backlog fills up, and
-// a blocking connect would wait for ever. The socket stays non-blocking.
+// a blocking connect would wait for ever. macOS refuses then, as it does where nobody is: whether
+// somebody is there is told by another way. The socket stays non-blocking.
 int ConnectUnix(const std::string& path, const Patience& patience) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -76,17 +78,23 @@ int ConnectUnix(const std::string& path, const Patience& patience) {
     return -1;
   }
   path.copy(address.sun_path, path.size());
-  const int connection = OpenSocket();
-  if (connection < 0) return -1;
+  int connection = OpenSocket();
   constexpr auto kPause = std::chrono::milliseconds(2);
-  for (;;) {
+  while (connection >= 0) {
     const auto* const to = reinterpret_cast<const sockaddr*>(&address);
     if (::connect(connection, to, sizeof address) == 0 || errno == EISCONN) return connection;
+    const int error = errno;
+    const bool refused = error == ECONNREFUSED && IsPresent(path);
     const bool transient =
-        errno == EAGAIN || errno == EINTR || errno == EINPROGRESS || errno == EALREADY;
+        refused || error == EAGAIN || error == EINTR || error == EINPROGRESS || error == EALREADY;
+    errno = error;
     if (!transient || patience.over()) break;
     std::this_thread::sleep_for(kPause);
+    if (!refused) continue;
+    ::close(connection);  // Not every system connects one that was refused.
+    connection = OpenSocket();
   }
+  if (connection < 0) return -1;
   const int saved = errno;
   ::close(connection);
   errno = saved;
@@ -139,10 +147,23 @@ std::string MessageOf(const DaemonHello& hello) {
   return {std::begin(hello.message), end};
 }
 
+// macOS: TMPDIR differs between a login, sudo, cron and launchd, so that ranks of one user would
+// look for their daemon in different places; this one is the account's. Its sister for temporary
+// files (_CS_DARWIN_USER_TEMP_DIR) is swept of what was not used for three days.
+std::string UserFolder() {
+#if defined(_CS_DARWIN_USER_CACHE_DIR)
+  char folder[1024] = {};
+  const std::size_t bytes = ::confstr(_CS_DARWIN_USER_CACHE_DIR, folder, sizeof folder);
+  if (bytes > 0 && bytes <= sizeof folder) return folder;
+#endif
+  return {};
+}
+
 }  // namespace
 
 std::string PrivateSocketPath() {
   std::string base = Environment("XDG_RUNTIME_DIR");
+  if (base.empty()) base = UserFolder();
   if (base.empty()) base = Environment("TMPDIR");
   if (base.empty()) base = "/tmp";
   while (base.size() > 1 && base.back() == '/') base.pop_back();

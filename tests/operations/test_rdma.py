@@ -4,6 +4,7 @@ devices are, as Linux's, with loss, and while queue pairs fail and come back und
 import os
 import pathlib
 import signal
+import sys
 import threading
 import time
 
@@ -113,6 +114,7 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the CPU time of another process")
 def test_an_idle_rail_uses_no_cpu_and_lives(cluster, verbs):
     """How: three seconds are measured in which nobody wants anything, after operations that had the
     rails' threads look for completions. The fake's own threads look around 50 times a second each."""

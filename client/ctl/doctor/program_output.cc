@@ -58,7 +58,11 @@ absl::StatusOr<pid_t> Spawn(std::vector<std::string> words, int output, bool wit
   sigemptyset(&none);
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setpgroup(&attributes, 0);  // So that all of it can be ended.
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+  int flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP;
+#if defined(POSIX_SPAWN_CLOEXEC_DEFAULT)
+  flags |= POSIX_SPAWN_CLOEXEC_DEFAULT;  // A socket is not close-on-exec from the start on macOS.
+#endif
+  ::posix_spawnattr_setflags(&attributes, static_cast<short>(flags));
   std::vector<std::string> environment = PlainEnvironment();
   pid_t child = 0;
   const int error = ::posix_spawnp(&child, words[0].c_str(), &actions, &attributes,

@@ -76,7 +76,13 @@ absl::StatusOr<pid_t> Spawn(const std::string& program, const std::string& libra
   sigset_t none;
   sigemptyset(&none);
   ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  int flags = POSIX_SPAWN_SETSIGMASK;
+#if defined(POSIX_SPAWN_CLOEXEC_DEFAULT)
+  // A connection that was accepted this moment may not be close-on-exec yet: macOS sets it later.
+  flags |= POSIX_SPAWN_CLOEXEC_DEFAULT;
+  ::posix_spawn_file_actions_addinherit_np(&actions, STDERR_FILENO);
+#endif
+  ::posix_spawnattr_setflags(&attributes, static_cast<short>(flags));
   std::string arguments[] = {program, kProbeArgument, library};
   char* const argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), nullptr};
   pid_t pid = 0;

@@ -13,6 +13,7 @@
 #include "daemon/fabric/rail_commands.h"
 #include "daemon/fabric/rdma/spin_times.h"
 #include "daemon/platform/machine.h"
+#include "daemon/platform/thread_quality.h"
 
 namespace mlxcomm::fabric::rdma {
 namespace {
@@ -121,6 +122,7 @@ bool RailThread::AtDriver(Call call) {
 }
 
 void RailThread::Run() {
+  platform::ServeWhoWaits();
   const bool few_cores = HasFewCores();
   const std::uint64_t spin_ns = few_cores ? kSpinNsFewCores : kSpinNsManyCores;
   std::uint64_t idle_since = 0;

@@ -12,6 +12,7 @@
 #include "daemon/fabric/rail_commands.h"
 #include "daemon/fabric/tcp/tcp_socket.h"
 #include "daemon/platform/machine.h"
+#include "daemon/platform/thread_quality.h"
 
 namespace mlxcomm::fabric {
 namespace {
@@ -294,6 +295,7 @@ void TcpRail::LookAtSocket() {
 }
 
 void TcpRail::Run() {
+  platform::ServeWhoWaits();
   const std::uint64_t spin_ns = platform::CoreCount() <= 4 ? kSpinNsFewCores : kSpinNsManyCores;
   std::uint64_t idle_since = 0;
   while (!stop_.load(std::memory_order_acquire)) {

@@ -3,16 +3,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cerrno>
-
 namespace mlxcomm::platform {
 
-FileDescriptor WatchProcessExit(pid_t pid) {
-  if (pid <= 0) {
-    errno = EINVAL;  // A process of another namespace has no number here.
-    return {};
-  }
+FileDescriptor StartWatchingExit(pid_t pid, std::uint64_t&) {
   return FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));  // Close-on-exec.
 }
+
+void StopWatchingExit(pid_t, std::uint64_t) {}
 
 }  // namespace mlxcomm::platform

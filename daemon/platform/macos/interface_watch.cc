@@ -64,7 +64,11 @@ std::vector<std::string> DrainInterfaceEvents(const FileDescriptor& events) {
 
 // What ifconfig shows as "status". Interfaces without a medium say nothing: they have one.
 bool HasCarrier(const std::string& interface) {
-  const FileDescriptor any(::socket(AF_INET, SOCK_DGRAM, 0));
+  static const FileDescriptor any = [] {  // Any socket will do; it is asked for each interface.
+    FileDescriptor made(::socket(AF_INET, SOCK_DGRAM, 0));
+    if (made.valid()) ::fcntl(made.get(), F_SETFD, FD_CLOEXEC);
+    return made;
+  }();
   ifmediareq media{};
   if (!any.valid() || interface.size() >= sizeof media.ifm_name) return true;
   std::memcpy(media.ifm_name, interface.c_str(), interface.size());

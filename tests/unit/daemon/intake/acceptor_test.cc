@@ -387,7 +387,12 @@ TEST_F(AcceptorTest, ReplacesASocketThatWasLeftBehind) {
 TEST_F(AcceptorTest, LeavesASocketToAListenerThatDoesNotAnswer) {
   const platform::FileDescriptor busy = BindAt(options.socket_path, /*listening=*/true);
   std::vector<std::unique_ptr<Acceptor>> attempts;
-  for (int i = 0; i < 4; ++i) {  // Beyond its backlog, too.
+#if defined(__linux__) && !defined(MLXCOMM_POSIX_PLATFORM)
+  constexpr int kAttempts = 4;  // Beyond its backlog, too.
+#else
+  constexpr int kAttempts = 1;  // macOS refuses beyond it; a daemon's lock is what tells then.
+#endif
+  for (int i = 0; i < kAttempts; ++i) {
     attempts.push_back(std::make_unique<Acceptor>(io, options, host));
     const absl::Status status = attempts.back()->Listen();
     EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists) << status;

@@ -1,14 +1,17 @@
 // Whose socket it is when several daemons, or strangers, want the same place.
 #include "daemon/intake/socket_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <atomic>
 #include <thread>
 #include <vector>
 
+#include "proto/queue/presence.h"
 #include "tests/unit/daemon/intake/local_process.h"
 
 namespace mlxcomm::intake::socket_file_test {
@@ -52,6 +55,35 @@ TEST_F(SocketFileTest, ForAllUsersItsFolderBelongsToItsUserAlone) {
   ASSERT_EQ(::chmod(folder.path().c_str(), 0755), 0);
   SocketFile file(path, /*all_users=*/true);
   EXPECT_TRUE(file.Claim().ok());
+}
+
+// Why: on macOS a client is refused by a daemon that is busy as it is where there is none; it looks
+// at a file that others may read, whatever lay there before, and goes when the daemon goes.
+TEST_F(SocketFileTest, ShowsThatItIsThereUntilItsSocketIsGone) {
+  for (const bool all_users : {false, true}) {
+    ASSERT_EQ(::symlink("/nowhere", (queue::PresenceFile(path) + ".new").c_str()), 0);
+    SocketFile file(path, all_users);
+    EXPECT_FALSE(queue::IsPresent(path));
+    ASSERT_TRUE(file.Claim().ok());
+    EXPECT_TRUE(queue::IsPresent(path));
+    struct stat facts{};
+    ASSERT_EQ(::stat(queue::PresenceFile(path).c_str(), &facts), 0);
+    EXPECT_EQ(facts.st_mode & 0777, all_users ? 0644u : 0600u);
+    file.Remove();
+    EXPECT_FALSE(queue::IsPresent(path));
+    EXPECT_FALSE(std::filesystem::exists(queue::PresenceFile(path)));
+  }
+}
+
+// Why: whoever may look may also hold it; that must keep no daemon from starting.
+TEST_F(SocketFileTest, StartsThoughSomebodyHoldsWhatItsPredecessorLeft) {
+  const platform::FileDescriptor held(
+      ::open(queue::PresenceFile(path).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  ASSERT_EQ(::flock(held.get(), LOCK_EX | LOCK_NB), 0);
+  SocketFile file(path, true);
+  const absl::Status status = file.Claim();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(queue::IsPresent(path));
 }
 
 // Why: between bind and listen a socket looks like one that was left behind.

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
+#include "daemon/platform/system_facts.h"
 #include "tests/unit/forked_child.h"
 
 namespace mlxcomm::platform::process_exit_test {
@@ -25,11 +27,39 @@ bool Wait() {
 TEST(ProcessExitTest, TellsOfAKilledProcess) {
   ForkedChild child(Wait);
   ASSERT_GT(child.pid(), 0);
-  const FileDescriptor exit = WatchProcessExit(child.pid());
+  const ProcessExit exit = ProcessExit::Watch(child.pid());
   ASSERT_TRUE(exit.valid());
-  EXPECT_FALSE(IsReadable(exit.get(), 0));
+  EXPECT_FALSE(IsReadable(exit.descriptor(), 0));
   ASSERT_TRUE(child.Kill());
-  EXPECT_TRUE(IsReadable(exit.get(), kNeverMs));
+  EXPECT_TRUE(IsReadable(exit.descriptor(), kNeverMs));
+}
+
+// Why: a process may have several sessions, and ends them in any order. macOS knows the process
+// once; one session's end must not make the others deaf.
+TEST(ProcessExitTest, TellsAllWhoWatchTheSameProcess) {
+  ForkedChild child(Wait);
+  const ProcessExit first = ProcessExit::Watch(child.pid());
+  {
+    const ProcessExit given_up = ProcessExit::Watch(child.pid());
+    ASSERT_TRUE(given_up.valid());
+  }
+  ProcessExit moved = ProcessExit::Watch(child.pid());
+  const ProcessExit last = std::move(moved);
+  EXPECT_FALSE(moved.valid());  // NOLINT: what was moved from is empty.
+  EXPECT_FALSE(IsReadable(first.descriptor(), 0));
+  ASSERT_TRUE(child.Kill());
+  EXPECT_TRUE(IsReadable(first.descriptor(), kNeverMs));
+  EXPECT_TRUE(IsReadable(last.descriptor(), kNeverMs));
+}
+
+// Why: who connects again and again must not leave a descriptor of the daemon behind each time.
+TEST(ProcessExitTest, GivesItsDescriptorsBackWhileTheProcessLives) {
+  ForkedChild child(Wait);
+  ASSERT_TRUE(ProcessExit::Watch(child.pid()).valid());  // What is kept for all is there then.
+  const std::uint64_t before = OpenFiles();
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(ProcessExit::Watch(child.pid()).valid());
+  EXPECT_EQ(OpenFiles(), before);
+  ASSERT_TRUE(child.Kill());
 }
 
 TEST(ProcessExitTest, SaysThatAProcessHasGoneAlready) {
@@ -38,13 +68,13 @@ TEST(ProcessExitTest, SaysThatAProcessHasGoneAlready) {
   ASSERT_TRUE(child.Kill());
   ASSERT_NE(child.Wait(), -1);
   errno = 0;
-  EXPECT_FALSE(WatchProcessExit(pid).valid());
+  EXPECT_FALSE(ProcessExit::Watch(pid).valid());
   EXPECT_EQ(errno, ESRCH);
 }
 
 TEST(ProcessExitTest, WatchesNobodyWhereTheSystemNamesNobody) {
   errno = 0;
-  EXPECT_FALSE(WatchProcessExit(0).valid());
+  EXPECT_FALSE(ProcessExit::Watch(0).valid());
   EXPECT_EQ(errno, EINVAL);
 }
 

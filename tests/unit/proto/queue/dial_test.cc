@@ -5,18 +5,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "proto/queue/descriptor_passing.h"
+#include "proto/queue/presence.h"
 
 namespace mlxcomm::queue::dial_test {
 namespace {
@@ -25,6 +29,81 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr std::uint64_t kPatienceNs = 60'000'000'000;
+
+// proto may not include the daemon's.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  ~Descriptor() { Reset(-1); }
+  void Reset(int number) {
+    if (number_ >= 0) ::close(number_);
+    number_ = number;
+  }
+  bool valid() const { return number_ >= 0; }
+  int get() const { return number_; }
+
+ private:
+  int number_;
+};
+
+// Who listens and accepts nobody, until no more connections are taken.
+class FullBacklog {
+ public:
+  explicit FullBacklog(bool leaves_its_socket = false) : leaves_(leaves_its_socket) {
+    char folder[] = "/tmp/mlxcomm-dial-XXXXXX";
+    if (::mkdtemp(folder) == nullptr) std::abort();
+    folder_ = folder;
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path().copy(address.sun_path, sizeof address.sun_path - 1);
+    const auto* const at = reinterpret_cast<const sockaddr*>(&address);
+    listener_.Reset(::socket(AF_UNIX, SOCK_STREAM, 0));
+    if (::bind(listener_.get(), at, sizeof address) != 0 || ::listen(listener_.get(), 0) != 0) {
+      std::abort();
+    }
+    for (bool full = false; !full;) {
+      waiting_.emplace_back(::socket(AF_UNIX, SOCK_STREAM, 0));
+      ::fcntl(waiting_.back().get(), F_SETFL, O_NONBLOCK);
+      full = ::connect(waiting_.back().get(), at, sizeof address) != 0;
+    }
+    waiting_.pop_back();  // It was not let in.
+    ::fcntl(listener_.get(), F_SETFL, O_NONBLOCK);
+  }
+  ~FullBacklog() {
+    if (!leaves_) std::filesystem::remove_all(folder_);
+  }
+  std::string path() const { return folder_ + "/socket"; }
+  void MakeRoom() {
+    for (std::size_t i = 0; i < waiting_.size(); ++i) {
+      const Descriptor accepted(::accept(listener_.get(), nullptr, nullptr));
+    }
+    has_room_ = true;
+  }
+  // Somebody new is in the backlog.
+  bool HasCome() {
+    if (came_.valid()) return true;
+    pollfd waited{listener_.get(), POLLIN, 0};
+    if (!has_room_ || ::poll(&waited, 1, 0) != 1) return false;
+    came_.Reset(::accept(listener_.get(), nullptr, nullptr));
+    return came_.valid();
+  }
+
+ private:
+  bool leaves_;
+  bool has_room_ = false;
+  std::string folder_;
+  Descriptor listener_;
+  std::vector<Descriptor> waiting_;
+  Descriptor came_;
+};
+
+// As a daemon does, until the descriptor is closed.
+Descriptor HoldPresence(const std::string& path) {
+  Descriptor held(::open(PresenceFile(path).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (::flock(held.get(), LOCK_EX | LOCK_NB) != 0) held.Reset(-1);
+  return held;
+}
 
 // Listens in a folder of its own; each connection gets what `answer` does with it.
 class FakeDaemon {
@@ -209,35 +288,68 @@ TEST(DialTest, GivesUpWhenItIsInterrupted) {
 
 // Why: a daemon that is stopped accepts nobody; once its backlog is full, connecting
 // itself would block, and no deadline of a hello helps.
+// macOS refuses then, as it does where nobody listens: what the daemon holds beside its socket tells
+// them apart. Without it a client would go round a daemon that is busy, and start a second one.
 TEST(DialTest, GivesUpAtItsDeadlineWhenTheBacklogIsFull) {
-  char folder[] = "/tmp/mlxcomm-dial-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder), nullptr);
-  const std::string path = std::string(folder) + "/socket";
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof address.sun_path - 1);
-  const auto* const at = reinterpret_cast<const sockaddr*>(&address);
-  const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
-  ASSERT_EQ(::bind(listener, at, sizeof address), 0);
-  ASSERT_EQ(::listen(listener, 0), 0);
-  std::vector<int> waiting;
-  for (bool full = false; !full;) {
-    waiting.push_back(::socket(AF_UNIX, SOCK_STREAM, 0));
-    ::fcntl(waiting.back(), F_SETFL, O_NONBLOCK);
-    full = ::connect(waiting.back(), at, sizeof address) != 0;
-  }
+  const FullBacklog full;
+  const Descriptor held = HoldPresence(full.path());
+  ASSERT_TRUE(held.valid());
   Dialed dialed;
-  const Failure failure = Dial(path, ProcessRole::kTool, 0, /*timeout_ns=*/20'000'000, dialed);
-#if defined(__linux__)  // macOS refuses instead of making us wait.
+  const Failure failure =
+      Dial(full.path(), ProcessRole::kTool, 0, /*timeout_ns=*/20'000'000, dialed);
   EXPECT_EQ(failure.code, FailureCode::kDeadlineExceeded) << failure.message;
-#endif
-  EXPECT_FALSE(failure.ok());
   EXPECT_EQ(dialed.connection, -1);
-  for (const int socket : waiting) ::close(socket);
-  ::close(listener);
-  ::unlink(path.c_str());
-  ::rmdir(folder);
 }
+
+// Why: it waits where the system refuses, and must notice when there is room again.
+TEST(DialTest, ConnectsWhenAFullBacklogIsTakenFrom) {
+  FullBacklog full;
+  const Descriptor held = HoldPresence(full.path());
+  Dialed dialed;
+  int asked = 0;
+  // Its hello is never answered, so it is asked again and again, first by connect.
+  const Failure failure = Dial(full.path(), ProcessRole::kTool, 0, kPatienceNs, dialed, [&] {
+    if (++asked == 3) full.MakeRoom();
+    return full.HasCome();
+  });
+  EXPECT_EQ(failure.code, FailureCode::kCancelled) << failure.message;
+  EXPECT_TRUE(full.HasCome());
+}
+
+// Why: a daemon that was killed leaves its files behind; nobody shall wait for it.
+TEST(DialTest, DoesNotWaitForADaemonThatWasKilled) {
+  const std::string path = [] {
+    const FullBacklog gone(/*leaves_its_socket=*/true);
+    return gone.path();
+  }();
+  HoldPresence(path);  // And let go at once, as with its process.
+  Dialed dialed;
+  const Failure failure = Dial(path, ProcessRole::kTool, 0, kPatienceNs, dialed);
+  EXPECT_EQ(failure.code, FailureCode::kUnavailable) << failure.message;
+  std::filesystem::remove_all(std::filesystem::path(path).parent_path());
+}
+
+// Why: all who look hold the file for a moment; two of them at once must not see a daemon in it.
+TEST(DialTest, TakesNobodyElseWhoLooksForTheDaemon) {
+  const FullBacklog full;
+  HoldPresence(full.path());
+  const Descriptor other(::open(PresenceFile(full.path()).c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::flock(other.get(), LOCK_SH | LOCK_NB), 0);
+  EXPECT_FALSE(IsPresent(full.path()));
+}
+
+#if defined(_CS_DARWIN_USER_CACHE_DIR)
+// Why: TMPDIR is another one below sudo or launchd, and two ranks of a user would never meet.
+TEST(DialTest, FindsThePrivateDaemonWhateverTmpdirSays) {
+  ::unsetenv("XDG_RUNTIME_DIR");
+  ::setenv("MLXCOMM_DARWIN_USER_FOLDER", "/var/folders/x/C/", 1);  // Of the build for Linux.
+  ::setenv("TMPDIR", "/tmp/one", 1);
+  const std::string path = PrivateSocketPath();
+  ::setenv("TMPDIR", "/tmp/another", 1);
+  EXPECT_EQ(PrivateSocketPath(), path);
+  EXPECT_THAT(path, HasSubstr("/C/mlxcommd-" + std::to_string(::getuid())));
+}
+#endif
 
 TEST(DialTest, TakesTheLongestTimeForLong) {
   const FakeDaemon daemon(Answering(Welcome(), kToolDescriptors));

@@ -1,0 +1,8 @@
+// macOS's sockets, of which some options are made of Linux's own (sockets.cc).
+#pragma once
+#include_next <sys/socket.h>
+
+#undef MSG_NOSIGNAL
+#undef MSG_CMSG_CLOEXEC
+#undef SOCK_CLOEXEC
+#define SO_NOSIGPIPE 0x1022

@@ -1,0 +1,49 @@
+// A Mac's cores, threads, folders and frameworks.
+#include <pthread/qos.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+constexpr unsigned kCores = 12;
+// Quality of service says, among other things, how late a timer may be; /proc shows a thread's.
+constexpr unsigned long kUserInitiatedSlackNs = 51'234;
+
+}  // namespace
+
+extern "C" {
+
+unsigned __wrap__ZNSt6thread20hardware_concurrencyEv() { return kCores; }
+
+int pthread_set_qos_class_self_np(qos_class_t quality, int) {
+  if (quality != QOS_CLASS_USER_INITIATED) return EINVAL;
+  return ::prctl(PR_SET_TIMERSLACK, kUserInitiatedSlackNs, 0, 0, 0) == 0 ? 0 : errno;
+}
+
+void* __real_dlopen(const char* path, int mode);
+
+void* __wrap_dlopen(const char* path, int mode) {
+  const bool of_apple =
+      path != nullptr && std::strncmp(path, "/System/Library/Frameworks/", 27) == 0;
+  return __real_dlopen(of_apple ? MLXCOMM_DARWIN_FRAMEWORKS : path, mode);
+}
+
+size_t __real_confstr(int name, char* buffer, size_t length);
+
+size_t __wrap_confstr(int name, char* buffer, size_t length) {
+  if (name != _CS_DARWIN_USER_CACHE_DIR) return __real_confstr(name, buffer, length);
+  const char* const named = std::getenv("MLXCOMM_DARWIN_USER_FOLDER");
+  if (named == nullptr) return 0;
+  const std::string folder(named);
+  if (length > 0) {
+    const size_t copied = folder.copy(buffer, length - 1);
+    buffer[copied] = '\0';
+  }
+  return folder.size() + 1;
+}
+}
