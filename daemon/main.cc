@@ -11,6 +11,7 @@
 #include "daemon/log.h"
 #include "daemon/options.h"
 #include "daemon/platform/system_facts.h"
+#include "daemon/platform/trials.h"
 #include "daemon/rdma_trial.h"
 #include "daemon/signals.h"
 
@@ -36,6 +37,9 @@ int main(int argc, char** argv) {
   }
   if ((argc == 4 || argc == 5) && std::string(argv[1]) == rdma::kTrialArgument) {
     return mlxcomm::TryRdma(argv[2], argv[3], argc == 5 ? argv[4] : "");
+  }
+  if (argc == 3 && std::string(argv[1]) == mlxcomm::platform::kTrialArgument) {
+    return mlxcomm::platform::RunTrial(argv[2]);
   }
   mlxcomm::Options options;
   if (const std::optional<int> code = mlxcomm::ParseOptions(argc, argv, options)) return *code;

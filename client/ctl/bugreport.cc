@@ -156,7 +156,8 @@ std::vector<ReportFile> Gather(const BugreportOptions& options, const std::strin
   files.push_back({"config.textproto", "the configuration", config});
   files.push_back({"log.txt", "the end of the daemon's log", LogOf(config)});
   if (options.rdma) {
-    const RdmaReportOptions how{.config_file = config.empty() ? "" : config_file};
+    RdmaTrialsOptions how;
+    if (!config.empty()) how.config_file = config_file;
     files.push_back(
         {kRdmaFile, "what RDMA devices did when they were tried", RdmaReport(how, status)});
   }

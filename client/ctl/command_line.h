@@ -65,6 +65,7 @@ void AddDoctor(CLI::App& app, Verbs& verbs);
 void AddPing(CLI::App& app, Verbs& verbs);
 void AddEvents(CLI::App& app, Verbs& verbs);
 void AddBugreport(CLI::App& app, Verbs& verbs);
+void AddFirstLight(CLI::App& app, Verbs& verbs);
 void AddPlan(CLI::App& app, Verbs& verbs);
 void AddRecord(CLI::App& app, Verbs& verbs);
 void AddTrace(CLI::App& app, Verbs& verbs);

@@ -12,6 +12,7 @@ extern const std::string_view kBenchSchema;
 extern const std::string_view kBugreportSchema;
 extern const std::string_view kCompletionSchema;
 extern const std::string_view kDoctorSchema;
+extern const std::string_view kFirstLightSchema;
 extern const std::string_view kClusterSchema;
 extern const std::string_view kHostsImportSchema;
 extern const std::string_view kPingSchema;

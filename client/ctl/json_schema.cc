@@ -147,6 +147,7 @@ const std::vector<VerbSchema>& VerbSchemas() {
       {"completion", {}, kCompletionSchema},
       {"doctor", {}, kDoctorSchema},
       {"events", "mlxcomm.v1.EventsReply", {}},
+      {"firstlight", {}, kFirstLightSchema},
       {"hosts import", {}, kHostsImportSchema},
       {"ping", {}, kPingSchema},
       {"plan", "mlxcomm.v1.PlanReply", {}},

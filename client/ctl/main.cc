@@ -19,9 +19,10 @@ int main(int argc, char** argv) {
 
   // In the order of --help.
   Verbs verbs(argv[0]);
-  for (const auto add : {AddStatus, AddTopology, AddDoctor, AddPing, AddEvents, AddBugreport,
-                         AddPlan, AddRecord, AddTrace, AddBench, AddCompletion, AddSchema,
-                         AddCluster, AddLaunch, AddLaunchAgent, AddRankKeeper, AddHostsImport}) {
+  for (const auto add :
+       {AddStatus, AddTopology, AddDoctor, AddPing, AddEvents, AddBugreport, AddFirstLight, AddPlan,
+        AddRecord, AddTrace, AddBench, AddCompletion, AddSchema, AddCluster, AddLaunch,
+        AddLaunchAgent, AddRankKeeper, AddHostsImport}) {
     add(app, verbs);
   }
   try {

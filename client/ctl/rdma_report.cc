@@ -1,14 +1,7 @@
 #include "client/ctl/rdma_report.h"
 
-#include <algorithm>
-#include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "client/ctl/doctor/program_output.h"
 #include "client/ctl/doctor/render_doctor.h"
 #include "client/ctl/render_status.h"
@@ -16,53 +9,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-constexpr char kTrialArgument[] = "--try-rdma";  // daemon/fabric/rdma/trials.h
-constexpr std::size_t kDevicesMax = 16;
-constexpr std::size_t kTrialsMax = 64;
-
 using Words = std::vector<std::string>;
-
-struct Outcome {
-  std::string verdict;  // "worked", "refused", "hung", "crashed"
-  std::string text;     // Of several lines, where it is a list.
-  bool held = false;    // The process could not even be ended.
-};
-
-Outcome Try(const RdmaReportOptions& options, const std::string& name,
-            const std::string& device = "") {
-  Words words = {options.program, kTrialArgument, options.config_file, name};
-  if (!device.empty()) words.push_back(device);
-  ProgramOptions how;
-  how.timeout_ns = options.trial_timeout_ns;
-  const auto output = RunProgram(words, how);
-  if (!output.ok()) {
-    const bool held = absl::IsAborted(output.status());
-    const bool hung = held || absl::IsDeadlineExceeded(output.status());
-    return {hung ? "hung" : "refused",
-            hung
-                ? absl::StrCat("no answer within ", HumanTime(options.trial_timeout_ns / 1'000'000),
-                               held ? ", and its process cannot be ended" : "")
-                : std::string(output.status().message()),
-            held};
-  }
-  const std::pair<absl::string_view, absl::string_view> parts =
-      absl::StrSplit(output->text, absl::MaxSplits('\n', 1));
-  if (output->exit_code != 0 || (parts.first != "worked" && parts.first != "refused")) {
-    const int signal = output->exit_code - 128;
-    return {"crashed", signal > 0 ? absl::StrCat("ended by signal ", signal)
-                                  : absl::StrCat("ended with ", output->exit_code)};
-  }
-  return {std::string(parts.first), std::string(absl::StripSuffix(parts.second, "\n"))};
-}
-
-// Lines of words between tabs.
-std::vector<Words> Table(const std::string& text) {
-  std::vector<Words> lines;
-  for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
-    lines.push_back(absl::StrSplit(line, '\t'));
-  }
-  return lines;
-}
 
 std::string Padded(std::string text, std::size_t width) {
   text = Shown(text);
@@ -70,59 +17,39 @@ std::string Padded(std::string text, std::size_t width) {
   return text;
 }
 
-std::string Limits(const RdmaReportOptions& options) {
-  const Outcome limits = Try(options, "limits");
+std::string Limits(const RdmaTrials& trials) {
   std::string text = "What is taken of devices\n";
-  if (limits.verdict != "worked")
-    return text + "  " + limits.verdict + ": " + Shown(limits.text) + "\n";
-  for (const Words& line : Table(limits.text)) {
-    if (line.size() == 3) {
-      text +=
-          "  " + Padded(line[0], 20) + "  " + Padded(line[1], 16) + "  " + Shown(line[2]) + "\n";
-    }
+  if (!trials.limits_trouble.empty()) return text + "  " + Shown(trials.limits_trouble) + "\n";
+  for (const RdmaLimit& limit : trials.limits) {
+    text += "  " + Padded(limit.name, 20) + "  " + Padded(limit.value, 16) + "  " +
+            Shown(limit.source) + "\n";
   }
   return text;
 }
 
-struct Device {
-  std::string name;
-  bool active = false;
-  std::string state;
-};
-
-std::string Devices(const RdmaReportOptions& options, std::vector<Device>& devices) {
-  const Outcome found = Try(options, "devices");
+std::string Devices(const RdmaTrials& trials) {
   std::string text = "Devices\n";
-  if (found.verdict != "worked")
-    return text + "  " + found.verdict + ": " + Shown(found.text) + "\n";
-  for (const Words& line : Table(found.text)) {
-    if (line.size() != 3 || devices.size() == kDevicesMax) continue;
-    devices.push_back({line[0], line[1] == "active", line[2]});
-    text += "  " + Padded(line[0], 14) + Shown(line[2]) + "\n";
+  if (!trials.devices_trouble.empty()) return text + "  " + Shown(trials.devices_trouble) + "\n";
+  for (const TriedDevice& device : trials.devices) {
+    text += "  " + Padded(device.name, 14) + Shown(device.state) + "\n";
   }
-  return devices.empty() ? text + "  there is none\n" : text;
+  return trials.devices.empty() ? text + "  there is none\n" : text;
 }
 
-// Each in a process of its own, so that one that hangs or crashes hides none of the others.
-std::string Trials(const RdmaReportOptions& options, const std::vector<Device>& devices) {
+std::string Tried(const RdmaTrials& trials) {
   std::string text = "Tried, each in a process of its own; nothing left this machine\n";
-  if (devices.empty()) return text + "  nothing: there is no device\n";
-  const Outcome list = Try(options, "trials");
-  const std::vector<Words> trials = Table(list.text);
-  if (list.verdict != "worked") return text + "  " + list.verdict + ": " + Shown(list.text) + "\n";
-  for (const Device& device : devices) {
+  if (trials.devices.empty()) return text + "  nothing: there is no device\n";
+  if (!trials.trials_trouble.empty()) return text + "  " + Shown(trials.trials_trouble) + "\n";
+  for (const TriedDevice& device : trials.devices) {
     text += "  " + Shown(device.name) +
             (device.active ? "\n" : ": only described, as its port is not active\n");
-    for (std::size_t i = 0; i < std::min(trials.size(), kTrialsMax); ++i) {
-      const Words& trial = trials[i];
-      if (trial.size() != 3 || (trial[1] == "port" && !device.active)) continue;
-      const Outcome outcome = Try(options, trial[0], device.name);
-      text += "    " + Padded(trial[0], 18) + Padded(outcome.verdict, 9) + Shown(trial[2]) + "\n" +
-              std::string(31, ' ') + Shown(outcome.text) + "\n";
-      if (!outcome.held) continue;
-      text += "    the driver holds that process; nothing more is asked of it\n";
-      return text;
+    for (const RdmaTrial& trial : device.trials) {
+      text += "    " + Padded(trial.name, 18) + Padded(trial.verdict, 9) + Shown(trial.tries) +
+              "\n" + std::string(31, ' ') + Shown(trial.text) + "\n";
     }
+    if (!device.held) continue;
+    text += "    the driver holds that process; nothing more is asked of it\n";
+    return text;
   }
   return text;
 }
@@ -201,13 +128,12 @@ std::string System() {
 
 }  // namespace
 
-std::string RdmaReport(const RdmaReportOptions& options, const v1::StatusReply& status) {
+std::string RdmaReport(const RdmaTrialsOptions& options, const v1::StatusReply& status) {
   // First, for what is tried takes queue pairs that rails would have.
-  std::string text = Rails(status) + "\n" + Limits(options) + "\n";
-  std::vector<Device> devices;
-  text += Devices(options, devices) + "\n";
-  text += Trials(options, devices) + "\n";
-  return text + System();
+  const std::string rails = Rails(status);
+  const RdmaTrials trials = TryRdma(options);
+  return rails + "\n" + Limits(trials) + "\n" + Devices(trials) + "\n" + Tried(trials) + "\n" +
+         System();
 }
 
 }  // namespace mlxcomm::ctl

@@ -73,6 +73,22 @@ struct BugreportOptions {
 };
 int RunBugreport(const BugreportOptions& options);
 
+// What is taken of Macs, tried on this one.
+struct FirstLightOptions {
+  std::string called;  // How this program was: argv[0].
+  std::string socket_path;
+  std::string config_file;
+  std::string output;              // Empty: mlxcomm-firstlight-TIME.json here.
+  std::vector<std::string> steps;  // Empty: all.
+  std::vector<std::string> skip;
+  std::string prompt_command;  // Empty: a person, if there is a terminal.
+  std::uint64_t large_bytes = std::uint64_t{1} << 30;
+  bool yes = false;    // Nobody is asked.
+  bool names = false;  // Names and addresses stay as they are.
+  bool json = false;
+};
+int RunFirstLight(const FirstLightOptions& options);
+
 struct PlanOptions {
   std::string socket_path;
   std::string operation;

@@ -81,7 +81,7 @@ struct FabricNotice {
   enum class Kind : std::uint8_t { kRailUp, kRailDown, kLinkWaits, kDialFails, kStrangerRefused };
   Kind kind = Kind::kRailUp;
   std::string node;  // Or the address that was dialed, or that the stranger came from.
-  std::string path;  // Rails: "en2 - en3"; empty for a way through other nodes.
+  std::string path;  // Rails: "en2 - en3", "rdma en2 - en3"; empty for a way through other nodes.
   std::string why;
 };
 

@@ -154,7 +154,9 @@ void Link::RemoveTheSilent(std::uint64_t now_ns) {
 void Link::TellOfRail(std::size_t at, FabricNotice::Kind kind, const std::string& why) {
   const OnRail& on = rails_[at];
   std::string path;
-  if (on.rail->is_direct()) path = absl::StrCat(on.path.local, " - ", on.path.remote);
+  if (on.rail->is_direct()) {
+    path = absl::StrCat(on.path.rdma ? "rdma " : "", on.path.local, " - ", on.path.remote);
+  }
   listener_.OnNotice({kind, peer_.name, std::move(path), why});
 }
 

@@ -169,7 +169,8 @@ def test_a_report_tries_what_is_taken_of_devices(cluster, fake_verbs, tmp_path):
     assert verdicts(text) == {
         "describe": "worked", "pair-uc": "worked", "pair-rc": "refused", "region-local": "refused",
         "region-remote": "worked", "channel": "worked", "depth": "worked", "receives-after": "worked",
-        "receives-before": "refused", "message": "worked", "message-short": "refused", "destroy": "worked",
+        "receives-before": "refused", "message": "worked", "message-frame": "worked",
+        "message-short": "refused", "destroy": "worked",
         "region-large": "worked", "region-boundary": "worked", "pairs": "worked", "regions": "worked",
         "destroy-error": "worked"}, text
     assert "max_qp 11" in text and "10 queue pairs at once" in text and "100 at once" in text

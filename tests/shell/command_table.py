@@ -38,3 +38,5 @@ CLUSTER_ARGUMENTS = {
     "cluster key rotate": ["--key-file", "there"],
     "cluster key show": ["--key-file", "there"],
 }
+# All of it takes minutes, and asks for hands where there is a terminal.
+FIRST_LIGHT_ARGUMENTS = {"firstlight": ["--yes", "--steps", "power"]}

@@ -6,7 +6,7 @@ import pathlib
 import jsonschema
 import pytest
 
-from shell.command_table import CLUSTER_ARGUMENTS, has, mlxcommctl, verbs
+from shell.command_table import CLUSTER_ARGUMENTS, FIRST_LIGHT_ARGUMENTS, has, mlxcommctl, verbs
 
 VERBS = verbs()
 WITH_JSON = [path for path, command in VERBS.items() if has(command, "--json")]
@@ -15,6 +15,7 @@ WITH_JSON = [path for path, command in VERBS.items() if has(command, "--json")]
 ARGUMENTS = {
     "bench": ["-n", "2", "--to", "4K", "-i", "2", "-w", "1"],
     **CLUSTER_ARGUMENTS,
+    **FIRST_LIGHT_ARGUMENTS,
     "hosts import": [str(pathlib.Path(__file__).parent / "hosts.json")],
     "ping": ["node-1", "-c", "2", "-i", "1ms"],
     "plan": ["--op", "all_reduce", "--nodes", "3", "--bytes", "64K", "--steps"],

@@ -48,6 +48,7 @@ class DaemonListener {
   virtual void OnNodeLost(const NodeId& node, const std::string& why) = 0;
   // A frame or a message that no well-behaved daemon sends.
   virtual void OnViolation(const NodeId& node, const std::string& what) = 0;
+  virtual void OnNotice(const fabric::FabricNotice&) {}
 };
 
 // Counts, and gives exactly what is asked for, so that tools see every byte beyond it.
@@ -105,6 +106,7 @@ class Daemon final : private fabric::FabricListener,
   };
 
   // FabricListener
+  void OnNotice(const fabric::FabricNotice& notice) override { listener_.OnNotice(notice); }
   void OnNodeUp(const fabric::NodeIdentity& node) override;
   void OnNodeLost(const NodeId& node, const absl::Status& why) override;
   void OnControl(const NodeId& node, std::span<const std::byte> message) override;

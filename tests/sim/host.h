@@ -37,6 +37,8 @@ class HostListener {
   virtual void OnNodeLost(Host& host, const NodeId& node, const std::string& why) = 0;
   virtual void OnViolation(Host& host, const NodeId& node, const std::string& what) = 0;
   virtual void Log(const std::string& line) = 0;
+  // What people would be told of rails and links.
+  virtual void OnNotice(Host&, const fabric::FabricNotice&) {}
 };
 
 struct Port {
@@ -99,6 +101,7 @@ class Host final : public DaemonListener {
   void OnNodeUp(const fabric::NodeIdentity& node) override;
   void OnNodeLost(const NodeId& node, const std::string& why) override;
   void OnViolation(const NodeId& node, const std::string& what) override;
+  void OnNotice(const fabric::FabricNotice& notice) override { listener_.OnNotice(*this, notice); }
 
   void EndDaemon(bool tells);
   void DialSoon(Port& port, std::uint64_t delay_ns);

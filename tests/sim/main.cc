@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,6 +21,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "tests/sim/script.h"
 #include "tests/sim/world.h"
 
 namespace mlxcomm::sim {
@@ -31,6 +34,7 @@ struct Options {
   double soak_minutes = 0;
   bool verbose = false;
   std::string planted = "none";
+  std::string script;
 };
 
 struct Total {
@@ -106,6 +110,32 @@ bool RunSeed(std::uint64_t seed, const Options& options, Total& total) {
   return false;
 }
 
+// What the first host tells from the script's beginning on.
+int RunScript(const Options& options) {
+  std::ifstream file(options.script, std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  if (!file.good() && !file.eof()) {
+    std::fprintf(stderr, "%s cannot be read\n", options.script.c_str());
+    return 2;
+  }
+  const absl::StatusOr<Scenario> scenario = ParseScript(text);
+  if (!scenario.ok()) {
+    std::fprintf(stderr, "%s: %s\n", options.script.c_str(),
+                 std::string(scenario.status().message()).c_str());
+    return 2;
+  }
+  World world(*scenario, options.verbose ? PrintLine : std::function<void(const std::string&)>());
+  world.TellTo([&world](const char* kind, const std::string& cable) {
+    const std::uint64_t now_ns = world.schedule().now_ns();
+    if (now_ns < kScriptBegins) return;
+    std::printf("event %" PRIu64 " %s%s%s\n", (now_ns - kScriptBegins) / 1000, kind,
+                cable.empty() ? "" : " ", cable.c_str());
+  });
+  const Outcome outcome = world.Run();
+  for (const std::string& complaint : outcome.complaints) PrintLine("WRONG " + complaint);
+  return outcome.complaints.empty() ? 0 : 1;
+}
+
 void PrintTotal(const Total& total, double seconds) {
   std::printf("%" PRIu64 " seeds, %" PRIu64 " failed: %" PRIu64 " jobs (%" PRIu64
               " ended by faults), %" PRIu64 " calls, %" PRIu64 " faults, %" PRIu64
@@ -168,8 +198,11 @@ int main(int argc, char** argv) {
   app.add_flag("--verbose", options.verbose, "tells what happens");
   app.add_option("--planted", options.planted, "puts a bug in: the checks must find it")
       ->check(CLI::IsMember({"none", "drop-acknowledgement", "keep-duplicates", "forget-credit"}));
+  app.add_option("--script", options.script,
+                 "runs what the file says, and tells what daemons tell");
   CLI11_PARSE(app, argc, argv);
   options.has_seed = !seed->empty();
   spdlog::set_level(options.verbose ? spdlog::level::debug : spdlog::level::off);
+  if (!options.script.empty()) return mlxcomm::sim::RunScript(options);
   return mlxcomm::sim::Run(options);
 }

@@ -70,7 +70,8 @@ struct Scenario {
   // For the ledger.
   std::uint64_t settles_ns = 3 * kSecond;
   std::uint64_t lost_after_ns = 3 * kSecond;
-  std::uint64_t end_ns = 0;  // By then all jobs must be over.
+  std::uint64_t end_ns = 0;         // By then all jobs must be over.
+  std::uint64_t runs_until_ns = 0;  // At least so long, also when they are.
 };
 
 Scenario MakeScenario(std::uint64_t seed, Planted planted);

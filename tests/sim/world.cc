@@ -236,10 +236,28 @@ void World::OnSessionReleased(Host& host, collective::SessionId session) {
 
 void World::OnNodeUp(Host& host, const fabric::NodeIdentity& node) {
   schedule_.Note(Mix(host.index()) ^ node.incarnation);
+  Tell(host, "node_up", {});
 }
 
 void World::OnNodeLost(Host& host, const NodeId& node, const std::string& why) {
   Log(absl::StrCat(host.name(), ": node ", NameOf(node), " is lost: ", why));
+  Tell(host, "node_lost", {});
+}
+
+// The interfaces of a cable are called after it: "en3a - en3b".
+void World::OnNotice(Host& host, const fabric::FabricNotice& notice) {
+  using Kind = fabric::FabricNotice::Kind;
+  if (notice.kind == Kind::kLinkWaits) return Tell(host, "link_waits", {});
+  if (notice.kind != Kind::kRailUp && notice.kind != Kind::kRailDown) return;
+  const std::size_t begin = notice.path.find("en");
+  if (begin == std::string::npos) return;  // A way through other hosts.
+  const std::size_t end = notice.path.find_first_not_of("0123456789", begin + 2);
+  Tell(host, notice.kind == Kind::kRailUp ? "rail_up" : "rail_down",
+       notice.path.substr(begin + 2, end - begin - 2));
+}
+
+void World::Tell(const Host& host, const char* kind, const std::string& cable) {
+  if (teller_ && host.index() == 0) teller_(kind, cable);
 }
 
 void World::OnViolation(Host& host, const NodeId& node, const std::string& what) {
@@ -342,7 +360,10 @@ void World::NoteQueues() {
 Outcome World::Run() {
   std::uint64_t next_watch_ns = schedule_.now_ns();
   const auto run_until = [&](std::uint64_t end_ns, bool until_done) {
-    while (!(until_done && AllDone()) && schedule_.RunOne(end_ns)) {
+    const auto is_done = [this] {
+      return AllDone() && schedule_.now_ns() >= scenario_.runs_until_ns;
+    };
+    while (!(until_done && is_done()) && schedule_.RunOne(end_ns)) {
       if (outcome_.complaints.size() >= kComplaintsMax) return;
       if (schedule_.now_ns() < next_watch_ns) continue;
       Watch();

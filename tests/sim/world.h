@@ -48,6 +48,10 @@ class World final : public HostListener, public JobListener {
   ~World() override;
   Outcome Run();
   Schedule& schedule() { return schedule_; }
+  // What the first host's daemon tells of the others: its kind, as events have it, and the cable, if
+  // it is of one.
+  using Teller = std::function<void(const char* kind, const std::string& cable)>;
+  void TellTo(Teller teller) { teller_ = std::move(teller); }
 
  private:
   // HostListener
@@ -56,6 +60,8 @@ class World final : public HostListener, public JobListener {
   void OnNodeUp(Host& host, const fabric::NodeIdentity& node) override;
   void OnNodeLost(Host& host, const NodeId& node, const std::string& why) override;
   void OnViolation(Host& host, const NodeId& node, const std::string& what) override;
+  void OnNotice(Host& host, const fabric::FabricNotice& notice) override;
+  void Tell(const Host& host, const char* kind, const std::string& cable);
   // Both listeners
   void Log(const std::string& line) override;
   // JobListener
@@ -83,6 +89,7 @@ class World final : public HostListener, public JobListener {
 
   const Scenario& scenario_;
   std::function<void(const std::string&)> log_;
+  Teller teller_;
   Random random_;
   Schedule schedule_;
   Ledger ledger_;

@@ -192,6 +192,13 @@ Told TryWholeMessage(const TrialSubject& subject) {
   return TryMessage(subject, subject.limits.message_bytes);
 }
 
+// A frame, in a receive of a frame: what goes where longer messages do not.
+Told TryFrameMessage(const TrialSubject& given) {
+  TrialSubject subject = given;
+  subject.limits.message_bytes = apple::kFrameBytes;
+  return TryMessage(subject, apple::kFrameBytes);
+}
+
 Told TryShortMessage(const TrialSubject& subject) {
   return TryMessage(subject, apple::kFrameBytes);
 }
@@ -225,6 +232,7 @@ constexpr Trial kTrials[] = {
      TryReceivesAfter},
     {"receives-before", "receives posted before it is ready to receive", true, TryReceivesBefore},
     {"message", "a message between two queue pairs of this device", true, TryWholeMessage},
+    {"message-frame", "one of a single frame, in a receive of one", true, TryFrameMessage},
     {"message-short", "one of fewer frames than its receive; Apple's must be equal", true,
      TryShortMessage},
     {"destroy", "a queue pair is destroyed with receives posted", true, TryJustDestroy},
@@ -258,6 +266,20 @@ Told ListDevices(const TrialSubject& subject) {
   return text;
 }
 
+Told ListGids(const TrialSubject& subject) {
+  const auto library = LoadLibrary(subject.library);
+  if (!library.ok()) return library.status();
+  const auto devices = (*library)->ListDevices();
+  if (!devices.ok()) return devices.status();
+  std::string text;
+  for (const DeviceFacts& facts : *devices) {
+    for (const Gid& gid : facts.gids) {
+      absl::StrAppend(&text, MakePrintable(facts.name), "\t", GidText(gid), "\n");
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 std::span<const Trial> Trials() { return kTrials; }
@@ -265,6 +287,7 @@ std::span<const Trial> Trials() { return kTrials; }
 absl::StatusOr<std::string> RunTrial(const std::string& name, const TrialSubject& subject) {
   if (name == "trials") return ListTrials();
   if (name == "devices") return ListDevices(subject);
+  if (name == "gids") return ListGids(subject);
   for (const Trial& trial : kTrials) {
     if (name == trial.name) return trial.run(subject);
   }

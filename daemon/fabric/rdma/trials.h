@@ -5,6 +5,7 @@
 //   mlxcommd --try-rdma CONFIG trials            which there are: NAME, and what it tries
 //   mlxcommd --try-rdma CONFIG limits            what is taken of devices, and by whom it was said
 //   mlxcommd --try-rdma CONFIG devices           DEVICE, and whether its port is active
+//   mlxcommd --try-rdma CONFIG gids              DEVICE, and a GID of its port; in the port's order
 //   mlxcommd --try-rdma CONFIG NAME DEVICE       "worked" or "refused", and what came of it
 //
 // They take queue pairs and regions of the device for a moment, which others may miss; no trial
@@ -40,7 +41,7 @@ struct Trial {
 };
 std::span<const Trial> Trials();
 
-// What `trials`, `devices` and a trial's name write; INVALID_ARGUMENT: there is none of that name.
+// What `trials`, `devices`, `gids` and a trial's name write; INVALID_ARGUMENT: there is none of that name.
 absl::StatusOr<std::string> RunTrial(const std::string& name, const TrialSubject& subject);
 
 // Those that ask verbs themselves (verbs_trials.cc); UNIMPLEMENTED where there are none.

@@ -1,0 +1,54 @@
+// What mlxcommd's processes tell when they try a machine's RDMA devices (daemon/fabric/rdma/trials.h):
+// each trial is a process of its own with a deadline, so that one that hangs or crashes hides none of
+// the others. For reports and for first light.
+//
+// Owner: none, a function. Thread: main; some seconds, more where a driver hangs. Memory: the text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mlxcomm::ctl {
+
+struct RdmaTrialsOptions {
+  std::string program = "mlxcommd";  // Whose processes try it.
+  std::string config_file;           // The daemon's; empty: defaults.
+  std::uint64_t trial_timeout_ns = 15'000'000'000;
+  std::uint64_t all_timeout_ns = ~std::uint64_t{0};  // Of all together; the rest is left out.
+};
+
+struct RdmaLimit {
+  std::string name;
+  std::string value;
+  std::string source;
+};
+
+struct RdmaTrial {
+  std::string name;
+  std::string tries;    // For people.
+  std::string verdict;  // "worked", "refused", "hung", "crashed"
+  std::string text;
+};
+
+struct TriedDevice {
+  std::string name;
+  bool active = false;  // Its port is; else it was only described.
+  std::string state;
+  std::vector<std::string> gids;
+  std::vector<RdmaTrial> trials;
+  bool held = false;  // Its driver holds a process, and nothing more was asked of it.
+};
+
+struct RdmaTrials {
+  std::vector<RdmaLimit> limits;
+  std::string limits_trouble;  // Empty, as below: none.
+  std::vector<TriedDevice> devices;
+  std::string devices_trouble;
+  std::string trials_trouble;
+  bool out_of_time = false;
+};
+
+RdmaTrials TryRdma(const RdmaTrialsOptions& options);
+
+}  // namespace mlxcomm::ctl

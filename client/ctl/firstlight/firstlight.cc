@@ -1,0 +1,243 @@
+// The verb firstlight: everything that this project takes of Macs, tried on the one that is here, and
+// one file of what was seen.
+#include <fcntl.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/ctl/command_line.h"
+#include "client/ctl/daemon_call.h"
+#include "client/ctl/doctor/collect.h"
+#include "client/ctl/doctor/program_output.h"
+#include "client/ctl/firstlight/assumptions.h"
+#include "client/ctl/firstlight/steps.h"
+#include "client/ctl/installed_files.h"
+#include "client/ctl/output.h"
+#include "client/ctl/quantities.h"
+#include "client/ctl/secrets.h"
+#include "client/ctl/verbs.h"
+#include "proto/key/key_file.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+constexpr std::chrono::minutes kBudget{20};
+
+constexpr Step kSteps[] = {
+    {"system", "what this machine is, and what doctor finds", 90, StepSystem},
+    {"platform", "what is taken of the operating system", 120, StepPlatform},
+    {"gpu", "operations through MLX, on its default device", 180, StepGpu},
+    {"loopback", "two ranks on this machine", 120, StepLoopback},
+    {"rdma", "what RDMA devices do, each trial in a process of its own", 240, StepRdma},
+    {"neighbour", "who is at this machine's cables", 60, StepNeighbour},
+    {"cable", "ranks on both machines", 120, StepCable},
+    {"pull", "a cable is pulled, and plugged in again", 240, StepPull},
+    {"sleep", "the machine sleeps, and wakes", 180, StepSleep},
+    {"power", "whether a Mac can be kept awake", 30, StepPower},
+};
+
+// What would tell whose machine this is.
+void KnowNames(Pseudonyms& names, const v1::StatusReply& status) {
+  char host[256] = {};
+  if (::gethostname(host, sizeof host - 1) == 0 && std::string(host) != "localhost") {
+    const std::string whole = host;
+    names.Know(whole.substr(0, whole.find('.')), "mac");
+    names.KnowAs(whole, "mac-1");
+  }
+  const passwd* const user = ::getpwuid(::getuid());
+  if (user != nullptr && std::string(user->pw_name) != "root") {
+    names.KnowAs(user->pw_dir, "~");
+    names.Know(user->pw_name, "user");
+  }
+  for (const v1::NodeStatus& node : status.nodes()) {
+    names.Know(node.name(), "mac");
+    for (const v1::LinkStatus& link : node.links()) {
+      if (link.peer().find(':') == std::string::npos) names.Know(link.peer(), "mac");
+    }
+    for (const v1::DiscoveredNeighbour& one : node.discovery().neighbours()) {
+      names.Know(one.name(), "mac");
+    }
+  }
+  for (const v1::JobStatus& job : status.jobs()) names.Know(job.name(), "job");
+  names.Know(status.cluster(), "cluster");
+}
+
+std::vector<std::string> KnownKeys(const std::string& socket_path, std::string& config_file) {
+  std::vector<std::string> keys;
+  const auto take = [&keys](const std::string& path) {
+    if (path.empty()) return;
+    for (std::string& key : KeysIn(ReadFileText(path))) keys.push_back(std::move(key));
+  };
+  v1::DoctorReply checkups;
+  if (FetchCheckups(socket_path, checkups).ok() && checkups.nodes_size() > 0) {
+    take(checkups.nodes(0).key_file());
+    if (config_file.empty()) config_file = checkups.nodes(0).config_file();
+  }
+  take(KeyFileIn(ReadFileText(config_file)));
+  take(DefaultKeyFile());
+  return keys;
+}
+
+// Never over another file; readable by its maker alone.
+bool WriteNew(const std::string& path, const std::string& text) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) return false;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const ssize_t count = ::write(file, text.data() + at, text.size() - at);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    at += static_cast<std::size_t>(count);
+  }
+  return ::close(file) == 0 && at == text.size();
+}
+
+std::string TimeNow() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  char text[32];
+  return std::string(text, std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local));
+}
+
+bool Has(const std::vector<std::string>& names, const char* name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::string StepNames() {
+  std::vector<std::string> names;
+  for (const Step& step : kSteps) names.emplace_back(step.name);
+  return absl::StrJoin(names, ",");
+}
+
+void RunSteps(const FirstLightOptions& options, Lit& lit) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto since = [&begin] {
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                          std::chrono::steady_clock::now() - begin)
+                                          .count());
+  };
+  std::size_t number = 0;
+  for (const Step& step : kSteps) {
+    StepNote note{step.name, "done", "", since(), 0};
+    Prompts::Tell(absl::StrCat("[", ++number, "/", std::size(kSteps), "] ", step.name, ": ",
+                               step.what, "\n"));
+    lit.deadline =
+        std::min(begin + std::chrono::steady_clock::duration(kBudget),
+                 std::chrono::steady_clock::now() + std::chrono::seconds(step.seconds_max));
+    if ((!options.steps.empty() && !Has(options.steps, step.name)) ||
+        Has(options.skip, step.name)) {
+      note.why = "not asked for";
+    } else if (since() >= static_cast<std::uint64_t>(std::chrono::milliseconds(kBudget).count())) {
+      note.why = "the 20 minutes were over";
+    } else {
+      note.why = step.run(lit);
+    }
+    if (!note.why.empty()) {
+      note.outcome = "left out";
+      Prompts::Tell("    left out: " + note.why + "\n");
+    }
+    note.took_ms = since() - note.began_ms;
+    lit.notes.steps.push_back(std::move(note));
+  }
+  lit.notes.took_ms = since();
+}
+
+}  // namespace
+
+std::uint64_t UnixNowNs() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count());
+}
+
+std::uint64_t Lit::left_ns() const {
+  const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                        deadline - std::chrono::steady_clock::now())
+                        .count();
+  return static_cast<std::uint64_t>(std::max<long long>(left, 1'000'000));
+}
+
+std::uint64_t Lit::NowUs() const { return SinceBeginUs(UnixNowNs()); }
+
+std::span<const Step> Steps() { return kSteps; }
+
+int RunFirstLight(const FirstLightOptions& options) {
+  for (const std::vector<std::string>* names : {&options.steps, &options.skip}) {
+    for (const std::string& name : *names) {
+      if (absl::StrContains("," + StepNames() + ",", "," + name + ",")) continue;
+      return Fail(kExitUsage, "there is no step \"" + name + "\"; expected some of " + StepNames());
+    }
+  }
+  const std::string output =
+      options.output.empty() ? "mlxcomm-firstlight-" + TimeNow() + ".json" : options.output;
+  if (::access(output.c_str(), F_OK) == 0) {
+    return Fail(kExitFailed, output + " is there already: name another file with -o");
+  }
+  const std::string own_path = OwnPath(options.called);
+  AddOwnFolderToPath(own_path);
+  std::string config_file = options.config_file;
+  const std::vector<std::string> keys = KnownKeys(options.socket_path, config_file);
+  v1::StatusReply status;
+  static_cast<void>(FetchStatus(options.socket_path, status));  // Without a daemon: fewer names.
+  Pseudonyms names(!options.names);
+  KnowNames(names, status);
+  Notes notes;
+  Prompts prompts(options.prompt_command, options.yes);
+  Lit lit{own_path,    options.socket_path,
+          config_file, options.large_bytes,
+          UnixNowNs(), {},
+          notes,       prompts,
+          names};
+  Prompts::Tell(
+      "At most 20 minutes. Nothing is changed on this machine; a step can be left out.\n");
+  RunSteps(options, lit);
+  const std::string document = Document(notes, names, keys);
+  if (!WriteNew(output, document)) {
+    return Fail(kExitFailed, "cannot write " + output + ": " + std::strerror(errno));
+  }
+  if (options.json) return WriteOut(document, "document");
+  return WriteOut(Summary(notes) + "\n" + output + "\n", "summary");
+}
+
+void AddFirstLight(CLI::App& app, Verbs& verbs) {
+  const auto made = std::make_shared<FirstLightOptions>();
+  FirstLightOptions& options = *made;
+  options.called = verbs.called();
+  CLI::App* const verb = app.add_subcommand(
+      "firstlight", "Try all that is taken of Macs, on this one or two, into one file to send");
+  verb->add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  verb->add_option("--config", options.config_file,
+                   "The daemon's configuration, where it does not run")
+      ->type_name("FILE");
+  verb->add_option("-o,--output", options.output, "The file (mlxcomm-firstlight-TIME.json)")
+      ->type_name("FILE");
+  verb->add_option("--steps", options.steps, "Only these, as A,B")
+      ->delimiter(',')
+      ->type_name("{" + StepNames() + "}");
+  verb->add_option("--skip", options.skip, "Not these, as A,B")
+      ->delimiter(',')
+      ->type_name("{" + StepNames() + "}");
+  verb->add_flag("--yes", options.yes, "Ask nothing: what needs hands is left out");
+  verb->add_option("--prompt-command", options.prompt_command,
+                   "Does what a person would be asked: pull, plug or sleep is its argument")
+      ->type_name("COMMAND");
+  AddQuantity(*verb, "--large", options.large_bytes, ParseBytes, "64M or 1.5G",
+              "The largest operation (1G)");
+  verb->add_flag("--names", options.names, "Leave names and addresses as they are");
+  verb->add_flag("--json", options.json,
+                 "For programs: the file's text on standard output as well");
+  verbs.Add(*verb, [made] { return RunFirstLight(*made); });
+}
+
+}  // namespace mlxcomm::ctl

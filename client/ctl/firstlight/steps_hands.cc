@@ -1,0 +1,394 @@
+// Steps that need a neighbour, or hands: cables that are pulled and plugged in, a machine that sleeps.
+#include <poll.h>
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "client/ctl/daemon_call.h"
+#include "client/ctl/firstlight/followed_program.h"
+#include "client/ctl/firstlight/steps.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+using nlohmann::json;
+constexpr std::uint64_t kHandsNs = 90 * kSecondNs;  // To do what was asked, and to come back.
+constexpr int kSettleMs = 700;  // What follows from an event follows within that.
+
+// Both ways of hearing of a cable: the system's, and the daemon's events.
+class Listeners {
+ public:
+  Listeners(Lit& lit, const std::string& peer)
+      : lit_(lit),
+        peer_(peer),
+        interfaces_({"mlxcommd", "--try-platform", "watch"}),
+        events_(EventsCommand(lit)) {}
+
+  // Both have told something, so what happens from now on is told too.
+  bool AreReady() {
+    while (!(watching_ && following_) && lit_.left_ns() > 1'000'000) {
+      if (!Wait(100)) break;
+    }
+    return watching_ && following_;
+  }
+  // Notes what has come, waiting at most so long for it. False: both have ended.
+  bool Wait(int timeout_ms) {
+    std::array<pollfd, 2> ready = {
+        {{interfaces_.descriptor(), POLLIN, 0}, {events_.descriptor(), POLLIN, 0}}};
+    ::poll(ready.data(), ready.size(), timeout_ms);
+    for (const std::string& line : interfaces_.TakeLines()) TakeInterface(line);
+    for (const std::string& line : events_.TakeLines()) TakeEvent(line);
+    return interfaces_.descriptor() >= 0 || events_.descriptor() >= 0;
+  }
+  // Of those that were noted since `from`, the time of the first of this kind and rail.
+  std::optional<std::uint64_t> When(std::size_t from, const std::string& kind,
+                                    const std::string& rail) const {
+    const auto& all = lit_.notes.happenings;
+    for (std::size_t i = from; i < all.size(); ++i) {
+      if (all[i].kind == kind && all[i].rail == rail) return all[i].at_us;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static std::vector<std::string> EventsCommand(const Lit& lit) {
+    std::vector<std::string> words = {lit.own_path, "events", "--follow", "--json", "-n", "1"};
+    if (!lit.socket_path.empty()) words.insert(words.end(), {"--socket", lit.socket_path});
+    return words;
+  }
+  void TakeInterface(const std::string& line) {
+    const std::vector<std::string> parts = absl::StrSplit(line, '\t');
+    std::uint64_t unix_ns = 0;
+    if (parts.size() != 3 || !absl::SimpleAtoi(parts[0], &unix_ns)) return;
+    if (parts[1] == "ready") {
+      watching_ = true;
+      return;
+    }
+    lit_.notes.Happened({lit_.SinceBeginUs(unix_ns), "interface",
+                         parts[1] == "up" ? "interface_up" : "interface_down", parts[2], ""});
+  }
+  void TakeEvent(const std::string& line) {
+    static const std::set<std::string> kKinds = {"rail_up", "rail_down", "link_waits", "node_up",
+                                                 "node_lost"};
+    const json event = json::parse(line, nullptr, false);
+    if (!event.is_object()) return;
+    const auto text = [&event](const char* name) {
+      const auto found = event.find(name);
+      return found != event.end() && found->is_string() ? found->get<std::string>() : "";
+    };
+    std::uint64_t unix_ns = 0;
+    const bool is_old = !std::exchange(following_, true);  // The one that was there before.
+    if (is_old || !absl::SimpleAtoi(text("unix_ns"), &unix_ns) || !kKinds.contains(text("kind"))) {
+      return;
+    }
+    const std::string object = text("object");
+    if (object != "link to " + peer_ && object != "node " + peer_) return;
+    // A way through other nodes is no rail of the cable.
+    const std::string rail = RailNamedIn(text("text"));
+    if (rail.empty() && text("kind").starts_with("rail_")) return;
+    lit_.notes.Happened({lit_.SinceBeginUs(unix_ns), "daemon", text("kind"), rail, text("text")});
+  }
+
+  Lit& lit_;
+  const std::string peer_;
+  FollowedProgram interfaces_;
+  FollowedProgram events_;
+  bool watching_ = false;
+  bool following_ = false;
+};
+
+// Addresses of an interface, as this node's daemon sees them; ports of link-local ones left out.
+std::string AddressesOf(const Lit& lit, const std::string& interface) {
+  v1::DoctorReply checkups;
+  if (!FetchCheckups(lit.socket_path, checkups).ok() || checkups.nodes_size() == 0) return {};
+  for (const v1::InterfaceCheckup& one : checkups.nodes(0).interfaces()) {
+    if (one.name() == interface) return absl::StrJoin(one.addresses(), ", ");
+  }
+  return {};
+}
+
+// One cable, pulled and plugged in.
+class Pull {
+ public:
+  Pull(Lit& lit, CableFound cable, std::string interface)
+      : lit_(lit),
+        cable_(std::move(cable)),
+        interface_(std::move(interface)),
+        listeners_(lit, cable_.peer) {
+    for (const RailNote& rail : lit.notes.rails) {
+      if (rail.interface == interface_) rails_.push_back(rail.rail);
+    }
+  }
+
+  std::string Run() {
+    if (!listeners_.AreReady()) return "the daemon's events cannot be followed";
+    const std::string addresses = AddressesOf(lit_, interface_);
+    const std::string ask = "Pull the cable on " + interface_ + ", which goes to " + cable_.peer +
+                            " (if it asks there too, once is enough).";
+    const std::size_t pulled = lit_.notes.happenings.size();
+    if (std::string why = Do("pull", ask, "rail_down", pulled); !why.empty()) return why;
+    JudgePull(pulled);
+    const std::size_t plugged = lit_.notes.happenings.size();
+    if (std::string why = Do("plug", "Plug it in again.", "rail_up", plugged); !why.empty()) {
+      lit_.notes.Refute("plug-rails", why);
+      return {};
+    }
+    JudgePlug(plugged, addresses);
+    return {};
+  }
+
+ private:
+  // Until all rails of the cable have had an event of this kind.
+  std::string Do(const std::string& name, const std::string& text, const char* kind,
+                 std::size_t from) {
+    const std::uint64_t at_us = lit_.NowUs();
+    const bool is_person = lit_.prompts.is_person();
+    if (!is_person) lit_.notes.Happened({at_us, "person", name, interface_, ""});
+    if (!lit_.prompts.Ask(name, text, std::min(lit_.left_ns(), kHandsNs))) {
+      return "the prompt \"" + name + "\" was not carried out";
+    }
+    const auto end = std::chrono::steady_clock::now() +
+                     std::chrono::nanoseconds(std::min(lit_.left_ns(), kHandsNs));
+    const auto all_have = [&] {
+      return std::all_of(rails_.begin(), rails_.end(), [&](const std::string& rail) {
+        return listeners_.When(from, kind, rail).has_value();
+      });
+    };
+    while (!all_have()) {
+      if (!listeners_.Wait(50)) return "the daemon tells no more events";
+      if (lit_.prompts.IsSkipped()) return "left out by hand";
+      if (std::chrono::steady_clock::now() >= end) {
+        return absl::StrCat("not all rails of the cable had a ", kind, " in time");
+      }
+    }
+    const auto settled = std::chrono::steady_clock::now() + std::chrono::milliseconds(kSettleMs);
+    while (std::chrono::steady_clock::now() < settled && listeners_.Wait(50)) {
+    }
+    // When it was done is known by what was noticed first.
+    if (is_person) {
+      std::uint64_t first = lit_.NowUs();
+      for (std::size_t i = from; i < lit_.notes.happenings.size(); ++i) {
+        first = std::min(first, lit_.notes.happenings[i].at_us);
+      }
+      lit_.notes.Happened({first > 0 ? first - 1 : 0, "person", name, interface_, "as noticed"});
+    }
+    return {};
+  }
+
+  std::uint64_t Last(std::size_t from, const char* kind) const {
+    std::uint64_t last = 0;
+    for (const std::string& rail : rails_) {
+      last = std::max(last, listeners_.When(from, kind, rail).value_or(0));
+    }
+    return last;
+  }
+
+  void JudgePull(std::size_t from) {
+    Notes& notes = lit_.notes;
+    const auto seen = listeners_.When(from, "interface_down", interface_);
+    const std::uint64_t down = Last(from, "rail_down");
+    notes.Judge(
+        seen && *seen <= down + 1'000'000, "pull-seen",
+        !seen ? "the interface watch told nothing of " + interface_
+              : absl::StrCat(interface_, " was told ", *seen <= down ? (down - *seen) / 1000 : 0,
+                             " ms before the last of its rails was down"));
+    if (seen) {
+      const std::uint64_t after = down > *seen ? down - *seen : 0;
+      notes.Measure("rails down after the interface", static_cast<double>(after) / 1000, "ms");
+      notes.Judge(after <= 1'000'000, "pull-rails", absl::StrCat(after / 1000, " ms"));
+    }
+    v1::StatusReply status;
+    const Failure answered = FetchStatus(lit_.socket_path, status);
+    const bool lives =
+        answered.ok() && status.nodes_size() > 0 && status.nodes(0).pid() == cable_.daemon_pid;
+    notes.Judge(lives, "pull-daemon",
+                lives           ? "the same process answers"
+                : answered.ok() ? "another process answers"
+                                : answered.message);
+  }
+
+  void JudgePlug(std::size_t from, const std::string& addresses) {
+    Notes& notes = lit_.notes;
+    std::uint64_t begin = listeners_.When(from, "interface_up", interface_).value_or(0);
+    if (begin == 0) begin = listeners_.When(from, "plug", interface_).value_or(0);
+    const std::uint64_t up = Last(from, "rail_up");
+    const std::uint64_t after = up > begin ? up - begin : 0;
+    notes.Measure("rails back after the interface", static_cast<double>(after) / 1000, "ms");
+    notes.Judge(after <= 5'000'000, "plug-rails", absl::StrCat(after / 1000, " ms"));
+    const std::string now = AddressesOf(lit_, interface_);
+    notes.Judge(now == addresses, "plug-addresses",
+                now == addresses ? now : absl::StrCat("before: ", addresses, "; now: ", now));
+  }
+
+  Lit& lit_;
+  const CableFound cable_;
+  const std::string interface_;
+  Listeners listeners_;
+  std::vector<std::string> rails_;
+};
+
+std::uint64_t Clock(clockid_t which) {
+  timespec now{};
+  ::clock_gettime(which, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * kSecondNs +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+// One that counts the time asleep, and one that does not.
+#if defined(__APPLE__)
+constexpr clockid_t kCounts = CLOCK_MONOTONIC_RAW;
+constexpr clockid_t kDoesNot = CLOCK_UPTIME_RAW;
+#else
+constexpr clockid_t kCounts = CLOCK_BOOTTIME;
+constexpr clockid_t kDoesNot = CLOCK_MONOTONIC;
+#endif
+
+struct Clocks {
+  std::uint64_t counting = Clock(kCounts);
+  std::uint64_t other = Clock(kDoesNot);
+  std::chrono::steady_clock::time_point steady = std::chrono::steady_clock::now();
+};
+
+std::string AwaitRails(Lit& lit) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  std::string why;
+  do {
+    CableFound cable;
+    why = FindCable(lit, cable);
+    if (why.empty()) return {};
+    ::poll(nullptr, 0, 200);
+  } while (std::chrono::steady_clock::now() < end && lit.left_ns() > kSecondNs);
+  return why;
+}
+
+}  // namespace
+
+std::vector<RailNote> RailsOf(const v1::LinkStatus& link) {
+  std::vector<RailNote> rails;
+  for (const v1::RailStatus& rail : link.rails()) {
+    if (rail.transport() == "route" || rail.state() != "up") continue;
+    rails.push_back({absl::StrCat(rail.transport() == "rdma" ? "rdma " : "", rail.local_interface(),
+                                  " - ", rail.remote_interface()),
+                     rail.transport(), rail.local_interface()});
+  }
+  return rails;
+}
+
+std::string FindCable(const Lit& lit, CableFound& found) {
+  v1::StatusReply status;
+  const Failure answered = FetchStatus(lit.socket_path, status);
+  if (!answered.ok()) return "no neighbour: " + answered.message;
+  if (status.nodes_size() == 0) return "no neighbour: the daemon names no node";
+  for (const v1::LinkStatus& link : status.nodes(0).links()) {
+    if (link.state() != "up" || RailsOf(link).empty()) continue;
+    found = {status.node(), link.peer(), status.nodes(0).pid(), link};
+    return {};
+  }
+  return "no neighbour: this node has no link over a cable (mlxcommctl doctor says why)";
+}
+
+std::string StepNeighbour(Lit& lit) {
+  CableFound cable;
+  if (std::string why = FindCable(lit, cable); !why.empty()) return why;
+  Notes& notes = lit.notes;
+  notes.rails = RailsOf(cable.link);
+  bool discovered = false;
+  std::string rdma = "there is none";
+  bool rdma_up = false;
+  for (const v1::RailStatus& rail : cable.link.rails()) {
+    discovered = discovered || rail.origin() == "discovered";
+    if (rail.transport() != "rdma") continue;
+    rdma_up = rdma_up || rail.state() == "up";
+    rdma = rail.state() == "up" ? "up on " + rail.local_interface() : rail.detail();
+  }
+  if (discovered) {
+    notes.Confirm("neighbour", "found by its hellos on " + notes.rails[0].interface);
+  } else {
+    notes.LeaveOut("neighbour", "the configuration names its address");
+  }
+  notes.Judge(rdma_up, "neighbour-rdma", rdma);
+  std::uint64_t best = ~std::uint64_t{0};
+  std::string why_not = "no answer";
+  for (int i = 0; i < 20 && lit.left_ns() > kSecondNs; ++i) {
+    v1::PingRequest request;
+    request.set_node(cable.peer);
+    v1::PingReply reply;
+    const Failure asked = FetchPing(lit.socket_path, request, reply);
+    if (!asked.ok()) why_not = asked.message;
+    if (asked.ok() && !reply.why_not().empty()) why_not = reply.why_not();
+    if (asked.ok() && reply.why_not().empty()) best = std::min(best, reply.round_trip_ns());
+  }
+  const bool came = best != ~std::uint64_t{0};
+  if (came) notes.Measure("round trip to the neighbour", static_cast<double>(best) / 1000, "us");
+  notes.Judge(came && best <= 10'000'000, "neighbour-answers",
+              came ? absl::StrCat(best / 1000, " us, the best of 20") : why_not);
+  return {};
+}
+
+std::string StepPull(Lit& lit) {
+  CableFound cable;
+  if (std::string why = FindCable(lit, cable); !why.empty()) return why;
+  if (!lit.prompts.anybody()) return "nobody to pull a cable: run it in a terminal, without --yes";
+  lit.notes.rails = RailsOf(cable.link);
+  const std::string interface = lit.notes.rails[0].interface;
+  return Pull(lit, std::move(cable), interface).Run();
+}
+
+std::string StepSleep(Lit& lit) {
+  if (!lit.prompts.anybody())
+    return "nobody to send it to sleep: run it in a terminal, without --yes";
+  const Clocks before;
+  const bool had_rails = [&lit] {
+    CableFound cable;
+    return FindCable(lit, cable).empty();
+  }();
+  if (!lit.prompts.Ask("sleep",
+                       "Send this Mac to sleep (Apple menu), and wake it half a minute later.",
+                       lit.left_ns())) {
+    return "the prompt \"sleep\" was not carried out";
+  }
+  const auto slept_ns = [&before] {
+    const Clocks now;
+    const std::uint64_t counted = now.counting - before.counting;
+    const std::uint64_t other = now.other - before.other;
+    return counted > other ? counted - other : 0;
+  };
+  while (lit.prompts.is_person() && slept_ns() < 2 * kSecondNs) {
+    if (lit.prompts.IsSkipped()) return "left out by hand";
+    if (lit.left_ns() < kSecondNs) break;
+    ::poll(nullptr, 0, 200);
+  }
+  const std::uint64_t slept = slept_ns();
+  if (slept < 2 * kSecondNs) return "the machine did not sleep";
+  const std::uint64_t now_us = lit.SinceBeginUs(UnixNowNs());
+  lit.notes.Happened(
+      {now_us > slept / 1000 ? now_us - slept / 1000 : 0, "person", "sleep", "", ""});
+  lit.notes.Happened({now_us, "person", "wake", "", ""});
+  const Clocks now;
+  const double counting = static_cast<double>(now.counting - before.counting) / 1e9;
+  const double steady = std::chrono::duration<double>(now.steady - before.steady).count();
+  lit.notes.Judge(std::abs(counting - steady) < 1, "sleep-clock",
+                  absl::StrCat("asleep for ", slept / kSecondNs, " s of ", counting,
+                               " s, of which it counted ", steady));
+  if (!had_rails) {
+    lit.notes.LeaveOut("sleep-rails", "no neighbour");
+    return {};
+  }
+  const std::string why = AwaitRails(lit);
+  lit.notes.Judge(why.empty(), "sleep-rails", why.empty() ? "they are up" : why);
+  return {};
+}
+
+}  // namespace mlxcomm::ctl

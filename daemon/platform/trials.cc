@@ -1,0 +1,390 @@
+#include "daemon/platform/trials.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "daemon/platform/file_descriptor.h"
+#include "daemon/platform/interface_watch.h"
+#include "daemon/platform/interfaces.h"
+#include "daemon/platform/machine.h"
+#include "daemon/platform/multicast_socket.h"
+#include "daemon/platform/peer_credentials.h"
+#include "daemon/platform/process_exit.h"
+#include "daemon/platform/shared_memory.h"
+#include "daemon/platform/system_facts.h"
+#include "daemon/platform/wakeup.h"
+#include "proto/queue/descriptor_passing.h"
+
+namespace mlxcomm::platform {
+namespace {
+
+#if defined(__APPLE__)
+constexpr bool kOnApple = true;
+#else
+constexpr bool kOnApple = false;
+#endif
+constexpr std::uint64_t kSecond = 1'000'000'000;
+
+TrialResult Holds(std::string seen) { return {TrialResult::Verdict::kHolds, std::move(seen)}; }
+TrialResult Fails(std::string seen) { return {TrialResult::Verdict::kFails, std::move(seen)}; }
+TrialResult Untried(std::string why) { return {TrialResult::Verdict::kUntried, std::move(why)}; }
+std::string Error() { return std::strerror(errno); }
+
+bool IsReadable(int descriptor, int timeout_ms) {
+  pollfd ready{descriptor, POLLIN, 0};
+  return ::poll(&ready, 1, timeout_ms) == 1;
+}
+
+TrialResult TryPageSize() {
+  const long bytes = ::sysconf(_SC_PAGESIZE);
+  const std::string seen = absl::StrCat(bytes, " bytes");
+  if (!kOnApple) return Untried(absl::StrCat(seen, "; only macOS's are taken to be 16384"));
+  return bytes == 16384 ? Holds(seen) : Fails(seen);
+}
+
+TrialResult TryFixedSize() {
+  const auto segment = SharedSegment::Create("trial", 1 << 20);
+  if (!segment.ok()) return Fails(std::string(segment.status().message()));
+  const bool grew = ::ftruncate(segment->descriptor(), 2 << 20) == 0;
+  const std::string larger = grew ? "was taken" : Error();
+  const bool shrank = ::ftruncate(segment->descriptor(), 4096) == 0;
+  const std::string smaller = shrank ? "was taken" : Error();
+  const std::string seen = absl::StrCat("a larger size: ", larger, "; a smaller one: ", smaller);
+  return grew || shrank ? Fails(seen) : Holds(seen);
+}
+
+// Of POSIX objects, which macOS has; Linux's are memfd, and their names nobody sees.
+TrialResult TryNames() {
+  std::size_t longest = 0;
+  for (std::size_t length = 8; length <= 64; ++length) {
+    std::string name = absl::StrCat("/mlxcomm.", ::getpid());
+    name.resize(std::max(length, name.size()), 'x');
+    const FileDescriptor object(::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600));
+    if (!object.valid()) break;
+    ::shm_unlink(name.c_str());
+    longest = name.size();
+  }
+  const std::string seen = absl::StrCat("names of up to ", longest, " characters are taken",
+                                        longest == 64 ? ", no more were tried" : "");
+  return longest >= 25 ? Holds(seen) : Fails(seen);
+}
+
+TrialResult TrySparse() {
+  const std::uint64_t whole = PhysicalMemoryBytes();
+  const auto segment = SharedSegment::Create("trial", whole);
+  if (!segment.ok()) return Fails(std::string(segment.status().message()));
+  segment->data()[0] = std::byte{1};
+  segment->data()[segment->bytes() - 1] = std::byte{2};
+  return Holds(absl::StrCat(whole >> 20, " MiB, of which two pages were touched"));
+}
+
+TrialResult TryPassing() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return Fails(Error());
+  const FileDescriptor near(ends[0]);
+  const FileDescriptor far(ends[1]);
+  const auto segment = SharedSegment::Create("trial", 1 << 20);
+  if (!segment.ok()) return Fails(std::string(segment.status().message()));
+  const int given = segment->descriptor();
+  char word = 'x';
+  int taken = -1;
+  int count = 0;
+  if (!queue::SendWithDescriptors(near.get(), &word, 1, &given, 1, kSecond) ||
+      !queue::ReceiveWithDescriptors(far.get(), &word, 1, &taken, 1, &count, kSecond) ||
+      count != 1) {
+    return Fails(absl::StrCat("its descriptor does not pass a Unix socket: ", Error()));
+  }
+  const FileDescriptor passed(taken);
+  void* const again = ::mmap(nullptr, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, taken, 0);
+  if (again == MAP_FAILED) return Fails(absl::StrCat("it cannot be mapped: ", Error()));
+  segment->data()[12345] = std::byte{7};
+  const bool seen = static_cast<std::byte*>(again)[12345] == std::byte{7};
+  ::munmap(again, 1 << 20);
+  return seen ? Holds("passed, mapped, and seen through both") : Fails("the two show other bytes");
+}
+
+TrialResult TryBell() {
+  auto bell = Wakeup::Create();
+  if (!bell.ok()) return Fails(std::string(bell.status().message()));
+  if (IsReadable(bell->descriptor(), 0)) return Fails("it is heard before it is rung");
+  for (int i = 0; i < 100'000; ++i) bell->Ring();
+  if (!IsReadable(bell->descriptor(), 1000)) return Fails("it was rung and is not heard");
+  bell->Drain();
+  return IsReadable(bell->descriptor(), 0) ? Fails("it is heard again after it was heard")
+                                           : Holds("rung 100000 times, heard once");
+}
+
+TrialResult TryWakeTime() {
+  constexpr int kTimes = 2000;
+  Wakeup ask;
+  Wakeup answer;
+  std::thread other([&] {
+    for (int i = 0; i < kTimes && IsReadable(ask.descriptor(), 5000); ++i) {
+      ask.Drain();
+      answer.Ring();
+    }
+  });
+  std::vector<std::uint64_t> times;
+  for (int i = 0; i < kTimes; ++i) {
+    const std::uint64_t begin = MonotonicNow();
+    ask.Ring();
+    if (!IsReadable(answer.descriptor(), 5000)) break;
+    answer.Drain();
+    times.push_back((MonotonicNow() - begin) / 2);
+  }
+  other.join();
+  if (times.size() < kTimes) return Fails("a thread that was rung for did not wake in 5 s");
+  std::sort(times.begin(), times.end());
+  const std::uint64_t median = times[times.size() / 2];
+  const std::string seen = absl::StrCat("median ", median / 1000, " us, 99 of 100 within ",
+                                        times[times.size() * 99 / 100] / 1000, " us, the longest ",
+                                        times.back() / 1000, " us");
+  return median <= 100'000 ? Holds(seen) : Fails(seen);
+}
+
+// A Unix socket that listens in a folder of its own, which goes with it.
+struct Listener {
+  explicit Listener(int backlog) {
+    const char* const place = std::getenv("TMPDIR");
+    folder = absl::StrCat(place != nullptr && *place != '\0' ? place : "/tmp", "/mlxcomm.XXXXXX");
+    if (::mkdtemp(folder.data()) == nullptr) return;
+    const std::string path = absl::StrCat(folder, "/s");
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof address.sun_path) return;
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    socket = FileDescriptor(::socket(AF_UNIX, SOCK_STREAM, 0));
+    listens = socket.valid() &&
+              ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+              ::listen(socket.get(), backlog) == 0;
+  }
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+  ~Listener() {
+    ::unlink(address.sun_path);
+    ::rmdir(folder.c_str());
+  }
+  FileDescriptor Connect() const {
+    FileDescriptor made(::socket(AF_UNIX, SOCK_STREAM, 0));
+    ::fcntl(made.get(), F_SETFL, O_NONBLOCK);
+    if (::connect(made.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+      return made;
+    }
+    const int reason = errno;  // Closing it must not hide it.
+    made.Reset();
+    errno = reason;
+    return {};
+  }
+  std::string folder;
+  sockaddr_un address{};
+  FileDescriptor socket;
+  bool listens = false;
+};
+
+TrialResult TryPeer() {
+  const Listener listener(8);
+  if (!listener.listens) return Fails(absl::StrCat("no Unix socket to listen at: ", Error()));
+  const FileDescriptor client = listener.Connect();
+  if (!client.valid()) return Fails(absl::StrCat("connect: ", Error()));
+  const FileDescriptor accepted(::accept(listener.socket.get(), nullptr, nullptr));
+  const auto peer = GetPeerCredentials(accepted.get());
+  if (!peer.ok()) return Fails(std::string(peer.status().message()));
+  const bool right = peer->uid == ::geteuid() && peer->pid == ::getpid();
+  return right ? Holds("process and user are told")
+               : Fails(absl::StrCat("told: process ", peer->pid, " for ", ::getpid(), ", user ",
+                                    peer->uid, " for ", ::geteuid()));
+}
+
+TrialResult TryFullBacklog() {
+  const Listener listener(1);
+  if (!listener.listens) return Fails(absl::StrCat("no Unix socket to listen at: ", Error()));
+  std::vector<FileDescriptor> waiting;
+  while (waiting.size() < 200) {
+    FileDescriptor next = listener.Connect();
+    if (!next.valid()) break;
+    waiting.push_back(std::move(next));
+  }
+  if (waiting.size() == 200) return Fails("200 connections wait behind a backlog of 1");
+  const int expected = kOnApple ? ECONNREFUSED : EAGAIN;
+  const int error = errno;
+  const std::string seen =
+      absl::StrCat("after ", waiting.size(), " connections: ", std::strerror(error), ", expected ",
+                   std::strerror(expected));
+  return error == expected ? Holds(seen) : Fails(seen);
+}
+
+// The doorbell's other end: a grandchild, as whose parent nobody here is told of its end.
+TrialResult TryProcessExit() {
+  int told[2];
+  int held[2];
+  if (::pipe(told) != 0 || ::pipe(held) != 0) return Fails(Error());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const pid_t grandchild = ::fork();
+    if (grandchild == 0) {
+      ::close(held[1]);
+      char byte;
+      static_cast<void>(::read(held[0], &byte, 1));  // Until it is let go.
+      ::_exit(0);
+    }
+    const ssize_t wrote = ::write(told[1], &grandchild, sizeof grandchild);
+    ::_exit(wrote == sizeof grandchild && grandchild > 0 ? 0 : 1);
+  }
+  ::close(held[0]);
+  ::close(told[1]);
+  FileDescriptor hold(held[1]);
+  const FileDescriptor reader(told[0]);
+  int status = 0;
+  pid_t grandchild = 0;
+  if (child < 0 || ::waitpid(child, &status, 0) != child ||
+      ::read(reader.get(), &grandchild, sizeof grandchild) != sizeof grandchild) {
+    return Untried("no process could be started");
+  }
+  const FileDescriptor watch = WatchProcessExit(grandchild);
+  if (!watch.valid()) return Fails(absl::StrCat("a process cannot be watched: ", Error()));
+  if (IsReadable(watch.get(), 50)) return Fails("the end is told of a process that lives");
+  const std::uint64_t begin = MonotonicNow();
+  hold.Reset();
+  if (!IsReadable(watch.get(), 5000)) return Fails("its end was not told within 5 s");
+  return Holds(absl::StrCat("told after ", (MonotonicNow() - begin) / 1000, " us"));
+}
+
+TrialResult TryOpenFiles() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return Fails(Error());
+  const std::uint64_t soft = limit.rlim_cur;
+  const std::uint64_t wanted = std::min<std::uint64_t>(limit.rlim_max, 65536);
+  limit.rlim_cur = static_cast<rlim_t>(wanted);
+  const bool raised = ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+  const std::string error = raised ? "" : Error();
+  std::vector<FileDescriptor> files;
+  while (files.size() < 4096) {
+    FileDescriptor next(::dup(STDOUT_FILENO));
+    if (!next.valid()) break;
+    files.push_back(std::move(next));
+  }
+  const std::string seen =
+      absl::StrCat("begins with ", soft, raised ? ", raised to " : ", not to ", wanted,
+                   error.empty() ? "" : ": ", error, "; ", files.size(), " could be opened");
+  return raised && files.size() >= std::min<std::uint64_t>(wanted - 64, 4096) ? Holds(seen)
+                                                                              : Fails(seen);
+}
+
+TrialResult TryWatch() {
+  const auto watch = InterfaceWatch::Create();
+  return watch.ok() ? Holds("the system tells of them")
+                    : Fails(std::string(watch.status().message()));
+}
+
+// Hellos go to this group; here to a port that nobody has.
+TrialResult TryMulticast() {
+  const auto interfaces = ListInterfaces();
+  if (!interfaces.ok()) return Fails(std::string(interfaces.status().message()));
+  std::vector<std::string> told;
+  bool well = true;
+  for (const NetworkInterface& one : *interfaces) {
+    const auto source = LinkLocalAddressOf(one);
+    if (one.loopback || !one.running || !one.multicast || one.point_to_point || !source) continue;
+    constexpr MulticastSocket::Address kGroup = {0xff, 0x02, 0, 0, 0, 0, 0,    0,
+                                                 0,    0,    0, 0, 0, 0, 0x4d, 0x58};
+    const auto socket = MulticastSocket::Open({one.name, one.index, *source, kGroup, 7469});
+    constexpr std::array<std::uint8_t, 8> kBytes = {'f', 'i', 'r', 's', 't', 0, 0, 0};
+    const absl::Status sent = socket.ok() ? socket->Send(kBytes) : socket.status();
+    bool heard = false;
+    std::array<std::uint8_t, 64> into;
+    if (sent.ok() && IsReadable(socket->descriptor(), 100))
+      heard = socket->Receive(into).has_value();
+    well = well && sent.ok() && !heard;
+    told.push_back(absl::StrCat(one.name, !sent.ok() ? absl::StrCat(": ", sent.message())
+                                          : heard    ? ": sent, and came back"
+                                                     : ": sent, not heard here"));
+  }
+  if (told.empty()) return Untried("no interface that is up has a link-local address");
+  return well ? Holds(absl::StrJoin(told, "; ")) : Fails(absl::StrJoin(told, "; "));
+}
+
+constexpr Trial kTrials[] = {
+    {"page-size", "pages of macOS have 16 KiB", TryPageSize},
+    {"shm-fixed-size", "the size of shared memory cannot be changed once it is set", TryFixedSize},
+    {"shm-name", "shared memory may have a name of 25 characters", TryNames},
+    {"shm-sparse", "shared memory as large as the machine's costs only the pages that are touched",
+     TrySparse},
+    {"shm-passed", "shared memory passes a Unix socket and is mapped at the other end", TryPassing},
+    {"bell", "a bell that is rung often is heard once", TryBell},
+    {"wake-time", "a thread that sleeps is awake within 100 us of its bell (median)", TryWakeTime},
+    {"peer-process", "a Unix socket tells which process and user is at its other end", TryPeer},
+    {"full-backlog", "to connect where too many wait is EAGAIN on Linux, ECONNREFUSED on macOS",
+     TryFullBacklog},
+    {"process-exit", "the end of a process is told to one that is not its parent", TryProcessExit},
+    {"open-files", "the limit of open files can be raised to what is allowed, at most 65536",
+     TryOpenFiles},
+    {"interface-watch", "the system tells when an interface changes", TryWatch},
+    {"multicast", "hellos can be sent on each interface, and do not come back", TryMulticast},
+};
+
+void Print(const TrialResult& result) {
+  using Verdict = TrialResult::Verdict;
+  std::printf("%s\n%s\n",
+              result.verdict == Verdict::kHolds   ? "holds"
+              : result.verdict == Verdict::kFails ? "fails"
+                                                  : "untried",
+              result.seen.c_str());
+}
+
+int Watch() {
+  auto watch = InterfaceWatch::Create();
+  if (!watch.ok()) {
+    std::fprintf(stderr, "mlxcommd: %s\n", std::string(watch.status().message()).c_str());
+    return 1;
+  }
+  std::printf("%llu\tready\t\n", static_cast<unsigned long long>(UnixNow()));
+  std::fflush(stdout);
+  for (;;) {
+    std::array<pollfd, 2> ready = {{{watch->descriptor(), POLLIN, 0}, {STDOUT_FILENO, 0, 0}}};
+    if (::poll(ready.data(), ready.size(), -1) < 0 && errno != EINTR) return 1;
+    if ((ready[1].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) return 0;
+    for (const InterfaceChange& change : watch->Read()) {
+      std::printf("%llu\t%s\t%s\n", static_cast<unsigned long long>(UnixNow()),
+                  change.kind == InterfaceChange::Kind::kUp ? "up" : "down", change.name.c_str());
+    }
+    if (std::fflush(stdout) != 0) return 0;
+  }
+}
+
+}  // namespace
+
+std::span<const Trial> Trials() { return kTrials; }
+
+int RunTrial(const std::string& name) {
+  if (name == "watch") return Watch();
+  if (name == "trials") {
+    for (const Trial& trial : kTrials) std::printf("%s\t%s\n", trial.name, trial.assumed);
+    return std::fflush(stdout) == 0 ? 0 : 1;
+  }
+  for (const Trial& trial : kTrials) {
+    if (name != trial.name) continue;
+    Print(trial.run());
+    return std::fflush(stdout) == 0 ? 0 : 1;
+  }
+  std::fprintf(stderr, "mlxcommd: there is no trial %s\n", name.c_str());
+  return 2;
+}
+
+}  // namespace mlxcomm::platform

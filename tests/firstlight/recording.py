@@ -1,0 +1,153 @@
+"""A file of `mlxcommctl firstlight`, read as what anybody may have sent: bounded, checked against the
+schema, and then for what no schema says. And what it makes of the fakes."""
+
+import json
+import pathlib
+import re
+
+import jsonschema
+
+BYTES_MAX = 8 << 20
+SCHEMA = pathlib.Path(__file__).parents[2] / "client/ctl/schema/firstlight.json"
+# A word of a control file or a script, so that a name says nothing else there.
+WORD = re.compile(r"[A-Za-z0-9_.:-]{1,63}")
+DAY_US = 24 * 3600 * 1_000_000
+# What the fake does in a trial without being told to, as tests/operations/test_rdma_shown.py has it,
+# and which call of verbs it can be told to fail, hang or crash in for another outcome.
+CALL_OF = {"channel": "ibv_create_comp_channel", "depth": "ibv_query_qp", "describe": "ibv_query_device",
+           "message": "ibv_post_send", "message-frame": "ibv_post_send"}
+WORD_OF = {"refused": "fail", "hung": "hang", "crashed": "crash"}
+
+
+class BadFile(Exception):
+    """What is wrong with the file, for people."""
+
+
+def need(holds, what):
+    if not holds:
+        raise BadFile(what)
+
+
+def read(path):
+    try:
+        with open(path, "rb") as file:
+            data = file.read(BYTES_MAX + 1)
+    except OSError as error:
+        raise BadFile(str(error)) from None
+    need(len(data) <= BYTES_MAX, f"{path}: larger than {BYTES_MAX} bytes; no file of first light is")
+    try:
+        document = json.loads(data.decode("utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise BadFile(f"{path}: no JSON: {error}") from None
+    try:
+        jsonschema.validate(document, json.loads(SCHEMA.read_text(encoding="utf-8")),
+                            cls=jsonschema.Draft202012Validator)
+    except jsonschema.ValidationError as error:
+        where = "/".join(map(str, error.absolute_path)) or "the document"
+        raise BadFile(f"{path}: {where}: {error.message[:300]}") from None
+    check(document)
+    return document
+
+
+def check(document):
+    """What a schema does not say."""
+    ids = [one["id"] for one in document["assumptions"]]
+    need(len(ids) == len(set(ids)), "assumptions: two of one id")
+    for device in document["rdma"]["devices"]:
+        need(WORD.fullmatch(device["name"]), f"rdma/devices: {device['name']!r} is no name of a device")
+        for gid in device["gids"]:
+            need(WORD.fullmatch(gid), f"rdma/devices: {gid!r} is no GID")
+    rails = [rail["rail"] for rail in document["rails"]]
+    need(len(rails) <= 16 and len(rails) == len(set(rails)), "rails: at most 16, each once")
+    last = 0
+    held = None
+    for event in document["events"]:
+        need(last <= event["at_us"] <= DAY_US, "events: not in order of time, or later than a day")
+        last = event["at_us"]
+        if event["kind"].startswith("rail_"):
+            need(event["rail"] in rails, f"events: there is no rail {event['rail']!r}")
+        if event["kind"] == "pull":
+            need(held is None, "events: a cable is pulled while another is out")
+            held = event["rail"]
+        if event["kind"] == "plug":
+            need(held == event["rail"], "events: a cable is plugged in that was not pulled")
+            held = None
+
+
+def happened(events):
+    """By rail ("": the link): the kinds in their order, of which the same twice in a row counts once."""
+    order = {}
+    for event in events:
+        kinds = order.setdefault(event["rail"], [])
+        if not kinds or kinds[-1] != event["kind"]:
+            kinds.append(event["kind"])
+    return order
+
+
+def pulls(document):
+    """[(interface, at_us, for_us)] of cables that were plugged in again."""
+    found = []
+    for event in document["events"]:
+        if event["kind"] == "pull":
+            out = event
+        elif event["kind"] == "plug":
+            found.append((event["rail"], out["at_us"], event["at_us"] - out["at_us"]))
+    return found
+
+
+def daemon_events(document):
+    """Those from the first pull on, of a file that has one that was plugged in."""
+    begin = pulls(document)[0][1]
+    return [event for event in document["events"] if event["source"] == "daemon" and event["at_us"] >= begin]
+
+
+def script(document):
+    """For `mlxcomm_simulator --script`: the same rails on cables of two hosts, pulled for as long. How
+    long a daemon waits for its neighbour is no part of the file: it follows from whether it was lost."""
+    done = pulls(document)
+    waits = [e["at_us"] for e in daemon_events(document) if e["kind"] == "link_waits"]
+    lost = [e["at_us"] for e in daemon_events(document) if e["kind"] == "node_lost"]
+    longest = max(for_us for _, _, for_us in done)
+    grace_us = max(1000, lost[0] - waits[0]) if lost and waits else 2 * longest + 1_000_000
+    seen = any(event["kind"] == "interface_down" for event in document["events"])
+    lines = [f"grace_us {grace_us}"]
+    lines += [f"cable {rail['transport']} {'told' if seen else 'silent'}" for rail in document["rails"]]
+    begin = done[0][1]
+    for interface, at_us, for_us in done:
+        for number, rail in enumerate(document["rails"]):
+            if rail["interface"] == interface:
+                lines.append(f"pull {number} {at_us - begin} {max(1, for_us)}")
+    return "\n".join(lines) + "\n"
+
+
+def control(document):
+    """For tests/fake_verbs: devices as they were, and as far as the fake can, what they refused."""
+    lines = []
+    for device in document["rdma"]["devices"]:
+        lines.append(f"device {device['name']} {','.join(device['gids'])}")
+        if not device["active"]:
+            lines.append(f"down {device['name']}")
+        for trial in device["trials"]:
+            name, verdict = trial["name"], trial["verdict"]
+            if name == "pair-rc" and verdict == "worked":
+                lines.append("unreliable_only 0")
+            if name in CALL_OF and verdict in WORD_OF:
+                lines.append(f"{WORD_OF[verdict]} {CALL_OF[name]}")
+            count = re.match(r"\d{1,3}(?= at once)", trial["text"])
+            if name == "regions" and verdict == "worked" and count:
+                lines.append(f"regions {count.group()}")
+    return "\n".join(dict.fromkeys(lines)) + "\n"
+
+
+def limits(document):
+    """Which of the two kinds the recording daemon took devices for, and whether it waits for completions:
+    the end of rdma { limits: ... }."""
+    values = {limit["name"]: limit["value"] for limit in document["rdma"]["limits"]}
+    kind = "LINUX" if values.get("equal_frame_bytes") == "0" else "APPLE"
+    return kind + (" completion_events: false" if values.get("completion_events") == "false" else "")
+
+
+def verdicts(document):
+    """By device and trial."""
+    return {(device["name"], trial["name"]): trial["verdict"]
+            for device in document["rdma"]["devices"] for trial in device["trials"]}

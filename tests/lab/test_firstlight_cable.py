@@ -1,0 +1,83 @@
+"""First light in the lab: a command in place of a person pulls a cable, and what comes out replays."""
+
+import subprocess
+import sys
+
+import pytest
+from firstlight.recording import happened, read
+from firstlight.test_replay import REPLAY
+
+from conftest import PATIENCE, find_program
+from lab.cluster import PATIENT
+from lab.wiring import pair
+
+# As a person does it, without the seconds.
+HANDS = """case "$1" in
+  pull) ip link set {interface} down ;;
+  plug) ip link set {interface} up && {then} ;;
+  *) exit 1 ;;
+esac
+"""
+
+
+def first_light(c, node, folder, steps, interface, then="true"):
+    hands = folder / "hands.sh"
+    hands.write_text(HANDS.format(interface=interface, then=then))
+    output = folder / f"{node}.json"
+    process = c.run(node, [find_program("mlxcommctl"), "firstlight", "--steps", steps, "-o", output,
+                           "--large", "256K", "--prompt-command", f"sh {hands}"])
+    return process, output
+
+
+def verdicts(document):
+    return {one["id"]: (one["verdict"], one["seen"]) for one in document["assumptions"]}
+
+
+@pytest.mark.parametrize("cables", [1, 2])
+def test_a_cable_is_pulled_and_plugged_in_and_it_replays(lab, tmp_path, cables):
+    c = lab(pair(cables=cables), peer_settings=PATIENT)
+    end = c.wiring.cables[0].end_at("node-0")
+    interface = end.interface
+    # The system has taken the address away; of two cables nobody gives it back, which is noticed.
+    then = f"ip addr replace {end.ipv6}/64 dev {interface} nodad" if cables == 1 else "true"
+    process, output = first_light(c, 0, tmp_path, "system,platform,neighbour,pull,sleep", interface, then)
+    assert process.finish() == 0, process.lines
+    document = read(output)
+    told = verdicts(document)
+    # Verdicts that are of times are this machine's business; that there are such times is not.
+    for name in ("pull-seen", "pull-rails", "plug-rails", "neighbour-answers"):
+        assert told[name][0] != "not tried", (name, told[name], process.lines)
+    for name in ("pull-daemon", "multicast"):
+        assert told[name][0] == "confirmed", (name, told[name], process.lines)
+    seen = [event["kind"] for event in document["events"] if event["source"] == "interface"]
+    assert seen[0] == "interface_down" and "interface_up" in seen, document["events"]
+    assert told["plug-addresses"][0] == ("confirmed" if cables == 1 else "refuted"), told["plug-addresses"]
+    assert told["sleep-clock"] == ("not tried", 'the prompt "sleep" was not carried out')
+    assert told["cable-values"][0] == "not tried"
+    rails = {rail["rail"]: rail["interface"] for rail in document["rails"]}
+    assert len(rails) == cables
+    of_rails = happened([e for e in document["events"] if e["source"] == "daemon"])
+    pulled, = [rail for rail, on in rails.items() if on == interface]
+    assert of_rails[pulled] == ["rail_down", "rail_up"]
+    assert of_rails.get("", []) == (["link_waits"] if cables == 1 else [])
+    assert "node-1" not in output.read_text() and "lab" not in document["system"].values()
+    done = subprocess.run([sys.executable, REPLAY, output], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_ranks_of_two_machines_meet_where_both_run_it(lab, tmp_path):
+    c = lab(pair(), peer_settings=PATIENT)
+    runs = [first_light(c, node, tmp_path, "cable", "none") for node in range(2)]
+    for process, _ in runs:
+        assert process.finish() == 0, process.lines
+    documents = [read(output) for _, output in runs]
+    assert [verdicts(d)["cable-values"][0] for d in documents] == ["confirmed", "confirmed"], documents
+    assert any("bus bandwidth" in one["name"] for one in documents[0]["measurements"])
+
+
+def test_a_cable_that_nobody_pulls_is_not_tried(lab, tmp_path):
+    c = lab(pair(), peer_settings=PATIENT)
+    output = tmp_path / "file.json"
+    process = c.run(0, [find_program("mlxcommctl"), "firstlight", "--yes", "--steps", "pull", "-o", output])
+    assert process.finish() == 0, process.lines
+    assert verdicts(read(output))["pull-seen"][1].startswith("nobody to pull a cable")

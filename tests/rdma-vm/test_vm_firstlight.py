@@ -1,0 +1,43 @@
+"""First light over soft-RoCE: a real driver's devices, a port that goes down under both kinds of rails."""
+
+import json
+import subprocess
+import sys
+
+from firstlight.recording import happened, read
+from firstlight.test_replay import REPLAY
+
+from conftest import PATIENCE, find_program
+from soft_roce import INTERFACES
+
+HANDS = f"""case "$1" in
+  pull) ip link set {INTERFACES[0]} down ;;
+  plug) ip link set {INTERFACES[0]} up ;;
+  *) exit 1 ;;
+esac
+"""
+
+
+def test_a_port_goes_down_and_comes_back_and_it_replays(soft_roce, tmp_path):
+    c = soft_roce("APPLE")
+    hands = tmp_path / "hands.sh"
+    hands.write_text(HANDS)
+    output = tmp_path / "file.json"
+    done = subprocess.run([find_program("mlxcommctl"), "firstlight", "--socket", c.socket(0), "-o", output,
+                           "--steps", "rdma,neighbour,pull", "--prompt-command", f"sh {hands}"],
+                          capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    document = read(output)
+    told = {one["id"]: one["verdict"] for one in document["assumptions"]}
+    for name in ("rdma-uc", "rdma-message", "neighbour-rdma", "pull-daemon"):
+        assert told[name] == "confirmed", (name, done.stdout)
+    assert {rail["transport"] for rail in document["rails"]} == {"tcp", "rdma"}
+    # What a real driver does in trials the fake does otherwise; the cables are the simulator's.
+    document["rdma"]["devices"] = []
+    events = happened([e for e in document["events"] if e["source"] == "daemon"])
+    assert all(events[rail["rail"]] == ["rail_down", "rail_up"] for rail in document["rails"]), events
+
+    output.write_text(json.dumps(document), encoding="utf-8")
+    replayed = subprocess.run([sys.executable, REPLAY, output], capture_output=True, text=True,
+                              timeout=PATIENCE)
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
