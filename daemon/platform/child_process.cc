@@ -44,6 +44,7 @@ absl::StatusOr<pid_t> StartProgram(const std::string& program,
   // A descriptor that has just been made by another thread may not say so itself yet.
   flags |= POSIX_SPAWN_CLOEXEC_DEFAULT;
   ::posix_spawn_file_actions_addinherit_np(&actions, STDERR_FILENO);
+  if (descriptors.third == kThird) ::posix_spawn_file_actions_addinherit_np(&actions, kThird);
 #elif defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 34)
   ::posix_spawn_file_actions_addclosefrom_np(&actions, has_third ? kThird + 1 : kThird);
 #endif

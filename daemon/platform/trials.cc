@@ -257,12 +257,12 @@ TrialResult TryProcessExit() {
       ::read(reader.get(), &grandchild, sizeof grandchild) != sizeof grandchild) {
     return Untried("no process could be started");
   }
-  const FileDescriptor watch = WatchProcessExit(grandchild);
+  const ProcessExit watch = ProcessExit::Watch(grandchild);
   if (!watch.valid()) return Fails(absl::StrCat("a process cannot be watched: ", Error()));
-  if (IsReadable(watch.get(), 50)) return Fails("the end is told of a process that lives");
+  if (IsReadable(watch.descriptor(), 50)) return Fails("the end is told of a process that lives");
   const std::uint64_t begin = MonotonicNow();
   hold.Reset();
-  if (!IsReadable(watch.get(), 5000)) return Fails("its end was not told within 5 s");
+  if (!IsReadable(watch.descriptor(), 5000)) return Fails("its end was not told within 5 s");
   return Holds(absl::StrCat("told after ", (MonotonicNow() - begin) / 1000, " us"));
 }
 

@@ -28,7 +28,7 @@ const FindingKind* KindOf(std::string_view code);
 struct Fix {
   std::vector<std::string> command;  // Its words; empty: there is no command for it.
   bool safe = false;                 // Mends without breaking anything else: `--fix --yes` runs it.
-  std::vector<std::vector<std::string>> then;  // Further ones, each if all before it did well.
+  std::vector<std::vector<std::string>> then = {};  // Further ones, each if all before it did well.
 };
 
 struct Finding {

@@ -78,7 +78,7 @@ ArenaRegions::Piece ArenaRegions::PieceOf(const ClientMemory& arena, const std::
 // The next that is wanted, whose arena is there, and that is not registered yet.
 bool ArenaRegions::TakeWanted(ClientMemory& arena, Piece& piece, std::uint64_t now_ns) {
   const std::lock_guard lock(mutex_);
-  if (now_ns < refused_until_ns_) wanted_.clear();
+  if (now_ns < refused_until_ns_ || ended_by_it_ >= kEndedMax) wanted_.clear();
   while (!wanted_.empty()) {
     const std::byte* const from = wanted_.back();
     wanted_.pop_back();
@@ -114,6 +114,7 @@ void ArenaRegions::Tend(const std::shared_ptr<Device>& device, std::uint64_t now
     const std::lock_guard lock(mutex_);
     if (!made.ok()) {
       refused_until_ns_ = now_ns + kRefusedNs;
+      if (HasEndedProcess(made.status())) ++ended_by_it_;
       continue;
     }
     const bool is_there = std::any_of(arenas_.begin(), arenas_.end(), [&](const ClientMemory& one) {

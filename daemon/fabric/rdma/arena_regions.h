@@ -41,6 +41,9 @@ class ArenaRegions {
  public:
   // A device that has refused a region is asked for none so long: others have used it up.
   static constexpr std::uint64_t kRefusedNs = 10'000'000'000;
+  // One whose driver's process has ended so often while it was to register a region is asked for no
+  // more: rails that only copy are better than rails that come and go.
+  static constexpr int kEndedMax = 2;
 
   // Whoever has it keeps regions, but no arena of which nothing is registered.
   struct View {
@@ -84,6 +87,7 @@ class ArenaRegions {
   std::vector<std::shared_ptr<const Region>> leaving_;  // To be let go by the driver's thread.
   std::vector<const std::byte*> wanted_;
   std::uint64_t refused_until_ns_ = 0;
+  int ended_by_it_ = 0;
 };
 
 }  // namespace mlxcomm::fabric::rdma

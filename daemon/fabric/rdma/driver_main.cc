@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -61,8 +62,8 @@ class Pump {
   Pump(std::unique_ptr<QueuePair> pair, std::shared_ptr<const MessageMemory> segment,
        const QueueLayout& layout, platform::FileDescriptor doorbell, std::uint32_t slot_bytes,
        const Regions& regions)
-      : pair_(std::move(pair)),
-        segment_(std::move(segment)),
+      : segment_(std::move(segment)),
+        pair_(std::move(pair)),
         doorbell_(std::move(doorbell)),
         slot_bytes_(slot_bytes),
         regions_(regions),
@@ -80,7 +81,7 @@ class Pump {
     if (thread_.joinable()) thread_.join();
   }
 
-  QueuePair& pair() { return *pair_; }
+  const std::shared_ptr<const MessageMemory>& segment() const { return segment_; }
   absl::Status Start(const QueuePairAddress& peer) {
     if (thread_.joinable()) return absl::FailedPreconditionError("it is connected already");
     if (absl::Status status = pair_->Connect(peer); !status.ok()) return status;
@@ -107,8 +108,9 @@ class Pump {
     return header_->completions.consumer_sleeps.load(std::memory_order_relaxed) == 0;
   }
 
-  const std::unique_ptr<QueuePair> pair_;
+  // Before the queue pair, which uses it until it has been destroyed.
   const std::shared_ptr<const MessageMemory> segment_;
+  const std::unique_ptr<QueuePair> pair_;
   const platform::FileDescriptor doorbell_;
   const std::uint32_t slot_bytes_;
   const Regions& regions_;
@@ -130,7 +132,7 @@ void Pump::Run() {
     const std::uint64_t now = platform::MonotonicNow();
     if (moved) {
       idle_since = now;
-    } else if (now - idle_since >= spin_ns && (few_cores || has_failed_ || !LooksOn())) {
+    } else if (now - idle_since >= (!few_cores && LooksOn() ? kSpinNsInFlight : spin_ns)) {
       Sleep();
     }
   }
@@ -228,6 +230,7 @@ class Driver {
   absl::Status Open(const DriverRequest& request, DriverAnswer& answer);
   absl::Status Make(const DriverRequest& request, std::vector<platform::FileDescriptor> descriptors,
                     DriverAnswer& answer);
+  absl::Status Destroy(std::uint32_t id);
   absl::Status Register(const DriverRequest& request,
                         const std::vector<platform::FileDescriptor>& descriptors);
 
@@ -237,6 +240,7 @@ class Driver {
   Regions regions_{};
   std::map<std::uint32_t, MappedRegion> mapped_;
   std::map<std::uint32_t, std::unique_ptr<Pump>> pumps_;  // They use regions.
+  std::vector<std::shared_ptr<const MessageMemory>> left_;
 };
 
 std::string TextOfField(std::span<const char> field) {
@@ -293,11 +297,24 @@ absl::Status Driver::Make(const DriverRequest& request,
   return absl::OkStatus();
 }
 
+// What the driver does not give back it may still write to: its memory stays mapped.
+absl::Status Driver::Destroy(std::uint32_t id) {
+  const auto found = pumps_.find(id);
+  if (found == pumps_.end()) return absl::OkStatus();
+  const std::shared_ptr<const MessageMemory> memory = found->second->segment();
+  const std::uint32_t before = device_->use().queue_pairs;
+  pumps_.erase(found);
+  if (device_->use().queue_pairs < before) return absl::OkStatus();
+  left_.push_back(memory);
+  return absl::UnavailableError("the driver does not give back a queue pair");
+}
+
 absl::Status Driver::Register(const DriverRequest& request,
                               const std::vector<platform::FileDescriptor>& descriptors) {
   const bool sound = descriptors.size() == 1 && request.id < kRegionsMax &&
                      !mapped_.contains(request.id) && request.bytes > 0 &&
                      request.bytes <= limits_.region_bytes_max &&
+                     request.offset <= INT64_MAX - request.bytes &&
                      HasBytes(descriptors[0].get(), request.offset + request.bytes);
   if (!sound) return absl::InternalError("no region is like that");
   absl::StatusOr<MessageMemory> mapped = MessageMemory::MapShared(
@@ -330,7 +347,7 @@ DriverAnswer Driver::Do(const DriverRequest& request,
     status = found == pumps_.end() ? absl::InternalError("there is no such queue pair")
                                    : found->second->Start(request.peer);
   } else if (request.kind == Kind::kDestroy) {
-    pumps_.erase(request.id);
+    status = Destroy(request.id);
   } else if (request.kind == Kind::kRegister) {
     status = Register(request, descriptors);
   } else if (request.kind == Kind::kDeregister && request.id < kRegionsMax) {

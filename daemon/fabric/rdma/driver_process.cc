@@ -99,7 +99,7 @@ bool DriverProcess::Reap(std::uint64_t wait_ns) {
     if (got != 0 && !(got < 0 && errno == EINTR)) {
       reaped_ = true;
       if (ended_.ok()) {
-        ended_ = absl::UnavailableError(
+        ended_ = absl::AbortedError(
             absl::StrCat("the process that drives RDMA device ", device_, " (", pid_, ") ended ",
                          got == pid_ ? platform::HowEnded(status) : "unseen"));
       }
@@ -150,8 +150,9 @@ absl::StatusOr<DriverAnswer> DriverProcess::Call(const DriverRequest& request,
   }
   if (answer.code == 0) return answer;
   answer.message.back() = '\0';
-  return absl::Status(static_cast<absl::StatusCode>(answer.code),
-                      MakePrintable(answer.message.data()));
+  const absl::Status refused(static_cast<absl::StatusCode>(answer.code),
+                             MakePrintable(answer.message.data()));
+  return HasEndedProcess(refused) ? absl::UnavailableError(refused.message()) : refused;
 }
 
 }  // namespace mlxcomm::fabric::rdma

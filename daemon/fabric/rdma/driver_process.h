@@ -42,11 +42,12 @@ class DriverProcess {
   static absl::StatusOr<std::shared_ptr<DriverProcess>> Start(const std::string& program,
                                                               const std::string& device,
                                                               std::uint64_t call_ns = kCallNs);
-  // It ends by itself when nobody has the other end of its socket; else it is ended.
+  // It ends by itself when nobody has the other end of its lifeline; else it is ended. Up to 2 s.
   ~DriverProcess();
 
-  // Descriptors are passed, not given away. An error is the driver's; UNAVAILABLE also that the
-  // process has ended, DEADLINE_EXCEEDED that it was ended, for it did not answer.
+  // Descriptors are passed, not given away. An error is the driver's; ABORTED: the process has ended,
+  // DEADLINE_EXCEEDED: it was ended, for it did not answer. Others wait for as long: the engine never
+  // is one of them.
   absl::StatusOr<DriverAnswer> Call(const DriverRequest& request,
                                     std::span<const int> descriptors = {});
   // OK: it runs, as far as is known. Else how it ended.

@@ -21,7 +21,7 @@ constexpr auto kLookPause = std::chrono::seconds(1);
 // that it lasted less than kSteadyNs.
 constexpr std::uint64_t kPauseNsMin = 500'000'000;
 constexpr std::uint64_t kPauseNsMax = 60'000'000'000;
-constexpr std::uint64_t kSteadyNs = 10'000'000'000;
+constexpr std::uint64_t kSteadyNs = 60'000'000'000;  // Longer than a call that hangs is waited for.
 
 absl::StatusOr<std::shared_ptr<Device>> OpenWhereItIsCalled(const DriverThread::Subject& subject) {
   if (!subject.program.empty()) {
@@ -221,19 +221,26 @@ void DriverThread::LookAtDevice(Shared& shared, std::unique_lock<std::mutex>& lo
   shared.device.reset();
   shared.process.pid = 0;
   if (!ended.ok()) {
-    const std::uint64_t lasted_ns = platform::MonotonicNow() - shared.opened_ns;
-    shared.pause_ns = lasted_ns < kSteadyNs
-                          ? std::clamp(2 * shared.pause_ns, kPauseNsMin, kPauseNsMax)
-                          : kPauseNsMin;
-    ++shared.process.ended;
-    shared.process.last_end = std::string(ended.message());
-    spdlog::warn("{}; TCP carries on, and it is started again", shared.process.last_end);
+    OnProcessEnded(shared, ended);
   }
   InDriver(shared, lock, [&] {
+    if (!ended.ok()) {
+      spdlog::warn("{}; TCP carries on, and it is started again", std::string(ended.message()));
+    }
     shared.regions.ForgetRegions();
     shared.regions.Tend(nullptr, 0);  // They keep the device open.
     device.reset();
   });
+}
+
+void DriverThread::OnProcessEnded(Shared& shared, const absl::Status& how) {
+  const std::uint64_t now = platform::MonotonicNow();
+  const bool was_steady = now - shared.opened_ns >= kSteadyNs;
+  shared.pause_ns =
+      was_steady ? kPauseNsMin : std::clamp(2 * shared.pause_ns, kPauseNsMin, kPauseNsMax);
+  shared.again_ns = now + shared.pause_ns;
+  ++shared.process.ended;
+  shared.process.last_end = std::string(how.message());
 }
 
 absl::StatusOr<std::shared_ptr<Device>> DriverThread::Open(Shared& shared) {
@@ -242,15 +249,16 @@ absl::StatusOr<std::shared_ptr<Device>> DriverThread::Open(Shared& shared) {
     const std::lock_guard lock(shared.mutex);
     if (shared.device != nullptr) return shared.device;
     const std::uint64_t now = platform::MonotonicNow();
-    if (shared.pause_ns != 0 && now - shared.opened_ns < shared.pause_ns) {
-      return absl::UnavailableError(
-          absl::StrCat(shared.process.last_end, "; it is started again in ",
-                       (shared.pause_ns - (now - shared.opened_ns)) / 1'000'000 + 1, " ms"));
+    if (now < shared.again_ns) {
+      return absl::UnavailableError(absl::StrCat(shared.process.last_end,
+                                                 "; it is started again in ",
+                                                 (shared.again_ns - now) / 1'000'000 + 1, " ms"));
     }
     shared.opened_ns = now;
   }
   absl::StatusOr<std::shared_ptr<Device>> device = OpenWhereItIsCalled(subject);
   const std::lock_guard lock(shared.mutex);
+  if (HasEndedProcess(device.status())) OnProcessEnded(shared, device.status());
   if (!device.ok()) return device.status();
   shared.device = *device;
   shared.process.pid = (*device)->driver_pid();

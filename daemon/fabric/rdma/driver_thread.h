@@ -118,6 +118,7 @@ class DriverThread {
     Process process;
     std::uint64_t opened_ns = 0;
     std::uint64_t pause_ns = 0;
+    std::uint64_t again_ns = 0;  // Not opened before.
   };
 
   explicit DriverThread(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
@@ -130,6 +131,8 @@ class DriverThread {
   static void TendRegions(Shared& shared, std::unique_lock<std::mutex>& lock);
   static void LookAtDevice(Shared& shared, std::unique_lock<std::mutex>& lock);
   static absl::StatusOr<std::shared_ptr<Device>> Open(Shared& shared);
+  // With the lock.
+  static void OnProcessEnded(Shared& shared, const absl::Status& how);
   static void Do(Shared& shared, Job& job, Result& result);
 
   inline static std::atomic<int> threads_{0};

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,11 +18,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "daemon/platform/child_process.h"
 #include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/machine.h"
 #include "proto/types/plain_text.h"
-
-extern char** environ;
 
 namespace mlxcomm::fabric::rdma {
 namespace {
@@ -64,34 +62,6 @@ void Write(std::FILE* to, const DeviceFacts& facts) {
   std::fprintf(to, "device\t%s\t%d\t%s\n", MakePrintable(facts.name).c_str(), facts.active ? 1 : 0,
                MakePrintable(facts.state).c_str());
   for (const Gid& gid : facts.gids) std::fprintf(to, "gid\t%s\n", HexOf(gid).c_str());
-}
-
-absl::StatusOr<pid_t> Spawn(const std::string& program, const std::string& library, int output) {
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigemptyset(&none);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  int flags = POSIX_SPAWN_SETSIGMASK;
-#if defined(POSIX_SPAWN_CLOEXEC_DEFAULT)
-  // A connection that was accepted this moment may not be close-on-exec yet: macOS sets it later.
-  flags |= POSIX_SPAWN_CLOEXEC_DEFAULT;
-  ::posix_spawn_file_actions_addinherit_np(&actions, STDERR_FILENO);
-#endif
-  ::posix_spawnattr_setflags(&attributes, static_cast<short>(flags));
-  std::string arguments[] = {program, kProbeArgument, library};
-  char* const argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), nullptr};
-  pid_t pid = 0;
-  const int error = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv, environ);
-  ::posix_spawnattr_destroy(&attributes);
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (error == 0) return pid;
-  return absl::UnavailableError(
-      absl::StrCat("RDMA cannot be probed: ", program, ": ", std::strerror(error)));
 }
 
 enum class Reading : std::uint8_t { kAll, kTooMuch, kTimeOut };
@@ -199,8 +169,11 @@ absl::StatusOr<std::vector<DeviceFacts>> Probe(const std::string& program,
   const platform::FileDescriptor input(ends[0]);
   platform::FileDescriptor output(ends[1]);
   for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
-  const absl::StatusOr<pid_t> pid = Spawn(program, library, output.get());
-  if (!pid.ok()) return pid.status();
+  const absl::StatusOr<pid_t> pid =
+      platform::StartProgram(program, {kProbeArgument, library}, {-1, output.get(), -1});
+  if (!pid.ok()) {
+    return absl::UnavailableError(absl::StrCat("RDMA cannot be probed: ", pid.status().message()));
+  }
   output.Reset();
   std::string answer;
   const std::uint64_t end_ns = platform::MonotonicNow() + timeout_ns;

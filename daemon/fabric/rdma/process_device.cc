@@ -43,6 +43,7 @@ class ProcessDevice final : public Device, public std::enable_shared_from_this<P
                                                          std::uint64_t bytes) override;
 
   DriverProcess& process() { return *process_; }
+  bool Owns(const Region& region) const;
   void OnQueuePairGone() {
     const std::lock_guard lock(mutex_);
     --queue_pairs_;
@@ -74,11 +75,17 @@ class ProcessRegion final : public Region {
     static_cast<void>(device_->process().Call(request));
     device_->OnRegionGone(key(), bytes());
   }
+  const ProcessDevice* device() const { return device_.get(); }
 
  private:
   const std::shared_ptr<ProcessDevice> device_;
   const std::shared_ptr<const void> owner_;
 };
+
+bool ProcessDevice::Owns(const Region& region) const {
+  const auto* const its = dynamic_cast<const ProcessRegion*>(&region);
+  return its != nullptr && its->device() == this;
+}
 
 class ProcessQueuePair final : public QueuePair {
  public:
@@ -97,13 +104,18 @@ class ProcessQueuePair final : public QueuePair {
                   layout.entries),
         completions_(&header_->completions,
                      reinterpret_cast<PostCompletion*>(segment_.data() + layout.completions),
-                     layout.entries) {}
+                     layout.entries) {
+    // Until it is first polled.
+    header_->completions.consumer_sleeps.store(1, std::memory_order_relaxed);
+  }
   ~ProcessQueuePair() override {
     DriverRequest request;
     request.kind = DriverRequest::Kind::kDestroy;
     request.id = id_;
-    static_cast<void>(device_->process().Call(request));
-    device_->OnQueuePairGone();
+    const absl::StatusOr<DriverAnswer> answer = device_->process().Call(request);
+    // One that the driver keeps is counted until its process has ended.
+    const bool is_kept = !answer.ok() && device_->DriverEnded().ok();
+    if (!is_kept) device_->OnQueuePairGone();
   }
   void OnMade(const QueuePairAddress& address, std::uint32_t messages) {
     address_ = address;
@@ -126,6 +138,7 @@ class ProcessQueuePair final : public QueuePair {
   }
   absl::Status PostSendFrom(std::uint32_t slot, const Region& region, const std::byte* from,
                             std::uint32_t bytes) override {
+    if (!device_->Owns(region)) return Nonsense("has no such region");
     return Post({PostRequest::Kind::kSendFrom, slot, bytes, region.key(),
                  static_cast<std::uint64_t>(from - region.data()), 0});
   }

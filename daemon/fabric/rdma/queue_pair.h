@@ -93,6 +93,13 @@ class QueuePair {
   virtual absl::Status Arm() = 0;
 };
 
+// Of a call to a driver that another process makes: that process has ended, or was ended, for it did not
+// answer. No driver's own error is one of these.
+inline bool HasEndedProcess(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kAborted ||
+         status.code() == absl::StatusCode::kDeadlineExceeded;
+}
+
 // How much of a device this daemon uses, and may.
 struct DeviceUse {
   std::uint32_t queue_pairs = 0;
@@ -114,8 +121,8 @@ class Device {
   virtual const std::string& name() const = 0;
   virtual const Limits& limits() const = 0;
   virtual DeviceUse use() const = 0;
-  // False: the system wants it back, and waits until nobody has it open any more. Then its queue
-  // pairs fail. Asks no driver.
+  // False: the system wants it back, and waits until nobody has it open any more; or the process that
+  // calls its driver has ended, or does not answer and so was ended. Then its queue pairs fail.
   virtual bool IsThere() = 0;
   // RESOURCE_EXHAUSTED: as many as there may be. UNAVAILABLE: the port is down, has no such
   // address, or whatever the driver says.

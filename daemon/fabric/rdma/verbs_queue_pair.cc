@@ -247,6 +247,12 @@ absl::Status VerbsQueuePair::PostSend(std::uint32_t slot, std::uint32_t bytes) {
 
 absl::Status VerbsQueuePair::PostSendFrom(std::uint32_t slot, const Region& region,
                                           const std::byte* from, std::uint32_t bytes) {
+  if (is_copied()) {
+    // With the headers before and after it, which are copied as they are posted: in the same order,
+    // so that those that confirm it never go out with what was written there later.
+    std::memcpy(Registered(slot), from, bytes);
+    return Post(slot, {reinterpret_cast<std::uint64_t>(Registered(slot)), bytes, region_->lkey});
+  }
   return Post(slot, {reinterpret_cast<std::uint64_t>(from), bytes, region.key()});
 }
 

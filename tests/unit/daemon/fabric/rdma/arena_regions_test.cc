@@ -86,7 +86,7 @@ TEST(ArenaRegionsTest, KeepsTheClientsPagesWhereTheyAreFromBeforeARegionUntilAft
     ++kept;
     return {&kept, [&](const void*) { --kept; }};
   };
-  arena.regions.Add({nullptr, memory.data(), memory.size(), keep});
+  arena.regions.Add({nullptr, memory.data(), memory.size(), -1, keep});
   arena.sends.Refresh(2);
   EXPECT_EQ(kept, 0);
   // Its client gives some back just now: it is asked again, as soon as for what a driver has refused.

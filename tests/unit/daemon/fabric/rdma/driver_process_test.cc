@@ -165,6 +165,25 @@ TEST_F(DriverProcessTest, CopiesMessagesWhereTheDriverTakesNoSharedMemory) {
   EXPECT_FALSE(joined.device_a->Register(memory, arena->data(), arena->bytes()).ok());
 }
 
+// Why: what the driver may still read must not be unmapped before it has let go of it.
+TEST_F(DriverProcessTest, DestroysAQueuePairBeforeItsMemoryGoes) {
+  Joined joined = Join();
+  control_.Want("delay_us 2000");
+  for (std::uint32_t i = 0; i < joined.a->sends(); ++i) {
+    ASSERT_TRUE(joined.a->PostSend(joined.a->receives() + i, kShape.message_bytes).ok());
+  }
+  joined.a.reset();
+  EXPECT_TRUE(joined.device_a->IsThere()) << joined.device_a->DriverEnded();
+}
+
+TEST_F(DriverProcessTest, CountsAQueuePairThatTheDriverKeeps) {
+  Joined joined = Join();
+  control_.Want("fail ibv_destroy_qp");
+  joined.a.reset();
+  EXPECT_EQ(joined.device_a->use().queue_pairs, 1u);
+  EXPECT_TRUE(joined.device_a->IsThere());
+}
+
 TEST_F(DriverProcessTest, SaysHowItEnded) {
   Joined joined = Join();
   ::kill(joined.device_a->driver_pid(), SIGKILL);
@@ -227,8 +246,7 @@ TEST_F(DriverProcessTest, AnswersRequestsThatMakeNoSense) {
     request.bytes = random() >> (random() % 64);
     const std::vector<int> descriptors(random() % 3, segment->descriptor());
     const auto answer = (*process)->Call(request, descriptors);
-    const bool is_no_more = absl::IsUnavailable(answer.status()) &&
-                            answer.status().message().find("ended") != std::string::npos;
+    const bool is_no_more = HasEndedProcess(answer.status());
     ASSERT_FALSE(is_no_more) << i << ": " << answer.status();
   }
   EXPECT_TRUE((*process)->Ended().ok());
