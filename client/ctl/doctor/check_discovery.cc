@@ -100,9 +100,10 @@ void CheckSilence(const Facts& facts, const v1::NodeStatus& own, Findings& findi
          object,
          "says hello, and hears nobody",
          "neighbours, if there are to be any",
-         absl::StrCat("is mlxcommd running on them, the cable in, and does a firewall here or there "
-                      "let UDP 7470 through? ",
-                      LocalNetworkRemedy(facts)),
+         absl::StrCat(
+             "is mlxcommd running on them, the cable in, and does a firewall here or there "
+             "let UDP 7470 through? ",
+             LocalNetworkRemedy(facts)),
          {}});
   }
 }

@@ -70,7 +70,8 @@ void CheckBridge(const Facts& facts, const InterfaceFacts& found, Findings& find
   std::string remedy = "take it out of the bridge (as root)";
   if (IsMacos(facts)) {
     remedy +=
-        ", and give it a network service of its own: without one macOS gives it no address, and the "
+        ", and give it a network service of its own: without one macOS gives it no address, and "
+        "the "
         "next boot puts it back";
   }
   findings.Add({"MC201", absl::StrCat("interface ", found.name),
@@ -225,15 +226,12 @@ void CheckNetwork(const Facts& facts, Findings& findings) {
                     IsMacos(facts) ? SafeFix({"ifconfig", found.name, "up"})
                                    : SafeFix({"ip", "link", "set", "dev", found.name, "up"})});
     } else if (found.running && !found.has_link_local && found.bridge.empty()) {
-      findings.Add({"MC203",
-                    object,
-                    "no IPv6 link-local address",
-                    "one, for neighbours are found by it",
-                    IsMacos(facts)
-                        ? "give the port a network service with automatic IPv6 (as root): macOS "
-                          "gives addresses to services"
-                        : "let the system make one (sysctl net.ipv6.conf.*.addr_gen_mode)",
-                    IsMacos(facts) ? SafeFixes(OwnService(found)) : Fix{}});
+      findings.Add(
+          {"MC203", object, "no IPv6 link-local address", "one, for neighbours are found by it",
+           IsMacos(facts) ? "give the port a network service with automatic IPv6 (as root): macOS "
+                            "gives addresses to services"
+                          : "let the system make one (sysctl net.ipv6.conf.*.addr_gen_mode)",
+           IsMacos(facts) ? SafeFixes(OwnService(found)) : Fix{}});
     }
   }
   const v1::NodeStatus& own = OwnStatus(facts.cluster);

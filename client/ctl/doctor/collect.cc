@@ -228,8 +228,7 @@ LibraryTrouble FindLibraryTrouble(const std::vector<std::string>& libraries,
     if (IsOfSystem(library) || library.starts_with("@")) continue;  // @rpath: not resolved here.
     if (::access(library.c_str(), F_OK) != 0) {
       trouble.missing.push_back(library);
-    } else if (OthersMayWrite(library) ||
-               OthersMayWrite(library.substr(0, library.rfind('/')))) {
+    } else if (OthersMayWrite(library) || OthersMayWrite(library.substr(0, library.rfind('/')))) {
       trouble.of_users.push_back(library);
     }
   }

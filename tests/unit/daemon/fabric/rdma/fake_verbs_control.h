@@ -24,7 +24,13 @@ inline Gid Ipv4Gid(std::uint8_t last) {
 // Two devices, of which each test finds nothing but what it asks for.
 class FakeVerbsControl {
  public:
-  FakeVerbsControl() { Want(""); }
+  FakeVerbsControl() {
+    Want("");
+    // Of processes that a test before this one has had killed.
+    for (const auto& entry : std::filesystem::directory_iterator(Folder())) {
+      if (IsQueuePair(entry)) std::filesystem::remove(entry.path());
+    }
+  }
 
   // Lines of the control file (tests/fake_verbs/control.h), besides the two devices.
   void Want(const std::string& lines) {
@@ -59,7 +65,7 @@ class FakeVerbsControl {
   static int QueuePairs() {
     int count = 0;
     for (const auto& entry : std::filesystem::directory_iterator(Folder())) {
-      count += entry.path().filename().string().starts_with("qp.") ? 1 : 0;
+      count += IsQueuePair(entry) ? 1 : 0;
     }
     return count;
   }
@@ -74,6 +80,9 @@ class FakeVerbsControl {
   }
 
  private:
+  static bool IsQueuePair(const std::filesystem::directory_entry& entry) {
+    return entry.path().filename().string().starts_with("qp.");
+  }
   void Write() {
     const std::string next = Folder() + "/next";
     std::ofstream(next) << "device rdma_en1 fe80::1,127.0.0.1\ndevice rdma_en2 fe80::2,127.0.0.2\n"

@@ -124,7 +124,7 @@ TEST_P(ProbeCallTest, OutlivesACallThatHangs) {
 TEST_P(ProbeCallTest, OutlivesACallThatCrashes) {
   control_.Want(std::string("crash ") + GetParam());
   const auto found = Ask();
-  EXPECT_NE(found.status().message().find("by signal 6"), std::string::npos) << found.status();
+  EXPECT_NE(found.status().message().find("by signal 11"), std::string::npos) << found.status();
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, ProbeCallTest,
