@@ -296,12 +296,14 @@ absl::StatusOr<std::unique_ptr<QueuePair>> ProcessDevice::MakeQueuePairIn(
                                                  *std::move(segment), std::move(doorbell));
   const absl::StatusOr<DriverAnswer> answer = process_->Call(request, descriptors);
   if (!answer.ok()) return answer.status();
+  // Its GID may be another of the device's than the one that was named (choose_gid.h).
+  const QueuePairAddress& address = answer->address;
   const bool is_sound = answer->messages >= kMessagesMin && answer->messages <= shape.messages &&
-                        answer->address.gid == gid && answer->address.mtu_bytes >= 256 &&
-                        answer->address.mtu_bytes <= 4096;
+                        address.gid != Gid{} && address.mtu_bytes >= 256 &&
+                        address.mtu_bytes <= 4096;
   if (!is_sound) {
-    return absl::UnavailableError(
-        absl::StrCat("the process that drives RDMA device ", name_, " makes another queue pair"));
+    return absl::UnavailableError(absl::StrCat("the process that drives RDMA device ", name_,
+                                               " makes a queue pair that cannot be"));
   }
   pair->OnMade(answer->address, answer->messages);
   return pair;
