@@ -1,4 +1,5 @@
 // What a rail does whose thread drives it.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -216,9 +217,9 @@ TEST_F(TcpRailTest, LeavesNothingOpenWhereTheOtherSideHasEndedOrBrokenTheProtoco
 
 // Why: no route, no interface, no memory: all of that happens to daemons that live.
 TEST_F(TcpRailTest, TakesAFailureOfThisMachineForNoEndOfTheOtherSide) {
-  auto created =
-      TcpRail::Create(platform::FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)),
-                      "here", "there", bell_);
+  platform::FileDescriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
+  ASSERT_EQ(::fcntl(socket.get(), F_SETFL, O_NONBLOCK), 0);
+  auto created = TcpRail::Create(std::move(socket), "here", "there", bell_);
   ASSERT_TRUE(created.ok());
   rail_ = *std::move(created);
   Start();  // ENOTCONN.

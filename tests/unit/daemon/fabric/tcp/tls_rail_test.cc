@@ -16,6 +16,7 @@
 
 #include "daemon/fabric/tcp/tls_stream.h"
 #include "daemon/platform/machine.h"
+#include "proto/queue/doorbell.h"
 #include "tests/unit/daemon/fabric/some_keys.h"
 #include "tests/unit/daemon/fabric/tcp/one_rail.h"
 #include "tests/unit/never.h"
@@ -32,7 +33,7 @@ class TlsRailTest : public OneRailTest {
  protected:
   void SetUp() override {
     int ends[2];
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    ASSERT_TRUE(queue::MakeDoorbellPair(ends));
     platform::FileDescriptor near(ends[0]);
     far_.Reset(ends[1]);
     const DerivedKey key = KeyOf(7).Derive("rail");
@@ -78,7 +79,7 @@ class TlsRailTest : public OneRailTest {
   // The records of what is said, as they go over the cable.
   std::string RecordsOf(std::vector<std::byte> bytes) {
     int ends[2];
-    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    EXPECT_TRUE(queue::MakeDoorbellPair(ends));
     const platform::FileDescriptor in(ends[0]), out(ends[1]);
     iovec part = {bytes.data(), bytes.size()};
     EXPECT_EQ(acceptor_->Write(in.get(), &part, 1), static_cast<ssize_t>(bytes.size()));

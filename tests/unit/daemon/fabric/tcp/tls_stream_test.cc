@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "daemon/platform/file_descriptor.h"
+#include "proto/queue/doorbell.h"
 #include "tests/unit/daemon/fabric/some_keys.h"
 
 namespace mlxcomm::fabric::tls_stream_test {
@@ -29,7 +30,7 @@ using Progress = TlsStream::Progress;
 struct Cable {
   Cable() {
     int ends[2];
-    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    EXPECT_TRUE(queue::MakeDoorbellPair(ends));
     near.Reset(ends[0]);
     far.Reset(ends[1]);
   }
