@@ -1,4 +1,6 @@
 // What macOS's unistd.h has besides.
+//
+// Owner: none, declarations. Thread: any. Memory: none.
 #pragma once
 #include_next <unistd.h>
 

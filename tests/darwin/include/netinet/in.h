@@ -1,4 +1,6 @@
 // macOS's IPv6 options.
+//
+// Owner: none, declarations. Thread: any. Memory: none.
 #pragma once
 #include_next <netinet/in.h>
 

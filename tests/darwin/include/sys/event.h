@@ -1,4 +1,6 @@
 // As much of kqueue(2) as the project uses.
+//
+// Owner: none, declarations. Thread: any. Memory: none.
 #pragma once
 
 #include <stdint.h>

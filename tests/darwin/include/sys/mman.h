@@ -1,4 +1,6 @@
 // macOS's advice about memory.
+//
+// Owner: none, declarations. Thread: any. Memory: none.
 #pragma once
 #include_next <sys/mman.h>
 

@@ -1,4 +1,6 @@
 // macOS's Unix sockets.
+//
+// Owner: none, declarations. Thread: any. Memory: none.
 #pragma once
 #include_next <sys/un.h>
 
