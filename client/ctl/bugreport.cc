@@ -24,6 +24,7 @@
 #include "client/ctl/draw_topology.h"
 #include "client/ctl/examination.h"
 #include "client/ctl/json_text.h"
+#include "client/ctl/new_file.h"
 #include "client/ctl/output.h"
 #include "client/ctl/rdma_report.h"
 #include "client/ctl/render_event.h"
@@ -165,28 +166,6 @@ std::vector<ReportFile> Gather(const BugreportOptions& options, const std::strin
   return files;
 }
 
-bool WriteFile(const std::string& path, const std::string& text) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (descriptor < 0) return false;
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const ssize_t count = ::write(descriptor, text.data() + at, text.size() - at);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    at += static_cast<std::size_t>(count);
-  }
-  return ::close(descriptor) == 0 && at == text.size();
-}
-
-std::string TimeNow() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  ::localtime_r(&now, &local);
-  char text[32];
-  const std::size_t size = std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local);
-  return std::string(text, size);
-}
-
 // A folder of its own, gone with it.
 class WorkFolder {
  public:
@@ -250,7 +229,7 @@ int RunBugreport(const BugreportOptions& options) {
   take_key(KeyFileIn(config));
   take_key(DefaultKeyFile());
 
-  const std::string name = "mlxcomm-bugreport-" + TimeNow();
+  const std::string name = "mlxcomm-bugreport-" + TimeForName();
   const std::string output = options.output.empty() ? name + ".tar.gz" : options.output;
   const WorkFolder work;
   const std::string folder = work.path() + "/" + name;
@@ -268,13 +247,13 @@ int RunBugreport(const BugreportOptions& options) {
     contents += file.name + "  " + file.what + "\n";
     const std::string text = WithoutSecrets(std::move(file.text), keys);
     if (file.name == kRdmaFile) rdma = text + "\n";
-    if (!WriteFile(folder + "/" + file.name, text)) {
+    if (!WriteNewFile(folder + "/" + file.name, text)) {
       return FailInside("cannot write " + folder + "/" + file.name + ": " + std::strerror(errno));
     }
   }
-  if (!WriteFile(folder + "/README.txt", contents)) return FailInside("cannot write README.txt");
+  if (!WriteNewFile(folder + "/README.txt", contents)) return FailInside("cannot write README.txt");
   // Made beforehand, so that nobody else can read it while it grows; never over another file.
-  if (!WriteFile(output, ""))
+  if (!WriteNewFile(output, ""))
     return FailInside("cannot make " + output + ": " + std::strerror(errno));
   ProgramOptions with_errors;
   with_errors.with_errors = true;

@@ -1,8 +1,9 @@
-// A file descriptor with one owner.
+// A file descriptor with one owner, and a pipe of two.
 //
 // Owner: itself, movable. Thread: as the descriptor is used. Memory: none.
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <utility>
@@ -31,5 +32,15 @@ class FileDescriptor {
  private:
   int descriptor_ = -1;
 };
+
+// Both ends close-on-exec. False with errno set: none is left.
+[[nodiscard]] inline bool MakePipe(FileDescriptor& reader, FileDescriptor& writer) {
+  int ends[2];
+  if (::pipe(ends) != 0) return false;
+  for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
+  reader.Reset(ends[0]);
+  writer.Reset(ends[1]);
+  return true;
+}
 
 }  // namespace mlxcomm::platform

@@ -22,6 +22,7 @@
 #include "client/ctl/firstlight/assumptions.h"
 #include "client/ctl/firstlight/steps.h"
 #include "client/ctl/installed_files.h"
+#include "client/ctl/new_file.h"
 #include "client/ctl/output.h"
 #include "client/ctl/quantities.h"
 #include "client/ctl/secrets.h"
@@ -86,28 +87,6 @@ std::vector<std::string> KnownKeys(const std::string& socket_path, std::string& 
   take(KeyFileIn(ReadFileText(config_file)));
   take(DefaultKeyFile());
   return keys;
-}
-
-// Never over another file; readable by its maker alone.
-bool WriteNew(const std::string& path, const std::string& text) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file < 0) return false;
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const ssize_t count = ::write(file, text.data() + at, text.size() - at);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    at += static_cast<std::size_t>(count);
-  }
-  return ::close(file) == 0 && at == text.size();
-}
-
-std::string TimeNow() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  ::localtime_r(&now, &local);
-  char text[32];
-  return std::string(text, std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local));
 }
 
 bool Has(const std::vector<std::string>& names, const char* name) {
@@ -180,7 +159,7 @@ int RunFirstLight(const FirstLightOptions& options) {
     }
   }
   const std::string output =
-      options.output.empty() ? "mlxcomm-firstlight-" + TimeNow() + ".json" : options.output;
+      options.output.empty() ? "mlxcomm-firstlight-" + TimeForName() + ".json" : options.output;
   if (::access(output.c_str(), F_OK) == 0) {
     return Fail(kExitFailed, output + " is there already: name another file with -o");
   }
@@ -203,7 +182,7 @@ int RunFirstLight(const FirstLightOptions& options) {
       "At most 20 minutes. Nothing is changed on this machine; a step can be left out.\n");
   RunSteps(options, lit);
   const std::string document = Document(notes, names, keys);
-  if (!WriteNew(output, document)) {
+  if (!WriteNewFile(output, document)) {
     return Fail(kExitFailed, "cannot write " + output + ": " + std::strerror(errno));
   }
   if (options.json) return WriteOut(document, "document");

@@ -13,10 +13,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <memory>
-#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -38,8 +36,6 @@ namespace mlxcomm::fabric::rdma {
 namespace {
 
 constexpr std::size_t kCompletionsAtOnce = 32;
-// Where completions cannot be waited for.
-constexpr int kLookMs = 1;
 constexpr int kSleepMs = 1000;
 // The rest of a request, once it has begun; and an answer.
 constexpr std::uint64_t kRequestNs = 10'000'000'000;
@@ -127,8 +123,8 @@ void Pump::Run() {
   const std::uint64_t spin_ns = few_cores ? kSpinNsFewCores : kSpinNsManyCores;
   std::uint64_t idle_since = platform::MonotonicNow();
   while (!stop_.load(std::memory_order_relaxed)) {
-    const bool moved = !has_failed_ && (static_cast<int>(TakeRequests()) |
-                                        static_cast<int>(TakeCompletions())) != 0;
+    bool moved = !has_failed_ && TakeRequests();
+    moved = (!has_failed_ && TakeCompletions()) || moved;
     const std::uint64_t now = platform::MonotonicNow();
     if (moved) {
       idle_since = now;
@@ -156,9 +152,7 @@ bool Pump::TakeRequests() {
 absl::Status Pump::Post(const PostRequest& request) {
   const absl::Status nonsense = absl::InternalError("a request that makes no sense");
   const bool receive = request.kind == PostRequest::Kind::kReceive;
-  const std::uint32_t first = receive ? 0 : pair_->receives();
-  const std::uint32_t count = receive ? pair_->receives() : pair_->sends();
-  if (request.slot - first >= count || request.bytes > slot_bytes_) return nonsense;
+  if (!pair_->HasSlot(request.slot, receive) || request.bytes > slot_bytes_) return nonsense;
   if (receive) return pair_->PostReceive(request.slot);
   if (request.kind == PostRequest::Kind::kSend) {
     return pair_->PostSend(request.slot, request.bytes);
@@ -243,21 +237,18 @@ class Driver {
   std::vector<std::shared_ptr<const MessageMemory>> left_;
 };
 
-std::string TextOfField(std::span<const char> field) {
-  return std::string(field.data(), ::strnlen(field.data(), field.size()));
-}
-
 absl::Status Driver::Open(const DriverRequest& request, DriverAnswer& answer) {
-  const std::string version = TextOfField(request.version);
+  const std::string_view version = TextOf(request.version);
   if (version != MLXCOMM_VERSION) {
-    return absl::FailedPreconditionError(absl::StrCat("mlxcommd was replaced: version ", version,
-                                                      " runs, and ", MLXCOMM_VERSION,
-                                                      " lies in its place. Start it anew"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("mlxcommd was replaced: version ", std::string(version), " runs, and ",
+                     MLXCOMM_VERSION, " lies in its place. Start it anew"));
   }
-  absl::StatusOr<std::unique_ptr<Library>> library = LoadLibrary(TextOfField(request.library));
+  absl::StatusOr<std::unique_ptr<Library>> library =
+      LoadLibrary(std::string(TextOf(request.library)));
   if (!library.ok()) return library.status();
   absl::StatusOr<std::shared_ptr<Device>> device =
-      (*library)->Open(TextOfField(request.device), request.limits);
+      (*library)->Open(std::string(TextOf(request.device)), request.limits);
   if (!device.ok()) return device.status();
   library_ = *std::move(library);
   device_ = *std::move(device);

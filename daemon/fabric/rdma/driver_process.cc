@@ -1,6 +1,5 @@
 #include "daemon/fabric/rdma/driver_process.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/fabric/authentication.h"
 #include "daemon/platform/child_process.h"
 #include "daemon/platform/machine.h"
 #include "proto/queue/descriptor_passing.h"
@@ -68,13 +68,12 @@ absl::StatusOr<std::shared_ptr<DriverProcess>> DriverProcess::Start(const std::s
   }
   platform::FileDescriptor socket(ends[0]);
   const platform::FileDescriptor theirs(ends[1]);
-  if (::pipe(ends) != 0) {
+  platform::FileDescriptor reader;
+  platform::FileDescriptor lifeline;
+  if (!platform::MakePipe(reader, lifeline)) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "no pipe for the process that drives RDMA device ", device, ": ", std::strerror(errno)));
   }
-  for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
-  const platform::FileDescriptor reader(ends[0]);
-  platform::FileDescriptor lifeline(ends[1]);
   const absl::StatusOr<pid_t> pid =
       platform::StartProgram(program, {kDriverArgument, device}, {reader.get(), -1, theirs.get()});
   if (!pid.ok()) return pid.status();
@@ -85,9 +84,13 @@ absl::StatusOr<std::shared_ptr<DriverProcess>> DriverProcess::Start(const std::s
 DriverProcess::~DriverProcess() {
   socket_.Reset();
   lifeline_.Reset();
-  if (reaped_ || Reap(kClosedNs)) return;
+  if (!reaped_ && !Reap(kClosedNs)) Kill();
+}
+
+void DriverProcess::Kill() {
   ::kill(pid_, SIGKILL);
   if (!Reap(kKilledNs)) Undead::Get().Add(device_, pid_);
+  reaped_ = true;
 }
 
 // True: it has ended, and `ended_` says how.
@@ -143,15 +146,12 @@ absl::StatusOr<DriverAnswer> DriverProcess::Call(const DriverRequest& request,
     ended_ = absl::DeadlineExceededError(
         absl::StrCat("the driver of RDMA device ", device_, " did not come back within ",
                      call_ns_ / 1'000'000'000, " s, and its process (", pid_, ") was ended"));
-    ::kill(pid_, SIGKILL);
-    if (!Reap(kKilledNs)) Undead::Get().Add(device_, pid_);
-    reaped_ = true;
+    Kill();
     return ended_;
   }
   if (answer.code == 0) return answer;
-  answer.message.back() = '\0';
   const absl::Status refused(static_cast<absl::StatusCode>(answer.code),
-                             MakePrintable(answer.message.data()));
+                             MakePrintable(TextOf(answer.message)));
   return HasEndedProcess(refused) ? absl::UnavailableError(refused.message()) : refused;
 }
 

@@ -66,6 +66,7 @@ class DriverProcess {
         lifeline_(std::move(lifeline)) {}
   absl::Status EndedLocked(std::uint64_t wait_ns);
   bool Reap(std::uint64_t wait_ns);
+  void Kill();  // Nobody waits for it any more after this.
 
   const std::string device_;
   const pid_t pid_;
@@ -75,8 +76,8 @@ class DriverProcess {
   // The process reads the other end of this pipe, and ends when nobody has it any more, also where
   // the daemon was killed while the driver hung.
   platform::FileDescriptor lifeline_;
-  bool reaped_ = false;
-  absl::Status ended_;  // Once it is known.
+  bool reaped_ = false;  // Or given up.
+  absl::Status ended_;   // Once it is known.
 };
 
 }  // namespace mlxcomm::fabric::rdma

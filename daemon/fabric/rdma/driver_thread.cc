@@ -128,7 +128,9 @@ DeviceUse DriverThread::use() const { return shared_->Use(); }
 
 DriverThread::Process DriverThread::process() const {
   const std::lock_guard lock(shared_->mutex);
-  return shared_->process;
+  Process process = shared_->process;
+  if (shared_->device != nullptr) process.pid = shared_->device->driver_pid();
+  return process;
 }
 
 DeviceUse DriverThread::Shared::Use() const {
@@ -219,7 +221,6 @@ void DriverThread::LookAtDevice(Shared& shared, std::unique_lock<std::mutex>& lo
   });
   if (is_there) return;
   shared.device.reset();
-  shared.process.pid = 0;
   if (!ended.ok()) {
     OnProcessEnded(shared, ended);
   }
@@ -261,7 +262,6 @@ absl::StatusOr<std::shared_ptr<Device>> DriverThread::Open(Shared& shared) {
   if (HasEndedProcess(device.status())) OnProcessEnded(shared, device.status());
   if (!device.ok()) return device.status();
   shared.device = *device;
-  shared.process.pid = (*device)->driver_pid();
   return *device;
 }
 

@@ -164,11 +164,11 @@ absl::StatusOr<std::vector<DeviceFacts>> Probe(const std::string& program,
     }
     undead.store(0);
   }
-  int ends[2];
-  if (::pipe(ends) != 0) return absl::ResourceExhaustedError("no pipe for the probe of RDMA");
-  const platform::FileDescriptor input(ends[0]);
-  platform::FileDescriptor output(ends[1]);
-  for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
+  platform::FileDescriptor input;
+  platform::FileDescriptor output;
+  if (!platform::MakePipe(input, output)) {
+    return absl::ResourceExhaustedError("no pipe for the probe of RDMA");
+  }
   const absl::StatusOr<pid_t> pid =
       platform::StartProgram(program, {kProbeArgument, library}, {-1, output.get(), -1});
   if (!pid.ok()) {

@@ -3,10 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,13 @@
 namespace mlxcomm::fabric::rdma {
 namespace {
 
+DriverRequest RequestOf(DriverRequest::Kind kind, std::uint32_t id) {
+  DriverRequest request;
+  request.kind = kind;
+  request.id = id;
+  return request;
+}
+
 class ProcessDevice final : public Device, public std::enable_shared_from_this<ProcessDevice> {
  public:
   ProcessDevice(std::shared_ptr<DriverProcess> process, std::string name, const Limits& limits)
@@ -30,8 +38,13 @@ class ProcessDevice final : public Device, public std::enable_shared_from_this<P
   const Limits& limits() const override { return limits_; }
   DeviceUse use() const override {
     const std::lock_guard lock(mutex_);
-    return {queue_pairs_, queue_pairs_ + static_cast<std::uint32_t>(regions_),
-            static_cast<std::uint32_t>(regions_), region_bytes_};
+    DeviceUse use{queue_pairs_, queue_pairs_, 0, 0};
+    for (const std::uint64_t bytes : region_bytes_) {
+      use.regions += bytes != 0 ? 1 : 0;
+      use.arena_regions += bytes != 0 ? 1 : 0;
+      use.arena_bytes += bytes;
+    }
+    return use;
   }
   bool IsThere() override;
   absl::Status DriverEnded() override { return process_->Ended(); }
@@ -48,7 +61,10 @@ class ProcessDevice final : public Device, public std::enable_shared_from_this<P
     const std::lock_guard lock(mutex_);
     --queue_pairs_;
   }
-  void OnRegionGone(std::uint32_t id, std::uint64_t bytes);
+  void OnRegionGone(std::uint32_t id) {
+    const std::lock_guard lock(mutex_);
+    region_bytes_[id] = 0;
+  }
 
  private:
   const std::shared_ptr<DriverProcess> process_;
@@ -57,9 +73,7 @@ class ProcessDevice final : public Device, public std::enable_shared_from_this<P
   mutable std::mutex mutex_;
   std::uint32_t last_pair_ = 0;
   std::uint32_t queue_pairs_ = 0;
-  std::size_t regions_ = 0;
-  std::uint64_t region_bytes_ = 0;
-  std::vector<bool> region_ids_;  // Taken.
+  std::vector<std::uint64_t> region_bytes_;  // By id; 0: it is free.
 };
 
 class ProcessRegion final : public Region {
@@ -68,12 +82,9 @@ class ProcessRegion final : public Region {
                 std::byte* data, std::uint64_t bytes, std::uint32_t id)
       : Region(data, bytes, id), device_(std::move(device)), owner_(std::move(owner)) {}
   ~ProcessRegion() override {
-    DriverRequest request;
-    request.kind = DriverRequest::Kind::kDeregister;
-    request.id = key();
     // One that has ended has let go of everything.
-    static_cast<void>(device_->process().Call(request));
-    device_->OnRegionGone(key(), bytes());
+    static_cast<void>(device_->process().Call(RequestOf(DriverRequest::Kind::kDeregister, key())));
+    device_->OnRegionGone(key());
   }
   const ProcessDevice* device() const { return device_.get(); }
 
@@ -109,10 +120,8 @@ class ProcessQueuePair final : public QueuePair {
     header_->completions.consumer_sleeps.store(1, std::memory_order_relaxed);
   }
   ~ProcessQueuePair() override {
-    DriverRequest request;
-    request.kind = DriverRequest::Kind::kDestroy;
-    request.id = id_;
-    const absl::StatusOr<DriverAnswer> answer = device_->process().Call(request);
+    const absl::StatusOr<DriverAnswer> answer =
+        device_->process().Call(RequestOf(DriverRequest::Kind::kDestroy, id_));
     // One that the driver keeps is counted until its process has ended.
     const bool is_kept = !answer.ok() && device_->DriverEnded().ok();
     if (!is_kept) device_->OnQueuePairGone();
@@ -176,13 +185,13 @@ class ProcessQueuePair final : public QueuePair {
   bool rang_ = false;         // Since the last Poll: one ring wakes for all that was posted.
   // kArmed: one Poll follows, and perhaps sleep; whoever polls once more is awake.
   enum class Waiting : std::uint8_t { kAwake, kArmed, kLookedOnce } waiting_ = Waiting::kAwake;
-  std::string what_;  // Of completions that are not ok.
+  // Of completions that are not ok: the first one's words. Each completion of a Poll points at them, so
+  // they stay as they are.
+  std::optional<std::string> what_;
 };
 
 absl::Status ProcessQueuePair::Connect(const QueuePairAddress& peer) {
-  DriverRequest request;
-  request.kind = DriverRequest::Kind::kConnect;
-  request.id = id_;
+  DriverRequest request = RequestOf(DriverRequest::Kind::kConnect, id_);
   request.peer = peer;
   const absl::StatusOr<DriverAnswer> answer = device_->process().Call(request);
   if (!answer.ok()) return answer.status();
@@ -206,21 +215,18 @@ void ProcessQueuePair::Ring() {
 
 // Of another process: it may have no end, and any characters.
 std::string ProcessQueuePair::Why() const {
-  std::array<char, sizeof header_->why> text;
-  std::memcpy(text.data(), header_->why.data(), text.size());
-  text.back() = '\0';
-  return MakePrintable(text.data());
+  const auto text = header_->why;
+  return MakePrintable(TextOf(text));
 }
 
 bool ProcessQueuePair::TakeCompletion(const PostCompletion& from, Completion& completion) {
   const bool receive = from.receive != 0;
-  const std::uint32_t first = receive ? 0 : messages_;
-  const bool is_posted = from.slot - first < messages_ && posted_[from.slot];
+  const bool is_posted = HasSlot(from.slot, receive) && posted_[from.slot];
   if (!is_posted || from.bytes > slot_bytes_) return false;
   posted_[from.slot] = false;
   const bool ok = from.ok != 0;
-  if (!ok) what_ = Why();
-  completion = {from.slot, receive, ok, ok && receive ? from.bytes : 0, ok ? "" : what_.c_str()};
+  if (!ok && !what_.has_value()) what_ = Why();
+  completion = {from.slot, receive, ok, ok && receive ? from.bytes : 0, ok ? "" : what_->c_str()};
   return true;
 }
 
@@ -262,9 +268,8 @@ absl::Status ProcessQueuePair::Arm() {
 
 // The other process's part is asked, so that one that hangs is found also where nothing is sent.
 bool ProcessDevice::IsThere() {
-  DriverRequest request;
-  request.kind = DriverRequest::Kind::kLook;
-  const absl::StatusOr<DriverAnswer> answer = process_->Call(request);
+  const absl::StatusOr<DriverAnswer> answer =
+      process_->Call(RequestOf(DriverRequest::Kind::kLook, 0));
   return answer.ok() && answer->is_there != 0;
 }
 
@@ -321,32 +326,23 @@ absl::StatusOr<std::shared_ptr<const Region>> ProcessDevice::Register(const Clie
   request.bytes = bytes;
   {
     const std::lock_guard lock(mutex_);
-    const auto free = std::find(region_ids_.begin(), region_ids_.end(), false);
-    request.id = static_cast<std::uint32_t>(free - region_ids_.begin());
+    const auto free = std::find(region_bytes_.begin(), region_bytes_.end(), 0);
+    request.id = static_cast<std::uint32_t>(free - region_bytes_.begin());
     if (request.id >= limits_.arena_regions_max) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "RDMA device ", name_, " has ", limits_.arena_regions_max, " regions of arenas already"));
     }
-    if (free == region_ids_.end()) region_ids_.push_back(false);
-    region_ids_[request.id] = true;
-    ++regions_;
-    region_bytes_ += bytes;
+    if (free == region_bytes_.end()) region_bytes_.push_back(0);
+    region_bytes_[request.id] = bytes;
   }
   const int descriptors[] = {arena.descriptor};
   const absl::StatusOr<DriverAnswer> answer = process_->Call(request, descriptors);
   if (!answer.ok()) {
-    OnRegionGone(request.id, bytes);
+    OnRegionGone(request.id);
     return answer.status();
   }
   return std::make_shared<const ProcessRegion>(shared_from_this(), arena.owner, data, bytes,
                                                request.id);
-}
-
-void ProcessDevice::OnRegionGone(std::uint32_t id, std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  region_ids_[id] = false;
-  --regions_;
-  region_bytes_ -= bytes;
 }
 
 }  // namespace

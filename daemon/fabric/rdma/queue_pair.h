@@ -75,6 +75,11 @@ class QueuePair {
   virtual std::uint32_t receives() const = 0;
   virtual std::uint32_t sends() const = 0;
   virtual std::span<std::byte> Slot(std::uint32_t slot) = 0;
+  // It is one of its receives, or of its sends.
+  bool HasSlot(std::uint32_t slot, bool receive) const {
+    const std::uint32_t first = receive ? 0 : receives();
+    return slot - first < (receive ? receives() : sends());
+  }
 
   // Ready to receive and to send, and all receives posted.
   virtual absl::Status Connect(const QueuePairAddress& peer) = 0;

@@ -19,8 +19,6 @@ namespace mlxcomm::fabric::rdma {
 namespace {
 
 constexpr std::size_t kCompletionsAtOnce = 32;
-// Where completions cannot be waited for, and where there is no room for what they bring.
-constexpr int kLookMs = 1;
 constexpr std::uint64_t kSleepMsMax = 1000;
 // How long an orderly end may take.
 constexpr std::uint64_t kFinishNs = 500'000'000;
@@ -185,9 +183,9 @@ bool RailThread::TakeCompletions(bool& any) {
 }
 
 void RailThread::TakeCompletion(const Completion& completion) {
-  const std::uint32_t first = completion.receive ? 0 : pair_->receives();
-  const std::uint32_t count = completion.receive ? pair_->receives() : pair_->sends();
-  if (completion.slot - first >= count) return GoDown("the driver completes what was not posted");
+  if (!pair_->HasSlot(completion.slot, completion.receive)) {
+    return GoDown("the driver completes what was not posted");
+  }
   if (!completion.ok) {
     return GoDown(
         absl::StrCat(completion.receive ? "a receive" : "a send", " failed: ", completion.what));

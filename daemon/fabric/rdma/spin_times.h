@@ -15,6 +15,8 @@ inline constexpr std::uint64_t kSpinNsManyCores = 50'000;
 // While an operation is in flight, for then something will come.
 inline constexpr std::uint64_t kSpinNsInFlight = 500'000;
 inline constexpr std::uint32_t kFewCores = 4;
+// Where completions cannot be waited for, and where there is no room for what they bring.
+inline constexpr int kLookMs = 1;
 
 inline bool HasFewCores() { return platform::CoreCount() <= kFewCores; }
 

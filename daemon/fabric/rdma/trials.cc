@@ -253,31 +253,33 @@ Told ListTrials() {
   return text;
 }
 
-Told ListDevices(const TrialSubject& subject) {
+// Lines of all devices, each as `lines_of` has it.
+template <typename LinesOf>
+Told OfEachDevice(const TrialSubject& subject, LinesOf lines_of) {
   const auto library = LoadLibrary(subject.library);
   if (!library.ok()) return library.status();
   const auto devices = (*library)->ListDevices();
   if (!devices.ok()) return devices.status();
   std::string text;
-  for (const DeviceFacts& facts : *devices) {
-    absl::StrAppend(&text, MakePrintable(facts.name), "\t", facts.active ? "active" : "down", "\t",
-                    MakePrintable(facts.state), "\n");
-  }
+  for (const DeviceFacts& facts : *devices) text += lines_of(facts);
   return text;
 }
 
+Told ListDevices(const TrialSubject& subject) {
+  return OfEachDevice(subject, [](const DeviceFacts& facts) {
+    return absl::StrCat(MakePrintable(facts.name), "\t", facts.active ? "active" : "down", "\t",
+                        MakePrintable(facts.state), "\n");
+  });
+}
+
 Told ListGids(const TrialSubject& subject) {
-  const auto library = LoadLibrary(subject.library);
-  if (!library.ok()) return library.status();
-  const auto devices = (*library)->ListDevices();
-  if (!devices.ok()) return devices.status();
-  std::string text;
-  for (const DeviceFacts& facts : *devices) {
+  return OfEachDevice(subject, [](const DeviceFacts& facts) {
+    std::string lines;
     for (const Gid& gid : facts.gids) {
-      absl::StrAppend(&text, MakePrintable(facts.name), "\t", GidText(gid), "\n");
+      absl::StrAppend(&lines, MakePrintable(facts.name), "\t", GidText(gid), "\n");
     }
-  }
-  return text;
+    return lines;
+  });
 }
 
 }  // namespace

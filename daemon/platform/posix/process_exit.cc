@@ -25,11 +25,9 @@ class Exits {
 
   FileDescriptor Watch(pid_t pid, std::uint64_t& number) {
     const std::lock_guard lock(mutex_);
-    int ends[2];
-    if (!Run() || ::pipe(ends) != 0) return {};
-    FileDescriptor reader(ends[0]);
-    FileDescriptor writer(ends[1]);
-    for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
+    FileDescriptor reader;
+    FileDescriptor writer;
+    if (!Run() || !MakePipe(reader, writer)) return {};
     // Of a process that is watched already it changes nothing.
     if (!Tell(pid, EV_ADD | EV_ONESHOT)) {
       const int reason = errno;  // Closing the pipe must not hide it.

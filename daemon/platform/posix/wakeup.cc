@@ -16,17 +16,13 @@ Wakeup::Wakeup() {
 }
 
 absl::StatusOr<Wakeup> Wakeup::Create() {
-  int ends[2];
-  if (::pipe(ends) != 0) {
+  Wakeup wakeup{Empty{}};
+  if (!MakePipe(wakeup.reader_, wakeup.writer_)) {
     return absl::ResourceExhaustedError("no descriptor is left; raise the limit of open files");
   }
-  for (const int end : ends) {
-    ::fcntl(end, F_SETFD, FD_CLOEXEC);
-    ::fcntl(end, F_SETFL, O_NONBLOCK);
+  for (const FileDescriptor* end : {&wakeup.reader_, &wakeup.writer_}) {
+    ::fcntl(end->get(), F_SETFL, O_NONBLOCK);
   }
-  Wakeup wakeup{Empty{}};
-  wakeup.reader_.Reset(ends[0]);
-  wakeup.writer_.Reset(ends[1]);
   return wakeup;
 }
 

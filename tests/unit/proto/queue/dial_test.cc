@@ -47,33 +47,47 @@ class Descriptor {
   int number_;
 };
 
+// The folder of a socket, and its address.
+class SocketPlace {
+ public:
+  SocketPlace() {
+    char folder[] = "/tmp/mlxcomm-dial-XXXXXX";
+    if (::mkdtemp(folder) == nullptr) std::abort();
+    folder_ = folder;
+    address_.sun_family = AF_UNIX;
+    path().copy(address_.sun_path, sizeof address_.sun_path - 1);
+  }
+  const std::string& folder() const { return folder_; }
+  std::string path() const { return folder_ + "/socket"; }
+  const sockaddr* address() const { return reinterpret_cast<const sockaddr*>(&address_); }
+  socklen_t bytes() const { return sizeof address_; }
+
+ private:
+  std::string folder_;
+  sockaddr_un address_{};
+};
+
 // Who listens and accepts nobody, until no more connections are taken.
 class FullBacklog {
  public:
   explicit FullBacklog(bool leaves_its_socket = false) : leaves_(leaves_its_socket) {
-    char folder[] = "/tmp/mlxcomm-dial-XXXXXX";
-    if (::mkdtemp(folder) == nullptr) std::abort();
-    folder_ = folder;
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path().copy(address.sun_path, sizeof address.sun_path - 1);
-    const auto* const at = reinterpret_cast<const sockaddr*>(&address);
     listener_.Reset(::socket(AF_UNIX, SOCK_STREAM, 0));
-    if (::bind(listener_.get(), at, sizeof address) != 0 || ::listen(listener_.get(), 0) != 0) {
+    if (::bind(listener_.get(), place_.address(), place_.bytes()) != 0 ||
+        ::listen(listener_.get(), 0) != 0) {
       std::abort();
     }
     for (bool full = false; !full;) {
       waiting_.emplace_back(::socket(AF_UNIX, SOCK_STREAM, 0));
       ::fcntl(waiting_.back().get(), F_SETFL, O_NONBLOCK);
-      full = ::connect(waiting_.back().get(), at, sizeof address) != 0;
+      full = ::connect(waiting_.back().get(), place_.address(), place_.bytes()) != 0;
     }
     waiting_.pop_back();  // It was not let in.
     ::fcntl(listener_.get(), F_SETFL, O_NONBLOCK);
   }
   ~FullBacklog() {
-    if (!leaves_) std::filesystem::remove_all(folder_);
+    if (!leaves_) std::filesystem::remove_all(place_.folder());
   }
-  std::string path() const { return folder_ + "/socket"; }
+  std::string path() const { return place_.path(); }
   void MakeRoom() {
     for (std::size_t i = 0; i < waiting_.size(); ++i) {
       const Descriptor accepted(::accept(listener_.get(), nullptr, nullptr));
@@ -92,7 +106,7 @@ class FullBacklog {
  private:
   bool leaves_;
   bool has_room_ = false;
-  std::string folder_;
+  const SocketPlace place_;
   Descriptor listener_;
   std::vector<Descriptor> waiting_;
   Descriptor came_;
@@ -109,15 +123,9 @@ Descriptor HoldPresence(const std::string& path) {
 class FakeDaemon {
  public:
   explicit FakeDaemon(std::function<void(int)> answer) {
-    char folder[] = "/tmp/mlxcomm-dial-XXXXXX";
-    if (::mkdtemp(folder) == nullptr) std::abort();
-    folder_ = folder;
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path().copy(address.sun_path, sizeof address.sun_path - 1);
     listener_ = ::socket(AF_UNIX, SOCK_STREAM, 0);
-    if (::bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-        ::listen(listener_, 8) != 0 || ::pipe(stop_) != 0) {
+    if (::bind(listener_, place_.address(), place_.bytes()) != 0 || ::listen(listener_, 8) != 0 ||
+        ::pipe(stop_) != 0) {
       std::abort();
     }
     thread_ = std::thread([this, answer = std::move(answer)] {
@@ -137,12 +145,12 @@ class FakeDaemon {
     ::close(stop_[0]);
     ::close(listener_);
     ::unlink(path().c_str());
-    ::rmdir(folder_.c_str());
+    ::rmdir(place_.folder().c_str());
   }
-  std::string path() const { return folder_ + "/socket"; }
+  std::string path() const { return place_.path(); }
 
  private:
-  std::string folder_;
+  const SocketPlace place_;
   int listener_ = -1;
   int stop_[2] = {-1, -1};
   std::thread thread_;

@@ -17,6 +17,7 @@
 #include "daemon/platform/machine.h"
 #include "daemon/platform/shared_memory.h"
 #include "tests/unit/daemon/fabric/rdma/fake_verbs_control.h"
+#include "tests/unit/looks.h"
 
 namespace mlxcomm::fabric::rdma::driver_process_test {
 namespace {
@@ -281,7 +282,30 @@ TEST_F(DriverProcessTest, FailsAQueuePairWhoseProcessWritesNonsense) {
   Joined joined = Join();
   std::memset(HeaderOf(*joined.a).why.data(), 0x1b, HeaderOf(*joined.a).why.size());
   HeaderOf(*joined.a).has_failed.store(1);
-  EXPECT_EQ(message_of(joined), std::string(HeaderOf(*joined.a).why.size() - 1, '?'));
+  EXPECT_EQ(message_of(joined), std::string(HeaderOf(*joined.a).why.size(), '?'));
+}
+
+// Why: completions of one look point at the same words, which must not go, nor change, with the next.
+TEST_F(DriverProcessTest, KeepsTheReasonOfAllThatFailedInOneLook) {
+  Joined joined = Join();
+  QueueHeader& header = HeaderOf(*joined.a);
+  const std::string reason(100, 'x');  // More than a string has room for in itself.
+  std::copy(reason.begin(), reason.end(), header.why.begin());
+  for (std::uint32_t i = 0; i < 3; ++i) CompletionOf(*joined.a, i) = {i, 1, 0, 0};
+  header.completions.written.store(3);
+  Completion told[8];
+  const auto polled = joined.a->Poll(told);
+  ASSERT_TRUE(polled.ok() && *polled == 3) << polled.status();
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    EXPECT_FALSE(told[i].ok);
+    EXPECT_EQ(told[i].what, reason);
+  }
+  header.why[0] = 'y';
+  CompletionOf(*joined.a, 3) = {3, 1, 0, 0};
+  header.completions.written.store(4);
+  Completion later[1];
+  ASSERT_TRUE(joined.a->Poll(later).ok());
+  EXPECT_EQ(told[0].what, reason);
 }
 
 // And requests that make no sense fail the queue pair there.
@@ -374,11 +398,10 @@ TEST_P(DriverCallTest, HangsAndItsProcessIsEnded) {
     control_.Want("hang " + call);
     FakeVerbsControl::ForgetHung();
     static_cast<void>(joined.a->PostSend(joined.a->receives(), 100));
-    while (!FakeVerbsControl::HasHung(call)) {
+    for (Looks looks; !FakeVerbsControl::HasHung(call); looks.Rest()) {
       static_cast<void>(joined.a->Arm());
       Completion some[8];
       static_cast<void>(joined.a->Poll(some));
-      std::this_thread::yield();
     }
     joined.b.reset();
     joined.a.reset();
