@@ -140,6 +140,25 @@ def test_header_without_a_source_beside_it_is_seen_through_whoever_includes_it()
     assert sources_for("b/lone.h", "b/elsewhere.cc") == ([], ["b/elsewhere.cc", "b/lone.h"])
 
 
+# Why: clang-tidy takes seconds for a file, and most of what changed has been seen before.
+def test_what_was_fine_is_not_looked_at_again_until_something_changes_that_it_includes(repository):
+    def looked_at():
+        failed, lines = lint(repository, "--whole")
+        assert failed == [], lines
+        summary = next(line for line in lines if line.startswith("=== clang-tidy"))
+        return int(re.search(r"(\d+) as they were", summary)[1]) if "as they were" in summary else 0
+
+    assert looked_at() == 0
+    assert looked_at() == 2
+    write(repository, {"daemon/count.h": "#pragma once\n\nint Twice(int count);\nint Half(int count);\n"})
+    assert looked_at() == 0
+    write(repository, {"daemon/count.cc": SOURCE + "\nint Half(int count) { return count / 2; }\n"})
+    assert looked_at() == 1
+    write(repository, {"daemon/count.cc": SOURCE + "\nint half_of(int count) { return count / 2; }\n"})
+    for _ in range(2):
+        assert lint(repository, "--whole")[0] == ["clang-tidy"], "what is not fine is told each time"
+
+
 def test_sources_of_different_programs_are_not_read_together():
     module = lint_module()
     module.CORES = 1

@@ -8,6 +8,7 @@
 #include "daemon/fabric/authentication.h"
 #include "daemon/platform/machine.h"
 #include "tests/unit/daemon/fabric/some_keys.h"
+#include "tests/unit/looks.h"
 #include "tests/unit/never.h"
 
 namespace mlxcomm::fabric {
@@ -37,16 +38,18 @@ Node::Node(asio::io_context& context, const std::string& name, std::uint8_t id,
 
 bool FabricTest::RunUntil(const std::vector<Node*>& nodes, const std::function<bool()>& condition) {
   const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
+  Looks looks;
   while (!condition()) {
     if (platform::MonotonicNow() > deadline) return false;
     io.restart();
-    io.poll();
+    std::size_t done = io.poll();
     for (Node* const node : nodes) {
-      if (&node->io != &io) node->io.restart(), node->io.poll();
-      node->fabric->Poll();
+      if (&node->io != &io) node->io.restart(), done += node->io.poll();
+      done += node->fabric->Poll();
       // As the engine does when it has nothing to do: acknowledgements go out.
       if (idle) node->fabric->PrepareToSleep(), node->fabric->WakeUp();
     }
+    looks.Rest(done > 0);
   }
   return true;
 }

@@ -18,13 +18,13 @@
 #include <random>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "daemon/fabric/link.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/wakeup.h"
+#include "tests/unit/looks.h"
 #include "tests/unit/never.h"
 #include "tests/unit/seeds.h"
 
@@ -185,7 +185,7 @@ class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
       for (Side& side : sides) side.link.OnTick(now);
       next_tick = now + 100'000'000;
     }
-    if (count == 0) std::this_thread::yield();
+    looks.Rest(count > 0);
   }
   bool Has(int side, std::size_t which) const {
     return sides[side].link.HasRailOver({names[which], names[which]});
@@ -234,6 +234,7 @@ class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
   Side sides[2];
   std::vector<std::string> names;
   std::uint64_t next_tick = 0;
+  Looks looks;
 };
 
 TEST_P(RailContractTest, CarriesStepAfterStepOverTwoRails) {

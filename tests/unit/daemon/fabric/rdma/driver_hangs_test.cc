@@ -2,6 +2,7 @@
 // fabric that is stopped ends.
 #include "daemon/fabric/rdma/driver_thread.h"
 #include "tests/unit/daemon/fabric/rdma/rdma_rails_fixture.h"
+#include "tests/unit/looks.h"
 
 namespace mlxcomm::fabric::driver_hangs_test {
 namespace {
@@ -20,7 +21,7 @@ class DriverHangsTest : public RdmaRailsTest {
     const auto is_left = [] {
       return rdma::DriverThread::threads() > 0 || rdma::FakeVerbsControl::QueuePairs() > 0;
     };
-    while (is_left() && platform::MonotonicNow() < end) std::this_thread::yield();
+    for (Looks looks; is_left() && platform::MonotonicNow() < end;) looks.Rest();
     EXPECT_EQ(rdma::DriverThread::threads(), 0);
     EXPECT_EQ(rdma::FakeVerbsControl::QueuePairs(), 0);
   }

@@ -12,6 +12,7 @@
 #include "daemon/fabric/arrival_claims.h"
 #include "daemon/fabric/rdma/rdma_rail.h"
 #include "daemon/platform/machine.h"
+#include "tests/unit/looks.h"
 
 namespace mlxcomm::fabric::rdma::rail_thread_test {
 namespace {
@@ -112,7 +113,7 @@ TEST_F(RailThreadTest, ManyThatHangAreWaitedForAtOnce) {
   rails.clear();
   *hangs = false;
   hangs->notify_all();  // They come back, to nothing that is anybody else's.
-  while (*ended < 8) std::this_thread::yield();
+  LookUntil([&] { return *ended >= 8; });
 }
 
 }  // namespace

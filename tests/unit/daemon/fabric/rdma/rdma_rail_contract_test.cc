@@ -8,6 +8,7 @@
 #include "daemon/fabric/rdma/rdma_rail.h"
 #include "tests/unit/daemon/fabric/rail_contract.h"
 #include "tests/unit/daemon/fabric/rdma/fake_verbs_control.h"
+#include "tests/unit/looks.h"
 
 namespace mlxcomm::fabric::rdma_rail_contract_test {
 namespace {
@@ -38,7 +39,7 @@ class RdmaRails final : public RailMaker {
   ~RdmaRails() override {
     // Threads end when they like, but they do.
     for (const auto& device : devices_) {
-      while (device->use().queue_pairs > 0) std::this_thread::yield();
+      LookUntil([&] { return device->use().queue_pairs == 0; });
     }
     EXPECT_EQ(control_.TakeFaults(), "");
     control_.Want("");

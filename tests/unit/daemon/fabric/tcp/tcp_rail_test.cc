@@ -19,6 +19,7 @@
 
 #include "daemon/platform/machine.h"
 #include "tests/unit/daemon/fabric/tcp/one_rail.h"
+#include "tests/unit/looks.h"
 #include "tests/unit/never.h"
 
 namespace mlxcomm::fabric::tcp_rail_test {
@@ -36,9 +37,8 @@ class TcpRailTest : public OneRailTest {
   // As the link does: tries again while the rail is full.
   bool GiveInTime(const RailCommand& command) {
     const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
-    while (!rail_->Give(command)) {
+    for (Looks looks; !rail_->Give(command); looks.Rest()) {
       if (platform::MonotonicNow() > deadline) return false;
-      std::this_thread::yield();
     }
     return true;
   }
@@ -340,7 +340,7 @@ TEST_F(TcpRailTest, TakesEveryCommandHoweverManyAcknowledgementsWait) {
   command.frame = {Header(wire::FrameType::kData, 1, wire::kChunkBytesMax), payload.data()};
   ASSERT_TRUE(rail_->Give(command));
   Start();
-  while (rail_->Snapshot().sent_bytes == 0) std::this_thread::yield();
+  LookUntil([&] { return rail_->Snapshot().sent_bytes != 0; });
   constexpr std::uint64_t kAcknowledgements = 10'000;
   for (std::uint64_t i = 1; i <= kAcknowledgements; ++i) {
     command.frame = {Header(wire::FrameType::kAck, 0), nullptr};
@@ -455,9 +455,7 @@ TEST_F(TcpRailTest, FinishSendsThoughNobodyTakesEventsAnyMore) {
   for (std::size_t i = 1; i <= 1100; ++i) {
     SendFromFar(FrameBytes(Header(wire::FrameType::kGrant, i)));
   }
-  while (rail_->Snapshot().received_bytes < 1022 * sizeof(wire::FrameHeader)) {
-    std::this_thread::yield();
-  }
+  LookUntil([&] { return rail_->Snapshot().received_bytes >= 1022 * sizeof(wire::FrameHeader); });
   for (std::uint64_t i = 1; i <= 3; ++i) {
     GiveWithdraw();
     RailCommand command;

@@ -1,0 +1,39 @@
+// What a test does between two looks at what it waits for: it looks again at once as long as things
+// happen, and gives the core away when nothing does. Tests run beside others on few cores, and what
+// they wait for is done by threads and processes that need these.
+//
+// Owner: whoever waits, for as long. Thread: its own. Memory: none.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <thread>
+
+namespace mlxcomm {
+
+class Looks {
+ public:
+  // Returns when it is time for the next look. `happened`: this look found something to do.
+  void Rest(bool happened = false) {
+    if (happened) {
+      idle_ = 0;
+    } else if (++idle_ > kAtOnce) {
+      std::this_thread::sleep_for(kPause);
+    } else {
+      std::this_thread::yield();
+    }
+  }
+
+ private:
+  static constexpr std::size_t kAtOnce = 200;
+  static constexpr std::chrono::microseconds kPause{100};
+  std::size_t idle_ = 0;
+};
+
+// Looks until it is so. A test that waits for ever is ended by ctest, which names it.
+template <typename Condition>
+void LookUntil(const Condition& condition) {
+  for (Looks looks; !condition();) looks.Rest();
+}
+
+}  // namespace mlxcomm
