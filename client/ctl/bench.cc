@@ -74,9 +74,9 @@ int LaunchRanks(const BenchOptions& options, const std::string& own_path) {
   return RunLaunch(launch);
 }
 
-std::vector<std::string> RankCommand(const BenchOptions& options, const std::string& program,
-                                     const BenchSubject& subject, const client::Place& place,
-                                     const std::vector<std::uint64_t>& counts) {
+std::vector<std::string> CommandOfRanks(const BenchOptions& options, const std::string& program,
+                                        const BenchSubject& subject, const client::Place& place,
+                                        const std::vector<std::uint64_t>& counts) {
   std::vector<std::string> command = {program,
                                       "--job",
                                       place.job,
@@ -289,7 +289,7 @@ int RunBench(const BenchOptions& options) {
                     "mlxcommctl has it, or install mlxcomm again");
   }
   const auto counts = BenchCounts(subject, options.from_bytes, options.to_bytes, options.factor);
-  const auto command = RankCommand(options, program, subject, place, counts);
+  const auto command = CommandOfRanks(options, program, subject, place, counts);
   if (place.rank != 0) Become(command);
   return RunRankZero(options, command, subject, counts.size());
 }

@@ -37,8 +37,8 @@ constexpr auto kReloadTime = std::chrono::seconds(5);
 
 void Say(const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }
 
-int Fail(const std::string& why) { return ctl::Fail(kExitFailed, why); }
-int Fail(const absl::Status& status) { return Fail(std::string(status.message())); }
+int FailWith(const std::string& why) { return ctl::Fail(kExitFailed, why); }
+int FailWith(const absl::Status& status) { return FailWith(std::string(status.message())); }
 
 std::string PathOf(const ClusterOptions& options) {
   return options.key_file.empty() ? DefaultKeyFile() : options.key_file;
@@ -172,7 +172,7 @@ int Print(const ClusterOptions& options, const ClusterKeys& keys, bool shows_cod
     text = object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   }
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
-    return Fail(std::string("cannot write the key: ") + std::strerror(errno));
+    return FailWith(std::string("cannot write the key: ") + std::strerror(errno));
   }
   return 0;
 }
@@ -186,7 +186,7 @@ int PrintTold(const ClusterOptions& options, const ClusterKeys& keys, bool shows
 
 int Write(const std::string& path, const ClusterKeys& keys, KeyFileMode mode) {
   const absl::Status written = WriteKeyFile(path, keys, mode);
-  return written.ok() ? 0 : Fail(written);
+  return written.ok() ? 0 : FailWith(written);
 }
 
 // No node may be left behind with only the key that goes.
@@ -208,13 +208,13 @@ int FinishRotation(const ClusterOptions& options, const std::string& path, Clust
   if (!options.force) {
     v1::StatusReply status;
     if (const Failure failure = FetchStatus(SocketOf(options), status); !failure.ok()) {
-      return Fail("whether all nodes have the new key is not known: " + failure.message +
-                  ". Start mlxcommd first; or --force");
+      return FailWith("whether all nodes have the new key is not known: " + failure.message +
+                      ". Start mlxcommd first; or --force");
     }
     const std::string lacking = WhoLacks(status, keys.current.IdText());
     if (!lacking.empty()) {
-      return Fail("without the new key would be: " + lacking +
-                  ". There first: mlxcommctl cluster key rotate --take; or --force");
+      return FailWith("without the new key would be: " + lacking +
+                      ". There first: mlxcommctl cluster key rotate --take; or --force");
     }
   }
   keys.previous.reset();
@@ -228,17 +228,18 @@ int FinishRotation(const ClusterOptions& options, const std::string& path, Clust
 int RunClusterCreate(const ClusterOptions& options) {
   const std::string path = PathOf(options);
   if (!options.name.empty() && !IsClusterName(options.name)) {
-    Fail("--name: expected 1 to 63 bytes of UTF-8 without control characters");
+    FailWith("--name: expected 1 to 63 bytes of UTF-8 without control characters");
     return kExitUsage;
   }
   const ClusterKeys keys{ClusterKey::MakeRandom(), std::nullopt, options.name};
   const absl::Status written = WriteKeyFile(path, keys, KeyFileMode::kOnlyNew);
   if (absl::IsAlreadyExists(written)) {
-    return Fail(std::string(written.message()) +
-                ", which stays as it is: this machine belongs to a cluster already. Show it with: "
-                "mlxcommctl cluster key show; change it with: mlxcommctl cluster key rotate");
+    return FailWith(
+        std::string(written.message()) +
+        ", which stays as it is: this machine belongs to a cluster already. Show it with: "
+        "mlxcommctl cluster key show; change it with: mlxcommctl cluster key rotate");
   }
-  if (!written.ok()) return Fail(written);
+  if (!written.ok()) return FailWith(written);
   Say("made the key of " + NameOf(keys) + ": " + path + " (id " + keys.current.IdText() + ")");
   Say("on each other machine: mlxcommctl cluster join, and when it asks, this code. Who has it "
       "can join, so show it to nobody else.");
@@ -249,22 +250,22 @@ int RunClusterCreate(const ClusterOptions& options) {
 int RunClusterJoin(const ClusterOptions& options) {
   const std::string path = PathOf(options);
   const absl::StatusOr<NamedKey> key = AskForKey(options);
-  if (!key.ok()) return Fail(key.status());
+  if (!key.ok()) return FailWith(key.status());
   const ClusterKeys keys{key->key, std::nullopt, key->cluster};
   const absl::Status written = WriteKeyFile(path, keys, KeyFileMode::kOnlyNew);
   if (absl::IsAlreadyExists(written)) {
     const absl::StatusOr<ClusterKeys> there = ReadKeyFile(path);
-    if (!there.ok()) return Fail(there.status());
+    if (!there.ok()) return FailWith(there.status());
     if (!(there->current == keys.current)) {
-      return Fail("there is another key in " + path + " (id " + there->current.IdText() +
-                  "), which stays as it is. If the cluster's key is being changed: mlxcommctl "
-                  "cluster key rotate --take. To leave that cluster: rm " +
-                  path);
+      return FailWith("there is another key in " + path + " (id " + there->current.IdText() +
+                      "), which stays as it is. If the cluster's key is being changed: mlxcommctl "
+                      "cluster key rotate --take. To leave that cluster: rm " +
+                      path);
     }
     Say("this machine has that key already: " + path);
     return PrintTold(options, *there, /*shows_code=*/false, TellDaemon(options, *there));
   }
-  if (!written.ok()) return Fail(written);
+  if (!written.ok()) return FailWith(written);
   Say("took the key of " + NameOf(keys) + ": " + path + " (id " + keys.current.IdText() + ")");
   // One that was there without a key is to be restarted: no mistake.
   return Print(options, keys, /*shows_code=*/false, TellDaemon(options, keys));
@@ -273,7 +274,7 @@ int RunClusterJoin(const ClusterOptions& options) {
 int RunClusterKeyShow(const ClusterOptions& options) {
   const std::string path = PathOf(options);
   const absl::StatusOr<ClusterKeys> keys = ReadKeyFile(path);
-  if (!keys.ok()) return Fail(keys.status());
+  if (!keys.ok()) return FailWith(keys.status());
   Say("the key of " + NameOf(*keys) + ", " + path + " (id " + keys->current.IdText() +
       (keys->previous.has_value() ? "; still accepted: " + keys->previous->IdText() : "") + ")");
   return Print(options, *keys, /*shows_code=*/!options.id_only);
@@ -282,12 +283,12 @@ int RunClusterKeyShow(const ClusterOptions& options) {
 int RunClusterKeyRotate(const ClusterOptions& options) {
   const std::string path = PathOf(options);
   absl::StatusOr<ClusterKeys> keys = ReadKeyFile(path);
-  if (!keys.ok()) return Fail(keys.status());
+  if (!keys.ok()) return FailWith(keys.status());
   if (options.finish) return FinishRotation(options, path, *std::move(keys));
   ClusterKey next = keys->current;
   if (options.take) {
     const absl::StatusOr<NamedKey> key = AskForKey(options);
-    if (!key.ok()) return Fail(key.status());
+    if (!key.ok()) return FailWith(key.status());
     if (key->key == keys->current) {
       Say("this machine has that key already: " + path);
       return PrintTold(options, *keys, /*shows_code=*/false, TellDaemon(options, *keys));
@@ -297,8 +298,8 @@ int RunClusterKeyRotate(const ClusterOptions& options) {
     next = ClusterKey::MakeRandom();
   }
   if (keys->previous.has_value()) {
-    return Fail("the key is being changed already, from " + keys->previous->IdText() + " to " +
-                keys->current.IdText() + ": mlxcommctl cluster key rotate --finish first");
+    return FailWith("the key is being changed already, from " + keys->previous->IdText() + " to " +
+                    keys->current.IdText() + ": mlxcommctl cluster key rotate --finish first");
   }
   const ClusterKeys changed{next, keys->current, keys->cluster};
   if (const int failed = Write(path, changed, KeyFileMode::kReplace); failed != 0) return failed;

@@ -13,11 +13,11 @@
 namespace mlxcomm::client {
 namespace {
 
-struct Place {
+struct ColorAndKey {
   std::int32_t color = 0;
   std::int32_t key = 0;
 };
-static_assert(sizeof(Place) == 2 * sizeof(std::int32_t));
+static_assert(sizeof(ColorAndKey) == 2 * sizeof(std::int32_t));
 
 // Values of all ranks of a group, exchanged in a range of the arena.
 class Exchange {
@@ -33,7 +33,7 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
 
   Failure Reserve() {
-    const std::uint64_t bytes = (group_.size() + std::uint64_t{1}) * sizeof(Place);
+    const std::uint64_t bytes = (group_.size() + std::uint64_t{1}) * sizeof(ColorAndKey);
     if (const auto offset = session().Allocate(bytes); offset.has_value()) {
       values_ = session().arena_data() + *offset;
       return {};
@@ -51,7 +51,7 @@ class Exchange {
     return client::Begin(group_,
                          {.kind = OperationKind::kAllGather,
                           .input = values_,
-                          .output = values_ + sizeof(Place),
+                          .output = values_ + sizeof(ColorAndKey),
                           .count = own.size(),
                           .type = MLXCOMM_INT32,
                           .timeout_ns = LeftNs()},
@@ -61,7 +61,7 @@ class Exchange {
   Failure Finish(std::uint64_t ticket, std::span<std::int32_t> values) {
     Failure failure = client::Finish(group_, ticket);
     if (!failure.ok()) return failure;
-    std::memcpy(values.data(), values_ + sizeof(Place), values.size_bytes());
+    std::memcpy(values.data(), values_ + sizeof(ColorAndKey), values.size_bytes());
     return {};
   }
 
@@ -73,7 +73,7 @@ class Exchange {
   std::byte* values_ = nullptr;  // Own, then those of all.
 };
 
-std::vector<std::uint32_t> RanksOf(std::int32_t color, const std::vector<Place>& places) {
+std::vector<std::uint32_t> RanksOf(std::int32_t color, const std::vector<ColorAndKey>& places) {
   std::vector<std::uint32_t> ranks;
   for (std::uint32_t rank = 0; rank < places.size(); ++rank) {
     if (places[rank].color == color) ranks.push_back(rank);
@@ -83,8 +83,8 @@ std::vector<std::uint32_t> RanksOf(std::int32_t color, const std::vector<Place>&
   return ranks;
 }
 
-Failure TellPlaces(mlxcomm_group& group, Exchange& exchange, Place own, std::vector<Place>& places,
-                   std::uint64_t& number) {
+Failure TellPlaces(mlxcomm_group& group, Exchange& exchange, ColorAndKey own,
+                   std::vector<ColorAndKey>& places, std::uint64_t& number) {
   const std::int32_t values[] = {own.color, own.key};
   std::uint64_t ticket = 0;
   {
@@ -161,7 +161,7 @@ Failure SplitGroup(mlxcomm_group& group, const SplitRequest& request,
   if (timeout_ns == 0) timeout_ns = group.facts.timeout_default_ns;
   Exchange exchange(group, timeout_ns);
   if (Failure failure = exchange.Reserve(); !failure.ok()) return failure;
-  std::vector<Place> places;
+  std::vector<ColorAndKey> places;
   std::uint64_t number = 0;
   Failure failure = TellPlaces(group, exchange, {request.color, request.key}, places, number);
   if (!failure.ok()) return failure;

@@ -17,7 +17,7 @@ DownCause CauseOf(int error) {
   return error == ECONNRESET || error == EPIPE ? DownCause::kReset : DownCause::kCut;
 }
 
-const char* TextOf(int error) {
+const char* ErrorText(int error) {
   return error == EBADMSG ? "a TLS record that is not authentic" : std::strerror(error);
 }
 
@@ -92,7 +92,7 @@ bool FrameReader::Fill(int write_error) {
     const bool all_read = errno == EAGAIN || errno == EWOULDBLOCK;
     if (all_read && write_error == 0) return false;
     const int error = all_read ? write_error : errno;
-    End(CauseOf(error), TextOf(error));
+    End(CauseOf(error), ErrorText(error));
     return false;
   }
   const auto bytes = static_cast<std::size_t>(got);
