@@ -184,8 +184,11 @@ Failure SplitGroup(mlxcomm_group& group, const SplitRequest& request,
   }
   const bool made = failure.ok();
   failure = TellHowItWent(group, exchange, failure, ranks);
-  if (failure.ok() && !ranks.empty()) part = MakeGroup(group, std::move(facts), with_daemon);
-  if (!failure.ok() && made && with_daemon) session.Release(facts.id);
+  if (failure.ok()) {
+    if (!ranks.empty()) part = MakeGroup(group, std::move(facts), with_daemon);
+  } else if (made && with_daemon) {
+    session.Release(facts.id);
+  }
   return failure;
 }
 
