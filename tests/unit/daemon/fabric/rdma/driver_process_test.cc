@@ -395,8 +395,8 @@ TEST_P(DriverCallTest, HangsAndItsProcessIsEnded) {
   } else {
     control_.Want("");
     Joined joined = Join(kShortCallNs);
+    FakeVerbsControl::ForgetHung();  // Before, for what looks for completions hangs at once.
     control_.Want("hang " + call);
-    FakeVerbsControl::ForgetHung();
     static_cast<void>(joined.a->PostSend(joined.a->receives(), 100));
     for (Looks looks; !FakeVerbsControl::HasHung(call); looks.Rest()) {
       static_cast<void>(joined.a->Arm());
