@@ -5,9 +5,13 @@
 // Owner: whoever waits, for as long. Thread: its own. Memory: none.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <chrono>
 #include <cstddef>
 #include <thread>
+
+#include "tests/unit/never.h"
 
 namespace mlxcomm {
 
@@ -30,10 +34,14 @@ class Looks {
   std::size_t idle_ = 0;
 };
 
-// Looks until it is so. A test that waits for ever is ended by ctest, which names it.
+// Looks until it is so, or fails the test.
 template <typename Condition>
 void LookUntil(const Condition& condition) {
-  for (Looks looks; !condition();) looks.Rest();
+  const auto end = std::chrono::steady_clock::now() + kNever;
+  for (Looks looks; !condition(); looks.Rest()) {
+    if (std::chrono::steady_clock::now() < end) continue;
+    FAIL() << "what was waited for did not come";
+  }
 }
 
 }  // namespace mlxcomm

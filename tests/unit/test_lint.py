@@ -164,7 +164,7 @@ def test_sources_of_different_programs_are_not_read_together():
     module.CORES = 1
     commands = {f"a/{n}.cc": ("a", ("-Ia",)) for n in range(10)} | {"b/main.cc": ("b", ("-Ia",))}
     units = module.units_of(sorted(commands), commands)
-    assert [len(unit) for unit in units] == [8, 2, 1]
+    assert [len(unit) for unit in units] == [6, 4, 1]
 
 
 # Why: scripts without an ending are easily forgotten.

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from conftest import PATIENCE, Process
+from conftest import PATIENCE, Process, wait_until
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "run"
 
@@ -67,6 +67,48 @@ def test_a_step_that_the_script_cannot_carry_out_fails_and_the_others_go_on(run,
     assert [step.state for step in steps] == ["FAILED", "not run", "fine", "FAILED"]
     assert "a mistake of the script's own" in capsys.readouterr().out
     assert "no-such-program" in steps[3].log.read_text(encoding="utf-8")
+
+
+# Why: who reads nothing but the last lines must not read those of an earlier run.
+def test_what_has_not_run_tells_nothing_of_an_earlier_run(run):
+    steps = [run.Step("a", [["false"]]),
+             run.Step("b", [["true"]], after=["a"], results=run.LOGS / "b.xml")]
+    steps[1].log.write_text("100% tests passed, 0 tests failed out of 53\n", encoding="utf-8")
+    both = run.Run(steps, everything=False)
+    both.run()
+    assert [step.state for step in steps] == ["FAILED", "not run"]
+    assert "53" not in "\n".join(run.table(both))
+
+
+def test_a_step_of_tests_in_which_none_has_run_fails(run):
+    step = run.Step("b", [["true"]], results=run.LOGS / "b.xml")
+    run.Run([step], everything=False).carry_out(step)
+    assert step.state == "FAILED"
+    assert "no test has run" in step.log.read_text(encoding="utf-8")
+
+
+def test_who_outlives_a_step_ends_with_it(run):
+    pid = run.LOGS / "pid"
+    step = run.Step("a", [["sh", "-c", f"sh -c 'echo $$ > {pid}.new; mv {pid}.new {pid}; exec sleep 600' & "
+                           f"until [ -e {pid} ]; do sleep 0.01; done"]])
+    run.Run([step], everything=False).carry_out(step)
+    assert step.state == "fine"
+
+    def is_gone():
+        try:
+            os.kill(int(pid.read_text(encoding="ascii")), 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+    wait_until(is_gone, "the one that was left behind has ended")
+
+
+def test_a_step_is_taken_by_its_name_before_others_that_hold_it(run):
+    steps = [run.Step("build", []), run.Step("unit tests", [], after=["build"]),
+             run.Step("unit tests by clang", [])]
+    assert [step.name for step in run.needed(steps, "unit tests")] == ["build", "unit tests"]
+    assert [step.name for step in run.needed(steps, "unit")] == ["build", "unit tests", "unit tests by clang"]
 
 
 # Why: Ctrl-C lets pytest's fixtures end what they have started; who does not hear it is ended after all.

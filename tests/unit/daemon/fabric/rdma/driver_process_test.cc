@@ -398,11 +398,12 @@ TEST_P(DriverCallTest, HangsAndItsProcessIsEnded) {
     FakeVerbsControl::ForgetHung();  // Before, for what looks for completions hangs at once.
     control_.Want("hang " + call);
     static_cast<void>(joined.a->PostSend(joined.a->receives(), 100));
-    for (Looks looks; !FakeVerbsControl::HasHung(call); looks.Rest()) {
+    LookUntil([&] {
       static_cast<void>(joined.a->Arm());
       Completion some[8];
       static_cast<void>(joined.a->Poll(some));
-    }
+      return FakeVerbsControl::HasHung(call);
+    });
     joined.b.reset();
     joined.a.reset();
     const absl::Status ended = joined.device_a->DriverEnded();

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "daemon/fabric/rdma/queue_pair.h"
@@ -70,16 +71,27 @@ class FakeVerbsControl {
     return count;
   }
   static const std::string& Folder() {
-    static const std::string folder = [] {
-      std::string name = testing::TempDir() + "fake_verbs.XXXXXX";
-      EXPECT_NE(::mkdtemp(name.data()), nullptr);
-      ::setenv("FAKE_VERBS_DIR", name.c_str(), 1);
-      return name;
-    }();
-    return folder;
+    static const OwnFolder folder;
+    return folder.name();
   }
 
  private:
+  class OwnFolder {
+   public:
+    OwnFolder() {
+      EXPECT_NE(::mkdtemp(name_.data()), nullptr);
+      ::setenv("FAKE_VERBS_DIR", name_.c_str(), 1);
+    }
+    ~OwnFolder() {
+      std::error_code ignored;  // A driver's process may still write to it.
+      std::filesystem::remove_all(name_, ignored);
+    }
+    OwnFolder(const OwnFolder&) = delete;
+    const std::string& name() const { return name_; }
+
+   private:
+    std::string name_ = testing::TempDir() + "fake_verbs.XXXXXX";
+  };
   static bool IsQueuePair(const std::filesystem::directory_entry& entry) {
     return entry.path().filename().string().starts_with("qp.");
   }

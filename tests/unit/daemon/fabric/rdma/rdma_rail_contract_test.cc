@@ -39,7 +39,7 @@ class RdmaRails final : public RailMaker {
   ~RdmaRails() override {
     // Threads end when they like, but they do.
     for (const auto& device : devices_) {
-      LookUntil([&] { return device->use().queue_pairs == 0; });
+      LookUntil([&device] { return device->use().queue_pairs == 0; });
     }
     EXPECT_EQ(control_.TakeFaults(), "");
     control_.Want("");
