@@ -43,7 +43,7 @@ def install(folder, missing, before="true", fails_on="nothing", code=0):
     return log.read_text().splitlines() if log.exists() else []
 
 
-QUIETLY = "apt-get install -y -qq --no-install-recommends"
+QUIETLY = "apt-get -o DPkg::Lock::Timeout=600 install -y -qq --no-install-recommends"
 
 
 def test_nothing_is_done_where_all_is_there(tmp_path):
