@@ -131,3 +131,16 @@ def test_the_self_test_says_what_is_done(cluster, environment, said):
                           timeout=120,
                           env={**os.environ, "MLXCOMM_SOCKET": c.socket(0), **environment})
     assert done.returncode == 0 and done.stdout.startswith(said), done.stdout + done.stderr
+
+
+WRONG = """
+import mlxcomm.check_results as check
+said = []
+print(check.judge(lambda reads: said.append(reads) or (reads and "it reads other bytes")), said)
+"""
+
+
+def test_the_self_test_tells_a_device_that_reads_other_bytes():
+    """Why: such results are not copied, but wrong, which "copied" would hide."""
+    done = subprocess.run([sys.executable, "-c", WRONG], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "('wrong: it reads other bytes', 1) [False, True]\n", done.stdout + done.stderr

@@ -47,7 +47,8 @@ class ResultMemory {
 bool CopyingIsAskedFor();
 
 // Tries it: "" where MLX takes the arena's memory and reads on its default device what lies there, else
-// why results are copied. With `reads` false nothing is run on the device, which takes microseconds.
+// why results are copied. With `reads` false nothing is run on the device, which takes microseconds;
+// what only `reads` finds is no reason that results are copied for: they are wrong.
 std::string WhyResultsAreCopied(const std::shared_ptr<Connected>& connected, bool reads);
 
 }  // namespace mlxcomm::python
