@@ -23,6 +23,7 @@
 #include "client/ctl/doctor/render_doctor.h"
 #include "client/ctl/draw_topology.h"
 #include "client/ctl/examination.h"
+#include "client/ctl/installed_files.h"
 #include "client/ctl/json_text.h"
 #include "client/ctl/new_file.h"
 #include "client/ctl/output.h"
@@ -133,7 +134,8 @@ std::vector<ReportFile> Gather(const BugreportOptions& options, const std::strin
     return true;
   });
   if (!read.ok()) events += Shown(read.message) + "\n";
-  const std::vector<Finding> findings = Examine(options.socket_path, config_file);
+  const std::vector<Finding> findings =
+      Examine({OwnPath(options.called), options.socket_path, config_file});
 
   files.push_back(
       {"versions.txt", "versions of mlxcommctl and mlxcommd",

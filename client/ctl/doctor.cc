@@ -1,5 +1,6 @@
 // The verb doctor: gathers facts, checks them, shows what was found, and on demand mends it.
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "client/ctl/doctor/program_output.h"
 #include "client/ctl/doctor/render_doctor.h"
 #include "client/ctl/examination.h"
+#include "client/ctl/installed_files.h"
 #include "client/ctl/output.h"
 #include "client/ctl/terminal.h"
 #include "client/ctl/verbs.h"
@@ -69,27 +71,33 @@ bool Mend(const std::vector<Finding>& findings, bool yes) {
 
 }  // namespace
 
-std::vector<Finding> Examine(const std::string& socket_path, const std::string& config_file) {
+std::vector<Finding> Examine(const ExaminationOptions& options) {
   Facts facts;
   facts.own_version = MLXCOMM_VERSION;
-  facts.cluster = AskDaemon(socket_path);
-  CollectOptions options;
-  options.config_file = config_file;
-  if (options.config_file.empty()) options.config_file = OwnCheckup(facts.cluster).config_file();
-  options.key_file = OwnCheckup(facts.cluster).key_file();
-  facts.system = CollectSystem(options);
+  facts.cluster = AskDaemon(options.socket_path);
+  CollectOptions how;
+  how.config_file = options.config_file;
+  if (how.config_file.empty()) how.config_file = OwnCheckup(facts.cluster).config_file();
+  how.key_file = OwnCheckup(facts.cluster).key_file();
+  // Without a daemon the self test would start one, and doctor changes nothing unasked.
+  if (facts.cluster.daemon_answers) {
+    how.python.pythons = FindPythons(options.own_path, std::getenv("PATH"));
+    how.python.socket_path = options.socket_path;
+  }
+  facts.system = CollectSystem(how);
   return Check(facts).Sorted();
 }
 
 int RunDoctor(const DoctorOptions& options) {
   if (options.codes) return WriteOut(RenderCodes(), "codes");
-  std::vector<Finding> findings = Examine(options.socket_path, options.config_file);
+  const ExaminationOptions how{OwnPath(options.called), options.socket_path, options.config_file};
+  std::vector<Finding> findings = Examine(how);
   const std::string text = options.json ? FindingsAsJson(findings)
                                         : RenderFindings(findings, options.all, ColoursWanted());
   if (const int code = WriteOut(text, "findings"); code != 0) return code;
   if (options.fix) {
     if (!Mend(findings, options.yes)) return kExitFailed;
-    if (options.yes) findings = Examine(options.socket_path, options.config_file);
+    if (options.yes) findings = Examine(how);
   }
   const auto any = [&findings](Severity severity) {
     for (const Finding& finding : findings) {
@@ -104,6 +112,7 @@ int RunDoctor(const DoctorOptions& options) {
 void AddDoctor(CLI::App& app, Verbs& verbs) {
   const auto made = std::make_shared<DoctorOptions>();
   DoctorOptions& options = *made;
+  options.called = verbs.called();
   CLI::App* const doctor =
       app.add_subcommand("doctor", "What is wrong here and in the cluster, and its remedy");
   doctor->add_option("--socket", options.socket_path, "The daemon's Unix socket");

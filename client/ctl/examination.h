@@ -10,7 +10,12 @@
 
 namespace mlxcomm::ctl {
 
-// The worst first. `config_file` empty: the daemon's, else the service's.
-std::vector<Finding> Examine(const std::string& socket_path, const std::string& config_file);
+struct ExaminationOptions {
+  std::string own_path;     // Of mlxcommctl: the Python package is looked for beside it.
+  std::string socket_path;  // Empty: as every client looks for the daemon.
+  std::string config_file;  // Empty: the daemon's, else the service's.
+};
+// The worst first.
+std::vector<Finding> Examine(const ExaminationOptions& options);
 
 }  // namespace mlxcomm::ctl

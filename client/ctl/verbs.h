@@ -53,6 +53,7 @@ int RunEvents(const EventsOptions& options);
 
 // What is wrong here and in the cluster, and how it is mended.
 struct DoctorOptions {
+  std::string called;  // How this program was: argv[0].
   std::string socket_path;
   std::string config_file;  // Of a daemon that does not run; empty: the service's.
   bool json = false;

@@ -1,14 +1,17 @@
 """Results that are copied out of shared memory, as where Metal does not take that: the same values, the
 same promises, and whoever looks is told."""
 
+import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
+import tarfile
 
 import pytest
 
-from conftest import Process, find_program
+from conftest import PATIENCE, Process, find_program
 
 FOLDER = pathlib.Path(__file__).parent
 COPY = {"MLXCOMM_RESULTS": "copy"}
@@ -144,3 +147,86 @@ def test_the_self_test_tells_a_device_that_reads_other_bytes():
     """Why: such results are not copied, but wrong, which "copied" would hide."""
     done = subprocess.run([sys.executable, "-c", WRONG], capture_output=True, text=True, timeout=120)
     assert done.stdout == "('wrong: it reads other bytes', 1) [False, True]\n", done.stdout + done.stderr
+
+
+def doctor(cluster, ctl=None, folder=None, **environment):
+    """What doctor finds of the Python package: code, object and what it found."""
+    done = subprocess.run([ctl or find_program("mlxcommctl"), "doctor", "--json", "--socket",
+                           cluster.socket(0)], capture_output=True, text=True, timeout=PATIENCE, cwd=folder,
+                          env={**os.environ, **environment})
+    assert done.returncode in (0, 1, 4), done.stderr
+    told = json.loads(done.stdout)["findings"]
+    return [(f["code"], f["object"], f["found"]) for f in told if "MC404" <= f["code"] <= "MC409"]
+
+
+@pytest.mark.parametrize("results, code, said", [
+    ("share", "MC409", "results lie in the daemon's memory"),
+    ("copy", "MC406", "MLXCOMM_RESULTS=copy asks for it"),
+    ("maybe", "MC408", 'MLXCOMM_RESULTS: expected share or copy, got "maybe"')])
+def test_doctor_says_where_results_lie(cluster, results, code, said):
+    c = cluster(1)
+    found, = doctor(c, MLXCOMM_RESULTS=results)
+    assert found[0] == code and said in found[2], found
+    assert found[1] == f"Python package of {os.path.dirname(find_program('mlxcommctl'))}/python3"
+    assert c.status()["jobs"] == []
+    # Where nobody answers, none is started to be asked.
+    c.daemons[0].end()
+    assert doctor(c, MLXCOMM_RESULTS=results) == []
+
+
+def test_a_report_says_where_results_lie(cluster, tmp_path):
+    c = cluster(1)
+    report = tmp_path / "report.tar.gz"
+    subprocess.run([find_program("mlxcommctl"), "bugreport", "-o", report, "--socket", c.socket(0)],
+                   check=True, capture_output=True, timeout=PATIENCE, env={**os.environ, **COPY})
+    with tarfile.open(report) as archive:
+        texts = {pathlib.Path(m.name).name: archive.extractfile(m).read().decode()
+                 for m in archive.getmembers() if m.isfile()}
+    assert "MC406  Python package of " in texts["doctor.txt"], texts["doctor.txt"]
+    assert "MC406" in {f["code"] for f in json.loads(texts["doctor.json"])["findings"]}
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """make(script) gives a mlxcommctl in a folder of its own, beside a python3 that is this script."""
+
+    def make(script):
+        folder = tmp_path / "elsewhere"
+        folder.mkdir()
+        (folder / "python3").write_text(script)
+        (folder / "python3").chmod(0o755)
+        return shutil.copy(find_program("mlxcommctl"), folder)
+
+    return make
+
+
+@pytest.mark.parametrize("noise, code", [(100_000, "MC405"), (6_000_000, "MC408")])
+def test_doctor_shows_little_and_only_text_of_what_a_self_test_says(cluster, elsewhere, noise, code):
+    """How: a Python that has the package, and says of it what Metal's would, behind noise; of too much
+    noise the end is not kept."""
+    c = cluster(1)
+    ctl = elsewhere(f"#!/bin/sh\nhead -c {noise} /dev/zero\n"
+                    "printf '\\n\\377\\033[2J\\ncopied: \\033[31mMLX makes no buffer\\n'\n")
+    found, = doctor(c, ctl)
+    assert found[:2] == (code, f"Python package of {os.path.dirname(ctl)}/python3")
+    assert found[2].isprintable() and len(found[2]) < 1000
+    assert code != "MC405" or found[2] == "?[31mMLX makes no buffer"
+
+
+def test_doctor_asks_the_python_of_the_path_and_takes_no_module_from_where_it_is_run(
+        cluster, elsewhere, tmp_path):
+    """Why: root runs it too, in any folder."""
+    c = cluster(1)
+    ctl = elsewhere("#!/bin/sh\nexit 1\n")
+    trap = tmp_path / "trap" / "mlxcomm"
+    trap.mkdir(parents=True)
+    for name in ("__init__.py", "check_results.py"):
+        (trap / name).write_text("print('wrong: run from here')\nraise SystemExit(1)\n")
+    path = f".:{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
+    found, = doctor(c, ctl, trap.parent, PATH=path, MLXCOMM_RESULTS="share")
+    assert found[:2] == ("MC409", f"Python package of {os.path.dirname(sys.executable)}/python3")
+
+
+def test_doctor_says_nothing_where_no_python_has_the_package(cluster, elsewhere, tmp_path):
+    c = cluster(1)
+    assert doctor(c, elsewhere("#!/bin/sh\nexit 1\n"), PATH=str(tmp_path)) == []

@@ -19,6 +19,7 @@ void CheckNetwork(const Facts& facts, Findings& findings);
 void CheckCables(const Facts& facts, Findings& findings);
 void CheckRdma(const Facts& facts, Findings& findings);
 void CheckSystem(const Facts& facts, Findings& findings);
+void CheckPython(const Facts& facts, Findings& findings);
 void CheckDiscovery(const Facts& facts, Findings& findings);
 void CheckLinks(const Facts& facts, Findings& findings);
 void CheckNodes(const Facts& facts, Findings& findings);

@@ -337,6 +337,7 @@ Findings Check(const Facts& facts) {
   CheckCables(facts, findings);
   CheckRdma(facts, findings);
   CheckSystem(facts, findings);
+  CheckPython(facts, findings);
   if (facts.cluster.daemon_answers) {
     CheckDiscovery(facts, findings);
     CheckLinks(facts, findings);

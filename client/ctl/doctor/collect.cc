@@ -274,6 +274,7 @@ SystemFacts CollectSystem(const CollectOptions& options) {
     facts.open_files_max = static_cast<std::uint64_t>(limit.rlim_cur);
   }
   CollectConfiguration(options, facts);
+  facts.python = CollectPython(options.python, facts.unknown);
   return facts;
 }
 

@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "client/ctl/doctor/facts.h"
+#include "client/ctl/doctor/python_package.h"
 
 namespace mlxcomm::ctl {
 
 struct CollectOptions {
   std::string config_file;  // Empty: the service's, where there is one.
   std::string key_file;     // That the daemon uses; empty: the configuration's, else the default.
+  PythonOptions python;     // Without Pythons none is asked for its package's self test.
 };
 SystemFacts CollectSystem(const CollectOptions& options);
 

@@ -51,6 +51,22 @@ struct RdmaPort {
   std::string interface;
 };
 
+// Where results of MLX's operations come to lie, as the Python package's self test has found.
+enum class ResultsKind : std::uint8_t {
+  kNotAsked,       // There is no such package, or no daemon.
+  kShared,         // In the daemon's memory.
+  kCopied,         // MLX does not take that.
+  kCopiedAsAsked,  // By MLXCOMM_RESULTS.
+  kWrong,          // In the daemon's memory, where MLX reads something else.
+  kUntold,         // The self test did not come to its end.
+};
+
+struct PythonFacts {
+  std::string program;  // The Python that has the package.
+  ResultsKind results = ResultsKind::kNotAsked;
+  std::string said;  // Why they are copied, what is wrong; printable, a few lines.
+};
+
 struct SystemFacts {
   SystemKind kind = SystemKind::kLinux;
   std::vector<InterfaceFacts> interfaces;
@@ -70,8 +86,9 @@ struct SystemFacts {
   std::string daemon_program;                   // Empty: there is none to be found.
   std::vector<std::string> libraries_missing;   // Of the service's program, on macOS.
   std::vector<std::string> libraries_of_users;  // Which others than root may change.
-  std::string window_program;                   // Whose window this is, "iTerm"; empty: not known.
-  std::vector<std::string> unknown;             // "system_profiler: no such program"
+  PythonFacts python;
+  std::string window_program;        // Whose window this is, "iTerm"; empty: not known.
+  std::vector<std::string> unknown;  // "system_profiler: no such program"
 };
 
 // What the daemon told, or why nothing.

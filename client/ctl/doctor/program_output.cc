@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <string_view>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -25,13 +26,20 @@ using Clock = std::chrono::steady_clock;
 // A process that the system can end has ended by then.
 constexpr std::chrono::seconds kUntilKilled{5};
 
-std::vector<std::string> PlainEnvironment() {
+std::vector<std::string> PlainEnvironment(
+    const std::vector<std::pair<std::string, std::string>>& more) {
+  const auto is_replaced = [&more](std::string_view text) {
+    return std::any_of(more.begin(), more.end(),
+                       [text](const auto& one) { return text.starts_with(one.first + "="); });
+  };
   std::vector<std::string> all;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
-    if (!text.starts_with("LC_") && !text.starts_with("LANG")) all.emplace_back(text);
+    if (text.starts_with("LC_") || text.starts_with("LANG") || is_replaced(text)) continue;
+    all.emplace_back(text);
   }
   all.emplace_back("LC_ALL=C");
+  for (const auto& [name, value] : more) all.push_back(absl::StrCat(name, "=", value));
   return all;
 }
 
@@ -42,12 +50,13 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return all;
 }
 
-absl::StatusOr<pid_t> Spawn(std::vector<std::string> words, int output, bool with_errors) {
+absl::StatusOr<pid_t> Spawn(std::vector<std::string> words, int output,
+                            const ProgramOptions& options) {
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-  if (with_errors) {
+  if (options.with_errors) {
     ::posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
   } else {
     ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
@@ -63,7 +72,7 @@ absl::StatusOr<pid_t> Spawn(std::vector<std::string> words, int output, bool wit
   flags |= POSIX_SPAWN_CLOEXEC_DEFAULT;  // A socket is not close-on-exec from the start on macOS.
 #endif
   ::posix_spawnattr_setflags(&attributes, static_cast<short>(flags));
-  std::vector<std::string> environment = PlainEnvironment();
+  std::vector<std::string> environment = PlainEnvironment(options.environment);
   pid_t child = 0;
   const int error = ::posix_spawnp(&child, words[0].c_str(), &actions, &attributes,
                                    Pointers(words).data(), Pointers(environment).data());
@@ -113,7 +122,7 @@ absl::StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& words,
   }
   for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
   const auto deadline = Clock::now() + std::chrono::nanoseconds(options.timeout_ns);
-  const absl::StatusOr<pid_t> child = Spawn(words, ends[1], options.with_errors);
+  const absl::StatusOr<pid_t> child = Spawn(words, ends[1], options);
   ::close(ends[1]);
   if (!child.ok()) {
     ::close(ends[0]);

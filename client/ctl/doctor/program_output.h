@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -25,6 +26,7 @@ struct ProgramOutput {
 struct ProgramOptions {
   std::uint64_t timeout_ns = 10'000'000'000;
   bool with_errors = false;
+  std::vector<std::pair<std::string, std::string>> environment = {};  // Beside this process's.
 };
 
 // `words` is the program, looked for in PATH, and its arguments. NOT_FOUND: there is no such

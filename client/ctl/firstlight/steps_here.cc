@@ -128,7 +128,7 @@ std::string StepSystem(Lit& lit) {
   CollectOptions options;
   options.config_file = lit.config_file;
   lit.notes.interfaces = CollectSystem(options).interfaces;
-  for (const Finding& finding : Examine(lit.socket_path, lit.config_file)) {
+  for (const Finding& finding : Examine({lit.own_path, lit.socket_path, lit.config_file})) {
     lit.notes.findings.push_back(
         absl::StrCat(finding.code, " ", finding.object, ": ", finding.found));
   }

@@ -374,6 +374,32 @@ TEST(CheckTest, FindsWhatTheSystemIsSetTo) {
   }
 }
 
+// Why: copies cost bandwidth that nobody would miss, and where MLX reads something else sums are wrong.
+TEST(CheckTest, SaysWhereResultsOfThePythonPackageLie) {
+  const std::pair<ResultsKind, const char*> cases[] = {{ResultsKind::kShared, "MC409"},
+                                                       {ResultsKind::kCopied, "MC405"},
+                                                       {ResultsKind::kCopiedAsAsked, "MC406"},
+                                                       {ResultsKind::kWrong, "MC407"},
+                                                       {ResultsKind::kUntold, "MC408"}};
+  for (const auto& [results, code] : cases) {
+    Facts facts = Well();
+    facts.system.python = {"/venv/bin/python3", results, "why"};
+    const Finding finding = Found(facts, code).at(0);
+    EXPECT_EQ(finding.object, "Python package of /venv/bin/python3");
+    const bool well = results == ResultsKind::kShared;
+    EXPECT_EQ(finding.found, well ? "results lie in the daemon's memory" : "why");
+    EXPECT_EQ(finding.remedy.empty(), well);
+  }
+  Facts metal = Well();
+  metal.system.python = {"/p", ResultsKind::kCopied, "why"};
+  const std::string remedy = Found(metal, "MC405").at(0).remedy;
+  for (const char* part : {"read and written once more", "virtual machine", "bugreport"})
+    EXPECT_NE(remedy.find(part), std::string::npos) << part;
+  metal.system.python.results = ResultsKind::kUntold;
+  EXPECT_NE(Found(metal, "MC408").at(0).remedy.find("/p -m mlxcomm.check_results"),
+            std::string::npos);
+}
+
 // Why: the connection beside a queue pair is hardly ever busy, so what it has shown says nothing of
 // the cable; and one that is down is told, whatever is told of the queue pair.
 TEST(CheckTest, JudgesACableByTheRailThatCarriesIt) {

@@ -45,5 +45,15 @@ TEST(ProgramOutputTest, SpeaksTheLanguageThatIsParsed) {
   EXPECT_EQ(RunProgram({"sh", "-c", "echo $LC_ALL$LC_MESSAGES"})->text, "C\n");
 }
 
+TEST(ProgramOutputTest, GivesVariablesInPlaceOfItsOwn) {
+  ::setenv("MLXCOMM_TEST_VARIABLE", "own", 1);
+  ::setenv("MLXCOMM_TEST_VARIABLE_2", "kept", 1);
+  ProgramOptions options;
+  options.environment = {{"MLXCOMM_TEST_VARIABLE", "given"}};
+  const auto said = RunProgram({"sh", "-c", "env | grep MLXCOMM_TEST_VARIABLE | sort"}, options);
+  ASSERT_TRUE(said.ok()) << said.status();
+  EXPECT_EQ(said->text, "MLXCOMM_TEST_VARIABLE=given\nMLXCOMM_TEST_VARIABLE_2=kept\n");
+}
+
 }  // namespace
 }  // namespace mlxcomm::ctl::program_output_test
