@@ -25,7 +25,7 @@ namespace {
 using nlohmann::json;
 using Words = std::vector<std::string>;
 
-std::string FirstLine(std::string text) { return text.substr(0, text.find('\n')); }
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 // What a program of the system says, or nothing.
 [[maybe_unused]] std::string Said(const Words& words) {
