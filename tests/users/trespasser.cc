@@ -37,7 +37,9 @@ class Trespasser {
            grpc::Status (v1::Control::Stub::*call)(grpc::ClientContext*, const Request&, Reply*)) {
     grpc::ClientContext context;
     context.AddMetadata(queue::kTokenMetadataKey, token_);
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::nanoseconds(kPatienceNs));
+    // gRPC takes times of the clock's own unit, which is larger on macOS.
+    context.set_deadline(std::chrono::time_point_cast<std::chrono::system_clock::duration>(
+        std::chrono::system_clock::now() + std::chrono::nanoseconds(kPatienceNs)));
     const grpc::Status status = ((*stub_).*call)(&context, request, &reply);
     v1::Refusal refusal;
     if (!refusal.ParseFromString(status.error_details())) {

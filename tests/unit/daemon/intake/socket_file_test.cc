@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <initializer_list>
 #include <thread>
 #include <vector>
 
@@ -45,7 +46,7 @@ TEST_F(SocketFileTest, RemovesItsSocketAndLetsTheNextOneIn) {
 // Why: where all users are told to look, none of them may put a socket of their own, also not
 // while no daemon runs, as the sticky bit of /tmp would let them.
 TEST_F(SocketFileTest, ForAllUsersItsFolderBelongsToItsUserAlone) {
-  for (const mode_t mode : {0775u, 0757u, 01777u}) {
+  for (const mode_t mode : std::initializer_list<mode_t>{0775, 0757, 01777}) {
     ASSERT_EQ(::chmod(folder.path().c_str(), mode), 0);
     SocketFile file(path, /*all_users=*/true);
     const absl::Status status = file.Claim();

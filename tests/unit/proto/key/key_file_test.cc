@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <optional>
 #include <string>
 
@@ -76,7 +77,7 @@ TEST_F(KeyFileTest, LeavesAKeyThatIsThere) {
 
 TEST_F(KeyFileTest, RefusesAFileThatOthersMayTouchAndSaysWhatMendsIt) {
   const std::string hex(64, 'a');
-  for (const mode_t mode : {0640u, 0604u, 0620u, 0644u, 0601u}) {
+  for (const mode_t mode : std::initializer_list<mode_t>{0640, 0604, 0620, 0644, 0601}) {
     const std::string path = Put(hex, mode);
     EXPECT_THAT(WhyNot(path), HasSubstr("mend it with: chmod 600 " + path));
   }
