@@ -77,12 +77,26 @@ class BoundsCheck {
               const char* field, const std::string& what, int index = 0) {
     const auto* const descriptor = message.GetDescriptor()->FindFieldByName(field);
     const TextFormat::ParseLocation place =
-        tree == nullptr ? TextFormat::ParseLocation()
-                        : tree->GetLocation(descriptor, descriptor->is_repeated() ? index : -1);
+        tree == nullptr ? TextFormat::ParseLocation() : LocationOf(*tree, descriptor, index);
     mistakes_.Add(place.line < 0 ? 0 : place.line, place.column < 0 ? 0 : place.column, what);
   }
 
  private:
+  // Newer versions of protobuf tell more, and call the way of before deprecated.
+  template <typename Tree>
+  static TextFormat::ParseLocation LocationOf(const Tree& tree,
+                                              const google::protobuf::FieldDescriptor* field,
+                                              int index) {
+    if constexpr (requires { tree.GetFieldLocation(field); }) {
+      const auto place = field->is_repeated()
+                             ? tree.GetFieldLocation(field, static_cast<std::uint32_t>(index))
+                             : tree.GetFieldLocation(field);
+      return place.ok() ? place->full.start : TextFormat::ParseLocation();
+    } else {
+      return tree.GetLocation(field, field->is_repeated() ? index : -1);
+    }
+  }
+
   Mistakes& mistakes_;
 };
 

@@ -18,7 +18,7 @@ Struct Parsed(const std::string& text) {
   return object;
 }
 
-const Struct& At(const Struct& object, const std::string& name) {
+const Struct& At(const Struct& object, const char* name) {
   return object.fields().at(name).struct_value();
 }
 
