@@ -48,8 +48,8 @@ def zig():
 class Tools:
     def __init__(self, folder):
         self.folder = folder
-        cache = str(ROOT / "build" / "macos" / "zig")
-        self.environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}
+        self.environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(ROOT / "build" / "macos" / "zig"),
+                            "ZIG_LOCAL_CACHE_DIR": str(folder / "zig")}
 
     def call(self, *words):
         return subprocess.run(list(map(str, words)), cwd=self.folder, env=self.environment, text=True,
