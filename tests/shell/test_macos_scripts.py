@@ -7,6 +7,7 @@ bash: this system's, and 3.2, built from GNU's source. mlxcommd is this system's
 reads of it are lines behind its end.
 """
 
+import fcntl
 import hashlib
 import os
 import pathlib
@@ -15,11 +16,11 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import urllib.request
 
 import pytest
 
 from conftest import PATIENCE, find_program
+from shell import old_bash
 from shell.macos_userland.programs import read, write
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -28,29 +29,28 @@ OF_MACOS = ("otool", "install_name_tool", "codesign", "launchctl", "PlistBuddy")
 USERLAND = ("brew", "uname", "xcode-select", "cat", "chmod", "cp", "date", "grep", "head", "install", "ln",
             "mkdir", "mktemp", "mv", "rm", "sed", "sleep", "sort", "stat", "tail", "tr")
 PLAIN = ("id", "dirname", "basename", "env", "tee", "true")
-SOURCE = "https://ftp.gnu.org/gnu/bash/bash-3.2.57.tar.gz"
-SHA256 = "3fa9daf85ebf35068f090ce51283ddeeb3c75eb5bc70b1a4a7cb05868bfe06a4"
 
 pytestmark = pytest.mark.skipif(os.uname().sysname != "Linux", reason="mount namespaces")
 
 
 def build_bash():
     """bash 3.2 in build/, where a tarball beside it is taken for what the network does not give."""
+    with open(ROOT / "build" / "bash.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # One worker builds it, the others wait.
+        return build_bash_alone()
+
+
+def build_bash_alone():
     folder = ROOT / "build" / "bash-3.2.57"
     program = folder / "bash"
     if program.exists():
         return program
-    tarball = ROOT / "build" / "bash-3.2.57.tar.gz"
-    if not tarball.exists():
-        try:
-            with urllib.request.urlopen(SOURCE, timeout=60) as answer:
-                content = answer.read()
-        except OSError as error:
-            pytest.skip(f"bash 3.2 cannot be had: {SOURCE}: {error}")
-        tarball.write_bytes(content)
-    found = hashlib.sha256(tarball.read_bytes()).hexdigest()
-    assert found == SHA256, f"{tarball}: expected SHA-256 {SHA256}, found {found}"
-    with tarfile.open(tarball) as archive:
+    why_not = old_bash.fetch()
+    if why_not:
+        pytest.skip(why_not)
+    found = hashlib.sha256(old_bash.TARBALL.read_bytes()).hexdigest()
+    assert found == old_bash.SHA256, f"{old_bash.TARBALL}: expected SHA-256 {old_bash.SHA256}, found {found}"
+    with tarfile.open(old_bash.TARBALL) as archive:
         archive.extractall(ROOT / "build")
     for command in (["./configure", "--without-bash-malloc", "CFLAGS=-O1 -std=gnu89 -w"], ["make", "bash"]):
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE)

@@ -1,0 +1,33 @@
+"""bash 3.2, which macOS has, from GNU's source. tests/run fetches it before pytest's workers begin, for
+theirs is a network without a way out; where it cannot be had, tests that want it are skipped, and say why."""
+
+import hashlib
+import pathlib
+import sys
+import urllib.request
+
+BUILD = pathlib.Path(__file__).parents[2] / "build"
+SOURCE = "https://ftp.gnu.org/gnu/bash/bash-3.2.57.tar.gz"
+SHA256 = "3fa9daf85ebf35068f090ce51283ddeeb3c75eb5bc70b1a4a7cb05868bfe06a4"
+TARBALL = BUILD / "bash-3.2.57.tar.gz"
+
+
+def fetch():
+    """Why it cannot be had; empty: it lies there. What is there already, from wherever, is taken."""
+    if TARBALL.exists():
+        return ""
+    try:
+        with urllib.request.urlopen(SOURCE, timeout=20) as answer:
+            content = answer.read()
+    except OSError as error:
+        return f"bash 3.2 cannot be had: {SOURCE}: {error}"
+    found = hashlib.sha256(content).hexdigest()
+    if found != SHA256:
+        return f"{SOURCE}: expected SHA-256 {SHA256}, found {found}"
+    TARBALL.write_bytes(content)
+    return ""
+
+
+if __name__ == "__main__":
+    print(fetch() or TARBALL)
+    sys.exit(0)  # Tests that want it say that it is missing.
