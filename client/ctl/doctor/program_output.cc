@@ -113,6 +113,11 @@ bool Reap(pid_t child, Clock::time_point deadline, int& status) {
 
 }  // namespace
 
+std::string HowItEnded(const ProgramOutput& output) {
+  return output.exit_code > 128 ? absl::StrCat("ended by signal ", output.exit_code - 128)
+                                : absl::StrCat("ended with ", output.exit_code);
+}
+
 absl::StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& words,
                                          const ProgramOptions& options) {
   if (words.empty()) return absl::InvalidArgumentError("no program is named");

@@ -23,6 +23,9 @@ struct ProgramOutput {
   std::string text;   // Standard output, and standard error where that was asked for.
 };
 
+// "ended with 3", "ended by signal 9".
+std::string HowItEnded(const ProgramOutput& output);
+
 struct ProgramOptions {
   std::uint64_t timeout_ns = 10'000'000'000;
   bool with_errors = false;

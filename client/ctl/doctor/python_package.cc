@@ -57,11 +57,6 @@ absl::StatusOr<bool> HasPackage(const std::string& python, std::uint64_t timeout
   return answer.status();
 }
 
-std::string HowItEnded(int exit_code) {
-  return exit_code > 128 ? absl::StrCat("ended by signal ", exit_code - 128)
-                         : absl::StrCat("ended with ", exit_code);
-}
-
 std::string Cut(absl::string_view line) {
   const bool whole = line.size() <= kLineBytesKept;
   return Shown(std::string(line.substr(0, kLineBytesKept))) + (whole ? "" : " ...");
@@ -136,7 +131,7 @@ PythonFacts ReadSelfTest(const ProgramOutput& output) {
   const int wanted = facts.results == ResultsKind::kWrong ? 1 : 0;
   if (facts.results != ResultsKind::kNotAsked && output.exit_code == wanted) return facts;
   facts.results = ResultsKind::kUntold;
-  std::vector<std::string> lines = {HowItEnded(output.exit_code)};
+  std::vector<std::string> lines = {HowItEnded(output)};
   for (const absl::string_view line : last) lines.push_back(Cut(line));
   facts.said = absl::StrJoin(lines, "\n");
   return facts;

@@ -48,9 +48,7 @@ Outcome Try(const RdmaTrialsOptions& options, const std::string& name,
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(output->text, absl::MaxSplits('\n', 1));
   if (output->exit_code != 0 || (parts.first != "worked" && parts.first != "refused")) {
-    const int signal = output->exit_code - 128;
-    return {"crashed", signal > 0 ? absl::StrCat("ended by signal ", signal)
-                                  : absl::StrCat("ended with ", output->exit_code)};
+    return {"crashed", HowItEnded(*output)};
   }
   return {std::string(parts.first), std::string(absl::StripSuffix(parts.second, "\n"))};
 }

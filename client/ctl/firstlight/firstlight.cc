@@ -1,6 +1,5 @@
 // The verb firstlight: everything that this project takes of Macs, tried on the one that is here, and
 // one file of what was seen.
-#include <fcntl.h>
 #include <pwd.h>
 #include <unistd.h>
 
@@ -9,7 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <memory>
 
 #include "absl/strings/match.h"

@@ -1,6 +1,5 @@
 #include "daemon/fabric/rdma/probe.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
