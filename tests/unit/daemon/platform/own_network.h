@@ -24,7 +24,9 @@ inline bool Shell(const std::string& command) { return std::system(command.c_str
 inline bool EnterOwnNetwork() {
   static const bool is_inside = [] {
     const std::string root = "0 " + std::to_string(::geteuid()) + " 1";
-    return ::unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 && WriteFile("/proc/self/uid_map", root);
+    if (::unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0) return WriteFile("/proc/self/uid_map", root);
+    // Nobody gets a user namespace in a chroot; root needs none.
+    return ::unshare(CLONE_NEWNET) == 0;
   }();
   return is_inside;
 }
