@@ -1,9 +1,7 @@
 """bash 3.2, which macOS has, from GNU's source. tests/run fetches it before pytest's workers begin, for
 theirs is a network without a way out; where it cannot be had, tests that want it are skipped, and say why."""
 
-import hashlib
 import pathlib
-import sys
 import urllib.request
 
 BUILD = pathlib.Path(__file__).parents[2] / "build"
@@ -21,13 +19,9 @@ def fetch():
             content = answer.read()
     except OSError as error:
         return f"bash 3.2 cannot be had: {SOURCE}: {error}"
-    found = hashlib.sha256(content).hexdigest()
-    if found != SHA256:
-        return f"{SOURCE}: expected SHA-256 {SHA256}, found {found}"
     TARBALL.write_bytes(content)
     return ""
 
 
 if __name__ == "__main__":
-    print(fetch() or TARBALL)
-    sys.exit(0)  # Tests that want it say that it is missing.
+    print(fetch() or TARBALL)  # Tests that want it say that it is missing.
