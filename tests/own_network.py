@@ -8,6 +8,7 @@ nothing but loopback. Elsewhere all share the machine's network, and tests/run h
 
 import ctypes
 import fcntl
+import functools
 import os
 import socket
 import struct
@@ -31,6 +32,7 @@ def enter():
     return True
 
 
+@functools.cache
 def is_allowed():
     """Whether workers can have one. Tried in a thread that ends with it."""
     answers = []
