@@ -24,6 +24,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -158,6 +159,18 @@ class Handshake {
     while (Connection::io().poll() > 0) {
     }
   }
+  // A kernel that is busy carries over loopback later what was written. True: there is something
+  // after at most so long.
+  static constexpr std::chrono::seconds kCarried{20};
+  template <typename Condition>
+  static bool Await(const Condition& condition) {
+    const auto give_up = std::chrono::steady_clock::now() + kCarried;
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() >= give_up) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
   // The other side goes, so that whoever waits for it ends.
   template <typename Result>
   void Finish(const Pending<Result>& result) {
@@ -165,26 +178,44 @@ class Handshake {
     if (result != nullptr) return;
     asio::error_code ignored;
     connection_.theirs.shutdown(Tcp::socket::shutdown_send, ignored);
-    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (result == nullptr) {
-      Connection::io().restart();
-      Connection::io().run_one_for(std::chrono::milliseconds(100));
-      MLXCOMM_MUST(std::chrono::steady_clock::now() < give_up,
-                   "each step ends once the connection has");
-    }
+    MLXCOMM_MUST(Ends(result), "each step ends once the connection has");
   }
+  template <typename Result>
+  static bool Ends(const Pending<Result>& result) {
+    return Await([&] {
+      Turn();
+      return result != nullptr;
+    });
+  }
+  // It has come to the daemon, or nobody there listens any more.
   void Put(const void* data, std::size_t bytes) {
-    asio::error_code ignored;
+    asio::error_code error;
+    const std::size_t before = connection_.ours.available(error);
     std::size_t sent = 0;
-    while (sent < bytes && !ignored) {
+    while (sent < bytes && !error) {
       sent += connection_.theirs.write_some(
-          asio::buffer(static_cast<const char*>(data) + sent, bytes - sent), ignored);
+          asio::buffer(static_cast<const char*>(data) + sent, bytes - sent), error);
     }
+    if (error) return;
+    const bool arrived = Await([&] {
+      const std::size_t now = connection_.ours.available(error);
+      return error || now >= before + bytes;
+    });
+    MLXCOMM_MUST(arrived, "what is written arrives");
   }
-  // What has come from the daemon by now.
-  std::size_t Get(void* data, std::size_t bytes) {
-    const ssize_t got = ::recv(connection_.theirs.native_handle(), data, bytes, MSG_DONTWAIT);
-    return got > 0 ? static_cast<std::size_t>(got) : 0;
+  // False: it did not come from the daemon. That nothing comes cannot be waited for.
+  bool Get(void* data, std::size_t bytes, bool comes = true) {
+    const auto receive = [&] {
+      return ::recv(connection_.theirs.native_handle(), data, bytes, MSG_DONTWAIT | MSG_PEEK);
+    };
+    if (comes) {
+      Await([&] {
+        const ssize_t got = receive();
+        return got == static_cast<ssize_t>(bytes) || got == 0;
+      });
+    }
+    if (receive() != static_cast<ssize_t>(bytes)) return false;
+    return ::recv(connection_.theirs.native_handle(), data, bytes, MSG_DONTWAIT) > 0;
   }
   template <typename Message>
   void PutMessage(Message message, const Changes& changes) {
@@ -272,8 +303,8 @@ class Handshake {
     PutMessage(greeting_.value, greeting_.changes);
     Turn();
     wire::Greeting acceptor{};
-    const bool answered = Get(&acceptor, sizeof acceptor) == sizeof acceptor;
     const bool right = greeting_.whole && IsRight(greeting_.value);
+    const bool answered = Get(&acceptor, sizeof acceptor, right);
     MLXCOMM_MUST(answered == right, "only a right greeting is answered");
     bool believed = false;
     if (right) {
@@ -283,8 +314,8 @@ class Handshake {
     Finish(result);
     MLXCOMM_MUST(result->ok() == believed, "who has proved the key is believed, nobody else: " +
                                                std::string(result->status().message()));
-    char more[8];
-    MLXCOMM_MUST(Get(more, sizeof more) == 0, "nothing is proved to whom nobody believes yet");
+    char more;
+    MLXCOMM_MUST(!Get(&more, sizeof more, false), "nothing is proved to whom nobody believes yet");
     if (!believed) return std::nullopt;
     CheckPeer(**result);
     // Its own proof, which says that it holds the key as well; and what it makes of the connection.
@@ -293,8 +324,7 @@ class Handshake {
     Finish(sent);
     wire::Proof proof{};
     wire::Verdict verdict{};
-    const bool came = Get(&proof, sizeof proof) == sizeof proof &&
-                      Get(&verdict, sizeof verdict) == sizeof verdict;
+    const bool came = Get(&proof, sizeof proof) && Get(&verdict, sizeof verdict);
     MLXCOMM_MUST(came && verdict.code == wire::VerdictCode::kAccepted, "a verdict is told");
     MLXCOMM_MUST(proof.mac == MacOf(*(*result)->key, /*of_dialer=*/false, greeting_.value, acceptor,
                                     &proof, offsetof(wire::Proof, mac)),
@@ -310,7 +340,7 @@ class Handshake {
     Spawn(ProveAsDialer(connection_.ours, options_), result);
     Turn();
     wire::Greeting dialer{};
-    MLXCOMM_MUST(Get(&dialer, sizeof dialer) == sizeof dialer, "a dialer greets first");
+    MLXCOMM_MUST(Get(&dialer, sizeof dialer), "a dialer greets first");
     PutMessage(greeting_.value, greeting_.changes);
     Turn();
     const bool right = greeting_.whole && IsRight(greeting_.value);
@@ -319,7 +349,7 @@ class Handshake {
     MLXCOMM_MUST(result->ok() == key.has_value(), "a dialer goes on where there is a common key: " +
                                                       std::string(result->status().message()));
     wire::Proof proof{};
-    MLXCOMM_MUST((Get(&proof, sizeof proof) == sizeof proof) == key.has_value(),
+    MLXCOMM_MUST(Get(&proof, sizeof proof, key.has_value()) == key.has_value(),
                  "a dialer proves nothing to who has no key in common");
     if (!key.has_value()) return std::nullopt;
     MLXCOMM_MUST(proof.mac == MacOf(*key, /*of_dialer=*/true, dialer, greeting_.value, &proof,
@@ -364,7 +394,7 @@ class Handshake {
     Spawn(Secure(connection_.ours, proved), ours);
     if (speaks) {
       Spawn(Secure(connection_.theirs, other), theirs);
-      Turn();
+      MLXCOMM_MUST(Ends(ours) && Ends(theirs), "who both speak TLS come to an end");
     } else if (tls) {  // Whatever it says instead: it holds the key, and errs.
       const std::string bytes = input_.TakeRest();
       Put(bytes.data(), bytes.size());
