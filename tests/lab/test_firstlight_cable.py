@@ -13,16 +13,16 @@ from lab.wiring import pair
 
 # As a person does it, without the seconds.
 HANDS = """case "$1" in
-  pull) ip link set {interface} down ;;
-  plug) ip link set {interface} up && {then} ;;
+  pull) ip link set "$2" down ;;
+  plug) ip link set "$2" up && {then} ;;
   *) exit 1 ;;
 esac
 """
 
 
-def first_light(c, node, folder, steps, interface, then="true"):
+def first_light(c, node, folder, steps, then="true"):
     hands = folder / "hands.sh"
-    hands.write_text(HANDS.format(interface=interface, then=then))
+    hands.write_text(HANDS.format(then=then))
     output = folder / f"{node}.json"
     process = c.run(node, [find_program("mlxcommctl"), "firstlight", "--steps", steps, "-o", output,
                            "--large", "256K", "--prompt-command", f"sh {hands}"])
@@ -37,10 +37,10 @@ def verdicts(document):
 def test_a_cable_is_pulled_and_plugged_in_and_it_replays(lab, tmp_path, cables):
     c = lab(pair(cables=cables), peer_settings=PATIENT)
     end = c.wiring.cables[0].end_at("node-0")
-    interface = end.interface
+    c.wait_rails(0, 1, cables)
     # The system has taken the address away; of two cables nobody gives it back, which is noticed.
-    then = f"ip addr replace {end.ipv6}/64 dev {interface} nodad" if cables == 1 else "true"
-    process, output = first_light(c, 0, tmp_path, "system,platform,neighbour,pull,sleep", interface, then)
+    then = f"ip addr replace {end.ipv6}/64 dev {end.interface} nodad" if cables == 1 else "true"
+    process, output = first_light(c, 0, tmp_path, "system,platform,neighbour,pull,sleep", then)
     assert process.finish() == 0, process.lines
     document = read(output)
     told = verdicts(document)
@@ -56,6 +56,7 @@ def test_a_cable_is_pulled_and_plugged_in_and_it_replays(lab, tmp_path, cables):
     assert told["cable-values"][0] == "not tried"
     rails = {rail["rail"]: rail["interface"] for rail in document["rails"]}
     assert len(rails) == cables
+    interface, = {event["rail"] for event in document["events"] if event["source"] == "person"}
     of_rails = happened([e for e in document["events"] if e["source"] == "daemon"])
     pulled, = [rail for rail, on in rails.items() if on == interface]
     assert of_rails[pulled] == ["rail_down", "rail_up"]
@@ -67,7 +68,7 @@ def test_a_cable_is_pulled_and_plugged_in_and_it_replays(lab, tmp_path, cables):
 
 def test_ranks_of_two_machines_meet_where_both_run_it(lab, tmp_path):
     c = lab(pair(), peer_settings=PATIENT)
-    runs = [first_light(c, node, tmp_path, "cable", "none") for node in range(2)]
+    runs = [first_light(c, node, tmp_path, "cable") for node in range(2)]
     for process, _ in runs:
         assert process.finish() == 0, process.lines
     documents = [read(output) for _, output in runs]

@@ -8,11 +8,10 @@ from firstlight.recording import happened, read
 from firstlight.test_replay import REPLAY
 
 from conftest import PATIENCE, find_program
-from soft_roce import INTERFACES
 
-HANDS = f"""case "$1" in
-  pull) ip link set {INTERFACES[0]} down ;;
-  plug) ip link set {INTERFACES[0]} up ;;
+HANDS = """case "$1" in
+  pull) ip link set "$2" down ;;
+  plug) ip link set "$2" up ;;
   *) exit 1 ;;
 esac
 """

@@ -18,7 +18,8 @@ Prompts::Prompts(std::string command, bool ask_nothing) : command_(std::move(com
   }
 }
 
-bool Prompts::Ask(const std::string& name, const std::string& text, std::uint64_t timeout_ns) {
+bool Prompts::Ask(const std::string& name, const std::string& interface, const std::string& text,
+                  std::uint64_t timeout_ns) {
   if (who_ == Who::kPerson) {
     Tell("\n>>> " + text + "\n    It is noticed by itself; s and Enter leaves it out.\n");
     return true;
@@ -26,7 +27,7 @@ bool Prompts::Ask(const std::string& name, const std::string& text, std::uint64_
   if (who_ == Who::kNobody) return false;
   ProgramOptions options;
   options.timeout_ns = timeout_ns;
-  const auto done = RunProgram({"sh", "-c", command_ + " \"$1\"", "sh", name}, options);
+  const auto done = RunProgram({"sh", "-c", command_ + " \"$@\"", "sh", name, interface}, options);
   return done.ok() && done->exit_code == 0;
 }
 

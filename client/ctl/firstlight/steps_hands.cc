@@ -26,6 +26,9 @@ namespace {
 using nlohmann::json;
 constexpr std::uint64_t kHandsNs = 90 * kSecondNs;  // To do what was asked, and to come back.
 constexpr int kSettleMs = 700;  // What follows from an event follows within that.
+// The interface's own event, once the rails had theirs: Linux tells of a carrier that is back once
+// a second, and rails may be back before.
+constexpr int kInterfaceMs = 5000;
 
 // Both ways of hearing of a cable: the system's, and the daemon's events.
 class Listeners {
@@ -138,10 +141,12 @@ class Pull {
     const std::string ask = "Pull the cable on " + interface_ + ", which goes to " + cable_.peer +
                             " (if it asks there too, once is enough).";
     const std::size_t pulled = lit_.notes.happenings.size();
-    if (std::string why = Do("pull", ask, "rail_down", pulled); !why.empty()) return why;
+    std::string why = Do("pull", ask, {"rail_down", "interface_down"}, pulled);
+    if (!why.empty()) return why;
     JudgePull(pulled);
     const std::size_t plugged = lit_.notes.happenings.size();
-    if (std::string why = Do("plug", "Plug it in again.", "rail_up", plugged); !why.empty()) {
+    why = Do("plug", "Plug it in again.", {"rail_up", "interface_up"}, plugged);
+    if (!why.empty()) {
       lit_.notes.Refute("plug-rails", why);
       return {};
     }
@@ -150,31 +155,41 @@ class Pull {
   }
 
  private:
-  // Until all rails of the cable have had an event of this kind.
-  std::string Do(const std::string& name, const std::string& text, const char* kind,
+  // What each rail of the cable, and the interface, tell of what was done.
+  struct Told {
+    const char* by_rails;
+    const char* by_interface;
+  };
+  // Until all rails have told it; an interface that does not is no reason to fail.
+  std::string Do(const std::string& name, const std::string& text, const Told& told,
                  std::size_t from) {
     const std::uint64_t at_us = lit_.NowUs();
     const bool is_person = lit_.prompts.is_person();
     if (!is_person) lit_.notes.Happened({at_us, "person", name, interface_, ""});
-    if (!lit_.prompts.Ask(name, text, std::min(lit_.left_ns(), kHandsNs))) {
+    if (!lit_.prompts.Ask(name, interface_, text, std::min(lit_.left_ns(), kHandsNs))) {
       return "the prompt \"" + name + "\" was not carried out";
     }
     const auto end = std::chrono::steady_clock::now() +
                      std::chrono::nanoseconds(std::min(lit_.left_ns(), kHandsNs));
     const auto all_have = [&] {
       return std::all_of(rails_.begin(), rails_.end(), [&](const std::string& rail) {
-        return listeners_.When(from, kind, rail).has_value();
+        return listeners_.When(from, told.by_rails, rail).has_value();
       });
     };
     while (!all_have()) {
       if (!listeners_.Wait(50)) return "the daemon tells no more events";
       if (lit_.prompts.IsSkipped()) return "left out by hand";
       if (std::chrono::steady_clock::now() >= end) {
-        return absl::StrCat("not all rails of the cable had a ", kind, " in time");
+        return absl::StrCat("not all rails of the cable had a ", told.by_rails, " in time");
       }
     }
-    const auto settled = std::chrono::steady_clock::now() + std::chrono::milliseconds(kSettleMs);
-    while (std::chrono::steady_clock::now() < settled && listeners_.Wait(50)) {
+    const auto had = std::chrono::steady_clock::now();
+    const auto settled = [&] {
+      const bool all = listeners_.When(from, told.by_interface, interface_).has_value();
+      const std::chrono::milliseconds wait(all ? kSettleMs : kInterfaceMs);
+      return std::chrono::steady_clock::now() - had >= wait;
+    };
+    while (!settled() && listeners_.Wait(50)) {
     }
     // When it was done is known by what was noticed first.
     if (is_person) {
@@ -354,7 +369,7 @@ std::string StepSleep(Lit& lit) {
     CableFound cable;
     return FindCable(lit, cable).empty();
   }();
-  if (!lit.prompts.Ask("sleep",
+  if (!lit.prompts.Ask("sleep", "",
                        "Send this Mac to sleep (Apple menu), and wake it half a minute later.",
                        lit.left_ns())) {
     return "the prompt \"sleep\" was not carried out";
