@@ -64,6 +64,14 @@ class Listeners {
     }
     return std::nullopt;
   }
+  // Of those that were noted since `from`, the kind of the rail's last.
+  std::string LastOf(std::size_t from, const std::string& rail) const {
+    const auto& all = lit_.notes.happenings;
+    for (std::size_t i = all.size(); i > from; --i) {
+      if (all[i - 1].rail == rail && all[i - 1].kind.starts_with("rail_")) return all[i - 1].kind;
+    }
+    return {};
+  }
 
  private:
   static std::vector<std::string> EventsCommand(const Lit& lit) {
@@ -141,11 +149,12 @@ class Pull {
     const std::string ask = "Pull the cable on " + interface_ + ", which goes to " + cable_.peer +
                             " (if it asks there too, once is enough).";
     const std::size_t pulled = lit_.notes.happenings.size();
-    std::string why = Do("pull", ask, {"rail_down", "interface_down"}, pulled);
+    pulled_ = pulled;
+    std::string why = Do("pull", ask, {"rail_down", "interface_down"});
     if (!why.empty()) return why;
     JudgePull(pulled);
     const std::size_t plugged = lit_.notes.happenings.size();
-    why = Do("plug", "Plug it in again.", {"rail_up", "interface_up"}, plugged);
+    why = Do("plug", "Plug it in again.", {"rail_up", "interface_up"});
     if (!why.empty()) {
       lit_.notes.Refute("plug-rails", why);
       return {};
@@ -160,9 +169,10 @@ class Pull {
     const char* by_rails;
     const char* by_interface;
   };
-  // Until all rails have told it; an interface that does not is no reason to fail.
-  std::string Do(const std::string& name, const std::string& text, const Told& told,
-                 std::size_t from) {
+  // Until that is the last that all rails have told since the cable was pulled: one may be back
+  // before anybody was asked to plug it in. An interface that tells nothing is no reason to fail.
+  std::string Do(const std::string& name, const std::string& text, const Told& told) {
+    const std::size_t from = lit_.notes.happenings.size();
     const std::uint64_t at_us = lit_.NowUs();
     const bool is_person = lit_.prompts.is_person();
     if (!is_person) lit_.notes.Happened({at_us, "person", name, interface_, ""});
@@ -173,7 +183,7 @@ class Pull {
                      std::chrono::nanoseconds(std::min(lit_.left_ns(), kHandsNs));
     const auto all_have = [&] {
       return std::all_of(rails_.begin(), rails_.end(), [&](const std::string& rail) {
-        return listeners_.When(from, told.by_rails, rail).has_value();
+        return listeners_.LastOf(pulled_, rail) == told.by_rails;
       });
     };
     while (!all_have()) {
@@ -252,6 +262,7 @@ class Pull {
   const std::string interface_;
   Listeners listeners_;
   std::vector<std::string> rails_;
+  std::size_t pulled_ = 0;  // What happened from there on has to do with it.
 };
 
 std::uint64_t Clock(clockid_t which) {
