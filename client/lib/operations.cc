@@ -28,8 +28,7 @@ Failure CheckTypes(const Request& request) {
   }
   if (HasMeaning(type, request.op)) return {};
   return Invalid(std::string("op ") + ReduceOperatorName(request.op) + ": has no meaning for " +
-                 DataTypeName(type) +
-                 " (mean: floats and complex; min, max: not complex; and, or: bool and integers)");
+                 DataTypeName(type) + " (mean: floats and complex; and, or: bool and integers)");
 }
 
 Failure CheckPeer(const mlxcomm_group& group, const Request& request) {
@@ -160,8 +159,8 @@ Failure Begin(mlxcomm_group& group, const Request& request, std::uint64_t& ticke
   }
   const std::uint64_t timeout_ns =
       entry.timeout_ns == 0 ? group.facts.timeout_default_ns : entry.timeout_ns;
-  Failure failure =
-      session.Submit(entry, extent, counts, std::min(timeout_ns, kTimeoutNsMax), ticket);
+  Failure failure = session.Submit(entry, extent, counts, std::min(timeout_ns, kTimeoutNsMax),
+                                   ticket);  // 0: without one.
   if (failure.code == FailureCode::kDaemonLost) Latch(group, failure);
   return failure;
 }

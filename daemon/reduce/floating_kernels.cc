@@ -32,6 +32,12 @@ void CombineComplex(ReduceOperator op, const Row& row) {
   if (op == ReduceOperator::kProduct) {
     return CombineRow<Complex64Format, ComplexProductOperator>(row);
   }
+  if (op == ReduceOperator::kMin) {
+    return CombineRow<Complex64Format, ComplexOrderOperator<false>>(row);
+  }
+  if (op == ReduceOperator::kMax) {
+    return CombineRow<Complex64Format, ComplexOrderOperator<true>>(row);
+  }
   CombineReals<PlainFormat<float>>(op, InParts(row, 2));
 }
 

@@ -48,7 +48,7 @@ struct Complex64 {
   float imaginary;
 };
 
-// Real and imaginary parts in vectors of their own: only a product needs that.
+// Real and imaginary parts in vectors of their own: only a product and an order need that.
 struct Complex64Format {
   using Stored = Complex64;
   using Tag = hn::ScalableTag<float>;

@@ -14,7 +14,8 @@
 //   bfloat16
 //   min, max       IEEE 754-2019's: NaN if any input is, -0 is less than +0
 //   complex64      (a+bi)(c+di) = (ac-bd) + (ad+bc)i, each operation rounded; a mean
-//                  divides both parts
+//                  divides both parts; min, max by the real part, then the imaginary one
+//                  (MLX's and numpy's order), NaN if a part of any input is
 //
 // Error of a sum of n inputs against the exact one, S being the sum of their
 // magnitudes and nothing overflowing (Higham, Accuracy and Stability of Numerical

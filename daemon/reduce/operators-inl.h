@@ -73,6 +73,23 @@ struct ComplexProductOperator : PlainOperator {
   }
 };
 
+// By the real part, then the imaginary one, as MLX and numpy order them; NaN, with both its parts, if a
+// part of either is.
+template <bool kGreater>
+struct ComplexOrderOperator : PlainOperator {
+  using V = Complex64Format::Vector;
+  static HWY_INLINE V Apply(V a, V b) {
+    const auto before = [](auto x, auto y) { return kGreater ? hn::Gt(x, y) : hn::Lt(x, y); };
+    const auto is_first = hn::Or(before(a.real, b.real),
+                                 hn::And(hn::Eq(a.real, b.real), before(a.imaginary, b.imaginary)));
+    const auto a_is_nan = hn::Or(hn::IsNaN(a.real), hn::IsNaN(a.imaginary));
+    const auto b_is_nan = hn::Or(hn::IsNaN(b.real), hn::IsNaN(b.imaginary));
+    const auto take_a = hn::Or(a_is_nan, hn::AndNot(b_is_nan, is_first));
+    return {hn::IfThenElse(take_a, a.real, b.real),
+            hn::IfThenElse(take_a, a.imaginary, b.imaginary)};
+  }
+};
+
 // IEEE 754-2019's minimum and maximum: NaN if either is, the first where both are;
 // -0 is less than +0. Highway's own leave both to the machine.
 struct MinOperator : PlainOperator {

@@ -127,9 +127,9 @@ bool HasMeaning(DataType type, ReduceOperator op) {
   switch (op) {
     case ReduceOperator::kNone:
     case ReduceOperator::kSum:
-    case ReduceOperator::kProduct: return true;
+    case ReduceOperator::kProduct:
     case ReduceOperator::kMin:
-    case ReduceOperator::kMax: return !complex;
+    case ReduceOperator::kMax: return true;
     case ReduceOperator::kAnd:
     case ReduceOperator::kOr: return !floating && !complex;
     case ReduceOperator::kMean: return floating || complex;

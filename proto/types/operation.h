@@ -95,7 +95,7 @@ bool IsPointToPoint(OperationKind kind);
 
 // Whether the operator has a meaning for the type. Of bool: sum and max are or,
 // product and min are and, as MLX has it. Integers have no mean; floats no and, or;
-// complex numbers no order. kNone has a meaning for every type.
+// complex numbers are ordered by the real part, then the imaginary one. kNone has a meaning for every type.
 bool HasMeaning(DataType type, ReduceOperator op);
 
 }  // namespace mlxcomm

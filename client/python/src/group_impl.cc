@@ -83,12 +83,10 @@ void DaemonGroup::all_sum(const array& input, array& output, Stream stream) {
 }
 
 void DaemonGroup::all_max(const array& input, array& output, Stream stream) {
-  CheckOperator("all_max", input.dtype(), MLXCOMM_MAX);
   Schedule(joined_, {.kind = Kind::kAllReduce, .op = MLXCOMM_MAX}, &input, &output, stream);
 }
 
 void DaemonGroup::all_min(const array& input, array& output, Stream stream) {
-  CheckOperator("all_min", input.dtype(), MLXCOMM_MIN);
   Schedule(joined_, {.kind = Kind::kAllReduce, .op = MLXCOMM_MIN}, &input, &output, stream);
 }
 

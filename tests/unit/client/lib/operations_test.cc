@@ -274,9 +274,9 @@ TEST_F(OperationsTest, RefusesArgumentsAndSaysWhichAndWhatWasExpected) {
       {[&] { return mlxcomm_reduce(g, in, in, 1, MLXCOMM_INT8, MLXCOMM_MEAN, 1, 0, t, e); },
        "op mean: has no meaning for int8"},
       {[&] {
-         return mlxcomm_reduce_scatter(g, in, out, 1, MLXCOMM_COMPLEX64, MLXCOMM_MAX, 0, t, e);
+         return mlxcomm_reduce_scatter(g, in, out, 1, MLXCOMM_COMPLEX64, MLXCOMM_OR, 0, t, e);
        },
-       "op max: has no meaning for complex64"},
+       "op or: has no meaning for complex64"},
       {[&] { return mlxcomm_broadcast(g, in, out, 1, f32, 3, 0, t, e); },
        "root 3: expected a rank below 3"},
       {[&] { return mlxcomm_send(g, in, 1, f32, 1, 0, 0, t, e); },

@@ -78,6 +78,11 @@ inline Value Decode(DataType type, const std::byte* from) {
   return 0;
 }
 
+// By the real part, then the imaginary one.
+inline bool IsBefore(Value a, Value b) {
+  return a.real() < b.real() || (a.real() == b.real() && a.imag() < b.imag());
+}
+
 // Of bool, sum and max are or, product and min are and.
 inline Value Apply(DataType type, ReduceOperator op, Value a, Value b) {
   const bool logical = type == DataType::kBool;
@@ -88,8 +93,8 @@ inline Value Apply(DataType type, ReduceOperator op, Value a, Value b) {
     case ReduceOperator::kMean:
     case ReduceOperator::kSum: return logical ? Value(static_cast<double>(bits_a | bits_b)) : a + b;
     case ReduceOperator::kProduct: return a * b;
-    case ReduceOperator::kMin: return std::min(a.real(), b.real());
-    case ReduceOperator::kMax: return std::max(a.real(), b.real());
+    case ReduceOperator::kMin: return IsBefore(b, a) ? b : a;
+    case ReduceOperator::kMax: return IsBefore(a, b) ? b : a;
     case ReduceOperator::kAnd: return static_cast<double>(bits_a & bits_b);
     case ReduceOperator::kOr: return static_cast<double>(bits_a | bits_b);
   }

@@ -212,7 +212,7 @@ TEST(RefusalDeathTest, AbortsForWhatHasNoMeaning) {
   EXPECT_DEATH(combine({DataType::kFloat32, ReduceOperator::kNone}), "");
   EXPECT_DEATH(combine({DataType::kFloat32, ReduceOperator::kAnd}), "");
   EXPECT_DEATH(combine({DataType::kInt32, ReduceOperator::kMean, 2}), "");
-  EXPECT_DEATH(combine({DataType::kComplex64, ReduceOperator::kMax}), "");
+  EXPECT_DEATH(combine({DataType::kComplex64, ReduceOperator::kOr}), "");
   EXPECT_DEATH(combine({DataType::kFloat32, ReduceOperator::kSum, 2}), "");
   EXPECT_DEATH(combine({DataType::kFloat32, ReduceOperator::kMean, 0}), "");
 }

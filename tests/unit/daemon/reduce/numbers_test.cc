@@ -151,6 +151,27 @@ TEST(ComplexTest, MultipliesPlainlyAndDividesBothParts) {
   });
 }
 
+// Why: MLX and numpy order complex numbers so, and MLX's own backends with them.
+TEST(ComplexTest, IsOrderedByTheRealPartThenTheImaginary) {
+  const auto complex = [](float real, float imaginary) {
+    return oracle::BitsOf(real) | oracle::BitsOf(imaginary) << 32;
+  };
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  OnEveryTarget([&] {
+    const auto combine = [&](ReduceOperator op, oracle::Bits a, oracle::Bits b) {
+      return Combined({DataType::kComplex64, op}, {{a, b}})[0];
+    };
+    EXPECT_EQ(combine(ReduceOperator::kMax, complex(2, -9), complex(1, 9)), complex(2, -9));
+    EXPECT_EQ(combine(ReduceOperator::kMin, complex(2, -9), complex(1, 9)), complex(1, 9));
+    EXPECT_EQ(combine(ReduceOperator::kMax, complex(1, 2), complex(1, 3)), complex(1, 3));
+    EXPECT_EQ(combine(ReduceOperator::kMin, complex(1, 2), complex(1, 3)), complex(1, 2));
+    for (const oracle::Bits part : {complex(nan, 1), complex(-5, nan)}) {
+      EXPECT_EQ(combine(ReduceOperator::kMax, part, complex(9, 9)), part);
+      EXPECT_EQ(combine(ReduceOperator::kMax, complex(9, 9), part), part);
+    }
+  });
+}
+
 // Why: the sum of float16 must not overflow before it is divided, nor be rounded twice.
 TEST(MeanTest, DividesHalvesBeforeTheyAreRounded) {
   OnEveryTarget([] {

@@ -99,6 +99,14 @@ inline Bits OfComplex(const Reduction& reduction, const std::vector<Bits>& row) 
     if (reduction.op == ReduceOperator::kProduct) {
       combined = {combined.real() * next.real() - combined.imag() * next.imag(),
                   combined.real() * next.imag() + combined.imag() * next.real()};
+    } else if (reduction.op == ReduceOperator::kMin || reduction.op == ReduceOperator::kMax) {
+      const auto is_nan = [](Complex c) { return std::isnan(c.real()) || std::isnan(c.imag()); };
+      const auto less = [](Complex a, Complex b) {
+        return a.real() < b.real() || (a.real() == b.real() && a.imag() < b.imag());
+      };
+      const bool stays =
+          reduction.op == ReduceOperator::kMin ? less(combined, next) : less(next, combined);
+      if (!is_nan(combined) && (is_nan(next) || !stays)) combined = next;
     } else {
       combined = {combined.real() + next.real(), combined.imag() + next.imag()};
     }
