@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -10,6 +12,7 @@
 #include <utility>
 
 #include "client/lib/interrupt.h"
+#include "client/mpi/mlx_streams.h"
 
 namespace mlxcomm::mpi {
 namespace {
@@ -22,6 +25,7 @@ struct Process {
   int calls = 0;  // Under way.
   std::shared_ptr<Communicator> world;
   std::map<const void*, std::shared_ptr<Communicator>> parts;  // By their own address.
+  MlxStreams streams;                                          // Set before the exit handler is.
 };
 Process& GetProcess() {
   static Process* const process = new Process;
@@ -41,8 +45,21 @@ Held TakeAll(Process& process) {
   return {std::exchange(process.world, nullptr), std::exchange(process.parts, {})};
 }
 
+// A process that has met an exception may hold operations that nobody will ever call elsewhere.
+constexpr std::chrono::seconds kDryMost{20};
+
+void RunStreamsDry(const Process& process) {
+  if (process.joined_by != ::getpid() || process.streams.RunDry(kDryMost)) return;
+  std::fprintf(
+      stderr,
+      "mlxcomm: what this program had begun has not ended %d s after its end, and is given "
+      "up\n",
+      static_cast<int>(kDryMost.count()));
+}
+
 void Exit() {
   Process& process = GetProcess();
+  RunStreamsDry(process);
   {
     const std::lock_guard lock(process.mutex);
     process.exiting = true;
@@ -64,7 +81,7 @@ std::shared_ptr<Communicator> JoinWorld() {
 
 }  // namespace
 
-void Join() {
+void Join(const void* caller) {
   Process& process = GetProcess();
   const std::lock_guard joining(process.joining);
   {
@@ -73,7 +90,10 @@ void Join() {
     if (process.world != nullptr) return;
   }
   std::shared_ptr<Communicator> world = JoinWorld();
-  static const int registered = std::atexit(Exit);
+  static const int registered = [&] {
+    process.streams = MlxStreams::Find(caller);
+    return std::atexit(Exit);
+  }();
   (void)registered;  // Full: then the daemon sees the process end.
   const std::lock_guard lock(process.mutex);
   process.world = std::move(world);
@@ -86,6 +106,7 @@ void Leave() noexcept {
     const std::lock_guard lock(process.mutex);
     if (process.exiting) return;
   }
+  RunStreamsDry(process);  // MLX calls this at the end of the process, some releases before Exit.
   const Held held = TakeAll(process);
 }
 

@@ -3,9 +3,10 @@
 //   (nothing) ──Join──▶ joined ──Leave──▶ (nothing)        the end of the process: Exit
 //
 // MLX keeps its groups until the very end, when the client library's own objects are gone.
-// So there is an exit handler, set after all that was loaded: it leaves the job in an orderly
-// way if no call is under way (else the daemon sees this process end), and from then on
-// nothing is touched any more.
+// So there is an exit handler, set after all that was loaded: it lets MLX's streams run dry
+// (mlx_streams.h), for others still need what they hold; leaves the job in an orderly way if no
+// call is under way (else the daemon sees this process end), and from then on nothing is touched
+// any more.
 //
 // Owner: the process; never destroyed. Thread: any. Memory: an entry for each communicator.
 #pragma once
@@ -18,8 +19,8 @@
 namespace mlxcomm::mpi {
 
 // Connects and joins as the environment says; again: nothing more. Of one rank there is no
-// daemon. Throws what MLX should show.
-void Join();
+// daemon. Throws what MLX should show. `caller`: an address in the library that asks.
+void Join(const void* caller);
 // Leaves, unless a call is under way or the process ends.
 void Leave() noexcept;
 
