@@ -31,9 +31,9 @@ Failure Invalid(const std::string& place, const std::string& what) {
 
 std::string InQuotes(std::string_view text) { return "\"" + MakePrintable(text) + "\""; }
 
-bool ReadCount(std::string_view text, unsigned& count) {
+bool ReadCount(std::string_view text, unsigned least, unsigned& count) {
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), count);
-  return code == std::errc() && end == text.data() + text.size() && count >= 1 &&
+  return code == std::errc() && end == text.data() + text.size() && count >= least &&
          count <= kSlotsMax;
 }
 
@@ -133,9 +133,10 @@ Failure ReadMpiSetting(const std::string& place, const std::string& word, unsign
   const bool count = IsOneOf(name, {"slots", "cpu", "count"});
   if (count ||
       IsOneOf(name, {"max_slots", "slots_max", "cpu_max", "max_cpu", "count_max", "max_count"})) {
-    if (ReadCount(value, count ? slots : slots_max)) return {};
-    return Invalid(
-        place, name + ": expected 1 to " + std::to_string(kSlotsMax) + ", got " + InQuotes(value));
+    const unsigned least = count ? 0 : 1;  // Of Open MPI's slots=0 the host takes no part.
+    if (ReadCount(value, least, count ? slots : slots_max)) return {};
+    return Invalid(place, name + ": expected " + std::to_string(least) + " to " +
+                              std::to_string(kSlotsMax) + ", got " + InQuotes(value));
   }
   if (IsOneOf(name, {"user", "username", "user_name", "login"}) && !value.empty()) {
     user = value;
@@ -166,7 +167,7 @@ Failure ParseMpiLine(const std::string& place, std::string_view line, Hostfile& 
   // MPICH writes the count behind a colon; more than one colon is an IPv6 address.
   if (std::count(host.begin(), host.end(), ':') == 1) {
     const std::string count = host.substr(host.find(':') + 1);
-    if (!ReadCount(count, slots)) {
+    if (!ReadCount(count, 1, slots)) {
       return Invalid(place, "expected HOST:N, N at most " + std::to_string(kSlotsMax) + ", got " +
                                 InQuotes(host));
     }
@@ -257,9 +258,9 @@ Failure ReadHost(const std::string& place, const json& value, HostEntry& host) {
   if (!value.contains("slots")) return {};
   const json& slots = value["slots"];
   const std::uint64_t count = slots.is_number_unsigned() ? slots.get<std::uint64_t>() : 0;
-  if (count < 1 || count > kSlotsMax) {
+  if (!slots.is_number_unsigned() || count > kSlotsMax) {
     return Invalid(place + ".slots",
-                   "expected 1 to " + std::to_string(kSlotsMax) + ", got " + slots.dump());
+                   "expected 0 to " + std::to_string(kSlotsMax) + ", got " + slots.dump());
   }
   host.slots = static_cast<unsigned>(count);
   return {};

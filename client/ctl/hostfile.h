@@ -30,7 +30,7 @@ struct HostEntry {
   std::string name;  // What ssh is given: "mac-1", "user@10.0.0.1".
   std::vector<std::string> ips;
   std::vector<std::vector<std::string>> rdma;  // By rank: devices towards it; none: null.
-  unsigned slots = 1;                          // How many ranks.
+  unsigned slots = 1;                          // How many ranks; 0: it takes no part.
 };
 
 struct Hostfile {

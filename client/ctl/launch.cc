@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <memory>
@@ -30,6 +31,8 @@ namespace mlxcomm::ctl {
 namespace {
 
 constexpr unsigned kRanksMax = 4096;
+// On how many hosts the ranks are: a private daemon cannot reach another (client/lib).
+constexpr char kHostsVariable[] = "MLXCOMM_HOSTS";
 
 // Written by the handler, read by the loop.
 volatile sig_atomic_t g_signal = 0;
@@ -41,8 +44,9 @@ class Launch : public RankListener {
  public:
   Launch(bool prefix, bool verbose) : lines_(prefix), verbose_(verbose) {}
 
-  void Add(std::unique_ptr<RankHost> host, bool has_rank_0, bool is_remote) {
-    if (has_rank_0 && is_remote) input_to_ = host.get();
+  // `gets_input`: what this process reads goes to it.
+  void Add(std::unique_ptr<RankHost> host, bool gets_input) {
+    if (gets_input) readers_.push_back({host.get()});
     hosts_.push_back(std::move(host));
   }
   int Run() {
@@ -55,6 +59,7 @@ class Launch : public RankListener {
         host->HoldOutput(lines_.is_full());
         host->Turn();
       }
+      if (shows_prompts_) lines_.ShowPrompt(0, Clock::now());
       Write();
     }
     lines_.EndAll();
@@ -82,8 +87,10 @@ class Launch : public RankListener {
     FailWith(end.code());
     EndAllOnce();
   }
-  void OnInputTaken(std::size_t bytes) override {
-    input_under_way_ -= std::min(bytes, input_under_way_);
+  void OnInputTaken(const RankHost& host, std::size_t bytes) override {
+    for (Reader& reader : readers_) {
+      if (reader.host == &host) reader.under_way -= std::min(bytes, reader.under_way);
+    }
   }
   void OnHostText(const std::string& host, const std::string& line) override {
     lines_.Say("[" + host + "] " + MakePrintable(line));
@@ -106,12 +113,20 @@ class Launch : public RankListener {
     if (std::any_of(hosts_.begin(), hosts_.end(), failed)) return EndAll(SIGTERM);
     begun_ = true;
     for (const auto& host : hosts_) host->Begin();
-    if (input_to_ != nullptr && ::isatty(STDIN_FILENO) != 0) EndInput();
+  }
+  // In the background of its terminal, reading would stop this process (tcsetattr(3), SIGTTIN); of a
+  // terminal that is not its own there is no foreground.
+  static bool MayRead() {
+    const pid_t foreground = ::tcgetpgrp(STDIN_FILENO);
+    return ::isatty(STDIN_FILENO) == 0 || foreground < 0 || foreground == ::getpgrp();
   }
   void Wait() {
     std::vector<pollfd> waited;
     const bool takes_input =
-        begun_ && input_to_ != nullptr && input_under_way_ < kLaunchInputBytesMax;
+        begun_ && !readers_.empty() && MayRead() &&
+        std::all_of(readers_.begin(), readers_.end(), [](const Reader& reader) {
+          return reader.host->done() || reader.under_way < kLaunchInputBytesMax;
+        });
     if (takes_input) waited.push_back({STDIN_FILENO, POLLIN, 0});
     for (const auto& host : hosts_) host->AddTo(waited);
     lines_.AddTo(waited);
@@ -138,12 +153,17 @@ class Launch : public RankListener {
     const ssize_t got = ::read(STDIN_FILENO, bytes.data(), bytes.size());
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
     if (got <= 0) return EndInput();
-    input_under_way_ += static_cast<std::size_t>(got);
-    input_to_->GiveInput({bytes.data(), static_cast<std::size_t>(got)});
+    if (bytes[static_cast<std::size_t>(got) - 1] == '\n' && ::isatty(STDIN_FILENO) != 0) {
+      lines_.PromptAnswered();
+    }
+    for (Reader& reader : readers_) {
+      reader.under_way += static_cast<std::size_t>(got);
+      reader.host->GiveInput({bytes.data(), static_cast<std::size_t>(got)});
+    }
   }
   void EndInput() {
-    input_to_->GiveInput({});
-    input_to_ = nullptr;
+    for (const Reader& reader : readers_) reader.host->GiveInput({});
+    readers_.clear();
   }
   void Forward() {
     const int signal = g_signal;
@@ -162,9 +182,13 @@ class Launch : public RankListener {
 
   RankLines lines_;
   const bool verbose_;
+  const bool shows_prompts_ = ::isatty(STDOUT_FILENO) != 0;
   std::vector<std::unique_ptr<RankHost>> hosts_;
-  RankHost* input_to_ = nullptr;  // Rank 0's, where it does not have our input itself.
-  std::size_t input_under_way_ = 0;
+  struct Reader {
+    RankHost* host;
+    std::size_t under_way = 0;  // Given, and not yet taken by its ranks.
+  };
+  std::vector<Reader> readers_;  // Of our input, where a rank does not have it itself.
   int exit_code_ = 0;
   bool begun_ = false;
   bool ending_ = false;
@@ -177,7 +201,14 @@ std::string OwnHostName() {
 
 // What all ranks are started with; where a variable stands twice, the later one counts.
 Failure MakeCommand(const LaunchOptions& options, const Hostfile& file, std::size_t size,
-                    RankCommand& command) {
+                    std::size_t hosts, RankCommand& command) {
+  // What Python programs need to be shown as they run, and to go through the daemon whatever backend
+  // they name; what the user has set counts.
+  for (const auto& [name, usual] :
+       {std::pair("PYTHONUNBUFFERED", "1"), std::pair("MLXCOMM_INSTALL", "all")}) {
+    const char* const own = std::getenv(name);
+    command.environment.emplace_back(name, own != nullptr ? own : usual);
+  }
   winsize terminal{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &terminal) == 0 && terminal.ws_col > 0) {
     command.environment.emplace_back("COLUMNS", std::to_string(terminal.ws_col));
@@ -188,6 +219,7 @@ Failure MakeCommand(const LaunchOptions& options, const Hostfile& file, std::siz
   if (!failure.ok()) return failure;
   const std::string own_job = "launch-" + OwnHostName() + "-" + std::to_string(::getpid()) + "-" +
                               std::to_string(std::time(nullptr));
+  command.environment.emplace_back(kHostsVariable, std::to_string(hosts));
   command.environment.emplace_back("MLX_WORLD_SIZE", std::to_string(size));
   command.environment.emplace_back("MLXCOMM_JOB", options.job.empty() ? own_job : options.job);
   if (!options.socket_path.empty())
@@ -229,8 +261,11 @@ void HandleSignals() {
   std::signal(SIGPIPE, SIG_IGN);  // Seen by the write that fails: then all ranks end.
 }
 
-bool HasRank0(const PlacedRanks& placed) {
-  return std::find(placed.ranks.begin(), placed.ranks.end(), 0u) != placed.ranks.end();
+// Of the ranks of one host, those that get the input.
+std::vector<unsigned> ReadersOf(const PlacedRanks& placed, const std::string& input) {
+  if (input == "all") return placed.ranks;
+  const bool has_0 = std::find(placed.ranks.begin(), placed.ranks.end(), 0u) != placed.ranks.end();
+  return has_0 && input == "0" ? std::vector<unsigned>{0} : std::vector<unsigned>{};
 }
 
 }  // namespace
@@ -247,33 +282,40 @@ int RunLaunch(const LaunchOptions& options) {
   const std::vector<PlacedRanks> placement = PlaceRanks(file.hosts, options.ranks, OwnHostName());
   std::size_t size = 0;
   for (const PlacedRanks& placed : placement) size += placed.ranks.size();
+  if (size == 0) return Fail(kExitUsage, options.hostfile + ": every host has slots=0");
   if (size > kRanksMax)
     return Fail(kExitUsage, "expected at most " + std::to_string(kRanksMax) + " ranks");
   RankCommand command;
-  if (const Failure failure = MakeCommand(options, file, size, command); !failure.ok()) {
+  if (const Failure failure = MakeCommand(options, file, size, placement.size(), command);
+      !failure.ok()) {
     return Fail(kExitUsage, failure.message);
   }
   HandleSignals();
   const std::string own_path = OwnPath(options.called);
   Launch launch(options.prefix, options.verbose);
+  const bool only_reader = size == 1 || options.input == "0";
   for (const PlacedRanks& placed : placement) {
+    const std::vector<unsigned> readers = ReadersOf(placed, options.input);
     if (options.verbose) {
       std::fprintf(stderr, "mlxcommctl: %zu ranks on %s\n", placed.ranks.size(),
                    placed.host.c_str());
     }
     if (placed.local) {
-      auto here = std::make_unique<LocalRanks>(placed.ranks, LocalRanks::Input::kInherited, launch);
+      const bool inherits = !readers.empty() && only_reader && ::isatty(STDIN_FILENO) == 0;
+      auto here = std::make_unique<LocalRanks>(
+          placed.ranks, inherits ? LocalRanks::Input::kInherited : LocalRanks::Input::kGiven,
+          readers, launch);
       here->SetCommand(ForThisHost(command, own_path), own_path);
-      launch.Add(std::move(here), HasRank0(placed), /*is_remote=*/false);
+      launch.Add(std::move(here), !readers.empty() && !inherits);
       continue;
     }
-    auto host =
-        std::make_unique<SshHost>(placed.host, placed.ranks, ForOtherHosts(command), launch);
+    auto host = std::make_unique<SshHost>(placed.host, placed.ranks, readers,
+                                          ForOtherHosts(command), launch);
     if (!host->Connect(SshCommand(options.ssh), own_path)) {
       return Fail(kExitFailed,
                   "cannot start ssh for host " + placed.host + ": " + std::strerror(errno));
     }
-    launch.Add(std::move(host), HasRank0(placed), /*is_remote=*/true);
+    launch.Add(std::move(host), !readers.empty());
   }
   return launch.Run();
 }
@@ -298,9 +340,15 @@ void AddLaunch(CLI::App& app, Verbs& verbs) {
       ->excludes(hosts)
       ->excludes(hostfile);
   hosts->excludes(hostfile);
-  launch->add_option("--env", options.environment, "NAME=VALUE for the ranks; may be repeated")
+  launch
+      ->add_option("--env", options.environment,
+                   "NAME=VALUE for the ranks, or NAME as it is here; may be repeated")
       ->take_all()
       ->allow_extra_args(false);
+  launch
+      ->add_option("--stdin", options.input,
+                   "Who reads what is piped in, or typed: all ranks, rank 0, or none (all)")
+      ->check(CLI::IsMember({"all", "0", "none"}));
   launch->add_option("--cwd", options.directory, "Where they start (here, if it is there)")
       ->type_name("DIR");
   launch->add_option("--python", options.python, "Run the command with this Python")

@@ -69,7 +69,7 @@ class Agent : public RankListener {
     frame.mutable_ended()->set_signal(static_cast<std::uint32_t>(end.signal));
     writer_.Add(frame);
   }
-  void OnInputTaken(std::size_t bytes) override {
+  void OnInputTaken(const RankHost&, std::size_t bytes) override {
     v1::LaunchFrame frame;
     frame.set_input_taken(bytes);
     writer_.Add(frame);
@@ -133,7 +133,8 @@ class Agent : public RankListener {
     command.directory = begin.directory();
     command.directory_needed = begin.directory_needed();
     ranks_.emplace(std::vector<unsigned>(begin.ranks().begin(), begin.ranks().end()),
-                   LocalRanks::Input::kGiven, *this);
+                   LocalRanks::Input::kGiven,
+                   std::vector<unsigned>(begin.readers().begin(), begin.readers().end()), *this);
     ranks_->SetCommand(std::move(command), own_path_);
     ranks_->Begin();
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 
 #include "client/ctl/daemon_call.h"
 #include "proto/types/plain_text.h"
@@ -73,8 +74,14 @@ Failure ReadEnvironment(const std::string& place, const std::vector<std::string>
         !std::all_of(name.begin(), name.end(), fits)) {
       return Invalid(place + ": expected NAME=VALUE, got \"" + MakePrintable(assignment) + "\"");
     }
-    environment.emplace_back(name,
-                             equals == std::string::npos ? "" : assignment.substr(equals + 1));
+    if (equals != std::string::npos) {
+      environment.emplace_back(name, assignment.substr(equals + 1));
+    } else if (const char* const own = std::getenv(name.c_str()); own != nullptr) {
+      environment.emplace_back(name, own);
+    } else {
+      return Invalid(place + ": " + name + " is not set here: give it a value (" + name +
+                     "=VALUE)");
+    }
   }
   return {};
 }

@@ -17,7 +17,7 @@ namespace mlxcomm::ctl {
 // daemon here knows; UNAVAILABLE: no daemon.
 Failure ChooseHosts(const LaunchOptions& options, Hostfile& file);
 
-// "NAME=VALUE"s, as `mlx.launch --env` takes them.
+// "NAME=VALUE"s, as `mlx.launch --env` takes them; "NAME": as it is in this process, as mpirun -x does.
 Failure ReadEnvironment(const std::string& place, const std::vector<std::string>& assignments,
                         std::vector<std::pair<std::string, std::string>>& environment);
 

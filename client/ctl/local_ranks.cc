@@ -23,9 +23,13 @@ constexpr int kReadsMax = 16;
 
 }  // namespace
 
-LocalRanks::LocalRanks(std::vector<unsigned> numbers, Input input, RankListener& listener)
+LocalRanks::LocalRanks(const std::vector<unsigned>& numbers, Input input,
+                       const std::vector<unsigned>& readers, RankListener& listener)
     : input_(input), listener_(listener), ranks_(numbers.size()) {
-  for (std::size_t i = 0; i < numbers.size(); ++i) ranks_[i].number = numbers[i];
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    ranks_[i].number = numbers[i];
+    ranks_[i].reads = std::find(readers.begin(), readers.end(), numbers[i]) != readers.end();
+  }
 }
 
 void LocalRanks::SetCommand(RankCommand command, std::string own_path) {
@@ -36,18 +40,18 @@ void LocalRanks::SetCommand(RankCommand command, std::string own_path) {
 LocalRanks::~LocalRanks() {
   for (Rank& rank : ranks_) {
     for (int& end : rank.output) CloseDescriptor(end);
+    CloseDescriptor(rank.input);
   }
-  CloseDescriptor(input_pipe_);
 }
 
-// Rank 0 may read what is piped in. The others have nothing to read, and nobody has a
-// terminal: their process groups are in its background, where reading stops a process.
+// Nobody has a terminal itself: the ranks' process groups are in its background, where reading stops a
+// process.
 void LocalRanks::ChooseInput(const Rank& rank, int in) const {
-  if (rank.number == 0 && input_ == Input::kGiven) {
+  if (rank.reads && input_ == Input::kGiven) {
     ::dup2(in, STDIN_FILENO);
     return;
   }
-  if (rank.number == 0 && ::isatty(STDIN_FILENO) == 0) return;
+  if (rank.reads && ::isatty(STDIN_FILENO) == 0) return;
   const int nothing = ::open("/dev/null", O_RDONLY);
   if (nothing < 0) return;  // Then it has what we have.
   ::dup2(nothing, STDIN_FILENO);
@@ -77,7 +81,7 @@ bool LocalRanks::Start(Rank& rank) {
   std::array<int, 2> in{-1, -1};
   std::array<int, 2> out{-1, -1};
   std::array<int, 2> error{-1, -1};
-  const bool gives = rank.number == 0 && input_ == Input::kGiven;
+  const bool gives = rank.reads && input_ == Input::kGiven;
   const bool piped = (!gives || MakePipe(in)) && MakePipe(out) && MakePipe(error);
   if (piped) rank.pid = ForkGroup();
   if (piped && rank.pid == 0) BecomeRank(rank, in[0], out[1], error[1]);
@@ -94,7 +98,8 @@ bool LocalRanks::Start(Rank& rank) {
   for (const int end : {in[1], out[0], error[0]}) {
     if (end >= 0) ::fcntl(end, F_SETFL, O_NONBLOCK);
   }
-  if (gives) input_pipe_ = in[1];
+  if (gives) rank.input = in[1];
+  rank.took_at = Clock::now();
   return true;
 }
 
@@ -120,8 +125,8 @@ void LocalRanks::AddTo(std::vector<pollfd>& waited) {
     for (const int end : rank.output) {
       if (end >= 0 && !hold_) waited.push_back({end, POLLIN, 0});
     }
+    if (rank.input >= 0 && !rank.input_left.empty()) waited.push_back({rank.input, POLLOUT, 0});
   }
-  if (input_pipe_ >= 0 && !input_left_.empty()) waited.push_back({input_pipe_, POLLOUT, 0});
 }
 
 void LocalRanks::ReadOutput(Rank& rank, int stream) {
@@ -142,29 +147,54 @@ void LocalRanks::ReadOutput(Rank& rank, int stream) {
 
 void LocalRanks::GiveInput(std::string_view bytes) {
   if (bytes.empty()) input_ended_ = true;
-  input_left_.append(bytes);
+  input_given_ += bytes.size();
+  for (Rank& rank : ranks_) {
+    // Before they begin there are no pipes yet.
+    if (rank.reads && (rank.input >= 0 || !begun_)) rank.input_left.append(bytes);
+  }
   WriteInput();
 }
 
-// What rank 0 does not read any more counts as taken: the rest of it is not waited for.
 void LocalRanks::WriteInput() {
-  if (!begun_) return;
-  while (input_pipe_ >= 0 && !input_left_.empty()) {
-    const ssize_t written = ::write(input_pipe_, input_left_.data(), input_left_.size());
+  if (!begun_ || input_ != Input::kGiven) return;
+  for (Rank& rank : ranks_) WriteInput(rank);
+  ReportTaken();
+}
+
+void LocalRanks::WriteInput(Rank& rank) {
+  while (rank.input >= 0 && !rank.input_left.empty()) {
+    const ssize_t written = ::write(rank.input, rank.input_left.data(), rank.input_left.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0 && errno == EAGAIN) return;
+    if (written < 0 && errno == EAGAIN) break;
     if (written < 0) {
-      CloseDescriptor(input_pipe_);
+      CloseDescriptor(rank.input);
       break;
     }
-    listener_.OnInputTaken(static_cast<std::size_t>(written));
-    input_left_.erase(0, static_cast<std::size_t>(written));
+    rank.took_at = Clock::now();
+    rank.input_left.erase(0, static_cast<std::size_t>(written));
   }
-  if (input_pipe_ < 0 && !input_left_.empty()) {
-    listener_.OnInputTaken(input_left_.size());
-    input_left_.clear();
+  if (rank.input >= 0 && rank.number != 0 && !rank.input_left.empty() &&
+      Clock::now() - rank.took_at > kInputPatience) {
+    CloseDescriptor(rank.input);
+    listener_.OnOutput(rank.number, 1,
+                       "mlxcommctl: this rank has read none of its input for " +
+                           std::to_string(kInputPatience.count()) + " s: it gets no more of it\n");
   }
-  if (input_ended_) CloseDescriptor(input_pipe_);
+  if (rank.input < 0) rank.input_left.clear();
+  if (rank.input_left.empty()) {
+    rank.took_at = Clock::now();
+    if (input_ended_) CloseDescriptor(rank.input);
+  }
+}
+
+// What a rank does not read any more counts as taken: the rest of it is not waited for.
+void LocalRanks::ReportTaken() {
+  std::size_t left = 0;
+  for (const Rank& rank : ranks_) left = std::max(left, rank.input_left.size());
+  const std::size_t taken = input_given_ - left;
+  if (taken <= input_reported_) return;
+  listener_.OnInputTaken(*this, taken - input_reported_);
+  input_reported_ = taken;
 }
 
 void LocalRanks::Reap(Rank& rank) {

@@ -1,8 +1,8 @@
 // The ranks of a job on this machine: each a process group of its own with pipes for its
 // output, ended together with everything that it has started, by rank_keeper.h at the latest.
 //
-// Owner: launch, or the agent on another host. Thread: main. Memory: rank_host.h; input for
-// rank 0 that its pipe does not take yet, which who gives it bounds by OnInputTaken.
+// Owner: launch, or the agent on another host. Thread: main. Memory: rank_host.h; of each rank
+// that reads, input that its pipe does not take yet, which who gives it bounds by OnInputTaken.
 #pragma once
 
 #include <sys/types.h>
@@ -19,11 +19,11 @@ namespace mlxcomm::ctl {
 
 class LocalRanks : public RankHost {
  public:
-  // Of rank 0: what this process has if it is not a terminal, or what GiveInput gives. The
-  // others have nothing to read.
+  // Of those that read: what this process has, or what GiveInput gives. The others have nothing.
   enum class Input { kInherited, kGiven };
 
-  LocalRanks(std::vector<unsigned> numbers, Input input, RankListener& listener);
+  LocalRanks(const std::vector<unsigned>& numbers, Input input,
+             const std::vector<unsigned>& readers, RankListener& listener);
   ~LocalRanks() override;
   LocalRanks(const LocalRanks&) = delete;
   LocalRanks& operator=(const LocalRanks&) = delete;
@@ -46,6 +46,10 @@ class LocalRanks : public RankHost {
     unsigned number = 0;
     pid_t pid = -1;
     std::array<int, 2> output{-1, -1};  // Of standard output and error.
+    bool reads = false;
+    int input = -1;  // Of what is given; -1: it takes no more.
+    std::string input_left;
+    Clock::time_point took_at;
     bool ended = false;
     bool group_left = false;  // Somebody is in its group, perhaps not itself.
 
@@ -59,6 +63,8 @@ class LocalRanks : public RankHost {
   void ChooseInput(const Rank& rank, int in) const;
   void ReadOutput(Rank& rank, int stream);
   void WriteInput();
+  void WriteInput(Rank& rank);
+  void ReportTaken();
   void Reap(Rank& rank);
   bool AnyAlive() const;
   bool AnyOpen() const;
@@ -73,8 +79,8 @@ class LocalRanks : public RankHost {
   RankKeeper keeper_;
   bool begun_ = false;
   bool hold_ = false;
-  int input_pipe_ = -1;
-  std::string input_left_;
+  std::size_t input_given_ = 0;
+  std::size_t input_reported_ = 0;  // As taken.
   bool input_ended_ = false;
   bool killing_ = false;
   Clock::time_point kill_at_;

@@ -26,6 +26,9 @@ using Clock = std::chrono::steady_clock;
 inline constexpr auto kRankPatience = std::chrono::seconds(5);
 // How long output is waited for that something else holds open, once all ranks ended.
 inline constexpr auto kLastWords = std::chrono::seconds(1);
+// How long a rank other than 0 may take nothing of its input while more of it waits: most programs
+// read on rank 0 alone, and the others must not keep it from that.
+inline constexpr auto kInputPatience = std::chrono::seconds(60);
 
 // What a rank is started with, the same for all of a job.
 struct RankCommand {
@@ -43,13 +46,16 @@ struct RankEnd {
   int code() const { return signal != 0 ? 128 + signal : exit_code; }
 };
 
+class RankHost;
+
 class RankListener {
  public:
   virtual ~RankListener() = default;
   // `bytes` empty: the stream's end. Stream 0 is standard output, 1 standard error.
   virtual void OnOutput(unsigned rank, int stream, std::string_view bytes) = 0;
   virtual void OnEnded(const RankEnd& end) = 0;
-  virtual void OnInputTaken(std::size_t bytes) = 0;
+  // By all ranks of the host that read.
+  virtual void OnInputTaken(const RankHost& host, std::size_t bytes) = 0;
   // What a host says itself, a line at a time; and why it can have no ranks any more.
   virtual void OnHostText(const std::string& host, const std::string& line) = 0;
   virtual void OnHostFailed(const std::string& host, const std::string& why) = 0;
@@ -66,7 +72,7 @@ class RankHost {
   // To every rank; those that are left get SIGKILL after kRankPatience.
   virtual void End(int signal) = 0;
   virtual bool done() const = 0;
-  // For rank 0, if it is there; empty: the end.
+  // For those of its ranks that read; empty: the end.
   virtual void GiveInput(std::string_view bytes) = 0;
   // While told so, output is left where it makes its writers wait.
   virtual void HoldOutput(bool hold) = 0;

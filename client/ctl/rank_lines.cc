@@ -18,10 +18,34 @@ constexpr std::size_t kPieceBytes = 64 * 1024;
 }  // namespace
 
 void RankLines::PrintLine(unsigned rank, int stream, std::string& line) {
+  const bool goes_on = stream == 0 && rank == prompt_rank_ && prompt_bytes_ > 0;
+  const std::size_t shown = goes_on ? std::exchange(prompt_bytes_, 0) : 0;
+  if (goes_on && std::exchange(prompt_open_, false)) {  // The rest of the line that it begins.
+    Add(stream, line.substr(shown) + "\n");
+    return line.clear();
+  }
+  EndPrompt();
+  line.erase(0, shown);
   if (prefix_) Add(stream, "[" + std::to_string(rank) + "] ");
   line += '\n';
   Add(stream, line);
   line.clear();
+}
+
+void RankLines::EndPrompt() {
+  if (std::exchange(prompt_open_, false)) Add(0, "\n");
+}
+
+void RankLines::ShowPrompt(unsigned rank, std::chrono::steady_clock::time_point now) {
+  const auto found = ranks_.find(rank);
+  if (found == ranks_.end()) return;
+  const Stream& out = found->second[0];
+  if (out.partial.size() <= prompt_bytes_ || now - out.came_at < kQuiet) return;
+  if (!prompt_open_) Add(0, prefix_ ? "[" + std::to_string(rank) + "] " : "");
+  Add(0, out.partial.substr(prompt_bytes_));
+  prompt_open_ = true;
+  prompt_rank_ = rank;
+  prompt_bytes_ = out.partial.size();
 }
 
 void RankLines::Add(int stream, std::string_view bytes) {
@@ -36,6 +60,7 @@ void RankLines::Add(int stream, std::string_view bytes) {
 
 void RankLines::Print(unsigned rank, int stream, std::string_view bytes) {
   Stream& state = ranks_[rank][static_cast<std::size_t>(stream)];
+  state.came_at = std::chrono::steady_clock::now();
   for (const char c : bytes) {
     const bool after_return = std::exchange(state.returned, c == '\r');
     if (c == '\n' && after_return && state.partial.empty()) continue;  // Of one line's end.
@@ -56,7 +81,10 @@ void RankLines::EndAll() {
   }
 }
 
-void RankLines::Say(std::string_view line) { Add(1, std::string(line) + "\n"); }
+void RankLines::Say(std::string_view line) {
+  EndPrompt();
+  Add(1, std::string(line) + "\n");
+}
 
 void RankLines::AddTo(std::vector<pollfd>& waited) const {
   if (is_waiting()) waited.push_back({waiting_.front().to, POLLOUT, 0});

@@ -1,6 +1,8 @@
 // What ranks print, as lines behind their rank: "[3] loss 0.1". A line comes whole, also where
 // ranks print at once; the states of progress bars (carriage returns) are lines too. What
-// launch says itself stands between them, in its place.
+// launch says itself stands between them, in its place. Where a person looks on, what the first rank
+// has printed without ending its line (the prompt of a program that reads) is shown after a moment of
+// quiet; what others print then begins a line of its own.
 //
 // Nothing here waits for a reader, for whoever waits ends no ranks: what is not taken yet is kept,
 // and is_full() says when ranks should be left to wait.
@@ -12,6 +14,7 @@
 #include <poll.h>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <map>
@@ -33,6 +36,10 @@ class RankLines {
   // What is left of a line.
   void End(unsigned rank, int stream);
   void EndAll();
+  // Shows what rank `rank` has printed of a line, if nothing has come for a moment.
+  void ShowPrompt(unsigned rank, std::chrono::steady_clock::time_point now);
+  // A person has typed a line: the terminal has gone on to the next.
+  void PromptAnswered() { prompt_open_ = false; }
   // A line of launch's own, on standard error.
   void Say(std::string_view line);
 
@@ -47,6 +54,7 @@ class RankLines {
   struct Stream {
     std::string partial;
     bool returned = false;  // The last byte was a carriage return.
+    std::chrono::steady_clock::time_point came_at;
   };
   struct Piece {
     int to = -1;
@@ -54,6 +62,7 @@ class RankLines {
   };
 
   void PrintLine(unsigned rank, int stream, std::string& line);
+  void EndPrompt();
   void Add(int stream, std::string_view bytes);
   void Took(std::size_t bytes);
 
@@ -61,6 +70,10 @@ class RankLines {
   bool closed_ = false;
   bool said_lost_ = false;
   std::map<unsigned, std::array<Stream, 2>> ranks_;
+  static constexpr std::chrono::milliseconds kQuiet{200};
+  bool prompt_open_ = false;      // A line on standard output has begun, and was not ended.
+  std::size_t prompt_bytes_ = 0;  // Of its rank's partial line, shown already.
+  unsigned prompt_rank_ = 0;
   std::deque<Piece> waiting_;  // In order, whichever stream it is for.
   std::size_t taken_ = 0;      // Of the first.
   std::size_t waiting_bytes_ = 0;

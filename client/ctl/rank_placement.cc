@@ -17,11 +17,12 @@ std::vector<PlacedRanks> PlaceRanks(const std::vector<HostEntry>& hosts, unsigne
   unsigned next = 0;
   for (const HostEntry& host : hosts) {
     const bool local = IsThisMachine(host.name, own_name);
+    const unsigned count = per_host != 0 && host.slots != 0 ? per_host : host.slots;
+    if (count == 0) continue;
     auto found = std::find_if(placed.begin(), placed.end(), [&](const PlacedRanks& one) {
       return local ? one.local : one.host == host.name;
     });
     if (found == placed.end()) found = placed.insert(placed.end(), {host.name, local, {}});
-    const unsigned count = per_host != 0 ? per_host : host.slots;
     for (unsigned i = 0; i < count; ++i) found->ranks.push_back(next++);
   }
   return placed;

@@ -20,7 +20,7 @@ struct PlacedRanks {
 // 127.0.0.1, ::1, localhost and this machine's own name need no ssh.
 bool IsThisMachine(const std::string& host, const std::string& own_name);
 
-// `per_host` 0: as many as each entry says.
+// `per_host` 0: as many as each entry says. A host that has 0 takes no part, as with Open MPI.
 std::vector<PlacedRanks> PlaceRanks(const std::vector<HostEntry>& hosts, unsigned per_host,
                                     const std::string& own_name);
 

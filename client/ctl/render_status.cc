@@ -368,6 +368,18 @@ std::string LinkThatIsDown(const v1::StatusReply& status) {
   return first;
 }
 
+// Jobs whose ranks have not all come; empty: none. Most are so for a moment only.
+std::string StillForming(const v1::StatusReply& status) {
+  std::uint64_t forming = 0;
+  std::string first;
+  for (const v1::JobStatus& job : status.jobs()) {
+    if (job.state() != "forming" || forming++ > 0) continue;
+    first = job.name() + (job.detail().empty() ? " forms" : " " + job.detail());
+  }
+  if (forming == 0) return {};
+  return Plural(forming, "job") + (forming == 1 ? " is" : " are") + " still forming: " + first;
+}
+
 std::string Health(const v1::StatusReply& status, const Painter& paint) {
   for (const v1::NodeStatus& node : status.nodes()) {
     // Behind a link that is down it cannot answer.
@@ -382,8 +394,9 @@ std::string Health(const v1::StatusReply& status, const Painter& paint) {
     if (const std::string awaited = LongAwaited(job); !awaited.empty()) return paint.Bad(awaited);
   }
   if (const std::string unlinked = Unlinked(status); !unlinked.empty()) return paint.Bad(unlinked);
-  const std::string pulled = PulledCable(status);
-  return pulled.empty() ? paint.Good("all is well") : paint.Bad(pulled);
+  if (const std::string pulled = PulledCable(status); !pulled.empty()) return paint.Bad(pulled);
+  const std::string forming = StillForming(status);
+  return forming.empty() ? paint.Good("all is well") : paint.Bad(forming);
 }
 
 }  // namespace

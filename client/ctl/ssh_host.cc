@@ -67,10 +67,11 @@ std::string AgentCommand(const std::string& own_path) {
   return "exec /bin/sh -c " + ShellWord(script);
 }
 
-SshHost::SshHost(std::string name, std::vector<unsigned> ranks, RankCommand command,
-                 RankListener& listener)
+SshHost::SshHost(std::string name, std::vector<unsigned> ranks, std::vector<unsigned> readers,
+                 RankCommand command, RankListener& listener)
     : name_(std::move(name)),
       ranks_(std::move(ranks)),
+      readers_(std::move(readers)),
       running_(ranks_),
       command_(std::move(command)),
       listener_(listener) {}
@@ -116,6 +117,7 @@ void SshHost::Begin() {
   }
   begin.set_directory(command_.directory);
   begin.set_directory_needed(command_.directory_needed);
+  for (const unsigned rank : readers_) begin.add_readers(rank);
   const std::size_t bytes = frame.ByteSizeLong();
   if (bytes <= kLaunchFrameBytesMax) return writer_.Add(frame);
   Fail("command and variables of the ranks have " + std::to_string(bytes) +
@@ -210,7 +212,7 @@ void SshHost::Take(const v1::LaunchFrame& frame) {
       if (!Has(frame.output().rank())) return;  // Also one that has ended: what it left may print.
       return listener_.OnOutput(frame.output().rank(), frame.output().error() ? 1 : 0,
                                 frame.output().data());
-    case v1::LaunchFrame::kInputTaken: return listener_.OnInputTaken(frame.input_taken());
+    case v1::LaunchFrame::kInputTaken: return listener_.OnInputTaken(*this, frame.input_taken());
     case v1::LaunchFrame::kEnded: return TakeEnd(frame.ended());
     default: return Fail("it says what no mlxcommctl of this release does");
   }

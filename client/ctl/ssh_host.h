@@ -28,8 +28,8 @@ std::string ShellWord(std::string_view word);
 
 class SshHost : public RankHost {
  public:
-  SshHost(std::string name, std::vector<unsigned> ranks, RankCommand command,
-          RankListener& listener);
+  SshHost(std::string name, std::vector<unsigned> ranks, std::vector<unsigned> readers,
+          RankCommand command, RankListener& listener);
   ~SshHost() override;
   SshHost(const SshHost&) = delete;
   SshHost& operator=(const SshHost&) = delete;
@@ -61,7 +61,8 @@ class SshHost : public RankHost {
 
   const std::string name_;
   const std::vector<unsigned> ranks_;
-  std::vector<unsigned> running_;  // Of them, those whose end was not heard of.
+  const std::vector<unsigned> readers_;  // Of them, those that get the input.
+  std::vector<unsigned> running_;        // Of them, those whose end was not heard of.
   const RankCommand command_;
   RankListener& listener_;
   FrameReader reader_{/*noise_first=*/true};

@@ -167,6 +167,7 @@ struct LaunchOptions {
   std::string nodes;                     // "all", or names of nodes.
   unsigned ranks = 0;                    // On each host; 0: as many as the hostfile says, else one.
   std::vector<std::string> environment;  // "NAME=VALUE".
+  std::string input = "all";             // Who gets standard input: "all", "0", "none".
   std::string directory;
   std::string python;
   std::string ssh = "ssh";

@@ -132,31 +132,105 @@ def test_program_that_is_not_there_is_said():
     assert any("cannot start no-such-program-anywhere" in line for line in process.lines)
 
 
-# Why: in the background of a terminal, reading stops a process, and nothing says so.
-def test_ranks_have_no_terminal_to_wait_for(tmp_path):
-    master, slave = pty.openpty()
-
-    def take_terminal():
+def in_terminal(slave):
+    """For a child that has the terminal as its own, in the foreground."""
+    def take():
         os.setsid()
         os.close(os.open(os.ttyname(slave), os.O_RDWR))
+    return take
 
-    process = launch(2, "sh", "-c", 'read line || echo "nothing to read"', stdin=slave,
-                     preexec_fn=take_terminal)
+
+# Why: a chat reads on every rank; and in the background of a terminal, where ranks are, reading stops a
+# process, and nothing says so.
+def test_typed_lines_go_to_every_rank():
+    master, slave = pty.openpty()
+    process = launch(2, "sh", "-c", 'echo here; read line; echo "got $line"', stdin=slave,
+                     preexec_fn=in_terminal(slave))
     os.close(slave)
     try:
+        process.wait_for("here")
+        process.wait_for("here")
+        os.write(master, b"hello\n")
         assert process.finish() == 0
-        assert sorted(process.lines) == ["[0] nothing to read", "[1] nothing to read"]
+        assert sorted(process.lines[2:]) == ["[0] got hello", "[1] got hello"]
     finally:
         process.end()
         os.close(master)
 
 
-def test_rank_0_reads_what_is_piped_in():
+# Why: a program that asks something ends no line, and is never answered where that is not shown.
+def test_prompt_of_rank_0_is_shown_in_a_terminal():
+    master, slave = pty.openpty()
+    child = subprocess.Popen(
+        [find_program("mlxcommctl"), "launch", "-n", "2", "--", "sh", "-c",
+         'printf "name? "; read line; echo "hello $line"'],
+        stdin=slave, stdout=slave, stderr=slave, preexec_fn=in_terminal(slave))
+    os.close(slave)
+    shown = b""
+    try:
+        while b"[0] name? " not in shown:
+            shown += os.read(master, 4096)
+        os.write(master, b"ann\n")
+        while shown.count(b"hello ann") < 2:
+            shown += os.read(master, 4096)
+        assert child.wait(timeout=60) == 0
+    finally:
+        child.kill()
+        child.wait()
+        os.close(master)
+    lines = shown.decode().replace("\r", "").splitlines()
+    assert lines[0] == "[0] name? ann", lines
+    assert sorted(lines[1:]) == ["[0] hello ann", "[1] name? hello ann"], lines
+
+
+@pytest.mark.parametrize("stdin, counts", [("all", "55"), ("0", "50"), ("none", "00")])
+def test_who_reads_what_is_piped_in_can_be_chosen(stdin, counts):
     done = subprocess.run(
-        [find_program("mlxcommctl"), "launch", "-n", "2", "--", "sh", "-c", "wc -c"],
+        [find_program("mlxcommctl"), "launch", "-n", "2", "--stdin", stdin, "--", "sh", "-c", "wc -c"],
         input="12345", capture_output=True, text=True, timeout=60)
     assert done.returncode == 0
-    assert sorted(line.split() for line in done.stdout.splitlines()) == [["[0]", "5"], ["[1]", "0"]]
+    shown = sorted(line.split() for line in done.stdout.splitlines())
+    assert shown == [["[0]", counts[0]], ["[1]", counts[1]]]
+
+
+def test_much_input_reaches_every_rank_though_one_is_slow():
+    text = "x" * 3_000_000
+    done = subprocess.run(
+        [find_program("mlxcommctl"), "launch", "-n", "2", "--", "sh", "-c",
+         '[ "$MLX_RANK" = 0 ] || sleep 1; wc -c'], input=text, capture_output=True, text=True, timeout=120)
+    shown = sorted(line.split() for line in done.stdout.splitlines())
+    assert shown == [["[0]", "3000000"], ["[1]", "3000000"]]
+
+
+# Why: people look on; Python keeps what it prints to a pipe until there is much of it.
+def test_what_python_prints_is_shown_as_it_comes():
+    process = launch(1, sys.executable, "-c", "print('first'); import time; time.sleep(3600)")
+    try:
+        assert process.wait_for("first") == "[0] first"
+    finally:
+        process.end()
+
+
+def test_a_variable_is_handed_on_as_it_is_here():
+    command = [find_program("mlxcommctl"), "launch", "--env", "HANDED", "--", "sh", "-c", 'echo "<$HANDED>"']
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "HANDED": "a b"})
+    assert done.stdout == "[0] <a b>\n"
+    without = {name: value for name, value in os.environ.items() if name != "HANDED"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=without)
+    assert done.returncode == 2 and "--env: HANDED is not set here: give it a value" in done.stderr
+
+
+# Why: each host would start a private daemon, and wait for ranks that never come to it.
+def test_ranks_of_several_hosts_do_not_start_private_daemons(tmp_path):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MLXCOMM")}
+    environment.update(XDG_RUNTIME_DIR=str(tmp_path), TMPDIR=str(tmp_path), MLXCOMM_HOSTS="2", MLX_RANK="0",
+                       MLX_WORLD_SIZE="2", MLXCOMM_JOB="job")
+    done = subprocess.run([sys.executable, "-c", "import mlxcomm; mlxcomm.init()"], capture_output=True,
+                          text=True, timeout=60, env=environment)
+    assert done.returncode != 0
+    assert "UNAVAILABLE" in done.stderr and "this job's ranks are on 2 hosts" in done.stderr
+    assert not list(tmp_path.glob("mlxcommd-*/*.sock"))
 
 
 # Why: `launch ... | head` must not leave ranks that train on with nobody to stop them.

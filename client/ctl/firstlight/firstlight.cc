@@ -206,9 +206,10 @@ void AddFirstLight(CLI::App& app, Verbs& verbs) {
       ->delimiter(',')
       ->type_name("{" + StepNames() + "}");
   verb->add_flag("--yes", options.yes, "Ask nothing: what needs hands is left out");
-  verb->add_option("--prompt-command", options.prompt_command,
-                   "Does what a person would be asked: its arguments are pull, plug or sleep, and of a "
-                   "cable its interface")
+  verb->add_option(
+          "--prompt-command", options.prompt_command,
+          "Does what a person would be asked: its arguments are pull, plug or sleep, and of a "
+          "cable its interface")
       ->type_name("COMMAND");
   AddQuantity(*verb, "--large", options.large_bytes, ParseBytes, "64M or 1.5G",
               "The largest operation (1G)");

@@ -130,7 +130,7 @@ TEST(HostfileTest, RefusesRangesOfMoreThanThereIsMemoryFor) {
 }
 
 TEST(HostfileTest, TellsLineOrFieldAndWhatIsExpected) {
-  EXPECT_THAT(Wrong("mac-1\nmac-2 slots=two\n"), StartsWith("hosts:2: slots: expected 1 to"));
+  EXPECT_THAT(Wrong("mac-1\nmac-2 slots=two\n"), StartsWith("hosts:2: slots: expected 0 to"));
   EXPECT_THAT(Wrong("mac-1 slots=4 max_slots=2\n"), HasSubstr("slots=4 is more than max_slots=2"));
   EXPECT_THAT(Wrong("mac-1 sockets=2\n"), HasSubstr("expected slots=N"));
   EXPECT_THAT(Wrong("\n\n-oProxyCommand=x\n"), StartsWith("hosts:3: expected a host"));
@@ -147,7 +147,7 @@ TEST(HostfileTest, TellsLineOrFieldAndWhatIsExpected) {
               HasSubstr("hosts[1].ssh: expected a text, got 7"));
   EXPECT_THAT(Wrong("[{\"ssh\": \"a\", \"ips\": [\"x\", 1]}]"), HasSubstr("hosts[0].ips[1]"));
   EXPECT_THAT(Wrong("[{\"ssh\": \"a\", \"rdma\": [null, 3]}]"), HasSubstr("hosts[0].rdma[1]"));
-  EXPECT_THAT(Wrong("[{\"ssh\": \"a\", \"slots\": 0}]"), HasSubstr("hosts[0].slots"));
+  EXPECT_THAT(Wrong("[{\"ssh\": \"a\", \"slots\": -1}]"), HasSubstr("hosts[0].slots"));
   EXPECT_THAT(Wrong("[{\"ssh\": \"-oProxyCommand=x\"}]"),
               HasSubstr("hosts[0].ssh: expected a host"));
   EXPECT_THAT(Wrong(R"({"envs": "A=1", "hosts": []})"), HasSubstr("envs: expected a list"));

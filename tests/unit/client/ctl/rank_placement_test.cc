@@ -42,5 +42,20 @@ TEST(RankPlacementTest, KnowsThisMachineByAllItsNames) {
   EXPECT_FALSE(IsThisMachine("10", "10.0.0.1.example") && IsThisMachine("10.0.0.1", "10"));
 }
 
+// Why: Open MPI's hostfiles name hosts that take no part so.
+TEST(RankPlacementTest, AHostWithoutSlotsHasNoRanks) {
+  std::vector<HostEntry> hosts(3);
+  hosts[0].name = "a";
+  hosts[1].name = "b";
+  hosts[1].slots = 0;
+  hosts[2].name = "c";
+  for (const unsigned per_host : {0u, 1u}) {
+    const std::vector<PlacedRanks> placed = PlaceRanks(hosts, per_host, "here");
+    ASSERT_EQ(placed.size(), 2u);
+    EXPECT_EQ(placed[1].host, "c");
+    EXPECT_EQ(placed[1].ranks, std::vector<unsigned>{1});
+  }
+}
+
 }  // namespace
 }  // namespace mlxcomm::ctl::rank_placement_test

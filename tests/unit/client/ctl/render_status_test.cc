@@ -264,6 +264,20 @@ TEST(RenderStatusTest, HealthTellsWhomAJobHasLongWaitedFor) {
   EXPECT_NE(RenderStatus(status, false).find("health: all is well"), std::string::npos);
 }
 
+TEST(RenderStatusTest, HealthCountsJobsThatAreStillForming) {
+  v1::StatusReply status;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(node: "a" cluster: "c" nodes { name: "a" state: "up" answered: true }
+         jobs { name: "train" size: 2 state: "forming" detail: "waits for rank 1" }
+         jobs { name: "other" size: 2 state: "forming" detail: "waits for rank 0" })",
+      &status));
+  EXPECT_NE(
+      RenderStatus(status, false).find("health: 2 jobs are still forming: train waits for rank 1"),
+      std::string::npos);
+  status.mutable_jobs()->DeleteSubrange(0, 2);
+  EXPECT_NE(RenderStatus(status, false).find("health: all is well"), std::string::npos);
+}
+
 TEST(RenderStatusTest, SaysOnceThatALinkIsLost) {
   v1::StatusReply status;
   v1::LinkStatus& link = *status.add_nodes()->add_links();
