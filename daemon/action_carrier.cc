@@ -1,5 +1,6 @@
 #include "daemon/action_carrier.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -73,6 +74,7 @@ void ActionCarrier::CarryOutOne(collective::Action& action, std::uint64_t now_ns
     case Kind::kComplete: return port_.Complete(action);
     case Kind::kReport: return SendReport(action);
     case Kind::kDetached: return SendDetached(action);
+    case Kind::kRollCall: return SendRollCall(action);
   }
 }
 
@@ -163,6 +165,24 @@ void ActionCarrier::SendDetached(const collective::Action& action) {
   SendMessage(action.node, message);
 }
 
+void ActionCarrier::SendRollCall(const collective::Action& action) {
+  v1::PeerMessage message;
+  v1::RollCall& told = *message.mutable_roll_call();
+  told.set_group(action.roll_call->group);
+  told.set_number(action.roll_call->number);
+  told.set_answers(action.roll_call->answers);
+  for (const collective::RankWait& wait : action.roll_call->waits) {
+    v1::RankWait& rank = *told.add_waits();
+    rank.set_rank(wait.rank);
+    rank.set_stopped(wait.stopped);
+    rank.set_waits(wait.waits);
+    rank.set_waited_ms(wait.waited_ns / 1'000'000);
+    rank.mutable_awaited()->Add(wait.awaited.begin(), wait.awaited.end());
+    rank.set_awaits_more(wait.awaits_more);
+  }
+  SendMessage(action.node, message);
+}
+
 void ActionCarrier::SendMessage(const NodeId& node, const v1::PeerMessage& message) {
   const std::string bytes = message.SerializeAsString();
   if (bytes.size() > wire::kControlBytesMax) {
@@ -217,6 +237,24 @@ void ActionCarrier::OnFailureReport(const NodeId& node, const v1::FailureReport&
   }
   collectives_.OnReport(node, report, now_ns);
   membership_.SpreadLoss(report.group, now_ns);
+}
+
+// What is too much of it counts as not told: then somebody may come.
+void ActionCarrier::OnRollCall(const NodeId& node, const v1::RollCall& message,
+                               std::uint64_t now_ns) {
+  collective::RollCallMessage told{message.group(), message.number(), message.answers(), {}};
+  for (const v1::RankWait& rank : message.waits()) {
+    if (told.waits.size() == collective::kLocalRanksMax) break;
+    collective::RankWait& wait = told.waits.emplace_back();
+    wait.rank = rank.rank();
+    wait.stopped = rank.stopped();
+    wait.waits = rank.waits();
+    wait.waited_ns = std::min<std::uint64_t>(rank.waited_ms(), 1'000'000'000) * 1'000'000;
+    wait.awaits_more = rank.awaits_more() ||
+                       rank.awaited_size() > static_cast<int>(collective::RankWait::kAwaitedMax);
+    if (!wait.awaits_more) wait.awaited.assign(rank.awaited().begin(), rank.awaited().end());
+  }
+  collectives_.OnRollCall(node, told, now_ns);
 }
 
 void ActionCarrier::OnRankDetached(const NodeId& node, const v1::RankDetached& message,

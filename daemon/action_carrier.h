@@ -69,6 +69,7 @@ class ActionCarrier {
   [[nodiscard]] bool OnDataReceived(const NodeId& node, const wire::FrameHeader& header,
                                     std::uint64_t now_ns);
   void OnFailureReport(const NodeId& node, const v1::FailureReport& message, std::uint64_t now_ns);
+  void OnRollCall(const NodeId& node, const v1::RollCall& message, std::uint64_t now_ns);
   void OnRankDetached(const NodeId& node, const v1::RankDetached& message, std::uint64_t now_ns);
 
   // A message to the daemon there, as one control frame.
@@ -81,6 +82,7 @@ class ActionCarrier {
   void DoLocalWork(const collective::Action& action, std::uint64_t now_ns);
   void SendReport(const collective::Action& action);
   void SendDetached(const collective::Action& action);
+  void SendRollCall(const collective::Action& action);
   void FailGroup(const OperationKey& key, const char* what, const absl::Status& why,
                  std::uint64_t now_ns);
 

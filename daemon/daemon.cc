@@ -155,6 +155,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   engine_options.config_file = options.config_file;
   engine_options.key_file = config.peers().key_file();
   engine_options.operation_timeout_ns = config.clients().operation_timeout_ms() * kMs;
+  engine_options.stalled_timeout_ns = config.clients().stalled_timeout_ms() * kMs;
   engine_options.rendezvous_timeout_ns = config.clients().rendezvous_timeout_ms() * kMs;
   engine_options.way_timeout_ns =
       std::max(engine_options.way_timeout_ns, fabric_options->grace_period_ns);

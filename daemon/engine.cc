@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/platform/machine.h"
+#include "daemon/platform/process_state.h"
 #include "daemon/platform/thread_quality.h"
 #include "proto/queue/adaptive_spin.h"
 #include "proto/types/utf8.h"
@@ -33,7 +34,10 @@ Engine::Engine(asio::io_context& io, EngineOptions options, telemetry::FlightRec
       events_(events),
       scratch_(options_.scratch_bytes_max),
       operation_recorder_(recorder, counts, now_ns_),
-      collectives_(options_.self.id, scratch_, {}, &operation_recorder_),
+      collectives_(
+          options_.self.id, scratch_, {}, &operation_recorder_,
+          {[this](intake::SessionId session) { return intake_->ClientSleeps(session); },
+           [](std::uint64_t pid) { return platform::IsStopped(static_cast<pid_t>(pid)); }}),
       membership_(collectives_, options_.groups_per_user_max),
       rendezvous_(options_.self.id, options_.self.name, options_.self.incarnation, *this),
       forming_worlds_(options_.self.id, options_.self.name,
@@ -262,6 +266,8 @@ void Engine::OnSubmission(intake::SessionId session, const intake::Submission& s
   call.counts = submission.counts;
   call.counts_bytes_available = submission.counts_bytes_available;
   call.timeout_ns = entry.timeout_ns != 0 ? entry.timeout_ns : options_.operation_timeout_ns;
+  call.by_liveness = call.timeout_ns == 0;
+  if (call.by_liveness) call.timeout_ns = options_.stalled_timeout_ns;
   collectives_.Submit(entry.group, call, now_ns_);
 }
 

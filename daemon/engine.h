@@ -54,7 +54,10 @@ struct EngineOptions {
   std::string cluster;
   std::string config_file;  // For people, as key_file; empty: none.
   std::string key_file;
-  std::uint64_t operation_timeout_ns = 300'000'000'000;
+  // Of a call that names none; 0: for as long as somebody it waits for may still come, which is looked
+  // at once it has lasted stalled_timeout_ns (collective/roll_call.h).
+  std::uint64_t operation_timeout_ns = 0;
+  std::uint64_t stalled_timeout_ns = 300'000'000'000;
   std::uint64_t rendezvous_timeout_ns = 300'000'000'000;
   // A new job waits so long for a way to each of its nodes.
   std::uint64_t way_timeout_ns = 5'000'000'000;
@@ -107,7 +110,10 @@ class Engine final : public intake::IntakeListener,
               const v1::AttachRequest& request,
               std::unique_ptr<control::AttachAnswer> answer) override;
   void CancelAttach(intake::SessionId session, std::uint64_t call) override;
-  void Detach(intake::SessionId session, std::unique_ptr<control::DetachAnswer> answer) override;
+  void Awaited(intake::SessionId session, const v1::AwaitedRequest& request,
+               std::unique_ptr<control::AwaitedAnswer> answer) override;
+  void Detach(intake::SessionId session, const v1::DetachRequest& request,
+              std::unique_ptr<control::DetachAnswer> answer) override;
   void Split(intake::SessionId session, const v1::SplitRequest& request,
              std::unique_ptr<control::GroupAnswer> answer) override;
   void Release(intake::SessionId session, std::uint64_t group,

@@ -118,6 +118,7 @@ void Engine::OnControl(const NodeId& node, std::span<const std::byte> bytes) {
       return carrier_.OnFailureReport(node, message.failure_report(), now_ns_);
     case v1::PeerMessage::kRankDetached:
       return carrier_.OnRankDetached(node, message.rank_detached(), now_ns_);
+    case v1::PeerMessage::kRollCall: return carrier_.OnRollCall(node, message.roll_call(), now_ns_);
     case v1::PeerMessage::kWorldJoined:
       return forming_worlds_.OnJoined(node, message.world_joined().group());
     case v1::PeerMessage::kWorldReady:

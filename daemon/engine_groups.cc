@@ -10,11 +10,14 @@
 #include "daemon/cluster/group_id.h"
 #include "daemon/cluster/link_costs.h"
 #include "daemon/engine.h"
+#include "proto/types/plain_text.h"
+#include "proto/types/short_list.h"
 
 namespace mlxcomm {
 namespace {
 
 constexpr std::uint64_t kTimeoutMsMax = 86'400'000;
+constexpr std::size_t kWhyBytesMax = 120;  // Of why a program has ended, which it says itself.
 
 // What nobody has measured is as the cost model has it.
 collective::LinkCosts CostsOf(const v1::LinkCosts& told) {
@@ -27,10 +30,14 @@ collective::LinkCosts CostsOf(const v1::LinkCosts& told) {
 
 }  // namespace
 
-void Engine::Detach(intake::SessionId session, std::unique_ptr<control::DetachAnswer> answer) {
-  Enter(std::move(answer), [this, session](std::unique_ptr<control::DetachAnswer> held) {
+void Engine::Detach(intake::SessionId session, const v1::DetachRequest& request,
+                    std::unique_ptr<control::DetachAnswer> answer) {
+  const std::string why = MakePrintable(Shortened(request.why(), kWhyBytesMax));
+  Enter(std::move(answer), [this, session, why](std::unique_ptr<control::DetachAnswer> held) {
     rendezvous_.Leave(session);
-    OnGroupsLeft(session, membership_.LeaveAll(session, now_ns_));
+    OnGroupsLeft(session, why.empty() ? membership_.LeaveAll(session, now_ns_)
+                                      : membership_.OnSessionEnded(
+                                            session, "its program ended by " + why, now_ns_));
     held->Succeed(v1::DetachReply());
   });
 }
@@ -137,6 +144,18 @@ void Engine::Cancel(intake::SessionId session, const v1::CancelRequest& request,
       collectives_.Find(group)->Cancel(session, ticket, now_ns_);
     }
     held->Succeed(v1::CancelReply());
+  });
+}
+
+void Engine::Awaited(intake::SessionId session, const v1::AwaitedRequest& request,
+                     std::unique_ptr<control::AwaitedAnswer> answer) {
+  Ask(std::move(answer), [this, session, group = request.group(),
+                          ticket = request.ticket()](std::unique_ptr<control::AwaitedAnswer> held) {
+    v1::AwaitedReply reply;
+    if (membership_.RankOf(session, group) != nullptr) {
+      reply.set_text(collectives_.Find(group)->DescribeWait(session, ticket));
+    }
+    held->Succeed(reply);
   });
 }
 

@@ -166,6 +166,19 @@ int Cancel(mlxcomm_attachment* attachment, std::uint64_t group, std::uint64_t ti
              : 0;
 }
 
+int Awaited(mlxcomm_attachment* attachment, std::uint64_t group, std::uint64_t ticket,
+            std::uint64_t patience_ns, char* text, std::size_t text_bytes) {
+  v1::AwaitedRequest request;
+  request.set_group(group);
+  request.set_ticket(ticket);
+  v1::AwaitedReply reply;
+  const ControlChannel::Ended end = attachment->channel.Call(
+      "/mlxcomm.v1.Control/Awaited", request.SerializeAsString(), patience_ns, kUninterrupted);
+  const bool answered = Ok(end) && reply.ParseFromString(end.reply);
+  std::snprintf(text, text_bytes, "%s", answered ? reply.text().c_str() : "");
+  return answered ? 1 : 0;
+}
+
 // How these end is nobody's concern: a daemon that is gone, or that has ended the group, has
 // forgotten this rank already.
 void Release(mlxcomm_attachment* attachment, std::uint64_t group) {
@@ -175,8 +188,10 @@ void Release(mlxcomm_attachment* attachment, std::uint64_t group) {
                            kLeavePatienceNs, kUninterrupted);
 }
 
-void Detach(mlxcomm_attachment* attachment) {
-  attachment->channel.Call("/mlxcomm.v1.Control/Detach", v1::DetachRequest().SerializeAsString(),
+void Detach(mlxcomm_attachment* attachment, const char* why) {
+  v1::DetachRequest request;
+  if (why != nullptr) request.set_why(why);
+  attachment->channel.Call("/mlxcomm.v1.Control/Detach", request.SerializeAsString(),
                            kLeavePatienceNs, kUninterrupted);
 }
 
@@ -185,6 +200,6 @@ void Close(mlxcomm_attachment* attachment) { delete attachment; }
 }  // namespace
 
 extern "C" __attribute__((visibility("default")))
-const mlxcomm_attach_table mlxcomm_attach_table_v3;
-const mlxcomm_attach_table mlxcomm_attach_table_v3 = {Open,   Attach,  Split,  Shrink,
-                                                      Cancel, Release, Detach, Close};
+const mlxcomm_attach_table mlxcomm_attach_table_v4;
+const mlxcomm_attach_table mlxcomm_attach_table_v4 = {Open,    Attach,  Split,  Shrink, Cancel,
+                                                      Awaited, Release, Detach, Close};

@@ -59,13 +59,18 @@ struct mlxcomm_attach_table {
   /* Asks for the end of an operation; waits for the daemon's answer for patience_ns at
    * most. Not 0: it has answered. The operation's end comes as its completion. */
   int (*cancel)(struct mlxcomm_attachment*, uint64_t group, uint64_t ticket, uint64_t patience_ns);
-  /* Leave one group, or all, in order; wait a second at most. */
+  /* Whom an operation waits for, as a text that is cut to fit, with a NUL; "": it has ended. Waits for
+   * the daemon's answer for patience_ns at most. Not 0: it has answered. */
+  int (*awaited)(struct mlxcomm_attachment*, uint64_t group, uint64_t ticket, uint64_t patience_ns,
+                 char* text, size_t text_bytes);
+  /* Leave one group, or all, in order, or for the fault that `why` names (NULL: in order);
+   * wait a second at most. */
   void (*release)(struct mlxcomm_attachment*, uint64_t group);
-  void (*detach)(struct mlxcomm_attachment*);
+  void (*detach)(struct mlxcomm_attachment*, const char* why);
   void (*close)(struct mlxcomm_attachment*);
 };
 
 /* The module's one symbol; its number changes with the table. */
-#define MLXCOMM_ATTACH_TABLE_SYMBOL "mlxcomm_attach_table_v3"
+#define MLXCOMM_ATTACH_TABLE_SYMBOL "mlxcomm_attach_table_v4"
 
 #endif /* MLXCOMM_ATTACH_TABLE_H_ */

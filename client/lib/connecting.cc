@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <future>
 #include <memory>
@@ -132,6 +133,13 @@ Failure Connection::Reach(const mlxcomm_connect_options& options, queue::Dialed&
                                        : ", or name no socket to get a private one";
     }
     return failure;
+  }
+  if (const char* const hosts = std::getenv("MLXCOMM_HOSTS");
+      hosts != nullptr && std::string(hosts) != "1") {
+    return {FailureCode::kUnavailable, kNoRank,
+            "no mlxcommd runs on this machine, and this job's ranks are on " + std::string(hosts) +
+                " hosts, which a private daemon cannot reach. Start mlxcommd as a service on each "
+                "(systemd-launchd/install); mlxcommctl doctor says what is missing"};
   }
   // One that is ending with its last client may still take a connection: try again.
   const std::string path = queue::PrivateSocketPath();

@@ -4,8 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -24,9 +27,41 @@ constexpr std::uint64_t kAnswerMarginNs = 10'000 * kMs;
 constexpr std::uint64_t kCancelPatienceNs = 100 * kMs;
 constexpr std::uint64_t kOverduePatienceNs = 2'000 * kMs;
 constexpr std::uint64_t kCancelTimeoutNs = 10'000 * kMs;
+// When a wait is said, first and again; and how long the daemon has to say whom it is for.
+constexpr std::uint64_t kTellAfterNs = 10'000 * kMs;
+constexpr std::uint64_t kTellAgainNs = 60'000 * kMs;
+constexpr std::uint64_t kAskPatienceNs = 10'000 * kMs;
 // Operations that read and write up to so much are small, and middling.
 constexpr std::uint64_t kSmallBytes = 256 * 1024;
 constexpr std::uint64_t kMiddlingBytes = 4 * 1024 * 1024;
+
+// MLXCOMM_QUIET: nothing is said on standard error.
+bool IsQuiet() {
+  const char* const word = std::getenv("MLXCOMM_QUIET");
+  return word != nullptr && *word != '\0' && std::strcmp(word, "0") != 0;
+}
+
+// Says now and then that a job is still forming; asked as often as whoever waits looks up.
+struct TellsOfForming {
+  mlxcomm_interrupt inner;
+  const char* job;
+  std::uint64_t began_ns;
+  std::uint64_t tell_ns;
+
+  static int Asked(void* context) {
+    auto& self = *static_cast<TellsOfForming*>(context);
+    const std::uint64_t now = NowNs();
+    if (now >= self.tell_ns && !IsQuiet()) {
+      std::fprintf(
+          stderr,
+          "mlxcomm: waits for the other ranks of job %s, for %llu s now (mlxcommctl status "
+          "says which are missing)\n",
+          self.job, static_cast<unsigned long long>((now - self.began_ns) / 1'000'000'000));
+    }
+    if (now >= self.tell_ns) self.tell_ns = now + kTellAgainNs;
+    return self.inner.interrupted == nullptr ? 0 : self.inner.interrupted(self.inner.context);
+  }
+};
 
 std::string ProgramName() {
 #if defined(__APPLE__)
@@ -106,14 +141,15 @@ Failure Connection::Join(const char* job, std::uint32_t rank, std::uint32_t size
   mlxcomm_error error{};
   // Named here too, or a daemon that does not answer at all would be waited for without an end.
   if (timeout_ns == 0) timeout_ns = rendezvous_timeout_ns_;
+  TellsOfForming tells{interrupt_, job, NowNs(), NowNs() + kTellAfterNs};
   const int code = attach_->attach(attachment_, job, rank, size, timeout_ns, ProgramName().c_str(),
-                                   interrupt_, ListenFor(facts), &error);
+                                   {TellsOfForming::Asked, &tells}, ListenFor(facts), &error);
   if (code == MLXCOMM_OK && facts.members.size() != size) {
-    Leave();
+    Leave(nullptr);
     return OtherThanAsked("its size");
   }
   // The daemon may have let it in just before it heard.
-  if (code == MLXCOMM_CANCELLED) Leave();
+  if (code == MLXCOMM_CANCELLED) Leave(nullptr);
   return FailureOf(code, error);
 }
 
@@ -140,7 +176,7 @@ Failure Connection::Shrink(std::uint64_t group, std::uint64_t timeout_ns, GroupF
 
 void Connection::Release(std::uint64_t group) { attach_->release(attachment_, group); }
 
-void Connection::Leave() { attach_->detach(attachment_); }
+void Connection::Leave(const char* why) { attach_->detach(attachment_, why); }
 
 Failure Connection::Lost() const {
   const std::lock_guard lock(wait_mutex_);
@@ -233,7 +269,8 @@ Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Extent extent, bo
     pending.group = entry.group;
     pending.kind = entry.kind;
     pending.bytes = extent.input_bytes + extent.output_bytes;
-    pending.deadline_ns = NowNs() + timeout_ns + kAnswerMarginNs;
+    // Without a deadline the daemon is asked now and then, and has to answer.
+    pending.deadline_ns = timeout_ns == 0 ? UINT64_MAX : NowNs() + timeout_ns + kAnswerMarginNs;
     ticket = next_ticket_++;
     pending_.Put(ticket, std::move(pending));
   }
@@ -362,6 +399,22 @@ queue::AdaptiveSpin& Connection::SpinFor(std::uint64_t bytes) {
   return spins_[bytes <= kSmallBytes ? 0 : bytes <= kMiddlingBytes ? 1 : 2];
 }
 
+// Says on standard error whom the wait is for; a daemon that does not answer that is lost.
+void Connection::TellAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t group,
+                             std::uint64_t ticket, std::uint64_t waited_ns) {
+  lock.unlock();
+  std::array<char, 600> text{};
+  const bool answered =
+      attach_->awaited(attachment_, group, ticket, kAskPatienceNs, text.data(), text.size()) != 0;
+  lock.lock();
+  const Pending* const pending = Find(group, ticket);
+  if (pending == nullptr || pending->outcome.has_value()) return;
+  if (!answered) return LoseDaemon("it does not answer");
+  if (text[0] == '\0' || IsQuiet()) return;
+  std::fprintf(stderr, "mlxcomm: waits for %s, for %llu s now\n", text.data(),
+               static_cast<unsigned long long>(waited_ns / 1'000'000'000));
+}
+
 Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::uint64_t group,
                                       std::uint64_t ticket, std::uint64_t until_ns,
                                       bool interruptible, Outcome& outcome) {
@@ -369,6 +422,7 @@ Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::u
   if (pending == nullptr) return Awaited::kUnknown;
   queue::AdaptiveSpin& spin = SpinFor(pending->bytes);
   const std::uint64_t began = NowNs();
+  std::uint64_t tell_ns = interruptible ? began + kTellAfterNs : UINT64_MAX;
   for (;; pending = Find(group, ticket)) {
     if (pending == nullptr) return Awaited::kUnknown;
     const std::uint64_t deadline_ns = pending->deadline_ns;
@@ -383,7 +437,12 @@ Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::u
     if (!reader_present_ && now - began <= spin.budget_ns()) {
       if (LookFirst(lock, spin.limits(), began + spin.budget_ns())) continue;
     }
-    ReadOrSleep(lock, std::min(deadline_ns, until_ns));
+    if (now >= tell_ns) {
+      tell_ns = now + kTellAgainNs;
+      TellAwaited(lock, group, ticket, now - began);
+      continue;
+    }
+    ReadOrSleep(lock, std::min({deadline_ns, until_ns, tell_ns}));
     if (!interruptible) continue;
     lock.unlock();
     const bool interrupted = Interrupted();

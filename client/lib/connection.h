@@ -84,7 +84,7 @@ class Connection {
   Failure Split(const SplitCall& call, std::uint64_t timeout_ns, GroupFacts& facts);
   Failure Shrink(std::uint64_t group, std::uint64_t timeout_ns, GroupFacts& facts);
   void Release(std::uint64_t group);
-  void Leave();
+  void Leave(const char* why);  // NULL: in order; else for that fault.
 
   // Why nothing works any more, if so.
   Failure Lost() const;
@@ -157,6 +157,8 @@ class Connection {
                  std::uint64_t until_ns);
   void ReadOrSleep(std::unique_lock<std::mutex>& lock, std::uint64_t until_ns);
   bool Interrupted() const;
+  void TellAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t group, std::uint64_t ticket,
+                   std::uint64_t waited_ns);
 
   int creator_pid_ = 0;
   int doorbell_ = -1;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -80,6 +81,21 @@ std::string Assignment(const std::string& name, const std::string& value) {
   return name + "=\"" + MakePrintable(value) + "\"";
 }
 
+// Those of JACCL's own, which it reads before MLX's.
+constexpr std::array<const char*, 2> kAlsoNamed[] = {
+    {"MLX_RANK", "JACCL_RANK"},
+    {kDevicesFile, "JACCL_IBV_DEVICES"},
+    {"MLX_JACCL_COORDINATOR", "JACCL_COORDINATOR"},
+};
+
+// Under which of its names a variable is set; where under none, MLX's.
+const char* SetName(const Environment& environment, const char* name) {
+  for (const auto& [usual, other] : kAlsoNamed) {
+    if (std::string_view(name) == usual && environment(other)) return other;
+  }
+  return name;
+}
+
 bool IsRankFile(std::string_view name) {
   for (const char* const file : kRankFiles) {
     if (name == file) return true;
@@ -118,11 +134,11 @@ Failure ReadEntries(const char* name, const std::string& path, json& entries) {
 
 // MLX_IBV_DEVICES, a row for each rank: which of its devices leads to each other rank (one, several,
 // or null for none), and null for itself. What an empty file stands for is no list.
-Failure CheckDevices(const std::string& path, const json& rows) {
+Failure CheckDevices(const char* name, const std::string& path, const json& rows) {
   if (rows.size() == 1 && rows[0].is_null()) return {};
-  const auto wrong = [&path](std::size_t row, const std::string& column, const std::string& what,
-                             const json& got) {
-    return Invalid(Assignment(kDevicesFile, path) + ": [" + std::to_string(row) + "]" + column +
+  const auto wrong = [&](std::size_t row, const std::string& column, const std::string& what,
+                         const json& got) {
+    return Invalid(Assignment(name, path) + ": [" + std::to_string(row) + "]" + column +
                    ": expected " + what + ", got " + MakePrintable(got.dump().substr(0, 80)));
   };
   const auto is_name = [](const json& value) {
@@ -152,13 +168,14 @@ Failure CheckDevices(const std::string& path, const json& rows) {
 // By the files that MLX's own backends read; `said_by` is what has said `size`, if anything has.
 Failure SizeOfFiles(const Environment& environment, std::string said_by,
                     std::optional<std::int64_t>& size) {
-  for (const char* const name : kRankFiles) {
+  for (const char* const usual : kRankFiles) {
+    const char* const name = SetName(environment, usual);
     const std::optional<std::string> path = environment(name);
     if (!path) continue;
     json entries;
     Failure failure = ReadEntries(name, *path, entries);
-    if (failure.ok() && std::string_view(name) == kDevicesFile)
-      failure = CheckDevices(*path, entries);
+    if (failure.ok() && std::string_view(usual) == kDevicesFile)
+      failure = CheckDevices(name, *path, entries);
     if (!failure.ok() && size) continue;  // Nobody needs it.
     if (!failure.ok()) return failure;
     const auto count = static_cast<std::int64_t>(entries.size());
@@ -195,33 +212,81 @@ std::string Digest(std::string_view text) {
   return out.data();
 }
 
+// "10.0.0.1" of "10.0.0.1:5000" and the port; without a colon all of it is the host.
+std::pair<std::string_view, std::string_view> HostAndPort(std::string_view address) {
+  const std::size_t colon = address.rfind(':');
+  if (colon == std::string_view::npos) return {address, {}};
+  return {address.substr(0, colon), address.substr(colon + 1)};
+}
+
+// Of an entry that only this rank's host file has: its own, or one that cannot be reached from here
+// (RFC 5737's addresses for documentation).
+bool IsOfOneNode(std::string_view address) {
+  const auto [host, port] = HostAndPort(address);
+  return host.empty() || host == "0.0.0.0" || host == "::" || host == "[::]" ||
+         host.starts_with("198.51.100.") || port == "0";
+}
+
+// What the host files of all ranks have in common; nothing: they are alike.
+std::optional<std::string> InCommon(const json& entries) {
+  bool differ = false;
+  std::set<std::string, std::less<>> ports;
+  const auto look = [&](const json& address) {
+    if (!address.is_string()) return;
+    const auto& text = address.get_ref<const std::string&>();
+    differ = differ || IsOfOneNode(text);
+    const std::string_view port = HostAndPort(text).second;
+    if (!port.empty() && port != "0") ports.emplace(port);
+  };
+  for (const json& entry : entries) {
+    if (!entry.is_array()) look(entry);
+    if (entry.is_array()) std::for_each(entry.begin(), entry.end(), look);
+  }
+  if (!differ) return std::nullopt;
+  std::string common = std::to_string(entries.size());
+  for (const std::string& port : ports) common += ":" + port;
+  return common;
+}
+
+// As a name for the launch, of one variable that its ranks have; `readable`: it may be shown as it is.
+Failure InName(const char* usual, const char* name, std::string& value, bool& readable) {
+  readable = IsPlainText(value);
+  if (std::string_view(usual) == "MLX_JACCL_COORDINATOR") {
+    const std::string_view port = HostAndPort(value).second;
+    if (!port.empty()) value = "port-" + std::string(port);
+  }
+  if (!IsRankFile(usual)) return {};
+  json entries;
+  if (Failure failure = ReadEntries(name, value, entries); !failure.ok()) return failure;
+  value = InCommon(entries).value_or(entries.dump(-1, ' ', false, json::error_handler_t::replace));
+  readable = false;
+  return {};
+}
+
 // "slurm-88,0", "torchrun-none,node-a,29500"; what is long or a file's content as a number.
-Failure JobOf(const Environment& environment, const Launcher& launcher, std::string& job) {
+Failure JobOf(const Environment& environment, const Launcher& launcher, Place& place) {
   std::string readable;
   std::string told;
-  for (const char* const name : launcher.launch) {
-    if (name == nullptr) continue;
+  for (const char* const usual : launcher.launch) {
+    if (usual == nullptr) continue;
+    const char* const name = SetName(environment, usual);
     std::optional<std::string> value = environment(name);
     if (!value) continue;
-    bool short_enough = IsPlainText(*value);
-    if (IsRankFile(name)) {
-      json entries;
-      if (Failure failure = ReadEntries(name, *value, entries); !failure.ok()) return failure;
-      value = entries.dump(-1, ' ', false, json::error_handler_t::replace);
-      short_enough = false;
-    }
-    told += std::string(name) + "=" + *value + "\n";
+    bool short_enough = false;
+    if (Failure failure = InName(usual, name, *value, short_enough); !failure.ok()) return failure;
+    told += std::string(usual) + "=" + *value + "\n";
+    place.job_from += (place.job_from.empty() ? "" : ", ") + std::string(name);
     readable += (readable.empty() ? "" : ",") + *value;
     if (!short_enough) readable.resize(kReadableJobBytesMax + 1);
   }
   if (told.empty()) return {};
   const std::string what = readable.size() <= kReadableJobBytesMax ? readable : Digest(told);
-  job = std::string(launcher.label) + "-" + what;
+  place.job = std::string(launcher.label) + "-" + what;
   return {};
 }
 
 bool Speaks(const Environment& environment, const Launcher& launcher) {
-  if (!environment(launcher.rank)) return false;
+  if (!environment(SetName(environment, launcher.rank))) return false;
   if (launcher.sign == nullptr) return true;
   const std::optional<std::string> sign = environment(launcher.sign);
   if (!sign || std::string_view(launcher.sign) != "SLURM_STEP_ID") return sign.has_value();
@@ -244,8 +309,8 @@ Failure FindRank(const Environment& environment, const PlaceGiven& given, const 
     return number ? std::to_string(*number) : std::string("none");
   };
   if (launcher != nullptr && !rank) {
-    const Failure failure =
-        ReadNumber(launcher->rank, *environment(launcher->rank), rank.emplace());
+    const char* const name = SetName(environment, launcher->rank);
+    const Failure failure = ReadNumber(name, *environment(name), rank.emplace());
     if (!failure.ok()) return failure;
   }
   if (launcher != nullptr && !size) {
@@ -259,6 +324,12 @@ Failure FindRank(const Environment& environment, const PlaceGiven& given, const 
     return Invalid(
         "PMIX_RANK is set, but no variable says of how many: set MLX_RANK and MLX_WORLD_SIZE, "
         "or start the ranks by mpirun, srun or mlxcommctl launch");
+  }
+  // Most likely the rank is missing: alone it would train, and every sum be wrong, without a word.
+  const std::optional<std::string> world = environment("MLX_WORLD_SIZE");
+  if (!rank && !size && world && *world != "1") {
+    return Invalid(Assignment("MLX_WORLD_SIZE", *world) +
+                   " is set but MLX_RANK is not: set both or neither");
   }
   if (!rank && !size) return {};
   if (!rank || !size) {
@@ -294,7 +365,7 @@ Failure FindPlace(const Environment& environment, const PlaceGiven& given, Place
   place.job = given.job;
   if (place.job.empty()) place.job = environment("MLXCOMM_JOB").value_or("");
   if (place.job.empty() && launcher != nullptr) {
-    if (Failure failure = JobOf(environment, *launcher, place.job); !failure.ok()) return failure;
+    if (Failure failure = JobOf(environment, *launcher, place); !failure.ok()) return failure;
     if (place.job.empty() && launcher->may_cross && place.size > 1) {
       return Invalid(
           std::string(launcher->rank) +

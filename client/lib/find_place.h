@@ -6,12 +6,16 @@
 // another (srun starts torchrun), so the order is that of who is commonly inside of whom.
 //
 // What one launcher says twice must agree: MLX_WORLD_SIZE, the entries of MLX_HOSTFILE, and the rows
-// of MLX_IBV_DEVICES, by which `mlx.launch --backend jaccl` says how many ranks there are.
+// of MLX_IBV_DEVICES, by which `mlx.launch --backend jaccl` says how many ranks there are. JACCL reads
+// JACCL_RANK, JACCL_IBV_DEVICES and JACCL_COORDINATOR before MLX's names of the same, and so does this.
 //
 // Where no job is named, its name follows from those variables of the launcher that are the
 // same on all ranks of one launch, and where the launcher has any such, on no other. mlx.launch
 // gives each rank a file of its own with the same content, so of files the content counts, not
-// the path.
+// the path. Others (exo) write what differs by node: each rank's own entry in its host file is the
+// wildcard address, and a rank that is no neighbour has an address for documentation; the coordinator
+// is the wildcard for rank 0, and for others whichever of its addresses they reach. Of such a host file
+// the number of ranks and the ports count, of a coordinator the port: that much all ranks have in common.
 //
 // Owner: none, a pure function of what it asks. Thread: any. Memory: the files that MLX's
 // variables name, while they are read.
@@ -28,6 +32,8 @@ namespace mlxcomm::client {
 
 struct Place {
   std::string job;
+  std::string
+      job_from;  // The variables that it follows from, as "MLX_HOSTFILE"; empty: it was named.
   std::uint32_t rank = 0;
   std::uint32_t size = 1;
   bool launched = false;  // A launcher's variable named the rank.

@@ -23,7 +23,9 @@ static_assert(sizeof(ColorAndKey) == 2 * sizeof(std::int32_t));
 class Exchange {
  public:
   Exchange(mlxcomm_group& group, std::uint64_t timeout_ns)
-      : group_(group), deadline_ns_(NowNs() + std::min(timeout_ns, std::uint64_t{1} << 62)) {}
+      : group_(group),
+        deadline_ns_(timeout_ns == 0 ? 0 : NowNs() + std::min(timeout_ns, std::uint64_t{1} << 62)) {
+  }
   ~Exchange() {
     if (values_ != nullptr) {  // Given back at once, or when nobody uses it.
       session().arena().Free(session().OffsetOf(values_));
@@ -44,6 +46,7 @@ class Exchange {
   }
   // What is left of the time for everything; at least something, for 0 is no deadline.
   std::uint64_t LeftNs() const {
+    if (deadline_ns_ == 0) return 0;
     return std::max<std::uint64_t>(deadline_ns_ - std::min(deadline_ns_, NowNs()), 1);
   }
   Failure Begin(std::span<const std::int32_t> own, std::uint64_t& ticket) {
@@ -69,7 +72,7 @@ class Exchange {
   Connection& session() { return *group_.connection->session; }
 
   mlxcomm_group& group_;
-  std::uint64_t deadline_ns_;
+  std::uint64_t deadline_ns_;    // 0: none.
   std::byte* values_ = nullptr;  // Own, then those of all.
 };
 

@@ -9,9 +9,11 @@
 #include <utility>
 
 #include "client/lib/answer.h"
+#include "client/lib/find_place.h"
 #include "client/lib/group_split.h"
 #include "client/lib/handles.h"
 #include "client/lib/mlxcomm.h"
+#include "proto/types/short_list.h"
 
 using mlxcomm::Failure;
 using mlxcomm::FailureCode;
@@ -53,6 +55,22 @@ Failure CheckJoin(const char* job, std::uint32_t rank, std::uint32_t size, mlxco
                    std::to_string(size) + ", which is at least 1");
   }
   return CheckName("job", job, kJobBytesMax);
+}
+
+// A name that follows from variables which differ from rank to rank makes a job of each rank.
+Failure WithOrigin(Failure failure, const char* job) {
+  mlxcomm::client::Place place;
+  if (failure.code != FailureCode::kDeadlineExceeded ||
+      !FindPlace(mlxcomm::client::ProcessEnvironment, {}, place).ok() || place.job != job ||
+      place.job_from.empty()) {
+    return failure;
+  }
+  const std::string origin = " The job's name follows from " + place.job_from +
+                             ", which must say the same on all ranks; MLXCOMM_JOB=NAME settles it.";
+  failure.message =
+      mlxcomm::Shortened(failure.message, mlxcomm::kFailureMessageBytesMax - origin.size()) +
+      origin;
+  return failure;
 }
 
 bool HasLeft(mlxcomm_group& group) {
@@ -107,7 +125,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char
     const Failure failure = connection->session->Join(job, rank, size, timeout_ns, group->facts);
     if (!failure.ok()) {
       connection->joined = false;
-      return Tell(failure, error);
+      return Tell(WithOrigin(failure, job), error);
     }
   }
   *world = Open(std::move(group));
@@ -162,6 +180,21 @@ MLXCOMM_API mlxcomm_code mlxcomm_shrink(mlxcomm_group* group, uint64_t timeout_n
   return Tell({}, error);
 }
 
+MLXCOMM_API void mlxcomm_leave(mlxcomm_group* group, const char* why) {
+  if (!CheckUsable(group).ok() || why == nullptr || !group->with_daemon) return;
+  bool had_left = true;
+  {
+    const std::lock_guard lock(group->connection->mutex);
+    for (mlxcomm_group* const open : group->connection->groups) {
+      if (!open->with_daemon || std::exchange(open->left, true)) continue;
+      had_left = false;
+      mlxcomm::client::Latch(*open, {FailureCode::kCancelled, kNoRank,
+                                     std::string("this process has left the job: ") + why});
+    }
+  }
+  if (!had_left) group->connection->session->Leave(why);
+}
+
 MLXCOMM_API void mlxcomm_group_close(mlxcomm_group* group) {
   if (group == nullptr) return;
   if (!group->connection->session->usable()) {  // A forked child; locks may be held for ever.
@@ -172,7 +205,7 @@ MLXCOMM_API void mlxcomm_group_close(mlxcomm_group* group) {
   switch (Forget(group, was_world)) {
     case Leaving::kNothing: break;
     case Leaving::kRelease: group->connection->session->Release(group->facts.id); break;
-    case Leaving::kJob: group->connection->session->Leave(); break;
+    case Leaving::kJob: group->connection->session->Leave(nullptr); break;
   }
   if (was_world) group->connection->joined = false;
   delete group;

@@ -66,8 +66,8 @@ typedef enum mlxcomm_data_type {
 } mlxcomm_data_type;
 
 /* min and max give NaN where any input is NaN. Of bool, sum and max are or, prod and
- * min are and. Integers wrap and have no mean; floats have no and, or; complex numbers
- * have no min, max, and, or: INVALID_ARGUMENT. */
+ * min are and. Complex numbers are ordered by the real part, then the imaginary one. Integers
+ * wrap and have no mean; floats and complex numbers have no and, or: INVALID_ARGUMENT. */
 typedef enum mlxcomm_operator {
   MLXCOMM_SUM = 1,
   MLXCOMM_PROD = 2,
@@ -139,13 +139,15 @@ typedef struct mlxcomm_place {
   char job[1024]; /* NUL-terminated; mlxcomm_join says what it takes */
   uint32_t rank;
   uint32_t size;
+  uint32_t launched; /* 1: a launcher's variable named the rank; 0: none has */
 } mlxcomm_place;
 MLXCOMM_API void mlxcomm_place_options_init(mlxcomm_place_options* options);
 /* Which rank of how many of which job this process is, by what mlxcommctl launch,
  * mlx.launch, torchrun, Open MPI, PMI or Slurm has put into its environment; without any
  * word of a rank, rank 0 of 1 of job "default". Two launches at a time get different names, but
- * for mlx.launch with the same addresses, torchrun with the same run and master, RANK with the same
- * MASTER_ADDR and MASTER_PORT, and ranks and sizes that were set by hand: there, set MLXCOMM_JOB.
+ * for mlx.launch with the same addresses (of JACCL the port and devices), torchrun with the same
+ * run and master, RANK with the same MASTER_ADDR and MASTER_PORT, and ranks and sizes that were set
+ * by hand: there, set MLXCOMM_JOB.
  * INVALID_ARGUMENT names the variable that is wrong or missing. `options` may be NULL. */
 MLXCOMM_API mlxcomm_code mlxcomm_find_place(const mlxcomm_place_options* options,
                                             mlxcomm_place* place, mlxcomm_error* error);
@@ -160,6 +162,11 @@ MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char
  * second at most, for a daemon that does not answer. Closing the world group leaves the
  * job, and groups of it that are open still have failed with CANCELLED. */
 MLXCOMM_API void mlxcomm_group_close(mlxcomm_group* group);
+/* Leaves the job because this program ends by a fault: whatever they do, all other ranks get
+ * RANK_LOST at once, with `why` ("ValueError: no such layer"; 120 bytes of it). Calls that this
+ * process is in end by an error, and so do later ones; groups are closed as usual. Waits a
+ * second at most. Nothing happens in a group of one rank, and the second time. */
+MLXCOMM_API void mlxcomm_leave(mlxcomm_group* group, const char* why);
 
 /* A new group of all ranks that name the same color >= 0, in order of key, then of
  * rank in `group`. Every rank of `group` must call it, in the same order as its
@@ -192,8 +199,10 @@ MLXCOMM_API uint64_t mlxcomm_member_pid(const mlxcomm_group* group, uint32_t ran
  * it asks nobody, so what happened elsewhere since is not known here. */
 MLXCOMM_API mlxcomm_code mlxcomm_group_failure(const mlxcomm_group* group, mlxcomm_error* error);
 /* The deadline of this rank's later calls on the group that name none. 0: the daemon's
- * default (5 minutes). Groups split off afterwards inherit it, so that setting it on
- * the world group sets it for the job. */
+ * default: none, but as long as a rank that is waited for may still come (its process lives and
+ * is not stopped, and not all wait for each other). A wait of more than 10 s is said on standard
+ * error, with whom it is for, unless MLXCOMM_QUIET is set. Groups split off afterwards inherit it,
+ * so that setting it on the world group sets it for the job. */
 MLXCOMM_API void mlxcomm_group_set_timeout(mlxcomm_group* group, uint64_t timeout_ns);
 /* For later calls; must be the same on all ranks, or they are a MISMATCH. */
 MLXCOMM_API mlxcomm_code mlxcomm_group_set_plan(mlxcomm_group* group, mlxcomm_plan plan,

@@ -42,6 +42,7 @@ Failure Find(const mlxcomm_place_options& options, mlxcomm_place& out) {
   std::memcpy(out.job, place.job.c_str(), place.job.size() + 1);
   out.rank = place.rank;
   out.size = place.size;
+  out.launched = place.launched ? 1 : 0;
   return {};
 }
 

@@ -318,8 +318,9 @@ void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree
   bounds.Check(clients, client_tree, "arena_bytes_max", clients.arena_bytes_max(), 0,
                std::uint64_t{1} << 46);
   bounds.Check(clients, client_tree, "hello_timeout_ms", clients.hello_timeout_ms(), 10, 60'000);
-  bounds.Check(clients, client_tree, "operation_timeout_ms", clients.operation_timeout_ms(), 1,
+  bounds.Check(clients, client_tree, "operation_timeout_ms", clients.operation_timeout_ms(), 0,
                kDayMs);
+  bounds.Check(clients, client_tree, "stalled_timeout_ms", clients.stalled_timeout_ms(), 1, kDayMs);
   bounds.Check(clients, client_tree, "rendezvous_timeout_ms", clients.rendezvous_timeout_ms(), 1,
                kDayMs);
   CheckLimits(clients, client_tree, bounds);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/collective/plan.h"
+#include "daemon/collective/roll_call.h"
 #include "proto/types/failure.h"
 #include "proto/types/node_id.h"
 #include "proto/types/operation.h"
@@ -50,6 +51,14 @@ struct FailureReport {
   std::vector<RankCall> calls;  // Of the sending node's ranks.
 };
 
+// A roll call, or a node's answer to one.
+struct RollCallMessage {
+  std::uint64_t group = 0;
+  std::uint64_t number = 0;
+  bool answers = false;
+  std::vector<RankWait> waits;  // Of an answer: of the sending node's ranks.
+};
+
 struct Action {
   enum class Kind : std::uint8_t {
     kSendEager,      // key, step, digest, node, source, bytes, solicited; offset = the step's
@@ -67,6 +76,7 @@ struct Action {
     kComplete,       // session, ticket, key.group, failure, group_failed.
     kReport,         // node, report: to the collective core there, OnReport.
     kDetached,       // node, key.group, rank, bytes = collectives called.
+    kRollCall,       // node, roll_call: to the collective core there, OnRollCall.
   };
   Kind kind = Kind::kComplete;
   bool group_failed = false;
@@ -91,6 +101,7 @@ struct Action {
   std::uint64_t ticket = 0;
   Failure failure;
   std::unique_ptr<FailureReport> report;
+  std::unique_ptr<RollCallMessage> roll_call;
 };
 
 using ActionQueue = std::vector<Action>;

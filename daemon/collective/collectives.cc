@@ -13,8 +13,9 @@ bool Collectives::AddGroup(std::uint64_t group, const std::string& name,
   GroupLayout layout(std::move(members), self_);
   const std::size_t local = layout.local_ranks().size();
   if (local == 0 || local > kLocalRanksMax || layout.node_count() > kNodesMax) return false;
-  groups_.emplace(group, std::make_unique<Group>(group, name, std::move(layout), costs, in_flight_,
-                                                 scratch_, credit_, actions_, alarm_, observer_));
+  groups_.emplace(
+      group, std::make_unique<Group>(group, name, std::move(layout), costs, in_flight_, scratch_,
+                                     credit_, actions_, alarm_, observer_, look_));
   return true;
 }
 
@@ -91,6 +92,13 @@ void Collectives::OnReport(const NodeId& from, const FailureReport& report, std:
   const Sender sender = FindSender(from, report.group);
   if (sender.group == nullptr || sender.node == sender.group->layout().node_count()) return;
   sender.group->OnReport(sender.node, report, now_ns);
+}
+
+void Collectives::OnRollCall(const NodeId& from, const RollCallMessage& message,
+                             std::uint64_t now_ns) {
+  const Sender sender = FindSender(from, message.group);
+  if (sender.group == nullptr || sender.node == sender.group->layout().node_count()) return;
+  sender.group->OnRollCall(sender.node, message, now_ns);
 }
 
 void Collectives::OnDetached(const NodeId& from, std::uint64_t group, std::uint32_t rank,

@@ -15,6 +15,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -26,8 +27,12 @@ class Collectives {
  public:
   // `observer` may be nullptr.
   Collectives(const NodeId& self, ScratchMemory& scratch, const CreditOptions& credit = {},
-              OperationObserver* observer = nullptr)
-      : self_(self), scratch_(scratch), credit_(credit), observer_(observer) {}
+              OperationObserver* observer = nullptr, ProcessLook look = {})
+      : self_(self),
+        scratch_(scratch),
+        credit_(credit),
+        observer_(observer),
+        look_(std::move(look)) {}
 
   ActionQueue& actions() { return actions_; }
 
@@ -54,6 +59,7 @@ class Collectives {
   [[nodiscard]] bool OnData(const NodeId& from, const PeerFrame& frame, std::uint64_t now_ns);
   [[nodiscard]] bool OnCredit(const NodeId& from, std::uint64_t group, std::uint64_t frames);
   void OnReport(const NodeId& from, const FailureReport& report, std::uint64_t now_ns);
+  void OnRollCall(const NodeId& from, const RollCallMessage& message, std::uint64_t now_ns);
   void OnDetached(const NodeId& from, std::uint64_t group, std::uint32_t rank,
                   std::uint64_t collectives, std::uint64_t now_ns);
   void OnNodeLost(const NodeId& node, const std::string& why, std::uint64_t now_ns);
@@ -86,6 +92,7 @@ class Collectives {
   ScratchMemory& scratch_;
   CreditOptions credit_;
   OperationObserver* observer_;
+  const ProcessLook look_;
   InFlight in_flight_;
   ActionQueue actions_;
   std::uint64_t alarm_ = kNever;

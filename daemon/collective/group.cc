@@ -11,7 +11,8 @@ namespace mlxcomm::collective {
 
 Group::Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkCosts& costs,
              InFlight& in_flight, ScratchMemory& scratch, const CreditOptions& credit,
-             ActionQueue& actions, std::uint64_t& alarm, OperationObserver* observer)
+             ActionQueue& actions, std::uint64_t& alarm, OperationObserver* observer,
+             const ProcessLook& look)
     : id_(id),
       name_(std::move(name)),
       layout_(std::move(layout)),
@@ -23,6 +24,8 @@ Group::Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkC
       alarm_(alarm),
       stash_(layout_.node_count(), credit),
       inquest_(layout_, ShownName()),
+      roll_call_(layout_),
+      look_(look),
       local_(layout_.local_ranks().size()),
       remote_(layout_.rank_count()),
       local_ranks_left_(local_.size()),

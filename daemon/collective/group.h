@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,11 +28,19 @@
 #include "daemon/collective/inquest.h"
 #include "daemon/collective/operation.h"
 #include "daemon/collective/operation_observer.h"
+#include "daemon/collective/roll_call.h"
 #include "daemon/collective/scratch_memory.h"
 
 namespace mlxcomm::collective {
 
 inline constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
+// What is to be known of this node's processes beside what they call.
+struct ProcessLook {
+  // A thread of it sleeps until an operation has ended.
+  std::function<bool(SessionId)> waits = [](SessionId) { return true; };
+  std::function<bool(std::uint64_t pid)> is_stopped = [](std::uint64_t) { return false; };
+};
 
 // What a frame from another node says, already taken from its header.
 struct PeerFrame {
@@ -59,7 +68,8 @@ class Group final : private ExecutionHost {
  public:
   Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkCosts& costs,
         InFlight& in_flight, ScratchMemory& scratch, const CreditOptions& credit,
-        ActionQueue& actions, std::uint64_t& alarm, OperationObserver* observer);
+        ActionQueue& actions, std::uint64_t& alarm, OperationObserver* observer,
+        const ProcessLook& look);
   ~Group() override;
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -86,6 +96,7 @@ class Group final : private ExecutionHost {
   [[nodiscard]] bool OnData(std::uint16_t node, const PeerFrame& frame, std::uint64_t now_ns);
   [[nodiscard]] bool OnCredit(std::uint16_t node, std::uint64_t frames);
   void OnReport(std::uint16_t node, const FailureReport& report, std::uint64_t now_ns);
+  void OnRollCall(std::uint16_t node, const RollCallMessage& message, std::uint64_t now_ns);
   void OnRemoteRankDetached(std::uint32_t rank, std::uint64_t collectives, std::uint64_t now_ns);
   void OnNodeLost(std::uint16_t node, const std::string& why, std::uint64_t now_ns);
   void OnWithdrawn(std::uint16_t node, const OperationKey& key, std::uint64_t now_ns);
@@ -106,6 +117,9 @@ class Group final : private ExecutionHost {
   std::size_t stashed_frames() const { return stash_.held(); }
   bool UsesSession(SessionId session) const;
   std::vector<RankActivity> Activity() const;
+  // Whom it still waits for: "rank 1 (mac-b, pid 7), in all_reduce sum float32[4], operation 5 of group
+  // train". Empty: it is not in flight.
+  std::string DescribeWait(SessionId session, std::uint64_t ticket) const;
 
  private:
   struct LocalRank {
@@ -118,6 +132,8 @@ class Group final : private ExecutionHost {
     std::uint64_t collectives = 0;  // Called before it left.
   };
   static constexpr std::size_t kEarlyMax = 4096;
+  // Between two roll calls for the same operation.
+  static constexpr std::uint64_t kRollCallAgainNs = 60'000'000'000;
 
   // ExecutionHost
   ActionQueue& actions() override { return actions_; }
@@ -165,6 +181,11 @@ class Group final : private ExecutionHost {
   std::vector<RankCall> CallsOf(const OperationKey& key) const;
   std::vector<std::uint32_t> AwaitedRanks(const Operation& operation) const;
   void SendReports(const Failure& cause, const OperationKey& operation);
+  bool FailLate(std::uint64_t now_ns, bool& stalled);
+  void BeginRollCall(std::uint64_t now_ns);
+  void SendRollCall(std::uint16_t node, RollCallMessage message);
+  void JudgeWaits(std::uint64_t now_ns);
+  std::vector<RankWait> OwnWaits(std::uint64_t now_ns);
   const Operation* OldestOf(std::size_t local_index) const;
 
   std::uint64_t id_;
@@ -180,6 +201,8 @@ class Group final : private ExecutionHost {
   std::size_t early_operations_ = 0;  // Of by_key_: those that nobody here has called.
   bool solicit_again_ = false;        // Some asked when as many were asked for as may be.
   Inquest inquest_;
+  RollCall roll_call_;
+  const ProcessLook& look_;
   std::vector<LocalRank> local_;
   std::vector<RemoteRank> remote_;  // By rank; unused for local ones.
   std::size_t local_ranks_left_;

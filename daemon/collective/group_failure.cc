@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t kNameBytesMax = 80;
 constexpr std::size_t kCallBytesMax = 80;
 constexpr std::size_t kWhyBytesMax = 140;
+constexpr std::size_t kAwaitedBytesMax = 200;
 }  // namespace
 
 std::string Group::ShownName() const { return Shortened(name_, kNameBytesMax); }
@@ -61,18 +62,10 @@ void Group::OnReport(std::uint16_t node, const FailureReport& report, std::uint6
 
 void Group::OnTime(std::uint64_t now_ns) {
   if (!failed()) {
-    for (const Operation* const operation : InOrder()) {
-      for (const Operation::LocalCall& local : operation->calls) {
-        if (!local.called || local.deadline_ns > now_ns) continue;
-        const double seconds = static_cast<double>(local.call.timeout_ns) / 1e9;
-        const OperationKey late = operation->key;
-        Fail({FailureCode::kDeadlineExceeded, kNoRank,
-              absl::StrCat(Shortened(local.Describe(), kCallBytesMax), " did not end within ",
-                           seconds, " s")},
-             late, now_ns);
-        return;
-      }
-    }
+    bool stalled = false;
+    if (FailLate(now_ns, stalled)) return;
+    if (stalled && !roll_call_.open()) BeginRollCall(now_ns);
+    if (roll_call_.CloseIfDue(now_ns)) JudgeWaits(now_ns);
   }
   if (!inquest_.CloseIfDue(now_ns)) return;
   EndOperations();
@@ -81,10 +74,132 @@ void Group::OnTime(std::uint64_t now_ns) {
   }
 }
 
+// True: one has failed. `stalled`: some are late that may last for as long as somebody may come.
+bool Group::FailLate(std::uint64_t now_ns, bool& stalled) {
+  for (Operation* const operation : InOrder()) {
+    for (Operation::LocalCall& local : operation->calls) {
+      if (!local.called || local.deadline_ns > now_ns) continue;
+      if (local.call.by_liveness) {
+        stalled = true;
+        local.deadline_ns = now_ns + kRollCallAgainNs;
+        continue;
+      }
+      const double seconds = static_cast<double>(local.call.timeout_ns) / 1e9;
+      const OperationKey late = operation->key;
+      Fail({FailureCode::kDeadlineExceeded, kNoRank,
+            absl::StrCat(Shortened(local.Describe(), kCallBytesMax), " did not end within ",
+                         seconds, " s")},
+           late, now_ns);
+      return true;
+    }
+  }
+  return false;
+}
+
+void Group::BeginRollCall(std::uint64_t now_ns) {
+  RollCallMessage message;
+  message.group = id_;
+  message.number = roll_call_.Begin(OwnWaits(now_ns), now_ns);
+  alarm_ = std::min(alarm_, roll_call_.deadline_ns());
+  for (std::uint16_t node = 0; node < layout_.node_count(); ++node) {
+    if (node != layout_.self()) SendRollCall(node, message);
+  }
+}
+
+void Group::SendRollCall(std::uint16_t node, RollCallMessage message) {
+  Action& action = actions_.emplace_back();
+  action.kind = Action::Kind::kRollCall;
+  action.node = layout_.node(node);
+  action.key.group = id_;
+  action.roll_call = std::make_unique<RollCallMessage>(std::move(message));
+}
+
+void Group::OnRollCall(std::uint16_t node, const RollCallMessage& message, std::uint64_t now_ns) {
+  if (node == layout_.self() || failed()) return;
+  if (!message.answers) {
+    return SendRollCall(node, {id_, message.number, /*answers=*/true, OwnWaits(now_ns)});
+  }
+  roll_call_.OnAnswer(node, message.number, message.waits);
+  OnTime(now_ns);
+}
+
+// A rank that has several operations in flight is taken to wait for whomever any of them waits for.
+std::vector<RankWait> Group::OwnWaits(std::uint64_t now_ns) {
+  std::vector<RankWait> waits;
+  for (std::size_t i = 0; i < local_.size(); ++i) {
+    RankWait& wait = waits.emplace_back();
+    wait.rank = layout_.local_ranks()[i];
+    wait.stopped = !local_[i].gone && look_.is_stopped(layout_.member(wait.rank).pid);
+    wait.waited_ns = kNever;
+  }
+  for (Operation* const operation : InOrder()) {
+    const std::uint64_t changes = operation->running ? operation->execution.traffic().changes : 0;
+    if (changes != operation->traffic_seen) {
+      operation->traffic_seen = changes;
+      operation->moved_ns = now_ns;
+    }
+    for (std::size_t i = 0; i < local_.size(); ++i) {
+      const Operation::LocalCall& local = operation->calls[i];
+      if (!local.called || local_[i].gone || !look_.waits(local.call.session)) continue;
+      RankWait& wait = waits[i];
+      wait.waits = true;
+      wait.waited_ns =
+          std::min(wait.waited_ns, now_ns - std::max(local.submitted_ns, operation->moved_ns));
+      for (const std::uint32_t rank : AwaitedRanks(*operation)) {
+        if (wait.awaited.size() < RankWait::kAwaitedMax) {
+          wait.awaited.push_back(rank);
+        } else {
+          wait.awaits_more = true;
+        }
+      }
+    }
+  }
+  return waits;
+}
+
+void Group::JudgeWaits(std::uint64_t now_ns) {
+  for (const Operation* const operation : InOrder()) {
+    for (const Operation::LocalCall& local : operation->calls) {
+      const std::uint64_t long_ns = local.call.timeout_ns;
+      const std::uint64_t since = std::max(local.submitted_ns, operation->moved_ns);
+      if (!local.called || !local.call.by_liveness || now_ns - since < long_ns) continue;
+      const RollCall::Verdict verdict = roll_call_.Judge(AwaitedRanks(*operation), long_ns);
+      if (verdict.prospect == RollCall::Prospect::kSomebodyMayCome) continue;
+      const bool stopped = verdict.prospect == RollCall::Prospect::kStopped;
+      const double seconds = static_cast<double>(now_ns - since) / 1e9;
+      const OperationKey late = operation->key;
+      Fail({FailureCode::kDeadlineExceeded,
+            stopped ? static_cast<std::int32_t>(verdict.rank) : kNoRank,
+            absl::StrCat(
+                Shortened(local.Describe(), kCallBytesMax), " waits for ", seconds, " s, ",
+                stopped ? absl::StrCat(layout_.Describe(verdict.rank), " is stopped (kill -CONT)")
+                        : "and all whom it waits for wait too")},
+           late, now_ns);
+      return;
+    }
+  }
+}
+
+std::string Group::DescribeWait(SessionId session, std::uint64_t ticket) const {
+  for (const Operation* const operation : InOrder()) {
+    for (const Operation::LocalCall& local : operation->calls) {
+      if (!local.called || local.call.session != session || local.call.ticket != ticket) continue;
+      std::vector<std::string> awaited;
+      for (const std::uint32_t rank : AwaitedRanks(*operation)) {
+        awaited.push_back(layout_.Describe(rank));
+      }
+      return absl::StrCat(awaited.empty() ? "data" : ShortList(awaited, ", ", kAwaitedBytesMax),
+                          ", in ", Shortened(local.Describe(), kCallBytesMax), ", ",
+                          DescribeKey(operation->key), " of group ", ShownName());
+    }
+  }
+  return {};
+}
+
 std::uint64_t Group::NextDeadline() const {
   if (inquest_.closed()) return kNever;
   if (inquest_.open()) return inquest_.deadline_ns();
-  std::uint64_t next = kNever;
+  std::uint64_t next = roll_call_.open() ? roll_call_.deadline_ns() : kNever;
   for (const auto& [key, operation] : by_key_) {
     for (const Operation::LocalCall& local : operation->calls) {
       if (local.called) next = std::min(next, local.deadline_ns);
@@ -222,6 +337,7 @@ void Group::OnNodeLost(std::uint16_t node, const std::string& why, std::uint64_t
     if (operation->running) operation->execution.OnNodeLost(node);
   }
   inquest_.OnNodeLost(node);
+  roll_call_.OnNodeLost(node);
   if (!failed()) {
     OperationKey key;
     key.group = id_;

@@ -35,6 +35,8 @@ struct Call {
   const std::byte* counts = nullptr;
   std::uint64_t counts_bytes_available = 0;
   std::uint64_t timeout_ns = 0;  // > 0
+  // It may last longer, for as long as somebody whom it waits for may still come (roll_call.h).
+  bool by_liveness = false;
 };
 
 struct Operation {
@@ -82,6 +84,8 @@ struct Operation {
   std::uint32_t calls_awaited = 0;  // Local ranks still to call.
   bool running = false;
   std::uint64_t traffic_told = 0;  // Of Execution::Traffic::changes.
+  std::uint64_t traffic_seen = 0;  // The same, when it was last looked at whether anything moves,
+  std::uint64_t moved_ns = 0;      // and when something did.
   std::vector<EarlyGrant> early_grants;
   std::vector<EarlyEager> early_eager;
   Execution execution;
@@ -95,6 +99,8 @@ struct Operation {
     calls_awaited = 0;
     running = false;
     traffic_told = 0;
+    traffic_seen = 0;
+    moved_ns = 0;
     early_grants.clear();
     early_eager.clear();
   }

@@ -29,6 +29,7 @@ class Answer {
 };
 using AttachAnswer = Answer<v1::AttachReply>;
 using DetachAnswer = Answer<v1::DetachReply>;
+using AwaitedAnswer = Answer<v1::AwaitedReply>;
 using GroupAnswer = Answer<v1::GroupReply>;
 using ReleaseAnswer = Answer<v1::ReleaseReply>;
 using CancelAnswer = Answer<v1::CancelReply>;
@@ -56,7 +57,10 @@ class ControlPort {
                       const v1::AttachRequest& request, std::unique_ptr<AttachAnswer> answer) = 0;
   // The caller of that Attach has gone or given up.
   virtual void CancelAttach(intake::SessionId session, std::uint64_t call) = 0;
-  virtual void Detach(intake::SessionId session, std::unique_ptr<DetachAnswer> answer) = 0;
+  virtual void Awaited(intake::SessionId session, const v1::AwaitedRequest& request,
+                       std::unique_ptr<AwaitedAnswer> answer) = 0;
+  virtual void Detach(intake::SessionId session, const v1::DetachRequest& request,
+                      std::unique_ptr<DetachAnswer> answer) = 0;
   virtual void Split(intake::SessionId session, const v1::SplitRequest& request,
                      std::unique_ptr<GroupAnswer> answer) = 0;
   virtual void Release(intake::SessionId session, std::uint64_t group,

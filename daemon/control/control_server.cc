@@ -50,6 +50,7 @@ class ControlCalls {
     ServeUnary(queue, service, &Service::RequestRelease, *this, &ControlCalls::Release);
     ServeUnary(queue, service, &Service::RequestShrink, *this, &ControlCalls::Shrink);
     ServeUnary(queue, service, &Service::RequestCancel, *this, &ControlCalls::Cancel);
+    ServeUnary(queue, service, &Service::RequestAwaited, *this, &ControlCalls::Awaited);
   }
 
  private:
@@ -65,7 +66,7 @@ class ControlCalls {
   void Detach(UnaryCall<v1::DetachRequest, v1::DetachReply>& call) {
     const auto who = IdentifyClient(call.context());
     if (!who) return call.Refuse(RefuseStranger());
-    port_.Detach(who->session, call.MakeAnswer());
+    port_.Detach(who->session, call.request(), call.MakeAnswer());
   }
 
   void Split(UnaryCall<v1::SplitRequest, v1::GroupReply>& call) {
@@ -93,6 +94,12 @@ class ControlCalls {
     const auto who = IdentifyClient(call.context());
     if (!who) return call.Refuse(RefuseStranger());
     port_.Cancel(who->session, call.request(), call.MakeAnswer());
+  }
+
+  void Awaited(UnaryCall<v1::AwaitedRequest, v1::AwaitedReply>& call) {
+    const auto who = IdentifyClient(call.context());
+    if (!who) return call.Refuse(RefuseStranger());
+    port_.Awaited(who->session, call.request(), call.MakeAnswer());
   }
 
   // A training process, not a tool.

@@ -109,7 +109,8 @@ void CheckClients(const v1::ClientConfig& clients) {
   MLXCOMM_MUST(
       IsWithin(clients.clients_max(), 1, 4096) && clients.arena_bytes_max() <= 1ull << 46 &&
           IsWithin(clients.hello_timeout_ms(), 10, 60'000) &&
-          IsWithin(clients.operation_timeout_ms(), 1, 86'400'000) &&
+          IsWithin(clients.operation_timeout_ms(), 0, 86'400'000) &&
+          IsWithin(clients.stalled_timeout_ms(), 1, 86'400'000) &&
           IsWithin(clients.rendezvous_timeout_ms(), 1, 86'400'000) &&
           clients.clients_per_user_max() <= 4096 &&
           clients.arena_bytes_per_user_max() <= 1ull << 58 &&

@@ -144,6 +144,9 @@ void Daemon::OnControl(const NodeId& node, std::span<const std::byte> bytes) {
   if (parsed && message.body_case() == v1::PeerMessage::kFailureReport) {
     return carrier_.OnFailureReport(node, message.failure_report(), now_ns());
   }
+  if (parsed && message.body_case() == v1::PeerMessage::kRollCall) {
+    return carrier_.OnRollCall(node, message.roll_call(), now_ns());
+  }
   if (parsed && message.body_case() == v1::PeerMessage::kRankDetached) {
     return carrier_.OnRankDetached(node, message.rank_detached(), now_ns());
   }

@@ -48,6 +48,7 @@ struct FakeAttach {
   std::function<Answer(const SplitCall&)> split;
   std::function<Answer(std::uint64_t group, std::uint64_t timeout_ns)> shrink;
   std::function<void(const CancelCall&)> cancel;
+  bool is_answering = true;  // To what is awaited.
 
   // "release 9", "detach", in order.
   std::vector<std::string> Log() {
@@ -63,6 +64,7 @@ struct FakeAttach {
     split = nullptr;
     shrink = nullptr;
     cancel = nullptr;
+    is_answering = true;
     log.clear();
   }
 

@@ -80,11 +80,20 @@ int Cancel(mlxcomm_attachment*, std::uint64_t group, std::uint64_t ticket, std::
   return 1;
 }
 
+int Awaited(mlxcomm_attachment*, std::uint64_t, std::uint64_t, std::uint64_t, char* text,
+            std::size_t) {
+  fake_attach()->Note("awaited");
+  *text = '\0';
+  return fake_attach()->is_answering ? 1 : 0;
+}
+
 void Release(mlxcomm_attachment*, std::uint64_t group) {
   fake_attach()->Note("release " + std::to_string(group));
 }
 
-void Detach(mlxcomm_attachment*) { fake_attach()->Note("detach"); }
+void Detach(mlxcomm_attachment*, const char* why) {
+  fake_attach()->Note(why == nullptr ? "detach" : std::string("detach for ") + why);
+}
 
 void Close(mlxcomm_attachment* attachment) {
   ::close(attachment->connection);
@@ -94,6 +103,6 @@ void Close(mlxcomm_attachment* attachment) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default")))
-const mlxcomm_attach_table mlxcomm_attach_table_v3;
-const mlxcomm_attach_table mlxcomm_attach_table_v3 = {Open,   Attach,  Split,  Shrink,
-                                                      Cancel, Release, Detach, Close};
+const mlxcomm_attach_table mlxcomm_attach_table_v4;
+const mlxcomm_attach_table mlxcomm_attach_table_v4 = {Open,    Attach,  Split,  Shrink, Cancel,
+                                                      Awaited, Release, Detach, Close};

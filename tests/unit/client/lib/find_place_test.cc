@@ -118,6 +118,61 @@ TEST(FindPlaceTest, NamesLongLaunchesByANumber) {
   EXPECT_NE(Found(other).job, job);
 }
 
+// Why: exo writes files that differ by rank: its own entry is the wildcard address, and a rank that is no
+// neighbour has an address for documentation. Ranks of one launch waited for each other in three jobs.
+TEST(FindPlaceTest, IsInOneJobWhereHostFilesDifferByRank) {
+  const OwnFolder folder;
+  const auto job = [&](int rank, const std::string& hosts) {
+    const std::string path = folder.path() + "/" + std::to_string(rank);
+    std::ofstream(path) << hosts;
+    return Found({{"MLX_RANK", std::to_string(rank)}, {"MLX_HOSTFILE", path}}).job;
+  };
+  const std::string first = job(0, R"(["0.0.0.0:5000", "10.0.0.2:5000", "198.51.100.1:0"])");
+  EXPECT_EQ(first, job(1, R"([["10.0.0.1:5000"], ["0.0.0.0:5000"], ["10.0.0.3:5000"]])"));
+  EXPECT_EQ(first, job(2, R"(["198.51.100.1:0", "10.0.1.2:5000", "[::]:5000"])"));
+  EXPECT_NE(first, job(0, R"(["0.0.0.0:5001", "10.0.0.2:5001", "198.51.100.1:0"])"))
+      << "another launch";
+  EXPECT_NE(first, job(0, R"(["0.0.0.0:5000", "10.0.0.2:5000"])")) << "of other size";
+  EXPECT_NE(job(0, R"(["10.0.0.1:5000", "10.0.0.2:5000"])"),
+            job(1, R"(["10.0.0.1:5000", "10.0.0.3:5000"])"))
+      << "files that are alike on all ranks tell launches apart by all that they hold";
+}
+
+TEST(FindPlaceTest, IsInOneJobWhereCoordinatorsDifferByRank) {
+  const OwnFolder folder;
+  const std::string path = folder.path() + "/devices";
+  std::ofstream(path) << R"([[null, "rdma_en5"], ["rdma_en5", null]])";
+  const auto job = [&](const char* rank, const char* coordinator) {
+    return Found({{"MLX_RANK", rank},
+                  {"MLX_IBV_DEVICES", path},
+                  {"MLX_JACCL_COORDINATOR", coordinator}})
+        .job;
+  };
+  EXPECT_EQ(job("0", "0.0.0.0:7777"), job("1", "10.0.0.1:7777"));
+  EXPECT_NE(job("0", "0.0.0.0:7777"), job("1", "10.0.0.1:7778"));
+}
+
+TEST(FindPlaceTest, ReadsJacclsOwnNamesFirst) {
+  const OwnFolder folder;
+  const std::string path = folder.path() + "/devices";
+  std::ofstream(path) << R"([[null, "rdma_en5"], ["rdma_en5", null]])";
+  const Place place = Found({{"MLX_RANK", "0"},
+                             {"JACCL_RANK", "1"},
+                             {"JACCL_IBV_DEVICES", path},
+                             {"JACCL_COORDINATOR", "10.0.0.1:7777"}});
+  EXPECT_EQ(place.rank, 1u);
+  EXPECT_EQ(place.size, 2u);
+  EXPECT_EQ(place.job_from, "JACCL_COORDINATOR, JACCL_IBV_DEVICES");
+  EXPECT_THAT(Wrong({{"JACCL_RANK", "one"}, {"JACCL_IBV_DEVICES", path}}),
+              HasSubstr("JACCL_RANK=\"one\""));
+}
+
+// Why: it would train alone, and every sum be wrong, without a word.
+TEST(FindPlaceTest, ASizeWithoutARankIsNoGroupOfOne) {
+  EXPECT_THAT(Wrong({{"MLX_WORLD_SIZE", "2"}}), HasSubstr("MLX_RANK is not"));
+  EXPECT_EQ(Found({{"MLX_WORLD_SIZE", "1"}}).size, 1u);
+}
+
 TEST(FindPlaceTest, TellsWhatIsWrongWithAHostFile) {
   const OwnFolder folder;
   const std::string path = folder.path() + "/hosts.json";

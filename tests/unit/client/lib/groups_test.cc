@@ -357,6 +357,21 @@ TEST_F(GroupsTest, LeaveWithTheJobWhenTheWorldIsClosedFirst) {
   EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_OK);
 }
 
+// Why: a program that dies of a fault says which, and need not come to its end for that.
+TEST_F(GroupsTest, LeaveForAFaultAtOnceAndOnce) {
+  const Made made = SplitWell(0);
+  mlxcomm_leave(made.group, "ValueError: no such layer");
+  mlxcomm_leave(group, "again");
+  std::uint64_t ticket = 0;
+  for (mlxcomm_group* const open : {group, made.group}) {
+    EXPECT_EQ(mlxcomm_barrier(open, 0, &ticket, &error), MLXCOMM_CANCELLED);
+    EXPECT_THAT(error.message, HasSubstr("left the job: ValueError: no such layer"));
+  }
+  mlxcomm_group_close(made.group);
+  mlxcomm_group_close(std::exchange(group, nullptr));
+  EXPECT_THAT(attach.Log(), ElementsAre("detach for ValueError: no such layer"));
+}
+
 // --- shrink ------------------------------------------------------------------------------
 
 TEST_F(GroupsTest, ShrinkToWhatStandsForTheJobFromThenOn) {

@@ -36,7 +36,9 @@ class SimulatedCluster {
   // By rank: its node, numbered from 0 without a gap.
   SimulatedCluster(const std::vector<int>& node_of_rank, std::uint32_t seed) : random_(seed) {
     const int nodes = *std::max_element(node_of_rank.begin(), node_of_rank.end()) + 1;
-    for (int i = 0; i < nodes; ++i) nodes_.push_back(std::make_unique<Node>(IdOf(i)));
+    const ProcessLook look{[this](SessionId session) { return !awake.contains(session); },
+                           [this](std::uint64_t pid) { return stopped.contains(pid); }};
+    for (int i = 0; i < nodes; ++i) nodes_.push_back(std::make_unique<Node>(IdOf(i), look));
     for (const int node : node_of_rank) {
       members_.push_back({IdOf(node), "node-" + std::to_string(node), 100u + members_.size()});
     }
@@ -79,6 +81,8 @@ class SimulatedCluster {
   // As over several rails: data comes in any order, and is read when it goes out, which
   // may be long after the order to send it.
   bool several_rails = false;
+  std::set<std::uint64_t> stopped;  // Processes; rank r's is 100 + r.
+  std::set<SessionId> awake;        // Whose process does not sleep until an operation ends.
 
   void Submit(std::uint32_t rank, Call call) {
     call.rank = rank;
@@ -178,6 +182,7 @@ class SimulatedCluster {
     const std::byte* source = nullptr;  // Of data on several rails, until it goes out.
     std::uint64_t cookie = 0;
     FailureReport report;
+    RollCallMessage roll_call;
     std::uint32_t rank = 0;
   };
   struct Posted {
@@ -189,7 +194,8 @@ class SimulatedCluster {
     bool received_first;
   };
   struct Node {
-    explicit Node(const NodeId& node) : id(node), core(node, scratch, {}, &lives) {}
+    Node(const NodeId& node, const ProcessLook& look)
+        : id(node), core(node, scratch, {}, &lives, look) {}
     NodeId id;
     CountedScratch scratch;
     LifeOrder lives;
@@ -250,6 +256,7 @@ class SimulatedCluster {
         break;
       }
       case Action::Kind::kReport: node.core.OnReport(sender, frame.report, now_ns); break;
+      case Action::Kind::kRollCall: node.core.OnRollCall(sender, frame.roll_call, now_ns); break;
       case Action::Kind::kDetached:
         node.core.OnDetached(sender, frame.frame.key.group, frame.rank, frame.frame.bytes, now_ns);
         break;
@@ -313,7 +320,11 @@ class SimulatedCluster {
           completions[action.session].push_back(
               {action.session, action.ticket, action.failure, action.group_failed});
           break;
-        case Action::Kind::kReport: frame.report = *action.report; [[fallthrough]];
+        case Action::Kind::kReport:
+        case Action::Kind::kRollCall:
+          if (action.report != nullptr) frame.report = *action.report;
+          if (action.roll_call != nullptr) frame.roll_call = *action.roll_call;
+          [[fallthrough]];
         default:
           if (several_rails && action.kind == Action::Kind::kSendData) {
             frame.source = action.source;

@@ -38,6 +38,7 @@ class KnownSessions final : public intake::Intake {
   void End(intake::SessionId, const absl::Status&) override {}
   std::shared_ptr<intake::ArenaPages> PagesOf(intake::SessionId) const override { return nullptr; }
   intake::CopiedResults ResultsCopiedBy(intake::SessionId) const override { return {}; }
+  bool ClientSleeps(intake::SessionId) const override { return false; }
   std::shared_ptr<const platform::SharedSegment> ArenaOf(intake::SessionId) const override {
     return nullptr;
   }
@@ -95,7 +96,12 @@ class ScriptedEngine final : public ControlPort {
     }
     changed_.notify_all();
   }
-  void Detach(intake::SessionId, std::unique_ptr<DetachAnswer> answer) override {
+  void Awaited(intake::SessionId, const v1::AwaitedRequest&,
+               std::unique_ptr<AwaitedAnswer> answer) override {
+    answer->Succeed({});
+  }
+  void Detach(intake::SessionId, const v1::DetachRequest&,
+              std::unique_ptr<DetachAnswer> answer) override {
     answer->Succeed({});
   }
   void Split(intake::SessionId session, const v1::SplitRequest& request,

@@ -150,8 +150,8 @@ TEST_P(TcpFabricTest, SpreadsATransferOverBothCables) {
   };
   const auto both_measured = [&] {
     const std::vector<RailSnapshot> rails = RailsOf(*a);
-    return rails.size() == 2 && std::min(rails[0].delivery_bytes_per_second,
-                                         rails[1].delivery_bytes_per_second) > 0;
+    return rails.size() == 2 &&
+           std::min(rails[0].delivery_bytes_per_second, rails[1].delivery_bytes_per_second) > 0;
   };
   for (int transfers = 0; transfers < 100 && !(both_carried() && both_measured()); ++transfers) {
     b->data_bytes = 0;

@@ -1,0 +1,65 @@
+#include "daemon/collective/roll_call.h"
+
+#include <algorithm>
+
+namespace mlxcomm::collective {
+
+std::uint64_t RollCall::Begin(const std::vector<RankWait>& own, std::uint64_t now_ns) {
+  open_ = true;
+  deadline_ns_ = now_ns + kAnswerWaitNs;
+  known_.assign(layout_.rank_count(), Known{});
+  answered_.assign(layout_.node_count(), 0);
+  Note(layout_.self(), own);
+  return ++number_;
+}
+
+void RollCall::Note(std::uint16_t node, const std::vector<RankWait>& waits) {
+  for (const RankWait& wait : waits) {
+    if (wait.rank >= layout_.rank_count() || layout_.node_of(wait.rank) != node) continue;
+    known_[wait.rank] = {true, wait};
+  }
+  if (node < answered_.size()) answered_[node] = 1;
+}
+
+void RollCall::OnAnswer(std::uint16_t node, std::uint64_t number,
+                        const std::vector<RankWait>& waits) {
+  if (open_ && number == number_) Note(node, waits);
+}
+
+void RollCall::OnNodeLost(std::uint16_t node) {
+  if (open_) answered_[node] = 1;
+}
+
+bool RollCall::CloseIfDue(std::uint64_t now_ns) {
+  if (!open_) return false;
+  const bool all = std::all_of(answered_.begin(), answered_.end(),
+                               [](std::uint8_t answered) { return answered != 0; });
+  if (!all && now_ns < deadline_ns_) return false;
+  open_ = false;
+  return true;
+}
+
+RollCall::Verdict RollCall::Judge(const std::vector<std::uint32_t>& awaited,
+                                  std::uint64_t long_ns) const {
+  std::vector<std::uint32_t> to_look_at = awaited;
+  std::vector<std::uint8_t> seen(known_.size(), 0);
+  bool may_come = false;
+  while (!to_look_at.empty()) {
+    const std::uint32_t rank = to_look_at.back();
+    to_look_at.pop_back();
+    if (rank >= known_.size()) continue;
+    if (seen[rank] != 0) continue;
+    seen[rank] = 1;
+    const Known& known = known_[rank];
+    if (known.told && known.wait.stopped) return {Prospect::kStopped, rank};
+    if (!known.told || !known.wait.waits || known.wait.waited_ns < long_ns ||
+        known.wait.awaits_more) {
+      may_come = true;  // Another may be stopped all the same.
+      continue;
+    }
+    to_look_at.insert(to_look_at.end(), known.wait.awaited.begin(), known.wait.awaited.end());
+  }
+  return {may_come ? Prospect::kSomebodyMayCome : Prospect::kAllWait, 0};
+}
+
+}  // namespace mlxcomm::collective

@@ -1,0 +1,76 @@
+// Whether a wait that has lasted long can still come to its end: every node of the group is asked what
+// its ranks wait for.
+//
+//   idle ──Begin──▶ open ──answers of all other nodes, or the time is up──▶ closed: Judge(awaited)
+//
+// An operation without a deadline of its own waits for as long as somebody whom it waits for may still
+// come: a rank that waits for nothing computes, loads or downloads. That its process lives and its node
+// can be reached needs no asking: else the group would have failed. But no end is to be seen
+//   - where all whom it waits for, directly or through others, have long been waiting themselves: ranks
+//     that called different things, or a circle of messages;
+//   - where one of them is stopped (SIGSTOP, Ctrl-Z).
+// Of other groups nothing is known here: who waits there only is taken to wait for nothing.
+//
+// Owner: Group. Thread: engine; time is an argument. Memory: one RankWait a rank.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/collective/group_layout.h"
+
+namespace mlxcomm::collective {
+
+// What one rank does, as its own node sees it.
+struct RankWait {
+  static constexpr std::size_t kAwaitedMax = 256;
+
+  std::uint32_t rank = 0;
+  bool stopped = false;
+  bool waits = false;
+  std::uint64_t waited_ns = 0;  // Since it called, or since anything moved.
+  std::vector<std::uint32_t> awaited;
+  bool awaits_more = false;  // Than `awaited` has room for.
+};
+
+class RollCall {
+ public:
+  static constexpr std::uint64_t kAnswerWaitNs = 2'000'000'000;
+
+  explicit RollCall(const GroupLayout& layout) : layout_(layout) {}
+
+  // A new number for each, which answers repeat.
+  std::uint64_t Begin(const std::vector<RankWait>& own, std::uint64_t now_ns);
+  // A node speaks for its own ranks only; what answers another call is let go.
+  void OnAnswer(std::uint16_t node, std::uint64_t number, const std::vector<RankWait>& waits);
+  void OnNodeLost(std::uint16_t node);
+  // True once, when it closes.
+  bool CloseIfDue(std::uint64_t now_ns);
+
+  bool open() const { return open_; }
+  std::uint64_t deadline_ns() const { return deadline_ns_; }
+
+  enum class Prospect : std::uint8_t { kSomebodyMayCome, kStopped, kAllWait };
+  struct Verdict {
+    Prospect prospect = Prospect::kSomebodyMayCome;
+    std::uint32_t rank = 0;  // That is stopped.
+  };
+  // Of an operation that waits for these ranks; `long_ns`: from when on a rank has waited for long.
+  Verdict Judge(const std::vector<std::uint32_t>& awaited, std::uint64_t long_ns) const;
+
+ private:
+  struct Known {
+    bool told = false;
+    RankWait wait;
+  };
+  void Note(std::uint16_t node, const std::vector<RankWait>& waits);
+
+  const GroupLayout& layout_;
+  bool open_ = false;
+  std::uint64_t number_ = 0;
+  std::uint64_t deadline_ns_ = 0;
+  std::vector<Known> known_;            // By rank.
+  std::vector<std::uint8_t> answered_;  // By node.
+};
+
+}  // namespace mlxcomm::collective

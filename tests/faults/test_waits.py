@@ -1,0 +1,70 @@
+"""Operations without a deadline wait for as long as somebody may still come, say for whom, and end where
+nobody will."""
+
+import signal
+import sys
+
+import pytest
+
+from conftest import Process
+
+PRELUDE = "import sys, time, mlx.core as mx, mlxcomm\nw = mlxcomm.init(timeout=60); r = w.rank()\n"
+SUM = "print(mx.distributed.all_sum(mx.array(1), group=w).item(), flush=True)\n"
+
+
+def ranks_of(c, codes, **variables):
+    made = []
+    for rank, code in enumerate(codes):
+        made.append(Process([sys.executable, "-c", PRELUDE + code],
+                            {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(len(codes)), "MLXCOMM_JOB": "waits",
+                             "MLXCOMM_SOCKET": c.socket(rank % c.count), **variables}))
+        c.ranks.append(made[-1])
+    return made
+
+
+@pytest.fixture(params=[1, 2])
+def stalls(cluster, request):
+    return cluster(request.param, client_settings="stalled_timeout_ms: 500")
+
+
+# Why: a node that downloads for ten minutes longer than another is alive.
+def test_a_rank_that_does_something_else_is_waited_for(stalls):
+    ranks = ranks_of(stalls, [SUM, "time.sleep(4)\n" + SUM])
+    for process in ranks:
+        assert process.finish() == 0, process.lines
+        assert process.lines == ["2"]
+
+
+def test_a_wait_says_for_whom_it_is_after_ten_seconds(stalls):
+    waiting, _ = ranks_of(stalls, [SUM, "time.sleep(12)\n" + SUM])
+    line = waiting.wait_for("mlxcomm: waits for")
+    node = f"node-{1 % stalls.count}"
+    assert line.startswith(f"mlxcomm: waits for rank 1 ({node}, pid "), line
+    assert "in all_reduce sum int32[1], operation 0 of group waits, for 10 s now" in line, line
+    assert waiting.finish() == 0 and waiting.lines[-1] == "2"
+
+
+def test_a_rank_that_is_stopped_ends_it_by_name(stalls):
+    waiting, other = ranks_of(stalls, [SUM + SUM, SUM + "print('here', flush=True)\ntime.sleep(60)\n"])
+    other.wait_for("here")
+    other.signal(signal.SIGSTOP)
+    try:
+        line = waiting.wait_for("DEADLINE_EXCEEDED")
+        assert "rank 1" in line and "is stopped (kill -CONT)" in line
+    finally:
+        other.signal(signal.SIGCONT)
+
+
+# Why: neither sees a call that differs from its own, and both live.
+def test_ranks_that_wait_for_what_the_other_never_calls_end(stalls):
+    ranks = ranks_of(stalls, ["mx.eval(mx.distributed.send(mx.ones(300000), 1, group=w))\n", SUM])
+    for process in ranks:
+        line = process.wait_for("DEADLINE_EXCEEDED")
+        assert "all whom it waits for wait too" in line
+        assert process.finish() != 0
+
+
+def test_a_plain_deadline_is_an_option(cluster):
+    c = cluster(1, client_settings="operation_timeout_ms: 300")
+    waiting, _ = ranks_of(c, [SUM, "time.sleep(60)\n"])
+    assert "did not end within 0.3 s" in waiting.wait_for("DEADLINE_EXCEEDED")

@@ -1,0 +1,171 @@
+// Waits without a deadline of their own: they last for as long as somebody may still come, and end where
+// nobody will.
+#include "daemon/collective/roll_call.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/unit/daemon/collective/calls.h"
+#include "tests/unit/daemon/collective/simulated_cluster.h"
+
+namespace mlxcomm::collective::roll_call_test {
+namespace {
+
+using testing::HasSubstr;
+using Prospect = RollCall::Prospect;
+
+constexpr std::uint64_t kLong = 1'000'000'000;
+
+NodeId IdOf(std::uint8_t node) {
+  NodeId id;
+  id.bytes[0] = node;
+  return id;
+}
+
+// Four ranks on two nodes, asked by the first.
+class JudgeTest : public testing::Test {
+ protected:
+  JudgeTest()
+      : layout({{IdOf(1), "a", 10}, {IdOf(1), "a", 11}, {IdOf(2), "b", 12}, {IdOf(2), "b", 13}},
+               IdOf(1)),
+        roll_call(layout) {}
+  static RankWait Waits(std::uint32_t rank, std::vector<std::uint32_t> awaited) {
+    return {rank, false, true, kLong, std::move(awaited), false};
+  }
+  static RankWait Works(std::uint32_t rank) { return {rank, false, false, 0, {}, false}; }
+  Prospect Of(const std::vector<RankWait>& here, const std::vector<RankWait>& there) {
+    const std::uint64_t number = roll_call.Begin(here, 0);
+    roll_call.OnAnswer(1, number, there);
+    EXPECT_TRUE(roll_call.CloseIfDue(0));
+    return roll_call.Judge(here[0].awaited, kLong).prospect;
+  }
+  GroupLayout layout;
+  RollCall roll_call;
+};
+
+TEST_F(JudgeTest, WhoWaitsForNothingMayCome) {
+  EXPECT_EQ(Of({Waits(0, {2}), Works(1)}, {Works(2), Works(3)}), Prospect::kSomebodyMayCome);
+  EXPECT_EQ(Of({Waits(0, {2}), Works(1)}, {Waits(2, {3}), Works(3)}), Prospect::kSomebodyMayCome)
+      << "through another";
+}
+
+TEST_F(JudgeTest, ACircleNeverEnds) {
+  EXPECT_EQ(Of({Waits(0, {2}), Works(1)}, {Waits(2, {0}), Works(3)}), Prospect::kAllWait);
+  EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Waits(2, {3}), Waits(3, {2})}), Prospect::kAllWait);
+}
+
+TEST_F(JudgeTest, WhoHasWaitedForAMomentOnlyMayCome) {
+  RankWait fresh = Waits(2, {0});
+  fresh.waited_ns = kLong - 1;
+  EXPECT_EQ(Of({Waits(0, {2}), Works(1)}, {fresh, Works(3)}), Prospect::kSomebodyMayCome);
+}
+
+// Why: a process that is stopped does not come, whoever else may.
+TEST_F(JudgeTest, WhoIsStoppedIsNamed) {
+  RankWait stopped = Works(3);
+  stopped.stopped = true;
+  EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Works(2), stopped}), Prospect::kStopped);
+  EXPECT_EQ(roll_call.Judge({3}, kLong).rank, 3u);
+}
+
+TEST_F(JudgeTest, WhoIsNotHeardOfMayCome) {
+  const std::uint64_t number = roll_call.Begin({Waits(0, {2}), Works(1)}, 0);
+  EXPECT_FALSE(roll_call.CloseIfDue(RollCall::kAnswerWaitNs - 1));
+  EXPECT_TRUE(roll_call.CloseIfDue(RollCall::kAnswerWaitNs));
+  EXPECT_EQ(roll_call.Judge({2}, kLong).prospect, Prospect::kSomebodyMayCome);
+  roll_call.OnAnswer(1, number, {Waits(2, {0})});  // Too late.
+  EXPECT_EQ(roll_call.Judge({2}, kLong).prospect, Prospect::kSomebodyMayCome);
+}
+
+// Why: a node lies about ranks of others, or answers a call of long ago.
+TEST_F(JudgeTest, ANodeSpeaksForItsOwnRanksAndTheCallThatItAnswers) {
+  const std::uint64_t number = roll_call.Begin({Waits(0, {1}), Works(1)}, 0);
+  roll_call.OnAnswer(1, number - 1, {Waits(2, {0})});
+  EXPECT_FALSE(roll_call.CloseIfDue(0));
+  roll_call.OnAnswer(1, number, {Waits(1, {0}), Waits(9999, {0})});
+  EXPECT_TRUE(roll_call.CloseIfDue(0));
+  EXPECT_EQ(roll_call.Judge({1}, kLong).prospect, Prospect::kSomebodyMayCome);
+  EXPECT_EQ(roll_call.Judge({9999}, kLong).prospect, Prospect::kAllWait) << "a rank that is none";
+}
+
+// --- in groups ------------------------------------------------------------------------
+
+Call ByLiveness(Call call) {
+  call.timeout_ns = kLong;
+  call.by_liveness = true;
+  return call;
+}
+
+class WaitTest : public testing::TestWithParam<int> {  // Nodes, of two ranks in all.
+ protected:
+  WaitTest() : cluster(GetParam(), 2 / GetParam(), 5) {}
+  void Pass(int times, std::uint64_t ns) {
+    for (int i = 0; i < times; ++i) cluster.Advance(ns);
+  }
+  SimulatedCluster cluster;
+  std::int32_t in[100'000] = {};
+  std::int32_t out[2][100'000] = {};
+};
+
+// Why: who downloads for ten minutes behind a barrier must not end the others.
+TEST_P(WaitTest, LastsForAsLongAsTheOtherMayCome) {
+  cluster.Submit(0, ByLiveness(AllReduce(in, out[0], 4)));
+  cluster.Run();
+  Pass(100, 60 * kLong);
+  EXPECT_TRUE(cluster.completions[1].empty());
+  cluster.Submit(1, ByLiveness(AllReduce(in, out[1], 4)));
+  cluster.Run();
+  for (const SessionId session : {1u, 2u}) {
+    ASSERT_EQ(cluster.completions[session].size(), 1u);
+    EXPECT_TRUE(cluster.completions[session][0].failure.ok());
+  }
+}
+
+TEST_P(WaitTest, EndsWhereBothWaitForWhatTheOtherNeverCalls) {
+  Call send = ByLiveness(Plain(OperationKind::kSend, in, nullptr, 100'000));
+  send.peer_rank = 1;
+  cluster.Submit(0, send);
+  cluster.Submit(1, ByLiveness(AllReduce(in, out[1], 4)));
+  cluster.Run();
+  cluster.Advance(kLong / 2);
+  EXPECT_TRUE(cluster.completions[1].empty() && cluster.completions[2].empty());
+  Pass(10, 60 * kLong);
+  for (const SessionId session : {1u, 2u}) {
+    ASSERT_EQ(cluster.completions[session].size(), 1u) << "rank " << session - 1 << " hangs";
+    const Failure& failure = cluster.completions[session][0].failure;
+    EXPECT_EQ(failure.code, FailureCode::kDeadlineExceeded) << failure.message;
+    EXPECT_THAT(failure.message, HasSubstr("all whom it waits for wait too"));
+  }
+}
+
+TEST_P(WaitTest, EndsWhereTheOtherIsStopped) {
+  cluster.stopped.insert(101);  // Rank 1's process.
+  cluster.Submit(0, ByLiveness(AllReduce(in, out[0], 4)));
+  cluster.Run();
+  Pass(3, 60 * kLong);
+  ASSERT_EQ(cluster.completions[1].size(), 1u) << "hangs";
+  const Failure& failure = cluster.completions[1][0].failure;
+  EXPECT_EQ(failure.code, FailureCode::kDeadlineExceeded);
+  EXPECT_EQ(failure.rank, 1);
+  EXPECT_THAT(failure.message, HasSubstr("is stopped"));
+}
+
+// Why: a thread of it computes, and will call what the other waits for.
+TEST_P(WaitTest, LastsWhereTheOtherHasSomethingInFlightAndDoesNotWait) {
+  cluster.awake.insert(2);  // Rank 1's session.
+  Call send = ByLiveness(Plain(OperationKind::kSend, in, nullptr, 100'000));
+  send.peer_rank = 0;
+  cluster.Submit(1, send);
+  cluster.Submit(0, ByLiveness(AllReduce(in, out[0], 4)));
+  cluster.Run();
+  Pass(10, 60 * kLong);
+  EXPECT_TRUE(cluster.completions[1].empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Nodes, WaitTest, testing::Values(1, 2));
+
+}  // namespace
+}  // namespace mlxcomm::collective::roll_call_test
