@@ -193,7 +193,8 @@ def figure(cluster, name):
     pytest.param("LINUX", "unreliable_only 0\n", "sums forever", marks=only_in_all),
     ("LINUX", "unreliable_only 0\n", "sends forever")])
 def test_large_payload_goes_from_the_arena_without_a_copy(cluster, verbs, limits, wanted, task):
-    """How: 16 MiB again and again, of which 4 MiB are looked at; what its regions are made with, the first time, is left out."""
+    """How: 16 MiB again and again, of which 4 MiB are looked at; what its regions are made with, the first
+    time, is left out."""
     verbs.want(wanted)
     c = start(cluster, verbs, 2, limits)
     processes = start_ranks(c, task, 2, 2)

@@ -3,7 +3,8 @@
     import mlxcomm
     mlxcomm.install()            # mx.distributed goes through the daemon from here on
 
-or, without a line changed, ``python -m mlxcomm script.py``. What mx.distributed lacks is
+or, without a line changed, ``python -m mlxcomm script.py``, or ``MLXCOMM_INSTALL=all`` in the
+environment. What mx.distributed lacks is
 here: `all_to_all`, `broadcast`, tags, deadlines, ... (mlxcomm/operations.py says how they
 behave), groups (`split`, `shrink`), and errors that name the rank at fault.
 """
@@ -11,7 +12,7 @@ behave), groups (`split`, `shrink`), and errors that name the rank at fault.
 import mlx.core as _mx
 
 from . import _mlxcomm
-from .default_group import install, uninstall
+from .backends import install, uninstall
 from .errors import (
     AlreadyExistsError,
     CancelledError,

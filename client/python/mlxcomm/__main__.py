@@ -1,29 +1,52 @@
-"""python -m mlxcomm [-m MODULE | SCRIPT] [ARGUMENT...]: runs it unmodified, through the daemon."""
+"""python -m mlxcomm [-v] [-u] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT...]: runs it unmodified, through
+the daemon. -v says what is taken over; -u writes output at once, as Python's own -u does."""
 
+import logging
 import os
 import runpy
 import sys
 
-USAGE = "usage: python -m mlxcomm [-m MODULE | SCRIPT] [ARGUMENT...]"
+USAGE = "usage: python -m mlxcomm [-v] [-u] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT...]"
+
+
+def wrong(text):
+    print(f"python -m mlxcomm: {text}\n{USAGE}", file=sys.stderr)
+    return 2
 
 
 def main():
     arguments = sys.argv[1:]
-    as_module = arguments[:1] == ["-m"]
-    if as_module:
-        arguments = arguments[1:]
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(USAGE)
-        return 0 if arguments else 2
+    way = None  # Of what is run: -m, -c or a script.
+    while arguments and arguments[0].startswith("-") and way is None:
+        option = arguments.pop(0)
+        if option in ("-h", "--help"):
+            print(USAGE)
+            return 0
+        if option == "-v":
+            logging.basicConfig(format="%(name)s: %(message)s")
+            logging.getLogger("mlxcomm").setLevel(logging.INFO)
+        elif option == "-u":
+            sys.stdout.reconfigure(write_through=True)
+        elif option in ("-m", "-c"):
+            way = option
+        else:
+            return wrong(f"no such option: {option} (Python's own stand before -m mlxcomm)")
+    if not arguments:
+        return wrong("nothing to run")
+    if way is None and not os.path.exists(arguments[0]):
+        return wrong(f"no such file: {arguments[0]}")
     import mlxcomm
 
     mlxcomm.install()
-    sys.argv = arguments
-    if as_module:
-        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+    what, *_ = sys.argv = arguments
+    if way == "-m":
+        runpy.run_module(what, run_name="__main__", alter_sys=True)
+    elif way == "-c":
+        sys.argv[0] = "-c"
+        exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
     else:
-        sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
-        runpy.run_path(arguments[0], run_name="__main__")
+        sys.path[0] = os.path.dirname(os.path.abspath(what))
+        runpy.run_path(what, run_name="__main__")
     return 0
 
 

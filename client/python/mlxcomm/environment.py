@@ -15,6 +15,7 @@ class Place(NamedTuple):
     job: str
     rank: int
     size: int
+    launched: bool = False  # A launcher's variable named the rank.
 
 
 def find_place(

@@ -5,18 +5,22 @@ import logging
 import math
 import operator
 import os
+import sys
 import threading
+import time
+from traceback import format_exception_only
 from typing import Optional
 
 import mlx.core as mx
 
 from . import _mlxcomm
-from .environment import find_place
+from .environment import Place, find_place
 from .errors import make_error
 
 # A process has one place in a job, so asking again gives the same group. The process is
 # part of the key, for a forked child must not use its parent's.
 _worlds: dict[tuple, mx.distributed.Group] = {}
+_default_places: dict[int, Place] = {}  # By process.
 # Threads that ask at once join once. A lock for each place, as a process may be several ranks;
 # it may be taken twice, as a signal handler may ask while its thread joins.
 _joining: dict = {}
@@ -77,10 +81,26 @@ def init(
         ValueError: an argument or variable is wrong.
         mlxcomm.Error: the subclass says what went wrong, its text what to do.
     """
-    place = find_place(job, rank, size)
-    wait = nanoseconds(timeout)
     if arena_bytes is not None and arena_bytes <= 0:
         raise ValueError(f"arena_bytes: expected more than 0, got {arena_bytes}")
+    wait = nanoseconds(timeout)
+    if job is None and rank is None and size is None:
+        return join_place(default_place(), socket, wait, arena_bytes)
+    return join_place(find_place(job, rank, size), socket, wait, arena_bytes)
+
+
+def default_place() -> Place:
+    """This process's place by its environment, which is looked at anew while nobody has joined."""
+    pid = os.getpid()
+    place = _default_places.get(pid)
+    if place is None or (pid, place) not in _worlds:
+        place = _default_places[pid] = find_place()
+    return place
+
+
+def join_place(place: Place, socket: Optional[str] = None, wait: int = 0,
+               arena_bytes: Optional[int] = None) -> mx.distributed.Group:
+    """The group of the place's job: joined now, or had already."""
     key = (os.getpid(), place)
     if place.size == 1:
         return _worlds.setdefault(key, _mlxcomm.alone())
@@ -96,6 +116,7 @@ def init(
         _raise(failure)
         _tell_of_copies(world)
         _worlds[key] = world
+        _tell_others_of_exceptions()
         return world
 
 
@@ -174,8 +195,8 @@ def shrink(group: Optional[mx.distributed.Group] = None, *,
 def set_timeout(group: Optional[mx.distributed.Group], seconds: Optional[float]) -> None:
     """The deadline of this rank's later operations on the group that name none.
 
-    None is the daemon's default (5 minutes). Groups split off afterwards inherit it: on the
-    world group it is set for the whole job.
+    None is the daemon's default: as long as a rank that is waited for may still come. Groups split
+    off afterwards inherit it: on the world group it is set for the whole job.
     """
     group = _ours("set_timeout", group)
     if is_ours(group):
@@ -221,7 +242,71 @@ def counters() -> dict[str, int]:
     return _mlxcomm.counters()
 
 
+# --- the end of the process -------------------------------------------------------------
+
+# Of an end without a fault: seconds in which no operation ends, until what is left is thrown away.
+_PATIENCE_AT_END = float(os.environ.get("MLXCOMM_END_TIMEOUT") or 60)
+_TOLD_AFTER = 10.0
+_LOOK = 0.1  # Between two looks for Ctrl-C.
+_crashed = False
+_hooked_into = None
+
+
+def _ours_joined():
+    return [world for (pid, _), world in list(_worlds.items())
+            if pid == os.getpid() and is_ours(world)]
+
+
+def _tell_others_of_exceptions():
+    """Who dies by an exception says so at once, and by which, whatever keeps its process from ending."""
+    global _hooked_into
+    if _hooked_into is not None or hasattr(sys, "ps1") or sys.flags.interactive:
+        return  # At a prompt an exception ends nothing.
+    _hooked_into = sys.excepthook
+
+    def tell(kind, value, traceback):
+        global _crashed
+        _crashed = True
+        try:
+            text = "".join(format_exception_only(kind, value)).strip().splitlines()
+            for world in _ours_joined():
+                _mlxcomm.leave(world, text[-1] if text else kind.__name__)
+        finally:
+            _hooked_into(kind, value, traceback)
+
+    sys.excepthook = tell
+
+
+def _await_queued():
+    """Lets operations that were begun, as by mx.async_eval, come to their end: others still need them.
+    Who dies, or does not call them, ends them by an error."""
+    begin = progress = time.monotonic()
+    before = None
+    told = False
+    while True:
+        queued, ended = _mlxcomm.await_none_queued(_LOOK)
+        now = time.monotonic()
+        if queued == 0:
+            return
+        if ended != before:
+            before, progress = ended, now
+        if not told and now - begin > _TOLD_AFTER:
+            told = True
+            print(f"mlxcomm: the program has ended; {queued} operations that it began are still under way. "
+                  f"mlxcommctl status says whom they wait for; Ctrl-C ends the wait", file=sys.stderr)
+        if now - progress > _PATIENCE_AT_END:
+            print(f"mlxcomm: {queued} operations have not ended in {_PATIENCE_AT_END:.0f} s after the end of "
+                  "the program: given up", file=sys.stderr)
+            return
+
+
 @atexit.register
 def _close_all() -> None:
     """Leaves every job in order; a crash does not come by here, and peers are told so."""
-    _worlds.clear()
+    try:
+        if _ours_joined() and not _crashed:
+            _await_queued()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        _worlds.clear()

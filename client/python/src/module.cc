@@ -5,6 +5,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "client/python/src/operation_bindings.h"
 #include "client/python/src/operation_error.h"
 #include "client/python/src/operation_task.h"
+#include "client/python/src/queued_operations.h"
 #include "client/python/src/result_memory.h"
 #include "mlx/distributed/distributed.h"
 #include "mlx/version.h"
@@ -113,7 +115,7 @@ nb::tuple FindPlace(const std::string& job, std::optional<std::int64_t> rank,
   mlxcomm_error error{};
   if (mlxcomm_find_place(&options, &place, &error) != MLXCOMM_OK)
     throw nb::value_error(error.message);
-  return nb::make_tuple(std::string(place.job), place.rank, place.size);
+  return nb::make_tuple(std::string(place.job), place.rank, place.size, place.launched != 0);
 }
 
 void BindGroups(nb::module_& m) {
@@ -157,6 +159,22 @@ void BindGroups(nb::module_& m) {
     return MakeGroup(group, [&](DaemonGroup& ours, auto& rest, mlxcomm_error& error) {
       return ours.Shrink(timeout_ns, rest, error);
     });
+  });
+  m.def("leave", [](const Group& group, const std::string& why) {
+    DaemonGroup& ours = Ours(group);
+    nb::gil_scoped_release unlocked;
+    mlxcomm_leave(ours.handle(), why.c_str());
+  });
+  // (queued, ended): operations that have not ended, waiting for at most so long until there are none.
+  m.def("await_none_queued", [](double seconds) {
+    std::uint64_t ended = 0;
+    std::uint64_t queued = 0;
+    {
+      nb::gil_scoped_release unlocked;
+      queued = mlxcomm::python::QueuedOperation::AwaitNone(
+          std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)), ended);
+    }
+    return nb::make_tuple(queued, ended);
   });
   m.def("set_timeout", [](const Group& group, std::uint64_t timeout_ns) {
     mlxcomm_group_set_timeout(Ours(group).handle(), timeout_ns);

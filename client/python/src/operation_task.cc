@@ -5,6 +5,7 @@
 #include "client/lib/interrupt.h"
 #include "client/python/src/copy_in.h"
 #include "client/python/src/operation_error.h"
+#include "client/python/src/queued_operations.h"
 #include "client/python/src/result_memory.h"
 #include "mlx/backend/cpu/encoder.h"
 
@@ -80,7 +81,11 @@ Counters& GetCounters() {
 
 void Schedule(const std::shared_ptr<JoinedGroup>& joined, const Operation& operation,
               const mx::array* input, mx::array* output, mx::Stream stream) {
-  auto under_way = std::make_shared<client::UnderWay>();
+  struct Waited {
+    client::UnderWay under_way;
+    QueuedOperation queued;
+  };
+  auto waited = std::make_shared<Waited>();
   mlxcomm_error error{};
   CheckOperation(mlxcomm_group_failure(joined->group, &error), error, joined->group);
   const BoundOperation bound = BoundOperation::Bind(operation, joined->size(), input, output);
@@ -98,7 +103,7 @@ void Schedule(const std::shared_ptr<JoinedGroup>& joined, const Operation& opera
     out = ResultMemory::Give(*output, joined->connected);
     encoder.set_output_array(*output);
   }
-  encoder.dispatch([joined, bound, in, in_bytes, out, under_way = std::move(under_way)] {
+  encoder.dispatch([joined, bound, in, in_bytes, out, waited = std::move(waited)] {
     Run(*joined, bound, in, in_bytes, out.get());
   });
 }

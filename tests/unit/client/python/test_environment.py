@@ -90,19 +90,19 @@ def test_ranks_of_one_launch_say_the_same_job(variables, launch):
 
 
 def test_alone_without_a_launcher():
-    assert place({}) == ("default", 0, 1)
+    assert place({}) == ("default", 0, 1, False)
 
 
 def test_the_first_launcher_that_names_a_rank_counts():
     both = {**LAUNCHERS["Slurm"][0], "MLX_RANK": "3", "MLX_WORLD_SIZE": "5"}
-    assert place(both)[1:] == (3, 5)
+    assert place(both) == (place(both).job, 3, 5, True)
 
 
 def test_arguments_and_the_jobs_own_variable_win():
     variables = {**LAUNCHERS["Slurm"][0], "MLXCOMM_JOB": "named"}
-    assert place(variables) == ("named", 1, 4)
-    assert place(variables, job="argument", rank=2, size=9) == ("argument", 2, 9)
-    assert place({"MLX_RANK": "1"}, size=2)[1:] == (1, 2)
+    assert place(variables) == ("named", 1, 4, True)
+    assert place(variables, job="argument", rank=2, size=9)[:3] == ("argument", 2, 9)
+    assert place({"MLX_RANK": "1"}, size=2)[1:3] == (1, 2)
 
 
 def test_environment_of_the_process_is_the_default(monkeypatch):
@@ -110,7 +110,7 @@ def test_environment_of_the_process_is_the_default(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MLX_RANK", "1")
     monkeypatch.setenv("MLX_WORLD_SIZE", "2")
-    assert find_place() == ("default", 1, 2)
+    assert find_place() == ("default", 1, 2, True)
 
 
 # --- mlx.launch -----------------------------------------------------------------------
@@ -139,13 +139,13 @@ def test_ranks_of_mlx_launch_meet_although_each_has_a_file_of_its_own(tmp_path, 
 def test_empty_hostfile_is_one_rank(tmp_path):
     file = tmp_path / "hosts"
     file.write_text("\n")
-    assert place({"MLX_RANK": "0", "MLX_HOSTFILE": str(file)})[1:] == (0, 1)
+    assert place({"MLX_RANK": "0", "MLX_HOSTFILE": str(file)})[1:3] == (0, 1)
 
 
 def test_hostfile_may_be_an_object(tmp_path):
     file = tmp_path / "hosts"
     file.write_text('{"hosts": [{"ssh": "a"}, {"ssh": "b"}]}')
-    assert place({"MLX_RANK": "1", "MLX_HOSTFILE": str(file)})[1:] == (1, 2)
+    assert place({"MLX_RANK": "1", "MLX_HOSTFILE": str(file)})[1:3] == (1, 2)
 
 
 # --- mistakes -------------------------------------------------------------------------

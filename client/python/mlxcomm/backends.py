@@ -1,0 +1,187 @@
+"""mx.distributed through the daemon, whatever backend a program asks for.
+
+`install` wraps the functions of ``mx.distributed``; of MLX itself nothing is touched. Which names
+are taken is up to the caller: by default ``any``, ``ring``, ``jaccl`` and ``mpi``, and ``nccl`` where
+MLX itself has none. All of them mean one group, that of this process's job.
+
+What stock MLX does is kept: ``strict``, a second ``init``, ``init`` by another name, the first group
+as that of ``group=None``, and a group of one where nobody has said that there are more. By
+mlx/distributed/distributed.cpp of MLX 0.32.4.
+"""
+
+import functools
+import logging
+import os
+import sys
+from collections.abc import Iterable
+from typing import Optional
+
+import mlx.core as mx
+
+from . import _mlxcomm
+from .environment import find_place
+from .errors import UnavailableError
+from .groups import default_place, join_place
+
+_log = logging.getLogger("mlxcomm")
+_WITH_GROUP = (
+    "all_sum", "all_gather", "send", "recv", "recv_like", "all_max", "all_min", "sum_scatter",
+)
+_OF_MLX = ("any", "mpi", "nccl", "jaccl", "ring")
+_OURS = "mlxcomm"
+_originals = {}
+_replaced = []  # (module, name, original), where a program had imported a function by its name.
+_taken = frozenset()
+_told = set()  # Backends that are MLX's own, of which it was said.
+# What init has given by each name: the job's place, or None for a group of one. As MLX has it, a name
+# keeps what it has got once. Of this process: a forked child has none of it.
+_given: dict[int, dict[str, Optional[object]]] = {}
+
+
+def _default_take():
+    names = {"any", "ring", "jaccl", "mpi"}
+    if not mx.distributed.is_available("nccl"):
+        names.add("nccl")
+    return names
+
+
+def _checked(take):
+    names = {take} if isinstance(take, str) else set(take)
+    unknown = names.difference(_OF_MLX)
+    if unknown:
+        raise ValueError(f"take: expected some of {', '.join(_OF_MLX)}, got {sorted(unknown)[0]!r}")
+    return names
+
+
+def install(take: Optional[Iterable[str]] = None) -> None:
+    """From here on ``mx.distributed`` goes through the daemon.
+
+    Again: changes what is taken, if it says so, and nothing else.
+
+    Args:
+        take: the backends whose names are taken: some of "any", "ring", "jaccl", "mpi", "nccl".
+            "any" is ``group=None`` as well. Default: the first four, and "nccl" where MLX has none.
+
+    Raises:
+        ValueError: `take` names something else.
+    """
+    global _taken
+    names = None if take is None else _checked(take)
+    if _originals:
+        if names is not None:
+            _taken = frozenset(names)
+        return
+    _taken = frozenset(names if names is not None else _default_take())
+    module = mx.distributed
+    for name in _WITH_GROUP + ("init", "is_available", "clear_backends"):
+        if hasattr(module, name):
+            _originals[name] = getattr(module, name)
+    wrapped = {name: _with_default_group(_originals[name]) for name in _WITH_GROUP
+               if name in _originals}
+    wrapped["init"] = functools.wraps(_originals["init"])(init)
+    wrapped["is_available"] = functools.wraps(_originals["is_available"])(is_available)
+    if "clear_backends" in _originals:
+        wrapped["clear_backends"] = functools.wraps(_originals["clear_backends"])(_clear_backends)
+    for name, function in wrapped.items():
+        setattr(module, name, function)
+    _replace_imported(wrapped)
+    _log.info("mx.distributed goes through mlxcommd: backends %s", ", ".join(sorted(_taken)))
+
+
+def uninstall() -> None:
+    """Puts MLX's own functions back."""
+    global _taken
+    for name, original in _originals.items():
+        setattr(mx.distributed, name, original)
+    for module, name, original in _replaced:
+        setattr(module, name, original)
+    _replaced.clear()
+    _originals.clear()
+    _given.clear()
+    _taken = frozenset()
+
+
+def _replace_imported(wrapped):
+    """Who did ``from mlx.core.distributed import init`` earlier has the original: alone, silently."""
+    by_original = {id(_originals[name]): function for name, function in wrapped.items()}
+    for module in list(sys.modules.values()):
+        names = getattr(module, "__dict__", None)
+        if module is mx.distributed or names is None or module.__name__.startswith("mlxcomm"):
+            continue
+        for name, value in list(names.items()):
+            if id(value) in by_original:
+                _replaced.append((module, name, value))
+                setattr(module, name, by_original[id(value)])
+
+
+def _with_default_group(original):
+    @functools.wraps(original)
+    def wrapper(*args, group=None, **kwargs):
+        if group is None and "any" in _taken:
+            group = init()
+        return original(*args, group=group, **kwargs)
+
+    return wrapper
+
+
+def init(strict=False, backend="any", *, all_gather_factory=None):
+    if all_gather_factory is not None and backend != "jaccl":
+        raise ValueError("all_gather_factory is only supported with backend='jaccl'.")
+    if backend in _taken or backend == _OURS:
+        return _group_of(backend, strict, all_gather_factory)
+    if backend not in _OF_MLX:
+        raise ValueError(
+            "[distributed] The only valid values for backend are 'any', 'mpi', 'nccl', 'jaccl', "
+            f"'ring' and 'mlxcomm' but '{backend}' was provided.")
+    if backend not in _told:
+        _told.add(backend)
+        _log.info("backend %r is MLX's own: mlxcomm.install() was asked to take %s", backend,
+                  ", ".join(sorted(_taken)))
+    more = {} if all_gather_factory is None else {"all_gather_factory": all_gather_factory}
+    return _originals["init"](strict=strict, backend=backend, **more)
+
+
+def is_available(backend="any"):
+    return backend in _taken or backend == _OURS or _originals["is_available"](backend)
+
+
+def _clear_backends():
+    _given.pop(os.getpid(), None)
+    _originals["clear_backends"]()
+
+
+def _group_of(backend, strict, factory):
+    given = _given.setdefault(os.getpid(), {})
+    if backend not in given:
+        place = _place(backend, strict, factory)
+        if place is not None:
+            given.setdefault("any", place)
+        given[backend] = place
+    place = given[backend]
+    return _mlxcomm.alone() if place is None else join_place(place)
+
+
+def _place(backend, strict, factory):
+    """Where this process belongs; None: nobody has said so, and it need not be known."""
+    place = default_place()
+    if not place.launched and place.size == 1:
+        if strict:
+            raise UnavailableError(
+                "[distributed] Couldn't initialize any backend: no launcher has said which rank of how "
+                "many this is. Start the program by mlxcommctl launch, mlx.launch, mpirun, torchrun or "
+                f"srun, or set MLX_RANK and MLX_WORLD_SIZE (backend {backend!r}, strict=True)")
+        return None
+    if factory is not None and place.size > 1 and not os.environ.get("MLXCOMM_JOB"):
+        return find_place(_agreed_job(factory, place), place.rank, place.size)._replace(launched=True)
+    return place
+
+
+def _agreed_job(factory, place):
+    """The program's own way for its ranks to tell each other things: they agree on a name that no other
+    launch has."""
+    own = os.urandom(16)
+    everyone = factory(place.rank, place.size)(own, len(own))
+    if len(everyone) != place.size * len(own):
+        raise RuntimeError(f"Custom all-gather returned {len(everyone)} bytes but expected "
+                           f"{place.size * len(own)}")
+    return "mlx-" + bytes(everyone[:len(own)]).hex()

@@ -1,0 +1,249 @@
+"""Programs that name their backend go through the daemon as well, however mlxcomm gets into them; and what
+stock MLX does otherwise is kept."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from conftest import Process, find_program
+
+FOLDER = pathlib.Path(__file__).parent
+RANK = FOLDER / "backend_rank.py"
+NAMES = ["any", "ring", "jaccl", "mpi", "nccl", "mlxcomm"]
+
+INSTALL = f"import mlxcomm, runpy, sys; mlxcomm.install(); runpy.run_path({str(RANK)!r}, run_name='__main__')"
+WAYS = {
+    "install": ([sys.executable, "-c", INSTALL], {}),
+    "python -m mlxcomm": ([sys.executable, "-m", "mlxcomm", str(RANK)], {}),
+    "a variable alone": ([sys.executable, str(RANK)], {"MLXCOMM_INSTALL": "all"}),
+}
+
+
+def start(c, command, rank, size, *words, job="names", **variables):
+    environment = {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(size), "MLXCOMM_JOB": job,
+                   "MLXCOMM_SOCKET": c.socket(rank % c.count), **variables}
+    process = Process([*command, *words], environment)
+    c.ranks.append(process)
+    return process
+
+
+def alone(code, **environment):
+    cleared = {k: v for k, v in os.environ.items() if not k.startswith(("MLX", "JACCL"))}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
+                          env={**cleared, "MLXCOMM_SOCKET": "/nowhere/at/all.sock", **environment})
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_every_name_is_the_daemons_group(cluster, way, nodes):
+    command, variables = WAYS[way]
+    c = cluster(nodes)
+    words = [f"{name}{strict}" for name in NAMES for strict in ("", ":strict")]
+    ranks = [start(c, command, rank, 2, *words, **variables) for rank in (0, 1)]
+    for number, process in enumerate(ranks):
+        assert process.finish() == 0, process.lines
+        assert process.lines == [f"{word}: {number} of 2, sum 2, by default 2" for word in words]
+
+
+def test_launch_alone_has_every_name_go_through_the_daemon(cluster):
+    c = cluster(1)
+    done = subprocess.run([find_program("mlxcommctl"), "launch", "-n", "2", "--socket", c.socket(0), "--",
+                           sys.executable, str(RANK), *NAMES], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for rank in (0, 1):
+        mine = [line[4:] for line in done.stdout.splitlines() if line.startswith(f"[{rank}] ")]
+        assert mine == [f"{name}: {rank} of 2, sum 2, by default 2" for name in NAMES]
+
+
+def test_what_is_not_taken_is_mlxs_own(cluster):
+    c = cluster(1)
+    code = ("import mlxcomm, mlx.core as mx; mlxcomm.install(take=['ring']); d = mx.distributed\n"
+            "print(d.init(backend='ring').size(), d.init(backend='nccl').size(), d.is_available('jaccl'))\n")
+    ranks = [start(c, [sys.executable, "-c", code], rank, 2) for rank in (0, 1)]
+    for process in ranks:
+        assert process.finish() == 0, process.lines
+        assert process.lines == ["2 1 " + str(mlx_has("jaccl"))]
+
+
+def mlx_has(backend):
+    import mlx.core as mx
+
+    return mx.distributed.is_available(backend)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_a_launcher_it_is_as_stock_has_it(name):
+    """A group of one; an error where it has to be more; and what a name has got once it keeps."""
+    done = alone("import mlxcomm, mlx.core as mx; mlxcomm.install(); d = mx.distributed\n"
+                 f"try: d.init(strict=True, backend={name!r}); print('no error')\n"
+                 "except RuntimeError as error: print(error)\n"
+                 f"print(d.init(backend={name!r}).size(), d.all_sum(mx.ones(2)).tolist())\n"
+                 f"print(d.init(strict=True, backend={name!r}).size())\n")
+    told, *values = done.stdout.splitlines()
+    assert told.startswith("[distributed] Couldn't initialize any backend: no launcher"), done.stderr
+    assert values == ["1 [1.0, 1.0]", "1"]
+
+
+def test_names_and_arguments_that_stock_refuses_are_refused():
+    done = alone("import mlxcomm, mlx.core as mx; mlxcomm.install(); d = mx.distributed\n"
+                 "for call in (lambda: d.init(backend='gloo'), lambda: d.init(all_gather_factory=max),\n"
+                 "             lambda: mlxcomm.install(take=['rings'])):\n"
+                 "    try: call(); print('no error')\n"
+                 "    except ValueError as error: print(error)\n")
+    backend, factory, take = done.stdout.splitlines()
+    assert "'mlxcomm' but 'gloo' was provided" in backend
+    assert factory == "all_gather_factory is only supported with backend='jaccl'."
+    assert take.endswith("got 'rings'")
+
+
+def test_a_world_size_without_a_rank_trains_nobody_alone():
+    done = alone("import mlxcomm, mlx.core as mx; mlxcomm.install(); mx.distributed.init()",
+                 MLX_WORLD_SIZE="2")
+    assert done.returncode != 0 and 'MLX_WORLD_SIZE="2" is set but MLX_RANK is not' in done.stderr
+
+
+# Why: a module that was imported earlier would stay alone, and every sum be wrong without a word.
+def test_functions_imported_by_name_before_are_replaced_and_given_back(cluster):
+    c = cluster(1)
+    code = ("from mlx.core.distributed import all_sum, init\nimport mlx.core as mx, mlxcomm\n"
+            "own = (all_sum, init)\nmlxcomm.install()\n"
+            "print(init().size(), all_sum(mx.array(1)).item())\n"
+            "mlxcomm.uninstall()\nassert (all_sum, init) == own\n")
+    ranks = [start(c, [sys.executable, "-c", code], rank, 2) for rank in (0, 1)]
+    for process in ranks:
+        assert process.finish() == 0, process.lines
+        assert process.lines == ["2 2"]
+
+
+# Why: exo gives each rank a file of its own, in which its own entry is the wildcard address.
+@pytest.mark.parametrize("kind", ["host files", "coordinators"])
+def test_variables_that_differ_by_rank_lead_to_one_job(cluster, tmp_path, kind):
+    c = cluster(2)
+    own = [{}, {}]
+    for rank in (0, 1):
+        if kind == "host files":
+            path = tmp_path / f"ring{rank}.json"
+            hosts = ["10.0.0.1:5000", "10.0.0.2:5000"]
+            hosts[rank] = "0.0.0.0:5000"
+            path.write_text(json.dumps(hosts))
+            own[rank] = {"MLX_HOSTFILE": str(path)}
+        else:
+            path = tmp_path / f"devices{rank}.json"
+            path.write_text(json.dumps([[None, "rdma_en5"], ["rdma_en5", None]]))
+            own[rank] = {"MLX_IBV_DEVICES": str(path),
+                         "MLX_JACCL_COORDINATOR": ["0.0.0.0:7777", "10.0.0.1:7777"][rank]}
+    ranks = []
+    for rank in (0, 1):
+        process = Process([sys.executable, str(RANK), "ring:strict"],
+                          {"MLX_RANK": str(rank), "MLXCOMM_INSTALL": "all", "MLXCOMM_SOCKET": c.socket(rank),
+                           **own[rank]})
+        c.ranks.append(process)
+        ranks.append(process)
+    for number, process in enumerate(ranks):
+        assert process.finish() == 0, process.lines
+        assert process.lines == [f"ring:strict: {number} of 2, sum 2, by default 2"]
+
+
+def test_jaccls_own_way_to_tell_each_other_names_the_job(cluster, tmp_path):
+    """Why: it is there where the environment says less than a job's name; here, where it says nothing."""
+    c = cluster(1)
+    folder = tmp_path / "told"
+    folder.mkdir()
+    code = (
+        "import pathlib, time, mlxcomm, mlx.core as mx; mlxcomm.install()\n"
+        f"folder = pathlib.Path({str(folder)!r})\n"
+        "def factory(rank, size):\n"
+        "    def gather(data, count):\n"
+        "        own = folder / f'own.{rank}'\n"
+        "        own.write_bytes(data); own.rename(folder / str(rank))\n"
+        "        while not all((folder / str(r)).exists() for r in range(size)): time.sleep(0.01)\n"
+        "        return b''.join((folder / str(r)).read_bytes() for r in range(size))\n"
+        "    return gather\n"
+        "world = mx.distributed.init(strict=True, backend='jaccl', all_gather_factory=factory)\n"
+        "print(mlxcomm.name(world).startswith('mlx-'), mx.distributed.all_sum(mx.array(1)).item())\n")
+    ranks = [start(c, [sys.executable, "-c", code], rank, 2, job="") for rank in (0, 1)]
+    for process in ranks:
+        assert process.finish() == 0, process.lines
+        assert process.lines == ["True 2"]
+
+
+def test_which_variable_named_the_job_is_said_where_nobody_comes(cluster, tmp_path):
+    c = cluster(1)
+    hosts = tmp_path / "hosts.json"
+    hosts.write_text('["10.0.0.1:5000", "10.0.0.2:5000"]')
+    process = start(c, [sys.executable, "-c", "import mlxcomm; mlxcomm.init(timeout=1)"], 0, 2, job="",
+                    MLX_HOSTFILE=str(hosts))
+    assert process.finish() != 0
+    assert any("follows from MLX_HOSTFILE" in line and "MLXCOMM_JOB=NAME" in line for line in process.lines)
+
+
+# --- how a program ends -----------------------------------------------------------------
+
+TAIL = """
+import sys, mlx.core as mx
+w = mx.distributed.init(); r = w.rank()
+a = mx.random.normal((400, 400)); mx.eval(a)
+def step(x):
+    for _ in range(6): x = mx.tanh(x @ a)
+    return mx.distributed.all_sum(x)
+mx.eval(step(a))
+stream = mx.new_stream(mx.cpu)
+with mx.stream(stream):
+    z = step(a); mx.async_eval(z)
+if r == 0:
+    import time; time.sleep(1)
+    mx.eval(z); print("rank 0 has it")
+"""
+
+
+# Why: mlx-lm's generate always leaves an operation behind that the other rank still needs; stock's ring
+# and Open MPI deliver it.
+@pytest.mark.parametrize("hooked", [True, False])
+def test_what_a_program_has_begun_when_it_ends_is_delivered(cluster, tmp_path, hooked):
+    script = tmp_path / "tail.py"
+    script.write_text(TAIL)
+    c = cluster(1)
+    command = [find_program("mlxcommctl"), "launch", "-n", "2", "--socket", c.socket(0), "--",
+               sys.executable, *(["-m", "mlxcomm"] if hooked else []), str(script)]
+    for _ in range(3):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120,
+                              env={**os.environ, "MLXCOMM_INSTALL": ""})
+        assert done.returncode == 0 and "rank 0 has it" in done.stdout, done.stdout + done.stderr
+
+
+# Why: the first message that a person sees is the other rank's.
+def test_who_dies_of_an_exception_says_which_at_once(cluster):
+    c = cluster(2)
+    dies = ("import threading, time, mlx.core as mx, mlxcomm; mlxcomm.install(); mx.distributed.init()\n"
+            "mx.eval(mx.distributed.all_sum(mx.array(1)))\n"
+            "threading.Thread(target=time.sleep, args=(30,)).start()\n"  # Keeps the process from ending.
+            "raise ValueError('no such layer')\n")
+    waits = ("import mlx.core as mx, mlxcomm; mlxcomm.install(); mx.distributed.init()\n"
+             "mx.eval(mx.distributed.all_sum(mx.array(1)))\n"
+             "mx.eval(mx.distributed.all_sum(mx.array(1)))\n")
+    start(c, [sys.executable, "-c", dies], 1, 2)
+    waiting = start(c, [sys.executable, "-c", waits], 0, 2)
+    line = waiting.wait_for("RANK_LOST")
+    assert "its program ended by ValueError: no such layer" in line and "rank 1" in line
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["-x", "a.py"], "no such option: -x"),
+    (["nowhere.py"], "no such file: nowhere.py"),
+    ([], "nothing to run"),
+])
+def test_what_cannot_be_run_is_said_in_a_line(arguments, words):
+    done = subprocess.run([sys.executable, "-m", "mlxcomm", *arguments], capture_output=True, text=True,
+                          timeout=120)
+    assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
+
+
+def test_code_is_run_and_v_says_what_is_taken():
+    done = subprocess.run([sys.executable, "-m", "mlxcomm", "-v", "-u", "-c", "import sys; print(sys.argv)",
+                           "a"], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "['-c', 'a']"
+    assert "goes through mlxcommd: backends any, jaccl, mpi" in done.stderr
