@@ -34,10 +34,8 @@ Engine::Engine(asio::io_context& io, EngineOptions options, telemetry::FlightRec
       events_(events),
       scratch_(options_.scratch_bytes_max),
       operation_recorder_(recorder, counts, now_ns_),
-      collectives_(
-          options_.self.id, scratch_, {}, &operation_recorder_,
-          {[this](intake::SessionId session) { return intake_->ClientSleeps(session); },
-           [](std::uint64_t pid) { return platform::IsStopped(static_cast<pid_t>(pid)); }}),
+      collectives_(options_.self.id, scratch_, {}, &operation_recorder_,
+                   [](std::uint64_t pid) { return platform::IsStopped(static_cast<pid_t>(pid)); }),
       membership_(collectives_, options_.groups_per_user_max),
       rendezvous_(options_.self.id, options_.self.name, options_.self.incarnation, *this),
       forming_worlds_(options_.self.id, options_.self.name,

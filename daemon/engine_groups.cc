@@ -153,8 +153,9 @@ void Engine::Awaited(intake::SessionId session, const v1::AwaitedRequest& reques
                           ticket = request.ticket()](std::unique_ptr<control::AwaitedAnswer> held) {
     v1::AwaitedReply reply;
     if (membership_.RankOf(session, group) != nullptr) {
-      reply.set_text(collectives_.Find(group)->DescribeWait(session, ticket));
+      reply.set_text(collectives_.Find(group)->DescribeWait(session, ticket, now_ns_));
     }
+    reply.set_ended(reply.text().empty());
     held->Succeed(reply);
   });
 }

@@ -157,6 +157,7 @@ class Launch : public RankListener {
       lines_.PromptAnswered();
     }
     for (Reader& reader : readers_) {
+      if (reader.host->done()) continue;
       reader.under_way += static_cast<std::size_t>(got);
       reader.host->GiveInput({bytes.data(), static_cast<std::size_t>(got)});
     }
@@ -214,8 +215,10 @@ Failure MakeCommand(const LaunchOptions& options, const Hostfile& file, std::siz
     command.environment.emplace_back("COLUMNS", std::to_string(terminal.ws_col));
     command.environment.emplace_back("LINES", std::to_string(terminal.ws_row));
   }
-  Failure failure = ReadEnvironment(options.hostfile + ": envs", file.envs, command.environment);
-  if (failure.ok()) failure = ReadEnvironment("--env", options.environment, command.environment);
+  Failure failure = ReadEnvironment(options.hostfile + ": envs", file.envs, BareName::kEmpty,
+                                    command.environment);
+  if (failure.ok())
+    failure = ReadEnvironment("--env", options.environment, BareName::kAsHere, command.environment);
   if (!failure.ok()) return failure;
   const std::string own_job = "launch-" + OwnHostName() + "-" + std::to_string(::getpid()) + "-" +
                               std::to_string(std::time(nullptr));

@@ -65,6 +65,7 @@ Failure ChooseHosts(const LaunchOptions& options, Hostfile& file) {
 }
 
 Failure ReadEnvironment(const std::string& place, const std::vector<std::string>& assignments,
+                        BareName bare,
                         std::vector<std::pair<std::string, std::string>>& environment) {
   for (const std::string& assignment : assignments) {
     const std::size_t equals = assignment.find('=');
@@ -76,6 +77,8 @@ Failure ReadEnvironment(const std::string& place, const std::vector<std::string>
     }
     if (equals != std::string::npos) {
       environment.emplace_back(name, assignment.substr(equals + 1));
+    } else if (bare == BareName::kEmpty) {  // As mlx.launch takes it.
+      environment.emplace_back(name, "");
     } else if (const char* const own = std::getenv(name.c_str()); own != nullptr) {
       environment.emplace_back(name, own);
     } else {

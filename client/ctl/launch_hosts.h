@@ -18,7 +18,10 @@ namespace mlxcomm::ctl {
 Failure ChooseHosts(const LaunchOptions& options, Hostfile& file);
 
 // "NAME=VALUE"s, as `mlx.launch --env` takes them; "NAME": as it is in this process, as mpirun -x does.
+// `bare`: what a name without a value is.
+enum class BareName { kAsHere, kEmpty };
 Failure ReadEnvironment(const std::string& place, const std::vector<std::string>& assignments,
+                        BareName bare,
                         std::vector<std::pair<std::string, std::string>>& environment);
 
 }  // namespace mlxcomm::ctl

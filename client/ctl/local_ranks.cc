@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "client/ctl/child_process.h"
+#include "client/ctl/launch_frames.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -63,7 +64,8 @@ void LocalRanks::BecomeRank(const Rank& rank, int in, int out, int error) const 
   ChooseInput(rank, in);
   ::dup2(error, STDERR_FILENO);
   // Files of another launch: MLX would take its ring, with ranks that are not ours.
-  for (const char* const name : {"MLX_HOSTFILE", "MLX_IBV_DEVICES", "MLX_JACCL_COORDINATOR"}) {
+  for (const char* const name : {"MLX_HOSTFILE", "MLX_IBV_DEVICES", "MLX_JACCL_COORDINATOR",
+                                 "JACCL_RANK", "JACCL_IBV_DEVICES", "JACCL_COORDINATOR"}) {
     ::unsetenv(name);
   }
   for (const auto& [name, value] : command_.environment) ::setenv(name.c_str(), value.c_str(), 1);
@@ -161,6 +163,16 @@ void LocalRanks::WriteInput() {
   ReportTaken();
 }
 
+// No more is read before it takes some, and another has nothing left; of other hosts that is not known.
+bool LocalRanks::HoldsUp(const Rank& rank) const {
+  if (rank.input_left.size() < kLaunchInputBytesMax) return false;
+  const auto reads = [&](const Rank& other) { return &other != &rank && other.input >= 0; };
+  const bool alone = std::none_of(ranks_.begin(), ranks_.end(), reads);
+  return alone || std::any_of(ranks_.begin(), ranks_.end(), [&](const Rank& other) {
+           return reads(other) && other.input_left.empty();
+         });
+}
+
 void LocalRanks::WriteInput(Rank& rank) {
   while (rank.input >= 0 && !rank.input_left.empty()) {
     const ssize_t written = ::write(rank.input, rank.input_left.data(), rank.input_left.size());
@@ -173,7 +185,7 @@ void LocalRanks::WriteInput(Rank& rank) {
     rank.took_at = Clock::now();
     rank.input_left.erase(0, static_cast<std::size_t>(written));
   }
-  if (rank.input >= 0 && rank.number != 0 && !rank.input_left.empty() &&
+  if (rank.input >= 0 && rank.number != 0 && HoldsUp(rank) &&
       Clock::now() - rank.took_at > kInputPatience) {
     CloseDescriptor(rank.input);
     listener_.OnOutput(rank.number, 1,

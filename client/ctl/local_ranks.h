@@ -65,6 +65,7 @@ class LocalRanks : public RankHost {
   void WriteInput();
   void WriteInput(Rank& rank);
   void ReportTaken();
+  bool HoldsUp(const Rank& rank) const;
   void Reap(Rank& rank);
   bool AnyAlive() const;
   bool AnyOpen() const;

@@ -60,7 +60,9 @@ void RankLines::Add(int stream, std::string_view bytes) {
 
 void RankLines::Print(unsigned rank, int stream, std::string_view bytes) {
   Stream& state = ranks_[rank][static_cast<std::size_t>(stream)];
-  state.came_at = std::chrono::steady_clock::now();
+  // From when on something has not been shown: what comes without an end is shown, too, in pieces.
+  const std::size_t shown = stream == 0 && rank == prompt_rank_ ? prompt_bytes_ : 0;
+  if (state.partial.size() <= shown) state.came_at = std::chrono::steady_clock::now();
   for (const char c : bytes) {
     const bool after_return = std::exchange(state.returned, c == '\r');
     if (c == '\n' && after_return && state.partial.empty()) continue;  // Of one line's end.
@@ -72,6 +74,8 @@ void RankLines::Print(unsigned rank, int stream, std::string_view bytes) {
 
 void RankLines::End(unsigned rank, int stream) {
   Stream& state = ranks_[rank][static_cast<std::size_t>(stream)];
+  const bool is_prompt = stream == 0 && rank == prompt_rank_ && prompt_bytes_ > 0;
+  if (is_prompt && !prompt_open_ && state.partial.size() == prompt_bytes_) state.partial.clear();
   if (!state.partial.empty()) PrintLine(rank, stream, state.partial);
 }
 

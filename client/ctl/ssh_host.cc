@@ -132,6 +132,7 @@ void SshHost::AddTo(std::vector<pollfd>& waited) {
 }
 
 void SshHost::GiveInput(std::string_view bytes) {
+  if (to_ < 0) return;
   v1::LaunchFrame frame;
   frame.mutable_input()->set_data(bytes.data(), bytes.size());
   writer_.Add(frame);

@@ -166,17 +166,20 @@ int Cancel(mlxcomm_attachment* attachment, std::uint64_t group, std::uint64_t ti
              : 0;
 }
 
+// A daemon that refuses, or knows no such call, lives.
 int Awaited(mlxcomm_attachment* attachment, std::uint64_t group, std::uint64_t ticket,
-            std::uint64_t patience_ns, char* text, std::size_t text_bytes) {
+            std::uint64_t patience_ns, mlxcomm_interrupt interrupt, char* text,
+            std::size_t text_bytes, int* ended) {
   v1::AwaitedRequest request;
   request.set_group(group);
   request.set_ticket(ticket);
   v1::AwaitedReply reply;
   const ControlChannel::Ended end = attachment->channel.Call(
-      "/mlxcomm.v1.Control/Awaited", request.SerializeAsString(), patience_ns, kUninterrupted);
-  const bool answered = Ok(end) && reply.ParseFromString(end.reply);
-  std::snprintf(text, text_bytes, "%s", answered ? reply.text().c_str() : "");
-  return answered ? 1 : 0;
+      "/mlxcomm.v1.Control/Awaited", request.SerializeAsString(), patience_ns, interrupt);
+  const bool told = Ok(end) && reply.ParseFromString(end.reply);
+  std::snprintf(text, text_bytes, "%s", told ? reply.text().c_str() : "");
+  *ended = told && reply.ended() ? 1 : 0;
+  return end.status == ControlChannel::Status::kDeadlineExceeded && !end.interrupted ? 0 : 1;
 }
 
 // How these end is nobody's concern: a daemon that is gone, or that has ended the group, has
@@ -199,7 +202,9 @@ void Close(mlxcomm_attachment* attachment) { delete attachment; }
 
 }  // namespace
 
+// The name is the symbol's, as in C. NOLINTBEGIN(readability-identifier-naming)
 extern "C" __attribute__((visibility("default")))
 const mlxcomm_attach_table mlxcomm_attach_table_v4;
 const mlxcomm_attach_table mlxcomm_attach_table_v4 = {Open,    Attach,  Split,  Shrink, Cancel,
                                                       Awaited, Release, Detach, Close};
+// NOLINTEND(readability-identifier-naming)

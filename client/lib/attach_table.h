@@ -59,10 +59,11 @@ struct mlxcomm_attach_table {
   /* Asks for the end of an operation; waits for the daemon's answer for patience_ns at
    * most. Not 0: it has answered. The operation's end comes as its completion. */
   int (*cancel)(struct mlxcomm_attachment*, uint64_t group, uint64_t ticket, uint64_t patience_ns);
-  /* Whom an operation waits for, as a text that is cut to fit, with a NUL; "": it has ended. Waits for
-   * the daemon's answer for patience_ns at most. Not 0: it has answered. */
+  /* Whom an operation waits for, as a text that is cut to fit, with a NUL; `ended`: not 0 where it is in
+   * flight no more, or its group has failed. Waits for the daemon's answer for patience_ns at most, or
+   * until interrupted. 0: the daemon has not answered in that time. */
   int (*awaited)(struct mlxcomm_attachment*, uint64_t group, uint64_t ticket, uint64_t patience_ns,
-                 char* text, size_t text_bytes);
+                 struct mlxcomm_interrupt interrupt, char* text, size_t text_bytes, int* ended);
   /* Leave one group, or all, in order, or for the fault that `why` names (NULL: in order);
    * wait a second at most. */
   void (*release)(struct mlxcomm_attachment*, uint64_t group);

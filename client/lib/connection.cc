@@ -270,7 +270,10 @@ Failure Connection::SubmitEntry(queue::SubmissionEntry& entry, Extent extent, bo
     pending.kind = entry.kind;
     pending.bytes = extent.input_bytes + extent.output_bytes;
     // Without a deadline the daemon is asked now and then, and has to answer.
-    pending.deadline_ns = timeout_ns == 0 ? UINT64_MAX : NowNs() + timeout_ns + kAnswerMarginNs;
+    const std::uint64_t now = NowNs();
+    pending.began_ns = now;
+    pending.ask_ns = now + kTellAfterNs;
+    pending.deadline_ns = timeout_ns == 0 ? UINT64_MAX : now + timeout_ns + kAnswerMarginNs;
     ticket = next_ticket_++;
     pending_.Put(ticket, std::move(pending));
   }
@@ -399,20 +402,24 @@ queue::AdaptiveSpin& Connection::SpinFor(std::uint64_t bytes) {
   return spins_[bytes <= kSmallBytes ? 0 : bytes <= kMiddlingBytes ? 1 : 2];
 }
 
-// Says on standard error whom the wait is for; a daemon that does not answer that is lost.
+// Says on standard error whom the wait is for; a daemon that does not answer that is lost. Of what has
+// ended there without an end here, that end is waited for no longer than usual.
 void Connection::TellAwaited(std::unique_lock<std::mutex>& lock, std::uint64_t group,
                              std::uint64_t ticket, std::uint64_t waited_ns) {
   lock.unlock();
   std::array<char, 600> text{};
-  const bool answered =
-      attach_->awaited(attachment_, group, ticket, kAskPatienceNs, text.data(), text.size()) != 0;
+  int ended = 0;
+  const bool answered = attach_->awaited(attachment_, group, ticket, kAskPatienceNs, interrupt_,
+                                         text.data(), text.size(), &ended) != 0;
+  if (text[0] != '\0' && !IsQuiet()) {
+    std::fprintf(stderr, "mlxcomm: waits for %s, for %llu s now\n", text.data(),
+                 static_cast<unsigned long long>(waited_ns / 1'000'000'000));
+  }
   lock.lock();
-  const Pending* const pending = Find(group, ticket);
+  Pending* const pending = Find(group, ticket);
   if (pending == nullptr || pending->outcome.has_value()) return;
   if (!answered) return LoseDaemon("it does not answer");
-  if (text[0] == '\0' || IsQuiet()) return;
-  std::fprintf(stderr, "mlxcomm: waits for %s, for %llu s now\n", text.data(),
-               static_cast<unsigned long long>(waited_ns / 1'000'000'000));
+  if (ended != 0) pending->deadline_ns = std::min(pending->deadline_ns, NowNs() + kAnswerMarginNs);
 }
 
 Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::uint64_t group,
@@ -422,7 +429,6 @@ Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::u
   if (pending == nullptr) return Awaited::kUnknown;
   queue::AdaptiveSpin& spin = SpinFor(pending->bytes);
   const std::uint64_t began = NowNs();
-  std::uint64_t tell_ns = interruptible ? began + kTellAfterNs : UINT64_MAX;
   for (;; pending = Find(group, ticket)) {
     if (pending == nullptr) return Awaited::kUnknown;
     const std::uint64_t deadline_ns = pending->deadline_ns;
@@ -437,12 +443,14 @@ Connection::Awaited Connection::Await(std::unique_lock<std::mutex>& lock, std::u
     if (!reader_present_ && now - began <= spin.budget_ns()) {
       if (LookFirst(lock, spin.limits(), began + spin.budget_ns())) continue;
     }
-    if (now >= tell_ns) {
-      tell_ns = now + kTellAgainNs;
-      TellAwaited(lock, group, ticket, now - began);
+    const std::uint64_t ask_ns = interruptible ? pending->ask_ns : UINT64_MAX;
+    if (now >= ask_ns) {
+      const std::uint64_t waited_ns = now - pending->began_ns;
+      Find(group, ticket)->ask_ns = now + kTellAgainNs;
+      TellAwaited(lock, group, ticket, waited_ns);
       continue;
     }
-    ReadOrSleep(lock, std::min({deadline_ns, until_ns, tell_ns}));
+    ReadOrSleep(lock, std::min({deadline_ns, until_ns, ask_ns}));
     if (!interruptible) continue;
     lock.unlock();
     const bool interrupted = Interrupted();
@@ -511,12 +519,17 @@ Connection::Outcome Connection::EndOverdue(std::unique_lock<std::mutex>& lock, s
 
 std::optional<Connection::Outcome> Connection::Test(std::uint64_t group, std::uint64_t ticket) {
   std::unique_lock lock(wait_mutex_);
-  const Pending* const pending = Find(group, ticket);
+  Pending* const pending = Find(group, ticket);
   if (pending == nullptr) return NotInFlight(ticket);
   const std::uint64_t deadline_ns = pending->deadline_ns;
+  const std::uint64_t now = NowNs();
+  const std::uint64_t waited_ns = now - pending->began_ns;
+  const bool asks = now >= pending->ask_ns;
+  if (asks) pending->ask_ns = now + kTellAgainNs;
   Outcome outcome;
   if (TakeOutcome(ticket, outcome)) return outcome;
-  if (NowNs() >= deadline_ns) return EndOverdue(lock, group, ticket);
+  if (now >= deadline_ns) return EndOverdue(lock, group, ticket);
+  if (asks) TellAwaited(lock, group, ticket, waited_ns);
   if (!reader_present_ && queue::DrainDoorbell(doorbell_) == queue::DoorbellState::kOtherSideGone) {
     TakeCompletions();  // What it said last.
     LoseDaemon("it has ended");

@@ -126,10 +126,12 @@ class Connection {
     std::uint64_t table_offset = 0;
     std::uint64_t bytes = 0;        // Read and written.
     std::uint64_t deadline_ns = 0;  // Without an answer by then it is overdue.
-    bool reads = false;             // Its input is pinned.
-    bool writes = false;            // Its output is pinned.
-    bool has_table = false;         // Its table of counts is pinned.
-    bool abandoned = false;         // Nobody waits any more.
+    std::uint64_t began_ns = 0;
+    std::uint64_t ask_ns = 0;  // When the daemon is asked whom it waits for.
+    bool reads = false;        // Its input is pinned.
+    bool writes = false;       // Its output is pinned.
+    bool has_table = false;    // Its table of counts is pinned.
+    bool abandoned = false;    // Nobody waits any more.
     std::optional<Outcome> outcome;
   };
 

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <condition_variable>
+#include <cstdio>
 #include <exception>
 #include <memory>
 #include <mutex>

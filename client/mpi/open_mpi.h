@@ -33,6 +33,7 @@ typedef void* MPI_Datatype;
 typedef void* MPI_Op;
 typedef void(MPI_User_function)(void* in, void* in_and_out, int* count, MPI_Datatype* type);
 
+/* Its own names. NOLINTBEGIN(readability-identifier-naming) */
 typedef struct ompi_status_public_t {
   int MPI_SOURCE;
   int MPI_TAG;
@@ -40,6 +41,7 @@ typedef struct ompi_status_public_t {
   int _cancelled;
   size_t _ucount; /* bytes received */
 } MPI_Status;
+/* NOLINTEND(readability-identifier-naming) */
 
 /* What a handle points at: a name, for whoever meets it in a debugger. */
 typedef struct mlxcomm_mpi_object {

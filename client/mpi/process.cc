@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -26,6 +27,7 @@ struct Process {
   std::shared_ptr<Communicator> world;
   std::map<const void*, std::shared_ptr<Communicator>> parts;  // By their own address.
   MlxStreams streams;                                          // Set before the exit handler is.
+  std::atomic<bool> gave_up = false;                           // What these hold.
 };
 Process& GetProcess() {
   static Process* const process = new Process;
@@ -48,8 +50,10 @@ Held TakeAll(Process& process) {
 // A process that has met an exception may hold operations that nobody will ever call elsewhere.
 constexpr std::chrono::seconds kDryMost{20};
 
-void RunStreamsDry(const Process& process) {
-  if (process.joined_by != ::getpid() || process.streams.RunDry(kDryMost)) return;
+void RunStreamsDry(Process& process) {
+  if (process.gave_up || process.joined_by != ::getpid()) return;
+  if (process.streams.RunDry(kDryMost)) return;
+  process.gave_up = true;
   std::fprintf(
       stderr,
       "mlxcomm: what this program had begun has not ended %d s after its end, and is given "

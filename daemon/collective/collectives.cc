@@ -15,7 +15,7 @@ bool Collectives::AddGroup(std::uint64_t group, const std::string& name,
   if (local == 0 || local > kLocalRanksMax || layout.node_count() > kNodesMax) return false;
   groups_.emplace(
       group, std::make_unique<Group>(group, name, std::move(layout), costs, in_flight_, scratch_,
-                                     credit_, actions_, alarm_, observer_, look_));
+                                     credit_, actions_, alarm_, observer_, is_stopped_));
   return true;
 }
 

@@ -26,13 +26,15 @@ namespace mlxcomm::collective {
 class Collectives {
  public:
   // `observer` may be nullptr.
-  Collectives(const NodeId& self, ScratchMemory& scratch, const CreditOptions& credit = {},
-              OperationObserver* observer = nullptr, ProcessLook look = {})
+  Collectives(
+      const NodeId& self, ScratchMemory& scratch, const CreditOptions& credit = {},
+      OperationObserver* observer = nullptr,
+      IsStoppedCheck is_stopped = [](std::uint64_t) { return false; })
       : self_(self),
         scratch_(scratch),
         credit_(credit),
         observer_(observer),
-        look_(std::move(look)) {}
+        is_stopped_(std::move(is_stopped)) {}
 
   ActionQueue& actions() { return actions_; }
 
@@ -92,7 +94,7 @@ class Collectives {
   ScratchMemory& scratch_;
   CreditOptions credit_;
   OperationObserver* observer_;
-  const ProcessLook look_;
+  const IsStoppedCheck is_stopped_;
   InFlight in_flight_;
   ActionQueue actions_;
   std::uint64_t alarm_ = kNever;

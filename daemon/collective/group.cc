@@ -12,7 +12,7 @@ namespace mlxcomm::collective {
 Group::Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkCosts& costs,
              InFlight& in_flight, ScratchMemory& scratch, const CreditOptions& credit,
              ActionQueue& actions, std::uint64_t& alarm, OperationObserver* observer,
-             const ProcessLook& look)
+             const IsStoppedCheck& is_stopped)
     : id_(id),
       name_(std::move(name)),
       layout_(std::move(layout)),
@@ -25,7 +25,8 @@ Group::Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkC
       stash_(layout_.node_count(), credit),
       inquest_(layout_, ShownName()),
       roll_call_(layout_),
-      look_(look),
+      is_stopped_(is_stopped),
+      answered_ns_(layout_.node_count()),
       local_(layout_.local_ranks().size()),
       remote_(layout_.rank_count()),
       local_ranks_left_(local_.size()),
@@ -236,7 +237,11 @@ void Group::Submit(const Call& call, std::uint64_t now_ns) {
     local.call.signature.counts_digest = DigestOf(local.counts);
   }
   local.submitted_ns = now_ns;
-  local.deadline_ns = now_ns + std::min(call.timeout_ns, kNever - 1 - now_ns);
+  local.asked_ns = 0;
+  // Whether anything moves is looked at in between.
+  const std::uint64_t timeout_ns =
+      call.by_liveness ? std::min(call.timeout_ns, kRollCallAgainNs) : call.timeout_ns;
+  local.deadline_ns = now_ns + std::min(timeout_ns, kNever - 1 - now_ns);
   alarm_ = std::min(alarm_, local.deadline_ns);
   --operation.calls_awaited;
   if (observer_ != nullptr) observer_->OnCalled(operation, local);

@@ -35,12 +35,8 @@ namespace mlxcomm::collective {
 
 inline constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
-// What is to be known of this node's processes beside what they call.
-struct ProcessLook {
-  // A thread of it sleeps until an operation has ended.
-  std::function<bool(SessionId)> waits = [](SessionId) { return true; };
-  std::function<bool(std::uint64_t pid)> is_stopped = [](std::uint64_t) { return false; };
-};
+// Of this node's processes, beside what they call: whether one is stopped.
+using IsStoppedCheck = std::function<bool(std::uint64_t pid)>;
 
 // What a frame from another node says, already taken from its header.
 struct PeerFrame {
@@ -69,7 +65,7 @@ class Group final : private ExecutionHost {
   Group(std::uint64_t id, std::string name, GroupLayout layout, const LinkCosts& costs,
         InFlight& in_flight, ScratchMemory& scratch, const CreditOptions& credit,
         ActionQueue& actions, std::uint64_t& alarm, OperationObserver* observer,
-        const ProcessLook& look);
+        const IsStoppedCheck& is_stopped);
   ~Group() override;
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -119,7 +115,8 @@ class Group final : private ExecutionHost {
   std::vector<RankActivity> Activity() const;
   // Whom it still waits for: "rank 1 (mac-b, pid 7), in all_reduce sum float32[4], operation 5 of group
   // train". Empty: it is not in flight.
-  std::string DescribeWait(SessionId session, std::uint64_t ticket) const;
+  // Who asks waits for it, which is noted.
+  std::string DescribeWait(SessionId session, std::uint64_t ticket, std::uint64_t now_ns);
 
  private:
   struct LocalRank {
@@ -132,8 +129,12 @@ class Group final : private ExecutionHost {
     std::uint64_t collectives = 0;  // Called before it left.
   };
   static constexpr std::size_t kEarlyMax = 4096;
-  // Between two roll calls for the same operation.
+  // Between two roll calls for the same operation; less where it is looked at sooner.
   static constexpr std::uint64_t kRollCallAgainNs = 60'000'000'000;
+  // Who waits for an operation asks about it each minute; else it is only in flight.
+  static constexpr std::uint64_t kAskedWithinNs = 150'000'000'000;
+  // A node is answered no oftener.
+  static constexpr std::uint64_t kRollCallLeastNs = 100'000'000;
 
   // ExecutionHost
   ActionQueue& actions() override { return actions_; }
@@ -186,6 +187,7 @@ class Group final : private ExecutionHost {
   void SendRollCall(std::uint16_t node, RollCallMessage message);
   void JudgeWaits(std::uint64_t now_ns);
   std::vector<RankWait> OwnWaits(std::uint64_t now_ns);
+  static void NoteMoves(Operation& operation, std::uint64_t now_ns);
   const Operation* OldestOf(std::size_t local_index) const;
 
   std::uint64_t id_;
@@ -202,7 +204,9 @@ class Group final : private ExecutionHost {
   bool solicit_again_ = false;        // Some asked when as many were asked for as may be.
   Inquest inquest_;
   RollCall roll_call_;
-  const ProcessLook& look_;
+  const IsStoppedCheck& is_stopped_;
+  std::uint64_t next_roll_call_ns_ = 0;
+  std::vector<std::uint64_t> answered_ns_;  // By node: its last roll call that was answered.
   std::vector<LocalRank> local_;
   std::vector<RemoteRank> remote_;  // By rank; unused for local ones.
   std::size_t local_ranks_left_;

@@ -14,6 +14,7 @@ constexpr std::size_t kNameBytesMax = 80;
 constexpr std::size_t kCallBytesMax = 80;
 constexpr std::size_t kWhyBytesMax = 140;
 constexpr std::size_t kAwaitedBytesMax = 200;
+constexpr std::size_t kWaitBytesMax = 40;  // The cause of a failure has 120.
 }  // namespace
 
 std::string Group::ShownName() const { return Shortened(name_, kNameBytesMax); }
@@ -64,7 +65,7 @@ void Group::OnTime(std::uint64_t now_ns) {
   if (!failed()) {
     bool stalled = false;
     if (FailLate(now_ns, stalled)) return;
-    if (stalled && !roll_call_.open()) BeginRollCall(now_ns);
+    if (stalled) BeginRollCall(now_ns);
     if (roll_call_.CloseIfDue(now_ns)) JudgeWaits(now_ns);
   }
   if (!inquest_.CloseIfDue(now_ns)) return;
@@ -80,8 +81,10 @@ bool Group::FailLate(std::uint64_t now_ns, bool& stalled) {
     for (Operation::LocalCall& local : operation->calls) {
       if (!local.called || local.deadline_ns > now_ns) continue;
       if (local.call.by_liveness) {
-        stalled = true;
-        local.deadline_ns = now_ns + kRollCallAgainNs;
+        NoteMoves(*operation, now_ns);
+        const std::uint64_t since = std::max(local.submitted_ns, operation->moved_ns);
+        stalled = stalled || now_ns - since >= local.call.timeout_ns;
+        local.deadline_ns = now_ns + std::min(kRollCallAgainNs, local.call.timeout_ns);
         continue;
       }
       const double seconds = static_cast<double>(local.call.timeout_ns) / 1e9;
@@ -96,7 +99,17 @@ bool Group::FailLate(std::uint64_t now_ns, bool& stalled) {
   return false;
 }
 
+void Group::NoteMoves(Operation& operation, std::uint64_t now_ns) {
+  const std::uint64_t changes = operation.running ? operation.execution.traffic().changes : 0;
+  if (changes == operation.traffic_seen) return;
+  operation.traffic_seen = changes;
+  operation.moved_ns = now_ns;
+}
+
+// One for all that are late, and not at once again: those of a minute come one by one.
 void Group::BeginRollCall(std::uint64_t now_ns) {
+  if (roll_call_.open() || now_ns < next_roll_call_ns_) return;
+  next_roll_call_ns_ = now_ns + RollCall::kAnswerWaitNs / 8;
   RollCallMessage message;
   message.group = id_;
   message.number = roll_call_.Begin(OwnWaits(now_ns), now_ns);
@@ -117,40 +130,42 @@ void Group::SendRollCall(std::uint16_t node, RollCallMessage message) {
 void Group::OnRollCall(std::uint16_t node, const RollCallMessage& message, std::uint64_t now_ns) {
   if (node == layout_.self() || failed()) return;
   if (!message.answers) {
+    if (answered_ns_[node] != 0 && now_ns - answered_ns_[node] < kRollCallLeastNs) return;
+    answered_ns_[node] = now_ns;
     return SendRollCall(node, {id_, message.number, /*answers=*/true, OwnWaits(now_ns)});
   }
   roll_call_.OnAnswer(node, message.number, message.waits);
   OnTime(now_ns);
 }
 
-// A rank that has several operations in flight is taken to wait for whomever any of them waits for.
+// A rank that waits for several operations is taken to wait for whomever any of them waits for.
 std::vector<RankWait> Group::OwnWaits(std::uint64_t now_ns) {
   std::vector<RankWait> waits;
+  std::vector<std::vector<std::uint8_t>> noted(local_.size());
   for (std::size_t i = 0; i < local_.size(); ++i) {
     RankWait& wait = waits.emplace_back();
     wait.rank = layout_.local_ranks()[i];
-    wait.stopped = !local_[i].gone && look_.is_stopped(layout_.member(wait.rank).pid);
+    wait.stopped = !local_[i].gone && is_stopped_(layout_.member(wait.rank).pid);
     wait.waited_ns = kNever;
+    noted[i].assign(layout_.rank_count(), 0);
   }
   for (Operation* const operation : InOrder()) {
-    const std::uint64_t changes = operation->running ? operation->execution.traffic().changes : 0;
-    if (changes != operation->traffic_seen) {
-      operation->traffic_seen = changes;
-      operation->moved_ns = now_ns;
-    }
+    NoteMoves(*operation, now_ns);
+    const std::vector<std::uint32_t> awaited = AwaitedRanks(*operation);
     for (std::size_t i = 0; i < local_.size(); ++i) {
       const Operation::LocalCall& local = operation->calls[i];
-      if (!local.called || local_[i].gone || !look_.waits(local.call.session)) continue;
+      const bool asks = local.asked_ns != 0 && now_ns - local.asked_ns <= kAskedWithinNs;
+      if (!local.called || local_[i].gone || !asks) continue;
       RankWait& wait = waits[i];
       wait.waits = true;
       wait.waited_ns =
           std::min(wait.waited_ns, now_ns - std::max(local.submitted_ns, operation->moved_ns));
-      for (const std::uint32_t rank : AwaitedRanks(*operation)) {
-        if (wait.awaited.size() < RankWait::kAwaitedMax) {
-          wait.awaited.push_back(rank);
-        } else {
-          wait.awaits_more = true;
-        }
+      // What is left is this node's own work, or data that comes.
+      if (awaited.empty()) wait.waited_ns = 0;
+      for (const std::uint32_t rank : awaited) {
+        if (std::exchange(noted[i][rank], std::uint8_t{1}) != 0) continue;
+        wait.awaits_more = wait.awaits_more || wait.awaited.size() == RankWait::kAwaitedMax;
+        if (!wait.awaits_more) wait.awaited.push_back(rank);
       }
     }
   }
@@ -158,32 +173,38 @@ std::vector<RankWait> Group::OwnWaits(std::uint64_t now_ns) {
 }
 
 void Group::JudgeWaits(std::uint64_t now_ns) {
-  for (const Operation* const operation : InOrder()) {
+  for (Operation* const operation : InOrder()) {
+    NoteMoves(*operation, now_ns);
+    const std::vector<std::uint32_t> awaited = AwaitedRanks(*operation);
     for (const Operation::LocalCall& local : operation->calls) {
       const std::uint64_t long_ns = local.call.timeout_ns;
       const std::uint64_t since = std::max(local.submitted_ns, operation->moved_ns);
-      if (!local.called || !local.call.by_liveness || now_ns - since < long_ns) continue;
-      const RollCall::Verdict verdict = roll_call_.Judge(AwaitedRanks(*operation), long_ns);
+      if (!local.called || !local.call.by_liveness || now_ns - since < long_ns || awaited.empty()) {
+        continue;
+      }
+      const RollCall::Verdict verdict = roll_call_.Judge(awaited, long_ns);
       if (verdict.prospect == RollCall::Prospect::kSomebodyMayCome) continue;
       const bool stopped = verdict.prospect == RollCall::Prospect::kStopped;
-      const double seconds = static_cast<double>(now_ns - since) / 1e9;
+      const std::string wait = absl::StrCat(Shortened(local.Describe(), kWaitBytesMax),
+                                            " waits for ", (now_ns - since) / 1'000'000'000, " s");
       const OperationKey late = operation->key;
       Fail({FailureCode::kDeadlineExceeded,
             stopped ? static_cast<std::int32_t>(verdict.rank) : kNoRank,
-            absl::StrCat(
-                Shortened(local.Describe(), kCallBytesMax), " waits for ", seconds, " s, ",
-                stopped ? absl::StrCat(layout_.Describe(verdict.rank), " is stopped (kill -CONT)")
-                        : "and all whom it waits for wait too")},
+            stopped
+                ? absl::StrCat("rank ", verdict.rank, " is stopped (SIGSTOP, Ctrl-Z), and ", wait)
+                : absl::StrCat(wait, ", and all whom it waits for wait too")},
            late, now_ns);
       return;
     }
   }
 }
 
-std::string Group::DescribeWait(SessionId session, std::uint64_t ticket) const {
-  for (const Operation* const operation : InOrder()) {
-    for (const Operation::LocalCall& local : operation->calls) {
+std::string Group::DescribeWait(SessionId session, std::uint64_t ticket, std::uint64_t now_ns) {
+  if (failed()) return {};
+  for (Operation* const operation : InOrder()) {
+    for (Operation::LocalCall& local : operation->calls) {
       if (!local.called || local.call.session != session || local.call.ticket != ticket) continue;
+      local.asked_ns = now_ns;
       std::vector<std::string> awaited;
       for (const std::uint32_t rank : AwaitedRanks(*operation)) {
         awaited.push_back(layout_.Describe(rank));
@@ -406,6 +427,13 @@ std::vector<std::uint32_t> Group::AwaitedRanks(const Operation& operation) const
     if (takes_part && !operation.calls[i].called) awaited.push_back(rank);
   }
   if (!awaited.empty() || !operation.running) return awaited;
+  if (operation.key.point_to_point()) {  // Of the other's node nobody else matters.
+    for (const std::uint32_t rank : {operation.key.source_rank, operation.key.destination_rank}) {
+      const bool is_there = layout_.LocalIndexOf(rank) < 0;
+      if (is_there && operation.execution.AwaitedNode() >= 0) awaited.push_back(rank);
+    }
+    return awaited;
+  }
   const int node = operation.execution.AwaitedNode();
   if (node >= 0) awaited = layout_.ranks_on(static_cast<std::uint16_t>(node));
   return awaited;

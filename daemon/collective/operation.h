@@ -51,6 +51,7 @@ struct Operation {
     Call call;
     std::uint64_t submitted_ns = 0;
     std::uint64_t deadline_ns = 0;
+    std::uint64_t asked_ns = 0;  // When its process last asked whom it waits for; 0: it has not.
     std::vector<std::uint64_t> counts;  // The copy; empty for other kinds.
 
     // "all_gather_v float32 of [1, 2]": the same of all ranks that fit each other.

@@ -7,6 +7,10 @@ namespace mlxcomm::collective {
 std::uint64_t RollCall::Begin(const std::vector<RankWait>& own, std::uint64_t now_ns) {
   open_ = true;
   deadline_ns_ = now_ns + kAnswerWaitNs;
+  was_stopped_.assign(layout_.rank_count(), 0);
+  for (std::size_t rank = 0; rank < known_.size(); ++rank) {
+    was_stopped_[rank] = known_[rank].told && known_[rank].wait.stopped ? 1 : 0;
+  }
   known_.assign(layout_.rank_count(), Known{});
   answered_.assign(layout_.node_count(), 0);
   Note(layout_.self(), own);
@@ -51,7 +55,8 @@ RollCall::Verdict RollCall::Judge(const std::vector<std::uint32_t>& awaited,
     if (seen[rank] != 0) continue;
     seen[rank] = 1;
     const Known& known = known_[rank];
-    if (known.told && known.wait.stopped) return {Prospect::kStopped, rank};
+    const bool stopped = known.told && known.wait.stopped && !known.wait.waits;
+    if (stopped && was_stopped_[rank] != 0) return {Prospect::kStopped, rank};
     if (!known.told || !known.wait.waits || known.wait.waited_ns < long_ns ||
         known.wait.awaits_more) {
       may_come = true;  // Another may be stopped all the same.

@@ -8,8 +8,11 @@
 // can be reached needs no asking: else the group would have failed. But no end is to be seen
 //   - where all whom it waits for, directly or through others, have long been waiting themselves: ranks
 //     that called different things, or a circle of messages;
-//   - where one of them is stopped (SIGSTOP, Ctrl-Z).
-// Of other groups nothing is known here: who waits there only is taken to wait for nothing.
+//   - where one of them that waits for nothing is stopped (SIGSTOP, Ctrl-Z), and was at the roll call
+//     before.
+// Who waits for an operation asks its daemon now and then for whom; one that is in flight, and that
+// nobody asks about, holds nobody. Of other groups nothing is known here: who waits there only is taken
+// to wait for nothing.
 //
 // Owner: Group. Thread: engine; time is an argument. Memory: one RankWait a rank.
 #pragma once
@@ -27,7 +30,7 @@ struct RankWait {
 
   std::uint32_t rank = 0;
   bool stopped = false;
-  bool waits = false;
+  bool waits = false;           // For operations of the group.
   std::uint64_t waited_ns = 0;  // Since it called, or since anything moved.
   std::vector<std::uint32_t> awaited;
   bool awaits_more = false;  // Than `awaited` has room for.
@@ -69,8 +72,9 @@ class RollCall {
   bool open_ = false;
   std::uint64_t number_ = 0;
   std::uint64_t deadline_ns_ = 0;
-  std::vector<Known> known_;            // By rank.
-  std::vector<std::uint8_t> answered_;  // By node.
+  std::vector<Known> known_;               // By rank.
+  std::vector<std::uint8_t> was_stopped_;  // At the call before, by rank.
+  std::vector<std::uint8_t> answered_;     // By node.
 };
 
 }  // namespace mlxcomm::collective

@@ -148,8 +148,6 @@ class Intake {
   virtual void End(SessionId session, const absl::Status& why) = 0;
   // A client's, until its memory is released; null for others. Whoever keeps it keeps it mapped.
   virtual std::shared_ptr<const platform::SharedSegment> ArenaOf(SessionId session) const = 0;
-  // A thread of the client sleeps until an operation has ended.
-  virtual bool ClientSleeps(SessionId session) const = 0;
   // As ArenaOf.
   virtual std::shared_ptr<ArenaPages> PagesOf(SessionId session) const = 0;
   // Of a client, until its memory is released; zeros for others.

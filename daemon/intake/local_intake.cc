@@ -321,11 +321,6 @@ void LocalIntake::End(SessionId id, const absl::Status& why) {
   asio::post(io_, [this, id, why] { listener_.OnSessionEnded(id, why); });
 }
 
-bool LocalIntake::ClientSleeps(SessionId id) const {
-  const auto found = sessions_.find(id);
-  return found != sessions_.end() && found->second->client_sleeps();
-}
-
 std::shared_ptr<const platform::SharedSegment> LocalIntake::ArenaOf(SessionId id) const {
   const auto found = sessions_.find(id);
   return found == sessions_.end() ? nullptr : found->second->arena_segment();

@@ -41,7 +41,6 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
   void Complete(SessionId session, std::uint64_t ticket, std::uint64_t group,
                 const Failure& failure, bool group_failed) override;
   void End(SessionId session, const absl::Status& why) override;
-  bool ClientSleeps(SessionId session) const override;
   std::shared_ptr<const platform::SharedSegment> ArenaOf(SessionId session) const override;
   std::shared_ptr<ArenaPages> PagesOf(SessionId session) const override;
   CopiedResults ResultsCopiedBy(SessionId session) const override;

@@ -89,8 +89,6 @@ class Session {
   // operations in flight than there are slots.
   [[nodiscard]] bool PushCompletion(const queue::CompletionEntry& entry);
   bool PrepareToSleep() { return submissions_->PrepareToSleep(); }
-  // Its process, until an operation has ended.
-  bool client_sleeps() const { return completions_ && completions_->ConsumerSleeps(); }
   void WakeUp() { submissions_->WakeUp(); }
   std::uint32_t in_flight() const { return in_flight_; }
 

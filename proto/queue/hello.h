@@ -28,7 +28,7 @@ namespace mlxcomm::queue {
 
 inline constexpr std::uint64_t kClientHelloMagic = 0x6d6c78636f6d6d63;  // "mlxcommc"
 inline constexpr std::uint64_t kDaemonHelloMagic = 0x6d6c78636f6d6d64;  // "mlxcommd"
-inline constexpr std::uint32_t kHelloVersion = 1;
+inline constexpr std::uint32_t kHelloVersion = 2;
 inline constexpr int kClientDescriptors = 3;
 inline constexpr int kToolDescriptors = 1;
 inline constexpr std::size_t kTokenBytes = 16;

@@ -62,11 +62,12 @@ def test_launch_alone_has_every_name_go_through_the_daemon(cluster):
 def test_what_is_not_taken_is_mlxs_own(cluster):
     c = cluster(1)
     code = ("import mlxcomm, mlx.core as mx; mlxcomm.install(take=['ring']); d = mx.distributed\n"
-            "print(d.init(backend='ring').size(), d.init(backend='nccl').size(), d.is_available('jaccl'))\n")
+            "print(d.init(backend='ring').size(), d.init(backend='nccl').size(), d.is_available('jaccl'))\n"
+            "print(d.all_sum(mx.array(1)).item(), d.init().size())\n")
     ranks = [start(c, [sys.executable, "-c", code], rank, 2) for rank in (0, 1)]
     for process in ranks:
         assert process.finish() == 0, process.lines
-        assert process.lines == ["2 1 " + str(mlx_has("jaccl"))]
+        assert process.lines == ["2 1 " + str(mlx_has("jaccl")), "2 2"], "the first is group=None, too"
 
 
 def mlx_has(backend):
@@ -82,10 +83,11 @@ def test_without_a_launcher_it_is_as_stock_has_it(name):
                  f"try: d.init(strict=True, backend={name!r}); print('no error')\n"
                  "except RuntimeError as error: print(error)\n"
                  f"print(d.init(backend={name!r}).size(), d.all_sum(mx.ones(2)).tolist())\n"
-                 f"print(d.init(strict=True, backend={name!r}).size())\n")
-    told, *values = done.stdout.splitlines()
+                 f"try: print(d.init(strict=True, backend={name!r}).size())\n"
+                 "except RuntimeError as error: print(error)\n")
+    told, values, again = done.stdout.splitlines()
     assert told.startswith("[distributed] Couldn't initialize any backend: no launcher"), done.stderr
-    assert values == ["1 [1.0, 1.0]", "1"]
+    assert values == "1 [1.0, 1.0]" and again.startswith("[distributed]" if name == "any" else "1")
 
 
 def test_names_and_arguments_that_stock_refuses_are_refused():
@@ -104,6 +106,36 @@ def test_a_world_size_without_a_rank_trains_nobody_alone():
     done = alone("import mlxcomm, mlx.core as mx; mlxcomm.install(); mx.distributed.init()",
                  MLX_WORLD_SIZE="2")
     assert done.returncode != 0 and 'MLX_WORLD_SIZE="2" is set but MLX_RANK is not' in done.stderr
+
+
+# Why: many programs look whether MLX is there before they import it.
+def test_who_only_looks_for_mlx_has_it_hooked_all_the_same():
+    done = alone("import importlib.util as u; u.find_spec('mlx.core'); import mlx.core as mx\n"
+                 "print(mx.distributed.init.__wrapped__ is not None)", MLXCOMM_INSTALL="all")
+    assert done.stdout.strip() == "True", done.stderr
+
+
+@pytest.mark.parametrize("word", ["", "0", "none"])
+def test_the_variable_can_say_no(word):
+    done = alone("import mlx.core as mx; print(hasattr(mx.distributed.init, '__wrapped__'))",
+                 MLXCOMM_INSTALL=word)
+    assert done.stdout.strip() == "False", done.stderr
+
+
+# Why: exo sets the variables in the process itself, and others ask for the default group before.
+def test_who_was_alone_before_a_launcher_spoke_is_not_for_ever(cluster):
+    c = cluster(1)
+    code = ("import os, sys, mlx.core as mx, mlxcomm; mlxcomm.install(); d = mx.distributed\n"
+            "alone = d.all_sum(mx.array(1)).item()\n"
+            "os.environ.update(MLX_RANK=sys.argv[1], MLX_WORLD_SIZE='2', MLXCOMM_JOB='late')\n"
+            "print(alone, d.init(backend='ring', strict=True).size(), d.all_sum(mx.array(1)).item())\n")
+    ranks = []
+    for rank in (0, 1):
+        ranks.append(Process([sys.executable, "-c", code, str(rank)], {"MLXCOMM_SOCKET": c.socket(0)}))
+        c.ranks.append(ranks[-1])
+    for process in ranks:
+        assert process.finish() == 0, process.lines
+        assert process.lines == ["1 2 2"]
 
 
 # Why: a module that was imported earlier would stay alone, and every sum be wrong without a word.

@@ -58,9 +58,9 @@ class Random {
   const T& Of(const std::vector<T>& values) {
     return values[Below(values.size())];
   }
-  template <typename T, std::size_t n>
-  const T& Of(const std::array<T, n>& values) {
-    return values[Below(n)];
+  template <typename T, std::size_t kCount>
+  const T& Of(const std::array<T, kCount>& values) {
+    return values[Below(kCount)];
   }
   template <typename T>
   void Shuffle(std::vector<T>& values) {

@@ -1,6 +1,7 @@
 """python -m mlxcomm [-v] [-u] [-m MODULE | -c CODE | SCRIPT] [ARGUMENT...]: runs it unmodified, through
 the daemon. -v says what is taken over; -u writes output at once, as Python's own -u does."""
 
+import io
 import logging
 import os
 import runpy
@@ -12,6 +13,13 @@ USAGE = "usage: python -m mlxcomm [-v] [-u] [-m MODULE | -c CODE | SCRIPT] [ARGU
 def wrong(text):
     print(f"python -m mlxcomm: {text}\n{USAGE}", file=sys.stderr)
     return 2
+
+
+def write_at_once():
+    if sys.stdout is not None:
+        old = sys.stdout
+        sys.stdout = io.TextIOWrapper(open(old.fileno(), "wb", 0, closefd=False), encoding=old.encoding,
+                                      errors=old.errors, write_through=True)
 
 
 def main():
@@ -26,7 +34,7 @@ def main():
             logging.basicConfig(format="%(name)s: %(message)s")
             logging.getLogger("mlxcomm").setLevel(logging.INFO)
         elif option == "-u":
-            sys.stdout.reconfigure(write_through=True)
+            write_at_once()
         elif option in ("-m", "-c"):
             way = option
         else:
@@ -38,6 +46,7 @@ def main():
     import mlxcomm
 
     mlxcomm.install()
+    os.environ.setdefault("MLXCOMM_INSTALL", "all")  # For processes that the program starts.
     what, *_ = sys.argv = arguments
     if way == "-m":
         runpy.run_module(what, run_name="__main__", alter_sys=True)

@@ -21,7 +21,7 @@ import mlx.core as mx
 from . import _mlxcomm
 from .environment import find_place
 from .errors import UnavailableError
-from .groups import default_place, join_place
+from .groups import default_place, join_place, set_default_place
 
 _log = logging.getLogger("mlxcomm")
 _WITH_GROUP = (
@@ -34,7 +34,8 @@ _replaced = []  # (module, name, original), where a program had imported a funct
 _taken = frozenset()
 _told = set()  # Backends that are MLX's own, of which it was said.
 # What init has given by each name: the job's place, or None for a group of one. As MLX has it, a name
-# keeps what it has got once. Of this process: a forked child has none of it.
+# keeps what it has got once, but "any" only what is more than one; and the first such group is that of
+# "any". Of this process: a forked child has none of it.
 _given: dict[int, dict[str, Optional[object]]] = {}
 
 
@@ -105,8 +106,9 @@ def _replace_imported(wrapped):
     """Who did ``from mlx.core.distributed import init`` earlier has the original: alone, silently."""
     by_original = {id(_originals[name]): function for name, function in wrapped.items()}
     for module in list(sys.modules.values()):
-        names = getattr(module, "__dict__", None)
-        if module is mx.distributed or names is None or module.__name__.startswith("mlxcomm"):
+        names, own = getattr(module, "__dict__", None), getattr(module, "__name__", None)
+        is_ours = isinstance(own, str) and own.split(".")[0] == "mlxcomm"
+        if module is mx.distributed or not isinstance(names, dict) or is_ours:
             continue
         for name, value in list(names.items()):
             if id(value) in by_original:
@@ -117,17 +119,23 @@ def _replace_imported(wrapped):
 def _with_default_group(original):
     @functools.wraps(original)
     def wrapper(*args, group=None, **kwargs):
-        if group is None and "any" in _taken:
+        if group is None and _is_ours("any"):
             group = init()
         return original(*args, group=group, **kwargs)
 
     return wrapper
 
 
+def _is_ours(backend):
+    if backend == "any" and _given.get(os.getpid(), {}).get("any") is not None:
+        return True  # By another name.
+    return backend in _taken or backend == _OURS
+
+
 def init(strict=False, backend="any", *, all_gather_factory=None):
     if all_gather_factory is not None and backend != "jaccl":
         raise ValueError("all_gather_factory is only supported with backend='jaccl'.")
-    if backend in _taken or backend == _OURS:
+    if _is_ours(backend):
         return _group_of(backend, strict, all_gather_factory)
     if backend not in _OF_MLX:
         raise ValueError(
@@ -142,7 +150,7 @@ def init(strict=False, backend="any", *, all_gather_factory=None):
 
 
 def is_available(backend="any"):
-    return backend in _taken or backend == _OURS or _originals["is_available"](backend)
+    return _is_ours(backend) or _originals["is_available"](backend)
 
 
 def _clear_backends():
@@ -152,13 +160,19 @@ def _clear_backends():
 
 def _group_of(backend, strict, factory):
     given = _given.setdefault(os.getpid(), {})
-    if backend not in given:
-        place = _place(backend, strict, factory)
-        if place is not None:
-            given.setdefault("any", place)
-        given[backend] = place
-    place = given[backend]
-    return _mlxcomm.alone() if place is None else join_place(place)
+    if backend in given:
+        place = given[backend]
+        return _mlxcomm.alone() if place is None else join_place(place)
+    place = _place(backend, strict, factory)
+    if place is None:
+        if backend != "any":
+            given[backend] = None
+        return _mlxcomm.alone()
+    group = join_place(place)  # What fails is not kept.
+    set_default_place(place)
+    given.setdefault("any", place)
+    given[backend] = place
+    return group
 
 
 def _place(backend, strict, factory):

@@ -93,9 +93,13 @@ def default_place() -> Place:
     """This process's place by its environment, which is looked at anew while nobody has joined."""
     pid = os.getpid()
     place = _default_places.get(pid)
-    if place is None or (pid, place) not in _worlds:
+    if place is None or (pid, place) not in _worlds or not (place.launched or place.size > 1):
         place = _default_places[pid] = find_place()
     return place
+
+
+def set_default_place(place: Place) -> None:
+    _default_places[os.getpid()] = place
 
 
 def join_place(place: Place, socket: Optional[str] = None, wait: int = 0,
@@ -245,7 +249,7 @@ def counters() -> dict[str, int]:
 # --- the end of the process -------------------------------------------------------------
 
 # Of an end without a fault: seconds in which no operation ends, until what is left is thrown away.
-_PATIENCE_AT_END = float(os.environ.get("MLXCOMM_END_TIMEOUT") or 60)
+_PATIENCE_AT_END = 60.0
 _TOLD_AFTER = 10.0
 _LOOK = 0.1  # Between two looks for Ctrl-C.
 _crashed = False
@@ -265,28 +269,50 @@ def _tell_others_of_exceptions():
     _hooked_into = sys.excepthook
 
     def tell(kind, value, traceback):
-        global _crashed
-        _crashed = True
         try:
-            text = "".join(format_exception_only(kind, value)).strip().splitlines()
-            for world in _ours_joined():
-                _mlxcomm.leave(world, text[-1] if text else kind.__name__)
+            _leave_for(value)
         finally:
             _hooked_into(kind, value, traceback)
 
     sys.excepthook = tell
 
 
+def _leave_for(error):
+    global _crashed
+    if _crashed:
+        return
+    _crashed = True
+    try:
+        text = "".join(format_exception_only(type(error), error)).strip().splitlines()
+        words = (text[-1] if text else type(error).__name__).encode(errors="replace").decode()
+        for world in _ours_joined():
+            _mlxcomm.leave(world, words)
+    except Exception:  # The program's own error is what has to be seen.
+        _log.debug("others were not told", exc_info=True)
+
+
+def _patience_at_end():
+    word = os.environ.get("MLXCOMM_END_TIMEOUT")
+    try:
+        return max(0.0, float(word)) if word else _PATIENCE_AT_END
+    except ValueError:
+        print(f"mlxcomm: MLXCOMM_END_TIMEOUT={word!r}: expected seconds; it is {_PATIENCE_AT_END:.0f}",
+              file=sys.stderr)
+        return _PATIENCE_AT_END
+
+
 def _await_queued():
     """Lets operations that were begun, as by mx.async_eval, come to their end: others still need them.
     Who dies, or does not call them, ends them by an error."""
+    patience = _patience_at_end()
     begin = progress = time.monotonic()
-    before = None
+    queued, before = _mlxcomm.await_none_queued(0)
+    those_begun = before + queued  # What threads that go on begin meanwhile is not waited for.
     told = False
     while True:
         queued, ended = _mlxcomm.await_none_queued(_LOOK)
         now = time.monotonic()
-        if queued == 0:
+        if queued == 0 or ended >= those_begun:
             return
         if ended != before:
             before, progress = ended, now
@@ -294,8 +320,8 @@ def _await_queued():
             told = True
             print(f"mlxcomm: the program has ended; {queued} operations that it began are still under way. "
                   f"mlxcommctl status says whom they wait for; Ctrl-C ends the wait", file=sys.stderr)
-        if now - progress > _PATIENCE_AT_END:
-            print(f"mlxcomm: {queued} operations have not ended in {_PATIENCE_AT_END:.0f} s after the end of "
+        if now - progress > patience:
+            print(f"mlxcomm: {queued} operations have not ended in {patience:.0f} s after the end of "
                   "the program: given up", file=sys.stderr)
             return
 
@@ -304,6 +330,10 @@ def _await_queued():
 def _close_all() -> None:
     """Leaves every job in order; a crash does not come by here, and peers are told so."""
     try:
+        # Whoever has replaced sys.excepthook: Python has noted the error.
+        error = getattr(sys, "last_value", None)
+        if error is not None and _hooked_into is not None:
+            _leave_for(error)
         if _ours_joined() and not _crashed:
             _await_queued()
     except KeyboardInterrupt:

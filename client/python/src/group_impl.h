@@ -19,7 +19,7 @@ namespace mlxcomm::python {
 
 class DaemonGroup final : public mlx::core::distributed::detail::GroupImpl {
  public:
-  using array = mlx::core::array;
+  using array = mlx::core::array;  // NOLINT(readability-identifier-naming): MLX's own.
   using Stream = mlx::core::Stream;
 
   explicit DaemonGroup(std::shared_ptr<JoinedGroup> joined) : joined_(std::move(joined)) {}
@@ -55,7 +55,7 @@ class DaemonGroup final : public mlx::core::distributed::detail::GroupImpl {
 // A group of one: what MLX does without a launcher.
 class AloneGroup final : public mlx::core::distributed::detail::GroupImpl {
  public:
-  using array = mlx::core::array;
+  using array = mlx::core::array;  // NOLINT(readability-identifier-naming): MLX's own.
   using Stream = mlx::core::Stream;
   Stream communication_stream(mlx::core::StreamOrDevice s) override;
   int rank() override { return 0; }

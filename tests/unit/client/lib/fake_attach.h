@@ -48,7 +48,8 @@ struct FakeAttach {
   std::function<Answer(const SplitCall&)> split;
   std::function<Answer(std::uint64_t group, std::uint64_t timeout_ns)> shrink;
   std::function<void(const CancelCall&)> cancel;
-  bool is_answering = true;  // To what is awaited.
+  bool is_answering = true;  // To what is awaited,
+  bool is_ended = false;     // and that it has ended.
 
   // "release 9", "detach", in order.
   std::vector<std::string> Log() {
@@ -65,6 +66,7 @@ struct FakeAttach {
     shrink = nullptr;
     cancel = nullptr;
     is_answering = true;
+    is_ended = false;
     log.clear();
   }
 

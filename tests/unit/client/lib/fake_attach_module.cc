@@ -16,6 +16,7 @@ struct mlxcomm_attachment {
 
 using mlxcomm::client::FakeAttach;
 
+// Names of symbols, as in C. NOLINTBEGIN(readability-identifier-naming)
 extern "C" __attribute__((visibility("default"))) FakeAttach* fake_attach() {
   static FakeAttach fake;
   return &fake;
@@ -80,10 +81,11 @@ int Cancel(mlxcomm_attachment*, std::uint64_t group, std::uint64_t ticket, std::
   return 1;
 }
 
-int Awaited(mlxcomm_attachment*, std::uint64_t, std::uint64_t, std::uint64_t, char* text,
-            std::size_t) {
+int Awaited(mlxcomm_attachment*, std::uint64_t, std::uint64_t, std::uint64_t, mlxcomm_interrupt,
+            char* text, std::size_t, int* ended) {
   fake_attach()->Note("awaited");
   *text = '\0';
+  *ended = fake_attach()->is_ended ? 1 : 0;
   return fake_attach()->is_answering ? 1 : 0;
 }
 
@@ -106,3 +108,4 @@ extern "C" __attribute__((visibility("default")))
 const mlxcomm_attach_table mlxcomm_attach_table_v4;
 const mlxcomm_attach_table mlxcomm_attach_table_v4 = {Open,    Attach,  Split,  Shrink, Cancel,
                                                       Awaited, Release, Detach, Close};
+// NOLINTEND(readability-identifier-naming)

@@ -41,7 +41,7 @@ struct Operation {
   bool in_place = false;
 };
 
-constexpr auto f32 = MLXCOMM_FLOAT32;
+constexpr auto kFloat = MLXCOMM_FLOAT32;
 using Group = mlxcomm_group*;
 using Ticket = std::uint64_t*;
 using Error = mlxcomm_error*;
@@ -51,22 +51,22 @@ std::vector<Operation> ToAllOrOne() {
   return {
       {OperationKind::kAllReduce,
        [](Group g, Buffers b, Ticket t, Error e) {
-         return mlxcomm_all_reduce(g, b.input, b.output, 6, f32, MLXCOMM_MAX, 0, t, e);
+         return mlxcomm_all_reduce(g, b.input, b.output, 6, kFloat, MLXCOMM_MAX, 0, t, e);
        },
        6, 6, false, true},
       {OperationKind::kReduce,
        [](Group g, Buffers b, Ticket t, Error e) {
-         return mlxcomm_reduce(g, b.input, b.output, 6, f32, MLXCOMM_MEAN, 1, 0, t, e);
+         return mlxcomm_reduce(g, b.input, b.output, 6, kFloat, MLXCOMM_MEAN, 1, 0, t, e);
        },
        6, 6, true, true},
       {OperationKind::kReduceScatter,
        [](Group g, Buffers b, Ticket t, Error e) {
-         return mlxcomm_reduce_scatter(g, b.input, b.output, 6, f32, MLXCOMM_PROD, 0, t, e);
+         return mlxcomm_reduce_scatter(g, b.input, b.output, 6, kFloat, MLXCOMM_PROD, 0, t, e);
        },
        18, 6},
       {OperationKind::kBroadcast,
        [](Group g, Buffers b, Ticket t, Error e) {
-         return mlxcomm_broadcast(g, b.input, b.output, 6, f32, 1, 0, t, e);
+         return mlxcomm_broadcast(g, b.input, b.output, 6, kFloat, 1, 0, t, e);
        },
        6, 6, true, true},
   };
@@ -76,43 +76,43 @@ std::vector<Operation> FromEachToEach() {
   return {
       {OperationKind::kAllGather,
        [](Group g, Buffers b, Ticket t, Error e) {
-         return mlxcomm_all_gather(g, b.input, b.output, 6, f32, 0, t, e);
+         return mlxcomm_all_gather(g, b.input, b.output, 6, kFloat, 0, t, e);
        },
        6, 18},
       {OperationKind::kAllGatherV,
        [](Group g, Buffers b, Ticket t, Error e) {
-         return mlxcomm_all_gather_v(g, b.input, b.output, kCounts.data(), f32, 0, t, e);
+         return mlxcomm_all_gather_v(g, b.input, b.output, kCounts.data(), kFloat, 0, t, e);
        },
        0, 7},
       {OperationKind::kGather,
        [](Group g, Buffers b, Ticket t, Error e) {
-         return mlxcomm_gather(g, b.input, b.output, 6, f32, 1, 0, t, e);
+         return mlxcomm_gather(g, b.input, b.output, 6, kFloat, 1, 0, t, e);
        },
        6, 18, true},
       {OperationKind::kScatter,
        [](Group g, Buffers b, Ticket t, Error e) {
-         return mlxcomm_scatter(g, b.input, b.output, 6, f32, 1, 0, t, e);
+         return mlxcomm_scatter(g, b.input, b.output, 6, kFloat, 1, 0, t, e);
        },
        18, 6, true},
       {OperationKind::kAllToAll,
        [](Group g, Buffers b, Ticket t, Error e) {
-         return mlxcomm_all_to_all(g, b.input, b.output, 6, f32, 0, t, e);
+         return mlxcomm_all_to_all(g, b.input, b.output, 6, kFloat, 0, t, e);
        },
        18, 18},
       {OperationKind::kAllToAllV,
        [](Group g, Buffers b, Ticket t, Error e) {
-         return mlxcomm_all_to_all_v(g, b.input, b.output, kSent.data(), kReceived.data(), f32, 0,
-                                     t, e);
+         return mlxcomm_all_to_all_v(g, b.input, b.output, kSent.data(), kReceived.data(), kFloat,
+                                     0, t, e);
        },
        7, 7},
       {OperationKind::kSend,
        [](Group g, Buffers b, Ticket t, Error e) {
-         return mlxcomm_send(g, b.input, 6, f32, 2, 9, 0, t, e);
+         return mlxcomm_send(g, b.input, 6, kFloat, 2, 9, 0, t, e);
        },
        6, 0},
       {OperationKind::kReceive,
        [](Group g, Buffers b, Ticket t, Error e) {
-         return mlxcomm_recv(g, b.output, 6, f32, 2, 9, 0, t, e);
+         return mlxcomm_recv(g, b.output, 6, kFloat, 2, 9, 0, t, e);
        },
        0, 6},
       {OperationKind::kBarrier,
@@ -268,8 +268,8 @@ TEST_F(OperationsTest, RefusesArgumentsAndSaysWhichAndWhatWasExpected) {
       {[&] { return mlxcomm_barrier(nullptr, 0, t, e); }, "group: expected a pointer"},
       {[&] { return mlxcomm_barrier(g, 0, nullptr, e); }, "ticket: expected a pointer"},
       {[&] { return mlxcomm_all_gather(g, in, out, 1, bad_type, 0, t, e); }, "type 15"},
-      {[&] { return mlxcomm_all_reduce(g, in, in, 1, f32, bad_op, 0, t, e); }, "op 0"},
-      {[&] { return mlxcomm_all_reduce(g, in, in, 1, f32, MLXCOMM_AND, 0, t, e); },
+      {[&] { return mlxcomm_all_reduce(g, in, in, 1, kFloat, bad_op, 0, t, e); }, "op 0"},
+      {[&] { return mlxcomm_all_reduce(g, in, in, 1, kFloat, MLXCOMM_AND, 0, t, e); },
        "op and: has no meaning for float32"},
       {[&] { return mlxcomm_reduce(g, in, in, 1, MLXCOMM_INT8, MLXCOMM_MEAN, 1, 0, t, e); },
        "op mean: has no meaning for int8"},
@@ -277,17 +277,19 @@ TEST_F(OperationsTest, RefusesArgumentsAndSaysWhichAndWhatWasExpected) {
          return mlxcomm_reduce_scatter(g, in, out, 1, MLXCOMM_COMPLEX64, MLXCOMM_OR, 0, t, e);
        },
        "op or: has no meaning for complex64"},
-      {[&] { return mlxcomm_broadcast(g, in, out, 1, f32, 3, 0, t, e); },
+      {[&] { return mlxcomm_broadcast(g, in, out, 1, kFloat, 3, 0, t, e); },
        "root 3: expected a rank below 3"},
-      {[&] { return mlxcomm_send(g, in, 1, f32, 1, 0, 0, t, e); },
+      {[&] { return mlxcomm_send(g, in, 1, kFloat, 1, 0, 0, t, e); },
        "destination 1: expected another rank"},
-      {[&] { return mlxcomm_recv(g, out, 1, f32, 3, 0, 0, t, e); },
+      {[&] { return mlxcomm_recv(g, out, 1, kFloat, 3, 0, 0, t, e); },
        "source 3: expected another rank"},
-      {[&] { return mlxcomm_all_gather_v(g, in, out, nullptr, f32, 0, t, e); },
+      {[&] { return mlxcomm_all_gather_v(g, in, out, nullptr, kFloat, 0, t, e); },
        "counts: expected a table of 3"},
-      {[&] { return mlxcomm_all_to_all_v(g, in, out, kSent.data(), nullptr, f32, 0, t, e); },
+      {[&] { return mlxcomm_all_to_all_v(g, in, out, kSent.data(), nullptr, kFloat, 0, t, e); },
        "send_counts and receive_counts"},
-      {[&] { return mlxcomm_all_to_all_v(g, in, out, kSent.data(), kCounts.data(), f32, 0, t, e); },
+      {[&] {
+         return mlxcomm_all_to_all_v(g, in, out, kSent.data(), kCounts.data(), kFloat, 0, t, e);
+       },
        "send_counts[1] is 4, receive_counts of the same is 0"},
   });
 }
@@ -301,19 +303,19 @@ TEST_F(OperationsTest, RefusesBuffersAndSaysWhichAndWhatWasExpected) {
   float* const in = input;
   float* const out = output;
   ExpectRefused({
-      {[&] { return mlxcomm_all_gather(g, nullptr, out, 1, f32, 0, t, e); },
+      {[&] { return mlxcomm_all_gather(g, nullptr, out, 1, kFloat, 0, t, e); },
        "input: expected 1 elements, got NULL"},
-      {[&] { return mlxcomm_all_to_all(g, in, outside, 1, f32, 0, t, e); },
+      {[&] { return mlxcomm_all_to_all(g, in, outside, 1, kFloat, 0, t, e); },
        "output: expected memory of this"},
-      {[&] { return mlxcomm_send(g, crooked, 1, f32, 2, 0, 0, t, e); },
+      {[&] { return mlxcomm_send(g, crooked, 1, kFloat, 2, 0, 0, t, e); },
        "input: expected alignment"},
-      {[&] { return mlxcomm_scatter(g, in, out, std::uint64_t{1} << 40, f32, 1, 0, t, e); },
+      {[&] { return mlxcomm_scatter(g, in, out, std::uint64_t{1} << 40, kFloat, 1, 0, t, e); },
        "more than the arena"},
-      {[&] { return mlxcomm_all_to_all(g, in, out, UINT64_MAX / 2, f32, 0, t, e); },
+      {[&] { return mlxcomm_all_to_all(g, in, out, UINT64_MAX / 2, kFloat, 0, t, e); },
        "count: expected up to"},
-      {[&] { return mlxcomm_gather(g, in, in, 2, f32, 1, 0, t, e); },
+      {[&] { return mlxcomm_gather(g, in, in, 2, kFloat, 1, 0, t, e); },
        "overlaps the input, which gather does not"},
-      {[&] { return mlxcomm_all_reduce(g, in, in + 1, 4, f32, MLXCOMM_SUM, 0, t, e); },
+      {[&] { return mlxcomm_all_reduce(g, in, in + 1, 4, kFloat, MLXCOMM_SUM, 0, t, e); },
        "expected the same place"},
   });
 }
@@ -355,19 +357,23 @@ TEST_F(AloneTest, CopiesTheInputWhateverTheKind) {
   std::uint64_t ticket = 0;
   mlxcomm_error* const e = &error;
   const std::vector<std::function<mlxcomm_code()>> calls = {
-      [&] { return mlxcomm_all_reduce(group, input, output, 6, f32, MLXCOMM_MEAN, 0, &ticket, e); },
-      [&] { return mlxcomm_reduce(group, input, output, 6, f32, MLXCOMM_PROD, 0, 0, &ticket, e); },
       [&] {
-        return mlxcomm_reduce_scatter(group, input, output, 6, f32, MLXCOMM_MIN, 0, &ticket, e);
+        return mlxcomm_all_reduce(group, input, output, 6, kFloat, MLXCOMM_MEAN, 0, &ticket, e);
       },
-      [&] { return mlxcomm_broadcast(group, input, output, 6, f32, 0, 0, &ticket, e); },
-      [&] { return mlxcomm_all_gather(group, input, output, 6, f32, 0, &ticket, e); },
-      [&] { return mlxcomm_all_gather_v(group, input, output, counts, f32, 0, &ticket, e); },
-      [&] { return mlxcomm_gather(group, input, output, 6, f32, 0, 0, &ticket, e); },
-      [&] { return mlxcomm_scatter(group, input, output, 6, f32, 0, 0, &ticket, e); },
-      [&] { return mlxcomm_all_to_all(group, input, output, 6, f32, 0, &ticket, e); },
       [&] {
-        return mlxcomm_all_to_all_v(group, input, output, counts, counts, f32, 0, &ticket, e);
+        return mlxcomm_reduce(group, input, output, 6, kFloat, MLXCOMM_PROD, 0, 0, &ticket, e);
+      },
+      [&] {
+        return mlxcomm_reduce_scatter(group, input, output, 6, kFloat, MLXCOMM_MIN, 0, &ticket, e);
+      },
+      [&] { return mlxcomm_broadcast(group, input, output, 6, kFloat, 0, 0, &ticket, e); },
+      [&] { return mlxcomm_all_gather(group, input, output, 6, kFloat, 0, &ticket, e); },
+      [&] { return mlxcomm_all_gather_v(group, input, output, counts, kFloat, 0, &ticket, e); },
+      [&] { return mlxcomm_gather(group, input, output, 6, kFloat, 0, 0, &ticket, e); },
+      [&] { return mlxcomm_scatter(group, input, output, 6, kFloat, 0, 0, &ticket, e); },
+      [&] { return mlxcomm_all_to_all(group, input, output, 6, kFloat, 0, &ticket, e); },
+      [&] {
+        return mlxcomm_all_to_all_v(group, input, output, counts, counts, kFloat, 0, &ticket, e);
       },
   };
   for (std::size_t i = 0; i < calls.size(); ++i) {

@@ -67,8 +67,14 @@ TEST_F(JudgeTest, WhoHasWaitedForAMomentOnlyMayCome) {
 TEST_F(JudgeTest, WhoIsStoppedIsNamed) {
   RankWait stopped = Works(3);
   stopped.stopped = true;
+  EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Works(2), stopped}), Prospect::kSomebodyMayCome)
+      << "for a moment only, perhaps";
   EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Works(2), stopped}), Prospect::kStopped);
   EXPECT_EQ(roll_call.Judge({3}, kLong).rank, 3u);
+  stopped.waits = true;
+  stopped.awaited = {2};
+  EXPECT_EQ(Of({Waits(0, {2, 3}), Works(1)}, {Works(2), stopped}), Prospect::kSomebodyMayCome)
+      << "it has called";
 }
 
 TEST_F(JudgeTest, WhoIsNotHeardOfMayCome) {
@@ -102,9 +108,17 @@ Call ByLiveness(Call call) {
 class WaitTest : public testing::TestWithParam<int> {  // Nodes, of two ranks in all.
  protected:
   WaitTest() : cluster(GetParam(), 2 / GetParam(), 5) {}
+  // Who waits asks about it each minute.
   void Pass(int times, std::uint64_t ns) {
-    for (int i = 0; i < times; ++i) cluster.Advance(ns);
+    for (int i = 0; i < times; ++i) {
+      for (std::uint32_t rank = 0; rank < 2; ++rank) {
+        Group& group = *cluster.core(cluster.node_of(rank)).Find(SimulatedCluster::kGroup);
+        if (rank != awake) group.DescribeWait(rank + 1, 1, cluster.now_ns);
+      }
+      cluster.Advance(ns);
+    }
   }
+  std::uint32_t awake = 99;
   SimulatedCluster cluster;
   std::int32_t in[100'000] = {};
   std::int32_t out[2][100'000] = {};
@@ -130,7 +144,7 @@ TEST_P(WaitTest, EndsWhereBothWaitForWhatTheOtherNeverCalls) {
   cluster.Submit(0, send);
   cluster.Submit(1, ByLiveness(AllReduce(in, out[1], 4)));
   cluster.Run();
-  cluster.Advance(kLong / 2);
+  Pass(1, kLong / 2);
   EXPECT_TRUE(cluster.completions[1].empty() && cluster.completions[2].empty());
   Pass(10, 60 * kLong);
   for (const SessionId session : {1u, 2u}) {
@@ -141,11 +155,29 @@ TEST_P(WaitTest, EndsWhereBothWaitForWhatTheOtherNeverCalls) {
   }
 }
 
+// Why: of a message the other end is awaited, and not who else lives on its node.
+TEST(MessageWaitTest, IsForTheOtherEndAlone) {
+  SimulatedCluster cluster({0, 1, 1}, 5);
+  cluster.stopped.insert(102);  // Rank 2's process, beside rank 1's.
+  std::int32_t out[4] = {};
+  Call receive = ByLiveness(Plain(OperationKind::kReceive, nullptr, out, 4));
+  receive.peer_rank = 1;
+  cluster.Submit(0, receive);
+  cluster.Run();
+  Group& group = *cluster.core(0).Find(SimulatedCluster::kGroup);
+  for (int i = 0; i < 20; ++i) {
+    const std::string awaited = group.DescribeWait(1, 1, cluster.now_ns);
+    EXPECT_EQ(awaited.find("rank 2"), std::string::npos) << awaited;
+    cluster.Advance(60 * kLong);
+  }
+  EXPECT_TRUE(cluster.completions[1].empty());
+}
+
 TEST_P(WaitTest, EndsWhereTheOtherIsStopped) {
   cluster.stopped.insert(101);  // Rank 1's process.
   cluster.Submit(0, ByLiveness(AllReduce(in, out[0], 4)));
   cluster.Run();
-  Pass(3, 60 * kLong);
+  Pass(5, 60 * kLong);
   ASSERT_EQ(cluster.completions[1].size(), 1u) << "hangs";
   const Failure& failure = cluster.completions[1][0].failure;
   EXPECT_EQ(failure.code, FailureCode::kDeadlineExceeded);
@@ -155,7 +187,7 @@ TEST_P(WaitTest, EndsWhereTheOtherIsStopped) {
 
 // Why: a thread of it computes, and will call what the other waits for.
 TEST_P(WaitTest, LastsWhereTheOtherHasSomethingInFlightAndDoesNotWait) {
-  cluster.awake.insert(2);  // Rank 1's session.
+  awake = 1;
   Call send = ByLiveness(Plain(OperationKind::kSend, in, nullptr, 100'000));
   send.peer_rank = 0;
   cluster.Submit(1, send);

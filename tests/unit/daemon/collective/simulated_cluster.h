@@ -36,9 +36,8 @@ class SimulatedCluster {
   // By rank: its node, numbered from 0 without a gap.
   SimulatedCluster(const std::vector<int>& node_of_rank, std::uint32_t seed) : random_(seed) {
     const int nodes = *std::max_element(node_of_rank.begin(), node_of_rank.end()) + 1;
-    const ProcessLook look{[this](SessionId session) { return !awake.contains(session); },
-                           [this](std::uint64_t pid) { return stopped.contains(pid); }};
-    for (int i = 0; i < nodes; ++i) nodes_.push_back(std::make_unique<Node>(IdOf(i), look));
+    const IsStoppedCheck check = [this](std::uint64_t pid) { return stopped.contains(pid); };
+    for (int i = 0; i < nodes; ++i) nodes_.push_back(std::make_unique<Node>(IdOf(i), check));
     for (const int node : node_of_rank) {
       members_.push_back({IdOf(node), "node-" + std::to_string(node), 100u + members_.size()});
     }
@@ -82,7 +81,6 @@ class SimulatedCluster {
   // may be long after the order to send it.
   bool several_rails = false;
   std::set<std::uint64_t> stopped;  // Processes; rank r's is 100 + r.
-  std::set<SessionId> awake;        // Whose process does not sleep until an operation ends.
 
   void Submit(std::uint32_t rank, Call call) {
     call.rank = rank;
@@ -194,8 +192,8 @@ class SimulatedCluster {
     bool received_first;
   };
   struct Node {
-    Node(const NodeId& node, const ProcessLook& look)
-        : id(node), core(node, scratch, {}, &lives, look) {}
+    Node(const NodeId& node, const IsStoppedCheck& is_stopped)
+        : id(node), core(node, scratch, {}, &lives, is_stopped) {}
     NodeId id;
     CountedScratch scratch;
     LifeOrder lives;

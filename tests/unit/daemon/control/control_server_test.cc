@@ -38,7 +38,6 @@ class KnownSessions final : public intake::Intake {
   void End(intake::SessionId, const absl::Status&) override {}
   std::shared_ptr<intake::ArenaPages> PagesOf(intake::SessionId) const override { return nullptr; }
   intake::CopiedResults ResultsCopiedBy(intake::SessionId) const override { return {}; }
-  bool ClientSleeps(intake::SessionId) const override { return false; }
   std::shared_ptr<const platform::SharedSegment> ArenaOf(intake::SessionId) const override {
     return nullptr;
   }

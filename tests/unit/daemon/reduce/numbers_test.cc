@@ -122,7 +122,7 @@ TEST(IntegersTest, OrderSignedAndUnsignedApart) {
 // Why: a client's bool is a byte that it alone has checked: 2 and 4 are both true.
 TEST(BoolTest, TakesAnyByteButZeroForTrueAndGivesOne) {
   OnEveryTarget([] {
-    const auto combine = [](ReduceOperator op, std::vector<std::uint8_t> bytes) {
+    const auto combine = [](ReduceOperator op, const std::vector<std::uint8_t>& bytes) {
       return CombineIntegersOf<std::uint8_t>(DataType::kBool, op, bytes);
     };
     for (const ReduceOperator op :
