@@ -113,14 +113,14 @@ TEST_F(AcceptorTest, RefusesWhatIsNoHelloAndSaysWhy) {
   queue::ClientHello magic = GoodHello();
   magic.magic ^= 1;
   queue::ClientHello version = GoodHello();
-  version.version = 2;
+  version.version = 99;
   queue::ClientHello role = GoodHello();
   role.role = static_cast<queue::ProcessRole>(7);
   queue::ClientHello reserved = GoodHello();
   reserved.reserved = 1;
   const std::pair<queue::ClientHello, const char*> cases[] = {
       {magic, "not an mlxcomm hello"},
-      {version, "version 2, this daemon speaks 1: install the same release"},
+      {version, "version 99, this daemon speaks 2: install the same release"},
       {role, "role 7"},
       {reserved, "reserved bits 1"}};
   std::uint64_t refused = 0;
