@@ -214,6 +214,7 @@ def test_a_rank_that_waits_for_others_ends_though_its_daemon_hangs(cluster):
 
 HELLO = struct.Struct("<QIIQQ")
 MAGIC = 0x6D6C78636F6D6D63
+VERSION = 2  # proto/queue/hello.h
 
 
 def say_hello(path, data, descriptors=0):
@@ -229,7 +230,7 @@ def say_hello(path, data, descriptors=0):
 @pytest.mark.parametrize("data, reason", [
     (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"not an mlxcomm hello"),
     (HELLO.pack(MAGIC, 99, 1, 0, 0), b"version"),
-    (HELLO.pack(MAGIC, 1, 7, 0, 0), b"version"),
+    (HELLO.pack(MAGIC, VERSION, 7, 0, 0), b"version"),
 ])
 def test_bad_hello_is_refused_and_counted(cluster, data, reason):
     c = cluster(1)
@@ -250,7 +251,7 @@ def test_garbage_in_the_queue_ends_only_that_session(cluster):
     ranks = [c.rank(r, 2, RANK, arguments=["loop"]) for r in (0, 1)]
     ranks[0].wait_for("looping")
     for seed in range(20):
-        connection, _, files = say_hello(c.socket(0), HELLO.pack(MAGIC, 1, 1, 1 << 20, 0), 3)
+        connection, _, files = say_hello(c.socket(0), HELLO.pack(MAGIC, VERSION, 1, 1 << 20, 0), 3)
         assert len(files) == 3
         arena, segment, doorbell = files
         memory = mmap.mmap(segment, os.fstat(segment).st_size)

@@ -138,7 +138,7 @@ class Door final : IntakeListener {
 
 bool IsWelcome(const queue::ClientHello& hello) {
   const auto role = static_cast<std::uint32_t>(hello.role);
-  return hello.magic == 0x6d6c78636f6d6d63 && hello.version == 1 && (role == 1 || role == 2) &&
+  return hello.magic == 0x6d6c78636f6d6d63 && hello.version == 2 && (role == 1 || role == 2) &&
          hello.reserved == 0;
 }
 

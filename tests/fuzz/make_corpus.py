@@ -22,7 +22,7 @@ CLIENT_MAGIC = 0x6D6C78636F6D6D63
 LEAVES, SENDS_FILE, USES_QUEUE, ANOTHER, CLOSES = 1, 2, 4, 8, 16
 
 
-def client_hello(magic=CLIENT_MAGIC, version=1, role=1, arena=65536, reserved=0):
+def client_hello(magic=CLIENT_MAGIC, version=2, role=1, arena=65536, reserved=0):
     packed = struct.pack("<QIIQQ", magic, version, role, arena, reserved)
     assert len(packed) == 32
     return packed
@@ -43,7 +43,7 @@ def submission(kind=1, data_type=1, operator=1, plan=0, count=16, input_at=0, ou
 seed("hello", "client", hello(0, client_hello()))
 seed("hello", "client_default_arena", hello(ANOTHER, client_hello(arena=0)))
 seed("hello", "tool_and_what_follows", hello(0, client_hello(role=2, arena=0) + b"PRI * HTTP/2.0"))
-seed("hello", "other_version", hello(LEAVES, client_hello(version=2)))
+seed("hello", "other_version", hello(LEAVES, client_hello(version=1)))
 seed("hello", "reserved_bits", hello(0, client_hello(reserved=1 << 63)))
 seed("hello", "half_and_leaves", hello(LEAVES, client_hello()[:31], piece=7))
 seed("hello", "leaves_before_the_answer", hello(CLOSES | SENDS_FILE, client_hello()))
