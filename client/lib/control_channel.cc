@@ -111,6 +111,7 @@ struct ControlChannelCallbacks {
     ControlChannel::Stream* const stream = Find(user, id);
     if (stream == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     const std::size_t bytes = std::min(most, stream->request.size() - stream->sent_bytes);
+    // Bytes, no text. NOLINTNEXTLINE(bugprone-not-null-terminated-result)
     std::memcpy(to, stream->request.data() + stream->sent_bytes, bytes);
     stream->sent_bytes += bytes;
     if (stream->sent_bytes == stream->request.size()) *flags |= NGHTTP2_DATA_FLAG_EOF;

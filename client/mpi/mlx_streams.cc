@@ -56,11 +56,12 @@ bool MlxStreams::RunDry(std::chrono::seconds most) const {
       for (const Stream& stream : get_streams()) {
         try {
           synchronize(stream);
-        } catch (
-            const std::exception&) {  // What an operation of it has met: nobody looks any more.
+        } catch (const std::exception& error) {  // What an operation of it has met.
+          std::fprintf(stderr, "mlxcomm: at the end of the program: %s\n", error.what());
         }
       }
-    } catch (const std::exception&) {
+    } catch (const std::exception& error) {  // No memory.
+      std::fprintf(stderr, "mlxcomm: at the end of the program: %s\n", error.what());
     }
     const std::lock_guard lock(dry->mutex);
     dry->is_so = true;

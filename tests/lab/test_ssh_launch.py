@@ -154,7 +154,7 @@ def test_unknown_host_key_is_told_in_sshs_words(hosts):
 
 def test_environment_comes_as_it_is(hosts):
     value = "two words 'single' \"double\" $HOME `id` \\ back!slash * \n second line"
-    done = hosts.run("--hosts", "node-1", "--env", f"ODD={value}", "--env", "EMPTY",
+    done = hosts.run("--hosts", "node-1", "--env", f"ODD={value}", "--env", "EMPTY=",
                      *sh('printf "%s|%s|" "$ODD" "${EMPTY-unset}"'))
     assert done.returncode == 0, done.stderr
     assert done.stdout.replace("\n[0] ", "\n") == f"[0] {value}||\n"
@@ -182,11 +182,12 @@ def test_python_is_that_of_the_environment_with_mlxcomm(hosts):
     assert done.stdout == f"[0] {sys.prefix}\n", done.stderr
 
 
-def test_rank_0_reads_what_is_piped_in_on_another_host(hosts):
+@pytest.mark.parametrize("stdin, counts", [("all", ["3000000", "3000000"]), ("0", ["3000000", "0"])])
+def test_ranks_on_other_hosts_read_what_is_piped_in(hosts, stdin, counts):
     text = "x" * 3_000_000
-    done = hosts.run("--hosts", "node-1,node-2", "--", "sh", "-c", "wc -c", input=text)
+    done = hosts.run("--hosts", "node-1,node-2", "--stdin", stdin, "--", "sh", "-c", "wc -c", input=text)
     assert sorted(line.split() for line in done.stdout.splitlines()) == [
-        ["[0]", "3000000"], ["[1]", "0"]], done.stderr
+        ["[0]", counts[0]], ["[1]", counts[1]]], done.stderr
     # Nor is it in the way of one that reads nothing.
     done = hosts.run("--hosts", "node-1", "--", "true", input=text)
     assert done.returncode == 0, done.stderr

@@ -249,7 +249,8 @@ class ScaleRun final : public HostListener {
     const double nodes = options_.nodes;
     const double outlets = options_.ring && options_.nodes > 2 ? 2 : 1;
     double best = seconds_for(share(nodes) * bytes, outlets * rate);
-    double farthest = static_cast<double>(options_.latency_ns) * (options_.nodes / 2);
+    const std::uint32_t hops = options_.nodes / 2;  // Half way round.
+    double farthest = static_cast<double>(options_.latency_ns) * hops;
     if (!options_.ring) {
       const double uplink = rate * static_cast<double>(options_.uplink_hosts);
       best = std::max(best, seconds_for(share(leaves()) * bytes, uplink));
