@@ -7,7 +7,7 @@
 //
 // Must hold:
 //   - a name that is accepted is no option of ssh and has nothing that a shell understands; there
-//     are at most kHostsMax hosts, with 1 to kSlotsMax slots each;
+//     are at most kHostsMax hosts, with 0 to kSlotsMax slots each;
 //   - our own file of what was read is read again, and says the same;
 //   - a configuration that is made of it is one that the daemon's parser accepts, with the node's
 //     name, at least one address to listen on, and the cluster and key that were asked for;
@@ -50,7 +50,7 @@ void CheckHosts(const Hostfile& file) {
   MLXCOMM_MUST(!file.hosts.empty() && file.hosts.size() <= kHostsMax,
                "there are hosts, not too many");
   for (const HostEntry& host : file.hosts) {
-    MLXCOMM_MUST(host.slots >= 1 && host.slots <= kSlotsMax, "a host has some ranks: " + host.name);
+    MLXCOMM_MUST(host.slots <= kSlotsMax, "a host has ranks in bounds: " + host.name);
     CheckName(host.name);
   }
 }
