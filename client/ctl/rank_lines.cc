@@ -17,35 +17,34 @@ constexpr std::size_t kPieceBytes = 64 * 1024;
 
 }  // namespace
 
-void RankLines::PrintLine(unsigned rank, int stream, std::string& line) {
-  const bool goes_on = stream == 0 && rank == prompt_rank_ && prompt_bytes_ > 0;
-  const std::size_t shown = goes_on ? std::exchange(prompt_bytes_, 0) : 0;
-  if (goes_on && std::exchange(prompt_open_, false)) {  // The rest of the line that it begins.
-    Add(stream, line.substr(shown) + "\n");
-    return line.clear();
+void RankLines::PrintLine(unsigned rank, int stream, Stream& state) {
+  std::string& line = state.partial;
+  line.erase(0, std::exchange(state.shown_bytes, 0));
+  const bool goes_on = prompt_ == &state;  // The rest of the line that it begins.
+  if (goes_on) {
+    prompt_ = nullptr;
+  } else {
+    EndPrompt();
   }
-  EndPrompt();
-  line.erase(0, shown);
-  if (prefix_) Add(stream, "[" + std::to_string(rank) + "] ");
+  if (prefix_ && !goes_on) Add(stream, "[" + std::to_string(rank) + "] ");
   line += '\n';
   Add(stream, line);
   line.clear();
 }
 
 void RankLines::EndPrompt() {
-  if (std::exchange(prompt_open_, false)) Add(0, "\n");
+  if (std::exchange(prompt_, nullptr) != nullptr) Add(0, "\n");
 }
 
 void RankLines::ShowPrompt(unsigned rank, std::chrono::steady_clock::time_point now) {
   const auto found = ranks_.find(rank);
   if (found == ranks_.end()) return;
-  const Stream& out = found->second[0];
-  if (out.partial.size() <= prompt_bytes_ || now - out.came_at < kQuiet) return;
-  if (!prompt_open_) Add(0, prefix_ ? "[" + std::to_string(rank) + "] " : "");
-  Add(0, out.partial.substr(prompt_bytes_));
-  prompt_open_ = true;
-  prompt_rank_ = rank;
-  prompt_bytes_ = out.partial.size();
+  Stream& out = found->second[0];
+  if (out.partial.size() <= out.shown_bytes || now - out.came_at < kQuiet) return;
+  if (prompt_ == nullptr && prefix_) Add(0, "[" + std::to_string(rank) + "] ");
+  Add(0, out.partial.substr(out.shown_bytes));
+  prompt_ = &out;
+  out.shown_bytes = out.partial.size();
 }
 
 void RankLines::Add(int stream, std::string_view bytes) {
@@ -61,22 +60,20 @@ void RankLines::Add(int stream, std::string_view bytes) {
 void RankLines::Print(unsigned rank, int stream, std::string_view bytes) {
   Stream& state = ranks_[rank][static_cast<std::size_t>(stream)];
   // From when on something has not been shown: what comes without an end is shown, too, in pieces.
-  const std::size_t shown = stream == 0 && rank == prompt_rank_ ? prompt_bytes_ : 0;
-  if (state.partial.size() <= shown) state.came_at = std::chrono::steady_clock::now();
+  if (state.partial.size() <= state.shown_bytes) state.came_at = std::chrono::steady_clock::now();
   for (const char c : bytes) {
     const bool after_return = std::exchange(state.returned, c == '\r');
     if (c == '\n' && after_return && state.partial.empty()) continue;  // Of one line's end.
     const bool ends = c == '\n' || (c == '\r' && !state.partial.empty());
     if (!ends && c != '\r') state.partial += c;
-    if (ends || state.partial.size() >= kLineBytesMax) PrintLine(rank, stream, state.partial);
+    if (ends || state.partial.size() >= kLineBytesMax) PrintLine(rank, stream, state);
   }
 }
 
 void RankLines::End(unsigned rank, int stream) {
   Stream& state = ranks_[rank][static_cast<std::size_t>(stream)];
-  const bool is_prompt = stream == 0 && rank == prompt_rank_ && prompt_bytes_ > 0;
-  if (is_prompt && !prompt_open_ && state.partial.size() == prompt_bytes_) state.partial.clear();
-  if (!state.partial.empty()) PrintLine(rank, stream, state.partial);
+  const bool is_shown = prompt_ != &state && state.partial.size() == state.shown_bytes;
+  if (!state.partial.empty() && !is_shown) PrintLine(rank, stream, state);
 }
 
 void RankLines::EndAll() {

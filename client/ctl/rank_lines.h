@@ -39,7 +39,7 @@ class RankLines {
   // Shows what rank `rank` has printed of a line, if nothing has come for a moment.
   void ShowPrompt(unsigned rank, std::chrono::steady_clock::time_point now);
   // A person has typed a line: the terminal has gone on to the next.
-  void PromptAnswered() { prompt_open_ = false; }
+  void PromptAnswered() { prompt_ = nullptr; }
   // A line of launch's own, on standard error.
   void Say(std::string_view line);
 
@@ -53,7 +53,8 @@ class RankLines {
  private:
   struct Stream {
     std::string partial;
-    bool returned = false;  // The last byte was a carriage return.
+    bool returned = false;        // The last byte was a carriage return.
+    std::size_t shown_bytes = 0;  // Of `partial`, as a prompt.
     std::chrono::steady_clock::time_point came_at;
   };
   struct Piece {
@@ -61,7 +62,7 @@ class RankLines {
     std::string bytes;
   };
 
-  void PrintLine(unsigned rank, int stream, std::string& line);
+  void PrintLine(unsigned rank, int stream, Stream& state);
   void EndPrompt();
   void Add(int stream, std::string_view bytes);
   void Took(std::size_t bytes);
@@ -71,11 +72,9 @@ class RankLines {
   bool said_lost_ = false;
   std::map<unsigned, std::array<Stream, 2>> ranks_;
   static constexpr std::chrono::milliseconds kQuiet{200};
-  bool prompt_open_ = false;      // A line on standard output has begun, and was not ended.
-  std::size_t prompt_bytes_ = 0;  // Of its rank's partial line, shown already.
-  unsigned prompt_rank_ = 0;
-  std::deque<Piece> waiting_;  // In order, whichever stream it is for.
-  std::size_t taken_ = 0;      // Of the first.
+  const Stream* prompt_ = nullptr;  // Whose line has begun on standard output, and was not ended.
+  std::deque<Piece> waiting_;       // In order, whichever stream it is for.
+  std::size_t taken_ = 0;           // Of the first.
   std::size_t waiting_bytes_ = 0;
 };
 

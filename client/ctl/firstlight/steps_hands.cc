@@ -148,11 +148,10 @@ class Pull {
     const std::string addresses = AddressesOf(lit_, interface_);
     const std::string ask = "Pull the cable on " + interface_ + ", which goes to " + cable_.peer +
                             " (if it asks there too, once is enough).";
-    const std::size_t pulled = lit_.notes.happenings.size();
-    pulled_ = pulled;
+    pulled_ = lit_.notes.happenings.size();
     std::string why = Do("pull", ask, {"rail_down", "interface_down"});
     if (!why.empty()) return why;
-    JudgePull(pulled);
+    JudgePull(pulled_);
     const std::size_t plugged = lit_.notes.happenings.size();
     why = Do("plug", "Plug it in again.", {"rail_up", "interface_up"});
     if (!why.empty()) {
