@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "tests/unit/daemon/collective/calls.h"
+#include "tests/unit/daemon/collective/numbered_node.h"
 #include "tests/unit/daemon/collective/simulated_cluster.h"
 #include "tests/unit/daemon/reduce/half.h"
 
@@ -213,13 +214,8 @@ TEST(CollectivesTest, SendEndsWellWhenItsReceiverLeavesBeforeTheAcknowledgement)
 // One core alone, its peer on the other node played by hand: rank 0 here, rank 1 there.
 class OneCoreTest : public testing::Test {
  protected:
-  OneCoreTest() : core(Id(1), scratch) {
-    EXPECT_TRUE(core.AddGroup(7, "test", {{Id(1), "node-0", 1}, {peer, "node-1", 2}}));
-  }
-  static NodeId Id(std::uint8_t first) {
-    NodeId id;
-    id.bytes[0] = first;
-    return id;
+  OneCoreTest() : core(NumberedNode(1), scratch) {
+    EXPECT_TRUE(core.AddGroup(7, "test", {{NumberedNode(1), "node-0", 1}, {peer, "node-1", 2}}));
   }
   void Submit(OperationKind kind, std::uint32_t tag) {
     Call call = Plain(kind, data.data(), data.data(), data.size());
@@ -243,7 +239,7 @@ class OneCoreTest : public testing::Test {
         std::count_if(core.actions().begin(), core.actions().end(),
                       [kind](const Action& action) { return action.kind == kind; }));
   }
-  const NodeId peer = Id(2);
+  const NodeId peer = NumberedNode(2);
   SimulatedCluster::CountedScratch scratch;
   Collectives core;
   std::vector<std::int32_t> data = std::vector<std::int32_t>(1);

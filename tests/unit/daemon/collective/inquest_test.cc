@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/daemon/collective/numbered_node.h"
+
 namespace mlxcomm::collective::inquest_test {
 namespace {
 
@@ -14,16 +16,12 @@ using testing::Not;
 
 constexpr std::uint64_t kGroup = 7;
 
-NodeId Node(std::uint8_t number) {
-  NodeId node;
-  node.bytes[0] = number;
-  return node;
-}
-
 // Of a group of three nodes, one rank each, on rank 0's.
 class InquestTest : public testing::Test {
  protected:
-  InquestTest() : layout({{Node(1), "a", 1}, {Node(2), "b", 2}, {Node(3), "c", 3}}, Node(1)) {}
+  InquestTest()
+      : layout({{NumberedNode(1), "a", 1}, {NumberedNode(2), "b", 2}, {NumberedNode(3), "c", 3}},
+               NumberedNode(1)) {}
 
   static OperationKey Operation(std::uint64_t number) { return {kGroup, number}; }
   static std::vector<RankCall> Called(std::uint32_t rank, const std::string& call,
@@ -82,13 +80,13 @@ TEST_F(InquestTest, WhatARankHasOfItsOwnIsNoMismatch) {
 // Why: who has finished called what the others called, and who is elsewhere may call it yet; and
 // what each rank has of its own would make a party of each, the culprit one of many.
 TEST_F(InquestTest, TheOddOneIsAmongThoseWhoseCallsDiffer) {
-  const GroupLayout six({{Node(1), "a", 1},
-                         {Node(2), "b", 2},
-                         {Node(3), "c", 3},
-                         {Node(4), "d", 4},
-                         {Node(5), "e", 5},
-                         {Node(6), "f", 6}},
-                        Node(1));
+  const GroupLayout six({{NumberedNode(1), "a", 1},
+                         {NumberedNode(2), "b", 2},
+                         {NumberedNode(3), "c", 3},
+                         {NumberedNode(4), "d", 4},
+                         {NumberedNode(5), "e", 5},
+                         {NumberedNode(6), "f", 6}},
+                        NumberedNode(1));
   Inquest inquest(six, "test");
   inquest.Open({FailureCode::kMismatch, kNoRank, {}}, Operation(2), Called(0, "barrier"), 0);
   for (std::uint16_t node = 1; node <= 3; ++node) {
@@ -157,9 +155,9 @@ TEST_F(InquestTest, WhoHasNotCalledAnotherOperationIsNamed) {
 TEST_F(InquestTest, WhatToDoIsToldHoweverManyDiffer) {
   std::vector<Member> members;
   for (std::uint8_t i = 0; i < 40; ++i) {
-    members.push_back({Node(i), "a-node-of-a-long-name-" + std::to_string(i), 10000u + i});
+    members.push_back({NumberedNode(i), "a-node-of-a-long-name-" + std::to_string(i), 10000u + i});
   }
-  const GroupLayout layout(members, Node(0));
+  const GroupLayout layout(members, NumberedNode(0));
   for (const auto code : {FailureCode::kMismatch, FailureCode::kDeadlineExceeded}) {
     SCOPED_TRACE(FailureCodeName(code));
     Inquest inquest(layout, std::string(80, 'g'));

@@ -12,14 +12,9 @@
 #include <vector>
 
 #include "daemon/collective/membership.h"
+#include "tests/unit/daemon/collective/numbered_node.h"
 
 namespace mlxcomm::collective {
-
-inline NodeId NumberedNode(std::uint8_t number) {
-  NodeId id;
-  id.bytes[0] = number;
-  return id;
-}
 
 class MembershipTest : public testing::Test {
  protected:

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/unit/daemon/collective/calls.h"
+#include "tests/unit/daemon/collective/numbered_node.h"
 #include "tests/unit/daemon/collective/simulated_cluster.h"
 
 namespace mlxcomm::collective::roll_call_test {
@@ -19,18 +20,15 @@ using Prospect = RollCall::Prospect;
 
 constexpr std::uint64_t kLong = 1'000'000'000;
 
-NodeId IdOf(std::uint8_t node) {
-  NodeId id;
-  id.bytes[0] = node;
-  return id;
-}
-
 // Four ranks on two nodes, asked by the first.
 class JudgeTest : public testing::Test {
  protected:
   JudgeTest()
-      : layout({{IdOf(1), "a", 10}, {IdOf(1), "a", 11}, {IdOf(2), "b", 12}, {IdOf(2), "b", 13}},
-               IdOf(1)),
+      : layout({{NumberedNode(1), "a", 10},
+                {NumberedNode(1), "a", 11},
+                {NumberedNode(2), "b", 12},
+                {NumberedNode(2), "b", 13}},
+               NumberedNode(1)),
         roll_call(layout) {}
   static RankWait Waits(std::uint32_t rank, std::vector<std::uint32_t> awaited) {
     return {rank, false, true, kLong, std::move(awaited), false};

@@ -1,0 +1,18 @@
+// A node's id that is told by one number.
+//
+// Owner: a test. Thread: any. Memory: none.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/types/node_id.h"
+
+namespace mlxcomm::collective {
+
+inline NodeId NumberedNode(std::uint8_t number) {
+  NodeId id;
+  id.bytes[0] = number;
+  return id;
+}
+
+}  // namespace mlxcomm::collective
