@@ -28,7 +28,8 @@ ALLOWED = {
     "client/bench/": ("proto/types/", "client/lib/mlxcomm", "client/bench/"),
     "client/ctl/": ("proto/", "client/ctl/", "client/lib/find_place.h", "mlxcomm/v1/"),
     "client/mpi/": ("client/lib/mlxcomm", "client/lib/interrupt.h", "client/mpi/"),
-    "client/python/": ("client/lib/mlxcomm", "client/lib/interrupt.h", "client/python/"),
+    "client/mlx/": ("client/lib/mlxcomm", "client/lib/interrupt.h", "client/mlx/"),
+    "client/python/": ("client/lib/mlxcomm", "client/lib/interrupt.h", "client/mlx/", "client/python/"),
     "client/examples/": ("client/lib/mlxcomm",),
 }
 OURS = ("proto/", "daemon/", "client/", "tests/", "mlxcomm/v1/")

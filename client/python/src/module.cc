@@ -7,29 +7,31 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "client/lib/interrupt.h"
-#include "client/python/src/group_impl.h"
+#include "client/mlx/group_impl.h"
+#include "client/mlx/operation_error.h"
+#include "client/mlx/operation_task.h"
+#include "client/mlx/queued_operations.h"
+#include "client/mlx/result_memory.h"
 #include "client/python/src/operation_bindings.h"
-#include "client/python/src/operation_error.h"
-#include "client/python/src/operation_task.h"
-#include "client/python/src/queued_operations.h"
-#include "client/python/src/result_memory.h"
+#include "client/python/src/raised_error.h"
 #include "mlx/distributed/distributed.h"
 #include "mlx/version.h"
 
 namespace nb = nanobind;
 using mlx::core::distributed::Group;
-using mlxcomm::python::AloneGroup;
+using mlxcomm::graph::AloneGroup;
+using mlxcomm::graph::Connected;
+using mlxcomm::graph::DaemonGroup;
+using mlxcomm::graph::Describe;
+using mlxcomm::graph::JoinedGroup;
 using mlxcomm::python::AsTuple;
-using mlxcomm::python::Connected;
-using mlxcomm::python::DaemonGroup;
-using mlxcomm::python::Describe;
-using mlxcomm::python::JoinedGroup;
 
 namespace {
 
@@ -53,7 +55,7 @@ nb::object FailureOrNone(mlxcomm_code code, const mlxcomm_error& error,
 
 nb::tuple Join(const std::string& job, unsigned rank, unsigned size, const std::string& socket,
                std::uint64_t timeout_ns, std::uint64_t arena_bytes) {
-  mlxcomm::python::CopyingIsAskedFor();  // A wrong word is told before anybody waits.
+  mlxcomm::graph::CopyingIsAskedFor();  // A wrong word is told before anybody waits.
   const mlxcomm::client::UnderWay under_way;
   mlxcomm_connect_options options;
   mlxcomm_connect_options_init(&options);
@@ -125,7 +127,7 @@ void BindGroups(nb::module_& m) {
   m.def("why_results_are_copied", [](const Group& group, bool reads) {
     const std::shared_ptr<Connected> connected = Ours(group).joined()->connected;
     nb::gil_scoped_release unlocked;
-    return mlxcomm::python::WhyResultsAreCopied(connected, reads);
+    return mlxcomm::graph::WhyResultsAreCopied(connected, reads);
   });
   m.def("alone", [] { return Group(std::make_shared<AloneGroup>()); });
   m.def("is_ours", [](const Group& group) { return OursOrNull(group) != nullptr; });
@@ -171,7 +173,7 @@ void BindGroups(nb::module_& m) {
     std::uint64_t queued = 0;
     {
       nb::gil_scoped_release unlocked;
-      queued = mlxcomm::python::QueuedOperation::AwaitNone(
+      queued = mlxcomm::graph::QueuedOperation::AwaitNone(
           std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)), ended);
     }
     return nb::make_tuple(queued, ended);
@@ -181,10 +183,18 @@ void BindGroups(nb::module_& m) {
   });
 }
 
+// Other threads go on while MLX's split waits.
+void WaitWithoutPythonLock(const std::function<void()>& wait) {
+  std::optional<nb::gil_scoped_release> released;
+  if (PyGILState_Check() != 0) released.emplace();
+  wait();
+}
+
 }  // namespace
 
 NB_MODULE(_mlxcomm, m) {
   nb::module_::import_("mlx.core");  // Its types must be registered first.
+  mlxcomm::graph::SetAroundWaits(WaitWithoutPythonLock);
   m.attr("built_for") = std::to_string(MLX_VERSION_MAJOR) + "." +
                         std::to_string(MLX_VERSION_MINOR) + "." + std::to_string(MLX_VERSION_PATCH);
   m.attr("version") = mlxcomm_version();
@@ -192,7 +202,7 @@ NB_MODULE(_mlxcomm, m) {
   BindGroups(m);
   mlxcomm::python::BindOperations(m);
   m.def("counters", [] {
-    const auto& counters = mlxcomm::python::GetCounters();
+    const auto& counters = mlxcomm::graph::GetCounters();
     nb::dict out;
     out["operations"] = counters.operations.load();
     out["inputs_copied"] = counters.inputs_copied.load();

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "client/python/src/collectives.h"
-#include "client/python/src/group_impl.h"
+#include "client/mlx/collectives.h"
+#include "client/mlx/group_impl.h"
 #include "mlx/distributed/distributed.h"
 
 namespace nb = nanobind;
@@ -19,6 +19,8 @@ namespace mx = mlx::core;
 
 namespace mlxcomm::python {
 namespace {
+
+using namespace graph;  // NOLINT(google-build-using-namespace): what is bound.
 
 using mx::array;
 using mx::distributed::Group;

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "client/python/src/collectives.h"
-#include "client/python/src/joined_group.h"
-#include "client/python/src/operation.h"
+#include "client/mlx/collectives.h"
+#include "client/mlx/joined_group.h"
+#include "client/mlx/operation.h"
 #include "mlx/primitives.h"
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 
 class CollectivePrimitive final : public mlx::core::Primitive {
  public:
@@ -59,4 +59,4 @@ class CollectivePrimitive final : public mlx::core::Primitive {
   mlx::core::Dtype type_;  // Of the result.
 };
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

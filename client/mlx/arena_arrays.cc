@@ -1,13 +1,13 @@
-#include "client/python/src/arena_arrays.h"
+#include "client/mlx/arena_arrays.h"
 
 #include <unistd.h>
 
 #include <utility>
 
-#include "client/python/src/operation_error.h"
-#include "client/python/src/shared_buffer.h"
+#include "client/mlx/operation_error.h"
+#include "client/mlx/shared_buffer.h"
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 namespace {
 
 #if defined(__APPLE__)
@@ -68,4 +68,4 @@ std::optional<mlx::core::allocator::Data> ArenaRange::AsData(std::shared_ptr<Are
 #endif
 }
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "client/lib/mlxcomm.h"
-#include "client/python/src/arena_arrays.h"
+#include "client/mlx/arena_arrays.h"
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 
 struct JoinedGroup {
   JoinedGroup(std::shared_ptr<Connected> on, mlxcomm_group* joined,
@@ -36,4 +36,4 @@ struct JoinedGroup {
   mlxcomm_group* group;
 };
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

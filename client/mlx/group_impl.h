@@ -6,16 +6,21 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "client/lib/mlxcomm.h"
-#include "client/python/src/joined_group.h"
+#include "client/mlx/joined_group.h"
 #include "mlx/array.h"
 #include "mlx/distributed/distributed_impl.h"
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
+
+// Called with every wait inside a call of MLX's (Group::split), on the thread that waits, and runs it:
+// for a language whose runtime wants to know of it, as Python, which lets go of its lock meanwhile.
+void SetAroundWaits(void (*around)(const std::function<void()>& wait));
 
 class DaemonGroup final : public mlx::core::distributed::detail::GroupImpl {
  public:
@@ -26,7 +31,7 @@ class DaemonGroup final : public mlx::core::distributed::detail::GroupImpl {
   mlxcomm_group* handle() const { return joined_->group; }
   const std::shared_ptr<JoinedGroup>& joined() const { return joined_; }
 
-  // These block, without Python's lock if the caller let go of it.
+  // These block.
   mlxcomm_code Barrier(std::uint64_t timeout_ns, mlxcomm_error& error);
   // `part` is null for a rank that takes no part.
   mlxcomm_code Split(std::int32_t color, std::int32_t key, const char* name,
@@ -70,4 +75,4 @@ class AloneGroup final : public mlx::core::distributed::detail::GroupImpl {
   void sum_scatter(const array&, array&, Stream) override;
 };
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

@@ -10,12 +10,12 @@
 #include <cstdint>
 #include <memory>
 
-#include "client/python/src/joined_group.h"
-#include "client/python/src/operation.h"
+#include "client/mlx/joined_group.h"
+#include "client/mlx/operation.h"
 #include "mlx/array.h"
 #include "mlx/stream.h"
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 
 // Since the module was loaded; for tests and the curious.
 struct Counters {
@@ -31,4 +31,4 @@ Counters& GetCounters();
 void Schedule(const std::shared_ptr<JoinedGroup>& joined, const Operation& operation,
               const mlx::core::array* input, mlx::core::array* output, mlx::core::Stream stream);
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

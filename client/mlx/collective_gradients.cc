@@ -9,11 +9,11 @@
 #include <stdexcept>
 #include <string>
 
-#include "client/python/src/collective_primitive.h"
-#include "client/python/src/collectives.h"
+#include "client/mlx/collective_primitive.h"
+#include "client/mlx/collectives.h"
 #include "mlx/ops.h"
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 namespace {
 
 namespace mx = mlx::core;
@@ -191,4 +191,4 @@ std::pair<std::vector<mx::array>, std::vector<int>> CollectivePrimitive::vmap(
   return {{VmappedOverRows(rows, call)}, {to_scalar ? 0 : 1}};
 }
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

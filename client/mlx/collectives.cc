@@ -1,14 +1,14 @@
-#include "client/python/src/collectives.h"
+#include "client/mlx/collectives.h"
 
 #include <numeric>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
 
-#include "client/python/src/collective_primitive.h"
+#include "client/mlx/collective_primitive.h"
 #include "mlx/ops.h"
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 namespace {
 
 namespace mx = mlx::core;
@@ -226,4 +226,4 @@ mx::array Receive(const mx::Shape& shape, mx::Dtype type, std::uint32_t source, 
                after, call);
 }
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

@@ -1,5 +1,5 @@
 // Every byte arrives, however it goes, and none beside.
-#include "client/python/src/copy_in.h"
+#include "client/mlx/copy_in.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace mlxcomm::python::copy_in_test {
+namespace mlxcomm::graph::copy_in_test {
 namespace {
 
 constexpr std::size_t kMargin = 64;
@@ -48,4 +48,4 @@ TEST(CopyInTest, CopiesWhatGoesPastThemWithItsRest) {
 TEST(CopyInTest, CopiesToWhereNoLineBegins) { ExpectCopied(kStreamBytes + 100, 4); }
 
 }  // namespace
-}  // namespace mlxcomm::python::copy_in_test
+}  // namespace mlxcomm::graph::copy_in_test

@@ -1,9 +1,9 @@
-#include "client/python/src/queued_operations.h"
+#include "client/mlx/queued_operations.h"
 
 #include <condition_variable>
 #include <mutex>
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 namespace {
 
 struct Queued {
@@ -40,4 +40,4 @@ std::uint64_t QueuedOperation::AwaitNone(std::chrono::milliseconds most, std::ui
   return all.count;
 }
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

@@ -13,7 +13,7 @@
 #include "client/lib/mlxcomm.h"
 #include "mlx/allocator.h"
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 
 // A connection that arrays may outlive: the last of them closes it.
 struct Connected {
@@ -52,4 +52,4 @@ class ArenaRange {
   void* range_ = nullptr;
 };
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 
 // From its being given to MLX until it has ended, or was thrown away.
 class QueuedOperation {
@@ -25,4 +25,4 @@ class QueuedOperation {
   static std::uint64_t AwaitNone(std::chrono::milliseconds most, std::uint64_t& ended);
 };
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

@@ -15,10 +15,10 @@
 #include <memory>
 #include <string>
 
-#include "client/python/src/arena_arrays.h"
+#include "client/mlx/arena_arrays.h"
 #include "mlx/array.h"
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 
 class ResultMemory {
  public:
@@ -51,4 +51,4 @@ bool CopyingIsAskedFor();
 // what only `reads` finds is no reason that results are copied for: they are wrong.
 std::string WhyResultsAreCopied(const std::shared_ptr<Connected>& connected, bool reads);
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

@@ -1,4 +1,4 @@
-#include "client/python/src/result_memory.h"
+#include "client/mlx/result_memory.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "client/python/src/operation_task.h"
+#include "client/mlx/operation_task.h"
 #include "mlx/allocator.h"
 #include "mlx/ops.h"
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 namespace {
 
 namespace mx = mlx::core;
@@ -105,4 +105,4 @@ std::string WhyResultsAreCopied(const std::shared_ptr<Connected>& connected, boo
                            : "MLX's default device reads other bytes than lie in the shared memory";
 }
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

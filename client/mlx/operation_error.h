@@ -1,19 +1,18 @@
-// A failed operation as an exception that keeps everything known of the failure, so that
-// Python raises its own class (mlxcomm.RankLostError) from mx.eval as well, with code,
-// rank, node, process and group.
+// A failed operation as an exception that keeps everything known of the failure, so that a language
+// can raise its own class from an evaluation as well, with code, rank, node, process and group.
 //
-// Owner: whoever catches it. Thread: any; what touches Python needs its lock. Memory: plain.
+// Owner: whoever catches it. Thread: any. Memory: plain.
 #pragma once
 
-#include <nanobind/nanobind.h>
-
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "client/lib/mlxcomm.h"
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 
 // The failure, and where the rank at fault runs.
 struct FailureDetails {
@@ -30,8 +29,6 @@ FailureDetails Describe(mlxcomm_code code, const mlxcomm_error& error, const mlx
 
 class OperationError : public std::runtime_error {
  public:
-  // What an evaluation throws again is only a std::runtime_error with the same text: MLX's
-  // stream keeps no more of it. So the last few are remembered by their texts.
   explicit OperationError(FailureDetails details);
   const FailureDetails& details() const noexcept { return details_; }
 
@@ -39,13 +36,11 @@ class OperationError : public std::runtime_error {
   FailureDetails details_;
 };
 
+// What an evaluation throws again is only a std::runtime_error with the same text: MLX's
+// stream keeps no more of it. So the last few are remembered, and found by their texts.
+std::optional<FailureDetails> FindRecentFailure(std::string_view text);
+
 // Throws OperationError unless the code is MLXCOMM_OK.
 void CheckOperation(mlxcomm_code code, const mlxcomm_error& error, const mlxcomm_group* group);
 
-// What mlxcomm.errors.make_error takes.
-nanobind::tuple AsTuple(const FailureDetails& details);
-// From here on nanobind turns OperationError into Python's classes, in MLX's calls too.
-// A Ctrl-C that cancelled the operation becomes what Python's own handler raises.
-void TranslateOperationErrors();
-
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

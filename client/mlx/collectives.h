@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "client/python/src/joined_group.h"
-#include "client/python/src/operation.h"
+#include "client/mlx/joined_group.h"
+#include "client/mlx/operation.h"
 #include "mlx/array.h"
 #include "mlx/utils.h"
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 
 // Where and how long: what all operations take beside their arrays.
 struct Call {
@@ -61,4 +61,4 @@ mlx::core::array Receive(const mlx::core::Shape& shape, mlx::core::Dtype type, s
                          std::uint32_t tag, const std::optional<mlx::core::array>& after,
                          const Call& call);
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

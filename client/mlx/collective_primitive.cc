@@ -1,15 +1,15 @@
-#include "client/python/src/collective_primitive.h"
+#include "client/mlx/collective_primitive.h"
 
 #include <cstring>
 #include <stdexcept>
 #include <string>
 
-#include "client/python/src/collectives.h"
-#include "client/python/src/operation_task.h"
+#include "client/mlx/collectives.h"
+#include "client/mlx/operation_task.h"
 #include "mlx/allocator.h"
 #include "mlx/backend/cpu/encoder.h"
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 namespace {
 
 namespace mx = mlx::core;
@@ -52,4 +52,4 @@ std::vector<mx::Shape> CollectivePrimitive::output_shapes(const std::vector<arra
   return {ResultShape(*joined_, operation_, inputs.at(0).shape())};
 }
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

@@ -1,34 +1,35 @@
-#include "client/python/src/group_impl.h"
+#include "client/mlx/group_impl.h"
 
-#include <nanobind/nanobind.h>
-
-#include <optional>
+#include <atomic>
+#include <functional>
 #include <stdexcept>
 
 #include "client/lib/interrupt.h"
-#include "client/python/src/operation.h"
-#include "client/python/src/operation_error.h"
-#include "client/python/src/operation_task.h"
+#include "client/mlx/operation.h"
+#include "client/mlx/operation_error.h"
+#include "client/mlx/operation_task.h"
 #include "mlx/device.h"
 #include "mlx/utils.h"
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 namespace {
 
 namespace mx = mlx::core;
 
-// For a wait inside a call of MLX's that holds Python's lock: other threads go on meanwhile.
-class WithoutPythonLock {
- public:
-  WithoutPythonLock() {
-    if (PyGILState_Check() != 0) released_.emplace();
-  }
+std::atomic<void (*)(const std::function<void()>&)> around_waits{nullptr};
 
- private:
-  std::optional<nanobind::gil_scoped_release> released_;
-};
+// A wait inside a call of MLX's.
+void Wait(const std::function<void()>& wait) {
+  if (auto* const around = around_waits.load(); around != nullptr) {
+    around(wait);
+  } else {
+    wait();
+  }
+}
 
 }  // namespace
+
+void SetAroundWaits(void (*around)(const std::function<void()>& wait)) { around_waits = around; }
 
 mx::Stream DaemonGroup::communication_stream(mx::StreamOrDevice s) {
   return mx::to_stream(s, mx::Device::cpu);
@@ -67,12 +68,11 @@ mlxcomm_code DaemonGroup::Shrink(std::uint64_t timeout_ns, std::shared_ptr<Daemo
 std::shared_ptr<mx::distributed::detail::GroupImpl> DaemonGroup::split(int color, int key) {
   std::shared_ptr<DaemonGroup> part;
   mlxcomm_error error{};
-  mlxcomm_code code;
-  {
-    const WithoutPythonLock unlocked;
+  mlxcomm_code code = MLXCOMM_OK;
+  Wait([&] {
     code = Split(color < 0 ? MLXCOMM_NO_GROUP : color, key < 0 ? rank() : key, nullptr, 0, part,
                  error);
-  }
+  });
   CheckOperation(code, error, handle());
   if (part == nullptr) return std::make_shared<AloneGroup>();
   return part;
@@ -126,4 +126,4 @@ void AloneGroup::all_max(const array&, array&, Stream) { Alone(); }
 void AloneGroup::all_min(const array&, array&, Stream) { Alone(); }
 void AloneGroup::sum_scatter(const array&, array&, Stream) { Alone(); }
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

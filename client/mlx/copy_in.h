@@ -12,10 +12,10 @@
 
 #include <cstddef>
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 
 inline constexpr std::size_t kStreamBytes = std::size_t{8} << 20;
 
 void CopyIn(std::byte* to, const std::byte* from, std::size_t bytes);
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

@@ -12,7 +12,7 @@
 
 #include "mlx/allocator.h"
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 
 // Its ptr() is null where the allocator declines. Metal wants whole pages, from the first byte of one.
 inline mlx::core::allocator::Buffer SharedBuffer(mlx::core::allocator::Allocator& allocator,
@@ -25,4 +25,4 @@ inline mlx::core::allocator::Buffer SharedBuffer(mlx::core::allocator::Allocator
   return Buffer{nullptr};
 }
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "client/lib/mlxcomm.h"
-#include "client/python/src/joined_group.h"
+#include "client/mlx/joined_group.h"
 #include "mlx/array.h"
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 
 enum class Kind : std::uint8_t {
   kAllReduce,
@@ -70,4 +70,4 @@ struct BoundOperation {
                      mlxcomm_error* error) const;
 };
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

@@ -1,4 +1,4 @@
-#include "client/python/src/copy_in.h"
+#include "client/mlx/copy_in.h"
 
 #include <cstdint>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 namespace {
 
 #if defined(__SSE2__)
@@ -45,4 +45,4 @@ void CopyIn(std::byte* to, const std::byte* from, std::size_t bytes) {
   std::memcpy(to + done, from + done, bytes - done);
 }
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

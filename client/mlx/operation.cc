@@ -1,4 +1,4 @@
-#include "client/python/src/operation.h"
+#include "client/mlx/operation.h"
 
 #include <numeric>
 #include <sstream>
@@ -6,7 +6,7 @@
 
 #include "mlx/utils.h"
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 namespace {
 
 namespace mx = mlx::core;
@@ -165,4 +165,4 @@ mlxcomm_code BoundOperation::Start(mlxcomm_group* group, const void* input, void
   return MLXCOMM_INTERNAL;
 }
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph

@@ -1,11 +1,11 @@
 // When MLX is taken at its word that it has taken memory.
-#include "client/python/src/shared_buffer.h"
+#include "client/mlx/shared_buffer.h"
 
 #include <gtest/gtest.h>
 
 #include <cstddef>
 
-namespace mlxcomm::python::shared_buffer_test {
+namespace mlxcomm::graph::shared_buffer_test {
 namespace {
 
 using mlx::core::allocator::Allocator;
@@ -68,4 +68,4 @@ TEST(SharedBufferTest, IsNotAskedForOfNoBytes) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::python::shared_buffer_test
+}  // namespace mlxcomm::graph::shared_buffer_test

@@ -1,15 +1,15 @@
-#include "client/python/src/operation_task.h"
+#include "client/mlx/operation_task.h"
 
 #include <utility>
 
 #include "client/lib/interrupt.h"
-#include "client/python/src/copy_in.h"
-#include "client/python/src/operation_error.h"
-#include "client/python/src/queued_operations.h"
-#include "client/python/src/result_memory.h"
+#include "client/mlx/copy_in.h"
+#include "client/mlx/operation_error.h"
+#include "client/mlx/queued_operations.h"
+#include "client/mlx/result_memory.h"
 #include "mlx/backend/cpu/encoder.h"
 
-namespace mlxcomm::python {
+namespace mlxcomm::graph {
 namespace {
 
 namespace mx = mlx::core;
@@ -108,4 +108,4 @@ void Schedule(const std::shared_ptr<JoinedGroup>& joined, const Operation& opera
   });
 }
 
-}  // namespace mlxcomm::python
+}  // namespace mlxcomm::graph
