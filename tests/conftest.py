@@ -212,11 +212,11 @@ class Cluster:
 
         wait_until(linked, "all daemons are linked")
 
-    def rank(self, rank, size, script, node=0, job="job", arguments=()):
+    def rank(self, rank, size, script, node=0, job="job", arguments=(), environment=None):
         process = Process(
             [sys.executable, "-u", str(script), *map(str, arguments)],
             {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(size), "MLXCOMM_JOB": job,
-             "MLXCOMM_SOCKET": self.socket(node)})
+             "MLXCOMM_SOCKET": self.socket(node), **(environment or {})})
         self.ranks.append(process)
         return process
 

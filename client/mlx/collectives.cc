@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/mlx/collective_primitive.h"
+#include "client/mlx/packing.h"
 #include "mlx/ops.h"
 
 namespace mlxcomm::graph {
@@ -51,7 +52,8 @@ void CheckRows(const char* name, const char* argument, const std::vector<std::ui
   }
   std::uint64_t total = 0;
   for (const std::uint64_t count : rows) {
-    if (count > INT32_MAX || (total += count) > INT32_MAX) {
+    total += count;
+    if (count > INT32_MAX || total > INT32_MAX) {
       Invalid(name, argument, ": expected counts of rows, together below 2^31");
     }
   }
@@ -129,6 +131,33 @@ mx::array AllReduce(const mx::array& x, mlxcomm_operator op, const Call& call) {
   CheckOperator("all_reduce", x.dtype(), op);
   if (call.size() == 1) return x;
   return BuildLike(x, {.kind = Kind::kAllReduce, .op = op}, call);
+}
+
+std::vector<mx::array> AllReduceMany(const std::vector<mx::array>& arrays, mlxcomm_operator op,
+                                     std::size_t bucket_bytes, const Call& call) {
+  for (const mx::array& x : arrays) CheckOperator("all_reduce", x.dtype(), op);
+  std::vector<mx::array> results = arrays;
+  if (call.size() == 1) return results;
+  for (const Bucket& bucket : DivideIntoBuckets(arrays, bucket_bytes)) {
+    if (bucket.size() == 1) {
+      results[bucket[0]] = AllReduce(arrays[bucket[0]], op, call);
+      continue;
+    }
+    std::vector<mx::array> packed;
+    std::vector<mx::Shape> shapes;
+    for (const std::size_t i : bucket) {
+      packed.push_back(arrays[i]);
+      shapes.push_back(arrays[i].shape());
+    }
+    // Gradients of min and max look at the input.
+    const bool consumes = op != MLXCOMM_MIN && op != MLXCOMM_MAX;
+    const mx::array reduced =
+        BuildLike(Pack(packed, call.group->connected),
+                  {.kind = Kind::kAllReduce, .op = op, .consumes_input = consumes}, call);
+    const std::vector<mx::array> unpacked = Unpack(reduced, shapes);
+    for (std::size_t i = 0; i < bucket.size(); ++i) results[bucket[i]] = unpacked[i];
+  }
+  return results;
 }
 
 mx::array Reduce(const mx::array& x, std::uint32_t root, mlxcomm_operator op, const Call& call) {

@@ -7,6 +7,7 @@
 // Owner: the caller. Thread: any. Memory: none before evaluation.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -39,6 +40,11 @@ mlx::core::Shape ResultShape(const JoinedGroup& group, const Operation& operatio
                              const mlx::core::Shape& input);
 
 mlx::core::array AllReduce(const mlx::core::array& x, mlxcomm_operator op, const Call& call);
+// Of many arrays, each as AllReduce would have it but for the order in which its inputs are combined: one
+// operation for each bucket of packing.h, all arrays of one dtype where bucket_bytes is 0.
+std::vector<mlx::core::array> AllReduceMany(const std::vector<mlx::core::array>& arrays,
+                                            mlxcomm_operator op, std::size_t bucket_bytes,
+                                            const Call& call);
 mlx::core::array Reduce(const mlx::core::array& x, std::uint32_t root, mlxcomm_operator op,
                         const Call& call);
 mlx::core::array ReduceScatter(const mlx::core::array& x, mlxcomm_operator op, const Call& call);

@@ -44,6 +44,9 @@ struct Operation {
   std::vector<std::uint64_t> receive_rows = {};  // all_to_all_v.
   mlx::core::Shape shape = {};                   // Of receive and scatter: what this rank gets.
   std::uint64_t timeout_ns = 0;                  // 0: the group's.
+  // Nobody else reads the input, now or for a gradient: where the operation may be in place, the
+  // result has its memory.
+  bool consumes_input = false;
 
   // Whether this rank's input is read, and its output written, by the daemon.
   bool Reads(std::uint32_t rank) const;

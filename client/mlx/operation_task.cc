@@ -100,7 +100,11 @@ void Schedule(const std::shared_ptr<JoinedGroup>& joined, const Operation& opera
   }
   std::shared_ptr<ResultMemory> out;
   if (output != nullptr) {
-    out = ResultMemory::Give(*output, joined->connected);
+    const bool reuses = operation.consumes_input && input != nullptr &&
+                        InPlaceOf(*joined, operation, in_bytes) == InPlace::kAlways &&
+                        mlxcomm_in_arena(joined->connected->connection, in, in_bytes) != 0;
+    out = reuses ? ResultMemory::Reuse(*output, *input)
+                 : ResultMemory::Give(*output, joined->connected);
     encoder.set_output_array(*output);
   }
   encoder.dispatch([joined, bound, in, in_bytes, out, waited = std::move(waited)] {

@@ -63,14 +63,23 @@ std::shared_ptr<ResultMemory> ResultMemory::Give(mx::array& output,
   return result;
 }
 
+std::shared_ptr<ResultMemory> ResultMemory::Reuse(mx::array& output, const mx::array& input) {
+  auto result = std::make_shared<ResultMemory>();
+  output.copy_shared_buffer(input);
+  result->reused_ = input.data_shared_ptr();
+  result->reused_data_ = output.data<std::byte>();
+  return result;
+}
+
 std::byte* ResultMemory::Begin() {
   if (range_ != nullptr) return range_->data();
+  if (reused_ != nullptr) return reused_data_;
   running_ = ArenaRange::Allocate(connected_, bytes_);
   return running_.data();
 }
 
 void ResultMemory::End() {
-  if (range_ != nullptr) return;
+  if (range_ != nullptr || reused_ != nullptr) return;
   const ArenaRange from = std::move(running_);
   if (bytes_ == 0) return;
   const auto began = std::chrono::steady_clock::now();

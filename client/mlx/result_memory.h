@@ -1,6 +1,7 @@
 // Where the result of an operation comes to lie, and how MLX gets it.
 //
 //   shared  a range of the arena is the array's memory: what the daemon writes is the result
+//   reused  the same, and it is the input's
 //   copied  the array has memory of MLX's own. A range is taken when the operation begins, copied
 //           from when it has ended well, and freed: where Metal does not take the arena's memory
 //           (shared_buffer.h), or where MLXCOMM_RESULTS=copy asks for it
@@ -26,6 +27,10 @@ class ResultMemory {
   static std::shared_ptr<ResultMemory> Give(mlx::core::array& output,
                                             const std::shared_ptr<Connected>& connected);
 
+  // The output is to have the input's memory, which lies in the arena.
+  static std::shared_ptr<ResultMemory> Reuse(mlx::core::array& output,
+                                             const mlx::core::array& input);
+
   // Where the daemon writes the result; throws as Give does.
   std::byte* Begin();
   // The operation has ended well: from here on the array has the result. Of one that has failed the
@@ -36,7 +41,9 @@ class ResultMemory {
   struct OwnMemory;  // MLX's, as long as the array or the task needs it.
 
   std::shared_ptr<Connected> connected_;
-  std::shared_ptr<ArenaRange> range_;      // shared
+  std::shared_ptr<ArenaRange> range_;  // shared
+  std::shared_ptr<mlx::core::array::Data> reused_;
+  std::byte* reused_data_ = nullptr;       // reused
   std::shared_ptr<OwnMemory> own_memory_;  // copied
   ArenaRange running_;                     // copied, from Begin to End
   std::uint64_t bytes_ = 0;

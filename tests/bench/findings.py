@@ -53,6 +53,11 @@ class Findings:
         return {entry["system"]: entry["step_seconds"] for entry in self.of_kind("step")
                 if entry["model"] == model and entry["step_seconds"]}
 
+    def crossings(self):
+        """{model: {how gradients are averaged: arrays handed from stream to stream in a step}}"""
+        return {entry["model"]: entry["crossings"] for entry in self.of_kind("step")
+                if entry.get("crossings")}
+
     def reason(self, part, places, systems, model=None):
         """Why there are no figures of one of these systems at one of these places."""
         for entry in self.found:

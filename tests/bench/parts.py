@@ -169,6 +169,7 @@ class Overlap(Part):
 
     def __init__(self, place, extent):
         super().__init__("overlap", place, extent.rounds)
+        self._crossings = {}  # By model.
         for model, steps in list(MODELS.items())[:1 if extent.quick else None]:
             for system in ("none", "mlxcomm", "ring"):
                 self.add(f"{model}, {system}",
@@ -190,12 +191,16 @@ class Overlap(Part):
                     rank, [sys.executable, TRAIN, system, folder, model, steps],
                     {**environment, **KEEPS_FREED_MEMORY}))
             end_of(ranks)
-            return max(result["step_seconds"] for result in s.ranks_results(folder))
+            results = s.ranks_results(folder)
+            if system == "mlxcomm":
+                self._crossings[model] = results[0]["crossings"]
+            return max(result["step_seconds"] for result in results)
         return run
 
     def found(self, turn):
         model, system = turn.name.split(", ")
-        return {"kind": "step", "model": model, "system": system, "step_seconds": turn.into}
+        crossings = {"crossings": self._crossings.get(model, {})} if system == "mlxcomm" else {}
+        return {"kind": "step", "model": model, "system": system, "step_seconds": turn.into, **crossings}
 
 
 class Start(Part):

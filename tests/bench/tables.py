@@ -10,6 +10,9 @@ from bench.sizes import microseconds, of_bytes, times
 from bench.targets import of_stream, summary
 
 
+CROSSING_MS_MAX = 0.18  # Of MLX's event between a Mac's GPU and CPU.
+
+
 def table(head, rows):
     lines = ["| " + " | ".join(map(str, row)) + " |" for row in [head, *rows]]
     return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]]) + "\n"
@@ -119,7 +122,16 @@ def overlap(f):
             rows.append([model, system, f"{1e3 * statistics.median(seconds):.1f}",
                          f"{found.value:.1f}, {found.low:.1f} to {found.high:.1f}"
                          if found else "-"])
-    return table(["model", "communication", "step, ms", "lost to it, ms"], rows)
+    text = table(["model", "communication", "step, ms", "lost to it, ms"], rows)
+    crossings = f.crossings()
+    if crossings:
+        rows = [[model, how, count, f"{CROSSING_MS_MAX * count:.2f}"]
+                for model, counts in crossings.items() for how, count in counts.items()]
+        text += ("\nArrays handed between the model's stream and the operations' in a step. Between a Mac's "
+                 "GPU and CPU each takes up to 180 us; here both streams are the CPU's, which is not "
+                 "measured:\n\n" +
+                 table(["model", "gradients", "crossings", "on a Mac's GPU up to, ms"], rows))
+    return text
 
 
 def start(f):

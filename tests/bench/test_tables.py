@@ -28,4 +28,7 @@ def test_a_step_and_what_it_loses_are_told_within_rounds():
     found = [{"kind": "step", "part": "overlap", "place": "here", "ranks": 2, "model": "demo",
               "system": system, "step_seconds": seconds} for system, seconds in steps.items()]
     text = overlap(Findings(found))
+    assert "crossings" not in text
+    found[1]["crossings"] = {"each gradient by itself": 12, "mlxcomm's average_gradients": 2}
+    assert "| demo | each gradient by itself | 12 | 2.16 |" in overlap(Findings(found))
     assert "| demo | mlxcomm | 2500.0 | 500.0, 500.0 to 500.0 |" in text and "ring" not in text

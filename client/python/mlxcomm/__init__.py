@@ -27,6 +27,7 @@ from .errors import (
     ResourceExhaustedError,
     UnavailableError,
 )
+from .fused import average_gradients, crossings
 from .groups import (
     barrier,
     check,
@@ -83,10 +84,12 @@ __all__ = [
     "all_reduce",
     "all_to_all",
     "all_to_all_v",
+    "average_gradients",
     "barrier",
     "broadcast",
     "check",
     "counters",
+    "crossings",
     "gather",
     "init",
     "install",

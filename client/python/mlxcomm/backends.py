@@ -21,6 +21,7 @@ import mlx.core as mx
 from . import _mlxcomm
 from .environment import find_place
 from .errors import UnavailableError
+from .fused import install_fused, uninstall_fused
 from .groups import default_place, join_place, set_default_place
 
 _log = logging.getLogger("mlxcomm")
@@ -86,12 +87,14 @@ def install(take: Optional[Iterable[str]] = None) -> None:
     for name, function in wrapped.items():
         setattr(module, name, function)
     _replace_imported(wrapped)
+    install_fused()
     _log.info("mx.distributed goes through mlxcommd: backends %s", ", ".join(sorted(_taken)))
 
 
 def uninstall() -> None:
     """Puts MLX's own functions back."""
     global _taken
+    uninstall_fused()
     for name, original in _originals.items():
         setattr(mx.distributed, name, original)
     for module, name, original in _replaced:

@@ -59,17 +59,22 @@ def _counts(name, values):
     return [_number(f"{name}[{rank}]", value, 2**31) for rank, value in enumerate(values)]
 
 
-def all_reduce(x: mx.array, op: str = "sum", *, group: Optional[Group] = None,
-               stream: Stream = None, timeout: Optional[float] = None) -> mx.array:
+Arrays = Union[mx.array, list[mx.array], tuple[mx.array, ...]]
+
+
+def all_reduce(x: Arrays, op: str = "sum", *, group: Optional[Group] = None,
+               stream: Stream = None, timeout: Optional[float] = None) -> Arrays:
     """The x of all ranks combined, on every rank.
 
     Args:
-        x: the same shape and dtype on all ranks.
+        x: the same shape and dtype on all ranks. Or a list or tuple of such arrays: they are packed
+            together, and all of one dtype are one operation, whatever their shapes.
         op: "sum", "prod", "min", "max", "mean" (floating and complex), "and", "or" (bool
             and integers, bitwise). "min" and "max" give NaN where any input is NaN.
 
     Returns:
-        x's shape and dtype; bitwise the same on all ranks and in every run. An element of a
+        x's shape and dtype (of a list a list, of a tuple a tuple, whose arrays may share memory);
+        bitwise the same on all ranks and in every run. An element of a
         sum of n inputs is off by at most (n - 1) u S, S being the sum of their absolute
         values, u = 2^-24 (float32) or 2^-53 (float64). float16 and bfloat16 are combined in
         float32 and rounded on each node and at each of h <= nodes hops between nodes:
@@ -78,6 +83,9 @@ def all_reduce(x: mx.array, op: str = "sum", *, group: Optional[Group] = None,
     Gradient (MLX's convention): sum: the cotangent; mean: the cotangent / size; min, max:
     the cotangent where x equals the result; prod, and, or: ValueError.
     """
+    if isinstance(x, (list, tuple)):
+        results = _mlxcomm.all_reduce_many(list(x), op, 0, *_on(group, stream, timeout))
+        return tuple(results) if isinstance(x, tuple) else results
     return _mlxcomm.all_reduce(x, op, *_on(group, stream, timeout))
 
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "client/mlx/collectives.h"
+#include "client/mlx/crossings.h"
 #include "client/mlx/group_impl.h"
 #include "mlx/distributed/distributed.h"
 
@@ -49,6 +50,18 @@ void BindOperations(nb::module_& m) {
         return AllReduce(x, OperatorNamed(op), CallOn(g, s, w));
       },
       nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def(
+      "all_reduce_many",
+      [](const std::vector<array>& arrays, const std::string& op, std::size_t bucket_bytes,
+         const Group& g, const Stream& s, Wait w) {
+        return AllReduceMany(arrays, OperatorNamed(op), bucket_bytes, CallOn(g, s, w));
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def("crossings", &CountCrossings);
+  // Whether both are one array of MLX's: two objects of Python may be, and one may become another
+  // (x += y).
+  m.def("is_same", [](const array& a, const array& b) { return a.id() == b.id(); });
+  m.def("same", [](const array& a) { return array(a); });  // In an object of its own.
   m.def(
       "reduce",
       [](const array& x, Rank root, const std::string& op, const Group& g, const Stream& s,

@@ -1,27 +1,42 @@
 """MLXCOMM_INSTALL=all (or some of any,ring,jaccl,mpi,nccl) in the environment: mlxcomm.install() in
 whatever program imports MLX, without a line changed. Empty, 0 and none: not.
 
-mlxcomm.pth imports this at the start of every Python that has the package and that variable. It waits
-for mlx.core: what does not import MLX pays for nothing.
+mlxcomm.pth calls start() at the beginning of every Python that has the package and that variable. It
+waits for mlx.core: what does not import MLX pays for nothing.
 """
 
 import os
 import sys
+import threading
 
 
-class _AfterMlx:
-    """Finds mlx.core as the other finders do, and installs once it has been loaded; who only looks for it,
-    as importlib.util.find_spec does, changes nothing."""
+class AfterImport:
+    """Calls `then` once, when the module `name` has been loaded: it finds it as the other finders do. Who
+    only looks for it, as importlib.util.find_spec does, changes nothing."""
+
+    def __init__(self, name, then):
+        self._name = name
+        self._then = then
+        self._looking = threading.local()  # For another of these, which asks this one in turn.
+        sys.meta_path.insert(0, self)
+
+    def forget(self):
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
 
     def find_spec(self, name, path=None, target=None):
-        if name != "mlx.core":
+        if name != self._name or getattr(self._looking, "begun", False):
             return None
-        for finder in list(sys.meta_path):
-            find = getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if finder is not self and find is not None else None
-            if spec is not None:
-                return self._hooked(spec)
-        return None
+        self._looking.begun = True
+        try:
+            for finder in list(sys.meta_path):
+                find = getattr(finder, "find_spec", None)
+                spec = find(name, path, target) if find is not None else None
+                if spec is not None:
+                    return self._hooked(spec)
+            return None
+        finally:
+            self._looking.begun = False
 
     def _hooked(self, spec):
         if spec.loader is None:
@@ -31,8 +46,8 @@ class _AfterMlx:
         def exec_module(module):
             execute(module)
             if self in sys.meta_path:
-                sys.meta_path.remove(self)
-                _install()
+                self.forget()
+                self._then()
 
         spec.loader.exec_module = exec_module
         return spec
@@ -52,4 +67,9 @@ def _install():
         raise ImportError(f"MLXCOMM_INSTALL={words}: {error}, or all") from error
 
 
-sys.meta_path.insert(0, _AfterMlx())
+_started = []
+
+
+def start():
+    if not _started:  # Python reads a .pth twice where it finds its folder by two names.
+        _started.append(AfterImport("mlx.core", _install))

@@ -1,0 +1,225 @@
+#include "client/mlx/packing.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "client/mlx/copy_in.h"
+#include "client/mlx/result_memory.h"
+#include "mlx/allocator.h"
+#include "mlx/backend/cpu/encoder.h"
+#include "mlx/ops.h"
+#include "mlx/primitives.h"
+
+namespace mlxcomm::graph {
+namespace {
+
+namespace mx = mlx::core;
+
+constexpr std::size_t kElementsMax = INT32_MAX;  // Of an axis of MLX's.
+
+mx::array Flat(const mx::array& value, const mx::Stream& stream) {
+  return mx::reshape(value, {static_cast<int>(value.size())}, stream);
+}
+
+mx::array Concatenated(const std::vector<mx::array>& arrays, const mx::Stream& stream) {
+  std::vector<mx::array> flat;
+  flat.reserve(arrays.size());
+  for (const mx::array& value : arrays) flat.push_back(Flat(value, stream));
+  return mx::concatenate(flat, 0, stream);
+}
+
+std::vector<mx::Shape> ShapesOf(const std::vector<mx::array>& arrays) {
+  std::vector<mx::Shape> shapes;
+  shapes.reserve(arrays.size());
+  for (const mx::array& value : arrays) shapes.push_back(value.shape());
+  return shapes;
+}
+
+std::size_t ElementsOf(const mx::Shape& shape) {
+  std::size_t elements = 1;
+  for (const int length : shape) elements *= static_cast<std::size_t>(length);
+  return elements;
+}
+
+class PackPrimitive final : public mx::UnaryPrimitive {
+ public:
+  PackPrimitive(mx::Stream stream, std::shared_ptr<Connected> connected)
+      : UnaryPrimitive(stream), connected_(std::move(connected)) {}
+
+  void eval_cpu(const std::vector<mx::array>& inputs, mx::array& output) override;
+  void eval_gpu(const std::vector<mx::array>&, mx::array&) override {
+    throw std::runtime_error("[mlxcomm] pack: it is built for CPU streams alone");
+  }
+  std::vector<mx::array> jvp(const std::vector<mx::array>& primals,
+                             const std::vector<mx::array>& tangents,
+                             const std::vector<int>& argnums) override;
+  std::vector<mx::array> vjp(const std::vector<mx::array>& primals,
+                             const std::vector<mx::array>& cotangents,
+                             const std::vector<int>& argnums,
+                             const std::vector<mx::array>& outputs) override;
+  std::pair<std::vector<mx::array>, std::vector<int>> vmap(const std::vector<mx::array>& inputs,
+                                                           const std::vector<int>& axes) override;
+  std::vector<mx::Shape> output_shapes(const std::vector<mx::array>& inputs) override;
+  const char* name() const override { return "pack"; }
+  // Never: mx.compile would make one of two, and the operation on what is packed is in place.
+  bool is_equivalent(const Primitive&) const override { return false; }
+
+ private:
+  // A range of the arena where MLX takes it and there is room, else MLX's own memory, which the
+  // operation copies in.
+  void GiveMemory(mx::array& output) const;
+
+  std::shared_ptr<Connected> connected_;
+};
+
+void PackPrimitive::GiveMemory(mx::array& output) const {
+  if (!CopyingIsAskedFor()) {
+    auto range =
+        std::make_shared<ArenaRange>(ArenaRange::AllocateIfRoom(connected_, output.nbytes()));
+    if (!range->is_empty()) {
+      if (auto data = ArenaRange::AsData(range, output.nbytes()); data.has_value()) {
+        output.set_data(*std::move(data));
+        return;
+      }
+    }
+  }
+  output.set_data(mx::allocator::malloc(output.nbytes()));
+}
+
+void PackPrimitive::eval_cpu(const std::vector<mx::array>& inputs, mx::array& output) {
+  struct Piece {
+    const std::byte* data;
+    std::size_t bytes;
+  };
+  GiveMemory(output);
+  auto& encoder = mx::cpu::get_command_encoder(stream());
+  std::vector<Piece> pieces;
+  pieces.reserve(inputs.size());
+  for (const mx::array& input : inputs) {
+    encoder.set_input_array(input);
+    encoder.add_temporary(input);
+    pieces.push_back({input.data<std::byte>(), input.nbytes()});
+  }
+  encoder.set_output_array(output);
+  encoder.dispatch([pieces = std::move(pieces), to = output.data<std::byte>()] {
+    std::size_t begin = 0;
+    for (const Piece& piece : pieces) {
+      if (piece.bytes > 0) CopyIn(to + begin, piece.data, piece.bytes);
+      begin += piece.bytes;
+    }
+  });
+}
+
+std::vector<mx::array> PackPrimitive::jvp(const std::vector<mx::array>& primals,
+                                          const std::vector<mx::array>& tangents,
+                                          const std::vector<int>& argnums) {
+  std::vector<mx::array> all;
+  all.reserve(primals.size());
+  for (const mx::array& primal : primals) all.push_back(mx::zeros_like(primal, stream()));
+  for (std::size_t i = 0; i < argnums.size(); ++i) {
+    all.at(static_cast<std::size_t>(argnums[i])) = tangents.at(i);
+  }
+  return {Concatenated(all, stream())};
+}
+
+std::vector<mx::array> PackPrimitive::vjp(const std::vector<mx::array>& primals,
+                                          const std::vector<mx::array>& cotangents,
+                                          const std::vector<int>& argnums,
+                                          const std::vector<mx::array>&) {
+  const std::vector<mx::array> all = Unpack(cotangents.at(0), ShapesOf(primals));
+  std::vector<mx::array> gradients;
+  for (const int argument : argnums)
+    gradients.push_back(all.at(static_cast<std::size_t>(argument)));
+  return gradients;
+}
+
+// The batch in front: (batch, elements).
+std::pair<std::vector<mx::array>, std::vector<int>> PackPrimitive::vmap(
+    const std::vector<mx::array>& inputs, const std::vector<int>& axes) {
+  int batch = 1;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (axes[i] >= 0) batch = inputs[i].shape(axes[i]);
+  }
+  std::vector<mx::array> rows;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (axes[i] >= 0) {
+      const mx::array front = mx::moveaxis(inputs[i], axes[i], 0, stream());
+      rows.push_back(mx::reshape(front, {batch, static_cast<int>(front.size()) / batch}, stream()));
+    } else {
+      const int elements = static_cast<int>(inputs[i].size());
+      rows.push_back(
+          mx::broadcast_to(Flat(inputs[i], stream()), mx::Shape{batch, elements}, stream()));
+    }
+  }
+  return {{mx::concatenate(rows, 1, stream())}, {0}};
+}
+
+std::vector<mx::Shape> PackPrimitive::output_shapes(const std::vector<mx::array>& inputs) {
+  std::size_t elements = 0;
+  for (const mx::array& input : inputs) elements += input.size();
+  return {mx::Shape{static_cast<int>(elements)}};
+}
+
+}  // namespace
+
+mx::array Pack(const std::vector<mx::array>& arrays, const std::shared_ptr<Connected>& connected) {
+  const mx::Stream stream = mx::default_stream(mx::default_device());
+  if (stream.device != mx::Device::cpu) return Concatenated(arrays, stream);
+  std::vector<mx::array> inputs;
+  inputs.reserve(arrays.size());
+  std::size_t elements = 0;
+  for (const mx::array& value : arrays) {
+    inputs.push_back(mx::contiguous(value, false, stream));
+    elements += value.size();
+  }
+  if (elements > kElementsMax) {
+    throw std::invalid_argument("[mlxcomm] pack: expected fewer than 2^31 elements in all, got " +
+                                std::to_string(elements));
+  }
+  return mx::array(mx::Shape{static_cast<int>(elements)}, arrays.at(0).dtype(),
+                   std::make_shared<PackPrimitive>(stream, connected), std::move(inputs));
+}
+
+std::vector<mx::array> Unpack(const mx::array& packed, const std::vector<mx::Shape>& shapes) {
+  mx::Shape ends;
+  std::size_t elements = 0;
+  for (const mx::Shape& shape : shapes) {
+    elements += ElementsOf(shape);
+    ends.push_back(static_cast<int>(elements));
+  }
+  if (!ends.empty()) ends.pop_back();  // The last piece goes to the end.
+  std::vector<mx::array> pieces = mx::split(packed, ends, 0);
+  for (std::size_t i = 0; i < shapes.size(); ++i) pieces[i] = mx::reshape(pieces[i], shapes[i]);
+  return pieces;
+}
+
+std::vector<Bucket> DivideIntoBuckets(const std::vector<mx::array>& arrays, std::size_t bytes) {
+  struct Open {
+    std::size_t bucket;
+    std::size_t elements;
+  };
+  std::vector<Bucket> buckets;
+  std::map<mx::Dtype::Val, Open> open;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const mx::array& value = arrays[i];
+    auto found = open.find(value.dtype().val());
+    if (found != open.end() && found->second.elements + value.size() > kElementsMax) {
+      open.erase(found);
+      found = open.end();
+    }
+    if (found == open.end()) {
+      found = open.emplace(value.dtype().val(), Open{buckets.size(), 0}).first;
+      buckets.emplace_back();
+    }
+    buckets[found->second.bucket].push_back(i);
+    found->second.elements += value.size();
+    if (bytes > 0 && found->second.elements * value.itemsize() >= bytes) open.erase(found);
+  }
+  return buckets;
+}
+
+}  // namespace mlxcomm::graph

@@ -1,0 +1,43 @@
+// Many arrays as one, and back, so that an operation on all of them is one: one submission to the daemon,
+// and one array that MLX hands to the operation's stream, and one back (crossings.h), in place of one
+// each.
+//
+//   arrays ──Pack──▶ one array ──operation──▶ one array ──Unpack──▶ arrays
+//          where they are computed          there too: views, nothing is copied
+//
+// On a CPU stream what is packed lies in the arena, where the daemon reads it, so that packing is the copy
+// that each array would have been given anyway. On a GPU stream MLX concatenates.
+//
+// What is packed belongs to the one operation on it, which may write over it.
+//
+// Owner: the arrays. Thread: the caller's; evaluated by MLX. Memory: the arena's, or MLX's where the
+// arena has no room or results are copied (result_memory.h). Unpacked arrays share one range, which
+// is free when the last of them has gone.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "client/mlx/arena_arrays.h"
+#include "mlx/array.h"
+#include "mlx/utils.h"
+
+namespace mlxcomm::graph {
+
+// The elements of `arrays`, which are of one dtype and together fewer than 2^31, one after the other:
+// shape (elements). Gradients, jvp and vmap as of a concatenation.
+mlx::core::array Pack(const std::vector<mlx::core::array>& arrays,
+                      const std::shared_ptr<Connected>& connected);
+
+// What was packed of arrays of those shapes.
+std::vector<mlx::core::array> Unpack(const mlx::core::array& packed,
+                                     const std::vector<mlx::core::Shape>& shapes);
+
+// Arrays that are packed together: their places in the list that was divided.
+using Bucket = std::vector<std::size_t>;
+// Divides arrays into buckets of one dtype each, in the order of their first ones. A bucket is
+// closed once it has `bytes` or more (0: only where no more elements fit).
+std::vector<Bucket> DivideIntoBuckets(const std::vector<mlx::core::array>& arrays,
+                                      std::size_t bytes);
+
+}  // namespace mlxcomm::graph

@@ -1,0 +1,188 @@
+"""What mlx.nn communicates array by array, in fewer operations.
+
+Each operation costs the ranks a meeting, and on a Mac's GPU two crossings between GPU and CPU streams
+(up to 180 us each), so fewer are faster:
+
+    average_gradients  one operation for 32 MiB of gradients of one dtype, where MLX takes one for each
+                       array when dtypes differ; the mean is taken by the daemon
+    sum_gradients      of sharded layers: layers that are given the same x, as the projections for query,
+                       key and value are, have one operation in the backward pass in place of one each
+
+``mlxcomm.install()`` puts both in the place of MLX's, for groups of mlxcomm alone.
+"""
+
+import functools
+import math
+import sys
+import weakref
+from typing import Any, Optional
+
+import mlx.core as mx
+from _mlxcomm_startup import AfterImport
+
+from . import _mlxcomm
+from .groups import init as _init
+from .groups import is_ours
+from .operations import all_reduce
+
+BUCKET_BYTES = 32 * 1024**2  # As mlx.nn.average_gradients has it.
+
+_UTILS, _LAYERS = "mlx.nn.utils", "mlx.nn.layers.distributed"
+_originals: dict = {}  # (module's name, function's name): MLX's own
+_waiting: list = []    # AfterImport of modules that are not there yet.
+
+
+def crossings(*trees: Any) -> int:
+    """How many arrays MLX will hand from one stream to another when these are evaluated.
+
+    Between a GPU's stream and a CPU's, on which communication runs, each takes up to 180 us. Nothing is
+    evaluated.
+
+    Args:
+        trees: arrays, or lists, tuples and dicts of them.
+    """
+    return _mlxcomm.crossings([leaf for tree in trees for leaf in _leaves(tree)])
+
+
+def average_gradients(gradients: Any, group: Optional[mx.distributed.Group] = None,
+                      all_reduce_size: int = BUCKET_BYTES,
+                      communication_stream: Optional[mx.Stream] = None) -> Any:
+    """The mean of each gradient over all ranks: ``mlx.nn.average_gradients`` in fewer operations.
+
+    Args:
+        gradients: a tree of arrays, floating or complex, of the same structure, shapes and dtypes on all
+            ranks.
+        group: of `mlxcomm.init` or split off it; by default ``init()``.
+        all_reduce_size: bytes. Gradients of one dtype are packed together until they are that many or
+            more, and each pack is one operation, which begins when its gradients are there. 0: each
+            by itself.
+        communication_stream: a CPU stream; by default MLX's.
+
+    Returns:
+        The same tree; its arrays may share memory. Half-precision means are rounded once, from float32.
+
+    Errors: ValueError for a gradient of bool or integers; from the evaluation a `mlxcomm.Error`.
+    """
+    from mlx.utils import tree_flatten, tree_unflatten
+
+    group = _init() if group is None else group
+    flat = tree_flatten(gradients)
+    if group.size() == 1 or not flat:
+        return gradients
+    names = [name for name, _ in flat]
+    arrays = [array for _, array in flat]
+    if all_reduce_size <= 0:
+        means = [all_reduce(array, "mean", group=group, stream=communication_stream) for array in arrays]
+    else:
+        means = _mlxcomm.all_reduce_many(arrays, "mean", math.ceil(all_reduce_size), group,
+                                         communication_stream, 0)
+    return tree_unflatten(list(zip(names, means)))
+
+
+def _leaves(tree):
+    if isinstance(tree, mx.array):
+        yield tree
+    elif isinstance(tree, (list, tuple)):
+        for part in tree:
+            yield from _leaves(part)
+    elif isinstance(tree, dict):
+        for part in tree.values():
+            yield from _leaves(part)
+    else:
+        raise TypeError(f"expected arrays, or lists, tuples and dicts of them, got {type(tree).__name__}")
+
+
+# --- in place of MLX's ------------------------------------------------------------------
+
+
+def install_fused() -> None:
+    """Now for what is loaded of mlx.nn, and for the rest when it is: not every program wants mlx.nn."""
+    if _originals or _waiting:
+        return
+    for name, put in ((_UTILS, _put_average_gradients), (_LAYERS, _put_sum_gradients)):
+        if name in sys.modules:
+            put()
+        else:
+            _waiting.append(AfterImport(name, put))
+
+
+def uninstall_fused() -> None:
+    for hook in _waiting:
+        hook.forget()
+    _waiting.clear()
+    for (module, name), original in _originals.items():
+        ours = getattr(sys.modules[module], name)
+        _replace_everywhere(ours, name, original)
+    _originals.clear()
+
+
+def _put_average_gradients():
+    original = sys.modules[_UTILS].average_gradients
+
+    @functools.wraps(original)
+    def chosen(gradients, group=None, all_reduce_size=BUCKET_BYTES, communication_stream=None):
+        group = group or mx.distributed.init()
+        if _is_for_us(group, gradients):
+            return average_gradients(gradients, group, all_reduce_size, communication_stream)
+        return original(gradients, group, all_reduce_size, communication_stream)
+
+    _put(_UTILS, "average_gradients", original, chosen)
+
+
+def _is_for_us(group, gradients):
+    if group.size() == 1 or not is_ours(group):
+        return False
+    # Of integers MLX makes floats, by the division.
+    return all(mx.issubdtype(leaf.dtype, mx.inexact) for leaf in _leaves(gradients))
+
+
+def _put_sum_gradients():
+    original = sys.modules[_LAYERS].sum_gradients
+
+    @functools.lru_cache
+    def chosen(group):
+        marked = original(group)
+        return _OnceForEach(marked) if group.size() > 1 and is_ours(group) else marked
+
+    _put(_LAYERS, "sum_gradients", original, functools.wraps(original)(chosen))
+
+
+class _OnceForEach:
+    """An identity whose gradient is summed over the ranks, given the same array again: the same result. So
+    the cotangents of all that use it are added before the one operation that sums them.
+
+    It knows of an array for as long as that object of Python lives and is the same array: one that was
+    changed (x += y) is another.
+    """
+
+    def __init__(self, marked):
+        self._marked = marked
+        self._known = {}  # id of an object: its reference, what array it was, and the result
+
+    def __call__(self, x):
+        place = id(x)
+        known = self._known.get(place)
+        if known is not None and _mlxcomm.is_same(known[1], x):
+            return known[2]
+        result = self._marked(x)
+        forget = functools.partial(self._forget, place)
+        self._known[place] = (weakref.ref(x, forget), _mlxcomm.same(x), result)
+        return result
+
+    def _forget(self, place, reference):
+        known = self._known.get(place)
+        if known is not None and known[0] is reference:
+            del self._known[place]
+
+
+def _put(module, name, original, ours):
+    _originals[module, name] = original
+    _replace_everywhere(original, name, ours)
+
+
+def _replace_everywhere(old, name, new):
+    """Who did ``from mlx.nn import average_gradients`` has it too."""
+    for module in list(sys.modules.values()):
+        names = getattr(module, "__dict__", None)
+        if isinstance(names, dict) and names.get(name) is old:
+            setattr(module, name, new)

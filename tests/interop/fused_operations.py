@@ -1,0 +1,237 @@
+"""One rank of test_fused.py: many arrays in one operation, against one operation each.
+
+Argument: values | transforms | crossings | averages | layers.
+"""
+
+import sys
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlxcomm
+import numpy as np
+from mlx.nn.layers.distributed import sum_gradients as stock_sum_gradients
+from mlx.nn.utils import average_gradients as stock_average_gradients
+from mlx.utils import tree_flatten, tree_map
+
+world = mlxcomm.init()
+rank, size = world.rank(), world.size()
+
+
+def operations(function):
+    """What `function` gives, evaluated, and how many operations of the daemon that took."""
+    before = mlxcomm.counters()["operations"]
+    result = function()
+    mx.eval(result)
+    return result, mlxcomm.counters()["operations"] - before
+
+
+def same(a, b):
+    flat_a, flat_b = tree_flatten(a), tree_flatten(b)
+    assert [name for name, _ in flat_a] == [name for name, _ in flat_b]
+    for (name, x), (_, y) in zip(flat_a, flat_b):
+        assert x.shape == y.shape and x.dtype == y.dtype, (name, x, y)
+        assert mx.array_equal(x, y).item(), (name, x, y)
+
+
+def whole(shape, dtype=mx.float32, offset=0):
+    """Small whole numbers, of which every order of adding gives the same."""
+    count = int(np.prod(shape))
+    return (mx.arange(offset, offset + count) % 5 + rank).reshape(shape).astype(dtype)
+
+
+def some_arrays():
+    """Scalars, empty ones, and what is not contiguous; one of more than is copied by way of the cache."""
+    return [whole((3, 4)), whole(()), whole((0, 7)), whole((6, 5)).T, whole((100,), offset=1)[::3],
+            mx.broadcast_to(whole((1, 4)), (8, 4)), whole((3 << 20,), offset=2)]
+
+
+def values():
+    arrays = some_arrays()
+    before = [mx.array(np.array(x)) for x in arrays]
+    for op in ("sum", "prod", "min", "max", "mean"):
+        each = [mlxcomm.all_reduce(x, op) for x in arrays]
+        together, count = operations(lambda op=op: mlxcomm.all_reduce(arrays, op))
+        assert count == 1 and isinstance(together, list), (op, count)
+        same(together, each)
+    same(arrays, before)  # It writes over what it packed, not over what it was given.
+
+    dtypes = [mx.float32, mx.bfloat16, mx.int8, mx.bool_, mx.complex64, mx.uint64]
+    mixed = tuple(whole((2, n + 1), dtypes[n % len(dtypes)], n) for n in range(20))
+    together, count = operations(lambda: mlxcomm.all_reduce(mixed, "max"))
+    assert count == len(dtypes) and isinstance(together, tuple), count
+    same(together, tuple(mlxcomm.all_reduce(x, "max") for x in mixed))
+
+    # What is given may lie in the daemon's memory already, and be one array twice.
+    born_there = mlxcomm.all_reduce(whole((64,)))
+    together = mlxcomm.all_reduce([born_there, born_there, whole((2,))])
+    mx.eval(together)
+    same(together[:2], [born_there * size] * 2)
+    assert mlxcomm.all_reduce([]) == [] and mlxcomm.all_reduce(()) == ()
+    one, count = operations(lambda: mlxcomm.all_reduce([whole((3,))]))
+    assert count == 1 and one[0].shape == (3,)
+
+    for wrong, words in (([mx.ones(2), mx.array([1])], "mean"), ([mx.ones(2), 3], None)):
+        try:
+            mlxcomm.all_reduce(wrong, "mean")
+        except (TypeError, ValueError) as error:
+            assert words is None or words in str(error), error
+        else:
+            raise AssertionError(wrong)
+
+
+def transforms():
+    x = [whole((2, 3)), whole((4,)), whole(())]
+
+    def loss(one_by_one):
+        def of(arrays):
+            reduced = ([mlxcomm.all_reduce(a, "mean") for a in arrays] if one_by_one
+                       else mlxcomm.all_reduce(arrays, "mean"))
+            return sum((r * (n + 1) * r).sum() for n, r in enumerate(reduced))
+        return of
+
+    same(mx.grad(loss(False))(x), mx.grad(loss(True))(x))
+
+    def largest(arrays):  # Its gradient looks at what was packed.
+        return sum((r * r).sum() for r in mlxcomm.all_reduce(arrays, "max"))
+
+    def largest_each(arrays):
+        return sum((mlxcomm.all_reduce(a, "max") ** 2).sum() for a in arrays)
+
+    same(mx.grad(largest)(x), mx.grad(largest_each)(x))
+    _, tangents = mx.jvp(lambda a, b: mlxcomm.all_reduce([a, b]), [x[0], x[1]],
+                         [mx.ones((2, 3)), mx.ones((4,))])
+    same(tangents, [mx.full((2, 3), float(size)), mx.full((4,), float(size))])
+
+    def both(a, b):
+        return tuple(mlxcomm.all_reduce([a, b]))
+
+    batch = whole((5, 2, 3)), whole((4, 5))
+    same(list(mx.vmap(both, in_axes=(0, 1))(*batch)),
+         [mlxcomm.all_reduce(batch[0]), mlxcomm.all_reduce(batch[1].T)])
+    same(mx.vmap(both, in_axes=(0, None))(batch[0], x[1])[0], mlxcomm.all_reduce(batch[0]))
+
+    # Equal ones are two, on all ranks.
+    @mx.compile
+    def twice(a, b):
+        return mlxcomm.all_reduce([a, b]) + mlxcomm.all_reduce([a, b])
+
+    for _ in range(3):
+        result, count = operations(lambda: twice(x[0], x[1]))
+        assert count == 2, count
+        same(result, [mlxcomm.all_reduce(x[0]), mlxcomm.all_reduce(x[1])] * 2)
+
+
+def crossings():
+    """What a Mac has between its GPU's stream and the CPU's, here between two of the CPU."""
+    communication = mx.default_stream(mx.cpu)
+    with mx.stream(mx.new_stream(mx.cpu)):
+        def gradients(*dtypes):
+            return [(whole((8, n + 1)) * 2).astype(dtypes[n % len(dtypes)]) for n in range(20)]
+
+        def crossed(average, *dtypes):
+            averaged = average(gradients(*dtypes), world, communication_stream=communication)
+            count = mlxcomm.crossings([y + 1 for y in averaged])
+            mx.eval(averaged)
+            return count
+
+        one = [mlxcomm.all_reduce(g, stream=communication) for g in gradients(mx.float32)]
+        assert mlxcomm.crossings([y + 1 for y in one]) == 40
+        mx.eval(one)
+        assert crossed(mlxcomm.average_gradients, mx.float32) == 2
+        assert crossed(stock_average_gradients, mx.float32) == 2
+        # Of several dtypes MLX communicates each array by itself.
+        assert crossed(mlxcomm.average_gradients, mx.float32, mx.bfloat16) == 4
+        # What has been evaluated is there.
+        done = gradients(mx.float32)
+        mx.eval(done)
+        packed = mlxcomm.all_reduce(done, stream=communication)
+        assert mlxcomm.crossings(packed) == 2 and mlxcomm.crossings(done) == 0
+        mx.eval(packed)
+        assert mlxcomm.crossings(packed) == 0
+
+
+def averages():
+    tree = {"a": [whole((40, 40)), whole((7,), mx.bfloat16)], "b": {"c": whole((), mx.bfloat16)},
+            "d": whole((9, 9))}
+    expected = tree_map(lambda x: mlxcomm.all_reduce(x, "mean"), tree)
+    for bytes_, count_expected in ((32 << 20, 2), (1, 4), (6500, 2), (6400, 3), (0, 4), (-1, 4)):
+        result, count = operations(
+            lambda b=bytes_: mlxcomm.average_gradients(tree, all_reduce_size=b))
+        assert count == count_expected, (bytes_, count)
+        same(result, expected)
+    same(stock_average_gradients(tree, world), expected)
+
+    mlxcomm.install()
+    from mlx.nn.utils import average_gradients
+    assert nn.average_gradients is average_gradients is not stock_average_gradients
+    result, count = operations(lambda: nn.average_gradients(tree))
+    assert count == 2, count
+    same(result, expected)
+    # Of integers the mean is a float, as MLX has it.
+    result = nn.average_gradients({"n": mx.array([1, 2]) * (rank + 1), "x": mx.ones(2)}, world)
+    assert result["n"].dtype == mx.float32, result
+    alone = mlxcomm.split(rank)
+    same(nn.average_gradients(tree, alone), tree)
+    assert nn.average_gradients({}) == {}
+    mlxcomm.uninstall()
+    assert nn.average_gradients is stock_average_gradients
+    import mlx.nn.utils
+    assert mlx.nn.utils.average_gradients is stock_average_gradients
+
+
+class Attention(nn.Module):
+    """As sharded models have it: three projections of one x, and one that gathers."""
+
+    def __init__(self, width=16):
+        super().__init__()
+        mx.random.seed(3)
+        full = {name: nn.Linear(width, width, bias=False) for name in "qkvo"}
+        for name in "qkv":
+            self[name] = nn.layers.distributed.shard_linear(full[name], "all-to-sharded", group=world)
+        self.o = nn.layers.distributed.shard_linear(full["o"], "sharded-to-all", group=world)
+
+    def __call__(self, x):
+        return self.o(self.q(x) * self.k(x) + self.v(x))
+
+
+def layers():
+    model = Attention()
+    mx.random.seed(4)
+    x = mx.random.normal((4, 16))
+
+    def loss(x):
+        return (model(x * 1.0) ** 2).sum()
+
+    stock, count = operations(lambda: mx.grad(loss)(x))
+    assert count == 1 + 3, count
+    mlxcomm.install()
+    assert nn.layers.distributed.sum_gradients is not stock_sum_gradients
+    ours, count = operations(lambda: mx.grad(loss)(x))
+    assert count == 1 + 1, count
+    assert mx.allclose(stock, ours, rtol=1e-5, atol=1e-5).item()
+    compiled, count = operations(lambda: mx.compile(mx.grad(loss))(x))
+    assert count == 2 and mx.allclose(stock, compiled, rtol=1e-5, atol=1e-5).item()
+
+    # An object that has become another array is another.
+    marked = nn.layers.distributed.sum_gradients(world)
+    y = mx.ones(3)
+    assert marked(y) is marked(y)
+    y += 1
+    same(marked(y), mx.full(3, 2.0))
+    y[0] = 7
+    same(marked(y), mx.array([7.0, 2.0, 2.0]))
+    # And one that is gone is forgotten: as are those whose place in memory it had.
+    for n in range(50):
+        same(marked(mx.full(3, float(n))), mx.full(3, float(n)))
+    del y
+    assert not marked._known, marked._known
+    assert nn.layers.distributed.sum_gradients(world) is marked
+    alone = mlxcomm.split(rank)
+    same(nn.layers.distributed.sum_gradients(alone)(x), x)
+    mlxcomm.uninstall()
+    assert nn.layers.distributed.sum_gradients is stock_sum_gradients
+
+
+{"values": values, "transforms": transforms, "crossings": crossings, "averages": averages,
+ "layers": layers}[sys.argv[1]]()
+print("all agree")

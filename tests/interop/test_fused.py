@@ -1,0 +1,68 @@
+"""Many arrays in one operation.
+
+Why: each operation costs a meeting of the ranks, and on a Mac's GPU two crossings between GPU and CPU
+streams. So packing must change what it costs and nothing else: values, gradients and what is compiled are
+those of one operation each, and operations and crossings are counted.
+"""
+
+import pathlib
+import sys
+
+import pytest
+
+from conftest import Process
+
+FOLDER = pathlib.Path(__file__).parent
+
+
+def run(c, ranks, what, nodes, **variables):
+    processes = [c.rank(r, ranks, FOLDER / "fused_operations.py", node=r % nodes, arguments=[what],
+                        **variables) for r in range(ranks)]
+    for process in processes:
+        assert process.finish() == 0, process.lines[-30:]
+        assert process.lines[-1] == "all agree"
+
+
+@pytest.mark.parametrize("what", ["values", "transforms", "crossings", "averages", "layers"])
+def test_fused_is_as_one_by_one(cluster, what):
+    run(cluster(1), 2, what, 1)
+
+
+# Between two nodes, a rank on each, small results are not in place; among three ranks all are.
+@pytest.mark.parametrize("nodes, ranks", [(2, 2), (2, 4)])
+def test_fused_between_nodes(cluster, nodes, ranks):
+    run(cluster(nodes), ranks, "values", nodes)
+
+
+def test_fused_where_results_are_copied(cluster):
+    run(cluster(1), 2, "values", 1, environment={"MLXCOMM_RESULTS": "copy"})
+
+
+# Why: a program that is written for many ranks is tried with one.
+def test_fused_alone():
+    done = Process([sys.executable, "-c", (
+        "import mlx.core as mx, mlxcomm, mlx.nn as nn\n"
+        "mlxcomm.install()\n"
+        "x = [mx.ones(2), mx.array(3)]\n"
+        "assert mlxcomm.all_reduce(x)[0].tolist() == [1, 1]\n"
+        "assert mlxcomm.average_gradients({'a': x[0]})['a'].tolist() == [1, 1]\n"
+        "assert nn.average_gradients({'a': x[0]})['a'].tolist() == [1, 1]\n")],
+        {"MLXCOMM_SOCKET": "/nowhere/at/all.sock"})
+    assert done.finish() == 0, done.lines
+
+
+# Why: mlx.nn is loaded after mlxcomm.install() in programs that are started by `python -m mlxcomm`, and
+# by many not at all: these should not pay for it.
+def test_mlx_nn_is_not_loaded_for_it_and_is_taken_when_it_is():
+    done = Process([sys.executable, "-c", (
+        "import sys, mlxcomm\n"
+        "mlxcomm.install()\n"
+        "assert 'mlx.nn' not in sys.modules\n"
+        "import mlx.nn as nn\n"
+        "assert nn.average_gradients.__module__ == 'mlx.nn.utils'\n"  # As MLX's own says.
+        "assert nn.average_gradients.__wrapped__ is not nn.average_gradients\n"
+        "mlxcomm.uninstall()\n"
+        "assert not hasattr(nn.average_gradients, '__wrapped__')\n"
+        "print('taken and given back')\n")], {})
+    assert done.finish() == 0, done.lines
+    assert done.lines[-1] == "taken and given back"
