@@ -9,7 +9,6 @@ from bench.findings import OURS, Findings, has_figures, partner, where
 from bench.sizes import microseconds, of_bytes, times
 from bench.targets import of_stream, summary
 
-
 CROSSING_MS_MAX = 0.18  # Of MLX's event between a Mac's GPU and CPU.
 
 
