@@ -328,7 +328,10 @@ void Engine::Attach(const intake::SessionIdentity& who, std::uint64_t call,
                     std::unique_ptr<control::AttachAnswer> answer) {
   Ask(std::move(answer), [this, who, call, request](std::unique_ptr<control::AttachAnswer> held) {
     const auto found = sessions_.find(who.session);
-    if (found == sessions_.end()) return;
+    if (found == sessions_.end()) {
+      return held->Fail(
+          {FailureCode::kCancelled, kNoRank, "the session that asked has ended: connect anew"});
+    }
     Session& session = found->second;
     if (draining_) {
       return held->Fail({FailureCode::kDaemonStopping, kNoRank, "this daemon is stopping"});

@@ -341,10 +341,10 @@ void Engine::Ask(std::unique_ptr<Answer> answer, Body body) {
   if (!BeginCall()) {
     return answer->Fail({FailureCode::kResourceExhausted, kNoRank, "too many calls at once"});
   }
-  // std::function must be copyable, so the answer crosses as a plain pointer.
-  asio::post(io_, [this, body = std::move(body), raw = answer.release()] {
+  // One that is thrown away unrun, as at the end, takes its answer with it, which then says so.
+  asio::post(io_, [this, body = std::move(body), answer = std::move(answer)]() mutable {
     calls_.fetch_sub(1);
-    body(std::unique_ptr<Answer>(raw));
+    body(std::move(answer));
   });
 }
 

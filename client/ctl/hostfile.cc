@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "proto/types/plain_text.h"
+#include "proto/types/read_at_most.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -378,11 +379,10 @@ Failure ParseHostfile(const std::string& path, std::string_view text, Hostfile& 
 
 Failure ReadHostfile(const std::string& path, Hostfile& file) {
   std::ifstream stream(path, std::ios::binary);
-  std::string text(kFileBytesMax + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!stream.is_open() || stream.bad()) return Invalid(path, "the file cannot be read");
-  text.resize(static_cast<std::size_t>(stream.gcount()));
+  std::string text;
+  const bool is_read = ReadAtMost(stream, kFileBytesMax, text);
   if (text.size() > kFileBytesMax) return Invalid(path, "the file has more than 16 MiB");
+  if (!stream.is_open() || !is_read) return Invalid(path, "the file cannot be read");
   return ParseHostfile(path, text, file);
 }
 

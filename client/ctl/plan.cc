@@ -1,12 +1,12 @@
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "client/ctl/command_line.h"
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/draw_plan.h"
 #include "client/ctl/json_text.h"
+#include "client/ctl/output.h"
 #include "client/ctl/quantities.h"
 #include "client/ctl/render_plan.h"
 #include "client/ctl/render_status.h"
@@ -38,14 +38,6 @@ v1::PlanRequest RequestOf(const PlanOptions& options) {
   return request;
 }
 
-int ExitCodeOf(const Failure& failure) {
-  switch (failure.code) {
-    case FailureCode::kInvalidArgument: return kExitUsage;
-    case FailureCode::kUnavailable: return kExitNoDaemon;
-    default: return kExitFailed;
-  }
-}
-
 Failure TextOf(const PlanOptions& options, const v1::PlanReply& plan, std::string& text) {
   if (options.json) return ToJson(plan, text);
   text = options.dot ? (options.steps ? DrawSteps(plan) : DrawNodes(plan)) : RenderPlan(plan);
@@ -63,17 +55,12 @@ int RunPlan(const PlanOptions& options) {
   std::string text;
   Failure failure = FetchPlan(options.socket_path, RequestOf(options), plan);
   if (failure.ok()) failure = TextOf(options, plan, text);
-  if (!failure.ok()) {
-    std::fprintf(stderr, "mlxcommctl: %s\n", Shown(failure.message).c_str());
-    return ExitCodeOf(failure);
-  }
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
-    std::fprintf(stderr, "mlxcommctl: cannot write the plan: %s\n", std::strerror(errno));
-    return kExitFailed;
-  }
+  // What is asked for wrongly is the command line's fault.
+  if (failure.code == FailureCode::kInvalidArgument) return Fail(kExitUsage, failure.message);
+  if (!failure.ok()) return ReportFailure(failure);
+  if (const int code = WriteOut(text, "cannot write the plan"); code != 0) return code;
   if (plan.verified()) return 0;
-  std::fprintf(stderr, "mlxcommctl: not proved: %s\n", Shown(plan.verdict()).c_str());
-  return kExitFailed;
+  return Fail(kExitFailed, absl::StrCat("not proved: ", plan.verdict()));
 }
 
 void AddPlan(CLI::App& app, Verbs& verbs) {

@@ -1,5 +1,7 @@
 #include "client/lib/answer.h"
 
+#include <new>
+#include <system_error>
 #include <utility>
 
 #include "proto/types/plain_text.h"
@@ -32,6 +34,27 @@ mlxcomm_code Tell(const Failure& failure, mlxcomm_error* error) {
     error->code = code;
     error->rank = failure.rank;
     CopyText(failure.message, error->message, sizeof error->message);
+  }
+  return code;
+}
+
+mlxcomm_code TellException(mlxcomm_error* error) noexcept {
+  mlxcomm_code code = MLXCOMM_RESOURCE_EXHAUSTED;
+  std::string_view text =
+      "no memory: raise this process's limit (ulimit -v), or end what else takes memory here";
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+  } catch (const std::system_error&) {
+    text = "no thread: raise this process's limit of threads (ulimit -u) or of memory";
+  } catch (...) {
+    code = MLXCOMM_INTERNAL;
+    text = "a bug of mlxcomm: an exception that nobody expected";
+  }
+  if (error != nullptr) {
+    error->code = code;
+    error->rank = kNoRank;
+    CopyText(text, error->message, sizeof error->message);
   }
   return code;
 }

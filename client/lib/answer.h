@@ -13,6 +13,20 @@ namespace mlxcomm::client {
 
 mlxcomm_code Tell(const Failure& failure, mlxcomm_error* error);
 
+// Of the exception that is being handled: RESOURCE_EXHAUSTED where memory or a thread was refused, else
+// INTERNAL. Takes no memory.
+mlxcomm_code TellException(mlxcomm_error* error) noexcept;
+
+// What the body returns: nothing that is thrown leaves the C interface.
+template <typename Body>
+mlxcomm_code Guarded(mlxcomm_error* error, Body&& body) noexcept {
+  try {
+    return body();
+  } catch (...) {
+    return TellException(error);
+  }
+}
+
 // INVALID_ARGUMENT, of nobody's rank.
 Failure Invalid(std::string message);
 

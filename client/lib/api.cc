@@ -19,6 +19,7 @@ using mlxcomm::kNoRank;
 using mlxcomm::PlanKind;
 using mlxcomm::client::CheckUsable;
 using mlxcomm::client::Connection;
+using mlxcomm::client::Guarded;
 using mlxcomm::client::Invalid;
 using mlxcomm::client::Latched;
 using mlxcomm::client::Tell;
@@ -66,22 +67,17 @@ MLXCOMM_API void mlxcomm_connect_options_init(mlxcomm_connect_options* options) 
 
 MLXCOMM_API mlxcomm_code mlxcomm_connect(const mlxcomm_connect_options* options,
                                          mlxcomm_connection** connection, mlxcomm_error* error) {
-  if (options == nullptr || connection == nullptr ||
-      options->struct_size != sizeof(mlxcomm_connect_options)) {
-    return Tell(Invalid("options: expected mlxcomm_connect_options_init() to have filled them"),
-                error);
-  }
-  try {
+  return Guarded(error, [&] {
+    if (options == nullptr || connection == nullptr ||
+        options->struct_size != sizeof(mlxcomm_connect_options)) {
+      return Tell(Invalid("options: expected mlxcomm_connect_options_init() to have filled them"),
+                  error);
+    }
     auto made = std::make_unique<mlxcomm_connection>();
     const Failure failure = Connection::Open(*options, made->session);
     if (failure.ok()) *connection = made.release();
     return Tell(failure, error);
-  } catch (const std::exception& thrown) {  // No thread or no memory.
-    return Tell({FailureCode::kResourceExhausted, kNoRank,
-                 std::string("cannot connect: ") + thrown.what() +
-                     ". Raise this process's limit of threads (ulimit -u) or of memory"},
-                error);
-  }
+  });
 }
 
 MLXCOMM_API void mlxcomm_disconnect(mlxcomm_connection* connection) { delete connection; }
@@ -102,11 +98,13 @@ MLXCOMM_API uint64_t mlxcomm_member_pid(const mlxcomm_group* group, uint32_t ran
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_group_failure(const mlxcomm_group* group, mlxcomm_error* error) {
-  if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
-  const Failure latched = Latched(*group);
-  // A group of one rank needs no daemon.
-  if (!latched.ok() || group->alone()) return Tell(latched, error);
-  return Tell(group->connection->session->Lost(), error);
+  return Guarded(error, [&] {
+    if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
+    const Failure latched = Latched(*group);
+    // A group of one rank needs no daemon.
+    if (!latched.ok() || group->alone()) return Tell(latched, error);
+    return Tell(group->connection->session->Lost(), error);
+  });
 }
 
 MLXCOMM_API void mlxcomm_group_set_timeout(mlxcomm_group* group, uint64_t timeout_ns) {
@@ -115,32 +113,37 @@ MLXCOMM_API void mlxcomm_group_set_timeout(mlxcomm_group* group, uint64_t timeou
 
 MLXCOMM_API mlxcomm_code mlxcomm_group_set_plan(mlxcomm_group* group, mlxcomm_plan plan,
                                                 mlxcomm_error* error) {
-  if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
-  const auto kind = static_cast<PlanKind>(plan);
-  if (static_cast<unsigned>(plan) > 255 || !IsValid(kind)) {
-    return Tell(Invalid("plan " + std::to_string(plan) + ": expected one of mlxcomm_plan"), error);
-  }
-  group->plan = kind;
-  return Tell({}, error);
+  return Guarded(error, [&] {
+    if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
+    const auto kind = static_cast<PlanKind>(plan);
+    if (static_cast<unsigned>(plan) > 255 || !IsValid(kind)) {
+      return Tell(Invalid("plan " + std::to_string(plan) + ": expected one of mlxcomm_plan"),
+                  error);
+    }
+    group->plan = kind;
+    return Tell({}, error);
+  });
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_buffer_allocate(mlxcomm_connection* connection, uint64_t bytes,
                                                  void** buffer, mlxcomm_error* error) {
-  if (Failure failure = CheckUsable(connection); !failure.ok()) return Tell(failure, error);
-  if (buffer == nullptr) return Tell(Invalid("buffer: expected a pointer, got NULL"), error);
-  mlxcomm::client::ArenaAllocator& arena = connection->session->arena();
-  const auto offset = connection->session->Allocate(bytes);
-  if (!offset.has_value()) {
-    return Tell(
-        {FailureCode::kResourceExhausted, kNoRank,
-         "the arena of " + std::to_string(arena.total_bytes()) + " bytes has no " +
-             std::to_string(bytes) + " free in one piece: " + std::to_string(arena.used_bytes()) +
-             " are used, the largest free range has " + std::to_string(arena.largest_free_bytes()) +
-             ". " + mlxcomm::client::kArenaRemedy},
-        error);
-  }
-  *buffer = connection->session->arena_data() + *offset;
-  return Tell({}, error);
+  return Guarded(error, [&] {
+    if (Failure failure = CheckUsable(connection); !failure.ok()) return Tell(failure, error);
+    if (buffer == nullptr) return Tell(Invalid("buffer: expected a pointer, got NULL"), error);
+    mlxcomm::client::ArenaAllocator& arena = connection->session->arena();
+    const auto offset = connection->session->Allocate(bytes);
+    if (!offset.has_value()) {
+      return Tell(
+          {FailureCode::kResourceExhausted, kNoRank,
+           "the arena of " + std::to_string(arena.total_bytes()) + " bytes has no " +
+               std::to_string(bytes) + " free in one piece: " + std::to_string(arena.used_bytes()) +
+               " are used, the largest free range has " +
+               std::to_string(arena.largest_free_bytes()) + ". " + mlxcomm::client::kArenaRemedy},
+          error);
+    }
+    *buffer = connection->session->arena_data() + *offset;
+    return Tell({}, error);
+  });
 }
 
 MLXCOMM_API void mlxcomm_buffer_free(mlxcomm_connection* connection, void* buffer) {

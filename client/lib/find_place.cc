@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "proto/types/plain_text.h"
+#include "proto/types/read_at_most.h"
 
 namespace mlxcomm::client {
 namespace {
@@ -116,11 +117,10 @@ Failure ReadEntries(const char* name, const std::string& path, json& entries) {
     return Invalid(Assignment(name, path) + ": " + what);
   };
   std::ifstream file(path, std::ios::binary);
-  std::string text(kFileBytesMax + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.is_open() || file.bad()) return wrong("the file cannot be read");
-  text.resize(static_cast<std::size_t>(file.gcount()));
+  std::string text;
+  const bool is_read = ReadAtMost(file, kFileBytesMax, text);
   if (text.size() > kFileBytesMax) return wrong("the file has more than 16 MiB");
+  if (!file.is_open() || !is_read) return wrong("the file cannot be read");
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) text = "[null]";
   try {
     entries = json::parse(text);

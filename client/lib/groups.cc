@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -21,6 +22,7 @@ using mlxcomm::kNoRank;
 using mlxcomm::client::CheckName;
 using mlxcomm::client::CheckUsable;
 using mlxcomm::client::GroupFacts;
+using mlxcomm::client::Guarded;
 using mlxcomm::client::Invalid;
 using mlxcomm::client::Latched;
 using mlxcomm::client::Tell;
@@ -29,6 +31,22 @@ namespace {
 
 constexpr std::size_t kJobBytesMax = 200;
 constexpr std::size_t kPartNameBytesMax = 100;
+
+// What has not joined may try again.
+class JoiningOnce {
+ public:
+  explicit JoiningOnce(std::atomic<bool>& joined) : joined_(joined) {}
+  ~JoiningOnce() {
+    if (!succeeded_) joined_ = false;
+  }
+  JoiningOnce(const JoiningOnce&) = delete;
+  JoiningOnce& operator=(const JoiningOnce&) = delete;
+  void Succeeded() { succeeded_ = true; }
+
+ private:
+  std::atomic<bool>& joined_;
+  bool succeeded_ = false;
+};
 
 mlxcomm_group* Open(std::unique_ptr<mlxcomm_group> group) {
   const std::lock_guard lock(group->connection->mutex);
@@ -78,6 +96,18 @@ bool HasLeft(mlxcomm_group& group) {
   return group.left;
 }
 
+// Where there is no memory for it, nobody is in the group in the daemon either.
+template <typename Undo>
+mlxcomm_group* OpenOr(std::unique_ptr<mlxcomm_group> group, Undo undo) {
+  const bool with_daemon = group->with_daemon;
+  try {
+    return Open(std::move(group));
+  } catch (...) {
+    if (with_daemon) undo();
+    throw;
+  }
+}
+
 // What is to be done in the daemon for a group that is being closed.
 enum class Leaving { kNothing, kRelease, kJob };
 
@@ -108,107 +138,119 @@ extern "C" {
 MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char* job,
                                       uint32_t rank, uint32_t size, uint64_t timeout_ns,
                                       mlxcomm_group** world, mlxcomm_error* error) {
-  if (Failure failure = CheckUsable(connection); !failure.ok()) return Tell(failure, error);
-  if (Failure failure = CheckJoin(job, rank, size, world); !failure.ok()) {
-    return Tell(failure, error);
-  }
-  if (connection->joined.exchange(true)) {
-    return Tell(Invalid("this connection has joined a job already: use another one"), error);
-  }
-  auto group = std::make_unique<mlxcomm_group>();
-  group->connection = connection;
-  group->with_daemon = size > 1;
-  group->is_world = true;
-  if (size == 1) {
-    group->facts = AloneHere(job);
-  } else {
-    const Failure failure = connection->session->Join(job, rank, size, timeout_ns, group->facts);
-    if (!failure.ok()) {
-      connection->joined = false;
-      return Tell(WithOrigin(failure, job), error);
+  return Guarded(error, [&] {
+    if (Failure failure = CheckUsable(connection); !failure.ok()) return Tell(failure, error);
+    if (Failure failure = CheckJoin(job, rank, size, world); !failure.ok()) {
+      return Tell(failure, error);
     }
-  }
-  *world = Open(std::move(group));
-  return Tell({}, error);
+    if (connection->joined.exchange(true)) {
+      return Tell(Invalid("this connection has joined a job already: use another one"), error);
+    }
+    JoiningOnce joining(connection->joined);
+    auto group = std::make_unique<mlxcomm_group>();
+    group->connection = connection;
+    group->with_daemon = size > 1;
+    group->is_world = true;
+    if (size == 1) {
+      group->facts = AloneHere(job);
+    } else {
+      const Failure failure = connection->session->Join(job, rank, size, timeout_ns, group->facts);
+      if (!failure.ok()) return Tell(WithOrigin(failure, job), error);
+    }
+    *world = OpenOr(std::move(group), [&] { connection->session->Leave(nullptr); });
+    joining.Succeeded();
+    return Tell({}, error);
+  });
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_split(mlxcomm_group* group, int32_t color, int32_t key,
                                        const char* name, uint64_t timeout_ns, mlxcomm_group** part,
                                        mlxcomm_error* error) {
-  if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
-  if (part == nullptr) return Tell(Invalid("part: expected a pointer, got NULL"), error);
-  if (color < MLXCOMM_NO_GROUP) {
-    return Tell(
-        Invalid("color " + std::to_string(color) + ": expected 0 or more, or MLXCOMM_NO_GROUP"),
-        error);
-  }
-  const std::string shown = name != nullptr ? name : std::to_string(color);
-  if (Failure failure = CheckName("name", shown, kPartNameBytesMax); !failure.ok()) {
+  return Guarded(error, [&] {
+    if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
+    if (part == nullptr) return Tell(Invalid("part: expected a pointer, got NULL"), error);
+    if (color < MLXCOMM_NO_GROUP) {
+      return Tell(
+          Invalid("color " + std::to_string(color) + ": expected 0 or more, or MLXCOMM_NO_GROUP"),
+          error);
+    }
+    const std::string shown = name != nullptr ? name : std::to_string(color);
+    if (Failure failure = CheckName("name", shown, kPartNameBytesMax); !failure.ok()) {
+      return Tell(failure, error);
+    }
+    *part = nullptr;
+    std::unique_ptr<mlxcomm_group> made;
+    const Failure failure =
+        mlxcomm::client::SplitGroup(*group, {color, key, shown, timeout_ns}, made);
+    if (made != nullptr) {
+      const std::uint64_t id = made->facts.id;
+      *part = OpenOr(std::move(made), [&] { group->connection->session->Release(id); });
+    }
     return Tell(failure, error);
-  }
-  *part = nullptr;
-  std::unique_ptr<mlxcomm_group> made;
-  const Failure failure =
-      mlxcomm::client::SplitGroup(*group, {color, key, shown, timeout_ns}, made);
-  if (made != nullptr) *part = Open(std::move(made));
-  return Tell(failure, error);
+  });
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_shrink(mlxcomm_group* group, uint64_t timeout_ns,
                                         mlxcomm_group** rest, mlxcomm_error* error) {
-  if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
-  if (rest == nullptr) return Tell(Invalid("rest: expected a pointer, got NULL"), error);
-  *rest = nullptr;
-  if (group->alone()) {
-    return Tell(Invalid("group " + group->facts.name +
-                        ": has not failed, and has one rank; expected a group that has failed"),
-                error);
-  }
-  const Failure latched = Latched(*group);
-  if (latched.code == FailureCode::kDaemonLost || HasLeft(*group)) return Tell(latched, error);
-  if (timeout_ns == 0) timeout_ns = group->timeout_ns.load();
-  GroupFacts facts;
-  const Failure failure = group->connection->session->Shrink(group->facts.id, timeout_ns, facts);
-  if (!failure.ok()) return Tell(failure, error);
-  auto made = mlxcomm::client::MakeGroup(*group, std::move(facts), /*with_daemon=*/true);
-  {
-    // What is left of the world stands for the job: closing the old one does not leave it.
-    const std::lock_guard lock(group->connection->mutex);
-    made->is_world = std::exchange(group->is_world, false);
-  }
-  *rest = Open(std::move(made));
-  return Tell({}, error);
+  return Guarded(error, [&] {
+    if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
+    if (rest == nullptr) return Tell(Invalid("rest: expected a pointer, got NULL"), error);
+    *rest = nullptr;
+    if (group->alone()) {
+      return Tell(Invalid("group " + group->facts.name +
+                          ": has not failed, and has one rank; expected a group that has failed"),
+                  error);
+    }
+    const Failure latched = Latched(*group);
+    if (latched.code == FailureCode::kDaemonLost || HasLeft(*group)) return Tell(latched, error);
+    if (timeout_ns == 0) timeout_ns = group->timeout_ns.load();
+    GroupFacts facts;
+    const Failure failure = group->connection->session->Shrink(group->facts.id, timeout_ns, facts);
+    if (!failure.ok()) return Tell(failure, error);
+    auto made = mlxcomm::client::MakeGroup(*group, std::move(facts), /*with_daemon=*/true);
+    {
+      // What is left of the world stands for the job: closing the old one does not leave it.
+      const std::lock_guard lock(group->connection->mutex);
+      made->is_world = std::exchange(group->is_world, false);
+    }
+    const std::uint64_t id = made->facts.id;
+    *rest = OpenOr(std::move(made), [&] { group->connection->session->Release(id); });
+    return Tell({}, error);
+  });
 }
 
 MLXCOMM_API void mlxcomm_leave(mlxcomm_group* group, const char* why) {
-  if (!CheckUsable(group).ok() || why == nullptr || !group->with_daemon) return;
-  bool had_left = true;
-  {
-    const std::lock_guard lock(group->connection->mutex);
-    for (mlxcomm_group* const open : group->connection->groups) {
-      if (!open->with_daemon || std::exchange(open->left, true)) continue;
-      had_left = false;
-      mlxcomm::client::Latch(*open, {FailureCode::kCancelled, kNoRank,
-                                     std::string("this process has left the job: ") + why});
+  Guarded(nullptr, [&] {
+    if (!CheckUsable(group).ok() || why == nullptr || !group->with_daemon) return MLXCOMM_OK;
+    bool had_left = true;
+    {
+      const std::lock_guard lock(group->connection->mutex);
+      for (mlxcomm_group* const open : group->connection->groups) {
+        if (!open->with_daemon || std::exchange(open->left, true)) continue;
+        had_left = false;
+        mlxcomm::client::Latch(*open, {FailureCode::kCancelled, kNoRank,
+                                       std::string("this process has left the job: ") + why});
+      }
     }
-  }
-  if (!had_left) group->connection->session->Leave(why);
+    if (!had_left) group->connection->session->Leave(why);
+    return MLXCOMM_OK;
+  });
 }
 
 MLXCOMM_API void mlxcomm_group_close(mlxcomm_group* group) {
-  if (group == nullptr) return;
-  if (!group->connection->session->usable()) {  // A forked child; locks may be held for ever.
-    delete group;
-    return;
-  }
-  bool was_world = false;
-  switch (Forget(group, was_world)) {
-    case Leaving::kNothing: break;
-    case Leaving::kRelease: group->connection->session->Release(group->facts.id); break;
-    case Leaving::kJob: group->connection->session->Leave(nullptr); break;
-  }
-  if (was_world) group->connection->joined = false;
-  delete group;
+  const std::unique_ptr<mlxcomm_group> gone(group);
+  // In a forked child locks may be held for ever.
+  if (group == nullptr || !group->connection->session->usable()) return;
+  Guarded(nullptr, [&] {
+    bool was_world = false;
+    switch (Forget(group, was_world)) {
+      case Leaving::kNothing: break;
+      case Leaving::kRelease: group->connection->session->Release(group->facts.id); break;
+      case Leaving::kJob: group->connection->session->Leave(nullptr); break;
+    }
+    if (was_world) group->connection->joined = false;
+    return MLXCOMM_OK;
+  });
 }
 
 }  // extern "C"

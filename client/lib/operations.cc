@@ -181,9 +181,11 @@ Failure Settled(mlxcomm_group& group, const Connection::Outcome& outcome) {
 
 mlxcomm_code Submit(mlxcomm_group* group, const Request& request, std::uint64_t* ticket,
                     mlxcomm_error* error) {
-  if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
-  if (ticket == nullptr) return Tell(Invalid("ticket: expected a pointer, got NULL"), error);
-  return Tell(Begin(*group, request, *ticket), error);
+  return Guarded(error, [&] {
+    if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
+    if (ticket == nullptr) return Tell(Invalid("ticket: expected a pointer, got NULL"), error);
+    return Tell(Begin(*group, request, *ticket), error);
+  });
 }
 
 // kNone, which a user cannot ask for, where it is none.
@@ -203,6 +205,7 @@ Failure Finish(mlxcomm_group& group, std::uint64_t ticket) {
 using mlxcomm::Failure;
 using mlxcomm::OperationKind;
 using mlxcomm::client::CheckUsable;
+using mlxcomm::client::Guarded;
 using mlxcomm::client::OperatorOf;
 using mlxcomm::client::Submit;
 using mlxcomm::client::Tell;
@@ -393,30 +396,36 @@ MLXCOMM_API mlxcomm_code mlxcomm_barrier(mlxcomm_group* group, uint64_t timeout_
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_wait(mlxcomm_group* group, uint64_t ticket, mlxcomm_error* error) {
-  if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
-  return Tell(mlxcomm::client::Finish(*group, ticket), error);
+  return Guarded(error, [&] {
+    if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
+    return Tell(mlxcomm::client::Finish(*group, ticket), error);
+  });
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_test(mlxcomm_group* group, uint64_t ticket, int* done,
                                       mlxcomm_error* error) {
-  if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
-  if (done == nullptr) {
-    return Tell(mlxcomm::client::Invalid("done: expected a pointer, got NULL"), error);
-  }
-  *done = 1;
-  if (mlxcomm::client::HasEndedAlone(*group, ticket)) return Tell({}, error);
-  const auto outcome = group->connection->session->Test(group->facts.id, ticket);
-  if (outcome.has_value()) return Tell(mlxcomm::client::Settled(*group, *outcome), error);
-  *done = 0;
-  return Tell({}, error);
+  return Guarded(error, [&] {
+    if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
+    if (done == nullptr) {
+      return Tell(mlxcomm::client::Invalid("done: expected a pointer, got NULL"), error);
+    }
+    *done = 1;
+    if (mlxcomm::client::HasEndedAlone(*group, ticket)) return Tell({}, error);
+    const auto outcome = group->connection->session->Test(group->facts.id, ticket);
+    if (outcome.has_value()) return Tell(mlxcomm::client::Settled(*group, *outcome), error);
+    *done = 0;
+    return Tell({}, error);
+  });
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_cancel(mlxcomm_group* group, uint64_t ticket, uint64_t timeout_ns,
                                         mlxcomm_error* error) {
-  if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
-  if (mlxcomm::client::HasEndedAlone(*group, ticket)) return Tell({}, error);
-  const auto outcome = group->connection->session->Cancel(group->facts.id, ticket, timeout_ns);
-  return Tell(mlxcomm::client::Settled(*group, outcome), error);
+  return Guarded(error, [&] {
+    if (Failure failure = CheckUsable(group); !failure.ok()) return Tell(failure, error);
+    if (mlxcomm::client::HasEndedAlone(*group, ticket)) return Tell({}, error);
+    const auto outcome = group->connection->session->Cancel(group->facts.id, ticket, timeout_ns);
+    return Tell(mlxcomm::client::Settled(*group, outcome), error);
+  });
 }
 
 }  // extern "C"

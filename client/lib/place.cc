@@ -59,18 +59,17 @@ MLXCOMM_API void mlxcomm_place_options_init(mlxcomm_place_options* options) {
 
 MLXCOMM_API mlxcomm_code mlxcomm_find_place(const mlxcomm_place_options* options,
                                             mlxcomm_place* place, mlxcomm_error* error) {
-  if (place == nullptr) return Tell(Invalid("place: expected a pointer, got NULL"), error);
-  mlxcomm_place_options all;
-  mlxcomm_place_options_init(&all);
-  if (options != nullptr && options->struct_size != sizeof all) {
-    return Tell(Invalid("options: expected what mlxcomm_place_options_init has filled in"), error);
-  }
-  if (options != nullptr) all = *options;
-  try {
+  return Guarded(error, [&] {
+    if (place == nullptr) return Tell(Invalid("place: expected a pointer, got NULL"), error);
+    mlxcomm_place_options all;
+    mlxcomm_place_options_init(&all);
+    if (options != nullptr && options->struct_size != sizeof all) {
+      return Tell(Invalid("options: expected what mlxcomm_place_options_init has filled in"),
+                  error);
+    }
+    if (options != nullptr) all = *options;
     return Tell(Find(all, *place), error);
-  } catch (const std::exception& exception) {  // No memory.
-    return Tell({FailureCode::kInternal, kNoRank, exception.what()}, error);
-  }
+  });
 }
 
 }  // extern "C"

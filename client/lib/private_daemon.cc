@@ -16,6 +16,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -151,6 +152,27 @@ bool HasEnded(pid_t pid) {
   return ended < 0 && errno == ECHILD && ::kill(pid, 0) != 0 && errno == ESRCH;
 }
 
+// Its end is waited for, so that it leaves no zombie in a program that goes on. The thread takes no signal of
+// the program's, and the library stays for it, whoever unloads it.
+void AwaitEndAside(pid_t pid) {
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<const void*>(&LibraryFolder), &info) != 0) {
+    ::dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+  }
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::thread([pid] {
+      while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+      }
+    }).detach();
+  } catch (const std::system_error&) {  // Without a thread to spare, a zombie stays.
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 Failure SpawnAndAwait(const std::string& daemon, const std::string& socket_path,
                       const std::string& log, const Patience& patience) {
   pid_t pid = -1;
@@ -165,6 +187,7 @@ Failure SpawnAndAwait(const std::string& daemon, const std::string& socket_path,
     }
     if (!over.ok()) return over;
   }
+  AwaitEndAside(pid);
   return {};
 }
 

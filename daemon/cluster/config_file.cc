@@ -396,10 +396,10 @@ void FindKeyFile(v1::DaemonConfig& config, const std::string& place) {
   }
 }
 
-// The key is looked at together with the file that names it, so that --check-config
-// and the service's installer say all that is wrong.
-void CheckKeyFile(v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
-                  BoundsCheck& bounds) {
+// The cluster's name, where the configuration has none and the file has one. What is wrong with the file
+// is told with what else is wrong, by --check-config and the service's installer too.
+void TakeFromKeyFile(v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
+                     BoundsCheck& bounds) {
   if (config.peers().key_file().empty()) return;
   const absl::StatusOr<ClusterKeys> keys = ReadKeyFile(config.peers().key_file());
   if (keys.ok() && !keys->cluster.empty() && !config.has_cluster()) {
@@ -425,7 +425,7 @@ absl::StatusOr<v1::DaemonConfig> Parse(const std::string& text, const std::strin
     BoundsCheck bounds(mistakes);
     if (key_place != nullptr) FindKeyFile(config, *key_place);
     CheckConfig(config, tree, bounds);
-    if (key_place != nullptr) CheckKeyFile(config, tree, bounds);
+    if (key_place != nullptr) TakeFromKeyFile(config, tree, bounds);
   }
   if (!parsed || mistakes.any()) return absl::InvalidArgumentError(mistakes.text());
   FillDefaults(config);

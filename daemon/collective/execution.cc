@@ -1,8 +1,7 @@
 #include "daemon/collective/execution.h"
 
 #include <algorithm>
-
-#include "absl/base/macros.h"
+#include "proto/types/invariant.h"
 
 namespace mlxcomm::collective {
 namespace {
@@ -199,7 +198,7 @@ void Execution::AdvanceReceive(std::size_t index) {
 // Chunks finish in any order; successors see them in order.
 void Execution::MarkDone(std::size_t index, std::uint32_t chunk) {
   StepState& state = states_[index];
-  ABSL_HARDENING_ASSERT(chunk >= state.done && chunk - state.done < kLocalWindow);
+  MLXCOMM_INVARIANT(chunk >= state.done && chunk - state.done < kLocalWindow);
   state.done_mask |= std::uint64_t{1} << (chunk - state.done);
   bool moved = false;
   while ((state.done_mask & 1) != 0) {
@@ -492,10 +491,10 @@ void Execution::CheckInvariants() const {
   std::uint64_t under_way = 0;
   for (std::size_t i = 0; i < states_.size(); ++i) {
     const StepState& state = states_[i];
-    ABSL_HARDENING_ASSERT(state.done <= state.chunks && state.issued <= state.chunks);
+    MLXCOMM_INVARIANT(state.done <= state.chunks && state.issued <= state.chunks);
     under_way += state.under_way;
   }
-  ABSL_HARDENING_ASSERT(under_way == under_way_);
+  MLXCOMM_INVARIANT(under_way == under_way_);
 }
 
 }  // namespace mlxcomm::collective

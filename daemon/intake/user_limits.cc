@@ -1,8 +1,7 @@
 #include "daemon/intake/user_limits.h"
 
-#include <cassert>
-
 #include "absl/strings/str_cat.h"
+#include "proto/types/invariant.h"
 
 namespace mlxcomm::intake {
 namespace {
@@ -65,13 +64,13 @@ Failure UserLimits::Admit(uid_t uid, const std::string& name, std::uint64_t aren
 }
 
 void UserLimits::Leave(UserUse& use) {
-  assert(use.used.clients > 0);
+  MLXCOMM_INVARIANT(use.used.clients > 0);
   --use.used.clients;
   --used_.clients;
 }
 
 void UserLimits::Release(UserUse& use, std::uint64_t arena_bytes, std::uint64_t operations) {
-  assert(use.used.arena_bytes >= arena_bytes && use.used.operations >= operations);
+  MLXCOMM_INVARIANT(use.used.arena_bytes >= arena_bytes && use.used.operations >= operations);
   use.used.arena_bytes -= arena_bytes;
   used_.arena_bytes -= arena_bytes;
   use.used.operations -= operations;

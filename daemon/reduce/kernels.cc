@@ -5,6 +5,7 @@
 
 #include "daemon/reduce/row.h"
 #include "daemon/reduce/whole_lines.h"
+#include "proto/types/invariant.h"
 
 namespace mlxcomm::reduce {
 namespace {
@@ -40,7 +41,7 @@ void Combine(const Reduction& reduction, const std::byte* const* inputs, std::si
     return;
   }
   // Whoever asked was checked when the request came in: here it can only be our own bug.
-  if (input_count == 0 || !IsWellFormed(reduction)) std::abort();
+  MLXCOMM_INVARIANT(input_count > 0 && IsWellFormed(reduction));
   const Row row{inputs,
                 input_count,
                 outputs,

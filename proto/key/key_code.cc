@@ -147,13 +147,18 @@ absl::StatusOr<NamedKey> ReadKeyCode(std::string_view code) {
   return NamedKey{std::string(name), ClusterKey(bytes)};
 }
 
-std::string WriteHex(const ClusterKey& key) {
+void AppendHex(const ClusterKey& key, std::string& text) {
   constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
   for (const std::uint8_t byte : key.bytes()) {
     text.push_back(kDigits[byte >> 4]);
     text.push_back(kDigits[byte & 15]);
   }
+}
+
+std::string WriteHex(const ClusterKey& key) {
+  std::string text;
+  text.reserve(2 * key.bytes().size());
+  AppendHex(key, text);
   return text;
 }
 

@@ -28,6 +28,8 @@ std::string WriteKeyCode(const NamedKey& key);
 // INVALID_ARGUMENT: what is wrong with it; never the code itself.
 absl::StatusOr<NamedKey> ReadKeyCode(std::string_view code);
 
+// Of a text that has the room it does not move what is there: no copy of a key stays behind.
+void AppendHex(const ClusterKey& key, std::string& text);
 std::string WriteHex(const ClusterKey& key);
 // False: these are not 64 hexadecimal digits.
 bool ReadHex(std::string_view text, ClusterKey::Bytes& bytes);

@@ -188,8 +188,14 @@ absl::Status WriteKeyFile(const std::string& path, const ClusterKeys& keys, KeyF
   ::umask(before);
   if (file.get() < 0) return Refused(path, "cannot be made: ", std::strerror(why));
   std::string text = keys.cluster.empty() ? "" : absl::StrCat(kClusterWord, keys.cluster, "\n");
-  absl::StrAppend(&text, WriteHex(keys.current), "\n");
-  if (keys.previous.has_value()) absl::StrAppend(&text, WriteHex(*keys.previous), "\n");
+  // Room for both keys: a text that grows leaves copies of them behind.
+  text.reserve(text.size() + 2 * (2 * keys.current.bytes().size() + 1));
+  AppendHex(keys.current, text);
+  text.push_back('\n');
+  if (keys.previous.has_value()) {
+    AppendHex(*keys.previous, text);
+    text.push_back('\n');
+  }
   absl::Status status = WriteAll(file.get(), text, path);
   OPENSSL_cleanse(text.data(), text.size());
   if (status.ok()) status = PutInPlace(fresh, path, mode);

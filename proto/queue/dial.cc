@@ -59,10 +59,16 @@ class Patience {
 };
 
 int OpenSocket() {
+#if defined(SOCK_CLOEXEC) && defined(SOCK_NONBLOCK)
+  // At once: another thread may fork and exec meanwhile, and its child must not hold the connection.
+  const int connection = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (connection < 0) return -1;
+#else
   const int connection = ::socket(AF_UNIX, SOCK_STREAM, 0);
   if (connection < 0) return -1;
   ::fcntl(connection, F_SETFD, FD_CLOEXEC);
   ::fcntl(connection, F_SETFL, O_NONBLOCK);
+#endif
   SilenceSignals(connection);
   return connection;
 }

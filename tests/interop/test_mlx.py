@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conftest import Process, find_program
+from conftest import Process, find_program, wait_until
 
 FOLDER = pathlib.Path(__file__).parent
 
@@ -50,8 +50,36 @@ def test_private_daemon_starts_and_ends_with_its_last_client(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "[0] all agree" in done.stdout and "[1] all agree" in done.stdout
     log = next(tmp_path.glob("mlxcommd-*/mlxcommd.log"))
-    from conftest import wait_until
     wait_until(lambda: "stopped" in log.read_text(), "the private daemon has ended")
+
+
+# Why: a notebook connects and leaves many times, each time with a private daemon, and waits for none.
+def test_a_private_daemon_that_has_ended_leaves_no_zombie(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o700)
+    program = Process(
+        [sys.executable, "-u", "-c", (
+            "import ctypes, mlxcomm, pathlib\n"
+            "library = next((pathlib.Path(mlxcomm.__file__).parent / 'lib').glob('libmlxcomm.*'))\n"
+            "library = ctypes.CDLL(str(library))\n"
+            "options, error = ctypes.create_string_buffer(256), ctypes.create_string_buffer(2048)\n"
+            "connection = ctypes.c_void_p()\n"
+            "library.mlxcomm_connect_options_init(options)\n"
+            "code = library.mlxcomm_connect(options, ctypes.byref(connection), error)\n"
+            "assert code == 0, error.raw\n"
+            "library.mlxcomm_disconnect(connection)\n"
+            "print('left')\n"
+            "input()\n")],
+        {"XDG_RUNTIME_DIR": str(folder), "TMPDIR": str(folder)}, stdin=subprocess.PIPE)
+    program.wait_for("left")
+
+    def children():
+        listed = subprocess.run(["ps", "-A", "-o", "ppid=,stat=,comm="], capture_output=True, text=True)
+        return [line for line in listed.stdout.splitlines() if line.split()[0] == str(program.child.pid)]
+
+    wait_until(lambda: not children(), "the daemon has ended, and nothing is left of it")
+    assert "stopped" in next(folder.glob("mlxcommd-*/mlxcommd.log")).read_text()
+    program.end()
 
 
 def run_python(text, **environment):
@@ -120,7 +148,6 @@ def test_ctrl_c_in_an_operation_is_a_keyboard_interrupt(cluster):
         {"MLX_RANK": "0", "MLX_WORLD_SIZE": "2", "MLXCOMM_JOB": "job",
          "MLXCOMM_SOCKET": c.socket(0)})
     waiting.wait_for("in it")
-    from conftest import wait_until
     wait_until(lambda: any(r["operation"] for job in c.status()["jobs"] for r in job["ranks"]),
                "the operation is in flight")
     waiting.signal(signal.SIGINT)

@@ -1,4 +1,5 @@
 #include "client/ctl/doctor/finding.h"
+#include "proto/types/invariant.h"
 
 #include <algorithm>
 #include <array>
@@ -96,7 +97,7 @@ const FindingKind* KindOf(std::string_view code) {
 }
 
 void Findings::Add(Finding finding) {
-  if (KindOf(finding.code) == nullptr) std::abort();
+  MLXCOMM_INVARIANT(KindOf(finding.code) != nullptr);
   all_.push_back(std::move(finding));
 }
 

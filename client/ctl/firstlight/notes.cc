@@ -9,6 +9,7 @@
 #include "client/ctl/firstlight/assumptions.h"
 #include "client/ctl/render_status.h"
 #include "client/ctl/secrets.h"
+#include "proto/types/invariant.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -149,7 +150,7 @@ const char* VerdictText(Verdict verdict) {
 }
 
 void Notes::Put(std::string_view id, Verdict verdict, std::string seen) {
-  if (FindAssumption(id) == nullptr) std::abort();
+  MLXCOMM_INVARIANT(FindAssumption(id) != nullptr);
   Judgement& judgement = judgements_[std::string(id)];
   if (verdict < judgement.verdict) return;
   if (verdict == judgement.verdict && !judgement.seen.empty()) {

@@ -1,6 +1,5 @@
 #include "daemon/collective/plans/plan_writer.h"
-
-#include "absl/base/macros.h"
+#include "proto/types/invariant.h"
 
 namespace mlxcomm::collective {
 
@@ -11,8 +10,8 @@ PlanWriter::PlanWriter(const PlanRequest& request, Plan& plan)
       element_bytes_(DataTypeBytes(request.signature.type)),
       root_(request.signature.root),
       in_place_(request.in_place) {
-  ABSL_HARDENING_ASSERT(layout_.self() < layout_.node_count());
-  ABSL_HARDENING_ASSERT(root_ < layout_.rank_count());
+  MLXCOMM_INVARIANT(layout_.self() < layout_.node_count());
+  MLXCOMM_INVARIANT(root_ < layout_.rank_count());
 }
 
 std::int32_t PlanWriter::Copy(const Place& source, const Place& destination, std::uint64_t bytes,
@@ -51,7 +50,7 @@ PlanWriter::Value PlanWriter::Contribution(std::uint64_t offset, const Place& wo
 }
 
 Step PlanWriter::Exchange(StepKind kind, int node, std::uint64_t tag, std::uint64_t bytes) const {
-  ABSL_HARDENING_ASSERT(node != self() && tag <= UINT16_MAX);
+  MLXCOMM_INVARIANT(node != self() && tag <= UINT16_MAX);
   Step step;
   step.kind = kind;
   step.tag = static_cast<std::uint16_t>(tag);

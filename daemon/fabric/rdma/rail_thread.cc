@@ -14,6 +14,7 @@
 #include "daemon/fabric/rdma/spin_times.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/thread_quality.h"
+#include "proto/types/invariant.h"
 
 namespace mlxcomm::fabric::rdma {
 namespace {
@@ -300,7 +301,8 @@ void RailThread::OnAbandoned(std::uint64_t sequence) {
 // Whoever emits has made sure of the place (kEventsKept).
 void RailThread::Emit(RailEvent&& event) {
   event.transmitted = writer_.TakeTransmitted();
-  if (!events_.Push(std::move(event))) std::abort();
+  const bool has_room = events_.Push(std::move(event));
+  MLXCOMM_INVARIANT(has_room);
   WakeEngine();
 }
 

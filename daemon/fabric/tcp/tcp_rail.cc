@@ -13,6 +13,7 @@
 #include "daemon/fabric/tcp/tcp_socket.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/thread_quality.h"
+#include "proto/types/invariant.h"
 
 namespace mlxcomm::fabric {
 namespace {
@@ -456,7 +457,8 @@ void TcpRail::Emit(RailEvent&& event) {
   const bool may_wait =
       event.kind == RailEvent::Kind::kFrame && event.header.type == wire::FrameType::kData;
   untold_bytes_ += event.header.payload_bytes;
-  if (!events_.Push(std::move(event))) std::abort();
+  const bool has_room = events_.Push(std::move(event));
+  MLXCOMM_INVARIANT(has_room);
   if (!may_wait || untold_bytes_ >= kUntoldBytesMax) WakeEngine();
 }
 

@@ -1,0 +1,24 @@
+// The text of a stream that somebody else has written: so much of it at most, in memory for what there is.
+//
+// Owner: nobody. Thread: any. Memory: the text's.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <istream>
+#include <string>
+
+namespace mlxcomm {
+
+// False: the stream has failed, or has more than `most` bytes (then `text` has more too).
+inline bool ReadAtMost(std::istream& stream, std::size_t most, std::string& text) {
+  std::array<char, 16 * 1024> piece;
+  text.clear();
+  while (stream.good() && text.size() <= most) {
+    stream.read(piece.data(), piece.size());
+    text.append(piece.data(), static_cast<std::size_t>(stream.gcount()));
+  }
+  return !stream.bad() && text.size() <= most;
+}
+
+}  // namespace mlxcomm

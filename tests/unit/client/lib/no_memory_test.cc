@@ -1,0 +1,117 @@
+// Nothing that is thrown leaves the C interface, for C, Python and Swift cannot catch it: where memory is
+// refused, whichever piece it is, the call says RESOURCE_EXHAUSTED, and works once there is memory again.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+#include "client/lib/mlxcomm.h"
+#include "tests/unit/client/lib/session_fixture.h"
+
+namespace {
+
+thread_local std::int64_t allocations_left = -1;  // Of this thread; -1: as many as it likes.
+
+void* Allocate(std::size_t bytes) {
+  if (allocations_left == 0) throw std::bad_alloc();
+  if (allocations_left > 0) --allocations_left;
+  if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return Allocate(bytes); }
+void* operator new[](std::size_t bytes) { return Allocate(bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace mlxcomm::client::no_memory_test {
+namespace {
+
+// Calls it with memory refused at its first allocation, its second, ..., until it does well. How often it
+// was refused.
+template <typename Call>
+int UntilItDoesWell(mlxcomm_error& error, Call call) {
+  for (int refused = 0;; ++refused) {
+    allocations_left = refused;
+    const mlxcomm_code code = call();
+    allocations_left = -1;
+    if (code == MLXCOMM_OK) return refused;
+    EXPECT_EQ(code, MLXCOMM_RESOURCE_EXHAUSTED) << error.message;
+    EXPECT_EQ(error.code, code);
+    EXPECT_EQ(error.rank, -1);
+    EXPECT_STRNE(error.message, "");
+    if (testing::Test::HasFailure()) return -1;
+  }
+}
+
+class NoMemoryTest : public SessionTest {
+ protected:
+  NoMemoryTest() : SessionTest(0, 1) {}
+};
+
+TEST_F(NoMemoryTest, JoiningCanBeTriedAgain) {
+  mlxcomm_group_close(group);
+  group = nullptr;
+  const char* const job = "a job whose name is too long to be kept in a string itself";
+  EXPECT_GT(UntilItDoesWell(error,
+                            [&] { return mlxcomm_join(connection, job, 0, 1, 0, &group, &error); }),
+            0);
+  ASSERT_NE(group, nullptr);
+  EXPECT_STREQ(mlxcomm_group_name(group), job);
+}
+
+TEST_F(NoMemoryTest, SplittingOperationsAndBuffers) {
+  mlxcomm_group* part = nullptr;
+  const char* const name = "a part whose name is too long to be kept in a string itself";
+  EXPECT_GT(
+      UntilItDoesWell(error, [&] { return mlxcomm_split(group, 0, 0, name, 0, &part, &error); }),
+      0);
+  void* buffer = nullptr;
+  UntilItDoesWell(error,
+                  [&] { return mlxcomm_buffer_allocate(connection, 4096, &buffer, &error); });
+  const std::array<std::uint64_t, 1> counts{8};
+  std::uint64_t ticket = 0;
+  auto* const output = static_cast<float*>(buffer) + 64;
+  EXPECT_GT(UntilItDoesWell(error,
+                            [&] {
+                              return mlxcomm_all_gather_v(part, buffer, output, counts.data(),
+                                                          MLXCOMM_FLOAT32, 0, &ticket, &error);
+                            }),
+            0);
+  UntilItDoesWell(error, [&] { return mlxcomm_wait(part, ticket, &error); });
+  mlxcomm_group_close(part);
+}
+
+TEST_F(NoMemoryTest, MistakesAreToldOrMemoryIs) {
+  for (int refused = 0; refused < 20; ++refused) {
+    std::uint64_t ticket = 0;
+    allocations_left = refused;
+    const mlxcomm_code code = mlxcomm_all_reduce(group, nullptr, nullptr, 1000, MLXCOMM_FLOAT32,
+                                                 MLXCOMM_SUM, 0, &ticket, &error);
+    allocations_left = -1;
+    EXPECT_TRUE(code == MLXCOMM_INVALID_ARGUMENT || code == MLXCOMM_RESOURCE_EXHAUSTED) << code;
+  }
+  EXPECT_EQ(error.code, MLXCOMM_INVALID_ARGUMENT) << error.message;
+}
+
+// Why: these return nothing, and what they throw would end the program.
+TEST_F(NoMemoryTest, LeavingAndClosingEndNoProgram) {
+  for (int refused = 0; refused < 10; ++refused) {
+    allocations_left = refused;
+    mlxcomm_leave(group, "an end for which there is not even memory to say why it has come");
+    mlxcomm_group_close(group);
+    allocations_left = -1;
+    group = nullptr;
+    ASSERT_EQ(mlxcomm_join(connection, "job", 0, 1, 0, &group, &error), MLXCOMM_OK)
+        << error.message;
+  }
+}
+
+}  // namespace
+}  // namespace mlxcomm::client::no_memory_test

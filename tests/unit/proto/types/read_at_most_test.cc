@@ -1,0 +1,44 @@
+// Files of others: so much of one as is said, and no memory for what is not there.
+#include "proto/types/read_at_most.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace mlxcomm {
+namespace {
+
+TEST(ReadAtMostTest, ReadsAllThatIsThere) {
+  for (const std::size_t bytes : {0, 1, 16 * 1024, 16 * 1024 + 1, 100'000}) {
+    std::istringstream stream(std::string(bytes, 'x'));
+    std::string text = "before";
+    EXPECT_TRUE(ReadAtMost(stream, 100'000, text));
+    EXPECT_EQ(text, std::string(bytes, 'x'));
+  }
+}
+
+// Why: 16 MiB were set to zero in every rank to read a host file of 100 bytes.
+TEST(ReadAtMostTest, TakesMemoryForWhatThereIs) {
+  std::istringstream stream("[]");
+  std::string text;
+  EXPECT_TRUE(ReadAtMost(stream, 16 << 20, text));
+  EXPECT_LT(text.capacity(), 64u * 1024);
+}
+
+TEST(ReadAtMostTest, TellsMoreThanIsWantedAndStopsThere) {
+  std::istringstream stream(std::string(1 << 20, 'x'));
+  std::string text;
+  EXPECT_FALSE(ReadAtMost(stream, 10'000, text));
+  EXPECT_GT(text.size(), 10'000u);
+  EXPECT_LT(text.size(), 10'000u + 32 * 1024);
+}
+
+TEST(ReadAtMostTest, AFolderIsNoText) {
+  std::ifstream folder("/", std::ios::binary);
+  std::string text;
+  EXPECT_TRUE(!ReadAtMost(folder, 100, text) || text.empty());
+}
+
+}  // namespace
+}  // namespace mlxcomm
