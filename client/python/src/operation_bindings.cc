@@ -38,9 +38,26 @@ Call CallOn(const Group& group, const mx::StreamOrDevice& stream, std::uint64_t 
   return {ours == nullptr ? nullptr : ours->joined(), stream, timeout_ns, {}};
 }
 
+// What mlxcomm/fused.py is made of.
+void BindMany(nb::module_& m) {
+  m.def(
+      "all_reduce_many",
+      [](const std::vector<array>& arrays, const std::string& op, std::size_t bucket_bytes,
+         const Group& g, const mx::StreamOrDevice& s, std::uint64_t w) {
+        return AllReduceMany(arrays, OperatorNamed(op), bucket_bytes, CallOn(g, s, w));
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def("crossings", &CountCrossings);
+  // Whether both are one array of MLX's: two objects of Python may be, and one may become another
+  // (x += y).
+  m.def("is_same", [](const array& a, const array& b) { return a.id() == b.id(); });
+  m.def("same", [](const array& a) { return array(a); });  // In an object of its own.
+}
+
 }  // namespace
 
 void BindOperations(nb::module_& m) {
+  BindMany(m);
   // Each ends in (group, stream, timeout_ns).
   using Stream = mx::StreamOrDevice;
   using Wait = std::uint64_t;
@@ -50,18 +67,6 @@ void BindOperations(nb::module_& m) {
         return AllReduce(x, OperatorNamed(op), CallOn(g, s, w));
       },
       nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def(
-      "all_reduce_many",
-      [](const std::vector<array>& arrays, const std::string& op, std::size_t bucket_bytes,
-         const Group& g, const Stream& s, Wait w) {
-        return AllReduceMany(arrays, OperatorNamed(op), bucket_bytes, CallOn(g, s, w));
-      },
-      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def("crossings", &CountCrossings);
-  // Whether both are one array of MLX's: two objects of Python may be, and one may become another
-  // (x += y).
-  m.def("is_same", [](const array& a, const array& b) { return a.id() == b.id(); });
-  m.def("same", [](const array& a) { return array(a); });  // In an object of its own.
   m.def(
       "reduce",
       [](const array& x, Rank root, const std::string& op, const Group& g, const Stream& s,
