@@ -43,6 +43,11 @@ int main(int argc, char** argv) {
   }
   mlxcomm::Options options;
   if (const std::optional<int> code = mlxcomm::ParseOptions(argc, argv, options)) return *code;
+  if (options.print_config) {
+    const bool written = std::fputs(mlxcomm::cluster::AnnotatedConfig().c_str(), stdout) >= 0 &&
+                         std::fflush(stdout) == 0;
+    return static_cast<int>(written ? ExitCode::kSuccess : ExitCode::kStartup);
+  }
   // One that a client starts for itself belongs to no cluster.
   const auto config = options.is_private && options.config_file.empty()
                           ? mlxcomm::cluster::ParseConfig("", "defaults")

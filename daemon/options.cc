@@ -16,6 +16,8 @@ std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}));
   app.add_flag("--private", options.is_private, "End with the last client; keep nothing on disk");
   app.add_flag("--check-config", options.check_config, "Check the configuration and end");
+  app.add_flag("--print-config", options.print_config,
+               "Write all of a configuration's fields with defaults, help and bounds, and end");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

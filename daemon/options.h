@@ -16,6 +16,7 @@ struct Options {
   std::string log_level;      // Empty: the configuration's.
   bool is_private = false;    // Ends with its last client; keeps nothing on disk.
   bool check_config = false;  // Only says whether the configuration is fine.
+  bool print_config = false;  // Only writes the annotated configuration.
 };
 
 // An exit code where the process should end at once (--help, --version, mistakes);

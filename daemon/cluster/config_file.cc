@@ -24,6 +24,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "daemon/cluster/settings.h"
 #include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/machine.h"
 #include "proto/key/key_file.h"
@@ -61,16 +62,18 @@ class Mistakes : public google::protobuf::io::ErrorCollector {
   std::string text_;
 };
 
-// Checks the bounds that config.proto states.
+// Reports mistakes at their places.
 class BoundsCheck {
  public:
   explicit BoundsCheck(Mistakes& mistakes) : mistakes_(mistakes) {}
 
-  void Check(const google::protobuf::Message& message, const TextFormat::ParseInfoTree* tree,
-             const char* field, std::uint64_t value, std::uint64_t least, std::uint64_t most) {
-    if (value >= least && value <= most) return;
-    Report(message, tree, field,
-           absl::StrCat(field, ": expected ", least, " to ", most, ", got ", value));
+  // Numbers, by their rows.
+  void CheckNumbers(const google::protobuf::Message& message,
+                    const TextFormat::ParseInfoTree* tree) {
+    CheckSettings(message,
+                  [&](const google::protobuf::FieldDescriptor& field, const std::string& what) {
+                    Report(message, tree, std::string(field.name()).c_str(), what);
+                  });
   }
   // `index` says which one of a repeated field.
   void Report(const google::protobuf::Message& message, const TextFormat::ParseInfoTree* tree,
@@ -100,7 +103,6 @@ class BoundsCheck {
   Mistakes& mistakes_;
 };
 
-constexpr std::uint64_t kDayMs = 86'400'000;
 constexpr std::size_t kSocketPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
 
 // Names go into status and errors: text that every protobuf reader and terminal takes.
@@ -190,22 +192,7 @@ void CheckAddresses(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree
 
 void CheckPeers(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tree,
                 BoundsCheck& bounds) {
-  bounds.Check(peers, tree, "heartbeat_interval_ms", peers.heartbeat_interval_ms(), 10, 60'000);
-  bounds.Check(peers, tree, "heartbeat_timeout_ms", peers.heartbeat_timeout_ms(),
-               std::uint64_t{peers.heartbeat_interval_ms()} + 1, 600'000);
-  bounds.Check(peers, tree, "grace_period_ms", peers.grace_period_ms(), 0, 600'000);
-  bounds.Check(peers, tree, "reset_grace_ms", peers.reset_grace_ms(), 0, 60'000);
-  bounds.Check(peers, tree, "reconnect_delay_min_ms", peers.reconnect_delay_min_ms(), 1, 60'000);
-  bounds.Check(peers, tree, "reconnect_delay_max_ms", peers.reconnect_delay_max_ms(),
-               peers.reconnect_delay_min_ms(), 600'000);
-  bounds.Check(peers, tree, "link_latency_us", peers.link_latency_us(), 0, 1'000'000);
-  if (peers.link_bytes_per_second() != 0) {
-    bounds.Check(peers, tree, "link_bytes_per_second", peers.link_bytes_per_second(), 1'000'000,
-                 1'000'000'000'000);
-  }
-  bounds.Check(peers, tree, "queued_frames_max", peers.queued_frames_max(), 4096, 1'048'576);
-  bounds.Check(peers, tree, "queued_bytes_max", peers.queued_bytes_max(), std::uint64_t{1} << 24,
-               std::uint64_t{1} << 40);
+  bounds.CheckNumbers(peers, tree);
   CheckAddresses(peers, tree, bounds);
   if ((peers.listen_size() > 0 || peers.connect_size() > 0) && peers.key_file().empty()) {
     bounds.Report(peers, tree, peers.listen_size() > 0 ? "listen" : "connect",
@@ -221,20 +208,6 @@ void CheckPeers(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tr
         peers, tree, "interface_security",
         "interface_security: expected { interface: \"NAME\" security: AUTO, TLS or PLAIN }", i);
   }
-}
-
-void CheckLimits(const v1::ClientConfig& clients, const TextFormat::ParseInfoTree* tree,
-                 BoundsCheck& bounds) {
-  constexpr std::uint64_t kArenasMax = std::uint64_t{1} << 58;
-  constexpr std::uint64_t kOperationsMax = 4'194'304;
-  bounds.Check(clients, tree, "clients_per_user_max", clients.clients_per_user_max(), 0, 4096);
-  bounds.Check(clients, tree, "arena_bytes_per_user_max", clients.arena_bytes_per_user_max(), 0,
-               kArenasMax);
-  bounds.Check(clients, tree, "arena_bytes_all_max", clients.arena_bytes_all_max(), 0, kArenasMax);
-  bounds.Check(clients, tree, "operations_max", clients.operations_max(), 64, kOperationsMax);
-  bounds.Check(clients, tree, "operations_per_user_max", clients.operations_per_user_max(), 0,
-               kOperationsMax);
-  bounds.Check(clients, tree, "groups_per_user_max", clients.groups_per_user_max(), 0, 4096);
 }
 
 bool IsLoopback(const std::string& host) {
@@ -269,7 +242,7 @@ void CheckMetrics(const v1::MetricsConfig& metrics, const TextFormat::ParseInfoT
 
 void CheckDiscovery(const v1::DiscoveryConfig& discovery, const TextFormat::ParseInfoTree* tree,
                     BoundsCheck& bounds) {
-  bounds.Check(discovery, tree, "port", discovery.port(), 1, 65535);
+  bounds.CheckNumbers(discovery, tree);
   for (int i = 0; i < discovery.interfaces_size(); ++i) {
     const std::string& pattern = discovery.interfaces(i);
     if (!pattern.empty() && pattern.size() < wire::kInterfaceBytesMax && IsPlainText(pattern))
@@ -279,18 +252,6 @@ void CheckDiscovery(const v1::DiscoveryConfig& discovery, const TextFormat::Pars
                                "what may differ, such as \"en*\", got \"",
                                absl::CHexEscape(pattern), "\""),
                   i);
-  }
-}
-
-void CheckRdma(const v1::RdmaConfig& rdma, const TextFormat::ParseInfoTree* tree,
-               BoundsCheck& bounds) {
-  if (rdma.messages() != 0) bounds.Check(rdma, tree, "messages", rdma.messages(), 4, 1024);
-  if (rdma.message_bytes() == 0) return;
-  bounds.Check(rdma, tree, "message_bytes", rdma.message_bytes(), 4096, 1'048'576);
-  if (rdma.message_bytes() % 4096 != 0) {
-    bounds.Report(
-        rdma, tree, "message_bytes",
-        absl::StrCat("message_bytes: expected a multiple of 4096, got ", rdma.message_bytes()));
   }
 }
 
@@ -306,24 +267,11 @@ void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree
                   absl::StrCat("socket_path: expected at most ", kSocketPathBytesMax,
                                " bytes, got ", config.socket_path().size()));
   }
-  bounds.Check(config, &tree, "drain_timeout_ms", config.drain_timeout_ms(), 0, 3'600'000);
-  bounds.Check(config, &tree, "scratch_bytes_max", config.scratch_bytes_max(), 0,
-               std::uint64_t{1} << 46);
+  bounds.CheckNumbers(config, &tree);
   CheckPeers(config.peers(), subtree("peers"), bounds);
   CheckDiscovery(config.discovery(), subtree("discovery"), bounds);
-  CheckRdma(config.rdma(), subtree("rdma"), bounds);
-  const v1::ClientConfig& clients = config.clients();
-  const auto* const client_tree = subtree("clients");
-  bounds.Check(clients, client_tree, "clients_max", clients.clients_max(), 1, 4096);
-  bounds.Check(clients, client_tree, "arena_bytes_max", clients.arena_bytes_max(), 0,
-               std::uint64_t{1} << 46);
-  bounds.Check(clients, client_tree, "hello_timeout_ms", clients.hello_timeout_ms(), 10, 60'000);
-  bounds.Check(clients, client_tree, "operation_timeout_ms", clients.operation_timeout_ms(), 0,
-               kDayMs);
-  bounds.Check(clients, client_tree, "stalled_timeout_ms", clients.stalled_timeout_ms(), 1, kDayMs);
-  bounds.Check(clients, client_tree, "rendezvous_timeout_ms", clients.rendezvous_timeout_ms(), 1,
-               kDayMs);
-  CheckLimits(clients, client_tree, bounds);
+  bounds.CheckNumbers(config.rdma(), subtree("rdma"));
+  bounds.CheckNumbers(config.clients(), subtree("clients"));
   CheckMetrics(config.metrics(), subtree("metrics"), bounds);
 }
 
@@ -470,6 +418,16 @@ absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path,
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", text.status().message()));
   }
   return Parse(*text, path, &key_place);
+}
+
+std::string AnnotatedConfig() {
+  return absl::StrCat(
+      "# mlxcommd's configuration: every field at its default; those without one are commented out "
+      "and\n"
+      "# show an example. Written by mlxcommd --print-config. mlxcommd --check-config says what is "
+      "wrong\n"
+      "# with a file, by line.\n\n",
+      WriteAnnotated(*v1::DaemonConfig::descriptor()));
 }
 
 NodeId MakeNodeId() {

@@ -25,6 +25,9 @@ absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path,
 // file in messages.
 absl::StatusOr<v1::DaemonConfig> ParseConfig(const std::string& text, const std::string& name);
 
+// All of the configuration with defaults, help and bounds, as a file that ReadConfigFile takes.
+std::string AnnotatedConfig();
+
 // Reads DIRECTORY/node-id, or makes it (0600) with a new random id.
 absl::StatusOr<NodeId> ReadOrMakeNodeId(const std::string& directory);
 NodeId MakeNodeId();

@@ -45,23 +45,47 @@ def test_annotated_file_is_fine():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+# Why: a field's default, bounds and help are written once, in config.proto; the file follows from it.
+def test_annotated_file_is_what_the_daemon_prints():
+    printed = subprocess.run([find_program("mlxcommd"), "--print-config"], capture_output=True, text=True,
+                             timeout=PATIENCE)
+    assert (printed.returncode, printed.stderr) == (0, "")
+    assert printed.stdout == (CONFIG / "mlxcommd.textproto").read_text(), (
+        "mlxcommd --print-config > config/mlxcommd.textproto")
+
+
 def bounds_of(comment):
-    """(lowest, highest) of what the annotated file says behind a number; lowest is None where
+    """(lowest, highest) of what the annotated file says above a number; lowest is None where
     that is another field's value."""
-    told = re.match(r"(?:0, or )?(?:(\S+)|above the \w+,|from the \w+,) to (\S+?)(?:[:,;]|$| )",
-                    comment)
+    told = re.search(r"\((?:0, or )?(?:above \w+,|(\S+)) to (\S+?)(?:, a multiple of \d+)?\)$", comment)
     assert told, f"no bounds in {comment!r}"
-    value = [text and (2 ** int(text[2:]) if text.startswith("2^") else int(text))
-             for text in told.groups()]
-    return tuple(value)
+
+    def value(text):
+        if text is None or re.fullmatch(r"[a-z_]+", text):
+            return None
+        return 2 ** int(text[2:]) if text.startswith("2^") else int(text)
+
+    return value(told[1]), value(told[2])
+
+
+def numbers_of(text):
+    """(field, its comment) of each number."""
+    comment = []
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("# "):
+            comment.append(line[2:])
+            continue
+        if number := re.fullmatch(r"(\w+): \d+", line):
+            yield number[1], " ".join(comment)
+        comment = []
 
 
 # Why: whoever changes a number looks here for what it may be.
 # How: the annotated file with every number at its lowest, at its highest, and one beyond.
 def test_annotated_bounds_are_those_the_daemon_has(tmp_path):
     text = (CONFIG / "mlxcommd.textproto").read_text()
-    number = re.compile(r"^( *)(\w+): (\d+)( +# (.*))?$", re.MULTILINE)
-    bounds = {field: bounds_of(comment) for _, field, _, _, comment in number.findall(text)}
+    number = re.compile(r"^( *)(\w+): (\d+)$", re.MULTILINE)
+    bounds = {field: bounds_of(comment) for field, comment in numbers_of(text)}
     assert len(bounds) > 15
 
     def checked(chosen):

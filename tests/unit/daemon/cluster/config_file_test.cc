@@ -90,9 +90,9 @@ TEST(ParseConfigTest, TellsThePlaceOfAMistakeInTheText) {
 TEST(ParseConfigTest, TellsThePlaceAndTheBoundsOfAValue) {
   EXPECT_EQ(MistakeIn("\nclients {\n  clients_max: 5000\n}\n"),
             "f:3:3: clients_max: expected 1 to 4096, got 5000");
-  EXPECT_EQ(MistakeIn("rdma { messages: 3 }"), "f:1:8: messages: expected 4 to 1024, got 3");
+  EXPECT_EQ(MistakeIn("rdma { messages: 3 }"), "f:1:8: messages: expected 0, or 4 to 1024, got 3");
   EXPECT_EQ(MistakeIn("rdma { message_bytes: 5000 }"),
-            "f:1:8: message_bytes: expected a multiple of 4096, got 5000");
+            "f:1:8: message_bytes: expected 0, or 4096 to 1048576, a multiple of 4096, got 5000");
   EXPECT_EQ(MistakeIn("drain_timeout_ms: 3600001"),
             "f:1:1: drain_timeout_ms: expected 0 to 3600000, got 3600001");
   EXPECT_EQ(MistakeIn("peers { heartbeat_interval_ms: 2000 heartbeat_timeout_ms: 2000 }"),
