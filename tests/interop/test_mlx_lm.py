@@ -284,8 +284,9 @@ def tasks(model, alone):
     folder = model.parent / "tasks"
     folder.mkdir()
     documents = [{"question": f"{number}+{number}", "answer": f"={2 * number}"} for number in range(8)]
-    said = [{"question": question, "answer": answer} for question, answer
-            in zip(["how are you today?", "(3+4)*5", "why?", "who?"], [*alone["texts"], "because", "me"])]
+    said = [{"question": f"why {number}?", "answer": "because"} for number in range(6)]
+    said += [{"question": question, "answer": answer} for question, answer
+             in zip(["how are you today?", "(3+4)*5"], alone["texts"])]
     kinds = {
         "guess": (documents, "output_type: loglikelihood\n"
                              "metric_list: [{metric: perplexity}, {metric: acc}]\n"),
@@ -318,14 +319,14 @@ def results_in(folder):
 def evaluated_alone(run, model, tasks):
     run(evaluate(model, tasks / "alone"), cwd=tasks)
     results = results_in(tasks / "alone")
-    assert results["say"]["exact_match"] == 2 / 4 and results["guess"]["perplexity"] > 1
+    assert results["say"]["exact_match"] == 2 / 8 and results["guess"]["perplexity"] > 1
     return results
 
 
-# Why not more ranks: lm-eval reads all the tasks that it brings before it begins, on every rank.
+# Why no more: lm-eval reads all the tasks that it brings before it begins, on every rank.
 @WITH_EVALUATE
 @only_in_all
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [2, 8])
 def test_evaluate_finds_what_one_process_does(counted, run, model, tasks, tmp_path, evaluated_alone, ranks):
     c = counted(1)
     run(c.launched(ranks, *evaluate(model, tmp_path / "results")), cwd=tasks)
