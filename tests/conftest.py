@@ -241,6 +241,22 @@ def cluster(tmp_path):
 
 
 @pytest.fixture
+def counted(tmp_path):
+    """counted(count, **settings) gives a running interop.counted.CountedCluster, of which each daemon tells
+    what went through it; all of it ends with the test."""
+    from interop.counted import CountedCluster
+    made = []
+
+    def make(count, **settings):
+        made.append(CountedCluster(tmp_path, count, **settings))
+        return made[-1].start()
+
+    yield make
+    for one in made:
+        one.end()
+
+
+@pytest.fixture
 def lab(tmp_path):
     """lab(wiring, **settings) gives a running lab.cluster.LabCluster; all of it ends with the
     test. Skipped where network namespaces are not allowed."""

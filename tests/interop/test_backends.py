@@ -93,13 +93,16 @@ def test_without_a_launcher_it_is_as_stock_has_it(name):
 def test_names_and_arguments_that_stock_refuses_are_refused():
     done = alone("import mlxcomm, mlx.core as mx; mlxcomm.install(); d = mx.distributed\n"
                  "for call in (lambda: d.init(backend='gloo'), lambda: d.init(all_gather_factory=max),\n"
+                 "             lambda: d.init(backend='jaccl', all_gather_factory='max'),\n"
                  "             lambda: mlxcomm.install(take=['rings'])):\n"
                  "    try: call(); print('no error')\n"
-                 "    except ValueError as error: print(error)\n")
-    backend, factory, take = done.stdout.splitlines()
-    assert "'mlxcomm' but 'gloo' was provided" in backend
-    assert factory == "all_gather_factory is only supported with backend='jaccl'."
-    assert take.endswith("got 'rings'")
+                 "    except (TypeError, ValueError) as error: print(type(error).__name__, error)\n")
+    backend, factory, no_function, take = done.stdout.splitlines()
+    assert "'mlxcomm' but 'gloo' was provided" in backend and backend.startswith("ValueError")
+    assert factory == "ValueError all_gather_factory is only supported with backend='jaccl'."
+    # Also where a launcher has named the job, so that nobody would have called it.
+    assert no_function == "TypeError all_gather_factory: expected a function of rank and size, got str"
+    assert take.startswith("ValueError") and take.endswith("got 'rings'")
 
 
 def test_a_world_size_without_a_rank_trains_nobody_alone():

@@ -111,6 +111,16 @@ def test_a_step_is_taken_by_its_name_before_others_that_hold_it(run):
     assert [step.name for step in run.needed(steps, "unit")] == ["build", "unit tests", "unit tests by clang"]
 
 
+# Why: what tests run besides is skipped where it is not, and may not be had for every machine.
+def test_programs_that_cannot_be_installed_fail_nothing(run, tmp_path):
+    run.PYTHON = sys.executable
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text("nothing @ file:///nowhere/at/all.whl\n", encoding="ascii")
+    done = subprocess.run(list(map(str, run.try_to_install(requirements))), capture_output=True, text=True,
+                          timeout=PATIENCE)
+    assert done.returncode == 0 and done.stdout.startswith(f"not all of {requirements} can be installed")
+
+
 # Why: Ctrl-C lets pytest's fixtures end what they have started; who does not hear it is ended after all.
 @pytest.mark.parametrize("deaf_to", ["", "INT", "INT TERM"])
 def test_what_it_has_started_ends_with_it(tmp_path, deaf_to):

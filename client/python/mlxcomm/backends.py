@@ -136,6 +136,9 @@ def _is_ours(backend):
 
 
 def init(strict=False, backend="any", *, all_gather_factory=None):
+    if all_gather_factory is not None and not callable(all_gather_factory):
+        raise TypeError("all_gather_factory: expected a function of rank and size, got "
+                        f"{type(all_gather_factory).__name__}")
     if all_gather_factory is not None and backend != "jaccl":
         raise ValueError("all_gather_factory is only supported with backend='jaccl'.")
     if _is_ours(backend):

@@ -1,0 +1,120 @@
+"""One rank of stock MLX by the backend that its argument names: every operation and type that MLX has,
+against numpy, and each operation counted here as it is called. Nothing here knows mlxcomm.
+
+Prints as JSON {"agree": how many results were compared, "world", "half": the operations called on the
+world and on the half of it that this rank is in, by MLX's names, "sockets": those of the internet that
+the process held}. The second argument, "without sum_scatter", is for backends that lack it (MLX's MPI).
+"""
+
+import json
+import sys
+from collections import Counter
+
+import mlx.core as mx
+import numpy as np
+from internet_sockets import internet_sockets
+
+world = mx.distributed.init(strict=True, backend=sys.argv[1])
+HAS_SUM_SCATTER = "without sum_scatter" not in sys.argv[2:]
+rank, size = world.rank(), world.size()
+TYPES = (mx.bool_, mx.int8, mx.int16, mx.int32, mx.int64, mx.uint8, mx.uint16, mx.uint32, mx.uint64,
+         mx.float16, mx.bfloat16, mx.float32, mx.float64, mx.complex64)
+# Of one number, of fewer than there are ranks, of no round size, and of more than one piece.
+SHAPES = [(), (1,), (3,), (17, 5), (8 * 1031,)]
+called = {"world": Counter(), "half": Counter()}
+agree = 0
+
+
+def call(name, *arguments, group=world):
+    """Evaluated at once, as one operation, which a group of one does not have."""
+    if group.size() > 1:
+        is_ordered = name in ("all_max", "all_min") and arguments[0].dtype == mx.complex64
+        called["world" if group is world else "half"][f"complex {name}" if is_ordered else name] += 1
+    result = getattr(mx.distributed, name)(*arguments, group=group)
+    mx.eval(result)
+    return result
+
+
+def value(shape, of_rank, dtype):
+    """Small whole numbers, which any order of summing adds up to the same in every type."""
+    whole = (np.arange(int(np.prod(shape))) % 7 + of_rank % 3).reshape(shape)
+    if dtype == mx.bool_:
+        return whole % 3 == 0
+    return whole + 1j * (whole[::-1] - 3 if whole.ndim else whole) if dtype == mx.complex64 else whole
+
+
+def as_mlx(values, dtype):
+    with mx.stream(mx.cpu):  # MLX's float64 exists there alone.
+        return mx.array(values.astype(np.complex64 if np.iscomplexobj(values) else np.int32)).astype(dtype)
+
+
+def check(got, expected, dtype, *what):
+    global agree
+    assert got.dtype == dtype and got.shape == expected.shape, (rank, what, got.dtype, got.shape)
+    kind = mx.complex64 if dtype == mx.complex64 else mx.float64
+    seen = np.array(got.astype(kind, stream=mx.cpu))
+    assert np.array_equal(seen, expected), (rank, what, seen, expected)
+    agree += 1
+
+
+def ordered(values):
+    """numpy orders complex numbers as MLX does: by the real part, then the imaginary."""
+    return np.sort(np.stack(values), axis=0)
+
+
+def check_collectives(group, ranks):
+    for dtype in TYPES:
+        for shape in SHAPES:
+            mine = as_mlx(value(shape, rank, dtype), dtype)
+            everyone = [value(shape, r, dtype) for r in ranks]
+            total = np.any(everyone, axis=0) if dtype == mx.bool_ else np.sum(everyone, axis=0)
+            check(call("all_sum", mine, group=group), total, dtype, "all_sum", dtype, shape)
+            check(call("all_max", mine, group=group), ordered(everyone)[-1], dtype, "all_max", dtype, shape)
+            check(call("all_min", mine, group=group), ordered(everyone)[0], dtype, "all_min", dtype, shape)
+            gathered = np.concatenate([np.atleast_1d(one) for one in everyone])
+            # A group of one gives back what it got, also where that has no rows.
+            if shape or len(ranks) > 1:
+                check(call("all_gather", mine, group=group), gathered, dtype, "all_gather", dtype, shape)
+            if HAS_SUM_SCATTER and shape and shape[0] % 8 == 0:
+                rows = shape[0] // len(ranks)
+                part = total[list(ranks).index(rank) * rows:][:rows]
+                check(call("sum_scatter", mine, group=group), part, dtype, "sum_scatter", dtype, shape)
+
+
+def check_messages():
+    """Round the ring; even ranks send first, so that nobody waits in a circle."""
+    right, left = (rank + 1) % size, (rank - 1) % size
+    for dtype in TYPES:
+        for shape in SHAPES:
+            mine, expected = as_mlx(value(shape, rank, dtype), dtype), value(shape, left, dtype)
+            if rank % 2 == 0:
+                check(call("send", mine, right), value(shape, rank, dtype), dtype, "send", dtype, shape)
+                check(call("recv", shape, dtype, left), expected, dtype, "recv", dtype, shape)
+            else:
+                check(call("recv_like", mine, left), expected, dtype, "recv_like", dtype, shape)
+                check(call("send", mine, right), value(shape, rank, dtype), dtype, "send", dtype, shape)
+
+
+check_collectives(world, range(size))
+if size > 1:
+    check_messages()
+    again = mx.distributed.init()  # The first that was named is the default from then on, as in stock MLX.
+    assert (again.rank(), again.size()) == (rank, size)
+    called["world"]["all_sum"] += 1
+    assert mx.distributed.all_sum(mx.array(1)).item() == size
+
+
+def split(*arguments):
+    """Of stock's backends MPI and NCCL can."""
+    if size > 1:
+        called["world"]["split"] += 1
+    return world.split(*arguments)
+
+
+half = split(rank % 2, size - rank)
+members = sorted(range(rank % 2, size, 2), reverse=True)
+assert (half.rank(), half.size()) == (members.index(rank), len(members)), (half.rank(), half.size())
+check_collectives(half, members)
+alone = split(rank)
+assert (alone.rank(), alone.size()) == (0, 1) and call("all_sum", mx.array(3), group=alone).item() == 3
+print(json.dumps({"agree": agree, **called, "sockets": internet_sockets()}))

@@ -1,0 +1,336 @@
+"""mlx-lm's own programs, unchanged, over 1 to 8 ranks that mlxcommctl launch starts: they say what one
+process says, token by token, and every operation they call is one that went through the daemon.
+
+The model is random and tiny (tiny_language_model.py), for nothing may be fetched. It computes in
+float32. What ranks add up is added in another order than in one process: losses may differ by some 1e-6
+of their value, and tokens could only where two were that close, which for these numbers are none.
+"""
+
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+
+import mlx.core as mx
+import pytest
+
+from conftest import PATIENCE, SHORT, Process, free_port, only_in_all, wait_until
+from interop import tiny_language_model
+from interop.counted import OPENER, lines_of
+from interop.internet_sockets import CAN_SEE, internet_sockets
+
+FOLDER = pathlib.Path(__file__).parent
+LAYERS = tiny_language_model.LAYERS
+LENGTH = 24  # Tokens of an answer.
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("mlx_lm") is None,
+                       reason="no mlx-lm (tests/interop/requirements.txt)"),
+    # What one process says is found once for all: in each worker it would take as long as a test.
+    pytest.mark.xdist_group("mlx-lm"),
+]
+
+
+def python_m(*words):
+    return [sys.executable, "-m", *map(str, words)]
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    return tiny_language_model.make(tmp_path_factory.mktemp("mlx-lm") / "model")
+
+
+@pytest.fixture(scope="session")
+def offline(model):
+    """What keeps programs from asking anybody, and from what is in this user's home."""
+    home = model.parent / "home"
+    return {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1",
+            "HF_HOME": str(home), "HF_HUB_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false",
+            # mx.compile calls a compiler for each kernel on a CPU: up to a minute, the first time.
+            **({"MLX_DISABLE_COMPILE": "1"} if SHORT else {})}
+
+
+@pytest.fixture(scope="session")
+def run(offline):
+    def run(command, environment=None, **kwargs):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE,
+                              env={**os.environ, **offline, **(environment or {})}, **kwargs)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def alone(run, model):
+    """What one process without mlxcomm says: answers, perplexity, how often it called the model."""
+    told = run([sys.executable, FOLDER / "language_model_rank.py", model, "tensor", str(LENGTH)])
+    told = json.loads(told.splitlines()[-1])
+    assert len(set(told["tokens"][0])) > LENGTH / 2 and [len(one) for one in told["tokens"]] == [LENGTH] * 2
+    return told
+
+
+def calls_of(ranks, how, prompt, token, whole=0):
+    """The operations of a model that was called so often. A prompt's last layer is not added up: nobody
+    asks for what it says. The one besides is mlx-lm's barrier after loading."""
+    if ranks == 1:
+        return {}
+    if how == "tensor":
+        return {"all_reduce": 1 + prompt * 2 * (LAYERS - 1) + (token + whole) * 2 * LAYERS}
+    return {"all_reduce": 1, "message": (prompt + token + whole) * (ranks - 1), "all_gather": token + whole}
+
+
+def tiers(*in_short):
+    return [pytest.param(how, ranks, marks=[] if (how, ranks) in in_short else [only_in_all])
+            for how in ("tensor", "pipeline") for ranks in (1, 2, 4, 8)]
+
+
+@pytest.mark.parametrize("how, ranks", tiers(("tensor", 1), ("tensor", 2), ("tensor", 4), ("pipeline", 2)))
+def test_a_model_in_parts_generates_what_the_whole_does(counted, run, model, alone, how, ranks):
+    generate_and_compare(counted(1), run, model, alone, how, ranks, {})
+
+
+# Why: MLX's own MPI backend evaluates by other ways, and the last step is still under way at the end.
+@only_in_all
+@pytest.mark.parametrize("how", ["tensor", "pipeline"])
+def test_so_it_does_by_the_shim(counted, run, model, alone, how):
+    generate_and_compare(counted(1), run, model, alone, how, 2, {"MLXCOMM_INSTALL": ""})
+
+
+def generate_and_compare(c, run, model, alone, how, ranks, environment):
+    program = [sys.executable, FOLDER / "language_model_rank.py", model, how, LENGTH]
+    told = run(c.launched(ranks, *program), environment)
+    for rank in range(ranks):
+        mine = json.loads(lines_of(told, rank)[-1])
+        assert (mine["tokens"], mine["texts"]) == (alone["tokens"], alone["texts"])
+        assert mine["perplexity"] == pytest.approx(alone["perplexity"], rel=1e-5)
+        assert mine["calls"] == alone["calls"]
+    assert c.all_done_on_one_node() == calls_of(ranks, how, **alone["calls"])
+
+
+# Why: each rank reads the questions, so launch hands them to all.
+@pytest.mark.parametrize("how, ranks", tiers(("tensor", 2), ("pipeline", 2)))
+def test_chat_answers_what_is_typed(counted, run, model, alone, how, ranks):
+    c = counted(1)
+    program = python_m("mlx_lm", "chat", "--model", model, "--max-tokens", LENGTH,
+                       *(["--pipeline"] if how == "pipeline" else []))
+    typed = "how are you today?\nr\n(3+4)*5\nq\n"  # language_model_rank.py's; r forgets the first.
+    told = run(c.launched(ranks, *program, options=["--stdin", "all"]), input=typed)
+    assert [line for line in lines_of(told) if line in alone["texts"]] == alone["texts"], told
+    expected = calls_of(ranks, how, alone["calls"]["prompt"], alone["calls"]["token"])
+    assert c.all_done_on_one_node() == expected
+
+
+# Why: it is no distributed program, and has to stay what it is under launch: each rank is there for itself.
+@only_in_all
+def test_generate_is_what_it_is_by_itself(counted, run, model, alone):
+    c = counted(1)
+    program = python_m("mlx_lm", "generate", "--model", model, "--prompt", "how are you today?",
+                       "--max-tokens", LENGTH, "--verbose", "False")
+    told = run(c.launched(2, *program))
+    assert [lines_of(told, rank) for rank in (0, 1)] == [[alone["texts"][0]]] * 2
+    assert c.all_done_on_one_node() == {}
+
+
+# --- the server ---------------------------------------------------------------------------
+
+
+class Server:
+    def __init__(self, c, ranks, model, how, offline):
+        self.port = free_port()
+        program = python_m("mlx_lm", "server", "--model", model, "--port", self.port,
+                           "--log-level", "WARNING", *(["--pipeline"] if how == "pipeline" else []))
+        self.process = Process(c.launched(ranks, *program), offline)
+        c.ranks.append(self.process)
+
+    def is_up(self):
+        if self.process.child.poll() is not None:
+            raise AssertionError(f"ended by {self.process.finish()}: {self.process.lines}")
+        try:
+            with OPENER.open(f"http://127.0.0.1:{self.port}/health", timeout=PATIENCE) as answer:
+                return answer.status == 200
+        except (urllib.error.URLError, ConnectionError):
+            return False
+
+    def ask(self, question):
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/v1/chat/completions",
+            json.dumps({"messages": [{"role": "user", "content": question}], "max_tokens": LENGTH}).encode(),
+            {"Content-Type": "application/json"})
+        with OPENER.open(request, timeout=PATIENCE) as answer:
+            return json.load(answer)["choices"][0]["message"]["content"]
+
+    def ask_at_once(self, questions):
+        answers = [None] * len(questions)
+        gate = threading.Barrier(len(questions))
+
+        def ask(number):
+            gate.wait()
+            answers[number] = self.ask(questions[number])
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(questions))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return answers
+
+
+# Why: ranks other than 0 hear of a request from rank 0, in operations between which they poll.
+@pytest.mark.parametrize("how, ranks", tiers(("tensor", 2)))
+def test_server_answers_two_at_once(counted, model, offline, alone, how, ranks):
+    c = counted(1)
+    server = Server(c, ranks, model, how, offline)
+    wait_until(server.is_up, "the server answers")
+    for _ in range(2):  # The second time what it keeps of prompts is used.
+        assert server.ask_at_once(["how are you today?", "(3+4)*5"]) == alone["texts"]
+    if ranks > 1:
+        look_at_ranks(c, ranks, server.port)
+        counts = c.done()
+        by_model = calls_of(ranks, how, 0, LENGTH)  # Those it has at least, in one batch.
+        kinds = {"all_reduce"} if how == "tensor" else {"all_reduce", "all_gather", "send", "recv"}
+        assert set(counts) == kinds and counts["all_reduce"] > by_model["all_reduce"]
+        assert counts["all_gather"] >= by_model.get("all_gather", 0)
+    server.process.signal(signal.SIGINT)
+    server.process.finish()
+
+
+def look_at_ranks(c, ranks, port):
+    """While they serve: rank 0 has the server's port, the others have nothing of the internet."""
+    [job] = c.status()["jobs"]
+    assert len(job["ranks"]) == ranks
+    for rank in job["ranks"]:
+        assert int(rank["operations_done"]) > 0
+        if CAN_SEE:
+            local = {mine for mine, _ in internet_sockets(rank["pid"])}
+            assert local == ({port} if rank["rank"] == 0 else set()), rank
+
+
+# --- training and evaluation -----------------------------------------------------------------
+
+ITERATIONS, VALIDATED_EVERY, REPORTED_EVERY, BATCH = 6, 3, 2, 8
+
+
+@pytest.fixture(scope="session")
+def texts(model):
+    """All of one length: mlx-lm averages the ranks' losses, whatever the number of their tokens."""
+    folder = model.parent / "texts"
+    folder.mkdir()
+    for number, (name, many) in enumerate({"train": 32, "valid": 16, "test": 16}.items()):
+        letters = mx.random.randint(ord("a"), ord("z"), (many, 24), key=mx.random.key(number)).tolist()
+        lines = [json.dumps({"text": "".join(map(chr, line))}) + "\n" for line in letters]
+        (folder / f"{name}.jsonl").write_text("".join(lines), encoding="ascii")
+    return folder
+
+
+def lora(model, texts, adapters):
+    # By SGD, for Adam divides by a gradient's size: what differs in the last bit would count in full
+    # where there is nearly none.
+    return python_m("mlx_lm", "lora", "--train", "--test", "--model", model, "--data", texts,
+                    "--num-layers", 4, "--batch-size", BATCH, "--iters", ITERATIONS, "--optimizer", "sgd",
+                    "--learning-rate", 0.05, "--steps-per-report", REPORTED_EVERY, "--seed", 3,
+                    "--steps-per-eval", VALIDATED_EVERY, "--val-batches", 2, "--test-batches", 2,
+                    "--adapter-path", adapters)
+
+
+def losses_of(lines):
+    """[iteration, loss] of training and validation, and the test's, as lora shows them: to 0.001."""
+    plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
+    found = [re.search(r"^ +(\d+) +(?:val )? *(\d+\.\d+)|^(Test) loss (\d+\.\d+)", line) for line in plain]
+    return [(one[1] or one[3], float(one[2] or one[4])) for one in found if one]
+
+
+@pytest.fixture(scope="session")
+def trained_alone(run, model, texts):
+    adapters = model.parent / "adapters"
+    losses = losses_of(run(lora(model, texts, adapters)).splitlines())
+    assert len(losses) == ITERATIONS // REPORTED_EVERY + 3 + 1, losses  # And validation 1, 3, 6; the test.
+    assert losses[-2][1] < losses[0][1], "nothing is learned"
+    return losses, mx.load(str(adapters / "adapters.safetensors"))
+
+
+@pytest.mark.parametrize("ranks", [2, *(pytest.param(n, marks=only_in_all) for n in (1, 4, 8))])
+def test_lora_learns_as_one_process_with_the_same_batches(counted, run, model, texts, tmp_path, trained_alone,
+                                                          ranks):
+    c = counted(1)
+    told = run(c.launched(ranks, *lora(model, texts, tmp_path / "adapters")))
+    losses, weights = trained_alone
+    mine = losses_of(lines_of(told))
+    assert [name for name, _ in mine] == [name for name, _ in losses]
+    assert [loss for _, loss in mine] == pytest.approx([loss for _, loss in losses], abs=0.0011)
+    adapters = mx.load(str(tmp_path / "adapters" / "adapters.safetensors"))
+    assert adapters.keys() == weights.keys()
+    for name, values in weights.items():
+        assert mx.allclose(adapters[name], values, rtol=1e-4, atol=1e-6), name
+    # Gradients of all layers go as one array; a validation, a report and the test add up two numbers each.
+    pairs = 3 + ITERATIONS // REPORTED_EVERY + 1
+    assert c.all_done_on_one_node() == ({} if ranks == 1 else {"all_reduce": ITERATIONS + 2 * pairs})
+
+
+WITH_EVALUATE = pytest.mark.skipif(importlib.util.find_spec("lm_eval") is None,
+                                   reason="no lm-eval, which mlx_lm.evaluate needs (requirements-all.txt)")
+
+
+@pytest.fixture(scope="session")
+def tasks(model, alone):
+    """Answers that are to be guessed, and such as are to be said, of which two are right. Each rank has as
+    many: mlx-lm can share no others."""
+    folder = model.parent / "tasks"
+    folder.mkdir()
+    documents = [{"question": f"{number}+{number}", "answer": f"={2 * number}"} for number in range(8)]
+    said = [{"question": f"why {number}?", "answer": "because"} for number in range(6)]
+    said += [{"question": question, "answer": answer} for question, answer
+             in zip(["how are you today?", "(3+4)*5"], alone["texts"])]
+    kinds = {
+        "guess": (documents, "output_type: loglikelihood\n"
+                             "metric_list: [{metric: perplexity}, {metric: acc}]\n"),
+        "say": (said, "output_type: generate_until\nmetric_list: [{metric: exact_match}]\n"
+                      f"generation_kwargs: {{until: ['<end>'], do_sample: false, max_gen_toks: {LENGTH}}}\n"),
+    }
+    for name, (lines, how) in kinds.items():
+        data = folder / f"{name}.jsonl"
+        data.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="ascii")
+        (folder / f"{name}.yaml").write_text(
+            f"task: {name}\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {data}}}}}\n"
+            f"test_split: test\ndoc_to_text: '{{{{question}}}}'\ndoc_to_target: '{{{{answer}}}}'\n"
+            f"target_delimiter: ''\n{how}", encoding="ascii")
+    return folder
+
+
+def evaluate(model, results):
+    return python_m("mlx_lm", "evaluate", "--model", model, "--tasks", "guess.yaml", "say.yaml",
+                    "--output-dir", results)
+
+
+def results_in(folder):
+    [file] = folder.iterdir()
+    found = json.loads(file.read_text(encoding="utf-8"))
+    return {name: {metric.split(",")[0]: value for metric, value in found[name].items()
+                   if isinstance(value, float) and "stderr" not in metric} for name in ("guess", "say")}
+
+
+@pytest.fixture(scope="session")
+def evaluated_alone(run, model, tasks):
+    run(evaluate(model, tasks / "alone"), cwd=tasks)
+    results = results_in(tasks / "alone")
+    assert results["say"]["exact_match"] == 2 / 8 and results["guess"]["perplexity"] > 1
+    return results
+
+
+# Why no more: lm-eval reads all the tasks that it brings before it begins, on every rank.
+@WITH_EVALUATE
+@only_in_all
+@pytest.mark.parametrize("ranks", [2, 8])
+def test_evaluate_finds_what_one_process_does(counted, run, model, tasks, tmp_path, evaluated_alone, ranks):
+    c = counted(1)
+    run(c.launched(ranks, *evaluate(model, tmp_path / "results")), cwd=tasks)
+    for name, expected in evaluated_alone.items():
+        assert results_in(tmp_path / "results")[name] == pytest.approx(expected, rel=1e-5)
+    # It begins with a sum; what each rank has found of a task goes round by the longest and two gathers.
+    assert c.all_done_on_one_node() == {"all_reduce": 1 + 2, "all_gather": 2 * 2}

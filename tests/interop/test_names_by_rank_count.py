@@ -1,0 +1,105 @@
+"""MLX's own distributed API, by each of its backends' names, over 1, 2, 4 and 8 ranks: the values, and
+that every operation the program called is one that went through the daemon."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections import Counter
+
+import mlxcomm
+import pytest
+
+from conftest import PATIENCE, only_in_all
+from interop.counted import lines_of
+
+FOLDER = pathlib.Path(__file__).parent
+NAMES = ["any", "ring", "jaccl", "mpi", "nccl"]
+OF_THE_SHIM = ["any", "mpi"]
+RANKS = [1, 2, 4, 8]
+
+
+def run(c, ranks, name, *words, **variables):
+    command = c.launched(ranks, sys.executable, FOLDER / "named_operations.py", name, *words)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE,
+                          env={**os.environ, **variables})
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = [json.loads(lines_of(done.stdout, rank)[-1]) for rank in range(ranks)]
+    assert all(one["agree"] == told[0]["agree"] and one["agree"] > 500 for one in told)
+    assert all(one["sockets"] == [] for one in told), "a rank talks to somebody else"
+    return told
+
+
+# What the daemon calls an operation of MLX's. A group is made by two all_gathers of the one that it is
+# split off; complex numbers are ordered by MLX itself, from all of them.
+KINDS = {"all_sum": ["all_reduce"], "all_max": ["all_reduce"], "all_min": ["all_reduce"],
+         "complex all_max": ["all_reduce"], "complex all_min": ["all_reduce"], "all_gather": ["all_gather"],
+         "sum_scatter": ["reduce_scatter"], "split": ["all_gather", "all_gather"],
+         "send": ["message"], "recv": [], "recv_like": []}
+KINDS_OF_THE_SHIM = {**KINDS, "complex all_max": ["all_gather"], "complex all_min": ["all_gather"]}
+
+
+def by_kind(told, kinds):
+    """What the daemon has to have counted, by what every rank says that it called: an operation of a group
+    once, whoever called it, and each message once."""
+    counts = Counter()
+
+    def add(called, is_message):
+        for name, many in called.items():
+            for kind in kinds[name]:
+                counts[kind] += many * ((kind == "message") == is_message)
+
+    for one in told:
+        add(one["world"], True)
+        received = one["world"].get("recv", 0) + one["world"].get("recv_like", 0)
+        assert one["world"].get("send", 0) == received and one["half"] == told[0]["half"]
+    add(told[0]["world"], False)
+    for _ in range(min(2, len(told))):
+        add(told[0]["half"], False)
+    return +counts
+
+
+def in_short(name, ranks):
+    """The rest is in --all: each name has two ranks, and some name each number of ranks."""
+    is_in = ranks <= 2 or (name, ranks) in (("ring", 4), ("any", 8))
+    return [] if is_in else [only_in_all]
+
+
+@pytest.mark.parametrize("name, ranks", [pytest.param(name, ranks, marks=in_short(name, ranks))
+                                         for ranks in RANKS for name in NAMES])
+def test_every_operation_of_mlx_goes_through_the_daemon(counted, name, ranks):
+    c = counted(1)
+    told = run(c, ranks, name)
+    assert c.all_done_on_one_node() == by_kind(told, KINDS)
+
+
+# Why: the other way into programs that are not changed, MLX's own MPI backend over our library. Ranks that
+# wait look again and again there, and keep others' from a core.
+@pytest.mark.xdist_group("ranks that look")
+@pytest.mark.parametrize("name, ranks", [pytest.param(name, ranks, marks=[only_in_all] if ranks > 2 else [])
+                                         for ranks in RANKS[1:] for name in OF_THE_SHIM])
+def test_every_operation_goes_through_the_daemon_by_the_shim(counted, name, ranks):
+    c = counted(1)
+    told = run(c, ranks, name, "without sum_scatter", MLXCOMM_INSTALL="")
+    assert c.all_done_on_one_node() == by_kind(told, KINDS_OF_THE_SHIM)
+
+
+WAYS_ALONE = {
+    "stock": {},
+    "hooked": {"MLXCOMM_INSTALL": "all", "MLXCOMM_SOCKET": "/nowhere/at/all.sock"},
+    "by the shim": {"MLX_MPI_LIBNAME": mlxcomm.mpi_library(), "MLXCOMM_SOCKET": "/nowhere/at/all.sock"},
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_group_of_one_is_as_in_stock_mlx(name):
+    cleared = {k: v for k, v in os.environ.items() if not k.startswith(("MLX", "JACCL"))}
+    told = {}
+    for way, variables in WAYS_ALONE.items():
+        done = subprocess.run([sys.executable, FOLDER / "alone.py", name], capture_output=True, text=True,
+                              timeout=PATIENCE, env={**cleared, **variables})
+        assert done.returncode == 0, done.stderr
+        told[way] = done.stdout.splitlines()
+    assert told["hooked"] == told["stock"] and told["by the shim"] == told["stock"]
+    assert len(told["stock"]) == 19 and told["stock"][0] == "0 1 1"
