@@ -1,0 +1,23 @@
+// swift-tools-version: 6.0
+import PackageDescription
+
+// libmlxcomm is found by pkg-config (README.md), which mlxcomm.pc of its installation answers. With
+// MLXCOMM_SWIFT_MLX=1 in the environment there is also MlxcommMLX, which asks for mlx-swift.
+let package = Package(
+  name: "mlxcomm",
+  platforms: [.macOS(.v14)],
+  products: [.library(name: "Mlxcomm", targets: ["Mlxcomm"])],
+  targets: [
+    .systemLibrary(name: "CMlxcomm", pkgConfig: "mlxcomm"),
+    .target(name: "Mlxcomm", dependencies: ["CMlxcomm"]),
+    .executableTarget(name: "mlxcomm-example", dependencies: ["Mlxcomm"]),
+  ]
+)
+
+if Context.environment["MLXCOMM_SWIFT_MLX"] == "1" {
+  package.dependencies.append(.package(url: "https://github.com/ml-explore/mlx-swift", from: "0.25.0"))
+  package.products.append(.library(name: "MlxcommMLX", targets: ["MlxcommMLX"]))
+  package.targets.append(
+    .target(
+      name: "MlxcommMLX", dependencies: ["Mlxcomm", .product(name: "MLX", package: "mlx-swift")]))
+}

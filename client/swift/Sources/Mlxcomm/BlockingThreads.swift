@@ -1,0 +1,126 @@
+// Threads in which libmlxcomm's blocking calls wait for async functions. Swift's own threads are as
+// many as there are cores and must not block; Dispatch's are too few for a wait each. So each call that
+// waits has a thread here, which is used again, and ends when it has had nothing to do for some seconds.
+
+import CMlxcomm
+import Foundation
+
+final class BlockingThreads: @unchecked Sendable {  // All state is behind `condition`.
+  static let shared = BlockingThreads()
+
+  typealias Work = @Sendable () -> Void
+  private static let idleSeconds: TimeInterval = 10
+  private static let stackBytes = 512 << 10
+
+  private let condition = NSCondition()
+  private var queued: [Work] = []
+  private var idle = 0
+
+  /// Throws, if the system has no more threads; then the work is not done.
+  func run(_ work: @escaping Work) throws {
+    condition.lock()
+    defer { condition.unlock() }
+    if idle > queued.count {
+      queued.append(work)
+      condition.signal()
+      return
+    }
+    try start(work)
+  }
+
+  private func start(_ first: @escaping Work) throws {
+    let argument = Unmanaged.passRetained(Start(first))
+    var attributes = pthread_attr_t()
+    pthread_attr_init(&attributes)
+    defer { pthread_attr_destroy(&attributes) }
+    pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
+    pthread_attr_setstacksize(&attributes, Self.stackBytes)
+    #if canImport(Darwin)
+      var thread: pthread_t?
+      let code = pthread_create(&thread, &attributes, { BlockingThreads.begin($0) }, argument.toOpaque())
+    #else
+      var thread = pthread_t()
+      let code = pthread_create(&thread, &attributes, { BlockingThreads.begin($0!) }, argument.toOpaque())
+    #endif
+    if code != 0 {
+      argument.release()
+      throw MlxcommError(
+        .resourceExhausted,
+        "no thread for a call that waits: \(String(cString: strerror(code))). Await fewer operations "
+          + "at once, or raise this process's limit of threads (ulimit -u)")
+    }
+  }
+
+  private final class Start {
+    let work: Work
+    init(_ work: @escaping Work) { self.work = work }
+  }
+
+  private static func begin(_ argument: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer? {
+    Unmanaged<Start>.fromOpaque(argument).takeRetainedValue().work()
+    while let work = shared.next() { work() }
+    return nil
+  }
+
+  private func next() -> Work? {
+    let until = Date(timeIntervalSinceNow: Self.idleSeconds)
+    condition.lock()
+    defer { condition.unlock() }
+    idle += 1
+    defer { idle -= 1 }
+    while queued.isEmpty {
+      if !condition.wait(until: until) && queued.isEmpty { return nil }
+    }
+    return queued.removeFirst()
+  }
+}
+
+/// Whether the blocking call of one thread is to end: libmlxcomm asks about every 50 ms while it waits,
+/// in the thread that waits, for which a connection has one callback only. So the flag is the thread's.
+final class Interruption: @unchecked Sendable {  // `raised` is behind `lock`.
+  private static let ofThread: pthread_key_t = {
+    var key = pthread_key_t()
+    let code = pthread_key_create(&key, nil)
+    precondition(code == 0, "mlxcomm: no thread-specific data: \(String(cString: strerror(code)))")
+    return key
+  }()
+
+  private let lock = NSLock()
+  private var raised = false
+
+  func raise() { lock.withLock { raised = true } }
+
+  func during<Value>(_ body: () throws -> Value) rethrows -> Value {
+    pthread_setspecific(Self.ofThread, Unmanaged.passUnretained(self).toOpaque())
+    defer { pthread_setspecific(Self.ofThread, nil) }
+    return try body()
+  }
+
+  /// What mlxcomm_connect_options.interrupted is.
+  static let asked: @convention(c) (UnsafeMutableRawPointer?) -> Int32 = { _ in
+    guard let flag = pthread_getspecific(Interruption.ofThread) else { return 0 }
+    let interruption = Unmanaged<Interruption>.fromOpaque(flag).takeUnretainedValue()
+    return interruption.lock.withLock { interruption.raised } ? 1 : 0
+  }
+}
+
+/// A blocking call, awaited; cancelling the Task interrupts it.
+func awaitBlocking<Value: Sendable>(
+  _ body: @escaping @Sendable () throws -> Value
+) async throws -> Value {
+  try Task.checkCancellation()
+  let interruption = Interruption()
+  return try await withTaskCancellationHandler {
+    try await withCheckedThrowingContinuation { continuation in
+      do {
+        try BlockingThreads.shared.run {
+          continuation.resume(with: Result { try interruption.during(body) })
+        }
+      } catch {
+        continuation.resume(throwing: error)
+      }
+    }
+  } onCancel: {
+    interruption.raise()
+  }
+}

@@ -1,0 +1,89 @@
+// Which rank of how many of which job this process is, by what its launcher has set, and the one world
+// group that follows from it: whoever asks for it again, by whatever backend's name, gets the same.
+
+import CMlxcomm
+import Foundation
+
+struct Place: Equatable, Sendable {
+  let job: String
+  let rank: Int
+  let size: Int
+  /// A launcher's variable named the rank.
+  let isLaunched: Bool
+
+  /// Arguments win over the environment. Throws INVALID_ARGUMENT, which names the argument or variable.
+  init(job: String? = nil, rank: Int? = nil, size: Int? = nil) throws {
+    for (name, value) in [("rank", rank), ("size", size)] {
+      if let value, value < 0 {
+        throw invalid("\(name): expected a number that is not negative, got \(value)")
+      }
+    }
+    var options = mlxcomm_place_options()
+    mlxcomm_place_options_init(&options)
+    options.rank = Int64(rank ?? -1)
+    options.size = Int64(size ?? -1)
+    var found = mlxcomm_place()
+    try withOptionalCString(job) { name in
+      options.job = name
+      try call { mlxcomm_find_place(&options, &found, $0) }
+    }
+    self.job = withUnsafeBytes(of: &found.job) { bytes in
+      String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+    }
+    self.rank = Int(found.rank)
+    self.size = Int(found.size)
+    isLaunched = found.launched != 0
+  }
+}
+
+/// The world group of this process by its environment. It is kept until the process ends, as MLX keeps
+/// its own: a program that asks twice must not leave the job in between.
+final class World: @unchecked Sendable {  // `joined` is behind `lock`, which is held while joining.
+  static let shared = World()
+
+  private let lock = NSLock()
+  private var joined: (place: Place, core: GroupCore)?
+
+  func core(strict: Bool, backend: Backend, timeout: Duration? = nil) throws -> GroupCore {
+    try lock.withLock {
+      if let joined {
+        let code = joined.core.failure?.code
+        // After these the daemon can be joined again, once it is back.
+        if code != .daemonLost && code != .daemonStopping { return joined.core }
+        self.joined = nil
+      }
+      let place = try Place()
+      if !place.isLaunched && place.size == 1 && strict {
+        throw MlxcommError(
+          .unavailable,
+          "no launcher has said which rank of how many this is. Start the program by mlxcommctl launch, "
+            + "mlx.launch, mpirun, torchrun or srun, or set MLX_RANK and MLX_WORLD_SIZE (backend "
+            + "\(backend), strict)")
+      }
+      if place.size == 1 { return .alone }
+      let core = try GroupCore.join(
+        try Connection(), job: place.job, rank: place.rank, size: place.size, timeout: timeout)
+      joined = (place, core)
+      return core
+    }
+  }
+
+  /// What shrinking has left of it is the world from then on.
+  func replace(_ old: GroupCore, by new: GroupCore) {
+    lock.withLock {
+      if let joined, joined.core === old { self.joined = (joined.place, new) }
+    }
+  }
+}
+
+/// MLX's names for what carries a group. Each of them means this process's job here.
+public enum Backend: String, CaseIterable, Sendable {
+  case any
+  case ring
+  case jaccl
+  case mpi
+  case nccl
+
+  /// True of each, as all of them mean the same.
+  public var isAvailable: Bool { true }
+}

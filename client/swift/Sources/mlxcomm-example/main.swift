@@ -1,0 +1,22 @@
+// Two ranks, or as many as the launcher makes (README.md).
+import Mlxcomm
+
+let world = try Group()
+
+// Arrays are copied into the daemon's memory and out of it.
+let sum = try world.allSum([1, 2, 3] as [Float])
+
+// Buffers are there, and need no copy. In an async function no thread is blocked.
+func mean(of gradients: Buffer<Float>) async throws -> Float {
+  try await world.run(.allReduce(gradients, into: gradients, op: .mean), timeout: .seconds(30))
+  return gradients[0]
+}
+let gradients = try Buffer(repeating: Float(world.rank), count: 1 << 20, in: world)
+print("rank \(world.rank): sum \(sum), mean \(try await mean(of: gradients))")
+
+// What goes wrong says what, and which rank and node are at fault where one is.
+do {
+  try world.run(.allReduce(gradients, into: Buffer(count: 1, in: world)))
+} catch let error as MlxcommError where error.code == .invalidArgument {
+  print("rank \(world.rank): \(error.message)")
+}

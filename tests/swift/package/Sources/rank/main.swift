@@ -1,0 +1,47 @@
+// One rank of a job of two: plays its part in the story that its argument names, and ends with 0 if all
+// went as the story says. RanksTests starts both, with a daemon of their own.
+
+import Foundation
+import Mlxcomm
+
+typealias Story = @Sendable (Group) async throws -> Void
+
+let stories: [String: Story] = [
+  "operations": everyOperation,
+  "async operations": everyAsyncOperation,
+  "buffers": { try await operationsOnBuffers($0) },
+  "hostile bool": hostileBool,
+  "many at once": manyAtOnce,
+  "groups": groups,
+  "same group": sameGroup,
+  "mismatch": mismatch,
+  "deadline": deadline,
+  "cancelled task": cancelledTask,
+  "cancelled pending": cancelledPending,
+  "cancelled before": cancelledBefore,
+  "interrupted join": interruptedJoin,
+  "interrupted split": interruptedSplit,
+  "invalid arguments": invalidArguments,
+  "buffer in use": bufferInUse,
+  "rank lost": rankLost,
+  "leave": leave,
+  "already exists": alreadyExists,
+  "resource exhausted": resourceExhausted,
+  "daemon lost": daemonLost,
+  "daemon stopping": daemonStopping,
+  "dropped pending": droppedPending,
+  "end": end,
+  "touched": touched,
+]
+
+guard CommandLine.arguments.count == 2, let story = stories[CommandLine.arguments[1]] else {
+  fail("expected one of these: \(stories.keys.sorted())")
+}
+do {
+  let world = try await Group.join(strict: true)
+  expect(world.size == 2, "size \(world.size)")
+  try await story(world)
+} catch {
+  fail("\(error)")
+}
+print("rank ended well: \(checks.count) checks")

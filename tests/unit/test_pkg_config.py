@@ -1,0 +1,37 @@
+"""mlxcomm.pc: who installs libmlxcomm can build with what pkg-config says, wherever it was installed."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+PROGRAM = """
+#include <client/lib/mlxcomm.h>
+#include <stdio.h>
+int main(void) { return puts(mlxcomm_version()) < 0; }
+"""
+
+
+def output(*command, **environment):
+    return subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True,
+                          check=True).stdout.strip()
+
+
+@pytest.mark.skipif(shutil.which("pkg-config") is None, reason="no pkg-config")
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_program_builds_with_what_pkg_config_says(tmp_path):
+    build = os.environ.get("MLXCOMM_BUILD")
+    assert build, "set MLXCOMM_BUILD to a build folder (tests/run does)"
+    there = tmp_path / "there"
+    output("cmake", "--install", build, "--component", "system", "--prefix", str(there))
+    prefix = tmp_path / "moved"
+    there.rename(prefix)
+    (found,) = prefix.rglob("mlxcomm.pc")
+    flags = {kind: output("pkg-config", kind, "mlxcomm", PKG_CONFIG_PATH=str(found.parent)).split()
+             for kind in ("--cflags", "--libs", "--modversion")}
+    source, program = tmp_path / "program.c", tmp_path / "program"
+    source.write_text(PROGRAM, encoding="utf-8")
+    output("cc", *flags["--cflags"], str(source), "-o", str(program), *flags["--libs"],
+           f"-Wl,-rpath,{found.parent.parent}")
+    assert [output(str(program))] == flags["--modversion"]
