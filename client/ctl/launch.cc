@@ -23,6 +23,7 @@
 #include "client/ctl/output.h"
 #include "client/ctl/rank_lines.h"
 #include "client/ctl/rank_placement.h"
+#include "client/ctl/ssh_command.h"
 #include "client/ctl/ssh_host.h"
 #include "client/ctl/verbs.h"
 #include "proto/types/plain_text.h"
@@ -194,11 +195,6 @@ class Launch : public RankListener {
   bool begun_ = false;
   bool ending_ = false;
 };
-
-std::string OwnHostName() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
 
 // What all ranks are started with; where a variable stands twice, the later one counts.
 Failure MakeCommand(const LaunchOptions& options, const Hostfile& file, std::size_t size,
