@@ -76,6 +76,7 @@ void AddCluster(CLI::App& app, Verbs& verbs);
 void AddLaunch(CLI::App& app, Verbs& verbs);
 void AddLaunchAgent(CLI::App& app, Verbs& verbs);
 void AddRankKeeper(CLI::App& app, Verbs& verbs);
-void AddHostsImport(CLI::App& app, Verbs& verbs);
+void AddHosts(CLI::App& app, Verbs& verbs);
+void AddHostsExport(CLI::App& hosts, Verbs& verbs);  // Below it.
 
 }  // namespace mlxcomm::ctl

@@ -333,7 +333,7 @@ void AddLaunch(CLI::App& app, Verbs& verbs) {
       "--hosts", options.hosts, "Hosts for ssh: mac-1,mac-2 or mac-[1-4] (this one)");
   CLI::Option* const hostfile = launch
                                     ->add_option("--hostfile", options.hostfile,
-                                                 "Hosts from a file of MLX, MPI or `hosts import`")
+                                                 "Hosts from a file of MLX, MPI or `hosts export`")
                                     ->type_name("FILE");
   launch->add_option("--nodes", options.nodes, "Nodes of this cluster: all, or a,b")
       ->excludes(hosts)

@@ -194,6 +194,19 @@ struct HostsImportOptions {
 };
 int RunHostsImport(const HostsImportOptions& options);
 
+// MLX's host file from the fabric that the daemons have found.
+struct HostsExportOptions {
+  std::string socket_path;
+  std::string output;                  // Empty, or "-": standard output.
+  std::string nodes;                   // "all", or names of nodes; empty: all.
+  std::string rank_order;              // Names of nodes, in the order of the ranks.
+  std::string backend;                 // Empty: the best that there is.
+  std::vector<std::string> ssh_names;  // "NODE=HOST".
+  bool force = false;                  // Over a file that is there.
+  bool json = false;
+};
+int RunHostsExport(const HostsExportOptions& options);
+
 // The cluster's key on this machine.
 struct ClusterOptions {
   std::string socket_path;
