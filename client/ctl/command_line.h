@@ -46,8 +46,8 @@ CLI::Option* AddQuantity(CLI::App& verb, const std::string& name, Value& value,
 }
 
 // "1s", "200ms" into `value`, which is from `min_ns` to `max_ns`.
-void AddDuration(CLI::App& verb, const std::string& name, std::uint64_t& value,
-                 std::uint64_t min_ns, std::uint64_t max_ns, const std::string& what);
+CLI::Option* AddDuration(CLI::App& verb, const std::string& name, std::uint64_t& value,
+                         std::uint64_t min_ns, std::uint64_t max_ns, const std::string& what);
 
 // Shown by --help and completed; the daemon says what it takes.
 inline constexpr char kDataTypes[] =

@@ -67,8 +67,8 @@ class Cables {
 // Of the nodes with these ids.
 Cables FindCables(const Fabric& fabric, const std::vector<std::string>& ids);
 
-// IPv4 addresses that the node has on interfaces that are up, and where: no loopback, none that the system has
-// given itself.
+// IPv4 addresses that the node has on interfaces that are up, and where: no loopback, none that the system
+// has given itself.
 struct InterfaceAddress {
   std::string interface;
   std::string ipv4;

@@ -57,10 +57,15 @@ struct DoctorOptions {
   std::string socket_path;
   std::string config_file;  // Of a daemon that does not run; empty: the service's.
   bool json = false;
-  bool all = false;    // Also what was found to be well.
-  bool fix = false;    // Says what it would do.
-  bool yes = false;    // And does it.
-  bool codes = false;  // Lists what can be found.
+  bool all = false;      // Also what was found to be well.
+  bool fix = false;      // Says what it would do.
+  bool yes = false;      // And does it.
+  bool codes = false;    // Lists what can be found.
+  bool ssh = false;      // Also whether hosts can be reached by ssh as launch does it:
+  std::string hosts;     // These, as launch takes them, or
+  std::string hostfile;  // those; neither: the cluster's other nodes.
+  std::string ssh_command = "ssh";
+  std::uint64_t ssh_timeout_ns = 30'000'000'000;
 };
 int RunDoctor(const DoctorOptions& options);
 
