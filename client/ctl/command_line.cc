@@ -14,8 +14,8 @@ int Verbs::Run() const {
   throw std::logic_error("a verb was parsed that nothing runs");
 }
 
-void AddDuration(CLI::App& verb, const std::string& name, std::uint64_t& value,
-                 std::uint64_t min_ns, std::uint64_t max_ns, const std::string& what) {
+CLI::Option* AddDuration(CLI::App& verb, const std::string& name, std::uint64_t& value,
+                         std::uint64_t min_ns, std::uint64_t max_ns, const std::string& what) {
   const auto take = [&value, name, min_ns, max_ns](const std::string& text) {
     const std::optional<std::uint64_t> parsed = ParseDuration(text);
     if (!parsed || *parsed < min_ns || *parsed > max_ns) {
@@ -25,7 +25,7 @@ void AddDuration(CLI::App& verb, const std::string& name, std::uint64_t& value,
     }
     value = *parsed;
   };
-  verb.add_option_function<std::string>(name, take, what);
+  return verb.add_option_function<std::string>(name, take, what);
 }
 
 std::string UsageError(const CLI::App* app, const CLI::Error& error) {

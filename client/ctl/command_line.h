@@ -46,8 +46,8 @@ CLI::Option* AddQuantity(CLI::App& verb, const std::string& name, Value& value,
 }
 
 // "1s", "200ms" into `value`, which is from `min_ns` to `max_ns`.
-void AddDuration(CLI::App& verb, const std::string& name, std::uint64_t& value,
-                 std::uint64_t min_ns, std::uint64_t max_ns, const std::string& what);
+CLI::Option* AddDuration(CLI::App& verb, const std::string& name, std::uint64_t& value,
+                         std::uint64_t min_ns, std::uint64_t max_ns, const std::string& what);
 
 // Shown by --help and completed; the daemon says what it takes.
 inline constexpr char kDataTypes[] =
@@ -76,6 +76,7 @@ void AddCluster(CLI::App& app, Verbs& verbs);
 void AddLaunch(CLI::App& app, Verbs& verbs);
 void AddLaunchAgent(CLI::App& app, Verbs& verbs);
 void AddRankKeeper(CLI::App& app, Verbs& verbs);
-void AddHostsImport(CLI::App& app, Verbs& verbs);
+void AddHosts(CLI::App& app, Verbs& verbs);
+void AddHostsExport(CLI::App& hosts, Verbs& verbs);  // Below it.
 
 }  // namespace mlxcomm::ctl

@@ -13,7 +13,10 @@
 #include "client/ctl/doctor/render_doctor.h"
 #include "client/ctl/examination.h"
 #include "client/ctl/installed_files.h"
+#include "client/ctl/launch_hosts.h"
 #include "client/ctl/output.h"
+#include "client/ctl/rank_placement.h"
+#include "client/ctl/ssh_command.h"
 #include "client/ctl/terminal.h"
 #include "client/ctl/verbs.h"
 
@@ -69,6 +72,37 @@ bool Mend(const std::vector<Finding>& findings, bool yes) {
   return well;
 }
 
+SshFacts TrySsh(const SshExamination& wanted, const ClusterFacts& cluster) {
+  SshFacts facts;
+  facts.asked = true;
+  facts.of_cluster = wanted.of_cluster;
+  NodeHosts chosen;
+  if (wanted.of_cluster && cluster.daemon_answers) chosen = HostsOfNodes(cluster.status);
+  facts.nameless = chosen.nameless;
+  chosen.hosts.insert(chosen.hosts.end(), wanted.hosts.begin(), wanted.hosts.end());
+  facts.hosts = ProbeHosts(chosen.hosts, wanted.how);
+  return facts;
+}
+
+// Those that launch would call ssh for, each once.
+Failure ChooseSsh(const DoctorOptions& options, SshExamination& chosen) {
+  chosen.how.command = SshCommand(options.ssh_command);
+  chosen.how.own_path = OwnPath(options.called);
+  chosen.how.socket_path = options.socket_path;
+  chosen.how.timeout_ns = options.ssh_timeout_ns;
+  chosen.of_cluster = options.hosts.empty() && options.hostfile.empty();
+  if (chosen.of_cluster) return {};
+  LaunchOptions wanted;
+  wanted.hosts = options.hosts;
+  wanted.hostfile = options.hostfile;
+  Hostfile file;
+  if (Failure failure = ChooseHosts(wanted, file); !failure.ok()) return failure;
+  for (const PlacedRanks& placed : PlaceRanks(file.hosts, 0, OwnHostName())) {
+    if (!placed.local) chosen.hosts.push_back(placed.host);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<Finding> Examine(const ExaminationOptions& options) {
@@ -85,12 +119,19 @@ std::vector<Finding> Examine(const ExaminationOptions& options) {
     how.python.socket_path = options.socket_path;
   }
   facts.system = CollectSystem(how);
+  if (options.ssh) facts.ssh = TrySsh(*options.ssh, facts.cluster);
   return Check(facts).Sorted();
 }
 
 int RunDoctor(const DoctorOptions& options) {
   if (options.codes) return WriteOut(RenderCodes(), "codes");
-  const ExaminationOptions how{OwnPath(options.called), options.socket_path, options.config_file};
+  ExaminationOptions how{OwnPath(options.called), options.socket_path, options.config_file};
+  if (options.ssh) {
+    if (options.ssh_command.find_first_not_of(" \t\n") == std::string::npos)
+      return Fail(kExitUsage, "--ssh-command: expected how ssh is called, got nothing");
+    const Failure failure = ChooseSsh(options, how.ssh.emplace());
+    if (!failure.ok()) return Fail(kExitUsage, failure.message);
+  }
   std::vector<Finding> findings = Examine(how);
   const std::string text = options.json ? FindingsAsJson(findings)
                                         : RenderFindings(findings, options.all, ColoursWanted());
@@ -126,6 +167,25 @@ void AddDoctor(CLI::App& app, Verbs& verbs) {
       doctor->add_flag("--fix", options.fix, "Say which commands would mend it")->excludes(json);
   doctor->add_flag("--yes", options.yes, "And run those that are safe")->needs(fix);
   doctor->add_flag("--codes", options.codes, "List all that can be found")->excludes(json);
+  CLI::Option* const ssh =
+      doctor->add_flag("--ssh", options.ssh, "Also whether hosts can be reached as launch does it");
+  CLI::Option* const hosts =
+      doctor
+          ->add_option("--hosts", options.hosts,
+                       "These: mac-1,mac-2 or mac-[1-4] (the cluster's other nodes)")
+          ->needs(ssh);
+  doctor
+      ->add_option("--hostfile", options.hostfile, "Those in a file of MLX, MPI or `hosts export`")
+      ->type_name("FILE")
+      ->needs(ssh)
+      ->excludes(hosts);
+  doctor
+      ->add_option("--ssh-command", options.ssh_command, "How ssh is called: \"ssh -p 2222\" (ssh)")
+      ->needs(ssh);
+  constexpr std::uint64_t kSecondNs = 1'000'000'000;
+  AddDuration(*doctor, "--ssh-timeout", options.ssh_timeout_ns, kSecondNs / 100, 600 * kSecondNs,
+              "Patience with each host (30s)")
+      ->needs(ssh);
   verbs.Add(*doctor, [made] { return RunDoctor(*made); });
 }
 

@@ -14,6 +14,7 @@ extern const std::string_view kCompletionSchema;
 extern const std::string_view kDoctorSchema;
 extern const std::string_view kFirstLightSchema;
 extern const std::string_view kClusterSchema;
+extern const std::string_view kHostsExportSchema;
 extern const std::string_view kHostsImportSchema;
 extern const std::string_view kPingSchema;
 extern const std::string_view kSchemaSchema;

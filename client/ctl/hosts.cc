@@ -80,7 +80,7 @@ int RunHostsImport(const HostsImportOptions& options) {
   return Print(text);
 }
 
-void AddHostsImport(CLI::App& app, Verbs& verbs) {
+void AddHosts(CLI::App& app, Verbs& verbs) {
   const auto made = std::make_shared<HostsImportOptions>();
   HostsImportOptions& options = *made;
   CLI::App* const hosts = app.add_subcommand("hosts", "Lists of hosts");
@@ -107,6 +107,7 @@ void AddHostsImport(CLI::App& app, Verbs& verbs) {
   import->add_flag("--json", options.json,
                    "For programs: the hosts, and which configurations were written");
   verbs.Add(*import, [made] { return RunHostsImport(*made); });
+  AddHostsExport(*hosts, verbs);
 }
 
 }  // namespace mlxcomm::ctl

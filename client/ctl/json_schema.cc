@@ -148,6 +148,7 @@ const std::vector<VerbSchema>& VerbSchemas() {
       {"doctor", {}, kDoctorSchema},
       {"events", "mlxcomm.v1.EventsReply", {}},
       {"firstlight", {}, kFirstLightSchema},
+      {"hosts export", {}, kHostsExportSchema},
       {"hosts import", {}, kHostsImportSchema},
       {"ping", {}, kPingSchema},
       {"plan", "mlxcomm.v1.PlanReply", {}},

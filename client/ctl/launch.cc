@@ -23,6 +23,7 @@
 #include "client/ctl/output.h"
 #include "client/ctl/rank_lines.h"
 #include "client/ctl/rank_placement.h"
+#include "client/ctl/ssh_command.h"
 #include "client/ctl/ssh_host.h"
 #include "client/ctl/verbs.h"
 #include "proto/types/plain_text.h"
@@ -195,11 +196,6 @@ class Launch : public RankListener {
   bool ending_ = false;
 };
 
-std::string OwnHostName() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
 // What all ranks are started with; where a variable stands twice, the later one counts.
 Failure MakeCommand(const LaunchOptions& options, const Hostfile& file, std::size_t size,
                     std::size_t hosts, RankCommand& command) {
@@ -337,7 +333,7 @@ void AddLaunch(CLI::App& app, Verbs& verbs) {
       "--hosts", options.hosts, "Hosts for ssh: mac-1,mac-2 or mac-[1-4] (this one)");
   CLI::Option* const hostfile = launch
                                     ->add_option("--hostfile", options.hostfile,
-                                                 "Hosts from a file of MLX, MPI or `hosts import`")
+                                                 "Hosts from a file of MLX, MPI or `hosts export`")
                                     ->type_name("FILE");
   launch->add_option("--nodes", options.nodes, "Nodes of this cluster: all, or a,b")
       ->excludes(hosts)

@@ -1,10 +1,15 @@
 #include "client/ctl/launch_hosts.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdlib>
+#include <set>
 
 #include "client/ctl/daemon_call.h"
+#include "client/ctl/rank_placement.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::ctl {
@@ -12,6 +17,11 @@ namespace {
 
 Failure Invalid(const std::string& message) {
   return {FailureCode::kInvalidArgument, kNoRank, message};
+}
+
+// Other nodes choose their names: one of "root@elsewhere" is not to send us there.
+bool IsNodesHost(const std::string& name) {
+  return IsHostName(name) && name.find('@') == std::string::npos;
 }
 
 // A node's name is the host's for ssh; this node needs none.
@@ -47,8 +57,7 @@ Failure ChooseNodes(const LaunchOptions& options, Hostfile& file) {
       return Invalid("--nodes: node " + shown + " is " + MakePrintable(found->state()) +
                      ": bring it back (mlxcommctl status), or name those that are to take part");
     }
-    // Other nodes choose their names: one of "root@elsewhere" is not to send us there.
-    if (!IsHostName(one.name) || one.name.find('@') != std::string::npos) {
+    if (!IsNodesHost(one.name)) {
       return Invalid("--nodes: node \"" + shown + "\" has no name for ssh: name hosts (--hosts)");
     }
     file.hosts.push_back(EntryOf(status, one.name));
@@ -62,6 +71,32 @@ Failure ChooseHosts(const LaunchOptions& options, Hostfile& file) {
   if (!options.nodes.empty()) return ChooseNodes(options, file);
   if (!options.hostfile.empty()) return ReadHostfile(options.hostfile, file);
   return ParseHostList("--hosts", options.hosts.empty() ? "localhost" : options.hosts, file);
+}
+
+NodeHosts HostsOfNodes(const v1::StatusReply& status) {
+  std::set<std::string> names;
+  for (const v1::NodeStatus& node : status.nodes()) {
+    names.insert(node.name());
+    for (const v1::LinkStatus& link : node.links()) {
+      // Of one that was never linked the configured address is all that is known.
+      if (!link.peer_id().empty()) names.insert(link.peer());
+    }
+  }
+  names.erase(status.node());
+  NodeHosts found;
+  for (const std::string& name : names) {
+    if (IsNodesHost(name) && !IsThisMachine(name, "")) {
+      found.hosts.push_back(name);
+    } else {
+      found.nameless.push_back(MakePrintable(name));
+    }
+  }
+  return found;
+}
+
+std::string OwnHostName() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 Failure ReadEnvironment(const std::string& place, const std::vector<std::string>& assignments,

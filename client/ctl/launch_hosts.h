@@ -9,6 +9,7 @@
 
 #include "client/ctl/hostfile.h"
 #include "client/ctl/verbs.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
 #include "proto/types/failure.h"
 
 namespace mlxcomm::ctl {
@@ -16,6 +17,17 @@ namespace mlxcomm::ctl {
 // --hosts, --hostfile, --nodes, or this machine. Nodes are those of the cluster that the
 // daemon here knows; UNAVAILABLE: no daemon.
 Failure ChooseHosts(const LaunchOptions& options, Hostfile& file);
+
+// What ssh is given for the other nodes that the daemon has told of, lost ones as well; and those that have
+// no name for it, printable. Other nodes choose their names.
+struct NodeHosts {
+  std::vector<std::string> hosts;
+  std::vector<std::string> nameless;
+};
+NodeHosts HostsOfNodes(const v1::StatusReply& status);
+
+// Of this machine; empty: it has none.
+std::string OwnHostName();
 
 // "NAME=VALUE"s, as `mlx.launch --env` takes them; "NAME": as it is in this process, as mpirun -x does.
 // `bare`: what a name without a value is.

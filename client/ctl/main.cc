@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
   for (const auto add :
        {AddStatus, AddTopology, AddDoctor, AddPing, AddEvents, AddBugreport, AddFirstLight, AddPlan,
         AddRecord, AddTrace, AddBench, AddCompletion, AddSchema, AddCluster, AddLaunch,
-        AddLaunchAgent, AddRankKeeper, AddHostsImport}) {
+        AddLaunchAgent, AddRankKeeper, AddHosts}) {
     add(app, verbs);
   }
   try {

@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <sstream>
 #include <utility>
 
 #include "client/ctl/child_process.h"
+#include "client/ctl/ssh_command.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -32,40 +32,6 @@ std::string Listed(const std::vector<unsigned>& ranks) {
 }
 
 }  // namespace
-
-std::string ShellWord(std::string_view word) {
-  // A backslash stands outside of the quotes, for fish has it mean something inside.
-  std::string quoted = "'";
-  for (const char c : word) {
-    if (c == '\'' || c == '\\') {
-      quoted += std::string("'\\") + c + "'";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "'";
-}
-
-std::vector<std::string> SshCommand(const std::string& ssh) {
-  std::istringstream words(ssh);
-  std::vector<std::string> command;
-  for (std::string word; words >> word;) command.push_back(word);
-  for (const char* const word :
-       {"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=10"}) {
-    command.emplace_back(word);
-  }
-  return command;
-}
-
-std::string AgentCommand(const std::string& own_path) {
-  const std::string script =
-      "PATH=$PATH:/usr/local/bin:/opt/homebrew/bin; for ctl in " + ShellWord(own_path) +
-      " mlxcommctl; do if command -v \"$ctl\" >/dev/null 2>&1; then exec \"$ctl\" launch-agent; "
-      "fi; done; "
-      "echo mlxcommctl is neither at " +
-      ShellWord(own_path) + " nor in PATH: install mlxcomm here >&2; exit 127";
-  return "exec /bin/sh -c " + ShellWord(script);
-}
 
 SshHost::SshHost(std::string name, std::vector<unsigned> ranks, std::vector<unsigned> readers,
                  RankCommand command, RankListener& listener)

@@ -18,14 +18,6 @@
 
 namespace mlxcomm::ctl {
 
-// How ssh is called, the host and the words for its shell left out.
-std::vector<std::string> SshCommand(const std::string& ssh);
-// For the user's shell on the host, whichever that is: starts mlxcommctl from where it is
-// here, else from where it is found there.
-std::string AgentCommand(const std::string& own_path);
-// One word for sh, bash, zsh, fish and csh.
-std::string ShellWord(std::string_view word);
-
 class SshHost : public RankHost {
  public:
   SshHost(std::string name, std::vector<unsigned> ranks, std::vector<unsigned> readers,

@@ -57,10 +57,15 @@ struct DoctorOptions {
   std::string socket_path;
   std::string config_file;  // Of a daemon that does not run; empty: the service's.
   bool json = false;
-  bool all = false;    // Also what was found to be well.
-  bool fix = false;    // Says what it would do.
-  bool yes = false;    // And does it.
-  bool codes = false;  // Lists what can be found.
+  bool all = false;      // Also what was found to be well.
+  bool fix = false;      // Says what it would do.
+  bool yes = false;      // And does it.
+  bool codes = false;    // Lists what can be found.
+  bool ssh = false;      // Also whether hosts can be reached by ssh as launch does it:
+  std::string hosts;     // These, as launch takes them, or
+  std::string hostfile;  // those; neither: the cluster's other nodes.
+  std::string ssh_command = "ssh";
+  std::uint64_t ssh_timeout_ns = 30'000'000'000;
 };
 int RunDoctor(const DoctorOptions& options);
 
@@ -193,6 +198,19 @@ struct HostsImportOptions {
   bool json = false;
 };
 int RunHostsImport(const HostsImportOptions& options);
+
+// MLX's host file from the fabric that the daemons have found.
+struct HostsExportOptions {
+  std::string socket_path;
+  std::string output;                  // Empty, or "-": standard output.
+  std::string nodes;                   // "all", or names of nodes; empty: all.
+  std::string rank_order;              // Names of nodes, in the order of the ranks.
+  std::string backend;                 // Empty: the best that there is.
+  std::vector<std::string> ssh_names;  // "NODE=HOST".
+  bool force = false;                  // Over a file that is there.
+  bool json = false;
+};
+int RunHostsExport(const HostsExportOptions& options);
 
 // The cluster's key on this machine.
 struct ClusterOptions {

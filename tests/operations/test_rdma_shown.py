@@ -195,3 +195,34 @@ def test_a_report_says_that_there_is_no_library(cluster, tmp_path):
     c = cluster(1, top_settings=f'rdma {{ enabled: true library: "{tmp_path}/none.so" }}')
     text = report(c, tmp_path)
     assert "none.so" in text and "nothing: there is no device" in text
+
+
+# --- a host file for MLX --------------------------------------------------------------
+
+
+def test_hosts_with_rdma_between_all_are_for_jaccl(cluster, verbs, tmp_path):
+    c = start(cluster, verbs, 3, "APPLE")
+    file = tmp_path / "hosts.json"
+    assert ctl(c, "hosts", "export", "-o", str(file)) == ""
+    hosts = json.loads(file.read_text())
+    assert hosts["backend"] == "jaccl"
+    assert [host["rdma"] for host in hosts["hosts"]] == [
+        [None if i == j else "rdma_en1" for j in range(3)] for i in range(3)]
+    # Both read it as it is, and import checks its matrix as MLX does.
+    common = pytest.importorskip("mlx._distributed_utils.common")
+    assert [host.rdma for host in common.Hostfile.from_file(file).hosts] == [
+        host["rdma"] for host in hosts["hosts"]]
+    done = subprocess.run([find_program("mlxcommctl"), "hosts", "import", str(file)], capture_output=True,
+                          text=True, timeout=PATIENCE)
+    assert json.loads(done.stdout) == hosts, done.stderr
+    plain = json.loads(ctl(c, "hosts", "export", "--backend", "ring"))
+    assert plain["backend"] == "ring" and plain["hosts"][0]["rdma"] == hosts["hosts"][0]["rdma"]
+
+
+def test_a_device_whose_port_is_down_leaves_rdma_out(cluster, verbs):
+    verbs.want("down rdma_en1\n")
+    c = cluster(2, top_settings=settings(verbs))
+    wait_until(lambda: c.status()["nodes"][0]["rdma"]["devices"], "the device is found")
+    hosts = json.loads(ctl(c, "hosts", "export"))
+    assert hosts["backend"] == "ring" and [host["rdma"] for host in hosts["hosts"]] == [[], []]
+    ctl(c, "hosts", "export", "--backend", "jaccl", codes=(1,))

@@ -51,7 +51,7 @@ def test_wrong_usage_names_what_is_wrong_and_where_to_read_on():
 
 # Why: a script tells by it that there is nothing to ask, from a daemon that says no.
 def test_no_daemon_is_3():
-    ask = ("status", "topology", "ping", "events", "plan", "record")
+    ask = ("status", "topology", "ping", "events", "plan", "record", "hosts export")
     asked = [verb for verb in ask if has(verbs()[verb], "--socket")]
     assert asked
     for verb in asked:

@@ -23,6 +23,7 @@ void CheckPython(const Facts& facts, Findings& findings);
 void CheckDiscovery(const Facts& facts, Findings& findings);
 void CheckLinks(const Facts& facts, Findings& findings);
 void CheckNodes(const Facts& facts, Findings& findings);
+void CheckSsh(const Facts& facts, Findings& findings);
 
 // The daemon's part of its own node; an empty one where it does not answer.
 const v1::NodeCheckup& OwnCheckup(const ClusterFacts& cluster);

@@ -343,6 +343,7 @@ Findings Check(const Facts& facts) {
     CheckLinks(facts, findings);
     CheckNodes(facts, findings);
   }
+  CheckSsh(facts, findings);
   return findings;
 }
 

@@ -67,6 +67,43 @@ struct PythonFacts {
   std::string said;  // Why they are copied, what is wrong; printable, a few lines.
 };
 
+// What came of ssh to a host, called as launch calls it.
+enum class SshAnswer : std::uint8_t {
+  kReached,
+  kNoSsh,  // There is none to be called here.
+  kNameUnknown,
+  kRefused,
+  kNoAnswer,
+  kKeyUnknown,
+  kKeyChanged,
+  kDenied,  // To who has no password to type.
+  kFailed,  // In another way, or something else runs there than what was asked for.
+};
+
+struct SshHostFacts {
+  std::string host;  // What ssh is given.
+  SshAnswer answer = SshAnswer::kFailed;
+  std::string said;  // By ssh; printable, a few lines.
+  // Where it was reached:
+  std::string path;          // Of mlxcommctl there; empty: there is none.
+  std::string searched;      // Then: the folders where it was looked for.
+  std::string version;       // Empty: it does not run.
+  std::string version_said;  // Then: what it said.
+  bool daemon_answers = false;
+  std::string daemon_said;  // Where it does not.
+  std::string cluster;      // Of the daemon there, with its node's name and id.
+  std::string node;
+  std::string node_id;
+};
+
+struct SshFacts {
+  bool asked = false;
+  bool of_cluster =
+      false;  // For the nodes that the daemon knows, not hosts that somebody has named.
+  std::vector<SshHostFacts> hosts;
+  std::vector<std::string> nameless;  // Nodes whose names are none for ssh.
+};
+
 struct SystemFacts {
   SystemKind kind = SystemKind::kLinux;
   std::vector<InterfaceFacts> interfaces;
@@ -103,6 +140,7 @@ struct ClusterFacts {
 struct Facts {
   SystemFacts system;
   ClusterFacts cluster;
+  SshFacts ssh;
   std::string own_version;  // Of this mlxcommctl.
 };
 

@@ -74,6 +74,20 @@ constexpr auto kKinds = std::to_array<FindingKind>({
     {"MC510", Severity::kWarning, "a job has failed or waits for long"},
     {"MC511", Severity::kOk, "nodes and links"},
     {"MC512", Severity::kNote, "nodes hold different keys"},
+    {"MC601", Severity::kError, "ssh cannot be started"},
+    {"MC602", Severity::kError, "a host's name is not known"},
+    {"MC603", Severity::kError, "a host refuses ssh"},
+    {"MC604", Severity::kError, "a host does not answer ssh"},
+    {"MC605", Severity::kError, "a host's key is not known, or has changed"},
+    {"MC606", Severity::kError, "a host does not let this user in without a password"},
+    {"MC607", Severity::kError, "ssh to a host fails"},
+    {"MC608", Severity::kError, "mlxcommctl is not found on a host, or does not run"},
+    {"MC609", Severity::kError, "mlxcommctl on a host is of another release"},
+    {"MC610", Severity::kError, "no daemon answers on a host"},
+    {"MC611", Severity::kWarning, "the daemon of a host is not in this cluster"},
+    {"MC612", Severity::kWarning, "a node has no name for ssh"},
+    {"MC613", Severity::kNote, "there are no hosts to try ssh with"},
+    {"MC614", Severity::kOk, "ssh to a host"},
 });
 
 }  // namespace

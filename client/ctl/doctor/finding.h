@@ -16,7 +16,7 @@ const char* SeverityText(Severity severity);  // "error", "warning", "note", "ok
 
 // A kind of finding. Codes are for scripts and searches: they never change their meaning.
 //   1xx daemon and key   2xx this machine's network   3xx its cables
-//   4xx its system       5xx the cluster
+//   4xx its system       5xx the cluster    6xx other hosts, by ssh
 struct FindingKind {
   std::string_view code;  // "MC101"
   Severity severity = Severity::kNote;

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <mutex>
 #include <string_view>
 #include <thread>
 
@@ -83,20 +84,26 @@ absl::StatusOr<pid_t> Spawn(std::vector<std::string> words, int output,
   return child;
 }
 
+// What there is to read now or within `patience_ms`. False: there will be no more.
+bool ReadSome(int descriptor, int patience_ms, std::string& text) {
+  char bytes[16384];
+  pollfd ready{descriptor, POLLIN, 0};
+  if (::poll(&ready, 1, patience_ms) <= 0) return true;
+  const ssize_t count = ::read(descriptor, bytes, sizeof bytes);
+  if (count < 0 && errno == EINTR) return true;
+  if (count <= 0) return false;
+  const std::size_t space = kOutputBytesMax - std::min(kOutputBytesMax, text.size());
+  text.append(bytes, std::min(space, static_cast<std::size_t>(count)));
+  return true;
+}
+
 // False: the deadline came first.
 bool ReadAll(int descriptor, Clock::time_point deadline, std::string& text) {
-  char bytes[16384];
   for (;;) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) return false;
-    pollfd ready{descriptor, POLLIN, 0};
-    if (::poll(&ready, 1, static_cast<int>(std::min<long long>(left, 1000))) == 0) continue;
-    const ssize_t count = ::read(descriptor, bytes, sizeof bytes);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return true;
-    const std::size_t space = kOutputBytesMax - std::min(kOutputBytesMax, text.size());
-    text.append(bytes, std::min(space, static_cast<std::size_t>(count)));
+    if (!ReadSome(descriptor, static_cast<int>(std::min<long long>(left, 1000)), text)) return true;
   }
 }
 
@@ -111,6 +118,43 @@ bool Reap(pid_t child, Clock::time_point deadline, int& status) {
   }
 }
 
+// Until it has ended, and what it has written by then is read. False: the deadline came first.
+bool ReadUntilExit(pid_t child, int descriptor, Clock::time_point deadline, std::string& text,
+                   int& status) {
+  constexpr int kLookMs = 20;
+  bool open = true;
+  while (Clock::now() < deadline) {
+    open = open && ReadSome(descriptor, kLookMs, text);
+    if (!Reap(child, open ? Clock::now() : deadline, status)) continue;
+    for (std::size_t before = 0; open && before != text.size();) {
+      before = text.size();
+      open = ReadSome(descriptor, 0, text);
+    }
+    return true;
+  }
+  return false;
+}
+
+// Between a pipe's making and its being closed on exec, a program that another thread starts would get its
+// ends, and hold them open.
+std::mutex g_starts_program;
+
+// `from`: what it writes.
+absl::StatusOr<pid_t> Start(const std::vector<std::string>& words, const ProgramOptions& options,
+                            int& from) {
+  const std::lock_guard<std::mutex> alone(g_starts_program);
+  int ends[2];
+  if (::pipe(ends) != 0) {
+    return absl::ResourceExhaustedError(absl::StrCat("no pipe: ", std::strerror(errno)));
+  }
+  for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
+  const absl::StatusOr<pid_t> child = Spawn(words, ends[1], options);
+  ::close(ends[1]);
+  if (!child.ok()) ::close(ends[0]);
+  from = child.ok() ? ends[0] : -1;
+  return child;
+}
+
 }  // namespace
 
 std::string HowItEnded(const ProgramOutput& output) {
@@ -121,22 +165,16 @@ std::string HowItEnded(const ProgramOutput& output) {
 absl::StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& words,
                                          const ProgramOptions& options) {
   if (words.empty()) return absl::InvalidArgumentError("no program is named");
-  int ends[2];
-  if (::pipe(ends) != 0) {
-    return absl::ResourceExhaustedError(absl::StrCat("no pipe: ", std::strerror(errno)));
-  }
-  for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
   const auto deadline = Clock::now() + std::chrono::nanoseconds(options.timeout_ns);
-  const absl::StatusOr<pid_t> child = Spawn(words, ends[1], options);
-  ::close(ends[1]);
-  if (!child.ok()) {
-    ::close(ends[0]);
-    return child.status();
-  }
+  int from = -1;
+  const absl::StatusOr<pid_t> child = Start(words, options, from);
+  if (!child.ok()) return child.status();
   ProgramOutput output;
   int status = 0;
-  const bool ended = ReadAll(ends[0], deadline, output.text) && Reap(*child, deadline, status);
-  ::close(ends[0]);
+  const bool ended = options.until_exit
+                         ? ReadUntilExit(*child, from, deadline, output.text, status)
+                         : ReadAll(from, deadline, output.text) && Reap(*child, deadline, status);
+  ::close(from);
   if (!ended) {
     ::kill(-*child, SIGKILL);
     const std::string what =

@@ -1,7 +1,7 @@
 // Runs a program and reads what it says: no shell, no input, a deadline, a bounded output,
 // in the language C so that it can be parsed.
 //
-// Owner: functions. Thread: any. Memory: at most kOutputBytesMax of the output; more is
+// Owner: functions. Thread: any, several at once. Memory: at most kOutputBytesMax of the output; more is
 // read and dropped.
 #pragma once
 
@@ -29,6 +29,9 @@ std::string HowItEnded(const ProgramOutput& output);
 struct ProgramOptions {
   std::uint64_t timeout_ns = 10'000'000'000;
   bool with_errors = false;
+  // Its end is enough: what it leaves running may hold its output open, as an ssh does that others are to
+  // share (ControlPersist).
+  bool until_exit = false;
   std::vector<std::pair<std::string, std::string>> environment = {};  // Beside this process's.
 };
 

@@ -1,8 +1,13 @@
 #include "client/ctl/doctor/program_output.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
 
 namespace mlxcomm::ctl::program_output_test {
 namespace {
@@ -32,6 +37,43 @@ TEST(ProgramOutputTest, EndsWhatDoesNotEndInTimeWithItsChildren) {
     const auto said = RunProgram({"sh", "-c", script}, options);
     EXPECT_TRUE(absl::IsDeadlineExceeded(said.status())) << said.status();
   }
+}
+
+// Why: an ssh that others are to share stays in the background, with its output open.
+TEST(ProgramOutputTest, WaitsForTheProgramAloneWhereThatIsEnough) {
+  ProgramOptions options;
+  options.until_exit = true;
+  const auto said = RunProgram(
+      {"sh", "-c", "sleep 1000 & head -c 200000 /dev/zero | tr '\\0' x; echo $!; exit 3"}, options);
+  ASSERT_TRUE(said.ok()) << said.status();
+  const std::size_t end = said->text.find_last_of('x');
+  EXPECT_EQ(end + 1, 200'000u);
+  EXPECT_EQ(said->exit_code, 3);
+  EXPECT_EQ(::kill(std::stoi(said->text.substr(end + 1)), SIGKILL), 0);  // It was still there.
+  options.timeout_ns = 50'000'000;
+  for (const char* script : {"exec >&-; exec sleep 1000", "sleep 1000 & wait"}) {
+    EXPECT_TRUE(absl::IsDeadlineExceeded(RunProgram({"sh", "-c", script}, options).status()));
+  }
+}
+
+// How: each tells what it has open; with another one's pipe that would be more. A program that goes on would
+// hold the other's output open.
+TEST(ProgramOutputTest, ProgramsOfSeveralThreadsHaveNothingOfEachOther) {
+  const std::vector<std::string> words = {"sh", "-c", "ls /dev/fd | wc -l"};
+  const auto alone = RunProgram(words);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  std::vector<std::thread> threads;
+  std::atomic<int> well{0};
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 50; ++round) {
+        const auto said = RunProgram(words);
+        well += said.ok() && said->text == alone->text;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(well, 4 * 50);
 }
 
 TEST(ProgramOutputTest, KeepsABoundedOutputAndGivesNoInput) {

@@ -1,0 +1,196 @@
+"""mlxcommctl doctor --ssh: what keeps launch from a host, by a stand-in for ssh on PATH and real daemons.
+With a real sshd: tests/lab/test_ssh_launch.py."""
+
+import json
+import os
+import subprocess
+
+import jsonschema
+import pytest
+
+from conftest import PATIENCE, Cluster, find_program
+
+# As OpenSSH says it.
+COMPLAINTS = {
+    "nowhere": ("MC602", "ssh: Could not resolve hostname nowhere: Name or service not known", 255),
+    "closed": ("MC603", "ssh: connect to host closed port 22: Connection refused", 255),
+    "silent": ("MC604", "ssh: connect to host silent port 22: Operation timed out", 255),
+    "stranger": ("MC605", "Host key verification failed.", 255),
+    "locked": ("MC606", "ada@locked: Permission denied (publickey,password).", 255),
+    "odd": ("MC607", "kex_exchange_identification: Connection closed by remote host", 255),
+    "nologin": ("MC607", "This account is currently not available.", 1),
+}
+
+
+@pytest.fixture
+def ssh(tmp_path):
+    """ssh(script) puts a stand-in on PATH; `$host` and `$command` are what it is given. It notes how it is
+    called in `calls`."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+
+    def make(script):
+        program = folder / "ssh"
+        program.write_text(f'#!/bin/sh\nprintf "%s " "$@" >> {tmp_path}/calls\n'
+                           'while [ $# -gt 2 ]; do shift; done\nhost=$1 command=$2\n' + script)
+        program.chmod(0o755)
+        return folder
+
+    return make
+
+
+def doctor(folder, *words, socket="/nowhere/at/all.sock"):
+    """The findings about ssh, by host (what stands behind "host "), one for each, and the exit code."""
+    done = subprocess.run(
+        [find_program("mlxcommctl"), "doctor", "--ssh", "--json", *map(str, words)], capture_output=True,
+        text=True, timeout=PATIENCE,
+        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "MLXCOMM_SOCKET": str(socket)})
+    assert done.stdout, done.stderr
+    told = [finding for finding in json.loads(done.stdout)["findings"] if finding["code"].startswith("MC6")]
+    found = {finding["object"].removeprefix("host "): finding for finding in told}
+    assert len(found) == len(told), told
+    return found, done.returncode
+
+
+def stands_for(cluster, hosts):
+    """Hosts on which a node's daemon runs: what sshd would do there."""
+    cases = "\n".join(f'{host}) export MLXCOMM_SOCKET={cluster.socket(node)}; exec sh -c "$command" ;;'
+                      for host, node in hosts.items())
+    return f"case $host in\n{cases}\n*) exit 255 ;; esac\n"
+
+
+def test_each_failure_has_its_finding(ssh):
+    cases = "\n".join(f"{host}) echo '{said}' >&2; exit {code} ;;"
+                      for host, (_, said, code) in COMPLAINTS.items())
+    folder = ssh(f"case $host in\n{cases}\nesac\n")
+    found, code = doctor(folder, "--hosts", ",".join(COMPLAINTS))
+    assert code == 1
+    assert {name: finding["code"] for name, finding in found.items()} == {
+        host: expected for host, (expected, _, _) in COMPLAINTS.items()}
+    for host, (_, said, _) in COMPLAINTS.items():
+        finding = found[host]
+        assert said in finding["found"] and finding["remedy"] and finding["severity"] == "error"
+    assert "Remote Login" in found["closed"]["remedy"]
+    assert found["locked"]["command"] == "ssh-copy-id locked"
+    assert not any(finding["safe"] for finding in found.values())
+
+
+def test_hosts_of_the_cluster_that_are_well_are_told_as_such(cluster, ssh):
+    c = cluster(3)
+    folder = ssh("echo Welcome; printf 'no end'\n" + stands_for(c, {"node-1": 1, "node-2": 2}))
+    found, code = doctor(folder, socket=c.socket(0))
+    assert {name: finding["code"] for name, finding in found.items()} == {
+        "node-1": "MC614", "node-2": "MC614"}, found
+    own = os.path.realpath(find_program("mlxcommctl"))
+    assert found["node-1"]["found"].startswith(f"{own} of release "), found
+    assert found["node-1"]["found"].endswith(", node node-1 of cluster test")
+    assert code in (0, 4)  # Warnings are this machine's.
+
+
+# Why: what works here with a password typed, or by a shell's profile, does not work for launch.
+def test_ssh_is_called_as_launch_calls_it(ssh, tmp_path):
+    folder = ssh('exec sh -c "$command"\n')
+    doctor(folder, "--hosts", "far", "--ssh-command", "ssh -p 2222")
+    asked = (tmp_path / "calls").read_text()
+    subprocess.run([find_program("mlxcommctl"), "launch", "--ssh", "ssh -p 2222", "--hosts", "far",
+                    "--", "true"],
+                   env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}, timeout=PATIENCE, check=True)
+    launched = (tmp_path / "calls").read_text()[len(asked):]
+    until = asked.index("exec /bin/sh")
+    assert "-p 2222" in asked[:until] and "BatchMode=yes" in asked[:until]
+    assert asked[:until] == launched[:until]
+
+
+def test_a_host_without_a_daemon_is_told(ssh):
+    folder = ssh('export MLXCOMM_SOCKET=/no/daemon.sock; exec sh -c "$command"\n')
+    found, code = doctor(folder, "--hosts", "idle")
+    assert code == 1 and found["idle"]["code"] == "MC610"
+    assert "/no/daemon.sock" in found["idle"]["found"] and "mlxcommctl doctor" in found["idle"]["remedy"]
+
+
+# Why: a private daemon answers as well, and ranks that go through it wait for ever. How: a second cluster
+# of the same name, whose node has the name of one of the first.
+def test_a_daemon_that_is_not_of_this_cluster_is_told(cluster, ssh, tmp_path):
+    c = cluster(2)
+    (tmp_path / "other").mkdir()
+    other = Cluster(tmp_path / "other", 2).start()
+    try:
+        found, _ = doctor(ssh(stands_for(other, {"far": 1})), "--hosts", "far", socket=c.socket(0))
+    finally:
+        other.end()
+    assert found["far"]["code"] == "MC611" and found["far"]["severity"] == "warning"
+    assert found["far"]["found"] == "node node-1 of cluster test, which no link leads to"
+
+
+# How: another mlxcommctl stands where ours is looked for, as an installation of last year would.
+@pytest.mark.parametrize("script, code, said", [
+    ("echo 0.0.1", "MC609", "is of release 0.0.1"),
+    ("echo 'dyld: Library not loaded' >&2; exit 134", "MC608", "ended with 134 dyld: Library not loaded")])
+def test_another_release_and_a_broken_one_are_told(cluster, ssh, tmp_path, script, code, said):
+    c = cluster(2)
+    own = os.path.realpath(find_program("mlxcommctl"))
+    other = tmp_path / "mlxcommctl"
+    other.write_text(f'#!/bin/sh\n[ "$1" = --version ] || exec {own} "$@"\n{script}\n')
+    other.chmod(0o755)
+    folder = ssh(f'command=$(printf %s "$command" | sed s,{own},{other},g)\n'
+                 + stands_for(c, {"node-1": 1}))
+    found, exit_code = doctor(folder, socket=c.socket(0))
+    assert exit_code == 1 and found["node-1"]["code"] == code
+    assert said in found["node-1"]["found"].replace("?", " "), found
+
+
+def test_a_host_without_mlxcommctl_tells_where_it_was_looked_for(ssh):
+    own = os.path.realpath(find_program("mlxcommctl"))
+    folder = ssh(f'command=$(printf %s "$command" | sed s,{own},/no/such/mlxcommctl,g)\n'
+                 'PATH=/usr/bin:/bin exec sh -c "$command"\n')
+    found, _ = doctor(folder, "--hosts", "far")
+    finding = found["far"]
+    assert finding["code"] == "MC608"
+    assert "nor in /usr/bin:/bin:/usr/local/bin:/opt/homebrew/bin" in finding["found"]
+    assert "ssh reads none" in finding["remedy"]
+
+
+def test_a_host_that_never_answers_has_a_deadline(ssh):
+    folder = ssh("[ $host = stuck ] && exec sleep 100000; echo 'Host key verification failed.'; exit 255\n")
+    found, _ = doctor(folder, "--hosts", "stuck,quick", "--ssh-timeout", "500ms")
+    assert found["stuck"]["code"] == "MC604" and "did not end" in found["stuck"]["found"]
+    assert found["quick"]["code"] == "MC605"
+
+
+def test_no_ssh_is_told_once():
+    found, code = doctor("/nowhere", "--hosts", "a,b", "--ssh-command", "no-such-ssh")
+    assert code == 1 and list(found) == ["ssh"] and found["ssh"]["code"] == "MC601"
+
+
+def test_hosts_come_from_a_hostfile_each_once_and_this_machine_needs_none(ssh, tmp_path):
+    file = tmp_path / "hosts.json"
+    file.write_text(json.dumps([{"ssh": name} for name in ("a", "localhost", "a", "ada@b")]))
+    found, _ = doctor(ssh("exit 255\n"), "--hostfile", file)
+    assert set(found) == {"a", "ada@b"}
+    found, _ = doctor(ssh("exit 255\n"), "--hosts", "localhost")
+    assert found["ssh"]["code"] == "MC613"
+
+
+def test_without_hosts_and_daemon_nobody_is_tried(ssh):
+    found, _ = doctor(ssh("exit 255\n"))
+    assert found["ssh"]["code"] == "MC613" and "no daemon answers" in found["ssh"]["found"]
+
+
+def test_it_is_what_the_schema_says(ssh):
+    schema = json.loads(subprocess.run([find_program("mlxcommctl"), "schema", "doctor"], capture_output=True,
+                                       text=True, timeout=PATIENCE).stdout)
+    folder = ssh("exit 255\n")
+    done = subprocess.run([find_program("mlxcommctl"), "doctor", "--ssh", "--hosts", "a", "--json"],
+                          capture_output=True, text=True, timeout=PATIENCE,
+                          env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
+    jsonschema.validate(json.loads(done.stdout), schema)
+
+
+@pytest.mark.parametrize("words", [
+    ["--ssh", "--hosts", "-oProxyCommand=x"], ["--ssh", "--hosts", "a", "--hostfile", "b"], ["--hosts", "a"],
+    ["--ssh", "--hostfile", "/no/such/file"], ["--ssh", "--ssh-command", " "], ["--ssh-timeout", "1s"],
+    ["--ssh", "--ssh-timeout", "soon"]])
+def test_wrong_usage_is_exit_code_2(words):
+    done = subprocess.run([find_program("mlxcommctl"), "doctor", *words], capture_output=True, text=True,
+                          timeout=PATIENCE)
+    assert done.returncode == 2, done.stderr

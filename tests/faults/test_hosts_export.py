@@ -1,0 +1,122 @@
+"""mlxcommctl hosts export: MLX's host file of a real cluster, taken by all that read such files."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+
+import jsonschema
+import pytest
+
+from conftest import PATIENCE, find_program
+
+# Ways to name this machine that need no ssh, one for each node.
+HERE = ["127.0.0.1", "::1", "localhost"]
+
+
+def ctl(*words, **kwargs):
+    return subprocess.run([find_program("mlxcommctl"), *map(str, words)], capture_output=True,
+                          text=True, timeout=PATIENCE, **kwargs)
+
+
+def export(cluster, *words):
+    return ctl("hosts", "export", "--socket", cluster.socket(0), *words)
+
+
+def here(count):
+    return [word for i in range(count) for word in ("--ssh-name", f"node-{i}={HERE[i]}")]
+
+
+def test_what_is_exported_is_what_import_reads(cluster, tmp_path):
+    c = cluster(3)
+    done = export(c)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    hosts = json.loads(done.stdout)
+    assert hosts == {"backend": "ring", "envs": [], "hosts": [
+        {"ssh": f"node-{i}", "ips": ["127.0.0.1"], "rdma": []} for i in range(3)]}
+    file = tmp_path / "hosts.json"
+    file.write_text(done.stdout)
+    assert ctl("hosts", "import", file).stdout == done.stdout
+    assert ctl("hosts", "import", file, "--config-dir", tmp_path / "made").returncode == 0
+    assert sorted(os.listdir(tmp_path / "made")) == [f"node-{i}.textproto" for i in range(3)]
+
+
+def test_mlx_reads_it(cluster, tmp_path):
+    common = pytest.importorskip("mlx._distributed_utils.common")
+    file = tmp_path / "hosts.json"
+    assert export(cluster(3), "-o", file, "--rank-order", "node-2,node-0").returncode == 0
+    read = common.Hostfile.from_file(file)
+    assert [(host.rank, host.ssh_hostname, host.ips) for host in read.hosts] == [
+        (0, "node-2", ["127.0.0.1"]), (1, "node-0", ["127.0.0.1"])]
+    assert read.backend == "ring" and read.envs == []
+
+
+def test_launch_starts_ranks_on_its_hosts(cluster, tmp_path):
+    c = cluster(3)
+    file = tmp_path / "hosts.json"
+    assert export(c, "-o", file, *here(3)).returncode == 0
+    done = ctl("launch", "--hostfile", file, "--socket", c.socket(0), "--", sys.executable, "-c",
+               "import os; print(os.environ['MLX_RANK'], os.environ['MLX_WORLD_SIZE'])")
+    assert sorted(done.stdout.splitlines()) == [f"[{r}] {r} 3" for r in range(3)], done.stderr
+
+
+# Why: a host file that somebody has edited is not to be lost by a word too many.
+def test_a_file_that_is_there_is_kept_unless_forced(cluster, tmp_path):
+    c = cluster(1)
+    file = tmp_path / "hosts.json"
+    file.write_text("mine")
+    done = export(c, "-o", file)
+    assert done.returncode == 1 and f"{file} is there already" in done.stderr and "--force" in done.stderr
+    assert file.read_text() == "mine" and done.stdout == ""
+    assert export(c, "-o", file, "--force").returncode == 0
+    assert json.loads(file.read_text())["hosts"][0]["ssh"] == "node-0"
+    assert os.listdir(tmp_path).count("hosts.json") == 1 and not list(tmp_path.glob("hosts.json.*"))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    done = export(c, "-o", tmp_path / "no" / "such" / "folder")
+    assert done.returncode == 1 and "cannot write" in done.stderr
+    assert json.loads(export(c, "-o", "-").stdout)["hosts"]
+
+
+def test_json_tells_what_there_is_to_know(cluster, tmp_path):
+    c = cluster(3)
+    file = tmp_path / "hosts.json"
+    done = export(c, "--json", "-o", file, *here(3))
+    told = json.loads(done.stdout)
+    jsonschema.validate(told, json.loads(ctl("schema", "hosts", "export").stdout))
+    assert told["nodes"] == ["node-0", "node-1", "node-2"]
+    assert [host["ssh"] for host in told["hosts"]] == HERE
+    assert told["neighbours_share_cables"] and told["notes"] == []
+    assert json.loads(file.read_text()) == {key: told[key] for key in ("backend", "envs", "hosts")}
+
+
+# How: node-1 is linked to neither of the others but through node-0.
+def test_neighbours_without_a_cable_are_told(cluster):
+    c = cluster(3, start=False, links=[(1, 0), (2, 0)])
+    for node in range(3):
+        c.start_daemon(node)
+    c.wait_linked()
+    done = export(c)
+    assert done.returncode == 0
+    assert "neighbours in the list that share no cable: node-" in done.stderr, done.stderr
+    # A line begins at one of its ends.
+    names = [host["ssh"] for host in json.loads(done.stdout)["hosts"]]
+    assert names[1] == "node-0"
+    assert "without --rank-order" in export(c, "--rank-order", "node-[0-2]").stderr
+
+
+@pytest.mark.parametrize("words, said", [
+    (["--nodes", "node-7"], "has no node node-7"), (["--rank-order", "node-0,node-0"], "named twice"),
+    (["--backend", "jaccl"], "no cable with an RDMA device at both ends from node-0 to node-1"),
+    (["--ssh-name", "node-0=-oProxyCommand=x"], "expected NODE=HOST"),
+    (["--ssh-name", "node-0=node-1"], 'two nodes are "node-1" for ssh')])
+def test_what_cannot_be_is_said(cluster, words, said):
+    done = export(cluster(2), *words)
+    assert done.returncode == 1 and said in done.stderr and done.stdout == "", done.stderr
+
+
+@pytest.mark.parametrize("words", [
+    ["--nodes", "a", "--rank-order", "a"], ["--nodes", "-x"], ["--backend", "mpi"], ["--ssh-name", "a"],
+    ["--ssh-name", "=a"], ["--ssh-name", "a="], ["extra"]])
+def test_wrong_usage_is_exit_code_2(words):
+    assert ctl("hosts", "export", "--socket", "/nowhere", *words).returncode == 2
