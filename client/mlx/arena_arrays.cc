@@ -52,8 +52,8 @@ ArenaRange ArenaRange::AllocateIfRoom(const std::shared_ptr<Connected>& owner,
   return code == MLXCOMM_OK ? ArenaRange(owner, range) : ArenaRange();
 }
 
-std::optional<mlx::core::allocator::Data> ArenaRange::AsData(std::shared_ptr<ArenaRange> range,
-                                                             std::uint64_t bytes) {
+std::optional<mlx::core::allocator::Data> ArenaRange::AsData(
+    const std::shared_ptr<ArenaRange>& range, std::uint64_t bytes) {
   namespace allocator = mlx::core::allocator;
 #if defined(__APPLE__)
   const auto page = static_cast<std::uint64_t>(::getpagesize());

@@ -42,7 +42,7 @@ class ArenaRange {
   std::byte* data() const;
   // MLX's view of the range; it holds the range until the last array has gone. None where MLX does
   // not take this memory.
-  static std::optional<mlx::core::allocator::Data> AsData(std::shared_ptr<ArenaRange> range,
+  static std::optional<mlx::core::allocator::Data> AsData(const std::shared_ptr<ArenaRange>& range,
                                                           std::uint64_t bytes);
 
   // Room for `bytes` of elements; throws OperationError when the arena is full.

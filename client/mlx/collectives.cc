@@ -51,7 +51,8 @@ void CheckRows(const char* name, const char* argument, const std::vector<std::ui
   }
   std::uint64_t total = 0;
   for (const std::uint64_t count : rows) {
-    if (count > INT32_MAX || (total += count) > INT32_MAX) {
+    total += count;
+    if (count > INT32_MAX || total > INT32_MAX) {
       Invalid(name, argument, ": expected counts of rows, together below 2^31");
     }
   }
@@ -75,8 +76,7 @@ mx::array Build(const mx::Shape& shape, mx::Dtype type, Operation operation,
                 const std::optional<mx::array>& input, const Call& call) {
   const mx::Stream stream = mx::to_stream(call.stream, mx::Device::cpu);
   if (stream.device != mx::Device::cpu) {
-    Invalid(NameOf(operation.kind),
-            "communication runs on a CPU stream; pass stream=mx.cpu or none");
+    Invalid(NameOf(operation.kind), "communication runs on a CPU stream: pass one, or none");
   }
   operation.timeout_ns = call.timeout_ns;
   std::vector<mx::array> inputs;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -28,7 +29,8 @@ constexpr Seconds kToldAfter{10};
 constexpr std::chrono::milliseconds kLook{100};  // Between two looks for Ctrl-C.
 
 const char* (*g_why)() = nullptr;
-pid_t g_process = 0;
+std::atomic<pid_t> g_process{
+    0};  // The last that was to join: a child may where its parent had not.
 
 Seconds Patience() {
   const char* const word = std::getenv("MLXCOMM_END_TIMEOUT");
@@ -80,7 +82,7 @@ void AwaitQueued() {
 }
 
 void Exit() {
-  if (g_process != ::getpid()) return;  // A forked child has joined nothing.
+  if (g_process != ::getpid()) return;  // A forked child that has joined nothing.
   const char* const fault = g_why == nullptr ? nullptr : g_why();
   const std::vector<std::shared_ptr<DaemonGroup>> worlds = Worlds();
   if (fault != nullptr) {
@@ -97,9 +99,9 @@ void Exit() {
 }  // namespace
 
 void LeaveJobsAtEnd(const char* (*why)()) {
+  g_process = ::getpid();
   static const int registered = [why] {
     g_why = why;
-    g_process = ::getpid();
     // Exit handlers run in reverse order, and MLX's scheduler, which some releases destroy, is needed by
     // what is waited for.
     mlx::core::scheduler::scheduler();
