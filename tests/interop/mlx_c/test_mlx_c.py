@@ -269,6 +269,22 @@ def test_a_forked_child_is_refused_and_neither_hangs_nor_takes_its_parent_along(
     nobody_is_left(c)
 
 
+# Why: a rank that is only gone makes a failed job of it.
+@WAYS
+def test_groups_that_nobody_frees_are_left_in_order(cluster, way):
+    c = cluster(1)
+    leaving, staying = program(c, 0, "at-exit", way=way), program(c, 1, "when-told", way=way)
+    staying.wait_for("waits")
+    assert leaving.finish() == 0, leaving.lines
+
+    def ranks():
+        (job,) = c.status()["jobs"]
+        return job["state"], [rank["rank"] for rank in job["ranks"]]
+
+    wait_until(lambda: ranks()[1] == [1], "the daemon knows that rank 0 has left")
+    assert ranks()[0] == "running"
+
+
 # Why: a program's own exit handlers may run after ours, when the handles are closed.
 @WAYS
 def test_what_uses_a_group_after_the_job_was_left_is_refused(cluster, way):
