@@ -29,8 +29,8 @@ const mx::array& ArrayOf(mlx_array x) {
   return *static_cast<const mx::array*>(x.ctx);
 }
 
-mx::Dtype TypeOf(mlx_dtype type) {
-  switch (type) {
+mx::Dtype TypeOf(int dtype) {
+  switch (dtype) {
     case MLX_BOOL: return mx::bool_;
     case MLX_UINT8: return mx::uint8;
     case MLX_UINT16: return mx::uint16;
@@ -45,9 +45,9 @@ mx::Dtype TypeOf(mlx_dtype type) {
     case MLX_FLOAT64: return mx::float64;
     case MLX_BFLOAT16: return mx::bfloat16;
     case MLX_COMPLEX64: return mx::complex64;
+    default: break;
   }
-  throw std::invalid_argument("dtype " + std::to_string(static_cast<int>(type)) +
-                              ": expected one of mlx_dtype");
+  throw std::invalid_argument("dtype " + std::to_string(dtype) + ": expected one of mlx_dtype");
 }
 
 mx::StreamOrDevice StreamOf(mlx_stream s) {

@@ -5,6 +5,7 @@
 // Owner: of what is set, the handle. Thread: as for the handle. Memory: an object for each handle.
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -24,9 +25,18 @@ inline constexpr bool kIsOnePointer =
 static_assert(kIsOnePointer<mlx_array> && kIsOnePointer<mlx_stream> &&
               kIsOnePointer<mlx_distributed_group>);
 
+// C may have any number in an enumeration, and C++ may not read one that this does not have.
+template <typename Enumeration>
+int NumberOf(const Enumeration& value) {
+  static_assert(std::is_enum_v<Enumeration> && sizeof(Enumeration) == sizeof(int));
+  int number = 0;
+  std::memcpy(&number, &value, sizeof number);
+  return number;
+}
+
 // Throw std::invalid_argument for an empty handle, a null result and an unknown number.
 const mlx::core::array& ArrayOf(mlx_array x);
-mlx::core::Dtype TypeOf(mlx_dtype type);
+mlx::core::Dtype TypeOf(int dtype);
 // Empty: MLX's default one of the CPU.
 mlx::core::StreamOrDevice StreamOf(mlx_stream s);
 // Null where the handle is empty.

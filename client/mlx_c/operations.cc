@@ -22,6 +22,7 @@ using graph::Call;
 using mlxcomm::mlx_c::ArrayOf;
 using mlxcomm::mlx_c::CalledGroup;
 using mlxcomm::mlx_c::CheckResult;
+using mlxcomm::mlx_c::NumberOf;
 using mlxcomm::mlx_c::Reporting;
 using mlxcomm::mlx_c::Set;
 
@@ -53,10 +54,10 @@ std::uint32_t RankOf(const char* function, const char* argument, int rank) {
                               ": expected a rank, 0 or more");
 }
 
-mlxcomm_operator Known(const char* function, mlxcomm_operator op) {
-  if (op >= MLXCOMM_SUM && op <= MLXCOMM_MEAN) return op;
-  throw std::invalid_argument(std::string(function) + ": op " +
-                              std::to_string(static_cast<int>(op)) +
+mlxcomm_operator Known(const char* function, const mlxcomm_operator& op) {
+  const int number = NumberOf(op);
+  if (number >= MLXCOMM_SUM && number <= MLXCOMM_MEAN) return op;
+  throw std::invalid_argument(std::string(function) + ": op " + std::to_string(number) +
                               ": expected one of mlxcomm_operator");
 }
 
@@ -180,8 +181,8 @@ int mlxcomm_mlx_recv(mlx_array* res, const int* shape, size_t shape_num, mlx_dty
     const mx::Shape expected = shape_num == 0 ? mx::Shape{} : mx::Shape(shape, shape + shape_num);
     const std::optional<mx::array> before =
         after.ctx == nullptr ? std::nullopt : std::optional<mx::array>(ArrayOf(after));
-    return graph::Receive(expected, mlxcomm::mlx_c::TypeOf(dtype), RankOf("recv", "src", src), tag,
-                          before, call);
+    return graph::Receive(expected, mlxcomm::mlx_c::TypeOf(NumberOf(dtype)),
+                          RankOf("recv", "src", src), tag, before, call);
   });
 }
 

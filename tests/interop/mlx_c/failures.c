@@ -35,6 +35,7 @@ void WrongArguments(mlx_distributed_group world) {
   Wrong(mlxcomm_mlx_all_reduce(NULL, x, MLXCOMM_SUM, world, 0, cpu), "res: expected a pointer");
   Wrong(mlxcomm_mlx_all_reduce(&res, empty, MLXCOMM_SUM, world, 0, cpu), "got an empty one");
   Wrong(mlxcomm_mlx_all_reduce(&res, x, (mlxcomm_operator)0, world, 0, cpu), "all_reduce: op 0");
+  Wrong(mlxcomm_mlx_all_reduce(&res, x, (mlxcomm_operator)99, world, 0, cpu), "all_reduce: op 99");
   Wrong(mlxcomm_mlx_all_reduce(&res, x, MLXCOMM_AND, world, 0, cpu), "and");
   OK(mlx_astype(&whole, x, MLX_INT32, cpu));
   Wrong(mlxcomm_mlx_all_reduce(&res, whole, MLXCOMM_MEAN, world, 0, cpu), "mean");
@@ -76,7 +77,7 @@ void WrongArguments(mlx_distributed_group world) {
   Wrong(mlxcomm_mlx_join(&group, &options), "rank 5 of size 2");
   // Nothing was changed by any of them, and the group works.
   CHECK(res.ctx == NULL && group.ctx == NULL && name.ctx == NULL);
-  CHECK(errors == 32);
+  CHECK(errors == 33);
   mlxcomm_mlx_error error;
   mlxcomm_mlx_last_error(&error);
   CHECK(error.code == MLXCOMM_INVALID_ARGUMENT && error.node[0] == '\0' && error.pid == 0);

@@ -87,8 +87,11 @@ def test_without_a_launcher_a_program_is_alone_and_needs_no_daemon():
     is_right_alone("alone", MLXCOMM_SOCKET="/nowhere/at/all.sock")
 
 
-def test_a_program_that_knows_nothing_of_it_needs_one_word_in_its_build(cluster):
-    process = launch(cluster(1), WORK / "shared" / "renamed")
+# Stock goes by client/mpi's library, which launch names; renamed by one word of its build.
+@WAYS
+@pytest.mark.parametrize("name", ["stock", "renamed"])
+def test_a_program_that_knows_nothing_of_it(cluster, name, way):
+    process = launch(cluster(1), WORK / way / name)
     assert process.finish() == 0, process.lines
     assert sorted(process.lines) == ["[0] 2 ranks, sum 3", "[1] 2 ranks, sum 3"]
 

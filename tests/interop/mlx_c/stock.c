@@ -1,12 +1,11 @@
-// A program of mlx-c alone: nothing here names mlxcomm. Its build has one word for that
-// (mlx_distributed_init=mlxcomm_mlx_init).
+// A program of mlx-c alone: nothing here names mlxcomm. BACKEND is what it asks MLX for.
 #include <stdio.h>
 
 #include "mlx/c/mlx.h"
 
 int main(void) {
   mlx_distributed_group world = mlx_distributed_group_new();
-  if (mlx_distributed_init(&world, true, "ring") != 0) return 1;
+  if (mlx_distributed_init(&world, true, BACKEND) != 0) return 1;
   mlx_stream cpu = mlx_default_cpu_stream_new();
   mlx_array rank = mlx_array_new_float((float)mlx_distributed_group_rank(world) + 1);
   mlx_array sum = mlx_array_new();
