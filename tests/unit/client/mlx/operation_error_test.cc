@@ -50,8 +50,10 @@ TEST(OperationErrorTest, SixtyFourAreRemembered) {
   DoublePercentSigns();
   const OperationError error(Lost(4, message));
   std::string printed(200, '\0');
-  printed.resize(
-      static_cast<std::size_t>(std::snprintf(printed.data(), printed.size(), error.what())));
+  const char* const format = error.what();
+  constexpr int kUnused = 0;  // A format without an argument is what compilers warn of.
+  const int length = std::snprintf(printed.data(), printed.size(), format, kUnused);
+  printed.resize(static_cast<std::size_t>(length));
   EXPECT_EQ(printed, "RANK_LOST: " + message);
   EXPECT_EQ(error.details().message, message);
   EXPECT_EQ(FindRecentFailureWithin(printed)->rank, 4);
