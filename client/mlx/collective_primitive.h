@@ -19,7 +19,7 @@ namespace mlxcomm::graph {
 
 class CollectivePrimitive final : public mlx::core::Primitive {
  public:
-  using array = mlx::core::array;
+  using array = mlx::core::array;  // NOLINT(readability-identifier-naming): MLX's own.
 
   CollectivePrimitive(mlx::core::Stream stream, std::shared_ptr<JoinedGroup> joined,
                       Operation operation, mlx::core::Dtype type)
