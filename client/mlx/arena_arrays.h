@@ -11,14 +11,17 @@
 #include <optional>
 
 #include "client/lib/mlxcomm.h"
+#include "client/mlx/group_use.h"
 #include "mlx/allocator.h"
 
 namespace mlxcomm::graph {
 
-// A connection that arrays may outlive: the last of them closes it.
+// A connection that arrays may outlive: the last of them closes it, unless the process has ended.
 struct Connected {
   explicit Connected(mlxcomm_connection* opened) : connection(opened) {}
-  ~Connected() { mlxcomm_disconnect(connection); }
+  ~Connected() {
+    if (!ProcessHasEnded()) mlxcomm_disconnect(connection);
+  }
   Connected(const Connected&) = delete;
   Connected& operator=(const Connected&) = delete;
   mlxcomm_connection* connection;

@@ -40,7 +40,7 @@ void CollectivePrimitive::eval_cpu(const std::vector<array>& inputs, std::vector
 
 void CollectivePrimitive::eval_gpu(const std::vector<array>&, std::vector<array>&) {
   throw std::runtime_error(std::string("[mlxcomm] ") + name() +
-                           ": communication runs on a CPU stream; pass stream=mx.cpu or none");
+                           ": communication runs on a CPU stream: pass one, or none");
 }
 
 std::vector<mx::Shape> CollectivePrimitive::output_shapes(const std::vector<array>& inputs) {

@@ -77,8 +77,7 @@ mx::array Build(const mx::Shape& shape, mx::Dtype type, Operation operation,
                 const std::optional<mx::array>& input, const Call& call) {
   const mx::Stream stream = mx::to_stream(call.stream, mx::Device::cpu);
   if (stream.device != mx::Device::cpu) {
-    Invalid(NameOf(operation.kind),
-            "communication runs on a CPU stream; pass stream=mx.cpu or none");
+    Invalid(NameOf(operation.kind), "communication runs on a CPU stream: pass one, or none");
   }
   operation.timeout_ns = call.timeout_ns;
   std::vector<mx::array> inputs;

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "client/lib/interrupt.h"
+#include "client/mlx/group_use.h"
 #include "client/mlx/operation.h"
 #include "client/mlx/operation_error.h"
 #include "client/mlx/operation_task.h"
@@ -36,6 +37,7 @@ mx::Stream DaemonGroup::communication_stream(mx::StreamOrDevice s) {
 }
 
 mlxcomm_code DaemonGroup::Barrier(std::uint64_t timeout_ns, mlxcomm_error& error) {
+  const GroupUse use;
   const client::UnderWay under_way;
   std::uint64_t ticket = 0;
   const mlxcomm_code code = mlxcomm_barrier(handle(), timeout_ns, &ticket, &error);
@@ -45,6 +47,7 @@ mlxcomm_code DaemonGroup::Barrier(std::uint64_t timeout_ns, mlxcomm_error& error
 mlxcomm_code DaemonGroup::Split(std::int32_t color, std::int32_t key, const char* name,
                                 std::uint64_t timeout_ns, std::shared_ptr<DaemonGroup>& part,
                                 mlxcomm_error& error) {
+  const GroupUse use;
   const client::UnderWay under_way;
   mlxcomm_group* made = nullptr;
   const mlxcomm_code code = mlxcomm_split(handle(), color, key, name, timeout_ns, &made, &error);
@@ -56,6 +59,7 @@ mlxcomm_code DaemonGroup::Split(std::int32_t color, std::int32_t key, const char
 
 mlxcomm_code DaemonGroup::Shrink(std::uint64_t timeout_ns, std::shared_ptr<DaemonGroup>& rest,
                                  mlxcomm_error& error) {
+  const GroupUse use;
   const client::UnderWay under_way;
   mlxcomm_group* made = nullptr;
   const mlxcomm_code code = mlxcomm_shrink(handle(), timeout_ns, &made, &error);

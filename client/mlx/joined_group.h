@@ -1,4 +1,5 @@
-// A group that this process is a rank of, closed in order when the last user lets go.
+// A group that this process is a rank of, closed in order when the last user lets go, or by the end of the
+// process (process_end.h).
 //
 // Owner: mx.distributed.Group, primitives and the tasks under way, together. Thread: any.
 // Memory: the handle. A part of a group holds the whole: mlxcomm.h wants parts closed
@@ -12,19 +13,26 @@
 
 #include "client/lib/mlxcomm.h"
 #include "client/mlx/arena_arrays.h"
+#include "client/mlx/group_use.h"
 
 namespace mlxcomm::graph {
 
 struct JoinedGroup {
   JoinedGroup(std::shared_ptr<Connected> on, mlxcomm_group* joined,
               std::shared_ptr<JoinedGroup> part_of = nullptr)
-      : connected(std::move(on)), parent(std::move(part_of)), group(joined) {}
-  ~JoinedGroup() { mlxcomm_group_close(group); }
+      : connected(std::move(on)),
+        parent(std::move(part_of)),
+        group(joined),
+        rank_(mlxcomm_rank(joined)),
+        size_(mlxcomm_size(joined)) {}
+  ~JoinedGroup() {
+    if (!ProcessHasEnded()) mlxcomm_group_close(group);
+  }
   JoinedGroup(const JoinedGroup&) = delete;
   JoinedGroup& operator=(const JoinedGroup&) = delete;
 
-  std::uint32_t rank() const { return mlxcomm_rank(group); }
-  std::uint32_t size() const { return mlxcomm_size(group); }
+  std::uint32_t rank() const { return rank_; }
+  std::uint32_t size() const { return size_; }
   // Two ranks, on nodes of different names.
   bool is_pair_of_nodes() const {
     return size() == 2 && std::string_view(mlxcomm_member_node(group, 0)) !=
@@ -34,6 +42,10 @@ struct JoinedGroup {
   std::shared_ptr<Connected> connected;
   std::shared_ptr<JoinedGroup> parent;
   mlxcomm_group* group;
+
+ private:
+  std::uint32_t rank_;
+  std::uint32_t size_;
 };
 
 }  // namespace mlxcomm::graph

@@ -1,6 +1,7 @@
 #include "client/mlx/operation_error.h"
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <mutex>
 #include <utility>
@@ -11,14 +12,22 @@ namespace {
 // The failures thrown last, found by their texts.
 class RecentErrors {
  public:
-  void Remember(const std::string& text, const FailureDetails& details) {
+  void Remember(const FailureDetails& details) {
     const std::lock_guard lock(mutex_);
-    entries_[next_++ % entries_.size()] = {text, details};
+    entries_[next_++ % entries_.size()] = {TextOf(details), details};
   }
   std::optional<FailureDetails> Find(std::string_view text) {
     const std::lock_guard lock(mutex_);
     for (const auto& [known, details] : entries_) {
       if (known == text && !known.empty()) return details;
+    }
+    return std::nullopt;
+  }
+  std::optional<FailureDetails> FindWithin(std::string_view text) {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t back = 1; back <= entries_.size(); ++back) {
+      const auto& [known, details] = entries_[(next_ + entries_.size() - back) % entries_.size()];
+      if (!known.empty() && text.find(known) != std::string_view::npos) return details;
     }
     return std::nullopt;
   }
@@ -29,9 +38,20 @@ class RecentErrors {
   std::size_t next_ = 0;
 };
 
+// Never destroyed: MLX's threads may still throw when the process ends.
 RecentErrors& Recent() {
-  static RecentErrors errors;
-  return errors;
+  static RecentErrors* const errors = new RecentErrors;
+  return *errors;
+}
+
+std::atomic<bool> g_doubles_percent_signs{false};
+
+std::string Thrown(std::string text) {
+  if (!g_doubles_percent_signs) return text;
+  for (std::size_t at = text.find('%'); at != std::string::npos; at = text.find('%', at + 2)) {
+    text.insert(at, 1, '%');
+  }
+  return text;
 }
 
 }  // namespace
@@ -53,14 +73,23 @@ FailureDetails Describe(mlxcomm_code code, const mlxcomm_error& error, const mlx
 }
 
 OperationError::OperationError(FailureDetails details)
-    : std::runtime_error(std::string(mlxcomm_code_name(details.code)) + ": " + details.message),
-      details_(std::move(details)) {
-  Recent().Remember(what(), details_);
+    : std::runtime_error(Thrown(TextOf(details))), details_(std::move(details)) {
+  Recent().Remember(details_);
 }
 
 std::optional<FailureDetails> FindRecentFailure(std::string_view text) {
   return Recent().Find(text);
 }
+
+std::optional<FailureDetails> FindRecentFailureWithin(std::string_view text) {
+  return Recent().FindWithin(text);
+}
+
+std::string TextOf(const FailureDetails& details) {
+  return std::string(mlxcomm_code_name(details.code)) + ": " + details.message;
+}
+
+void DoublePercentSigns() { g_doubles_percent_signs = true; }
 
 void CheckOperation(mlxcomm_code code, const mlxcomm_error& error, const mlxcomm_group* group) {
   if (code != MLXCOMM_OK) throw OperationError(Describe(code, error, group));

@@ -39,6 +39,15 @@ class OperationError : public std::runtime_error {
 // What an evaluation throws again is only a std::runtime_error with the same text: MLX's
 // stream keeps no more of it. So the last few are remembered, and found by their texts.
 std::optional<FailureDetails> FindRecentFailure(std::string_view text);
+// The latest whose text is a part of this one: others put words before and behind it.
+std::optional<FailureDetails> FindRecentFailureWithin(std::string_view text);
+
+// "RANK_LOST: rank 1 ..."
+std::string TextOf(const FailureDetails& details);
+
+// mlx-c takes what() of an exception for a format of printf, and a failure's text may hold what another
+// process wrote. From here on each % in what() is doubled, so that what is printed is the text.
+void DoublePercentSigns();
 
 // Throws OperationError unless the code is MLXCOMM_OK.
 void CheckOperation(mlxcomm_code code, const mlxcomm_error& error, const mlxcomm_group* group);

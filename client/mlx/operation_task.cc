@@ -4,6 +4,7 @@
 
 #include "client/lib/interrupt.h"
 #include "client/mlx/copy_in.h"
+#include "client/mlx/group_use.h"
 #include "client/mlx/operation_error.h"
 #include "client/mlx/queued_operations.h"
 #include "client/mlx/result_memory.h"
@@ -82,6 +83,7 @@ Counters& GetCounters() {
 void Schedule(const std::shared_ptr<JoinedGroup>& joined, const Operation& operation,
               const mx::array* input, mx::array* output, mx::Stream stream) {
   struct Waited {
+    GroupUse use;
     client::UnderWay under_way;
     QueuedOperation queued;
   };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "client/mlx/copy_in.h"
+#include "client/mlx/group_use.h"
 #include "client/mlx/result_memory.h"
 #include "mlx/allocator.h"
 #include "mlx/backend/cpu/encoder.h"
@@ -95,6 +96,8 @@ void PackPrimitive::eval_cpu(const std::vector<mx::array>& inputs, mx::array& ou
     const std::byte* data;
     std::size_t bytes;
   };
+  // Until the task has run: the arena is there.
+  auto use = std::make_shared<GroupUse>();
   GiveMemory(output);
   auto& encoder = mx::cpu::get_command_encoder(stream());
   std::vector<Piece> pieces;
@@ -105,7 +108,7 @@ void PackPrimitive::eval_cpu(const std::vector<mx::array>& inputs, mx::array& ou
     pieces.push_back({input.data<std::byte>(), input.nbytes()});
   }
   encoder.set_output_array(output);
-  encoder.dispatch([pieces = std::move(pieces), to = output.data<std::byte>()] {
+  encoder.dispatch([use, pieces = std::move(pieces), to = output.data<std::byte>()] {
     std::size_t begin = 0;
     for (const Piece& piece : pieces) {
       if (piece.bytes > 0) CopyIn(to + begin, piece.data, piece.bytes);

@@ -2,7 +2,7 @@
 // before them, for memory, or for other ranks.
 //
 // A program may end with some of them left (mlx-lm's generate always leaves one), which other ranks
-// still need; so who ends waits until there are none (mlxcomm/groups.py).
+// still need; so who ends waits until there are none (process_end.h; in Python mlxcomm/groups.py).
 //
 // Owner: the process; never destroyed, for MLX's threads outlive much. Thread: any. Memory: numbers.
 #pragma once

@@ -13,8 +13,8 @@
 #include <optional>
 #include <string>
 
-#include "client/lib/interrupt.h"
 #include "client/mlx/group_impl.h"
+#include "client/mlx/joining.h"
 #include "client/mlx/operation_error.h"
 #include "client/mlx/operation_task.h"
 #include "client/mlx/queued_operations.h"
@@ -30,7 +30,6 @@ using mlxcomm::graph::AloneGroup;
 using mlxcomm::graph::Connected;
 using mlxcomm::graph::DaemonGroup;
 using mlxcomm::graph::Describe;
-using mlxcomm::graph::JoinedGroup;
 using mlxcomm::python::AsTuple;
 
 namespace {
@@ -55,29 +54,17 @@ nb::object FailureOrNone(mlxcomm_code code, const mlxcomm_error& error,
 
 nb::tuple Join(const std::string& job, unsigned rank, unsigned size, const std::string& socket,
                std::uint64_t timeout_ns, std::uint64_t arena_bytes) {
-  mlxcomm::graph::CopyingIsAskedFor();  // A wrong word is told before anybody waits.
-  const mlxcomm::client::UnderWay under_way;
-  mlxcomm_connect_options options;
-  mlxcomm_connect_options_init(&options);
-  if (!socket.empty()) options.socket_path = socket.c_str();
-  options.arena_bytes = arena_bytes;
-  options.interrupted = mlxcomm::client::WasInterrupted;
   mlxcomm_error error{};
-  mlxcomm_connection* connection = nullptr;
-  mlxcomm_group* group = nullptr;
-  std::shared_ptr<Connected> connected;
+  std::shared_ptr<DaemonGroup> joined;
   mlxcomm_code code;
   {
     nb::gil_scoped_release unlocked;
-    code = mlxcomm_connect(&options, &connection, &error);
-    if (code == MLXCOMM_OK) {
-      connected = std::make_shared<Connected>(connection);
-      code = mlxcomm_join(connection, job.c_str(), rank, size, timeout_ns, &group, &error);
-    }
+    code = mlxcomm::graph::JoinJob(
+        job, rank, size, {.socket = socket, .timeout_ns = timeout_ns, .arena_bytes = arena_bytes},
+        joined, error);
   }
   if (code != MLXCOMM_OK) return nb::make_tuple(nb::none(), FailureOrNone(code, error, nullptr));
-  auto joined = std::make_shared<JoinedGroup>(connected, group);
-  return nb::make_tuple(Group(std::make_shared<DaemonGroup>(joined)), nb::none());
+  return nb::make_tuple(Group(joined), nb::none());
 }
 
 // The new group (or None) and the failure (or None).

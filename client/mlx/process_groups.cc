@@ -1,0 +1,120 @@
+#include "client/mlx/process_groups.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+
+#include "client/mlx/operation_error.h"
+
+namespace mlxcomm::graph {
+namespace {
+
+using Key = std::tuple<std::string, std::uint32_t, std::uint32_t>;  // Job, rank, size.
+
+struct Entry {
+  std::mutex joining;  // Before All::mutex; held while its holder waits for the other ranks.
+  AnyGroup group;      // Guarded by All::mutex.
+};
+
+struct All {
+  const pid_t process = ::getpid();
+  std::mutex mutex;
+  std::map<Key, std::shared_ptr<Entry>> entries;
+  std::optional<mlxcomm_place> first;  // Of more than one rank.
+};
+
+// Its own for a forked child, for the parent's locks may be held there for ever.
+All& GetAll() {
+  static std::atomic<All*> current{new All};
+  All* all = current.load();
+  if (all->process == ::getpid()) return *all;
+  auto* const own = new All;
+  if (current.compare_exchange_strong(all, own)) return *own;
+  delete own;
+  return *all;
+}
+
+// After these the daemon can be joined again, once it is back.
+bool HasLostItsDaemon(const DaemonGroup& group) {
+  const mlxcomm_code code = mlxcomm_group_failure(group.handle(), nullptr);
+  return code == MLXCOMM_DAEMON_LOST || code == MLXCOMM_DAEMON_STOPPING;
+}
+
+AnyGroup Join(const mlxcomm_place& place, const JoinOptions& options) {
+  if (place.size == 1) return std::make_shared<AloneGroup>();
+  std::shared_ptr<DaemonGroup> joined;
+  mlxcomm_error error{};
+  const mlxcomm_code code = JoinJob(place.job, place.rank, place.size, options, joined, error);
+  CheckOperation(code, error, nullptr);
+  return joined;
+}
+
+}  // namespace
+
+AnyGroup GroupOf(const mlxcomm_place& place, const JoinOptions& options) {
+  All& all = GetAll();
+  std::shared_ptr<Entry> entry;
+  {
+    const std::lock_guard lock(all.mutex);
+    std::shared_ptr<Entry>& known = all.entries[{place.job, place.rank, place.size}];
+    if (known == nullptr) known = std::make_shared<Entry>();
+    entry = known;
+  }
+  const std::lock_guard joining(entry->joining);
+  AnyGroup lost;  // Let go of before its place is joined anew.
+  {
+    const std::lock_guard lock(all.mutex);
+    const auto* const ours = dynamic_cast<const DaemonGroup*>(entry->group.get());
+    if (entry->group != nullptr && (ours == nullptr || !HasLostItsDaemon(*ours))) {
+      return entry->group;
+    }
+    lost.swap(entry->group);
+  }
+  lost.reset();
+  AnyGroup joined = Join(place, options);
+  const std::lock_guard lock(all.mutex);
+  entry->group = joined;
+  if (place.size > 1 && !all.first.has_value()) all.first = place;
+  return joined;
+}
+
+mlxcomm_place DefaultPlace() {
+  All& all = GetAll();
+  {
+    const std::lock_guard lock(all.mutex);
+    if (all.first.has_value()) return *all.first;
+  }
+  mlxcomm_place place{};
+  mlxcomm_error error{};
+  if (mlxcomm_find_place(nullptr, &place, &error) != MLXCOMM_OK) {
+    throw std::invalid_argument(error.message);
+  }
+  return place;
+}
+
+void StandFor(const DaemonGroup& failed, const std::shared_ptr<DaemonGroup>& rest) {
+  All& all = GetAll();
+  const std::lock_guard lock(all.mutex);
+  for (auto& [key, entry] : all.entries) {
+    if (entry->group.get() == &failed) entry->group = rest;
+  }
+}
+
+std::vector<std::shared_ptr<DaemonGroup>> Worlds() {
+  All& all = GetAll();
+  const std::lock_guard lock(all.mutex);
+  std::vector<std::shared_ptr<DaemonGroup>> worlds;
+  for (auto& [key, entry] : all.entries) {
+    if (auto world = std::dynamic_pointer_cast<DaemonGroup>(entry->group)) worlds.push_back(world);
+  }
+  return worlds;
+}
+
+}  // namespace mlxcomm::graph

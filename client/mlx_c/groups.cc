@@ -1,0 +1,217 @@
+// The C interface where groups are joined, split, left and asked.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "client/mlx/group_use.h"
+#include "client/mlx/operation_error.h"
+#include "client/mlx/operation_task.h"
+#include "client/mlx_c/called_group.h"
+#include "client/mlx_c/handles.h"
+#include "client/mlx_c/mlxcomm_mlx.h"
+#include "client/mlx_c/reported_error.h"
+
+using mlxcomm::graph::AloneGroup;
+using mlxcomm::graph::CheckOperation;
+using mlxcomm::graph::DaemonGroup;
+using mlxcomm::graph::FailureDetails;
+using mlxcomm::graph::GroupUse;
+using mlxcomm::graph::OperationError;
+using mlxcomm::mlx_c::CalledGroup;
+using mlxcomm::mlx_c::CheckResult;
+using mlxcomm::mlx_c::Joined;
+using mlxcomm::mlx_c::Reporting;
+using mlxcomm::mlx_c::Set;
+using mlxcomm::mlx_c::SetEmpty;
+
+namespace {
+
+constexpr std::array<std::string_view, 6> kBackends = {"any", "ring", "jaccl",
+                                                       "mpi", "nccl", "mlxcomm"};
+
+bool IsTaken(const char* backend) {
+  return backend == nullptr || std::ranges::find(kBackends, backend) != kBackends.end();
+}
+
+mlxcomm_place FindPlace(const mlxcomm_mlx_join_options& options) {
+  mlxcomm_place_options asked;
+  mlxcomm_place_options_init(&asked);
+  asked.job = options.job;
+  asked.rank = options.rank;
+  asked.size = options.size;
+  mlxcomm_place place{};
+  mlxcomm_error error{};
+  if (mlxcomm_find_place(&asked, &place, &error) != MLXCOMM_OK) {
+    throw std::invalid_argument(error.message);
+  }
+  return place;
+}
+
+// The options of this release, whatever the caller's knew.
+mlxcomm_mlx_join_options Known(const mlxcomm_mlx_join_options* given) {
+  mlxcomm_mlx_join_options options;
+  mlxcomm_mlx_join_options_init(&options);
+  if (given == nullptr) return options;
+  if (given->struct_size < sizeof given->struct_size) {
+    throw std::invalid_argument(
+        "options: expected what mlxcomm_mlx_join_options_init fills in, got a struct_size of " +
+        std::to_string(given->struct_size));
+  }
+  std::memcpy(&options, given, std::min(given->struct_size, sizeof options));
+  options.struct_size = sizeof options;
+  return options;
+}
+
+}  // namespace
+
+extern "C" {
+
+bool mlxcomm_mlx_is_available(const char* backend) { return IsTaken(backend); }
+
+int mlxcomm_mlx_init(mlx_distributed_group* res, bool strict, const char* backend) {
+  return Reporting([&] {
+    CheckResult(res);
+    if (!IsTaken(backend)) {
+      throw std::invalid_argument(
+          "init: backend \"" + std::string(backend) +
+          "\": expected any, ring, jaccl, mpi, nccl or mlxcomm, which all mean this one");
+    }
+    const mlxcomm_place place = mlxcomm::graph::DefaultPlace();
+    if (strict && place.launched == 0 && place.size == 1) {
+      FailureDetails details;
+      details.code = MLXCOMM_UNAVAILABLE;
+      details.message =
+          "no launcher has said which rank of how many this is. Start the program by mlxcommctl "
+          "launch, mlx.launch, mpirun, torchrun or srun, or set MLX_RANK and MLX_WORLD_SIZE";
+      throw OperationError(details);
+    }
+    Set(res, Joined(place, {}));
+  });
+}
+
+void mlxcomm_mlx_join_options_init(mlxcomm_mlx_join_options* options) {
+  if (options == nullptr) return;
+  *options = {};
+  options->struct_size = sizeof *options;
+  options->rank = -1;
+  options->size = -1;
+}
+
+int mlxcomm_mlx_join(mlx_distributed_group* res, const mlxcomm_mlx_join_options* given) {
+  return Reporting([&] {
+    CheckResult(res);
+    const mlxcomm_mlx_join_options options = Known(given);
+    const bool is_default = options.job == nullptr && options.rank < 0 && options.size < 0;
+    Set(res, Joined(is_default ? mlxcomm::graph::DefaultPlace() : FindPlace(options),
+                    {.socket = options.socket_path == nullptr ? "" : options.socket_path,
+                     .timeout_ns = options.timeout_ns,
+                     .arena_bytes = options.arena_bytes}));
+  });
+}
+
+int mlxcomm_mlx_leave(mlx_distributed_group group, const char* why) {
+  return Reporting([&] {
+    if (why == nullptr) throw std::invalid_argument("leave: why: expected a text, got NULL");
+    const auto ours = CalledGroup("leave", group);
+    const GroupUse use;
+    if (ours != nullptr) mlxcomm_leave(ours->handle(), why);
+  });
+}
+
+bool mlxcomm_mlx_is_ours(mlx_distributed_group group) {
+  return dynamic_cast<DaemonGroup*>(mlxcomm::mlx_c::GroupOrNull(group).get()) != nullptr;
+}
+
+int mlxcomm_mlx_split(mlx_distributed_group* res, mlx_distributed_group group, int color, int key,
+                      const char* name, uint64_t timeout_ns) {
+  return Reporting([&] {
+    CheckResult(res);
+    if (color < MLXCOMM_NO_GROUP) {
+      throw std::invalid_argument("split: color " + std::to_string(color) +
+                                  ": expected 0 or more, or MLXCOMM_NO_GROUP");
+    }
+    const auto ours = CalledGroup("split", group);
+    if (ours == nullptr) {
+      if (color == MLXCOMM_NO_GROUP) return SetEmpty(res);
+      return Set(res, std::make_shared<AloneGroup>());
+    }
+    mlxcomm_error error{};
+    std::shared_ptr<DaemonGroup> part;
+    const mlxcomm_code code =
+        ours->Split(color, key < 0 ? ours->rank() : key, name, timeout_ns, part, error);
+    CheckOperation(code, error, ours->handle());
+    if (part == nullptr) return SetEmpty(res);
+    Set(res, part);
+  });
+}
+
+int mlxcomm_mlx_shrink(mlx_distributed_group* res, mlx_distributed_group group,
+                       uint64_t timeout_ns) {
+  return Reporting([&] {
+    CheckResult(res);
+    const auto ours = CalledGroup("shrink", group);
+    if (ours == nullptr) {
+      throw std::invalid_argument("shrink: a group of one rank has nobody to lose");
+    }
+    mlxcomm_error error{};
+    std::shared_ptr<DaemonGroup> rest;
+    CheckOperation(ours->Shrink(timeout_ns, rest, error), error, ours->handle());
+    mlxcomm::graph::StandFor(*ours, rest);
+    Set(res, rest);
+  });
+}
+
+int mlxcomm_mlx_barrier(mlx_distributed_group group, uint64_t timeout_ns) {
+  return Reporting([&] {
+    const auto ours = CalledGroup("barrier", group);
+    if (ours == nullptr) return;
+    mlxcomm_error error{};
+    CheckOperation(ours->Barrier(timeout_ns, error), error, ours->handle());
+  });
+}
+
+int mlxcomm_mlx_set_timeout(mlx_distributed_group group, uint64_t timeout_ns) {
+  return Reporting([&] {
+    const auto ours = CalledGroup("set_timeout", group);
+    const GroupUse use;
+    if (ours != nullptr) mlxcomm_group_set_timeout(ours->handle(), timeout_ns);
+  });
+}
+
+int mlxcomm_mlx_check(mlx_distributed_group group) {
+  return Reporting([&] {
+    const auto ours = CalledGroup("check", group);
+    if (ours == nullptr) return;
+    const GroupUse use;
+    mlxcomm_error error{};
+    CheckOperation(mlxcomm_group_failure(ours->handle(), &error), error, ours->handle());
+  });
+}
+
+int mlxcomm_mlx_name(mlx_string* res, mlx_distributed_group group) {
+  return Reporting([&] {
+    CheckResult(res);
+    const auto ours = CalledGroup("name", group);
+    const GroupUse use;
+    const mlx_string name =
+        mlx_string_new_data(ours == nullptr ? "alone" : mlxcomm_group_name(ours->handle()));
+    mlx_string_set(res, name);
+    mlx_string_free(name);
+  });
+}
+
+void mlxcomm_mlx_get_counts(mlxcomm_mlx_counts* res) {
+  if (res == nullptr) return;
+  const auto& counters = mlxcomm::graph::GetCounters();
+  res->operations = counters.operations;
+  res->inputs_copied = counters.inputs_copied;
+  res->inputs_in_arena = counters.inputs_in_arena;
+  res->results_copied = counters.results_copied;
+}
+
+}  // extern "C"

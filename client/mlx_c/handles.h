@@ -1,0 +1,55 @@
+// mlx-c's handles as MLX's objects, and back. mlx-c does the same in headers that it does not install: a
+// handle's ctx is a pointer to the object, which the handle owns, or null. That is checked by the programs of
+// tests/interop, which hand such handles to mlx-c and back in every call.
+//
+// Owner: of what is set, the handle. Thread: as for the handle. Memory: an object for each handle.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "mlx/array.h"
+#include "mlx/c/array.h"
+#include "mlx/c/distributed_group.h"
+#include "mlx/c/stream.h"
+#include "mlx/c/vector.h"
+#include "mlx/distributed/distributed.h"
+#include "mlx/utils.h"
+
+namespace mlxcomm::mlx_c {
+
+template <typename Handle>
+inline constexpr bool kIsOnePointer =
+    sizeof(Handle) == sizeof(void*) && std::is_same_v<decltype(Handle::ctx), void*>;
+static_assert(kIsOnePointer<mlx_array> && kIsOnePointer<mlx_vector_array> &&
+              kIsOnePointer<mlx_stream> && kIsOnePointer<mlx_distributed_group>);
+
+// C may have any number in an enumeration, and C++ may not read one that this does not have.
+template <typename Enumeration>
+int NumberOf(const Enumeration& value) {
+  static_assert(std::is_enum_v<Enumeration> && sizeof(Enumeration) == sizeof(int));
+  int number = 0;
+  std::memcpy(&number, &value, sizeof number);
+  return number;
+}
+
+// Throw std::invalid_argument for an empty handle, a null result and an unknown number.
+const mlx::core::array& ArrayOf(mlx_array x);
+const std::vector<mlx::core::array>& ArraysOf(mlx_vector_array xs);
+mlx::core::Dtype TypeOf(int dtype);
+// Empty: MLX's default one of the CPU.
+mlx::core::StreamOrDevice StreamOf(mlx_stream s);
+// Null where the handle is empty.
+std::shared_ptr<mlx::core::distributed::detail::GroupImpl> GroupOrNull(mlx_distributed_group group);
+
+void CheckResult(const void* res);
+void Set(mlx_array* res, mlx::core::array value);
+void Set(mlx_vector_array* res, std::vector<mlx::core::array> value);
+void Set(mlx_distributed_group* res,
+         std::shared_ptr<mlx::core::distributed::detail::GroupImpl> value);
+void SetEmpty(mlx_distributed_group* res);
+
+}  // namespace mlxcomm::mlx_c

@@ -1,0 +1,40 @@
+// What mlx-c 0.7.0, which is for MLX 0.32.2, lacks where it is compiled for this one, by this compiler.
+// Given to the compiler by -include, for mlx-c alone.
+//
+// Owner: none. Thread: any. Memory: none.
+#pragma once
+
+#if __cplusplus >= 202002L  // What CMake tries of a compiler knows no MLX.
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <version>
+
+#include "mlx/ops.h"
+#include "mlx/version.h"
+
+// GCC's library has std::format from 13 on, and Debian 12 has 12: fmt's stands in for it.
+#if !defined(__cpp_lib_format)
+#define FMT_HEADER_ONLY
+#include <fmt/format.h>
+namespace std {  // NOLINT(cert-dcl58-cpp): what stands in for a part of it.
+using fmt::format;
+}
+#endif
+
+// Later releases have one argument more, before the last two.
+#if MLX_VERSION_NUMERIC >= 32004
+namespace mlx::core {
+inline array gather_qmm(const array& x, const array& w, const array& scales,
+                        const std::optional<array>& biases, std::optional<array> lhs_indices,
+                        std::optional<array> rhs_indices, bool transpose,
+                        std::optional<int> group_size, std::optional<int> bits,
+                        const std::string& mode, bool sorted_indices, StreamOrDevice s) {
+  return gather_qmm(x, w, scales, biases, std::move(lhs_indices), std::move(rhs_indices), transpose,
+                    group_size, bits, mode, std::nullopt, sorted_indices, s);
+}
+}  // namespace mlx::core
+#endif
+
+#endif

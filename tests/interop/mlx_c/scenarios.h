@@ -1,0 +1,37 @@
+// What the program can do: each returns where all was as it should be, and ends the program else.
+//
+// Owner: program.c. Thread: one. Memory: theirs, which is not freed.
+#ifndef TESTS_INTEROP_MLX_C_SCENARIOS_H_
+#define TESTS_INTEROP_MLX_C_SCENARIOS_H_
+
+#include "mlx/c/mlx.h"
+
+// operations.c; with two ranks.
+void Operations(mlx_distributed_group world);
+void Gradients(mlx_distributed_group world);
+void Groups(mlx_distributed_group world);
+void Alone(void);
+
+// failures.c
+void WrongArguments(mlx_distributed_group world);  // Two ranks.
+void Mismatch(mlx_distributed_group world);        // Two ranks.
+void Late(mlx_distributed_group world);            // Two ranks, of which one does not call.
+void Loop(mlx_distributed_group world);            // Until an evaluation fails.
+void Shrink(mlx_distributed_group world);  // Until one fails; then those who are left go on.
+void NoRoom(void);                         // Two ranks.
+void TakenRank(void);
+void NoDaemon(void);
+void LostAndFound(mlx_distributed_group world);  // Until the daemon is gone, and is there again.
+void Leave(mlx_distributed_group world);         // Rank 1 does, with percent signs.
+
+// ends.c
+void LeaveQueued(mlx_distributed_group world);  // Ends with an operation begun; says nothing more.
+void SumWhenTold(mlx_distributed_group world);  // The other rank of that.
+void DefaultHandler(const char* in);            // "call", "evaluation", "thread"; does not return.
+void Fork(mlx_distributed_group world);
+void Outlive(mlx_distributed_group world);     // The other rank of that.
+void CtrlC(mlx_distributed_group world);       // Has a handler of its own, and waits.
+void CtrlCAtEnd(mlx_distributed_group world);  // The same, and ends with an operation begun.
+void UseAtExit(mlx_distributed_group world);   // By a handler that runs after jobs were left.
+
+#endif  // TESTS_INTEROP_MLX_C_SCENARIOS_H_

@@ -1,0 +1,334 @@
+"""Programs in C over mlx-c (program.c), whose groups are those of client/mlx_c: every operation, every error,
+every end. `build`, beside this, makes them; where it could not, these are skipped."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+
+import pytest
+
+from conftest import SIGKILL, Process, find_program, wait_until
+
+WORK = pathlib.Path(__file__).resolve().parents[3] / "build" / "mlx-c"
+WHY_NOT = WORK / "why-not"
+BUILT = (WORK / "shared" / "program").exists() and (WORK / "static" / "program").exists()
+pytestmark = pytest.mark.skipif(
+    WHY_NOT.exists() or not BUILT,
+    reason=WHY_NOT.read_text() if WHY_NOT.exists() else "not built: tests/interop/mlx_c/build does it")
+WAYS = pytest.mark.parametrize("way", ["shared", "static"])
+
+
+def program(c, rank, *arguments, size=2, way="shared", node=0, name="program", job="c", **variables):
+    process = Process([WORK / way / name, *arguments],
+                      {"MLX_RANK": str(rank), "MLX_WORLD_SIZE": str(size), "MLXCOMM_JOB": job,
+                       "MLXCOMM_SOCKET": c.socket(node), **variables}, stdin=subprocess.PIPE)
+    c.ranks.append(process)
+    return process
+
+
+def go_on(process):
+    process.child.stdin.write("go on\n")
+    process.child.stdin.flush()
+
+
+def is_right(process):
+    assert process.finish() == 0, process.lines
+    assert "all is right" in process.lines
+    return process.lines
+
+
+def is_right_alone(scenario, **variables):
+    """With nothing that a launcher has set, and no daemon."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MLX")}
+    done = subprocess.run([WORK / "shared" / "program", scenario], env={**environment, **variables},
+                          capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "all is right" in done.stdout, done.stdout + done.stderr
+
+
+def nobody_is_left(c):
+    """They left in order: a rank that was lost makes a failed job, which the daemon shows."""
+    wait_until(lambda: c.status() and c.status()["jobs"] == [], "the job is gone")
+
+
+def an_operation_is_in_flight(c, least=1):
+    status = c.status()
+    return status and sum(bool(rank["operation"]) for job in status["jobs"] for rank in job["ranks"]) >= least
+
+
+def launch(c, *words, **variables):
+    process = Process(
+        [find_program("mlxcommctl"), "launch", "-n", "2", "--socket", c.socket(0), "--", *words], variables)
+    c.ranks.append(process)
+    return process
+
+
+# --- what works ---
+
+@WAYS
+@pytest.mark.parametrize("scenario", ["operations", "gradients", "groups"])
+def test_two_ranks_by_launch(cluster, way, scenario):
+    c = cluster(1)
+    process = launch(c, WORK / way / "program", scenario)
+    assert process.finish() == 0, process.lines
+    assert sorted(process.lines) == ["[0] all is right", "[1] all is right"]
+    nobody_is_left(c)
+
+
+@pytest.mark.parametrize("results", ["share", "copy"])
+def test_operations_between_two_nodes(cluster, results):
+    c = cluster(2)
+    for process in [program(c, r, "operations", node=r, MLXCOMM_RESULTS=results) for r in (0, 1)]:
+        is_right(process)
+
+
+def test_without_a_launcher_a_program_is_alone_and_needs_no_daemon():
+    is_right_alone("alone", MLXCOMM_SOCKET="/nowhere/at/all.sock")
+
+
+# Stock goes by client/mpi's library, which launch names; renamed by one word of its build.
+@WAYS
+@pytest.mark.parametrize("name", ["stock", "renamed"])
+def test_a_program_that_knows_nothing_of_it(cluster, name, way):
+    process = launch(cluster(1), WORK / way / name)
+    assert process.finish() == 0, process.lines
+    assert sorted(process.lines) == ["[0] 2 ranks, sum 3", "[1] 2 ranks, sum 3"]
+
+
+def test_the_readmes_example(cluster):
+    process = launch(cluster(1), WORK / "static" / "example")
+    assert process.finish() == 0, process.lines
+    assert sorted(process.lines) == [f"[{r}] rank {r} of 2: gradient 2.5 6.5" for r in (0, 1)]
+
+
+# Why: what else the library holds, of MLX and of C++, must not take the place of the program's own.
+def test_only_its_own_names_are_visible():
+    library = WORK / "shared" / "mlxcomm" / "libmlxcomm_mlx_c.so"
+    done = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip("no nm that reads this system's libraries")
+    header = WORK.parents[1] / "client" / "mlx_c" / "mlxcomm_mlx.h"
+    code = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.DOTALL)
+    declared = set(re.findall(r"\b(mlxcomm_mlx_\w+)\(", code))
+    names = {line.split()[-1].split("@")[0] for line in done.stdout.splitlines()}
+    assert names == declared
+
+
+# --- errors ---
+
+def test_wrong_arguments_are_told_at_once_and_change_nothing(cluster):
+    c = cluster(1)
+    for process in [program(c, r, "wrong") for r in (0, 1)]:
+        is_right(process)
+    nobody_is_left(c)
+
+
+def test_ranks_that_call_different_things_both_hear_it_and_go_on(cluster):
+    c = cluster(1)
+    for process in [program(c, r, "mismatch") for r in (0, 1)]:
+        is_right(process)
+
+
+def test_a_rank_that_does_not_come_is_named(cluster):
+    c = cluster(1)
+    waiting, late = (program(c, r, "late") for r in (0, 1))
+    is_right(waiting)
+    late.wait_for("late")
+    go_on(late)
+    is_right(late)
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_killed_rank_is_named_with_its_node_and_process(cluster, nodes):
+    c = cluster(nodes)
+    survivor, victim = program(c, 0, "loop"), program(c, 1, "loop", node=nodes - 1)
+    survivor.wait_for("looping")
+    victim.signal(SIGKILL)
+    assert survivor.wait_for("failed") == (
+        f"failed RANK_LOST rank 1 node node-{nodes - 1} pid {victim.child.pid}")
+    is_right(survivor)
+
+
+def test_those_who_are_left_go_on(cluster):
+    c = cluster(1)
+    ranks = [program(c, r, "shrink", size=3) for r in range(3)]
+    for rank in ranks:
+        rank.wait_for("looping")
+    ranks[1].signal(SIGKILL)
+    for rank in (ranks[0], ranks[2]):
+        assert "2 go on" in is_right(rank)
+
+
+def test_a_full_arena_is_told_and_the_group_works_on(cluster):
+    c = cluster(1)
+    for process in [program(c, r, "no-room") for r in (0, 1)]:
+        is_right(process)
+
+
+def test_a_rank_that_is_there_is_not_joined_twice(cluster):
+    c = cluster(1)
+    ranks = [program(c, r, "loop") for r in (0, 1)]
+    ranks[0].wait_for("looping")
+    is_right(program(c, 0, "taken"))
+    assert all(rank.child.poll() is None for rank in ranks)
+
+
+def test_what_keeps_a_process_from_joining_is_said():
+    is_right_alone("no-daemon")
+
+
+@pytest.mark.parametrize("number, code", [
+    (signal.SIGKILL, "DAEMON_LOST"), (signal.SIGTERM, "DAEMON_STOPPING")])
+def test_init_joins_anew_when_the_daemon_is_back(cluster, number, code):
+    c = cluster(1, top_settings="drain_timeout_ms: 1")
+    ranks = [program(c, r, "lost") for r in (0, 1)]
+    for rank in ranks:
+        rank.wait_for("looping")
+    c.daemons[0].signal(number)
+    for rank in ranks:
+        assert code in rank.wait_for("failed")
+        rank.wait_for("lost")
+    c.daemons[0].child.wait()
+    c.start_daemon(0)
+    c.wait_linked()
+    for rank in ranks:
+        go_on(rank)
+    for rank in ranks:
+        is_right(rank)
+
+
+# Why: mlx-c takes the text of what evaluation throws for a format of printf.
+def test_percent_signs_of_another_process_are_only_text(cluster):
+    c = cluster(1)
+    for process in [program(c, r, "leave") for r in (0, 1)]:
+        is_right(process)
+
+
+# --- the end ---
+
+# Why: a program that ends with work begun (mlx_async_eval) leaves others waiting for it.
+@WAYS
+def test_who_ends_with_work_begun_lets_the_others_have_it(cluster, way):
+    c = cluster(1)
+    leaving, staying = program(c, 0, "queued", way=way), program(c, 1, "when-told", way=way)
+    staying.wait_for("waits")
+    leaving.wait_for("all is right")
+    wait_until(lambda: an_operation_is_in_flight(c), "the operation is in flight")
+    go_on(staying)
+    assert "got it" in is_right(staying)
+    assert leaving.finish() == 0, leaving.lines
+
+
+def test_what_nobody_answers_is_given_up(cluster):
+    c = cluster(1)
+    leaving = program(c, 0, "queued", MLXCOMM_END_TIMEOUT="0.5")
+    staying = program(c, 1, "when-told")
+    staying.wait_for("waits")
+    assert leaving.finish() == 0
+    assert any("given up" in line for line in leaving.lines), leaving.lines
+
+
+def test_a_wrong_time_for_the_end_is_told(cluster):
+    c = cluster(1)
+    leaving = program(c, 0, "queued", MLXCOMM_END_TIMEOUT="soon")
+    staying = program(c, 1, "when-told")
+    leaving.wait_for("expected seconds; it is 60")
+    staying.wait_for("waits")
+    go_on(staying)
+    is_right(staying)
+    assert leaving.finish() == 0
+
+
+# Why: mlx-c's default handler exits in the middle of a call. That must neither hang nor wait for anybody, and
+# the others learn why.
+@pytest.mark.parametrize("where", ["call", "thread"])
+def test_the_default_error_handler_ends_the_program_and_the_others_learn_why(cluster, where):
+    c = cluster(1)
+    ending, other = program(c, 0, "default", where), program(c, 1, "outlive")
+    other.wait_for("waits")
+    assert ending.finish() == 255, ending.lines
+    assert any(line.startswith("MLX error: INVALID_ARGUMENT: broadcast: root 77") for line in ending.lines)
+    assert not any("the program has ended" in line for line in ending.lines), ending.lines
+    go_on(other)
+    said = "\n".join(is_right(other))
+    assert "RANK_LOST: rank 0" in said and "ended by INVALID_ARGUMENT: broadcast: root 77" in said
+
+
+def test_the_default_error_handler_ends_the_program_from_an_evaluation(cluster):
+    c = cluster(1)
+    ending, other = program(c, 0, "default", "evaluation"), program(c, 1, "outlive")
+    other.wait_for("waits")
+    go_on(other)
+    assert ending.finish() == 255, ending.lines
+    assert any(line.startswith("MLX error: MISMATCH: rank") for line in ending.lines)
+    assert "MISMATCH" in "\n".join(is_right(other))
+
+
+def test_a_forked_child_is_refused_and_neither_hangs_nor_takes_its_parent_along(cluster):
+    c = cluster(1)
+    for process in [program(c, r, "fork") for r in (0, 1)]:
+        is_right(process)
+    nobody_is_left(c)
+
+
+# Why: a rank that is only gone makes a failed job of it.
+@WAYS
+def test_groups_that_nobody_frees_are_left_in_order(cluster, way):
+    c = cluster(1)
+    leaving, staying = program(c, 0, "at-exit", way=way), program(c, 1, "when-told", way=way)
+    staying.wait_for("waits")
+    assert leaving.finish() == 0, leaving.lines
+
+    def ranks():
+        (job,) = c.status()["jobs"]
+        return job["state"], [rank["rank"] for rank in job["ranks"]]
+
+    wait_until(lambda: ranks()[1] == [1], "the daemon knows that rank 0 has left")
+    assert ranks()[0] == "running"
+
+
+# Why: a program's own exit handlers may run after ours, when the handles are closed.
+@WAYS
+def test_what_uses_a_group_after_the_job_was_left_is_refused(cluster, way):
+    c = cluster(1)
+    for process in [program(c, r, "at-exit", way=way) for r in (0, 1)]:
+        assert "refused" in is_right(process)
+    nobody_is_left(c)
+
+
+def waits_for_a_sum(c, scenario):
+    """Rank 0 in it, in an operation that rank 1 does not come to."""
+    waiting, other = program(c, 0, scenario), program(c, 1, "when-told")
+    other.wait_for("waits")
+    wait_until(lambda: an_operation_is_in_flight(c), "the operation is in flight")
+    return waiting, other
+
+
+def test_ctrl_c_ends_a_program_that_has_no_handler(cluster):
+    c = cluster(1)
+    waiting, other = waits_for_a_sum(c, "outlive")
+    waiting.signal(signal.SIGINT)
+    assert waiting.finish() == -signal.SIGINT
+    # Until the daemon has seen it, what it had handed over is still combined.
+    wait_until(lambda: any(job["state"] == "failed" for job in c.status()["jobs"]), "the daemon has seen it")
+    go_on(other)
+    other.wait_for("RANK_LOST")
+
+
+def test_ctrl_c_ends_the_wait_of_a_program_that_has_one(cluster):
+    c = cluster(1)
+    waiting, other = waits_for_a_sum(c, "ctrl-c")
+    waiting.signal(signal.SIGINT)
+    assert "interrupted" in is_right(waiting)
+    go_on(other)
+    other.wait_for("error")
+
+
+def test_ctrl_c_ends_the_wait_at_the_end(cluster):
+    c = cluster(1)
+    waiting, _ = waits_for_a_sum(c, "ctrl-c-at-end")
+    waiting.wait_for("all is right")
+    waiting.signal(signal.SIGINT)
+    assert waiting.finish() == 0
+    assert not any("given up" in line or "the program has ended" in line for line in waiting.lines)
