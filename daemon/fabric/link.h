@@ -179,9 +179,9 @@ class Link {
   // Every heartbeat interval or two: asks each rail for a sign of life. True: one was not asked,
   // because the other side has just asked by itself.
   bool OnTick(std::uint64_t now_ns);
-  // Before the tick that comes so much too late: nobody here could hear anything meanwhile. So nobody
-  // is given up before there was a heartbeat interval to answer in, and the other side has as long to
-  // come back as it had before.
+  // A tick comes late by this much: this process did not run meanwhile, and heard nothing. So no rail is
+  // given up before the other side had a heartbeat interval to answer in, and a grace period ends so
+  // much later, and no sooner than that.
   void OnPause(std::uint64_t late_ns, std::uint64_t now_ns);
   // Signs of life on new rails alone, soon after each other: the least of several round trips
   // tells a way's latency, the first one how busy a machine is that begins.
