@@ -212,10 +212,21 @@ void Engine::FailEverything(const Failure& failure) {
 void Engine::CountGroups() {
   std::size_t left = 0;
   collectives_.ForEach([&left](const collective::Group&) { ++left; });
-  sleep_guard_.Want(left > 0);
-  const std::lock_guard lock(groups_mutex_);
-  groups_left_ = left;
-  groups_changed_.notify_all();
+  {
+    const std::lock_guard lock(groups_mutex_);
+    groups_left_ = left;
+    groups_changed_.notify_all();
+  }
+  KeepAwake();
+}
+
+// Others' jobs want this machine as well, where their frames go through it. (Only this thread changes
+// how many groups are left.)
+void Engine::KeepAwake() { sleep_guard_.Want(groups_left_ > 0 || forwards_); }
+
+void Engine::OnForwarding(bool forwards) {
+  forwards_ = forwards;
+  KeepAwake();
 }
 
 void Engine::OnSessionOpened(intake::SessionId session, const intake::Peer& peer) {

@@ -178,6 +178,7 @@ class Engine final : public intake::IntakeListener,
   void OnSessionEnded(intake::SessionId session, const absl::Status& why) override;
   // FabricListener
   void OnNotice(const fabric::FabricNotice& notice) override;
+  void OnForwarding(bool forwards) override;
   void OnNodeUp(const fabric::NodeIdentity& node) override;
   void OnNodeLost(const NodeId& node, const absl::Status& why) override;
   void OnControl(const NodeId& node, std::span<const std::byte> message) override;
@@ -281,6 +282,7 @@ class Engine final : public intake::IntakeListener,
   void FailEverything(const Failure& failure);
   void OnGroupMade(std::uint64_t group);
   void CountGroups();
+  void KeepAwake();
   void RefuseWorld(std::uint64_t group, const std::vector<cluster::FormedMember>& members,
                    const Failure& failure);
   void AnswerForming(const Forming& forming, const Failure& failure);
@@ -304,7 +306,8 @@ class Engine final : public intake::IntakeListener,
   OperationRecorder operation_recorder_;
   collective::Collectives collectives_;
   collective::Membership membership_;
-  platform::SleepGuard sleep_guard_;  // Held while there is a group.
+  platform::SleepGuard sleep_guard_;  // Held while there is a group, or others' go through here.
+  bool forwards_ = false;
   cluster::Rendezvous rendezvous_;
   cluster::FormingWorlds forming_worlds_;
   cluster::Shrink shrink_;

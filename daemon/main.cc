@@ -17,9 +17,9 @@
 
 namespace {
 
-int Report(const absl::Status& status, mlxcomm::ExitCode code) {
+int Report(const mlxcomm::Options& options, const absl::Status& status, mlxcomm::ExitCode code) {
   std::fprintf(stderr, "mlxcommd: %s\n", std::string(status.message()).c_str());
-  return static_cast<int>(code);
+  return mlxcomm::ExitCodeFor(options, code);
 }
 
 }  // namespace
@@ -52,10 +52,10 @@ int main(int argc, char** argv) {
   const auto config = options.is_private && options.config_file.empty()
                           ? mlxcomm::cluster::ParseConfig("", "defaults")
                           : mlxcomm::cluster::ReadConfigFile(options.config_file);
-  if (!config.ok()) return Report(config.status(), ExitCode::kUsage);
+  if (!config.ok()) return Report(options, config.status(), ExitCode::kUsage);
   if (options.check_config) return 0;
   auto log = mlxcomm::Log::Open(config->log(), options.log_level);
-  if (!log.ok()) return Report(log.status(), ExitCode::kStartup);
+  if (!log.ok()) return Report(options, log.status(), ExitCode::kStartup);
 
   // Before any thread exists, so that every thread inherits the mask and Wait()
   // below is the only place where a signal is taken.
@@ -64,14 +64,14 @@ int main(int argc, char** argv) {
   mlxcomm::platform::RaiseOpenFilesMax();
 
   const auto daemon = mlxcomm::Daemon::Create(options, *config, signals);
-  if (!daemon.ok()) return Report(daemon.status(), ExitCode::kStartup);
+  if (!daemon.ok()) return Report(options, daemon.status(), ExitCode::kStartup);
   const absl::Status started = (*daemon)->Start();
-  if (!started.ok()) return Report(started, ExitCode::kStartup);
+  if (!started.ok()) return Report(options, started, ExitCode::kStartup);
 
   signals.Wait([&log, &daemon] { (*daemon)->Reload(log->Reopen()); });
 
   // Refuse new work, finish what runs, then tell each client the truth: nobody may
   // be left waiting for a daemon that is gone.
   const absl::Status drained = (*daemon)->Drain();
-  return drained.ok() ? 0 : Report(drained, ExitCode::kDrain);
+  return drained.ok() ? 0 : Report(options, drained, ExitCode::kDrain);
 }

@@ -18,12 +18,19 @@ std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
   app.add_flag("--check-config", options.check_config, "Check the configuration and end");
   app.add_flag("--print-config", options.print_config,
                "Write all of a configuration's fields with defaults, help and bounds, and end");
+  app.add_flag("--launchd", options.by_launchd,
+               "End with code 0 where to be started again mends nothing (codes 2 and 3)");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
   }
   return std::nullopt;
+}
+
+int ExitCodeFor(const Options& options, ExitCode code) {
+  const bool again_mends = code != ExitCode::kUsage && code != ExitCode::kDrain;
+  return options.by_launchd && !again_mends ? 0 : static_cast<int>(code);
 }
 
 }  // namespace mlxcomm

@@ -17,7 +17,12 @@ struct Options {
   bool is_private = false;    // Ends with its last client; keeps nothing on disk.
   bool check_config = false;  // Only says whether the configuration is fine.
   bool print_config = false;  // Only writes the annotated configuration.
+  bool by_launchd = false;    // Started again whenever it ends with another code than 0.
 };
+
+// launchd has no way to say which codes are no failure, as systemd has: a configuration that is wrong
+// would be tried every ten seconds, and jobs that had to be stopped would bring the daemon back.
+int ExitCodeFor(const Options& options, ExitCode code);
 
 // An exit code where the process should end at once (--help, --version, mistakes);
 // what there is to say has been said then.

@@ -104,10 +104,11 @@ std::string LogFileIn(const std::string& config) {
 
 std::string LogOf(const std::string& config) {
   const std::string file = LogFileIn(config);
-  if (!file.empty()) return Tail(file);
 #if defined(__APPLE__)
-  return Tail("/var/log/mlxcommd.log");
+  // What the daemon says before it has a log of its own goes to launchd's.
+  return (file.empty() ? std::string() : Tail(file)) + Tail("/var/log/mlxcommd.log");
 #else
+  if (!file.empty()) return Tail(file);
   return Said({"journalctl", "-u", "mlxcommd", "-n", "1000", "--no-pager", "-o", "short-iso"});
 #endif
 }

@@ -1,6 +1,7 @@
 #include "daemon/fabric/circuits.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -265,6 +266,12 @@ absl::Status Circuits::AddRail(std::uint64_t id, Link& link, const wire::Introdu
   return link.AddRail(std::move(rail), RailPath::OfCircuit(id), peer, theirs, told, now_ns);
 }
 
+// What an operation sends: data, and what says how much of it may come.
+bool Circuits::IsOfAnOperation(std::span<const std::byte> piece) {
+  const auto type = static_cast<wire::FrameType>(piece[offsetof(wire::FrameHeader, type)]);
+  return type >= wire::FrameType::kEager && type <= wire::FrameType::kCancelled;
+}
+
 // What is under way is counted where it passes, and what has been taken as well.
 void Circuits::Forward(std::uint64_t id, std::size_t to, const wire::FrameHeader& header,
                        std::span<const std::byte> payload) {
@@ -272,6 +279,7 @@ void Circuits::Forward(std::uint64_t id, std::size_t to, const wire::FrameHeader
   Side& side = circuit.sides[to];
   Side& back = circuit.sides[1 - to];
   if (header.type == wire::FrameType::kCircuitFrame) {
+    if (IsOfAnOperation(payload)) operations_passed_ns_ = now_ns_;
     ++side.frames;
     side.bytes += payload.size();
     if (side.frames > wire::kCircuitFramesMax + CircuitRail::kSpareFrames ||

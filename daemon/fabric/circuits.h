@@ -97,6 +97,9 @@ class Circuits final : public CircuitPort {
 
   std::size_t size() const { return circuits_.size(); }
   std::size_t forwarded() const;
+  // When a frame of others' operations was last passed on, 0: none was. Signs of life of the ends, and
+  // what daemons say to each other, pass as long as a circuit is there, and that is between jobs too.
+  std::uint64_t operations_passed_ns() const { return operations_passed_ns_; }
   std::uint64_t violations() const { return violations_; }
 
   // CircuitPort
@@ -137,6 +140,7 @@ class Circuits final : public CircuitPort {
   std::vector<std::uint64_t> Sorted() const;
   absl::Status AddRail(std::uint64_t circuit, Link& link, const wire::Introduction& theirs,
                        const Link::Standing& told, std::uint64_t now_ns);
+  static bool IsOfAnOperation(std::span<const std::byte> piece);
   void Forward(std::uint64_t circuit, std::size_t to, const wire::FrameHeader& header,
                std::span<const std::byte> payload);
   void Arrive(Circuit& circuit, const wire::FrameHeader& header, std::span<const std::byte> payload,
@@ -154,6 +158,7 @@ class Circuits final : public CircuitPort {
   absl::flat_hash_map<std::uint64_t, Circuit> circuits_;
   absl::flat_hash_set<NodeId> opening_;  // Where to.
   std::uint64_t now_ns_ = 0;             // As last told; rails that close tell none.
+  std::uint64_t operations_passed_ns_ = 0;
   std::uint64_t violations_ = 0;
 };
 

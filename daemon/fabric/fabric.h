@@ -90,6 +90,9 @@ class FabricListener {
   virtual ~FabricListener() = default;
 
   virtual void OnNotice(const FabricNotice&) {}
+  // Others' operations have begun to go through this node (not only circuits for them), or have not
+  // for a while.
+  virtual void OnForwarding(bool /*forwards*/) {}
 
   // A new channel session: nothing of an earlier one is left.
   virtual void OnNodeUp(const NodeIdentity& node) = 0;

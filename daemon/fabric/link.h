@@ -179,6 +179,10 @@ class Link {
   // Every heartbeat interval or two: asks each rail for a sign of life. True: one was not asked,
   // because the other side has just asked by itself.
   bool OnTick(std::uint64_t now_ns);
+  // A tick comes late by this much: this process did not run meanwhile, and heard nothing. So no rail is
+  // given up before the other side had a heartbeat interval to answer in, and a grace period ends so
+  // much later, and no sooner than that.
+  void OnPause(std::uint64_t late_ns, std::uint64_t now_ns);
   // Signs of life on new rails alone, soon after each other: the least of several round trips
   // tells a way's latency, the first one how busy a machine is that begins.
   void AskNewRails(std::uint64_t now_ns);
@@ -323,6 +327,7 @@ class Link {
   bool acknowledge_now_ = false;
   std::uint64_t now_ns_ = 0;  // Of the last call that told it.
   std::uint64_t grace_end_ns_ = 0;
+  std::uint64_t silent_from_ns_ = 0;  // No rail is found silent before it.
   // RDMA rails whose last connection was closed: since when, and until when they may be silent.
   std::uint64_t asked_since_ns_ = 0;
   std::uint64_t asked_until_ns_ = kNever;

@@ -349,6 +349,12 @@ void Link::OnTime(std::uint64_t now_ns) {
       " ms (", grace_why_, ")")));
 }
 
+void Link::OnPause(std::uint64_t late_ns, std::uint64_t now_ns) {
+  silent_from_ns_ = now_ns + options_.heartbeat_interval_ns;
+  grace_end_ns_ = std::max(grace_end_ns_ + late_ns, silent_from_ns_);
+  if (asked_until_ns_ != kNever) asked_until_ns_ = now_ns + options_.reset_grace_ns / 2;
+}
+
 bool Link::OnTick(std::uint64_t now_ns) {
   now_ns_ = now_ns;
   bool one_not_asked = false;
@@ -437,7 +443,8 @@ bool Link::HasHeardAllSince(std::uint64_t since_ns) const {
 
 bool Link::IsSilent(const OnRail& on, std::uint64_t now_ns) const {
   const std::uint64_t heard = on.rail->last_received_ns();
-  return now_ns > heard && now_ns - heard > options_.heartbeat_timeout_ns;
+  return now_ns >= silent_from_ns_ && now_ns > heard &&
+         now_ns - heard > options_.heartbeat_timeout_ns;
 }
 
 LinkSnapshot Link::Snapshot() const {

@@ -123,6 +123,7 @@ std::vector<LinkSnapshot> Links::Snapshot() const {
 
 void Links::OnTime(std::uint64_t now_ns) {
   const bool tick = MayTick(now_ns);
+  if (tick) LookForPause(now_ns);
   if (tick) PlanTick(now_ns);
   const bool soon = now_ns >= soon_ns_;
   if (soon) soon_ns_ = kNever;
@@ -137,7 +138,20 @@ void Links::OnTime(std::uint64_t now_ns) {
   if (follows) LetOthersBeFirst();
   ObserveNeighbours(now_ns);
   router_.Turn(now_ns);
+  if (tick) TellOfForwarding(now_ns);
   if (tick) ForgetIdle(now_ns);
+}
+
+// A tick that comes so late: this process was stopped, or the machine slept, whose clock went on.
+void Links::LookForPause(std::uint64_t now_ns) {
+  if (ticked_ns_ == 0 || now_ns <= next_tick_ns_ + options_.heartbeat_interval_ns) return;
+  for (Peer* const peer : in_order_) peer->link->OnPause(now_ns - next_tick_ns_, now_ns);
+}
+
+void Links::TellOfForwarding(std::uint64_t now_ns) {
+  const std::uint64_t passed_ns = router_.circuits().operations_passed_ns();
+  const bool forwards = passed_ns != 0 && now_ns < passed_ns + kForwardsNs;
+  if (std::exchange(forwards_, forwards) != forwards) listener_.OnForwarding(forwards);
 }
 
 // While all answer they are asked half as often, if the limit of silence bears it: an idle daemon

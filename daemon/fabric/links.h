@@ -73,6 +73,9 @@ class Links final : private RouterPort, private RailSetupListener {
   // How long a link is kept of which there is nothing but the memory.
   static constexpr std::uint64_t kForgetNs = 600'000'000'000;
   static constexpr std::uint64_t kForgetSoonNs = 1'000'000'000;
+  // A node forwards until so long after the last frame of an operation: longer than a step, an
+  // evaluation or a checkpoint takes as a rule, between two operations of one job.
+  static constexpr std::uint64_t kForwardsNs = 600'000'000'000;
 
   // `options` and the others outlive it.
   Links(const FabricOptions& options, FabricListener& listener, LinksPort& port);
@@ -197,7 +200,9 @@ class Links final : private RouterPort, private RailSetupListener {
   Join Begin(const Link& link, const RailPath& path, const Link::Standing& told, bool as_dialer,
              bool anew);
   void ObserveNeighbours(std::uint64_t now_ns);
+  void LookForPause(std::uint64_t now_ns);
   void PlanTick(std::uint64_t now_ns);
+  void TellOfForwarding(std::uint64_t now_ns);
   void LetOthersBeFirst();
   void AskSoon(std::uint64_t now_ns);
   bool IsIdle(const Peer& peer) const;
@@ -226,6 +231,7 @@ class Links final : private RouterPort, private RailSetupListener {
   std::uint64_t early_ns_ = 0;      // So much before it one may come, if we are awake anyway.
   std::uint64_t ticked_ns_ = 0;     // At the last one.
   std::uint64_t soon_ns_ = kNever;  // When new rails are asked.
+  bool forwards_ = false;           // As told.
 };
 
 }  // namespace mlxcomm::fabric

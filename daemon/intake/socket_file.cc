@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 
@@ -142,6 +143,7 @@ absl::Status SocketFile::TellOfPresence() {
   ::unlink(fresh.c_str());  // Of one that ended in between.
   presence_.Reset(::open(fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   const bool told = presence_.valid() && ::flock(presence_.get(), LOCK_EX | LOCK_NB) == 0 &&
+                    ::dprintf(presence_.get(), "%d\n", static_cast<int>(::getpid())) > 0 &&
                     ::fchmod(presence_.get(), all_users_ ? 0644 : 0600) == 0 &&
                     ::rename(fresh.c_str(), name.c_str()) == 0;
   if (told) return absl::OkStatus();

@@ -9,7 +9,8 @@
 // held until Remove() or the end of the process; its file stays and is empty.
 //
 // Beside it lies "PATH.running", by which clients see that a daemon is there that cannot take them
-// at once (proto/queue/presence.h).
+// at once (proto/queue/presence.h), and those who turn its log whom to tell: it holds the process's
+// number.
 //
 // Owner: Acceptor. Thread: engine. Memory: none.
 #pragma once

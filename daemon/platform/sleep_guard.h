@@ -1,4 +1,5 @@
-// Keeps the machine from going to sleep by itself while a job runs: its links would time out.
+// Keeps the machine from going to sleep by itself while a job runs, here or through here: its links
+// would time out.
 //
 // macOS: an assertion of power management, which ends with the process, however that ends. Not
 // caffeinate below mlxcommctl launch: ranks may be started by anything, and the daemon is what knows

@@ -1,14 +1,15 @@
 // Says to the system how much somebody waits for what the calling thread does.
 //
 // macOS gives threads that say nothing its efficiency cores when there is much to do, and lets their
-// timers be late. Linux has no such thing.
+// timers be late; neither a thread nor a program that is started has it of who starts it. Linux has no
+// such thing.
 //
 // Owner: none. Thread: the one that it is about. Memory: none.
 #pragma once
 
 namespace mlxcomm::platform {
 
-// The user waits for it: engine, rails, workers.
+// The user waits for it: engine, rails, workers, who calls a device's driver.
 void ServeWhoWaits();
 
 }  // namespace mlxcomm::platform

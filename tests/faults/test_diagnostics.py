@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import tarfile
@@ -192,14 +193,19 @@ def test_doctor_works_without_a_daemon_and_names_what_is_wrong(cluster, tmp_path
 
 
 def test_doctor_mends_what_it_may(cluster, tmp_path, monkeypatch):
-    """How: programs that would change this machine are replaced by ones that only tell."""
+    """How: programs that would change this machine, Linux or macOS, are replaced by ones that only tell;
+    and but for the project's own no others are found."""
     c = cluster(1)
     fakes = tmp_path / "fakes"
     fakes.mkdir()
-    for name in ("ip", "systemctl", "timedatectl"):
+    for name in ("ip", "systemctl", "timedatectl", "ifconfig", "launchctl", "networksetup", "pmset",
+                 "systemsetup"):
         (fakes / name).write_text(f"#!/bin/sh\necho {name} \"$@\" >> {tmp_path}/calls\n")
         (fakes / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{fakes}:{os.environ['PATH']}")
+    (fakes / "chmod").symlink_to(shutil.which("chmod"))
+    for name in ("mlxcommd", "mlxcommctl"):
+        (fakes / name).symlink_to(find_program(name))
+    monkeypatch.setenv("PATH", str(fakes))
     key = tmp_path / "open-key"
     key.write_text(os.urandom(32).hex())
     key.chmod(0o644)

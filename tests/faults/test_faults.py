@@ -10,10 +10,11 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 
 import pytest
 
-from conftest import SIGKILL, Process, find_program, wait_until
+from conftest import PATIENCE, SIGKILL, Process, find_program, wait_until
 
 RANK = pathlib.Path(__file__).with_name("rank.py")
 LAYOUTS = pytest.mark.parametrize("nodes", [1, 2])
@@ -186,6 +187,25 @@ def test_rank_that_gives_up_while_its_world_forms_is_lost_to_the_others(cluster)
     assert other.finish() == 3
     assert any("RANK_LOST" in line or "RankLostError" in line for line in other.lines), other.lines
     assert any("rank 0" in line and "gave up" in line for line in other.lines), other.lines
+
+
+# Why: the two daemons of one machine, or of two that slept at the same time, have heard nothing of each
+# other for however long that was; neither has gone. (A clock that counts sleep is macOS's.)
+# How: both stand still until the limit of silence is long over.
+def test_daemons_that_slept_at_the_same_time_are_there_to_each_other(cluster):
+    c = cluster(2, peer_settings="heartbeat_interval_ms: 2000 heartbeat_timeout_ms: 2500")
+    for daemon in c.daemons:
+        daemon.signal(signal.SIGSTOP)
+    over = time.monotonic() + 7
+    wait_until(lambda: time.monotonic() > over, "they have stood still for long enough")
+    for daemon in c.daemons:
+        daemon.signal(signal.SIGCONT)
+    for node in range(2):
+        ping, events = [[find_program("mlxcommctl"), *words, "--socket", c.socket(node)] for words in (
+            ["ping", f"node-{1 - node}", "-c", "1"], ["events", "--json", "-n", "1000"])]
+        assert subprocess.run(ping, timeout=PATIENCE).returncode == 0
+        told = subprocess.run(events, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
+        assert "rail_up" in told and "rail_down" not in told, told
 
 
 def test_missing_ranks_are_named_when_the_job_does_not_form(cluster):

@@ -9,6 +9,7 @@ import resource
 import pytest
 
 from conftest import Process, find_program, wait_until
+from operations.test_rdma import fake_verbs, start, verbs, wait_for_rails  # noqa: F401
 
 RANK = pathlib.Path(__file__).with_name("rank.py")
 POSIX = os.path.exists(os.path.join(os.environ.get("MLXCOMM_BUILD", ""), "tests", "darwin"))
@@ -34,22 +35,53 @@ def test_the_machine_is_kept_awake_while_there_is_a_group(cluster, tmp_path, mon
         assert told.read_text().count("\n") == 2
 
 
+# Why: the job of two others ends if the machine between them, which has no rank of it, goes to sleep.
+# How: each daemon writes down what it asks for; those at the ends while they have groups, as above.
+@pytest.mark.skipif(not POSIX, reason="only over a build with -DMLXCOMM_POSIX_PLATFORM=ON")
+def test_a_machine_that_others_jobs_go_through_is_kept_awake(cluster, tmp_path, monkeypatch):
+    nodes = cluster(3, links=[(1, 0), (2, 1)], start=False)
+    told = [tmp_path / f"assertions-{node}" for node in range(3)]
+    for node, file in enumerate(told):
+        file.touch()
+        monkeypatch.setenv("MLXCOMM_DARWIN_ASSERTIONS", str(file))
+        nodes.start_daemon(node)
+    nodes.wait_linked()
+    assert told[1].read_text() == "", "the two are linked through it, and have nothing to do"
+    ranks = [nodes.rank(rank, 2, RANK, node=2 * rank, arguments=["loop"]) for rank in range(2)]
+    for rank in ranks:
+        rank.wait_for("looping")
+    wait_until(lambda: told[1].read_text(), "it is kept awake")
+    assert told[1].read_text() == "held PreventUserIdleSystemSleep 255 mlxcommd: a job runs\n"
+
+
+def threads_of_quality(pid):
+    """This build sets a timer slack of the thread's own where macOS would set the quality of service."""
+    count = 0
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        slack = int(pathlib.Path(f"/proc/{thread}/timerslack_ns").read_text())
+        count += slack == 60000 + int(thread) % 10000
+    return count
+
+
 # Why: a thread of default quality is moved to efficiency cores under load, and its timers are late.
-# How: this build sets a timer slack of its own where macOS would set the quality of service.
 @pytest.mark.skipif(not POSIX, reason="only over a build with -DMLXCOMM_POSIX_PLATFORM=ON")
 def test_who_carries_payload_has_the_quality_of_what_a_user_waits_for(cluster):
     nodes = cluster(2)
-
-    def threads_of_quality(pid):
-        count = 0
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            count += pathlib.Path(f"/proc/{thread}/timerslack_ns").read_text().strip() == "51234"
-        return count
-
     for daemon in nodes.daemons:
         # Engine, four workers, the rail to the other node.
         wait_until(lambda daemon=daemon: threads_of_quality(daemon.child.pid) >= 6,
                    "engine, workers and rail have it")
+
+
+# Why: it is a process of its own, which has no quality of its daemon's.
+@pytest.mark.skipif(not POSIX, reason="only over a build with -DMLXCOMM_POSIX_PLATFORM=ON")
+def test_so_has_who_calls_a_devices_driver(cluster, verbs):  # noqa: F811
+    nodes = start(cluster, verbs, 2, "APPLE")
+    wait_for_rails(nodes, 2)
+    for node in range(2):
+        device, = nodes.status(node)["nodes"][0]["rdma"]["devices"]
+        # Who answers the daemon, and the thread of the queue pair.
+        wait_until(lambda pid=device["driver_pid"]: threads_of_quality(pid) == 2, "both have it")
 
 
 # Why: who starts a private daemon gives it a shell's limit, 256 on macOS; forty clients are too many then.

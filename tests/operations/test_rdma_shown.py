@@ -171,8 +171,8 @@ def test_a_report_tries_what_is_taken_of_devices(cluster, fake_verbs, tmp_path):
         "region-remote": "worked", "channel": "worked", "depth": "worked", "receives-after": "worked",
         "receives-before": "refused", "message": "worked", "message-frame": "worked",
         "message-short": "refused", "destroy": "worked",
-        "region-large": "worked", "region-boundary": "worked", "pairs": "worked", "regions": "worked",
-        "destroy-error": "worked"}, text
+        "region-large": "worked", "region-shared": "worked", "region-boundary": "worked",
+        "pairs": "worked", "regions": "worked", "destroy-error": "worked"}, text
     assert "max_qp 11" in text and "10 queue pairs at once" in text and "100 at once" in text
     assert re.search(r"receives_after_ready +true +as of Apple's devices", text), text
     assert re.search(r"library +\S+libfake_verbs.so +configured", text), text

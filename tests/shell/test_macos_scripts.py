@@ -25,7 +25,7 @@ from shell.macos_userland.programs import read, write
 
 ROOT = pathlib.Path(__file__).parents[2]
 STAND_INS = pathlib.Path(__file__).parent / "macos_userland"
-OF_MACOS = ("otool", "install_name_tool", "codesign", "launchctl", "PlistBuddy")
+OF_MACOS = ("otool", "install_name_tool", "codesign", "launchctl", "newsyslog", "PlistBuddy")
 USERLAND = ("brew", "uname", "xcode-select", "cat", "chmod", "cp", "date", "grep", "head", "install", "ln",
             "mkdir", "mktemp", "mv", "rm", "sed", "sleep", "sort", "stat", "tail", "tr")
 PLAIN = ("id", "dirname", "basename", "env", "tee", "true")
@@ -44,6 +44,8 @@ def build_bash_alone():
     folder = ROOT / "build" / "bash-3.2.57"
     program = folder / "bash"
     if program.exists():
+        said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+        assert "version 3.2." in said, f"{program}: expected bash 3.2, found {said!r}: remove it"
         return program
     why_not = old_bash.fetch()
     if why_not:
@@ -117,6 +119,11 @@ class Mac:
                  "MAC_STATE": str(self.state), "FOLDER": str(ROOT), "HOME": "/"})
         assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
         return done.stdout + done.stderr
+
+    def has_ended(self):
+        """And what its launchd kept with it."""
+        for name in ("keeper", "pid"):
+            (self.state / name).unlink(missing_ok=True)
 
     def launchctl(self):
         return (self.state / "launchctl").read_text().splitlines()
@@ -203,20 +210,63 @@ mlxcommctl status
     with open(mac.disk / "Library/LaunchDaemons/com.mlxcomm.mlxcommd.plist", "rb") as file:
         plist = plistlib.load(file)
     assert plist["ExitTimeOut"] == 31
-    assert plist["KeepAlive"] == {"SuccessfulExit": False}
-    rotated = (mac.disk / "etc/newsyslog.d/mlxcommd.conf").read_text().splitlines()[-1].split()
-    assert rotated[0] == plist["StandardErrorPath"] and len(rotated) == 6
-    (mac.state / "pid").unlink()  # It has ended with that machine.
+    mac.has_ended()
     mac.run('for _ in 1 2; do "$FOLDER/systemd-launchd/uninstall"; done')
     left = sorted(str(one.relative_to(mac.disk)) for folder in ("usr/local", "Library", "etc")
                   for one in (mac.disk / folder).rglob("*") if not one.is_dir())
     assert left == ["etc/mlxcommd/mlxcommd.textproto", "usr/local/bin/kept"]
 
 
+def test_the_log_of_a_daemon_that_runs_is_turned(mac):
+    """Why: a descriptor of launchd's stays with the file that was turned, which then grows without end."""
+    mac.run(f"""
+"$FOLDER/systemd-launchd/install" {build(mac)}
+{SHOWN}
+newsyslog -F
+n=0
+until grep -q 'log reopened' /var/log/mlxcommd/mlxcommd.log; do
+  n=$((n + 1)); [ $n -lt 600 ] || exit 9; sleep 0.1
+done
+mlxcommctl status
+""")
+    log = mac.disk / "var/log/mlxcommd"
+    assert "is ready" in (log / "mlxcommd.log.0").read_text()
+    assert "log reopened" not in (log / "mlxcommd.log.0").read_text()
+    # Who had a configuration keeps it, and with it launchd's log.
+    lines = [line.split() for line in (mac.disk / "etc/newsyslog.d/mlxcommd.conf").read_text().splitlines()
+             if not line.startswith("#")]
+    with open(mac.disk / "Library/LaunchDaemons/com.mlxcomm.mlxcommd.plist", "rb") as file:
+        plist = plistlib.load(file)
+    assert [len(line) for line in lines] == [8, 6]
+    assert lines[1][0] == plist["StandardErrorPath"] and lines[1][5] == "N"
+
+
+def test_a_wrong_configuration_is_not_tried_again_and_a_crash_is(mac):
+    """Why: launchd starts anew, every ten seconds, whatever did not end with 0."""
+    mac.run(f"""
+"$FOLDER/systemd-launchd/install" {build(mac)}
+{SHOWN}
+kill -KILL "$(cat "$MAC_STATE/pid")"
+until grep -q '^-9 started again' "$MAC_STATE/ends"; do sleep 0.1; done
+{SHOWN}
+launchctl bootout system/com.mlxcomm.mlxcommd || true
+grep -q '^0 not started again' "$MAC_STATE/ends"
+: > "$MAC_STATE/ends"
+echo 'clients {{ clients_max: 0 }}' > /etc/mlxcommd/mlxcommd.textproto
+launchctl bootstrap system /Library/LaunchDaemons/com.mlxcomm.mlxcommd.plist
+until grep -q started "$MAC_STATE/ends"; do sleep 0.1; done
+grep -q '^0 not started again' "$MAC_STATE/ends"
+grep -q 'clients_max: expected 1 to 4096' /var/log/mlxcommd.log
+echo 'clients {{ clients_max: 1 }}' > /etc/mlxcommd/mlxcommd.textproto
+"$FOLDER/systemd-launchd/install" /usr/local/bin/mlxcommd
+{SHOWN}
+""")
+
+
 def test_a_library_that_is_not_there_leaves_what_is_installed_as_it_is(mac):
     program = build(mac)
     mac.run(f'"$FOLDER/systemd-launchd/install" {program}')
-    (mac.state / "pid").unlink()
+    mac.has_ended()
     before = sorted(mac.disk.joinpath("usr/local").rglob("*.dylib"))
     (mac.disk / ABSL[1:]).unlink()
     said = mac.run(f'"$FOLDER/systemd-launchd/install" {program}', code=1)

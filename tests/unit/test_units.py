@@ -17,7 +17,7 @@ def test_launch_daemon_starts_the_daemon_in_the_foreground():
     with open(FOLDER / "com.mlxcomm.mlxcommd.plist", "rb") as file:
         plist = plistlib.load(file)
     assert plist["Label"] == "com.mlxcomm.mlxcommd"
-    assert plist["ProgramArguments"][1:] == ["--config", "/etc/mlxcommd/mlxcommd.textproto"]
+    assert plist["ProgramArguments"][1:] == ["--config", "/etc/mlxcommd/mlxcommd.textproto", "--launchd"]
     assert plist["KeepAlive"] and plist["RunAtLoad"]
 
 

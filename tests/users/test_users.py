@@ -33,7 +33,8 @@ class Users(Cluster):
         build = pathlib.Path(os.environ["MLXCOMM_BUILD"])
         for program in (find_program("mlxcommctl"), find_test_program("lab", "lab_rank"),
                         find_test_program("users", "users_trespasser"),
-                        *(build / "client" / "lib").glob("libmlxcomm*.so")):
+                        *(build / "client" / "lib").glob("libmlxcomm*.so"),
+                        *(build / "client" / "lib").glob("libmlxcomm*.dylib")):
             shutil.copy(program, self.public)
 
     def socket(self, node):
@@ -42,7 +43,7 @@ class Users(Cluster):
     def run_as(self, uid, program, *arguments, node=0):
         process = Process([str(self.public / program), *map(str, arguments)],
                           {"MLXCOMM_SOCKET": self.socket(node), "HOME": "/",
-                           "LD_LIBRARY_PATH": str(self.public)},
+                           "LD_LIBRARY_PATH": str(self.public), "DYLD_LIBRARY_PATH": str(self.public)},
                           user=uid, group=uid, extra_groups=[], cwd="/")
         self.ranks.append(process)
         return process

@@ -66,6 +66,7 @@ constexpr Assumption kAssumptions[] = {
     {"rdma-destroy", "a queue pair is destroyed with receives posted, and another can be had",
      kLlama, "rdma"},
     {"rdma-region-large", "256 MiB are registered at once", kGuess, "rdma"},
+    {"rdma-region-shared", "so are 256 MiB of memory that another process shares", kGuess, "rdma"},
     {"rdma-region-boundary", "a region that reaches over 4 GiB is registered (and then wrong)",
      kUsers, "rdma"},
     {"rdma-pairs", "a device has at most 10 queue pairs", kNote, "rdma"},
@@ -102,6 +103,7 @@ constexpr TrialAssumption kTrials[] = {
     {"message-short", "refused", "rdma-message-equal"},
     {"destroy", "worked", "rdma-destroy"},
     {"region-large", "worked", "rdma-region-large"},
+    {"region-shared", "worked", "rdma-region-shared"},
     {"region-boundary", "worked", "rdma-region-boundary"},
 };
 

@@ -28,6 +28,7 @@
 #include "daemon/fabric/rdma/spin_times.h"
 #include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/machine.h"
+#include "daemon/platform/thread_quality.h"
 #include "proto/queue/descriptor_passing.h"
 #include "proto/queue/doorbell.h"
 #include "proto/queue/ring.h"
@@ -119,6 +120,7 @@ class Pump {
 };
 
 void Pump::Run() {
+  platform::ServeWhoWaits();
   const bool few_cores = HasFewCores();
   const std::uint64_t spin_ns = few_cores ? kSpinNsFewCores : kSpinNsManyCores;
   std::uint64_t idle_since = platform::MonotonicNow();
@@ -376,6 +378,7 @@ int RunDriver(int socket) {
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
   EndWithTheDaemon();
+  platform::ServeWhoWaits();
   // Left to the system at the end: a thread may never come back from the driver.
   auto* const driver = new Driver;
   for (;;) {

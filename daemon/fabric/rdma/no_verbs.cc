@@ -20,6 +20,7 @@ absl::StatusOr<std::unique_ptr<Library>> LoadLibrary(const std::string&) {
 Told DescribeDevice(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
 Told TryDepth(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
 Told TryLargeRegion(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
+Told TrySharedRegion(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
 Told TryRegionOverBoundary(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
 Told CountRegions(const TrialSubject&) { return absl::UnimplementedError(kNoVerbs); }
 

@@ -237,6 +237,8 @@ constexpr Trial kTrials[] = {
      TryShortMessage},
     {"destroy", "a queue pair is destroyed with receives posted", true, TryJustDestroy},
     {"region-large", "a region of 256 MiB", true, TryLargeRegion},
+    {"region-shared", "one of memory that another process shares, as clients' is", true,
+     TrySharedRegion},
     {"region-boundary", "a region that reaches over 4 GiB", true, TryRegionOverBoundary},
     {"pairs", "how many queue pairs there may be now", true, CountPairs},
     {"regions", "how many regions there may be now", true, CountRegions},

@@ -48,6 +48,7 @@ absl::StatusOr<std::string> RunTrial(const std::string& name, const TrialSubject
 absl::StatusOr<std::string> DescribeDevice(const TrialSubject& subject);
 absl::StatusOr<std::string> TryDepth(const TrialSubject& subject);
 absl::StatusOr<std::string> TryLargeRegion(const TrialSubject& subject);
+absl::StatusOr<std::string> TrySharedRegion(const TrialSubject& subject);
 absl::StatusOr<std::string> TryRegionOverBoundary(const TrialSubject& subject);
 absl::StatusOr<std::string> CountRegions(const TrialSubject& subject);
 

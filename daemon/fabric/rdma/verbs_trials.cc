@@ -12,6 +12,7 @@
 #include "daemon/fabric/rdma/verbs_library.h"
 #include "daemon/fabric/rdma/verbs_queue_pair.h"
 #include "daemon/fabric/rdma/verbs_region.h"
+#include "daemon/platform/shared_memory.h"
 
 namespace mlxcomm::fabric::rdma {
 namespace {
@@ -136,17 +137,35 @@ absl::StatusOr<std::string> TryDepth(const TrialSubject& subject) {
   return told;
 }
 
-absl::StatusOr<std::string> TryLargeRegion(const TrialSubject& subject) {
+namespace {
+
+absl::StatusOr<std::string> Register(const TrialSubject& subject, const MessageMemory& memory) {
   Opened opened;
   if (absl::Status status = OpenDevice(subject, opened); !status.ok()) return status;
-  const auto memory = MessageMemory::Map(kLargeBytes, subject.limits.region_boundary);
-  if (!memory.ok()) return memory.status();
-  ibv_mr* const region =
-      opened.verbs.reg_mr(opened.domain, memory->address(), kLargeBytes, AccessOf(subject.limits));
+  ibv_mr* const region = opened.verbs.reg_mr(opened.domain, memory.address(), memory.bytes(),
+                                             AccessOf(subject.limits));
   if (region == nullptr) return Failed("it does not register memory", errno);
   const int error = opened.verbs.dereg_mr(region);
   if (error != 0) return Failed("registered; it is not given back", error);
   return std::string("registered, and given back");
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> TryLargeRegion(const TrialSubject& subject) {
+  const auto memory = MessageMemory::Map(kLargeBytes, subject.limits.region_boundary);
+  if (!memory.ok()) return memory.status();
+  return Register(subject, *memory);
+}
+
+// As a client's arena is, of which the driver's process gets the descriptor.
+absl::StatusOr<std::string> TrySharedRegion(const TrialSubject& subject) {
+  const auto segment = platform::SharedSegment::Create("mlxcomm-trial", kLargeBytes);
+  if (!segment.ok()) return segment.status();
+  const auto memory = MessageMemory::MapShared(segment->descriptor(), 0, kLargeBytes,
+                                               subject.limits.region_boundary);
+  if (!memory.ok()) return memory.status();
+  return Register(subject, *memory);
 }
 
 absl::StatusOr<std::string> TryRegionOverBoundary(const TrialSubject& subject) {

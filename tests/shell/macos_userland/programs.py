@@ -5,6 +5,7 @@ A program or library of macOS is one of this system with lines behind it, which 
 file says: its own name, what it loads, where it looks, whether it is signed.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -13,6 +14,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 MARK = b"\n%mach-o\n"
 STATE = pathlib.Path(os.environ.get("MAC_STATE", "/nowhere"))
@@ -81,22 +83,43 @@ def load(path, seen):
     return None
 
 
+def keep(plist):
+    """launchd's part: the service runs, is started anew where KeepAlive says so, and is known until it is
+    booted out. Each start and each end is written down."""
+    says_again = plist["KeepAlive"] == {"SuccessfulExit": False}
+    with open(plist["StandardErrorPath"], "a", encoding="utf-8") as log:
+        while not (STATE / "leaves").exists():
+            child = subprocess.Popen(plist["ProgramArguments"], stderr=log, stdin=subprocess.DEVNULL,
+                                     stdout=subprocess.DEVNULL)
+            (STATE / "pid").write_text(str(child.pid))
+            code = child.wait()
+            again = says_again and code != 0 and not (STATE / "leaves").exists()
+            with open(STATE / "ends", "a", encoding="utf-8") as ends:
+                print(code, "started again" if again else "not started again", file=ends)
+            if not again:
+                break
+            time.sleep(0.1)  # launchd's ten seconds.
+    (STATE / "pid").unlink()
+
+
 def launchctl(verb, *words):
     with open(STATE / "launchctl", "a", encoding="utf-8") as log:
         print(verb, *words, file=log)
-    pid = STATE / "pid"
+    pid, keeper, leaves = STATE / "pid", STATE / "keeper", STATE / "leaves"
     if verb == "print":
-        return 0 if pid.exists() else 113
+        return 0 if keeper.exists() else 113
     if verb == "enable":
         (STATE / "disabled").unlink(missing_ok=True)
         return 0
     if verb == "bootout":
-        if not pid.exists():
+        if not keeper.exists():
             return 3
-        number = int(pid.read_text())
-        os.kill(number, signal.SIGTERM)
-        subprocess.run(["/usr/bin/tail", "-f", "/dev/null", f"--pid={number}"], check=True)
-        pid.unlink()
+        leaves.touch()
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            os.kill(int(pid.read_text()), signal.SIGTERM)
+        subprocess.run(["/usr/bin/tail", "-f", "/dev/null", f"--pid={keeper.read_text()}"], check=True)
+        keeper.unlink()
+        leaves.unlink()
         print("Boot-out failed: 36: Operation now in progress", file=sys.stderr)
         return 36
     assert (verb, words[0]) == ("bootstrap", "system"), (verb, words)
@@ -105,17 +128,37 @@ def launchctl(verb, *words):
         return 5
     with open(words[1], "rb") as file:
         plist = plistlib.load(file)
-    command = plist["ProgramArguments"]
     seen = set()
-    trouble = load(command[0], seen)
+    trouble = load(plist["ProgramArguments"][0], seen)
     if trouble:
         print(trouble, file=sys.stderr)
         return 1
     (STATE / "loaded").write_text("\n".join(sorted(seen)))
-    with open(plist["StandardErrorPath"], "a", encoding="utf-8") as log:
-        child = subprocess.Popen(command, stderr=log, stdin=subprocess.DEVNULL,
-                                 stdout=subprocess.DEVNULL, start_new_session=True)
-    pid.write_text(str(child.pid))
+    child = os.fork()
+    if child > 0:
+        keeper.write_text(str(child))
+        return 0
+    os.setsid()
+    for stream in (0, 1, 2):  # Else whoever reads what the script says waits for this as well.
+        os.dup2(os.open(os.devnull, os.O_RDWR), stream)
+    keep(plist)
+    os._exit(0)
+
+
+def newsyslog(option):
+    """-F: what its configuration names is turned, whatever its size."""
+    assert option == "-F", option
+    for file in pathlib.Path("/etc/newsyslog.d").iterdir():
+        for line in file.read_text().splitlines():
+            if not line or line.startswith("#"):
+                continue
+            log, mode, _, _, _, flags, *told = line.split()
+            if not os.path.exists(log):
+                continue
+            os.rename(log, log + ".0")
+            os.close(os.open(log, os.O_CREAT | os.O_WRONLY, int(mode, 8)))
+            if "N" not in flags:
+                os.kill(int(pathlib.Path(told[0]).read_text()), int(told[1]))
     return 0
 
 
@@ -133,7 +176,7 @@ def plist_buddy(option, command, path):
 def main():
     name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
     own = {"otool": otool, "install_name_tool": install_name_tool, "codesign": codesign,
-           "launchctl": launchctl, "PlistBuddy": plist_buddy}
+           "launchctl": launchctl, "newsyslog": newsyslog, "PlistBuddy": plist_buddy}
     return own[name](*words)
 
 

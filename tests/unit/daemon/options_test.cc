@@ -34,6 +34,17 @@ TEST(OptionsTest, TakeEveryWord) {
   EXPECT_TRUE(options.is_private && options.check_config);
 }
 
+// Why: launchd starts anew what ends with another code than 0, and a wrong configuration stays wrong.
+TEST(OptionsTest, HaveLaunchdToldOfNoFailureThatANewStartDoesNotMend) {
+  Options options;
+  EXPECT_EQ(ExitCodeFor(options, ExitCode::kUsage), 2);
+  EXPECT_EQ(ExitCodeFor(options, ExitCode::kDrain), 3);
+  EXPECT_EQ(Parse({"--launchd"}, options), std::nullopt);
+  EXPECT_EQ(ExitCodeFor(options, ExitCode::kUsage), 0);
+  EXPECT_EQ(ExitCodeFor(options, ExitCode::kDrain), 0);
+  EXPECT_EQ(ExitCodeFor(options, ExitCode::kStartup), 1);
+}
+
 TEST(OptionsTest, EndTheProcessAtHelpAndMistakes) {
   const int usage = static_cast<int>(ExitCode::kUsage);
   Options options;

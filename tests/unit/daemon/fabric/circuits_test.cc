@@ -103,7 +103,12 @@ struct Node5 : CircuitsPort {
     header.number = number;
     header.offset = offset;
     header.payload_bytes = static_cast<std::uint32_t>(payload.size());
-    circuits.OnFrame(Id(neighbour), header, payload, 0);
+    circuits.OnFrame(Id(neighbour), header, payload, now_ns);
+  }
+  void HearsFrame(int neighbour, std::uint64_t circuit, Type inner) {
+    wire::FrameHeader header;
+    header.type = inner;
+    Hears(neighbour, Type::kCircuitFrame, circuit, std::as_bytes(std::span(&header, 1)));
   }
   void HearsPiece(int neighbour, std::uint64_t circuit) {
     const std::vector<std::byte> piece(wire::kSlotBytesMax);
@@ -133,6 +138,7 @@ struct Node5 : CircuitsPort {
   std::vector<std::pair<NodeId, std::size_t>> opened;
   bool joining = false;
   std::uint64_t session = 77;  // Of whoever opens.
+  std::uint64_t now_ns = 0;
   Circuits circuits{Id(5), options.random, *this};
 };
 
@@ -161,6 +167,29 @@ TEST_F(CircuitsTest, PassesOnBothWaysBetweenTheTwoNeighbours) {
   node.HearsPiece(6, 9);
   node.Hears(6, Type::kCircuitClosed, 9);
   EXPECT_THAT(node.Says(), ElementsAre("closed>6"));
+  EXPECT_EQ(node.circuits.violations(), 0u);
+}
+
+// Why: who carries others' operations should stay awake; a circuit between two nodes that have nothing
+// to do has signs of life, acknowledgements and daemons' own messages all day.
+TEST_F(CircuitsTest, TellsOperationsThatPassFromWhatPassesAnyway) {
+  node.Opens(4, 9, {4, 5, 6, 7});
+  node.Hears(6, Type::kCircuitOpened, 9, std::vector<std::byte>(sizeof(wire::Introduction)));
+  node.now_ns = 10;
+  for (const Type type : {Type::kHeartbeat, Type::kEcho, Type::kAck, Type::kControl}) {
+    node.HearsFrame(4, 9, type);
+  }
+  EXPECT_EQ(node.circuits.operations_passed_ns(), 0u);
+  for (const Type type :
+       {Type::kEager, Type::kData, Type::kGrant, Type::kCredit, Type::kCancelled}) {
+    node.now_ns += 10;
+    node.HearsFrame(6, 9, type);
+    EXPECT_EQ(node.circuits.operations_passed_ns(), node.now_ns);
+  }
+  const std::uint64_t last_ns = node.now_ns;
+  node.now_ns += 10;
+  node.Hears(4, Type::kCircuitCredit, 9, {}, 1, sizeof(wire::FrameHeader));
+  EXPECT_EQ(node.circuits.operations_passed_ns(), last_ns);
   EXPECT_EQ(node.circuits.violations(), 0u);
 }
 

@@ -5,6 +5,8 @@
 // Owner: a test. Thread: its own. Memory: what is under way.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -135,14 +137,34 @@ struct Daemon : FabricListener, LinksPort {
   void OnRailGone() override { ++rails_gone; }
   void OnDeadlineChanged() override {}
 
+  void OnForwarding(bool forwards) override { forwarding.push_back(forwards); }
+
   const NodeId& id() const { return options.self.id; }
 
   FabricOptions options;
   std::vector<std::uint64_t> up;
   std::vector<std::string> lost;
   std::vector<std::string> control;
+  std::vector<bool> forwarding;
   int rails_gone = 0;
   std::unique_ptr<Links> links;
 };
+
+// A rail between two, with the same path at both ends.
+inline std::shared_ptr<Connection> Join(Daemon& from, Daemon& to, const RailPath& path,
+                                        std::uint64_t now_ns) {
+  const auto connection = std::make_shared<Connection>();
+  const Links::Join dialer = *from.links->BeginAsDialer(to.id(), path);
+  const Links::Join acceptor = *to.links->BeginAsAcceptor(from.id(), path, dialer.own, {}, now_ns);
+  const auto finish = [&](Daemon& daemon, const Links::Join& own, std::size_t side,
+                          const Links::Join& other) {
+    const absl::Status done = daemon.links->Finish(
+        own, std::make_unique<PaperRail>(connection, side, now_ns), other.own, now_ns);
+    EXPECT_TRUE(done.ok()) << done;
+  };
+  finish(to, acceptor, 1, dialer);
+  finish(from, dialer, 0, acceptor);
+  return connection;
+}
 
 }  // namespace mlxcomm::fabric

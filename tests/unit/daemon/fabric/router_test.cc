@@ -20,6 +20,7 @@
 namespace mlxcomm::fabric::router_test {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -305,20 +306,7 @@ class ShorterWayTest : public testing::Test {
   }
   Links& At(std::size_t node) { return *daemons[node]->links; }
   void Connect(std::size_t from, std::size_t to) {
-    const RailPath path{"x", "x"};
-    const auto connection = std::make_shared<Connection>();
-    Links::Join dialer = *At(from).BeginAsDialer(daemons[to]->id(), path);
-    Links::Join acceptor =
-        *At(to).BeginAsAcceptor(daemons[from]->id(), path, dialer.own, {}, now_ns);
-    EXPECT_TRUE(At(to)
-                    .Finish(acceptor, std::make_unique<PaperRail>(connection, 1, now_ns),
-                            dialer.own, now_ns)
-                    .ok());
-    EXPECT_TRUE(At(from)
-                    .Finish(dialer, std::make_unique<PaperRail>(connection, 0, now_ns),
-                            acceptor.own, now_ns)
-                    .ok());
-    connections[{from, to}] = connection;
+    connections[{from, to}] = Join(*daemons[from], *daemons[to], {"x", "x"}, now_ns);
   }
   void Cut(std::size_t from, std::size_t to) {
     for (PaperRail* const end : connections[{from, to}]->ends) end->GoDown(DownCause::kCut);
@@ -379,6 +367,27 @@ TEST_F(ShorterWayTest, IsNotTakenWhileItsCableFlaps) {
   Pass(1'200'000'000);
   EXPECT_EQ(Way(), "reached through b");
   EXPECT_THAT(daemons[2]->lost, IsEmpty());
+}
+
+// Why: who carries others' operations keeps its machine awake, and only as long as that.
+TEST_F(ShorterWayTest, TellsThoseOnTheWayThatOperationsGoThroughThem) {
+  Pass(3'000'000'000);
+  for (const auto& daemon : daemons) EXPECT_THAT(daemon->forwarding, IsEmpty());
+  wire::FrameHeader header;
+  header.type = wire::FrameType::kEager;
+  ASSERT_TRUE(At(0).Send(daemons[2]->id(), header, nullptr, 0).ok());
+  Pass(2'000'000'000);
+  for (const std::size_t between : {3u, 4u}) {
+    EXPECT_THAT(daemons[between]->forwarding, ElementsAre(true));
+  }
+  Pass(Links::kForwardsNs - 10'000'000'000);
+  EXPECT_THAT(daemons[3]->forwarding, ElementsAre(true));
+  ASSERT_TRUE(At(0).Send(daemons[2]->id(), header, nullptr, 0).ok());
+  Pass(20'000'000'000);
+  EXPECT_THAT(daemons[3]->forwarding, ElementsAre(true));
+  Pass(Links::kForwardsNs);
+  EXPECT_THAT(daemons[3]->forwarding, ElementsAre(true, false));
+  for (const std::size_t other : {0u, 1u, 2u}) EXPECT_THAT(daemons[other]->forwarding, IsEmpty());
 }
 
 // Why: a cable of its own is the shortest way of all, and needs no second of grace.
