@@ -1,5 +1,7 @@
 // mlxcommd: reads its configuration, builds the daemon, waits for a signal, drains.
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <string>
 
 #include "daemon/cluster/config_file.h"
@@ -46,7 +48,11 @@ int main(int argc, char** argv) {
   if (options.print_config) {
     const bool written = std::fputs(mlxcomm::cluster::AnnotatedConfig().c_str(), stdout) >= 0 &&
                          std::fflush(stdout) == 0;
-    return static_cast<int>(written ? ExitCode::kSuccess : ExitCode::kStartup);
+    if (written) return 0;
+    return Report(options,
+                  absl::UnavailableError(std::string("cannot write the configuration: ") +
+                                         std::strerror(errno)),
+                  ExitCode::kStartup);
   }
   // One that a client starts for itself belongs to no cluster.
   const auto config = options.is_private && options.config_file.empty()

@@ -58,7 +58,7 @@ int RunPlan(const PlanOptions& options) {
   // What is asked for wrongly is the command line's fault.
   if (failure.code == FailureCode::kInvalidArgument) return Fail(kExitUsage, failure.message);
   if (!failure.ok()) return ReportFailure(failure);
-  if (const int code = WriteOut(text, "cannot write the plan"); code != 0) return code;
+  if (const int code = WriteOut(text, "plan"); code != 0) return code;
   if (plan.verified()) return 0;
   return Fail(kExitFailed, absl::StrCat("not proved: ", plan.verdict()));
 }

@@ -49,7 +49,7 @@ mlxcomm_code TellException(mlxcomm_error* error) noexcept {
     text = "no thread: raise this process's limit of threads (ulimit -u) or of memory";
   } catch (...) {
     code = MLXCOMM_INTERNAL;
-    text = "a bug of mlxcomm: an exception that nobody expected";
+    text = "an exception that nobody expected: a bug of mlxcomm, or of what it was given to call";
   }
   if (error != nullptr) {
     error->code = code;

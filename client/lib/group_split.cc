@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <span>
 #include <utility>
 #include <vector>
@@ -187,12 +189,21 @@ Failure SplitGroup(mlxcomm_group& group, const SplitRequest& request,
                               exchange.CallNs(), facts);
     }
   }
+  const std::uint64_t id = facts.id;
   const bool made = failure.ok();
+  std::unique_ptr<mlxcomm_group> own_part;
+  if (made && !ranks.empty()) {
+    try {
+      own_part = MakeGroup(group, std::move(facts), with_daemon);
+    } catch (const std::bad_alloc&) {  // The others are told, for they wait for this rank.
+      failure = {FailureCode::kResourceExhausted, kNoRank, "no memory"};
+    }
+  }
   failure = TellHowItWent(group, exchange, failure, ranks);
   if (failure.ok()) {
-    if (!ranks.empty()) part = MakeGroup(group, std::move(facts), with_daemon);
+    part = std::move(own_part);
   } else if (made && with_daemon) {
-    session.Release(facts.id);
+    session.Release(id);
   }
   return failure;
 }

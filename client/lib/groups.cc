@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -96,6 +97,16 @@ bool HasLeft(mlxcomm_group& group) {
   return group.left;
 }
 
+bool IsWorld(mlxcomm_group& group) {
+  const std::lock_guard lock(group.connection->mutex);
+  return group.is_world;
+}
+
+void SetNoWorld(mlxcomm_group& group) {
+  const std::lock_guard lock(group.connection->mutex);
+  group.is_world = false;
+}
+
 // Where there is no memory for it, nobody is in the group in the daemon either.
 template <typename Undo>
 mlxcomm_group* OpenOr(std::unique_ptr<mlxcomm_group> group, Undo undo) {
@@ -111,6 +122,17 @@ mlxcomm_group* OpenOr(std::unique_ptr<mlxcomm_group> group, Undo undo) {
 // What is to be done in the daemon for a group that is being closed.
 enum class Leaving { kNothing, kRelease, kJob };
 
+// `how` makes the text, for which there may be no memory; what the daemon is to be told is told without.
+template <typename How>
+void LatchLeft(mlxcomm_group& group, How how) {
+  try {
+    mlxcomm::client::Latch(
+        group, {FailureCode::kCancelled, kNoRank, "this process has left the job" + how()});
+  } catch (const std::bad_alloc&) {
+    mlxcomm::client::Latch(group, {FailureCode::kCancelled, kNoRank, {}});
+  }
+}
+
 Leaving Forget(mlxcomm_group* group, bool& was_world) {
   const std::lock_guard lock(group->connection->mutex);
   std::vector<mlxcomm_group*>& open = group->connection->groups;
@@ -120,10 +142,9 @@ Leaving Forget(mlxcomm_group* group, bool& was_world) {
     for (mlxcomm_group* const other : open) {
       if (!other->with_daemon) continue;
       other->left = true;
-      mlxcomm::client::Latch(*other, {FailureCode::kCancelled, kNoRank,
-                                      "this process has left the job (its world group was "
-                                      "closed), and group " +
-                                          other->facts.name + " with it"});
+      LatchLeft(*other, [other] {
+        return " (its world group was closed), and group " + other->facts.name + " with it";
+      });
     }
   }
   if (!group->with_daemon || group->left) return Leaving::kNothing;
@@ -207,14 +228,18 @@ MLXCOMM_API mlxcomm_code mlxcomm_shrink(mlxcomm_group* group, uint64_t timeout_n
     GroupFacts facts;
     const Failure failure = group->connection->session->Shrink(group->facts.id, timeout_ns, facts);
     if (!failure.ok()) return Tell(failure, error);
-    auto made = mlxcomm::client::MakeGroup(*group, std::move(facts), /*with_daemon=*/true);
-    {
+    const std::uint64_t id = facts.id;
+    try {
+      auto made = mlxcomm::client::MakeGroup(*group, std::move(facts), /*with_daemon=*/true);
       // What is left of the world stands for the job: closing the old one does not leave it.
-      const std::lock_guard lock(group->connection->mutex);
-      made->is_world = std::exchange(group->is_world, false);
+      const bool was_world = IsWorld(*group);
+      made->is_world = was_world;
+      *rest = Open(std::move(made));
+      if (was_world) SetNoWorld(*group);
+    } catch (...) {  // No memory for it: nobody is in it in the daemon either.
+      group->connection->session->Release(id);
+      throw;
     }
-    const std::uint64_t id = made->facts.id;
-    *rest = OpenOr(std::move(made), [&] { group->connection->session->Release(id); });
     return Tell({}, error);
   });
 }
@@ -228,8 +253,7 @@ MLXCOMM_API void mlxcomm_leave(mlxcomm_group* group, const char* why) {
       for (mlxcomm_group* const open : group->connection->groups) {
         if (!open->with_daemon || std::exchange(open->left, true)) continue;
         had_left = false;
-        mlxcomm::client::Latch(*open, {FailureCode::kCancelled, kNoRank,
-                                       std::string("this process has left the job: ") + why});
+        LatchLeft(*open, [why] { return std::string(": ") + why; });
       }
     }
     if (!had_left) group->connection->session->Leave(why);
@@ -241,16 +265,18 @@ MLXCOMM_API void mlxcomm_group_close(mlxcomm_group* group) {
   const std::unique_ptr<mlxcomm_group> gone(group);
   // In a forked child locks may be held for ever.
   if (group == nullptr || !group->connection->session->usable()) return;
+  bool was_world = false;
+  Leaving leaving = Leaving::kNothing;
   Guarded(nullptr, [&] {
-    bool was_world = false;
-    switch (Forget(group, was_world)) {
-      case Leaving::kNothing: break;
-      case Leaving::kRelease: group->connection->session->Release(group->facts.id); break;
-      case Leaving::kJob: group->connection->session->Leave(nullptr); break;
-    }
-    if (was_world) group->connection->joined = false;
+    leaving = Forget(group, was_world);
     return MLXCOMM_OK;
   });
+  Guarded(nullptr, [&] {
+    if (leaving == Leaving::kRelease) group->connection->session->Release(group->facts.id);
+    if (leaving == Leaving::kJob) group->connection->session->Leave(nullptr);
+    return MLXCOMM_OK;
+  });
+  if (was_world) group->connection->joined = false;
 }
 
 }  // extern "C"

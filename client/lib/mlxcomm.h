@@ -8,6 +8,9 @@
  * fills it. Every wait has a deadline. A group that has failed stays failed: each
  * later call on it returns the same error at once.
  *
+ * Threads in a call are not to be cancelled (pthread_cancel); mlxcomm_cancel, or the connection's
+ * `interrupted`, ends a wait.
+ *
  * After fork() the child must not use what the parent made, nor connect itself (the
  * library's threads do not survive a fork); its calls fail with MLXCOMM_INVALID_ARGUMENT. Start children
  * by exec.

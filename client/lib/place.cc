@@ -1,6 +1,5 @@
 // The C interface to a process's place in its job.
 #include <cstring>
-#include <exception>
 #include <optional>
 #include <string>
 
@@ -13,6 +12,7 @@ using mlxcomm::FailureCode;
 using mlxcomm::kNoRank;
 using mlxcomm::client::Environment;
 using mlxcomm::client::FindPlace;
+using mlxcomm::client::Guarded;
 using mlxcomm::client::Invalid;
 using mlxcomm::client::Place;
 using mlxcomm::client::PlaceGiven;

@@ -185,7 +185,9 @@ Failure SpawnAndAwait(const std::string& daemon, const std::string& socket_path,
     if (over.code == FailureCode::kUnavailable) {
       over.message = "the private daemon " + daemon + " is not ready in time: " + TailOf(log);
     }
-    if (!over.ok()) return over;
+    if (over.ok()) continue;
+    AwaitEndAside(pid);  // Of one that may still come up.
+    return over;
   }
   AwaitEndAside(pid);
   return {};

@@ -151,7 +151,8 @@ std::pair<std::vector<mx::array>, std::vector<int>> PackPrimitive::vmap(
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (axes[i] >= 0) {
       const mx::array front = mx::moveaxis(inputs[i], axes[i], 0, stream());
-      rows.push_back(mx::reshape(front, {batch, static_cast<int>(front.size()) / batch}, stream()));
+      const mx::Shape one(front.shape().begin() + 1, front.shape().end());
+      rows.push_back(mx::reshape(front, {batch, static_cast<int>(ElementsOf(one))}, stream()));
     } else {
       const int elements = static_cast<int>(inputs[i].size());
       rows.push_back(

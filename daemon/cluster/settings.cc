@@ -101,7 +101,10 @@ class Writer {
   // Words as comments, in lines that are not too long.
   void Comment(const std::string& words) {
     std::string line = "#";
-    for (const std::string& word : std::vector<std::string>(absl::StrSplit(words, ' '))) {
+    const std::size_t whole = words.ends_with(')') ? words.rfind(" (") : std::string::npos;
+    std::vector<std::string> pieces = absl::StrSplit(words.substr(0, whole), ' ');
+    if (whole != std::string::npos) pieces.push_back(words.substr(whole + 1));  // The bounds.
+    for (const std::string& word : pieces) {
       if (indent_ + line.size() + 1 + word.size() > kLineBytesMax) {
         Line(line);
         line = "#";

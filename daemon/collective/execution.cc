@@ -1,6 +1,7 @@
 #include "daemon/collective/execution.h"
 
 #include <algorithm>
+
 #include "proto/types/invariant.h"
 
 namespace mlxcomm::collective {

@@ -95,6 +95,7 @@ def count_crossings():
     averages = {
         "each gradient by itself": lambda g: stock_average_gradients(
             g, world, all_reduce_size=0, communication_stream=operations),
+        # Of one dtype: of several its own would ask for ours again.
         "MLX's average_gradients": lambda g: stock_average_gradients(
             g, world, communication_stream=operations),
         "mlxcomm's average_gradients": lambda g: mlxcomm.average_gradients(

@@ -1,8 +1,9 @@
 """One rank of test_fused.py: many arrays in one operation, against one operation each.
 
-Argument: values | transforms | crossings | averages | layers.
+Argument: values | memory | transforms | crossings | averages | layers.
 """
 
+import collections
 import sys
 
 import mlx.core as mx
@@ -13,7 +14,7 @@ from mlx.nn.layers.distributed import sum_gradients as stock_sum_gradients
 from mlx.nn.utils import average_gradients as stock_average_gradients
 from mlx.utils import tree_flatten, tree_map
 
-world = mlxcomm.init()
+world = mlxcomm.init(arena_bytes=64 << 20 if sys.argv[1] == "memory" else None)
 rank, size = world.rank(), world.size()
 
 
@@ -70,13 +71,36 @@ def values():
     one, count = operations(lambda: mlxcomm.all_reduce([whole((3,))]))
     assert count == 1 and one[0].shape == (3,)
 
-    for wrong, words in (([mx.ones(2), mx.array([1])], "mean"), ([mx.ones(2), 3], None)):
+    pair = collections.namedtuple("pair", "a b")
+    assert isinstance(mlxcomm.all_reduce(pair(whole((2,)), whole((3,)))), pair)
+    for wrong, kind, words in (([mx.ones(2), mx.array([1])], ValueError, '"mean" expects'),
+                               ([mx.ones(2), 3], TypeError, "x[1]: expected an array, got int")):
         try:
             mlxcomm.all_reduce(wrong, "mean")
-        except (TypeError, ValueError) as error:
-            assert words is None or words in str(error), error
+        except kind as error:
+            assert words in str(error), error
         else:
             raise AssertionError(wrong)
+
+
+def memory():
+    """Arrays that are packed take the daemon's memory once: 40 of 64 MiB."""
+    arrays = [whole((5 << 19,), offset=n) for n in range(4)]
+    reduced = mlxcomm.all_reduce(arrays)
+    mx.eval(reduced)
+    same(reduced[3], arrays[3] * 1 + sum_of_others(arrays[3]))
+    del reduced
+    try:
+        mx.eval([mlxcomm.all_reduce([a, a]) for a in arrays])  # Twice as much, and nothing is let go.
+    except mlxcomm.ResourceExhaustedError as error:
+        assert "arena" in str(error), error
+    else:
+        raise AssertionError("80 of 64 MiB")
+
+
+def sum_of_others(own):
+    others = [mx.array(own) - rank + other for other in range(size) if other != rank]
+    return sum(others[1:], others[0])
 
 
 def transforms():
@@ -109,6 +133,8 @@ def transforms():
     same(list(mx.vmap(both, in_axes=(0, 1))(*batch)),
          [mlxcomm.all_reduce(batch[0]), mlxcomm.all_reduce(batch[1].T)])
     same(mx.vmap(both, in_axes=(0, None))(batch[0], x[1])[0], mlxcomm.all_reduce(batch[0]))
+    empty = mx.vmap(both)(mx.zeros((0, 3)), mx.zeros((0, 2)))
+    assert [y.shape for y in empty] == [(0, 3), (0, 2)], empty
 
     # Equal ones are two, on all ranks.
     @mx.compile
@@ -160,6 +186,13 @@ def averages():
         assert count == count_expected, (bytes_, count)
         same(result, expected)
     same(stock_average_gradients(tree, world), expected)
+    # As MLX has it where dtypes differ, and size 0: what the tree is made of stays.
+    odd = {"t": (whole((2,)), whole((3,), mx.bfloat16)), "none": {}, "l": [whole((1,)), {}], "0": whole(())}
+    for bytes_ in (0, 32 << 20, float("inf"), 2**70, 0.5):
+        ours = mlxcomm.average_gradients(odd, all_reduce_size=bytes_)
+        stock = stock_average_gradients(odd, world, 0)
+        assert isinstance(ours["t"], tuple) and ours["none"] == {} and ours["l"][1] == {}, ours
+        same(ours, stock)
 
     mlxcomm.install()
     from mlx.nn.utils import average_gradients
@@ -214,17 +247,33 @@ def layers():
 
     # An object that has become another array is another.
     marked = nn.layers.distributed.sum_gradients(world)
+    seen = []
+
+    def changing(w):
+        y = w * 1.0
+        a = marked(y)
+        b = marked(y)
+        seen.append(mlxcomm._mlxcomm.is_same(a, b))
+        a += 1  # Whose object it is alone.
+        first = (marked(y) * 2).sum()
+        y += 1
+        seen.append(mlxcomm._mlxcomm.is_same(marked(y), b))
+        with mx.stream(mx.new_stream(mx.cpu)):  # Another default is another place to compute.
+            seen.append(mlxcomm._mlxcomm.is_same(marked(y), b))
+        # One that is gone is forgotten, as are those whose place in memory it had.
+        total = sum((marked(w * float(n)) * n).sum() for n in range(20))
+        return first + (marked(y) * 3).sum() + total
+
+    gradient = mx.grad(changing)(mx.ones(3))
+    same(gradient, mx.full(3, size * (2.0 + 3.0 + sum(n * n for n in range(20)))))
+    assert seen == [True, False, False], seen
+    assert not marked._known(), marked._known()
+    # What is not differentiated is not remembered, and two threads share nothing.
     y = mx.ones(3)
-    assert marked(y) is marked(y)
+    same(marked(y), y)
     y += 1
     same(marked(y), mx.full(3, 2.0))
-    y[0] = 7
-    same(marked(y), mx.array([7.0, 2.0, 2.0]))
-    # And one that is gone is forgotten: as are those whose place in memory it had.
-    for n in range(50):
-        same(marked(mx.full(3, float(n))), mx.full(3, float(n)))
-    del y
-    assert not marked._known, marked._known
+    assert not marked._known()
     assert nn.layers.distributed.sum_gradients(world) is marked
     alone = mlxcomm.split(rank)
     same(nn.layers.distributed.sum_gradients(alone)(x), x)
@@ -232,6 +281,6 @@ def layers():
     assert nn.layers.distributed.sum_gradients is stock_sum_gradients
 
 
-{"values": values, "transforms": transforms, "crossings": crossings, "averages": averages,
+{"values": values, "memory": memory, "transforms": transforms, "crossings": crossings, "averages": averages,
  "layers": layers}[sys.argv[1]]()
 print("all agree")

@@ -28,7 +28,11 @@ def test_fused_is_as_one_by_one(cluster, what):
     run(cluster(1), 2, what, 1)
 
 
-# Between two nodes, a rank on each, small results are not in place; among three ranks all are.
+def test_packed_arrays_take_the_daemons_memory_once(cluster):
+    run(cluster(1), 2, "memory", 1)
+
+
+# Between two nodes, a rank on each, small results are not in place; among more ranks all are.
 @pytest.mark.parametrize("nodes, ranks", [(2, 2), (2, 4)])
 def test_fused_between_nodes(cluster, nodes, ranks):
     run(cluster(nodes), ranks, "values", nodes)

@@ -1,10 +1,11 @@
 #include "client/ctl/doctor/finding.h"
-#include "proto/types/invariant.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <utility>
+
+#include "proto/types/invariant.h"
 
 namespace mlxcomm::ctl {
 namespace {

@@ -11,9 +11,11 @@ Each operation costs the ranks a meeting, and on a Mac's GPU two crossings betwe
 ``mlxcomm.install()`` puts both in the place of MLX's, for groups of mlxcomm alone.
 """
 
+import collections
 import functools
 import math
 import sys
+import threading
 import weakref
 from typing import Any, Optional
 
@@ -28,7 +30,7 @@ from .operations import all_reduce
 BUCKET_BYTES = 32 * 1024**2  # As mlx.nn.average_gradients has it.
 
 _UTILS, _LAYERS = "mlx.nn.utils", "mlx.nn.layers.distributed"
-_originals: dict = {}  # (module's name, function's name): MLX's own
+_put_there: list = []  # (function's name, MLX's own, ours)
 _waiting: list = []    # AfterImport of modules that are not there yet.
 
 
@@ -63,20 +65,24 @@ def average_gradients(gradients: Any, group: Optional[mx.distributed.Group] = No
 
     Errors: ValueError for a gradient of bool or integers; from the evaluation a `mlxcomm.Error`.
     """
-    from mlx.utils import tree_flatten, tree_unflatten
+    from mlx.utils import tree_map
 
     group = _init() if group is None else group
-    flat = tree_flatten(gradients)
-    if group.size() == 1 or not flat:
+    arrays = list(_leaves(gradients))
+    if group.size() == 1 or not arrays:
         return gradients
-    names = [name for name, _ in flat]
-    arrays = [array for _, array in flat]
     if all_reduce_size <= 0:
         means = [all_reduce(array, "mean", group=group, stream=communication_stream) for array in arrays]
     else:
-        means = _mlxcomm.all_reduce_many(arrays, "mean", math.ceil(all_reduce_size), group,
+        means = _mlxcomm.all_reduce_many(arrays, "mean", _bytes(all_reduce_size), group,
                                          communication_stream, 0)
-    return tree_unflatten(list(zip(names, means)))
+    of_each = iter(means)
+    return tree_map(lambda _: next(of_each), gradients)
+
+
+def _bytes(size):
+    """0, which is all at once, for what is more than there is memory."""
+    return math.ceil(size) if size < 2**63 else 0
 
 
 def _leaves(tree):
@@ -97,10 +103,11 @@ def _leaves(tree):
 
 def install_fused() -> None:
     """Now for what is loaded of mlx.nn, and for the rest when it is: not every program wants mlx.nn."""
-    if _originals or _waiting:
+    if _put_there or _waiting:
         return
-    for name, put in ((_UTILS, _put_average_gradients), (_LAYERS, _put_sum_gradients)):
-        if name in sys.modules:
+    for name, function, put in ((_UTILS, "average_gradients", _put_average_gradients),
+                                (_LAYERS, "sum_gradients", _put_sum_gradients)):
+        if hasattr(sys.modules.get(name), function):  # One that is being loaded may not have it yet.
             put()
         else:
             _waiting.append(AfterImport(name, put))
@@ -110,10 +117,9 @@ def uninstall_fused() -> None:
     for hook in _waiting:
         hook.forget()
     _waiting.clear()
-    for (module, name), original in _originals.items():
-        ours = getattr(sys.modules[module], name)
+    for name, original, ours in _put_there:
         _replace_everywhere(ours, name, original)
-    _originals.clear()
+    _put_there.clear()
 
 
 def _put_average_gradients():
@@ -126,14 +132,17 @@ def _put_average_gradients():
             return average_gradients(gradients, group, all_reduce_size, communication_stream)
         return original(gradients, group, all_reduce_size, communication_stream)
 
-    _put(_UTILS, "average_gradients", original, chosen)
+    _put("average_gradients", original, chosen)
 
 
 def _is_for_us(group, gradients):
     if group.size() == 1 or not is_ours(group):
         return False
-    # Of integers MLX makes floats, by the division.
-    return all(mx.issubdtype(leaf.dtype, mx.inexact) for leaf in _leaves(gradients))
+    # Of integers MLX makes floats, by the division; and it takes what is no array, in some ways.
+    try:
+        return all(mx.issubdtype(leaf.dtype, mx.inexact) for leaf in _leaves(gradients))
+    except TypeError:
+        return False
 
 
 def _put_sum_gradients():
@@ -144,39 +153,52 @@ def _put_sum_gradients():
         marked = original(group)
         return _OnceForEach(marked) if group.size() > 1 and is_ours(group) else marked
 
-    _put(_LAYERS, "sum_gradients", original, functools.wraps(original)(chosen))
+    _put("sum_gradients", original, functools.wraps(original)(chosen))
 
 
 class _OnceForEach:
     """An identity whose gradient is summed over the ranks, given the same array again: the same result. So
     the cotangents of all that use it are added before the one operation that sums them.
 
-    It knows of an array for as long as that object of Python lives and is the same array: one that was
+    It knows only of what is being differentiated, of a thread's own, and on the stream that is the default;
+    and of an array for as long as that object of Python lives and is the same array: one that was
     changed (x += y) is another.
     """
 
     def __init__(self, marked):
         self._marked = marked
-        self._known = {}  # id of an object: its reference, what array it was, and the result
+        self._of_thread = threading.local()
 
     def __call__(self, x):
+        if not _mlxcomm.is_traced(x):
+            return self._marked(x)
+        known = self._known()
         place = id(x)
-        known = self._known.get(place)
-        if known is not None and _mlxcomm.is_same(known[1], x):
-            return known[2]
-        result = self._marked(x)
-        forget = functools.partial(self._forget, place)
-        self._known[place] = (weakref.ref(x, forget), _mlxcomm.same(x), result)
-        return result
+        stream = mx.default_stream(mx.default_device())
+        one = known.get(place)
+        if one is None or one.stream != stream or not _mlxcomm.is_same(one.array, x):
+            forget = functools.partial(_forget, known, place)
+            one = known[place] = _Known(weakref.ref(x, forget), stream, _mlxcomm.same(x), self._marked(x))
+        return _mlxcomm.same(one.result)  # An object of its own: who adds to it changes no other's.
 
-    def _forget(self, place, reference):
-        known = self._known.get(place)
-        if known is not None and known[0] is reference:
-            del self._known[place]
+    def _known(self):
+        """By the id of an object."""
+        if not hasattr(self._of_thread, "known"):
+            self._of_thread.known = {}
+        return self._of_thread.known
 
 
-def _put(module, name, original, ours):
-    _originals[module, name] = original
+_Known = collections.namedtuple("_Known", "reference stream array result")
+
+
+def _forget(known, place, reference):
+    one = known.get(place)
+    if one is not None and one.reference is reference:
+        del known[place]
+
+
+def _put(name, original, ours):
+    _put_there.append((name, original, ours))
     _replace_everywhere(original, name, ours)
 
 

@@ -84,8 +84,13 @@ def all_reduce(x: Arrays, op: str = "sum", *, group: Optional[Group] = None,
     the cotangent where x equals the result; prod, and, or: ValueError.
     """
     if isinstance(x, (list, tuple)):
+        for place, one in enumerate(x):
+            if not isinstance(one, mx.array):
+                raise TypeError(f"all_reduce: x[{place}]: expected an array, got {type(one).__name__}")
         results = _mlxcomm.all_reduce_many(list(x), op, 0, *_on(group, stream, timeout))
-        return tuple(results) if isinstance(x, tuple) else results
+        if isinstance(x, tuple):
+            return x._make(results) if hasattr(x, "_make") else tuple(results)
+        return results
     return _mlxcomm.all_reduce(x, op, *_on(group, stream, timeout))
 
 

@@ -51,6 +51,7 @@ void BindMany(nb::module_& m) {
   // Whether both are one array of MLX's: two objects of Python may be, and one may become another
   // (x += y).
   m.def("is_same", [](const array& a, const array& b) { return a.id() == b.id(); });
+  m.def("is_traced", [](const array& a) { return a.is_tracer(); });
   m.def("same", [](const array& a) { return array(a); });  // In an object of its own.
 }
 

@@ -5,6 +5,7 @@ mlxcomm.pth calls start() at the beginning of every Python that has the package 
 waits for mlx.core: what does not import MLX pays for nothing.
 """
 
+import copy
 import os
 import sys
 import threading
@@ -39,9 +40,9 @@ class AfterImport:
             self._looking.begun = False
 
     def _hooked(self, spec):
-        if spec.loader is None:
+        execute = getattr(spec.loader, "exec_module", None)
+        if execute is None:
             return spec
-        execute = spec.loader.exec_module
 
         def exec_module(module):
             execute(module)
@@ -49,6 +50,7 @@ class AfterImport:
                 self.forget()
                 self._then()
 
+        spec.loader = copy.copy(spec.loader)  # It may be the loader of other modules too.
         spec.loader.exec_module = exec_module
         return spec
 

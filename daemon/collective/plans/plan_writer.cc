@@ -1,4 +1,5 @@
 #include "daemon/collective/plans/plan_writer.h"
+
 #include "proto/types/invariant.h"
 
 namespace mlxcomm::collective {

@@ -6,17 +6,18 @@
 #include <cstdint>
 #include <cstdlib>
 #include <new>
+#include <string>
 
 #include "client/lib/mlxcomm.h"
 #include "tests/unit/client/lib/session_fixture.h"
 
 namespace {
 
-thread_local std::int64_t allocations_left = -1;  // Of this thread; -1: as many as it likes.
+thread_local std::int64_t allocations_left =
+    -1;  // Of this thread, until one is refused; -1: none is.
 
 void* Allocate(std::size_t bytes) {
-  if (allocations_left == 0) throw std::bad_alloc();
-  if (allocations_left > 0) --allocations_left;
+  if (allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
   if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }
@@ -100,17 +101,58 @@ TEST_F(NoMemoryTest, MistakesAreToldOrMemoryIs) {
   EXPECT_EQ(error.code, MLXCOMM_INVALID_ARGUMENT) << error.message;
 }
 
-// Why: these return nothing, and what they throw would end the program.
-TEST_F(NoMemoryTest, LeavingAndClosingEndNoProgram) {
-  for (int refused = 0; refused < 10; ++refused) {
+// Rank 0 of 2, so that the daemon has to be told.
+class NoMemoryInJobTest : public SessionTest {
+ protected:
+  NoMemoryInJobTest() : SessionTest(0, 2) {}
+  // How often the daemon was told of what begins so.
+  std::size_t Told(const std::string& what) {
+    std::size_t count = 0;
+    for (const std::string& line : attach.Log()) count += line.starts_with(what) ? 1 : 0;
+    return count;
+  }
+};
+
+// Why: these return nothing, so what they throw would end the program; and other ranks wait for what the
+// daemon is told.
+TEST_F(NoMemoryInJobTest, WhoLeavesTellsTheDaemonEvenSo) {
+  allocations_left = 0;
+  mlxcomm_leave(group, "an end for which there is not even memory to say why it has come");
+  allocations_left = -1;
+  mlxcomm_leave(group, "again");
+  EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_CANCELLED);
+  EXPECT_EQ(Told("detach for an end"), 1u);
+}
+
+TEST_F(NoMemoryInJobTest, ClosingTheWorldLeavesTheJobAndItCanBeJoinedAgain) {
+  for (int refused = 0; refused < 4; ++refused) {
     allocations_left = refused;
-    mlxcomm_leave(group, "an end for which there is not even memory to say why it has come");
     mlxcomm_group_close(group);
     allocations_left = -1;
     group = nullptr;
-    ASSERT_EQ(mlxcomm_join(connection, "job", 0, 1, 0, &group, &error), MLXCOMM_OK)
+    ASSERT_EQ(mlxcomm_join(connection, "job", 0, 2, 0, &group, &error), MLXCOMM_OK)
         << error.message;
   }
+}
+
+// Why: what the daemon has made, and nobody here can hold, would keep its name and its place.
+TEST_F(NoMemoryInJobTest, AGroupThatCannotBeHeldIsReleased) {
+  attach.shrink = [](std::uint64_t, std::uint64_t) {
+    FakeAttach::Answer answer;
+    answer.group = 9;
+    answer.name = "job";
+    answer.members = 1;
+    return answer;
+  };
+  mlxcomm_group* rest = nullptr;
+  const int refused = UntilItDoesWell(error, [&] {
+    rest = nullptr;
+    return mlxcomm_shrink(group, 0, &rest, &error);
+  });
+  EXPECT_GT(refused, 0);
+  ASSERT_NE(rest, nullptr);
+  mlxcomm_group_close(group);
+  group = rest;
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -93,7 +92,13 @@ TEST(SettingsTest, AFieldMayHaveAnotherForItsLeast) {
 
 // Why: a field without bounds takes what nobody has thought of; one without help is not found.
 TEST(SettingsTest, EveryFieldHasARow) {
-  std::set<std::string> related;
+  const Descriptor& config = *v1::DaemonConfig::descriptor();
+  for (int i = 0; i < config.field_count(); ++i) {
+    const Descriptor* const section = config.field(i)->message_type();
+    if (section == nullptr) continue;
+    EXPECT_FALSE(section->options().GetExtension(v1::about).empty())
+        << std::string(section->name());
+  }
   ForEachField(*v1::DaemonConfig::descriptor(), [&](const FieldDescriptor& field) {
     const v1::Setting& setting = field.options().GetExtension(v1::setting);
     SCOPED_TRACE(std::string(field.full_name()));
@@ -120,9 +125,31 @@ TEST(SettingsTest, TheAnnotatedFileIsTheDefaults) {
   ForEachField(*v1::DaemonConfig::descriptor(), [&](const FieldDescriptor& field) {
     EXPECT_THAT(AnnotatedConfig(), HasSubstr(std::string(field.name())));
   });
-  EXPECT_EQ(written->clients().clients_max(), defaults->clients().clients_max());
-  EXPECT_EQ(written->peers().queued_bytes_max(), defaults->peers().queued_bytes_max());
-  EXPECT_EQ(written->node_name(), defaults->node_name());
+  // What is written is there, with the values that are there unwritten.
+  v1::DaemonConfig all = *defaults;
+  all.MergeFrom(*written);
+  EXPECT_EQ(all.SerializeAsString(), written->SerializeAsString());
+  EXPECT_THAT(Mistakes(written->peers()), IsEmpty());
+  const auto differs = [](const google::protobuf::Message& one,
+                          const google::protobuf::Message& other) {
+    const auto& reflection = *one.GetReflection();
+    std::string names;
+    for (int i = 0; i < one.GetDescriptor()->field_count(); ++i) {
+      const FieldDescriptor& field = *one.GetDescriptor()->field(i);
+      if (!IsNumber(field) || field.is_repeated()) continue;
+      const bool is_small = field.cpp_type() == FieldDescriptor::CPPTYPE_UINT32;
+      const bool same =
+          is_small ? reflection.GetUInt32(one, &field) == reflection.GetUInt32(other, &field)
+                   : reflection.GetUInt64(one, &field) == reflection.GetUInt64(other, &field);
+      if (!same) names += std::string(field.name()) + " ";
+    }
+    return names;
+  };
+  EXPECT_EQ(differs(*written, *defaults), "");
+  EXPECT_EQ(differs(written->peers(), defaults->peers()), "");
+  EXPECT_EQ(differs(written->clients(), defaults->clients()), "");
+  EXPECT_EQ(differs(written->discovery(), defaults->discovery()), "");
+  EXPECT_EQ(differs(written->rdma(), defaults->rdma()), "");
 }
 
 // Why: what is commented out is what people take the comment from.
