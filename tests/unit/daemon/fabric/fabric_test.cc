@@ -211,7 +211,7 @@ struct RawPeer {
     return "127.0.0.1:" + std::to_string(acceptor.local_endpoint().port());
   }
   void Spawn(asio::awaitable<void> coroutine) {
-    asio::co_spawn(io, std::move(coroutine), [](std::exception_ptr error) {
+    asio::co_spawn(io, std::move(coroutine), [](const std::exception_ptr& error) {
       EXPECT_EQ(error, nullptr) << "the hello failed";
     });
   }
