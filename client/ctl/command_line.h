@@ -40,7 +40,7 @@ CLI::Option* AddQuantity(CLI::App& verb, const std::string& name, Value& value,
   const auto take = [&value, parse, name, form](const std::string& text) {
     const std::optional<std::uint64_t> parsed = parse(text);
     if (!parsed) throw CLI::ValidationError(name, "\"" + text + "\" is not of the form " + form);
-    value = *parsed;
+    value = parsed.value();
   };
   return verb.add_option_function<std::string>(name, take, what + ", as " + form);
 }

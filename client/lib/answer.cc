@@ -39,17 +39,18 @@ mlxcomm_code Tell(const Failure& failure, mlxcomm_error* error) {
 }
 
 mlxcomm_code TellException(mlxcomm_error* error) noexcept {
-  mlxcomm_code code = MLXCOMM_RESOURCE_EXHAUSTED;
+  mlxcomm_code code = MLXCOMM_INTERNAL;
   std::string_view text =
-      "no memory: raise this process's limit (ulimit -v), or end what else takes memory here";
+      "an exception that nobody expected: a bug of mlxcomm, or of what it was given to call";
   try {
     throw;
   } catch (const std::bad_alloc&) {
+    code = MLXCOMM_RESOURCE_EXHAUSTED;
+    text = "no memory: raise this process's limit (ulimit -v), or end what else takes memory here";
   } catch (const std::system_error&) {
+    code = MLXCOMM_RESOURCE_EXHAUSTED;
     text = "no thread: raise this process's limit of threads (ulimit -u) or of memory";
-  } catch (...) {
-    code = MLXCOMM_INTERNAL;
-    text = "an exception that nobody expected: a bug of mlxcomm, or of what it was given to call";
+  } catch (...) {  // NOLINT(bugprone-empty-catch): it is said already.
   }
   if (error != nullptr) {
     error->code = code;

@@ -168,7 +168,7 @@ void AwaitEndAside(pid_t pid) {
       while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
       }
     }).detach();
-  } catch (const std::system_error&) {  // Without a thread to spare, a zombie stays.
+  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): a zombie stays then.
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

@@ -126,7 +126,7 @@ class Writer {
 
 void Writer::Field(const FieldDescriptor& field) {
   const v1::Setting& setting = SettingOf(field);
-  const std::string name(field.name());
+  const std::string name = absl::StrCat(field.name());
   std::string help = setting.help();
   if (IsNumber(field)) absl::StrAppend(&help, " (", Bounds(field), ")");
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {

@@ -191,8 +191,8 @@ void Operations(mlx_distributed_group world) {
   CHECK(Holds(res, &two, 1));
   OK(mlxcomm_mlx_barrier(none, 0));
   mlxcomm_mlx_get_counts(&after);
-  // Of each type 7 of mlx-c's, 9, 6 (two ask first) and 2 of ours; 7 operators; one without a stream.
-  CHECK(after.operations - before.operations == kTypesNumber * (7 + 9 + 6 + 2) + 7 + 1);
+  // Of each type 7 of mlx-c's, 10, 6 (two ask first) and 2 of ours; 7 operators; one without a stream.
+  CHECK(after.operations - before.operations == kTypesNumber * (7 + 10 + 6 + 2) + 7 + 1);
 }
 
 static mlx_distributed_group differentiated;

@@ -17,7 +17,10 @@ thread_local std::int64_t allocations_left =
     -1;  // Of this thread, until one is refused; -1: none is.
 
 void* Allocate(std::size_t bytes) {
-  if (allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
+  if (allocations_left >= 0) {
+    --allocations_left;
+    if (allocations_left < 0) throw std::bad_alloc();
+  }
   if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }
