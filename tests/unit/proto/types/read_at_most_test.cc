@@ -10,7 +10,7 @@ namespace mlxcomm {
 namespace {
 
 TEST(ReadAtMostTest, ReadsAllThatIsThere) {
-  for (const std::size_t bytes : {0, 1, 16 * 1024, 16 * 1024 + 1, 100'000}) {
+  for (const std::size_t bytes : {0u, 1u, 16u * 1024, 16u * 1024 + 1, 100'000u}) {
     std::istringstream stream(std::string(bytes, 'x'));
     std::string text = "before";
     EXPECT_TRUE(ReadAtMost(stream, 100'000, text));
@@ -22,12 +22,12 @@ TEST(ReadAtMostTest, ReadsAllThatIsThere) {
 TEST(ReadAtMostTest, TakesMemoryForWhatThereIs) {
   std::istringstream stream("[]");
   std::string text;
-  EXPECT_TRUE(ReadAtMost(stream, 16 << 20, text));
+  EXPECT_TRUE(ReadAtMost(stream, 16u << 20, text));
   EXPECT_LT(text.capacity(), 64u * 1024);
 }
 
 TEST(ReadAtMostTest, TellsMoreThanIsWantedAndStopsThere) {
-  std::istringstream stream(std::string(1 << 20, 'x'));
+  std::istringstream stream(std::string(1u << 20, 'x'));
   std::string text;
   EXPECT_FALSE(ReadAtMost(stream, 10'000, text));
   EXPECT_GT(text.size(), 10'000u);
