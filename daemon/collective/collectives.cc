@@ -13,23 +13,22 @@ bool Collectives::AddGroup(std::uint64_t group, const std::string& name,
   GroupLayout layout(std::move(members), self_);
   const std::size_t local = layout.local_ranks().size();
   if (local == 0 || local > kLocalRanksMax || layout.node_count() > kNodesMax) return false;
-  groups_.emplace(
+  const auto [added, is_new] = groups_.emplace(
       group, std::make_unique<Group>(group, name, std::move(layout), costs, in_flight_, scratch_,
                                      credit_, actions_, alarm_, observer_, is_stopped_));
+  in_order_.insert(PlaceInOrder(group), added->second.get());
   return true;
 }
 
-std::vector<Group*> Collectives::InOrder() const {
-  std::vector<Group*> groups;
-  for (const auto& [id, group] : groups_) groups.push_back(group.get());
-  std::sort(groups.begin(), groups.end(),
-            [](const Group* a, const Group* b) { return a->id() < b->id(); });
-  return groups;
+std::vector<Group*>::iterator Collectives::PlaceInOrder(std::uint64_t group) {
+  return std::lower_bound(in_order_.begin(), in_order_.end(), group,
+                          [](const Group* one, std::uint64_t id) { return one->id() < id; });
 }
 
 bool Collectives::RemoveIfOver(std::uint64_t group) {
   const auto found = groups_.find(group);
   if (found == groups_.end() || !found->second->over()) return false;
+  in_order_.erase(PlaceInOrder(group));
   groups_.erase(found);
   return true;
 }
@@ -112,7 +111,7 @@ void Collectives::OnDetached(const NodeId& from, std::uint64_t group, std::uint3
 }
 
 void Collectives::OnNodeLost(const NodeId& node, const std::string& why, std::uint64_t now_ns) {
-  for (Group* const group : InOrder()) {
+  for (Group* const group : in_order_) {
     const int index = group->layout().IndexOf(node);
     if (index >= 0) group->OnNodeLost(static_cast<std::uint16_t>(index), why, now_ns);
   }
@@ -144,7 +143,7 @@ void Collectives::OnWithdrawn(const NodeId& node, const OperationKey& key, std::
 
 void Collectives::OnTime(std::uint64_t now_ns) {
   if (now_ns < alarm_) return;
-  for (Group* const group : InOrder()) group->OnTime(now_ns);
+  for (Group* const group : in_order_) group->OnTime(now_ns);
   alarm_ = kNever;
   for (const auto& [id, group] : groups_) alarm_ = std::min(alarm_, group->NextDeadline());
 }

@@ -85,8 +85,8 @@ class Collectives {
     Group* group = nullptr;
     std::uint16_t node = 0;
   };
-  // What is done to all is done in the order of their ids, so that a run repeats exactly.
-  std::vector<Group*> InOrder() const;
+  // Where it is in in_order_, or belongs.
+  std::vector<Group*>::iterator PlaceInOrder(std::uint64_t group);
   // Empty group: unknown group. A sender outside the group gives node_count().
   Sender FindSender(const NodeId& from, std::uint64_t group);
 
@@ -99,6 +99,9 @@ class Collectives {
   ActionQueue actions_;
   std::uint64_t alarm_ = kNever;
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<Group>> groups_;
+  // By id: what is done to all is done in this order, so that a run repeats exactly. Kept, for alarms come
+  // while payload moves, when nothing is allocated.
+  std::vector<Group*> in_order_;
 };
 
 }  // namespace mlxcomm::collective

@@ -4,35 +4,11 @@
 
 #include <array>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 #include <string>
 
 #include "client/lib/mlxcomm.h"
 #include "tests/unit/client/lib/session_fixture.h"
-
-namespace {
-
-thread_local std::int64_t allocations_left =
-    -1;  // Of this thread, until one is refused; -1: none is.
-
-void* Allocate(std::size_t bytes) {
-  if (allocations_left >= 0) {
-    --allocations_left;
-    if (allocations_left < 0) throw std::bad_alloc();
-  }
-  if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return Allocate(bytes); }
-void* operator new[](std::size_t bytes) { return Allocate(bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+#include "tests/unit/refused_memory.h"
 
 namespace mlxcomm::client::no_memory_test {
 namespace {
@@ -42,9 +18,9 @@ namespace {
 template <typename Call>
 int UntilItDoesWell(mlxcomm_error& error, Call call) {
   for (int refused = 0;; ++refused) {
-    allocations_left = refused;
+    refuse_after = refused;
     const mlxcomm_code code = call();
-    allocations_left = -1;
+    refuse_after = -1;
     if (code == MLXCOMM_OK) return refused;
     EXPECT_EQ(code, MLXCOMM_RESOURCE_EXHAUSTED) << error.message;
     EXPECT_EQ(error.code, code);
@@ -95,10 +71,10 @@ TEST_F(NoMemoryTest, SplittingOperationsAndBuffers) {
 TEST_F(NoMemoryTest, MistakesAreToldOrMemoryIs) {
   for (int refused = 0; refused < 20; ++refused) {
     std::uint64_t ticket = 0;
-    allocations_left = refused;
+    refuse_after = refused;
     const mlxcomm_code code = mlxcomm_all_reduce(group, nullptr, nullptr, 1000, MLXCOMM_FLOAT32,
                                                  MLXCOMM_SUM, 0, &ticket, &error);
-    allocations_left = -1;
+    refuse_after = -1;
     EXPECT_TRUE(code == MLXCOMM_INVALID_ARGUMENT || code == MLXCOMM_RESOURCE_EXHAUSTED) << code;
   }
   EXPECT_EQ(error.code, MLXCOMM_INVALID_ARGUMENT) << error.message;
@@ -119,9 +95,9 @@ class NoMemoryInJobTest : public SessionTest {
 // Why: these return nothing, so what they throw would end the program; and other ranks wait for what the
 // daemon is told.
 TEST_F(NoMemoryInJobTest, WhoLeavesTellsTheDaemonEvenSo) {
-  allocations_left = 0;
+  refuse_after = 0;
   mlxcomm_leave(group, "an end for which there is not even memory to say why it has come");
-  allocations_left = -1;
+  refuse_after = -1;
   mlxcomm_leave(group, "again");
   EXPECT_EQ(mlxcomm_group_failure(group, &error), MLXCOMM_CANCELLED);
   EXPECT_EQ(Told("detach for an end"), 1u);
@@ -129,9 +105,9 @@ TEST_F(NoMemoryInJobTest, WhoLeavesTellsTheDaemonEvenSo) {
 
 TEST_F(NoMemoryInJobTest, ClosingTheWorldLeavesTheJobAndItCanBeJoinedAgain) {
   for (int refused = 0; refused < 4; ++refused) {
-    allocations_left = refused;
+    refuse_after = refused;
     mlxcomm_group_close(group);
-    allocations_left = -1;
+    refuse_after = -1;
     group = nullptr;
     ASSERT_EQ(mlxcomm_join(connection, "job", 0, 2, 0, &group, &error), MLXCOMM_OK)
         << error.message;
