@@ -47,6 +47,14 @@ def test_top_level_is_what_it_should_be():
         "systemd-launchd", "tests"}
 
 
+# Why: a test that no program has is never run, and nobody misses it.
+@pytest.mark.parametrize("path", [f for f in FILES if f.startswith("tests/unit/") and f.endswith("_test.cc")])
+def test_every_unit_test_is_in_a_program(path):
+    folder, name = path.rsplit("/", 1)
+    list_of_sources = f"{folder}/CMakeLists.txt"
+    assert re.search(rf"\b{re.escape(name)}\b", text_of(list_of_sources)), list_of_sources
+
+
 @pytest.mark.parametrize("path", CODE)
 def test_includes_obey_the_layers(path):
     folder = max((f for f in ALLOWED if path.startswith(f)), key=len, default=None)
