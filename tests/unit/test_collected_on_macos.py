@@ -2,6 +2,7 @@
 all its tests away on a Mac, and no Mac has collected them. How: collect_as_macos.py beside this.
 """
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -14,7 +15,8 @@ TESTS = FOLDER.parent
 
 def collect(*arguments):
     done = subprocess.run([sys.executable, FOLDER / "collect_as_macos.py", *arguments],
-                          capture_output=True, text=True, cwd=TESTS.parent)
+                          capture_output=True, text=True, cwd=TESTS.parent,
+                          env={**os.environ, "MLXCOMM_TESTS_TIER": "all"})  # tests/run has fewer.
     return done.returncode, done.stdout + done.stderr
 
 
