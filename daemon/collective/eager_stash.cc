@@ -17,12 +17,18 @@ bool EagerStash::ReturnCredit(std::uint16_t node, std::uint64_t frames) {
   return true;
 }
 
-std::int32_t EagerStash::Take(std::uint16_t node, std::span<const std::byte> payload,
-                              bool by_credit) {
-  if (free_.empty()) {
+void EagerStash::AddSlots(std::size_t count) {
+  slots_.reserve(slots_.size() + count);
+  free_.reserve(slots_.size() + count);
+  for (std::size_t i = 0; i < count; ++i) {
     free_.push_back(static_cast<std::int32_t>(slots_.size()));
     slots_.push_back({std::make_unique_for_overwrite<std::byte[]>(kEagerBytes), 0, false});
   }
+}
+
+std::int32_t EagerStash::Take(std::uint16_t node, std::span<const std::byte> payload,
+                              bool by_credit) {
+  if (free_.empty()) AddSlots(1);
   const std::int32_t slot = free_.back();
   free_.pop_back();
   Slot& taken = slots_[Index(slot)];
@@ -35,6 +41,8 @@ std::int32_t EagerStash::Take(std::uint16_t node, std::span<const std::byte> pay
 std::int32_t EagerStash::Put(std::uint16_t node, std::span<const std::byte> payload) {
   Peer& peer = peers_[node];
   if (peer.held + peer.owed >= options_.each || payload.size() > kEagerBytes) return -1;
+  // With its first frame, for later ones come while payload moves, as many as there may be.
+  if (!std::exchange(peer.has_slots, true)) AddSlots(options_.each);
   ++peer.held;
   return Take(node, payload, /*by_credit=*/true);
 }

@@ -46,7 +46,7 @@ struct CreditOptions {
 class EagerStash {
  public:
   explicit EagerStash(std::uint16_t nodes, const CreditOptions& options = {})
-      : options_(options), peers_(nodes, Peer{options.each, 0, 0}) {}
+      : options_(options), peers_(nodes, Peer{.credits = options.each}) {}
 
   // Sending side.
   bool TakeCredit(std::uint16_t node);
@@ -82,8 +82,10 @@ class EagerStash {
     std::uint32_t credits = 0;  // Frames we may still send.
     std::uint32_t owed = 0;     // Freed, not yet given back.
     std::uint32_t held = 0;     // Slots with its frames that came by credit.
+    bool has_slots = false;     // For all of these.
   };
   static std::size_t Index(std::int32_t slot) { return static_cast<std::size_t>(slot); }
+  void AddSlots(std::size_t count);
   std::int32_t Take(std::uint16_t node, std::span<const std::byte> payload, bool by_credit);
 
   CreditOptions options_;
