@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -33,20 +32,26 @@ namespace {
 constexpr std::size_t kJobBytesMax = 200;
 constexpr std::size_t kPartNameBytesMax = 100;
 
-// What has not joined may try again.
-class JoiningOnce {
+// Undoes what has been done, unless all went well: for want of memory a call may end anywhere. What the
+// undoing itself throws, for the same want, is lost.
+template <typename Undo>
+class UnlessKept {
  public:
-  explicit JoiningOnce(std::atomic<bool>& joined) : joined_(joined) {}
-  ~JoiningOnce() {
-    if (!succeeded_) joined_ = false;
+  explicit UnlessKept(Undo undo) : undo_(std::move(undo)) {}
+  ~UnlessKept() {
+    if (kept_) return;
+    Guarded(nullptr, [this] {
+      undo_();
+      return MLXCOMM_OK;
+    });
   }
-  JoiningOnce(const JoiningOnce&) = delete;
-  JoiningOnce& operator=(const JoiningOnce&) = delete;
-  void Succeeded() { succeeded_ = true; }
+  UnlessKept(const UnlessKept&) = delete;
+  UnlessKept& operator=(const UnlessKept&) = delete;
+  void Keep() { kept_ = true; }
 
  private:
-  std::atomic<bool>& joined_;
-  bool succeeded_ = false;
+  Undo undo_;
+  bool kept_ = false;
 };
 
 mlxcomm_group* Open(std::unique_ptr<mlxcomm_group> group) {
@@ -102,23 +107,6 @@ bool IsWorld(mlxcomm_group& group) {
   return group.is_world;
 }
 
-void SetNoWorld(mlxcomm_group& group) {
-  const std::lock_guard lock(group.connection->mutex);
-  group.is_world = false;
-}
-
-// Where there is no memory for it, nobody is in the group in the daemon either.
-template <typename Undo>
-mlxcomm_group* OpenOr(std::unique_ptr<mlxcomm_group> group, Undo undo) {
-  const bool with_daemon = group->with_daemon;
-  try {
-    return Open(std::move(group));
-  } catch (...) {
-    if (with_daemon) undo();
-    throw;
-  }
-}
-
 // What is to be done in the daemon for a group that is being closed.
 enum class Leaving { kNothing, kRelease, kJob };
 
@@ -167,7 +155,7 @@ MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char
     if (connection->joined.exchange(true)) {
       return Tell(Invalid("this connection has joined a job already: use another one"), error);
     }
-    JoiningOnce joining(connection->joined);
+    UnlessKept may_try_again([&] { connection->joined = false; });
     auto group = std::make_unique<mlxcomm_group>();
     group->connection = connection;
     group->with_daemon = size > 1;
@@ -178,8 +166,12 @@ MLXCOMM_API mlxcomm_code mlxcomm_join(mlxcomm_connection* connection, const char
       const Failure failure = connection->session->Join(job, rank, size, timeout_ns, group->facts);
       if (!failure.ok()) return Tell(WithOrigin(failure, job), error);
     }
-    *world = OpenOr(std::move(group), [&] { connection->session->Leave(nullptr); });
-    joining.Succeeded();
+    UnlessKept leaves([&] {
+      if (size > 1) connection->session->Leave(nullptr);
+    });
+    *world = Open(std::move(group));
+    leaves.Keep();
+    may_try_again.Keep();
     return Tell({}, error);
   });
 }
@@ -204,8 +196,11 @@ MLXCOMM_API mlxcomm_code mlxcomm_split(mlxcomm_group* group, int32_t color, int3
     const Failure failure =
         mlxcomm::client::SplitGroup(*group, {color, key, shown, timeout_ns}, made);
     if (made != nullptr) {
-      const std::uint64_t id = made->facts.id;
-      *part = OpenOr(std::move(made), [&] { group->connection->session->Release(id); });
+      UnlessKept released([&, id = made->facts.id, with_daemon = made->with_daemon] {
+        if (with_daemon) group->connection->session->Release(id);
+      });
+      *part = Open(std::move(made));
+      released.Keep();
     }
     return Tell(failure, error);
   });
@@ -228,18 +223,14 @@ MLXCOMM_API mlxcomm_code mlxcomm_shrink(mlxcomm_group* group, uint64_t timeout_n
     GroupFacts facts;
     const Failure failure = group->connection->session->Shrink(group->facts.id, timeout_ns, facts);
     if (!failure.ok()) return Tell(failure, error);
-    const std::uint64_t id = facts.id;
-    try {
-      auto made = mlxcomm::client::MakeGroup(*group, std::move(facts), /*with_daemon=*/true);
-      // What is left of the world stands for the job: closing the old one does not leave it.
-      const bool was_world = IsWorld(*group);
-      made->is_world = was_world;
-      *rest = Open(std::move(made));
-      if (was_world) SetNoWorld(*group);
-    } catch (...) {  // No memory for it: nobody is in it in the daemon either.
-      group->connection->session->Release(id);
-      throw;
-    }
+    UnlessKept released([&, id = facts.id] { group->connection->session->Release(id); });
+    auto made = mlxcomm::client::MakeGroup(*group, std::move(facts), /*with_daemon=*/true);
+    // What is left of the world stands for the job: closing the old one does not leave it.
+    made->is_world = IsWorld(*group);
+    *rest = Open(std::move(made));
+    released.Keep();
+    const std::lock_guard lock(group->connection->mutex);
+    group->is_world = false;
     return Tell({}, error);
   });
 }

@@ -70,21 +70,22 @@ class BoundsCheck {
   // Numbers, by their rows.
   void CheckNumbers(const google::protobuf::Message& message,
                     const TextFormat::ParseInfoTree* tree) {
-    CheckSettings(message,
-                  [&](const google::protobuf::FieldDescriptor& field, const std::string& what) {
-                    Report(message, tree, std::string(field.name()).c_str(), what);
-                  });
+    CheckSettings(message, [&](const google::protobuf::FieldDescriptor& field,
+                               const std::string& what) { ReportAt(field, tree, what, 0); });
   }
   // `index` says which one of a repeated field.
   void Report(const google::protobuf::Message& message, const TextFormat::ParseInfoTree* tree,
               const char* field, const std::string& what, int index = 0) {
-    const auto* const descriptor = message.GetDescriptor()->FindFieldByName(field);
-    const TextFormat::ParseLocation place =
-        tree == nullptr ? TextFormat::ParseLocation() : LocationOf(*tree, descriptor, index);
-    mistakes_.Add(place.line < 0 ? 0 : place.line, place.column < 0 ? 0 : place.column, what);
+    ReportAt(*message.GetDescriptor()->FindFieldByName(field), tree, what, index);
   }
 
  private:
+  void ReportAt(const google::protobuf::FieldDescriptor& field,
+                const TextFormat::ParseInfoTree* tree, const std::string& what, int index) {
+    const TextFormat::ParseLocation place =
+        tree == nullptr ? TextFormat::ParseLocation() : LocationOf(*tree, &field, index);
+    mistakes_.Add(place.line < 0 ? 0 : place.line, place.column < 0 ? 0 : place.column, what);
+  }
   // Newer versions of protobuf tell more, and call the way of before deprecated.
   template <typename Tree>
   static TextFormat::ParseLocation LocationOf(const Tree& tree,

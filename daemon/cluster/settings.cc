@@ -48,8 +48,8 @@ std::uint64_t LeastIn(const Message& message, const FieldDescriptor& field) {
 }
 
 // "0, or 4096 to 1048576, a multiple of 4096"
-std::string Expected(const v1::Setting& setting, const std::string& least) {
-  std::string text = absl::StrCat(setting.or_zero() ? "0, or " : "", least, " to ", setting.most());
+std::string Range(const v1::Setting& setting, const std::string& least, const std::string& most) {
+  std::string text = absl::StrCat(setting.or_zero() ? "0, or " : "", least, " to ", most);
   if (setting.multiple_of() > 1) absl::StrAppend(&text, ", a multiple of ", setting.multiple_of());
   return text;
 }
@@ -60,18 +60,13 @@ std::string Shown(std::uint64_t number) {
   return is_power ? absl::StrCat("2^", std::countr_zero(number)) : absl::StrCat(number);
 }
 
-// As Expected, of any message, for people.
+// Its range in any message, for people: another field is named.
 std::string Bounds(const FieldDescriptor& field) {
   const v1::Setting& setting = SettingOf(field);
-  std::string text = setting.or_zero() ? "0, or " : "";
-  if (setting.has_above()) {
-    absl::StrAppend(&text, "above ", setting.above(), ",");
-  } else {
-    text += setting.has_not_below() ? setting.not_below() : Shown(setting.least());
-  }
-  absl::StrAppend(&text, " to ", Shown(setting.most()));
-  if (setting.multiple_of() > 1) absl::StrAppend(&text, ", a multiple of ", setting.multiple_of());
-  return text;
+  std::string least = Shown(setting.least());
+  if (setting.has_above()) least = absl::StrCat("above ", setting.above(), ",");
+  if (setting.has_not_below()) least = setting.not_below();
+  return Range(setting, least, Shown(setting.most()));
 }
 
 // "AUTO, TLS, PLAIN"
@@ -177,7 +172,8 @@ void CheckSettings(const Message& message, const ReportSetting& report) {
     const bool is_multiple = setting.multiple_of() <= 1 || value % setting.multiple_of() == 0;
     if (value >= least && value <= setting.most() && is_multiple) continue;
     report(field, absl::StrCat(std::string(field.name()), ": expected ",
-                               Expected(setting, absl::StrCat(least)), ", got ", value));
+                               Range(setting, absl::StrCat(least), absl::StrCat(setting.most())),
+                               ", got ", value));
   }
 }
 

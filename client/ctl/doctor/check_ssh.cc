@@ -1,7 +1,6 @@
 // Findings about hosts that launch would start ranks on by ssh.
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/ctl/doctor/check.h"
 
@@ -39,13 +38,14 @@ void AddUnreached(const Facts& facts, const SshHostFacts& host, Findings& findin
            "Where it listens at another port: Port in ~/.ssh/config",
            {}});
       return;
+    case SshAnswer::kNoRoute:
     case SshAnswer::kNoAnswer:
       findings.Add(
           {"MC604",
            object,
            host.said,
            kReachable,
-           absl::StrContains(host.said, "No route to host")
+           host.answer == SshAnswer::kNoRoute
                ? absl::StrCat("is it awake and on this network? Else ", LocalNetworkRemedy(facts))
                : absl::StrCat("is it awake and on this network, and does a firewall let TCP port "
                               "22 through? Where it answers by hand (ssh ",

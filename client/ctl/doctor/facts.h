@@ -73,6 +73,7 @@ enum class SshAnswer : std::uint8_t {
   kNoSsh,  // There is none to be called here.
   kNameUnknown,
   kRefused,
+  kNoRoute,
   kNoAnswer,
   kKeyUnknown,
   kKeyChanged,

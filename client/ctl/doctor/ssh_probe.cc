@@ -54,7 +54,7 @@ constexpr Complaint kComplaints[] = {
     {"No more authentication methods to try", SshAnswer::kDenied},
     {"Connection refused", SshAnswer::kRefused},
     {"timed out", SshAnswer::kNoAnswer},
-    {"No route to host", SshAnswer::kNoAnswer},
+    {"No route to host", SshAnswer::kNoRoute},
     {"Network is unreachable", SshAnswer::kNoAnswer},
     {"Host is down", SshAnswer::kNoAnswer},
 };

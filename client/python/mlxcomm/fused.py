@@ -21,6 +21,7 @@ from typing import Any, Optional
 
 import mlx.core as mx
 from _mlxcomm_startup import AfterImport
+from mlx.utils import tree_flatten, tree_map
 
 from . import _mlxcomm
 from .groups import init as _init
@@ -65,10 +66,8 @@ def average_gradients(gradients: Any, group: Optional[mx.distributed.Group] = No
 
     Errors: ValueError for a gradient of bool or integers; from the evaluation a `mlxcomm.Error`.
     """
-    from mlx.utils import tree_map
-
     group = _init() if group is None else group
-    arrays = list(_leaves(gradients))
+    arrays = _leaves(gradients)
     if group.size() == 1 or not arrays:
         return gradients
     if all_reduce_size <= 0:
@@ -86,16 +85,11 @@ def _bytes(size):
 
 
 def _leaves(tree):
-    if isinstance(tree, mx.array):
-        yield tree
-    elif isinstance(tree, (list, tuple)):
-        for part in tree:
-            yield from _leaves(part)
-    elif isinstance(tree, dict):
-        for part in tree.values():
-            yield from _leaves(part)
-    else:
-        raise TypeError(f"expected arrays, or lists, tuples and dicts of them, got {type(tree).__name__}")
+    leaves = [leaf for _, leaf in tree_flatten(tree)]
+    for leaf in leaves:
+        if not isinstance(leaf, mx.array):
+            raise TypeError(f"expected arrays, or lists, tuples and dicts of them, got {type(leaf).__name__}")
+    return leaves
 
 
 # --- in place of MLX's ------------------------------------------------------------------
