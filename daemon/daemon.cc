@@ -13,6 +13,7 @@
 #include "daemon/cluster/config_file.h"
 #include "daemon/fabric/authentication.h"
 #include "daemon/platform/machine.h"
+#include "daemon/platform/process_state.h"
 #include "daemon/platform/system_facts.h"
 #include "daemon/rdma_options.h"
 #include "proto/key/key_file.h"
@@ -132,6 +133,24 @@ std::size_t GroupsPerUser(const Options& options, const v1::ClientConfig& client
   return clients.all_users() && !options.is_private ? kAll - kAll / 4 : kAll;
 }
 
+node::NodeOptions MakeNodeOptions(const Options& options, const v1::DaemonConfig& config,
+                                  const fabric::FabricOptions& fabric) {
+  node::NodeOptions made;
+  made.fabric = fabric;
+  made.fabric.keys.reset();  // Whoever has sockets proves them.
+  made.config_file = options.config_file;
+  made.key_file = config.peers().key_file();
+  made.operation_timeout_ns = config.clients().operation_timeout_ms() * kMs;
+  made.stalled_timeout_ns = config.clients().stalled_timeout_ms() * kMs;
+  made.rendezvous_timeout_ns = config.clients().rendezvous_timeout_ms() * kMs;
+  made.way_timeout_ns = std::max(made.way_timeout_ns, fabric.grace_period_ns);
+  made.groups_per_user_max = GroupsPerUser(options, config.clients());
+  made.link_latency_ns = std::uint64_t{config.peers().link_latency_us()} * 1000;
+  made.link_bytes_per_second = config.peers().link_bytes_per_second();
+  made.is_stopped = [](std::uint64_t pid) { return platform::IsStopped(static_cast<pid_t>(pid)); };
+  return made;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
@@ -149,45 +168,40 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   const absl::StatusOr<bool> looks = LooksForNeighbours(options, config, keys.has_value());
   if (!looks.ok()) return looks.status();
 
-  EngineOptions engine_options;
-  engine_options.self = *self;
-  engine_options.cluster = config.cluster();
-  engine_options.config_file = options.config_file;
-  engine_options.key_file = config.peers().key_file();
-  engine_options.operation_timeout_ns = config.clients().operation_timeout_ms() * kMs;
-  engine_options.stalled_timeout_ns = config.clients().stalled_timeout_ms() * kMs;
-  engine_options.rendezvous_timeout_ns = config.clients().rendezvous_timeout_ms() * kMs;
-  engine_options.way_timeout_ns =
-      std::max(engine_options.way_timeout_ns, fabric_options->grace_period_ns);
-  engine_options.groups_per_user_max = GroupsPerUser(options, config.clients());
-  engine_options.scratch_bytes_max = config.scratch_bytes_max();
-  engine_options.link_latency_ns = std::uint64_t{config.peers().link_latency_us()} * 1000;
-  engine_options.link_bytes_per_second = config.peers().link_bytes_per_second();
-  // The engine is one more.
-  engine_options.workers = std::clamp(platform::CoreCount() / 2, 1u, 4u);
-  engine_options.ends_with_last_client = options.is_private;
   daemon->recorder_ = std::make_unique<telemetry::FlightRecorder>(self->name);
   daemon->operation_counts_ = std::make_unique<telemetry::OperationCounts>();
   daemon->rail_recorder_ = std::make_unique<RailRecorder>(*daemon->recorder_);
+  daemon->scratch_ = std::make_unique<ScratchPool>(config.scratch_bytes_max());
   fabric_options->rail_observers = daemon->rail_recorder_.get();
-  daemon->engine_ =
-      std::make_unique<Engine>(daemon->io_, std::move(engine_options), *daemon->recorder_,
-                               *daemon->operation_counts_, daemon->events_);
-  daemon->engine_->set_on_useless(
+
+  LoopOptions loop_options;
+  loop_options.workers = std::clamp(platform::CoreCount() / 2, 1u, 4u);  // The loop is one more.
+  loop_options.ends_with_last_client = options.is_private;
+  daemon->loop_ =
+      std::make_unique<Loop>(daemon->io_, loop_options, *daemon->recorder_, daemon->events_);
+  daemon->loop_->set_on_useless(
       [](void* context) { static_cast<TerminationSignals*>(context)->RequestStop(); }, &signals);
 
   auto intake =
-      intake::Intake::Create(daemon->io_, MakeIntakeOptions(options, config), *daemon->engine_);
+      intake::Intake::Create(daemon->io_, MakeIntakeOptions(options, config), *daemon->loop_);
   if (!intake.ok()) return intake.status();
   daemon->intake_ = *std::move(intake);
 
-  auto fabric = fabric::Fabric::Create(daemon->io_, *std::move(fabric_options), *daemon->engine_);
+  daemon->node_ = std::make_unique<node::Node>(MakeNodeOptions(options, config, *fabric_options),
+                                               *daemon->scratch_, *daemon->recorder_,
+                                               *daemon->operation_counts_, &platform::MonotonicNow,
+                                               *daemon->loop_, platform::MonotonicNow());
+  auto fabric =
+      fabric::TcpFabric::Create(daemon->io_, *std::move(fabric_options), daemon->node_->links());
   if (!fabric.ok()) return fabric.status();
   daemon->fabric_ = *std::move(fabric);
-  daemon->control_ = control::ControlServer::Create(*daemon->engine_, *daemon->intake_,
-                                                    *daemon->recorder_, daemon->events_);
-  daemon->engine_->Join(*daemon->intake_, *daemon->fabric_, *daemon->control_);
   if (*looks) daemon->LookForNeighbours(*self, *keys);
+  daemon->calls_ = std::make_unique<PostedCalls>(daemon->io_, *daemon->node_, *daemon->intake_,
+                                                 daemon->loop_->wakeups());
+  daemon->control_ = control::ControlServer::Create(*daemon->calls_, *daemon->intake_,
+                                                    *daemon->recorder_, daemon->events_);
+  daemon->loop_->Join({*daemon->node_, *daemon->intake_, *daemon->fabric_, *daemon->control_,
+                       daemon->discovery_.get()});
   return daemon;
 }
 
@@ -202,13 +216,12 @@ void Daemon::LookForNeighbours(const fabric::NodeIdentity& self, const ClusterKe
   options.interfaces.assign(interfaces.begin(), interfaces.end());
   options.port = static_cast<std::uint16_t>(config_.discovery().port());
   discovery_ = std::make_unique<cluster::HelloSockets>(io_, std::move(options), *fabric_);
-  engine_->set_discovery(discovery_.get());
 }
 
 absl::Status Daemon::Start() {
   if (!config_.metrics().listen().empty()) {
     auto metrics =
-        control::MetricsEndpoint::Create(config_.metrics().listen(), *engine_, *operation_counts_);
+        control::MetricsEndpoint::Create(config_.metrics().listen(), *calls_, *operation_counts_);
     if (!metrics.ok()) return metrics.status();
     metrics_ = *std::move(metrics);
     spdlog::info("metrics for Prometheus at {}, port {}, /metrics", config_.metrics().listen(),
@@ -220,7 +233,7 @@ absl::Status Daemon::Start() {
   spdlog::info("mlxcommd {} is ready: node {}, cluster {}", MLXCOMM_VERSION, config_.node_name(),
                config_.cluster());
   if (discovery_ != nullptr) discovery_->Start();
-  engine_thread_ = std::thread([this] { engine_->Run(); });
+  loop_thread_ = std::thread([this] { loop_->Run(); });
   return absl::OkStatus();
 }
 
@@ -289,10 +302,10 @@ absl::Status Daemon::Drain() {
   const std::uint64_t timeout_ms = config_.drain_timeout_ms();
   spdlog::info("stopping: running jobs have {} ms to end", timeout_ms);
   asio::post(io_, [this] { intake_->StopAccepting(); });
-  const bool drained = engine_->Drain(timeout_ms * kMs);
-  metrics_.reset();  // Its requests wait for the engine.
-  engine_->RequestStop();
-  engine_thread_.join();
+  const bool drained = loop_->Drain(timeout_ms * kMs);
+  metrics_.reset();  // Its requests wait for the loop.
+  loop_->RequestStop();
+  loop_thread_.join();
   if (discovery_ != nullptr) discovery_->Stop();
   fabric_->Stop();
   // gRPC ends once every call has been answered, also those that came just now.
@@ -302,7 +315,7 @@ absl::Status Daemon::Drain() {
     ended = true;
   });
   while (!ended) {
-    engine_->AnswerOpenCalls();
+    loop_->AnswerOpenCalls();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   shutdown.join();
@@ -317,15 +330,20 @@ absl::Status Daemon::Drain() {
 
 Daemon::~Daemon() {
   metrics_.reset();
-  if (engine_thread_.joinable()) {
-    engine_->RequestStop();
-    engine_thread_.join();
+  if (loop_thread_.joinable()) {
+    loop_->RequestStop();
+    loop_thread_.join();
   }
   control_.reset();
   discovery_.reset();
+  if (fabric_ != nullptr) fabric_->Stop();
+  if (loop_ != nullptr)
+    loop_->StopWorkers();  // They may still be in a client's arena, which is the intake's.
+  node_.reset();           // Its links' rails use what the fabric has.
   fabric_.reset();
-  engine_.reset();  // Its workers may still be in a client's arena, which is the intake's.
+  calls_.reset();
   intake_.reset();
+  loop_.reset();
 }
 
 }  // namespace mlxcomm

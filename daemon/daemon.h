@@ -2,7 +2,7 @@
 //
 // Members are in the order in which they are built; destruction is the reverse.
 //
-// Owner: main. Thread: main; Start() makes the engine thread. Memory: all of it.
+// Owner: main. Thread: main; Start() makes the loop's thread. Memory: all of it.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,18 @@
 #include "daemon/cluster/hello_sockets.h"
 #include "daemon/control/control_server.h"
 #include "daemon/control/metrics_endpoint.h"
-#include "daemon/engine.h"
-#include "daemon/fabric/fabric.h"
+#include "daemon/fabric/tcp_fabric.h"
 #include "daemon/intake/intake.h"
-#include "daemon/options.h"
-#include "daemon/rail_recorder.h"
-#include "daemon/signals.h"
+#include "daemon/loop/loop.h"
+#include "daemon/loop/posted_calls.h"
+#include "daemon/node/node.h"
+#include "daemon/process/options.h"
+#include "daemon/process/signals.h"
+#include "daemon/record/rail_recorder.h"
 #include "daemon/telemetry/event_log.h"
 #include "daemon/telemetry/flight_recorder.h"
 #include "daemon/telemetry/operation_counts.h"
+#include "daemon/work/scratch_pool.h"
 #include "mlxcomm/v1/config.pb.h"
 
 namespace mlxcomm {
@@ -67,13 +70,16 @@ class Daemon {
   std::unique_ptr<telemetry::OperationCounts> operation_counts_;
   telemetry::EventLog events_;
   std::unique_ptr<RailRecorder> rail_recorder_;
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<ScratchPool> scratch_;
+  std::unique_ptr<Loop> loop_;
   std::unique_ptr<intake::Intake> intake_;
-  std::unique_ptr<fabric::Fabric> fabric_;
+  std::unique_ptr<node::Node> node_;
+  std::unique_ptr<fabric::TcpFabric> fabric_;
   std::unique_ptr<cluster::HelloSockets> discovery_;  // nullptr: it is off.
+  std::unique_ptr<PostedCalls> calls_;
   std::unique_ptr<control::ControlServer> control_;
   std::unique_ptr<control::MetricsEndpoint> metrics_;  // Where it is configured.
-  std::thread engine_thread_;
+  std::thread loop_thread_;
 };
 
 }  // namespace mlxcomm

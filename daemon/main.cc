@@ -10,12 +10,12 @@
 #include "daemon/fabric/rdma/driver_process.h"
 #include "daemon/fabric/rdma/probe.h"
 #include "daemon/fabric/rdma/trials.h"
-#include "daemon/log.h"
-#include "daemon/options.h"
 #include "daemon/platform/system_facts.h"
 #include "daemon/platform/trials.h"
+#include "daemon/process/log.h"
+#include "daemon/process/options.h"
+#include "daemon/process/signals.h"
 #include "daemon/rdma_trial.h"
-#include "daemon/signals.h"
 
 namespace {
 

@@ -31,11 +31,8 @@
 namespace mlxcomm::cluster {
 
 // None of these calls may call back.
-class FormingWorldsPort {
+class FormingWorldsPort : public Peers {
  public:
-  virtual ~FormingWorldsPort() = default;
-  virtual void SendToNode(const NodeId& node, const v1::PeerMessage& message) = 0;
-  virtual bool IsReachable(const NodeId& node) const = 0;
   // Fails it here and on the other nodes.
   virtual void FailGroup(std::uint64_t group, const Failure& failure) = 0;
   // Its local processes may begin.

@@ -20,7 +20,8 @@ bool IsSame(const Place& a, const Place& b) { return a.index == b.index && a.sou
 
 }  // namespace
 
-HelloSockets::HelloSockets(asio::io_context& io, HelloSocketOptions options, fabric::Fabric& fabric)
+HelloSockets::HelloSockets(asio::io_context& io, HelloSocketOptions options,
+                           fabric::TcpFabric& fabric)
     : io_(io),
       options_(std::move(options)),
       fabric_(fabric),

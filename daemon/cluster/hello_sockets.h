@@ -25,7 +25,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/cluster/discovery.h"
-#include "daemon/fabric/fabric.h"
+#include "daemon/fabric/tcp_fabric.h"
 #include "daemon/platform/interface_watch.h"
 #include "daemon/platform/multicast_socket.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
@@ -40,7 +40,7 @@ struct HelloSocketOptions {
 
 class HelloSockets final : private DiscoveryPort {
  public:
-  HelloSockets(asio::io_context& io, HelloSocketOptions options, fabric::Fabric& fabric);
+  HelloSockets(asio::io_context& io, HelloSocketOptions options, fabric::TcpFabric& fabric);
   ~HelloSockets() override;
 
   void Start();
@@ -96,7 +96,7 @@ class HelloSockets final : private DiscoveryPort {
 
   asio::io_context& io_;
   HelloSocketOptions options_;
-  fabric::Fabric& fabric_;
+  fabric::TcpFabric& fabric_;
   Discovery discovery_;
   std::optional<platform::InterfaceWatch> interfaces_;
   asio::posix::stream_descriptor interfaces_watch_;

@@ -32,6 +32,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/cluster/peers.h"
 #include "mlxcomm/v1/peer.pb.h"
 #include "proto/types/failure.h"
 #include "proto/types/job_id.h"
@@ -46,10 +47,8 @@ struct FormedMember {
   std::uint64_t session = 0;  // Of a local rank; 0: remote, or gone meanwhile.
 };
 
-class RendezvousPort {
+class RendezvousPort : public Peers {
  public:
-  virtual ~RendezvousPort() = default;
-  virtual void SendToNode(const NodeId& node, const v1::PeerMessage& message) = 0;
   virtual void SendToAllNodes(const v1::PeerMessage& message) = 0;
   // In order of rank. At least one member is local.
   virtual void OnWorldFormed(const JobId& job, std::uint64_t group,

@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/cluster/peers.h"
 #include "mlxcomm/v1/peer.pb.h"
 #include "proto/types/failure.h"
 #include "proto/types/node_id.h"
@@ -42,11 +43,8 @@ struct GroupView {
   std::vector<Rank> ranks;
 };
 
-class ShrinkPort {
+class ShrinkPort : public Peers {
  public:
-  virtual ~ShrinkPort() = default;
-  virtual void SendToNode(const NodeId& node, const v1::PeerMessage& message) = 0;
-  virtual bool IsReachable(const NodeId& node) const = 0;
   // False: there is no such group here.
   virtual bool Look(std::uint64_t group, GroupView& view) = 0;
   virtual std::uint64_t NewGroupId() = 0;

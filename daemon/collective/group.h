@@ -75,6 +75,8 @@ class Group final : private ExecutionHost {
   const GroupLayout& layout() const { return layout_; }
   const LinkCosts& costs() const { return costs_; }
   bool failed() const { return inquest_.open() || inquest_.closed(); }
+  // Why it has failed is known: all nodes have told what their ranks had called, or had their time for it.
+  bool has_verdict() const { return inquest_.closed(); }
   const Failure& failure() const { return inquest_.verdict(); }
 
   void Submit(const Call& call, std::uint64_t now_ns);

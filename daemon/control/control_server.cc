@@ -13,7 +13,10 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_posix.h>
+#include <asio/post.hpp>
+#include <asio/thread_pool.hpp>
 
+#include "daemon/cluster/topology_reply.h"
 #include "daemon/control/aside.h"
 #include "daemon/control/call_queue.h"
 #include "daemon/control/event_stream.h"
@@ -21,6 +24,7 @@
 #include "daemon/control/record_reply.h"
 #include "daemon/control/refusal.h"
 #include "daemon/control/unary_call.h"
+#include "daemon/control/visibility.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/system_facts.h"
 #include "mlxcomm/v1/control.grpc.pb.h"
@@ -114,6 +118,46 @@ class ControlCalls {
   std::uint64_t long_calls_ = 0;
 };
 
+// To merge what many nodes say, and to look for a ring in it, takes long, and has a thread of its own,
+// which is there from the first status on.
+class StatusThread {
+ public:
+  template <typename Work>
+  void Do(Work work) {
+    std::call_once(started_, [this] { pool_.emplace(1); });
+    asio::post(*pool_, std::move(work));
+  }
+
+ private:
+  std::once_flag started_;
+  std::optional<asio::thread_pool> pool_;  // What is still to be done at its end is dropped.
+};
+
+// The parts of a status have come: makes a `Reply` of them, on the other thread.
+template <typename Reply, typename Make>
+class MergedAnswer final : public StatusAnswer {
+ public:
+  MergedAnswer(StatusThread& thread, std::unique_ptr<Answer<Reply>> answer, Make make)
+      : thread_(thread), answer_(std::move(answer)), make_(std::move(make)) {}
+  void Succeed(const std::shared_ptr<const node::StatusParts>& parts) override {
+    thread_.Do([parts, answer = std::move(answer_), make = std::move(make_)] {
+      answer->Succeed(make(node::MergeStatus(*parts)));
+    });
+  }
+  void Fail(const Failure& failure) override { answer_->Fail(failure); }
+
+ private:
+  StatusThread& thread_;
+  std::unique_ptr<Answer<Reply>> answer_;
+  Make make_;
+};
+
+template <typename Reply, typename Make>
+std::unique_ptr<StatusAnswer> Merged(StatusThread& thread, std::unique_ptr<Answer<Reply>> answer,
+                                     Make make) {
+  return std::make_unique<MergedAnswer<Reply, Make>>(thread, std::move(answer), std::move(make));
+}
+
 struct ToldCosts {
   Failure failure;
   v1::LinkCosts costs;
@@ -161,12 +205,20 @@ class DiagnosticsCalls {
   void Status(UnaryCall<v1::StatusRequest, v1::StatusReply>& call) {
     const auto who = Identify(intake_, call.context());
     if (!who) return call.Refuse(RefuseStranger());
-    port_.Status(who->peer.user, call.MakeAnswer());
+    port_.Status(
+        Merged(merging_, call.MakeAnswer(), [viewer = who->peer.user](v1::StatusReply reply) {
+          const v1::TopologyReply topology = cluster::TopologyOf(reply);
+          reply.set_shape(topology.shape());
+          *reply.mutable_ring() = topology.ring();
+          HideOthers(viewer, reply);
+          return reply;
+        }));
   }
 
   void Topology(UnaryCall<v1::TopologyRequest, v1::TopologyReply>& call) {
     if (!Identify(intake_, call.context())) return call.Refuse(RefuseStranger());
-    port_.Topology(call.MakeAnswer());
+    // Nodes and cables only, which everybody sees.
+    port_.Status(Merged(merging_, call.MakeAnswer(), &cluster::TopologyOf));
   }
 
   void Ping(UnaryCall<v1::PingRequest, v1::PingReply>& call) {
@@ -240,6 +292,7 @@ class DiagnosticsCalls {
   const telemetry::FlightRecorder& recorder_;
   const telemetry::EventLog& events_;
   EventStreams event_streams_;
+  StatusThread merging_;
   Aside<v1::PlanReply> planning_;
   Aside<v1::FlightRecordReply> reading_;
 };

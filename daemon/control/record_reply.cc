@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/control/record_text.h"
 #include "daemon/control/visibility.h"
+#include "daemon/record/record_text.h"
 #include "daemon/telemetry/operation_life.h"
 #include "proto/types/failure.h"
 #include "proto/types/operation.h"
@@ -99,10 +99,10 @@ void Translation::WriteOperation(const OperationLife& life, std::span<const Trac
     told.set_destination_rank(life.name.destination_rank);
     told.set_tag(life.name.tag);
   }
-  told.set_operation(DescribeCall(life));
+  told.set_operation(telemetry::DescribeCall(life));
   if (life.plan != 0) told.set_plan(PlanKindName(static_cast<PlanKind>(life.plan)));
   told.set_bytes(life.bytes);
-  told.set_state(StateOf(life));
+  told.set_state(telemetry::StateOf(life));
   if (life.failed) told.set_failure(FailureCodeName(static_cast<FailureCode>(life.code)));
   for (const OperationLife::Party& party : life.submitted) {
     v1::RecordedRank& rank = *told.add_called();

@@ -34,11 +34,8 @@
 #include <string>
 #include <vector>
 
-#include <asio/io_context.hpp>
-
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/fabric/client_memory.h"
 #include "daemon/fabric/planted_bug.h"
 #include "daemon/fabric/rail_observer.h"
 #include "daemon/fabric/random_number.h"
@@ -223,75 +220,6 @@ struct LinkSnapshot {
   std::string state;   // "up", "connecting", "grace", "lost"
   std::string detail;  // For people.
   std::vector<RailSnapshot> rails;
-};
-
-class Fabric {
- public:
-  // Starts listening and dialing once the io_context runs. Errors: a listen
-  // address that cannot be parsed or bound, peers without a key.
-  static absl::StatusOr<std::unique_ptr<Fabric>> Create(asio::io_context& io, FabricOptions options,
-                                                        FabricListener& listener);
-  // Stops, joins rail threads. The io_context may not run after it, for coroutines of
-  // the fabric wait there.
-  virtual ~Fabric() = default;
-
-  // Much may be sent from this memory, as long as it is not removed: rails may then send from
-  // it without a copy. Whoever still reads it after that keeps its owner. By its address.
-  virtual void AddMemory(const ClientMemory& memory) = 0;
-  virtual void RemoveMemory(const std::byte* data) = 0;
-
-  // True while the node is up or in grace.
-  virtual bool IsReachable(const NodeId& node) const = 0;
-
-  // Queues a numbered frame; the fabric fills in magic, sequence and
-  // acknowledged. kData: `payload` is referenced until OnDataReleased(cookie).
-  // Others: copied. Frames to one node arrive in the order of the calls.
-  // FAILED_PRECONDITION: the node is not reachable.
-  // RESOURCE_EXHAUSTED: too many wait for it already.
-  virtual absl::Status Send(const NodeId& node, const wire::FrameHeader& header,
-                            const std::byte* payload, std::uint64_t cookie) = 0;
-
-  // Must come before the grant that lets the node send. The receive is
-  // forgotten by itself once all of its bytes have been placed.
-  virtual absl::Status PostReceive(const NodeId& node, const PostedReceive& receive) = 0;
-  // Forgets all receives of the operation; OnWithdrawn follows, always later.
-  // Frames that still arrive for it are read and dropped.
-  virtual void Withdraw(const NodeId& node, const OperationKey& key) = 0;
-  // kData frames of the operation that no rail is writing are sent as
-  // kCancelled; OnDataReleased follows for each frame as soon as it is free.
-  virtual void Cancel(const NodeId& node, const OperationKey& key) = 0;
-
-  // Rail events since the last call are handed to the listener. Returns how
-  // many. The engine calls it every turn while awake.
-  virtual std::size_t Poll() = 0;
-  // As RingConsumer: announces that the engine will sleep in the io_context;
-  // false: something has come in between. While announced, rails wake it.
-  virtual bool PrepareToSleep() = 0;
-  virtual void WakeUp() = 0;
-
-  // Addresses that come and go while the fabric runs, besides those of its options. They
-  // need the key. To remove one ends no rail that came of it.
-  // "[fe80::1%en2]:7470"; port 0: any. The port.
-  virtual absl::StatusOr<std::uint16_t> AddListener(const std::string& address) = 0;
-  virtual void RemoveListener(const std::string& address) = 0;  // As it was added.
-  virtual absl::Status AddPeer(const std::string& address) = 0;
-  virtual void RemovePeer(const std::string& address) = 0;
-
-  virtual std::vector<LinkSnapshot> Snapshot() const = 0;
-  virtual RdmaSnapshot Rdma() const = 0;
-  virtual std::uint64_t strangers_refused() const = 0;
-  // "127.0.0.1:40123" for each listening address, with the real port.
-  virtual std::vector<std::string> listening() const = 0;
-
-  // From here on connections are proved with these. Those that are up and were proved with
-  // another are proved anew meanwhile, or end within new_proof_timeout; no frame is lost by it.
-  virtual void SetKeys(const ClusterKeys& keys) = 0;
-  // Ids of those, the current one first; none where there are no peers.
-  virtual std::vector<std::string> key_ids() const = 0;
-
-  // Orderly end: what is queued is sent, within a second, then neighbours learn of
-  // the end by the connection's; no new connections, no callbacks any more. Idempotent.
-  virtual void Stop() = 0;
 };
 
 }  // namespace mlxcomm::fabric

@@ -38,6 +38,11 @@ Link* Links::LinkTo(const NodeId& node) {
   return peer->link.get();
 }
 
+std::string Links::NameOf(const NodeId& node) const {
+  const Link* const link = FindLink(node);
+  return link != nullptr && !link->peer().name.empty() ? link->peer().name : node.ToString();
+}
+
 bool Links::IsReachable(const NodeId& node) const {
   const Link* const link = FindLink(node);
   return link != nullptr && link->reachable();

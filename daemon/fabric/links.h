@@ -31,7 +31,7 @@
 // nobody joins it and no way leads to its node, it is forgotten: nodes get new names, and
 // whoever holds the key may name as many as it likes. Soon where half of the places are taken.
 //
-// Owner: TcpFabric, or the simulator. Thread: engine; time is an argument, and random
+// Owner: Node. Thread: the node's; time is an argument, and random
 // numbers are the options'. Memory: one Link a node, at most kLinksMax; joins as many as
 // the caller has under way.
 #pragma once
@@ -86,6 +86,8 @@ class Links final : private RouterPort, private RailSetupListener {
 
   // As Fabric.
   bool IsReachable(const NodeId& node) const;
+  // As it called itself; its id where it never did.
+  std::string NameOf(const NodeId& node) const;
   absl::Status Send(const NodeId& node, const wire::FrameHeader& header, const std::byte* payload,
                     std::uint64_t cookie);
   absl::Status PostReceive(const NodeId& node, const PostedReceive& receive);
@@ -150,6 +152,8 @@ class Links final : private RouterPort, private RailSetupListener {
           [&](const RailPath& path, Rail& rail) { visitor(peer->link->peer().id, path, rail); });
     }
   }
+  // What people want to be told of sockets.
+  void Tell(const FabricNotice& notice) { listener_.OnNotice(notice); }
   // Gives it up, if there is one; the other side is not told.
   void RemoveRail(const NodeId& peer, const RailPath& path, const std::string& why,
                   std::uint64_t now_ns);

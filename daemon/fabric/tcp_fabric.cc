@@ -78,19 +78,19 @@ constexpr std::uint64_t kStopNs = 500'000'000;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Fabric>> Fabric::Create(asio::io_context& io, FabricOptions options,
-                                                       FabricListener& listener) {
+absl::StatusOr<std::unique_ptr<TcpFabric>> TcpFabric::Create(asio::io_context& io,
+                                                             FabricOptions options, Links& links) {
   const bool has_peers = !options.listen.empty() || !options.connect.empty();
   if (has_peers && !options.keys.has_value()) {
     return absl::FailedPreconditionError(
         "peers need the cluster's key: set peers { key_file } in the configuration");
   }
-  auto fabric = std::make_unique<TcpFabric>(io, std::move(options), listener);
+  auto fabric = std::make_unique<TcpFabric>(io, std::move(options), links);
   if (absl::Status status = fabric->Start(); !status.ok()) return status;
-  return std::unique_ptr<Fabric>(std::move(fabric));
+  return fabric;
 }
 
-TcpFabric::TcpFabric(asio::io_context& io, FabricOptions options, FabricListener& listener)
+TcpFabric::TcpFabric(asio::io_context& io, FabricOptions options, Links& links)
     : io_(io),
       options_(std::move(options)),
       bell_watch_(io),
@@ -98,14 +98,12 @@ TcpFabric::TcpFabric(asio::io_context& io, FabricOptions options, FabricListener
       interfaces_watch_(io),
       interfaces_pause_(io),
       tick_(io),
-      listener_(listener),
-      links_(options_, listener, *this),
+      links_(links),
       rdma_(options_, links_, bell_) {
   TakeKeys();
 }
 
 TcpFabric::~TcpFabric() {
-  Stop();
   bell_watch_.release();  // The bell owns its descriptor, as the other does.
   if (interfaces_watch_.is_open()) interfaces_watch_.release();
 }
@@ -223,7 +221,7 @@ void TcpFabric::RefuseStranger(const std::string& from, const std::string& why) 
   }
   if (refusals_logged_in_second_++ < kLoggedPerSecond) {
     spdlog::warn("refused {} at the peer port: {}", from, why);
-    listener_.OnNotice({FabricNotice::Kind::kStrangerRefused, from, {}, why});
+    links_.Tell({FabricNotice::Kind::kStrangerRefused, from, {}, why});
   }
 }
 
@@ -413,7 +411,7 @@ asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
     if (dialer.detail != status.message()) {
       dialer.detail = std::string(status.message());
       spdlog::info("{}: {}", dialer.address, dialer.detail);
-      listener_.OnNotice({FabricNotice::Kind::kDialFails, dialer.address, {}, dialer.detail});
+      links_.Tell({FabricNotice::Kind::kDialFails, dialer.address, {}, dialer.detail});
     }
     // A refusal after a reset: nobody is there any more.
     if (dialer.known && absl::IsNotFound(status)) {

@@ -1,4 +1,4 @@
-// The one implementation of Fabric: Links (links.h) over TCP. Listens, dials, proves the
+// The sockets of a node's links (links.h). Listens, dials, proves the
 // key, makes rails of what has been proved, and watches the machine's interfaces.
 //
 // One connection for each path. Every address is dialed by a loop of its own;
@@ -32,7 +32,7 @@
 // Addresses that discovery finds are listened on and dialed in the same way, and may go again
 // (tcp_fabric_addresses.cc).
 //
-// Owner: Daemon, as Fabric. Thread: engine. Memory: that of Links; one coroutine an
+// Owner: Daemon. Thread: the loop's. Memory: one coroutine an
 // address; at most strangers_max unproved connections.
 #pragma once
 
@@ -46,6 +46,7 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "daemon/fabric/client_memory.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/handshake.h"
 #include "daemon/fabric/links.h"
@@ -56,40 +57,59 @@
 
 namespace mlxcomm::fabric {
 
-class TcpFabric final : public Fabric, private LinksPort {
+class TcpFabric final {
  public:
-  TcpFabric(asio::io_context& io, FabricOptions options, FabricListener& listener);
-  ~TcpFabric() override;
-  absl::Status Start();
+  // Starts listening and dialing once the io_context runs. `links` outlives it but for its destructor,
+  // before which Stop() is called while the links are there, and the links go while it is there: their rails
+  // use what is here. Errors: a listen address that cannot be parsed or bound, peers without a key.
+  static absl::StatusOr<std::unique_ptr<TcpFabric>> Create(asio::io_context& io,
+                                                           FabricOptions options, Links& links);
+  TcpFabric(asio::io_context& io, FabricOptions options, Links& links);
+  // The io_context may not run after it, for coroutines of the fabric wait there.
+  ~TcpFabric();
 
-  void AddMemory(const ClientMemory& memory) override { rdma_.AddMemory(memory); }
-  void RemoveMemory(const std::byte* data) override { rdma_.RemoveMemory(data); }
-  bool IsReachable(const NodeId& node) const override { return links_.IsReachable(node); }
-  absl::Status Send(const NodeId& node, const wire::FrameHeader& header, const std::byte* payload,
-                    std::uint64_t cookie) override {
-    return links_.Send(node, header, payload, cookie);
-  }
-  absl::Status PostReceive(const NodeId& node, const PostedReceive& receive) override {
-    return links_.PostReceive(node, receive);
-  }
-  void Withdraw(const NodeId& node, const OperationKey& key) override {
-    links_.Withdraw(node, key);
-  }
-  void Cancel(const NodeId& node, const OperationKey& key) override { links_.Cancel(node, key); }
-  std::size_t Poll() override;
-  bool PrepareToSleep() override;
-  void WakeUp() override { links_.WakeUp(); }
-  absl::StatusOr<std::uint16_t> AddListener(const std::string& address) override;
-  void RemoveListener(const std::string& address) override;
-  absl::Status AddPeer(const std::string& address) override;
-  void RemovePeer(const std::string& address) override;
-  std::vector<LinkSnapshot> Snapshot() const override;
-  RdmaSnapshot Rdma() const override { return rdma_.Describe(); }
-  std::uint64_t strangers_refused() const override { return strangers_refused_; }
-  std::vector<std::string> listening() const override;
-  void SetKeys(const ClusterKeys& keys) override;
-  std::vector<std::string> key_ids() const override;
-  void Stop() override;
+  // Much may be sent from this memory, as long as it is not removed: rails may then send from
+  // it without a copy. Whoever still reads it after that keeps its owner. By its address.
+  void AddMemory(const ClientMemory& memory) { rdma_.AddMemory(memory); }
+  void RemoveMemory(const std::byte* data) { rdma_.RemoveMemory(data); }
+
+  // Rail events since the last call are handed to the links' listener. Returns how
+  // many. The loop calls it every turn while awake.
+  std::size_t Poll();
+  // As RingConsumer: announces that the loop will sleep in the io_context;
+  // false: something has come in between. While announced, rails wake it.
+  bool PrepareToSleep();
+  void WakeUp() { links_.WakeUp(); }
+
+  // Addresses that come and go while the fabric runs, besides those of its options. They
+  // need the key. To remove one ends no rail that came of it.
+  // "[fe80::1%en2]:7470"; port 0: any. The port.
+  absl::StatusOr<std::uint16_t> AddListener(const std::string& address);
+  void RemoveListener(const std::string& address);  // As it was added.
+  absl::Status AddPeer(const std::string& address);
+  void RemovePeer(const std::string& address);
+
+  // Those of the links, and what is still being dialed.
+  std::vector<LinkSnapshot> Snapshot() const;
+  RdmaSnapshot Rdma() const { return rdma_.Describe(); }
+  std::uint64_t strangers_refused() const { return strangers_refused_; }
+  // "127.0.0.1:40123" for each listening address, with the real port.
+  std::vector<std::string> listening() const;
+
+  // From here on connections are proved with these. Those that are up and were proved with
+  // another are proved anew meanwhile, or end within new_proof_timeout; no frame is lost by it.
+  void SetKeys(const ClusterKeys& keys);
+  // Ids of those, the current one first; none where there are no peers.
+  std::vector<std::string> key_ids() const;
+
+  // What the links' port is told (LinksPort).
+  void OnRailSetup(const NodeId& node, std::span<const std::byte> payload);
+  void OnRailGone();
+  void OnDeadlineChanged() { tick_.cancel(); }
+
+  // Orderly end: what is queued is sent, within a second, then neighbours learn of
+  // the end by the connection's; no new connections, no callbacks any more. Idempotent.
+  void Stop();
 
  private:
   using Tcp = asio::ip::tcp;
@@ -159,10 +179,7 @@ class TcpFabric final : public Fabric, private LinksPort {
   std::uint64_t NextDeadline() const;
   void SendTheRest();
   void RefuseStranger(const std::string& from, const std::string& why);
-  // LinksPort
-  void OnRailSetup(const NodeId& node, std::span<const std::byte> payload) override;
-  void OnRailGone() override;
-  void OnDeadlineChanged() override { tick_.cancel(); }
+  absl::Status Start();
 
   asio::io_context& io_;
   FabricOptions options_;
@@ -185,8 +202,7 @@ class TcpFabric final : public Fabric, private LinksPort {
   std::uint64_t refusal_second_ = 0;
   bool active_ = false;
   bool stopped_ = false;
-  FabricListener& listener_;
-  Links links_;
+  Links& links_;
   rdma::RdmaRails rdma_;  // Its rails are the links'.
 };
 

@@ -33,6 +33,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/intake/arena_pages.h"
+#include "daemon/intake/submission.h"
 #include "daemon/intake/user_directory.h"
 #include "daemon/intake/user_limits.h"
 #include "daemon/platform/file_descriptor.h"
@@ -43,26 +44,12 @@
 
 namespace mlxcomm::intake {
 
-using SessionId = std::uint64_t;  // Never reused, never 0.
-
 struct Peer {
   queue::ProcessRole role = queue::ProcessRole::kClient;
   uid_t uid = 0;
   gid_t gid = 0;
   pid_t pid = 0;
   User user;
-};
-
-// A submission whose fields are all possible. Offsets lie in the session's arena; that
-// what is read and written does as well depends on the group and is checked there.
-struct Submission {
-  queue::SubmissionEntry entry;  // The copy.
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
-  std::uint64_t input_bytes_available = 0;  // From there to the arena's end.
-  std::uint64_t output_bytes_available = 0;
-  const std::byte* counts = nullptr;  // Where the kind has a table of counts.
-  std::uint64_t counts_bytes_available = 0;
 };
 
 class IntakeListener {
@@ -104,13 +91,6 @@ struct IntakeCounters {
   std::uint64_t refused = 0;  // Bad hello, wrong user, limits.
   std::uint64_t ended_for_garbage = 0;
   std::uint64_t arena_bytes = 0;  // Address space given to open clients.
-};
-
-// What a client tells of itself (queue::CopiedResults): shown, and believed in nothing.
-struct CopiedResults {
-  std::uint64_t results = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t nanoseconds = 0;
 };
 
 // What control needs to know of the session that calls it.

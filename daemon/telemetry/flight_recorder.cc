@@ -4,18 +4,14 @@
 #include <utility>
 
 namespace mlxcomm::telemetry {
-namespace {
-
-std::size_t EventsOf(TrackKind kind) {
+std::size_t FlightRecorder::EventsOf(TrackKind kind) const {
   switch (kind) {
-    case TrackKind::kEngine: return FlightRecorder::kEngineEvents;
-    case TrackKind::kRail: return FlightRecorder::kRailEvents;
-    case TrackKind::kWorker: return FlightRecorder::kWorkerEvents;
+    case TrackKind::kEngine: return engine_events_;
+    case TrackKind::kRail: return kRailEvents;
+    case TrackKind::kWorker: return kWorkerEvents;
   }
-  return FlightRecorder::kWorkerEvents;
+  return kWorkerEvents;
 }
-
-}  // namespace
 
 std::uint64_t TrackCopy::since_ns() const {
   if (written <= events.size() || events.empty()) return 0;

@@ -65,7 +65,9 @@ class FlightRecorder {
   static constexpr std::size_t kGroupsGoneNamed = 256;
   static constexpr std::size_t kNodesNamedMax = 64;
 
-  explicit FlightRecorder(std::string node) : node_(std::move(node)) {}
+  // Of the last `engine_events` events of operations' lives, a power of two.
+  explicit FlightRecorder(std::string node, std::size_t engine_events = kEngineEvents)
+      : node_(std::move(node)), engine_events_(engine_events) {}
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
@@ -95,7 +97,10 @@ class FlightRecorder {
   };
   Track* TrackToReuse(TrackKind kind);
 
+  std::size_t EventsOf(TrackKind kind) const;
+
   const std::string node_;
+  const std::size_t engine_events_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Track>> tracks_;
   std::uint64_t closings_ = 0;

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "client/lib/mlxcomm.hpp"
-#include "daemon/operation_recorder.h"
 #include "daemon/platform/machine.h"
-#include "daemon/rail_recorder.h"
+#include "daemon/record/operation_recorder.h"
+#include "daemon/record/rail_recorder.h"
 
 namespace {
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/sim/job.h"
+#include "tests/sim/told.h"
 
 namespace mlxcomm::sim {
 namespace {
@@ -27,24 +28,156 @@ Client::Client(Job& job, std::uint32_t rank, Host& host, const ClientOptions& op
       options_(options),
       fate_(fate),
       random_(random),
+      ids_(job.program().groups.size(), 0),
       failed_(job.program().groups.size(), false) {}
-
-void Client::Start() {
-  life_ = host_.life();
-  Advance();
-}
 
 std::string Client::Describe() const {
   if (gone_) return "has gone";
+  if (phase_ == Phase::kJoining) return "has not joined yet";
   std::string text = absl::StrCat("at step ", next_, " of ", job_.program().steps.size());
+  if (phase_ == Phase::kShrinking) absl::StrAppend(&text, ", waits for its group to shrink");
   if (halted_) absl::StrAppend(&text, ", halted");
   for (const auto& [ticket, call] : under_way_) {
-    const Step& step = job_.program().steps[call.step];
-    absl::StrAppend(&text, "; waits for step ", call.step, " ",
-                    OperationKindName(step.operation.kind), " in group ", step.group);
+    absl::StrAppend(&text, "; waits for step ", call.index, " ",
+                    OperationKindName(call.step.operation.kind), " in group ",
+                    call.after_shrink ? "that has shrunk" : absl::StrCat(call.step.group));
   }
   return text;
 }
+
+// The answer comes through a socket, a moment later; not if its daemon has ended meanwhile.
+template <typename Reply>
+std::unique_ptr<node::Answer<Reply>> Client::Later(void (Client::*on_reply)(const Reply&),
+                                                   void (Client::*on_failure)(const Failure&)) {
+  const auto soon = [this, life = life_](auto what) {
+    job_.schedule().After(random_.Below(20 * kMicrosecond), [this, life, what] {
+      if (life != host_.life() || gone_) return;
+      asking_ = false;
+      what();
+    });
+  };
+  asking_ = true;
+  asked_ns_ = job_.schedule().now_ns();
+  return std::make_unique<Told<Reply>>(
+      [this, soon, on_reply](const Reply& reply) {
+        soon([this, on_reply, reply] { (this->*on_reply)(reply); });
+      },
+      [this, soon, on_failure](const Failure& failure) {
+        soon([this, on_failure, failure] { (this->*on_failure)(failure); });
+      });
+}
+
+void Client::CheckAnswered(std::uint64_t asked_ns, std::uint64_t timeout_ns,
+                           const char* what) const {
+  const std::uint64_t took = job_.schedule().now_ns() - asked_ns;
+  if (took <= timeout_ns + job_.late_ns_max(host_)) return;
+  Complain(absl::StrCat(what, " was answered after ", took / kMillisecond, " ms, its deadline was ",
+                        timeout_ns / kMillisecond, " ms"));
+}
+
+// What this process does while it waits.
+void Client::EndSoon(std::uint64_t exits_ns, std::uint64_t cancels_ns, bool joining) {
+  const auto still_waits = [this, life = life_, call = asks_] {
+    return life == host_.life() && !gone_ && asking_ && asks_ == call;
+  };
+  if (exits_ns != kNever) {
+    job_.schedule().After(exits_ns, [this, still_waits] {
+      if (still_waits()) Exit();
+    });
+  }
+  if (cancels_ns == kNever) return;
+  job_.schedule().After(cancels_ns, [this, still_waits, joining, call = asks_] {
+    if (!still_waits()) return;
+    job_.OnFault(absl::StrCat("rank ", rank_, " gives up ", joining ? "joining" : "shrinking"));
+    host_.daemon()->Post([session = session_, joining, call](node::Node& node) {
+      joining ? node.CancelAttach(session, call) : node.CancelShrink(session, call);
+    });
+  });
+}
+
+// --- joining ------------------------------------------------------------------------------
+
+void Client::Start() {
+  life_ = host_.life();
+  host_.daemon()->Post([session = session_, pid = rank_ + 1000](node::Node& node) {
+    node.OnSessionOpened(session, {pid, "", false});
+  });
+  const std::uint64_t late =
+      options_.joins_late_ns_max > 0 ? random_.Below(options_.joins_late_ns_max) : 0;
+  job_.schedule().After(late, [this] {
+    if (life_ == host_.life() && !gone_) Join();
+  });
+}
+
+void Client::Join() {
+  v1::AttachRequest request;
+  request.set_job(job_.name());
+  request.set_rank(rank_);
+  request.set_size(static_cast<std::uint32_t>(job_.hosts().size()));
+  request.set_timeout_ms(options_.join_timeout_ns / kMillisecond);
+  auto answer = std::make_shared<std::unique_ptr<node::AttachAnswer>>(
+      Later<v1::AttachReply>(&Client::OnJoined, &Client::OnNotJoined));
+  host_.daemon()->Post([session = session_, call = ++asks_, request, answer](node::Node& node) {
+    node.Attach(session, call, request, std::move(*answer));
+  });
+  EndSoon(fate_.exits_joining_ns, fate_.cancels_joining_ns, true);
+}
+
+void Client::OnJoined(const v1::AttachReply& reply) {
+  CheckAnswered(asked_ns_, options_.join_timeout_ns, "joining");
+  const std::vector<Host*>& hosts = job_.hosts();
+  bool right = static_cast<std::size_t>(reply.members_size()) == hosts.size();
+  for (std::size_t i = 0; right && i < hosts.size(); ++i) {
+    const v1::Member& member = reply.members(static_cast<int>(i));
+    right = member.node() == hosts[i]->name() && member.pid() == i + 1000;
+  }
+  if (!right) Complain("was told of other members than its job has");
+  job_.OnJoined(*this, reply.group());
+  joined_ = true;
+  phase_ = Phase::kWalking;
+  ids_[0] = main_group_ = reply.group();
+  Advance();
+}
+
+void Client::OnNotJoined(const Failure& failure) {
+  CheckAnswered(asked_ns_, options_.join_timeout_ns, "joining");
+  job_.OnNotJoined(*this, failure);
+  Leave();
+}
+
+// --- shrinking ----------------------------------------------------------------------------
+
+void Client::Shrink() {
+  phase_ = Phase::kShrinking;
+  lost_ = false;
+  v1::ShrinkRequest request;
+  request.set_group(main_group_);
+  request.set_timeout_ms(options_.timeout_ns / kMillisecond);
+  auto answer = std::make_shared<std::unique_ptr<node::GroupAnswer>>(
+      Later<v1::GroupReply>(&Client::OnShrunk, &Client::OnNotShrunk));
+  host_.daemon()->Post([session = session_, call = ++asks_, request, answer](node::Node& node) {
+    node.Shrink(session, call, request, std::move(*answer));
+  });
+  EndSoon(fate_.exits_shrinking_ns, fate_.cancels_shrinking_ns, false);
+}
+
+void Client::OnShrunk(const v1::GroupReply& reply) {
+  CheckAnswered(asked_ns_, options_.timeout_ns, "shrinking");
+  ++shrinks_;
+  phase_ = Phase::kWalking;
+  left_ = {reply.group(), reply.rank(), static_cast<std::uint32_t>(reply.members_size()), 0};
+  main_group_ = reply.group();
+  job_.OnShrunk(*this, reply);
+  Advance();
+}
+
+void Client::OnNotShrunk(const Failure& failure) {
+  CheckAnswered(asked_ns_, options_.timeout_ns, "shrinking");
+  job_.OnNotShrunk(*this, failure);
+  Leave();
+}
+
+// --- walking ------------------------------------------------------------------------------
 
 // Thinks for a moment, then walks on.
 void Client::Advance() {
@@ -58,6 +191,12 @@ void Client::Advance() {
 }
 
 void Client::WalkOn() {
+  if (phase_ != Phase::kWalking || asking_) return;
+  if (lost_ && !leaving_) {
+    if (under_way_.empty()) Shrink();
+    return;
+  }
+  if (left_.group != 0) return WalkOnWithThoseLeft();
   while (!leaving_ && next_ < job_.program().steps.size() &&
          under_way_.size() < options_.calls_max && fence_ == 0) {
     if (next_ >= fate_.exits_at) return Exit();
@@ -68,18 +207,27 @@ void Client::WalkOn() {
     }
     if (MustWaitBefore(job_.program().steps[next_])) return;
     const bool waits = TakeStep(job_.program().steps[next_++]);
+    if (asking_) return;
     if (waits) return Advance();
   }
   if (next_ >= job_.program().steps.size()) leaving_ = true;
   if (leaving_ && under_way_.empty()) Leave();
 }
 
+// One at a time, the same on all that are left.
+void Client::WalkOnWithThoseLeft() {
+  if (!leaving_ && under_way_.empty() && left_.next < kStepsAfterShrink) {
+    const Step step = StepAfterShrink(left_.group, left_.next, left_.size);
+    return Submit(step, left_.next++, left_.group, left_.rank, true);
+  }
+  if (under_way_.empty()) Leave();
+}
+
 // A group is left only when nothing is under way in it.
 bool Client::MustWaitBefore(const Step& step) const {
   return step.kind == Step::Kind::kRelease &&
-         std::any_of(under_way_.begin(), under_way_.end(), [&](const auto& entry) {
-           return job_.program().steps[entry.second.step].group == step.group;
-         });
+         std::any_of(under_way_.begin(), under_way_.end(),
+                     [&](const auto& entry) { return entry.second.step.group == step.group; });
 }
 
 // True: it has called something, and thinks before it goes on.
@@ -90,7 +238,7 @@ bool Client::TakeStep(const Step& step) {
   const bool takes_part =
       step.kind != Step::Kind::kMessage || rank == step.source || rank == step.destination;
   if (!takes_part) return false;
-  job_.LogCall(*this, next_ - 1, "calls");
+  job_.LogCall(*this, step, next_ - 1, "calls");
   if (step.kind == Step::Kind::kSplit) {
     if (failed_[group.parent]) {
       failed_[step.group] = true;
@@ -104,11 +252,22 @@ bool Client::TakeStep(const Step& step) {
     return false;
   }
   if (step.kind == Step::Kind::kRelease) {
-    host_.daemon()->membership().Release(session_, group.id, job_.schedule().now_ns());
-    host_.daemon()->Wake();
+    auto answer = std::make_shared<std::unique_ptr<node::ReleaseAnswer>>(
+        Later<v1::ReleaseReply>(&Client::OnReleasedGroup, &Client::OnNotReleasedGroup));
+    host_.daemon()->Post([session = session_, id = ids_[step.group], answer](node::Node& node) {
+      node.Release(session, id, **answer);
+    });
     return true;
   }
-  return Submit(step, rank);
+  Submit(step, next_ - 1, ids_[step.group], rank, false);
+  return true;
+}
+
+void Client::OnReleasedGroup(const v1::ReleaseReply&) { Advance(); }
+
+void Client::OnNotReleasedGroup(const Failure& failure) {
+  Complain(absl::StrCat("may not leave a group: ", failure.message));
+  Advance();
 }
 
 // A split whose fence has failed has made nothing that may be used.
@@ -121,38 +280,57 @@ void Client::LosePartsOf(const Step& fence) {
 
 void Client::Split(const Step& step) {
   const GroupPlan& group = job_.program().groups[step.group];
-  collective::SplitCall call;
-  call.group = group.id;
-  call.parent = job_.program().groups[group.parent].id;
-  call.number = group.number;
-  call.ranks = group.parent_ranks;
-  const Failure failure =
-      host_.daemon()->membership().Split(session_, call, job_.schedule().now_ns());
-  host_.daemon()->Wake();
-  if (failure.ok()) return;
-  failed_[step.group] = true;
-  job_.OnFailure(*this, group.parent, failure);  // It repeats the parent's.
-  if (options_.gives_up) leaving_ = true;
+  v1::SplitRequest request;
+  request.set_parent(ids_[group.parent]);
+  request.set_number(group.number);
+  request.mutable_ranks()->Add(group.parent_ranks.begin(), group.parent_ranks.end());
+  splitting_ = step.group;
+  auto answer = std::make_shared<std::unique_ptr<node::GroupAnswer>>(
+      Later<v1::GroupReply>(&Client::OnSplit, &Client::OnNotSplit));
+  host_.daemon()->Post([session = session_, request, answer](node::Node& node) {
+    node.Split(session, request, **answer);
+  });
 }
 
-bool Client::Submit(const Step& step, std::uint32_t rank) {
+void Client::OnSplit(const v1::GroupReply& reply) {
+  const GroupPlan& group = job_.program().groups[splitting_];
+  ids_[splitting_] = reply.group();
+  const bool right = reply.rank() == RankIn(group, rank_) &&
+                     static_cast<std::size_t>(reply.members_size()) == group.members.size();
+  if (!right) Complain("was told of another rank or size than it has split");
+  Advance();
+}
+
+void Client::OnNotSplit(const Failure& failure) {
+  failed_[splitting_] = true;
+  // It repeats the parent's.
+  job_.OnFailure(*this, job_.program().groups[splitting_].parent, failure);
+  if (options_.gives_up) leaving_ = true;
+  Advance();
+}
+
+void Client::Submit(const Step& step, std::size_t index, std::uint64_t group, std::uint32_t rank,
+                    bool after_shrink) {
   const std::uint64_t ticket = next_ticket_++;
   if (step.fence != 0) fence_ = ticket;
   Call& call = under_way_[ticket];
-  call.step = next_ - 1;
+  call.step = step;
+  call.index = index;
   call.rank = rank;
+  call.after_shrink = after_shrink;
   call.submitted_ns = job_.schedule().now_ns();
   oracle::Operation o = step.operation;
   const bool message = step.kind == Step::Kind::kMessage;
   if (message && rank == step.destination) o.kind = OperationKind::kReceive;
-  call.differs = call.step >= fate_.differs_at && !message && !HasCounts(o.kind) && !differed_;
+  call.differs =
+      !after_shrink && index >= fate_.differs_at && !message && !HasCounts(o.kind) && !differed_;
   if (call.differs) {
     differed_ = true;
     o.kind =
         o.kind == OperationKind::kAllReduce ? OperationKind::kAllGather : OperationKind::kAllReduce;
     o.root = 0;
     o.op = o.kind == OperationKind::kAllReduce ? ReduceOperator::kSum : ReduceOperator::kNone;
-    job_.OnFault(absl::StrCat("rank ", rank_, " calls something else at step ", call.step));
+    job_.OnFault(absl::StrCat("rank ", rank_, " calls something else at step ", index));
   }
   const std::size_t width = DataTypeBytes(o.type);
   const OperationShape shape = o.ShapeFor(rank);
@@ -163,24 +341,27 @@ bool Client::Submit(const Step& step, std::uint32_t rank) {
   call.in_place = shape.writes && shape.input_elements == shape.output_elements &&
                   may_be_in_place && random_.Chance(300);
   if (!call.in_place) call.output.assign(shape.output_elements * width, std::byte{0xee});
-  collective::Call submitted;
-  submitted.session = session_;
-  submitted.ticket = ticket;
-  submitted.rank = rank;
-  submitted.signature = {o.kind, o.type, o.op, o.count, o.root, step.plan};
-  submitted.peer_rank = rank == step.source ? step.destination : step.source;
-  submitted.tag = step.tag;
-  submitted.input = call.input.data();
-  submitted.output = call.in_place ? call.input.data() : call.output.data();
-  submitted.input_bytes_available = call.input.size();
-  submitted.output_bytes_available = call.in_place ? call.input.size() : call.output.size();
+  intake::Submission submission;
+  queue::SubmissionEntry& entry = submission.entry;
+  entry.ticket = ticket;
+  entry.group = group;
+  entry.kind = o.kind;
+  entry.data_type = o.type;
+  entry.reduce_operator = o.op;
+  entry.plan = step.plan;
+  entry.count = o.count;
+  entry.peer_rank = HasRoot(o.kind) ? o.root : rank == step.source ? step.destination : step.source;
+  entry.tag = step.tag;
+  entry.timeout_ns = options_.timeout_ns;
+  submission.input = call.input.data();
+  submission.output = call.in_place ? call.input.data() : call.output.data();
+  submission.input_bytes_available = call.input.size();
+  submission.output_bytes_available = call.in_place ? call.input.size() : call.output.size();
   if (!o.tables.empty()) {
-    submitted.counts = reinterpret_cast<const std::byte*>(step.operation.tables[rank].data());
-    submitted.counts_bytes_available = o.tables[rank].size() * sizeof(std::uint64_t);
+    submission.counts = reinterpret_cast<const std::byte*>(call.step.operation.tables[rank].data());
+    submission.counts_bytes_available = o.tables[rank].size() * sizeof(std::uint64_t);
   }
-  submitted.timeout_ns = options_.timeout_ns;
-  host_.daemon()->Submit(job_.program().groups[step.group].id, submitted);
-  return true;
+  host_.daemon()->Submit(session_, submission);
 }
 
 void Client::OnCompleted(const collective::Action& action) {
@@ -193,38 +374,52 @@ void Client::OnCompleted(const collective::Action& action) {
   if (fence_ == action.ticket) fence_ = 0;
   ++finished_;
   CheckTime(call);
-  job_.LogCall(*this, call.step, action.failure.ok() ? "has done" : "is told a failure of");
-  const std::uint32_t group = job_.program().steps[call.step].group;
+  job_.LogCall(*this, call.step, call.index,
+               action.failure.ok() ? "has done" : "is told a failure of");
   if (action.failure.ok()) {
     Check(call);
   } else {
-    failed_[group] = true;
-    LosePartsOf(job_.program().steps[call.step]);
-    job_.OnFailure(*this, group, action.failure);
-    if (options_.gives_up) leaving_ = true;
+    OnCallFailed(call, action.failure);
   }
   Keep(std::move(call.input));
   Keep(std::move(call.output));
   if (!exited_) Advance();
 }
 
+void Client::OnCallFailed(const Call& call, const Failure& failure) {
+  if (call.after_shrink) {
+    job_.OnFailureAfterShrink(*this, failure);
+  } else {
+    failed_[call.step.group] = true;
+    LosePartsOf(call.step);
+    job_.OnFailure(*this, call.step.group, failure);
+  }
+  if (options_.shrinks && failure.code == FailureCode::kRankLost && shrinks_ < kShrinksMax) {
+    lost_ = true;
+  } else if (options_.gives_up || call.after_shrink) {
+    leaving_ = true;
+  }
+}
+
 void Client::Check(Call& call) {
-  const Step& step = job_.program().steps[call.step];
+  const Step& step = call.step;
   if (call.differs && step.operation.size > 1) {
-    return Complain(absl::StrCat("step ", call.step,
+    return Complain(absl::StrCat("step ", call.index,
                                  " went well although it called something "
                                  "else than the others"));
   }
   if (call.differs) return;
   const oracle::Bytes& output = call.in_place ? call.input : call.output;
-  const std::string wrong = job_.expected().Wrong(call.step, step, call.rank, output);
-  if (!wrong.empty()) Complain(absl::StrCat("step ", call.step, ": ", wrong));
+  const std::size_t key =
+      call.after_shrink ? static_cast<std::size_t>(Mix(left_.group) + call.index) : call.index;
+  const std::string wrong = job_.expected().Wrong(key, step, call.rank, output);
+  if (!wrong.empty()) Complain(absl::StrCat("step ", call.index, ": ", wrong));
 }
 
 void Client::CheckTime(const Call& call) const {
   const std::uint64_t took = job_.schedule().now_ns() - call.submitted_ns;
   if (took <= options_.timeout_ns + job_.late_ns_max(host_)) return;
-  Complain(absl::StrCat("step ", call.step, " ended ", took / kMillisecond,
+  Complain(absl::StrCat("step ", call.index, " ended ", took / kMillisecond,
                         " ms after it was called, its deadline was ",
                         options_.timeout_ns / kMillisecond, " ms"));
 }
@@ -251,8 +446,13 @@ void Client::CheckKept(const oracle::Bytes& buffer) const {
 
 void Client::Leave() {
   gone_ = true;
-  host_.daemon()->membership().LeaveAll(session_, job_.schedule().now_ns());
-  host_.daemon()->Wake();
+  auto answer =
+      std::make_shared<std::unique_ptr<node::DetachAnswer>>(std::make_unique<Told<v1::DetachReply>>(
+          [](const v1::DetachReply&) {}, [](const Failure&) {}));
+  host_.daemon()->Post([session = session_, answer](node::Node& node) {
+    node.Detach(session, v1::DetachRequest(), **answer);
+  });
+  host_.daemon()->EndSession(session_, "its process has ended");
   for (const oracle::Bytes& buffer : kept_) CheckKept(buffer);
   job_.OnGone(*this);
 }

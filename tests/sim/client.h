@@ -1,10 +1,12 @@
-// A client: the process of one rank. It walks through its job's program, has some calls
-// under way at a time, and checks every answer.
+// A client: the process of one rank. It joins its job, walks through the job's program, has some calls
+// under way at a time, and checks every answer. When a rank is lost it asks for what is left of the job,
+// if it is one of those that go on, and does some more with them.
 //
-//   walking ──its end──▶ leaving ──nothing under way──▶ gone
-//      │  ├──a failure, and it gives up──▲
-//      │  ├──Halt: calls nothing more, but stays
-//      └──┴──Exit: the process ends wherever it is
+//   joining ──▶ walking ──its end──▶ leaving ──nothing under way──▶ gone
+//      │          │ └─a rank is lost─▶ shrinking ──▶ walking on with those that are left ──▲
+//      │          ├──a failure, and it gives up──▲
+//      │          ├──Halt: calls nothing more, but stays
+//      └──────────┴──Exit: the process ends wherever it is
 //
 // A buffer that was handed back is filled with a pattern and kept for a while: whoever
 // writes to it then is found out, and whoever reads it sends the pattern to the others.
@@ -20,6 +22,7 @@
 
 #include "daemon/collective/action.h"
 #include "daemon/collective/operation.h"
+#include "daemon/node/node.h"
 #include "tests/sim/program.h"
 #include "tests/sim/random.h"
 #include "tests/sim/schedule.h"
@@ -33,7 +36,10 @@ struct ClientOptions {
   std::uint32_t calls_max = 2;  // Under way at a time.
   std::uint64_t think_ns_max = 200 * kMicrosecond;
   std::uint64_t timeout_ns = 60 * kSecond;
-  bool gives_up = true;  // At the first failure.
+  std::uint64_t join_timeout_ns = 60 * kSecond;
+  std::uint64_t joins_late_ns_max = 0;  // After the job's start.
+  bool gives_up = true;                 // At the first failure.
+  bool shrinks = false;                 // When a rank is lost.
 };
 
 class Client {
@@ -43,6 +49,11 @@ class Client {
     std::uint64_t halts_at = kNever;
     std::uint64_t exits_at = kNever;
     std::uint64_t differs_at = kNever;  // Calls something else than the others.
+    // So long after it has begun to join, or to shrink.
+    std::uint64_t exits_joining_ns = kNever;
+    std::uint64_t cancels_joining_ns = kNever;
+    std::uint64_t exits_shrinking_ns = kNever;
+    std::uint64_t cancels_shrinking_ns = kNever;
   };
 
   Client(Job& job, std::uint32_t rank, Host& host, const ClientOptions& options, const Fate& fate,
@@ -54,9 +65,12 @@ class Client {
   void set_session(collective::SessionId session) { session_ = session; }
   bool gone() const { return gone_; }
   bool halted() const { return halted_; }
+  bool joined() const { return joined_; }
+  bool shrinking() const { return phase_ == Phase::kShrinking; }
   bool done() const { return gone_ || (halted_ && under_way_.empty()); }
   bool has_differed() const { return differed_; }
   std::uint64_t finished_calls() const { return finished_; }
+  std::uint32_t shrinks() const { return shrinks_; }
   // "step 7 all_reduce …", of what it waits for.
   std::string Describe() const;
   std::size_t steps_taken() const { return next_; }
@@ -72,23 +86,54 @@ class Client {
 
  private:
   static constexpr std::size_t kKeptBytesMax = 1 << 20;
+  static constexpr std::uint32_t kShrinksMax = 4;
+  static constexpr std::uint32_t kStepsAfterShrink = 4;
+  enum class Phase : std::uint8_t { kJoining, kWalking, kShrinking };
+  // What is left of the job, once it has shrunk.
+  struct Left {
+    std::uint64_t group = 0;
+    std::uint32_t rank = 0;
+    std::uint32_t size = 0;
+    std::uint32_t next = 0;  // Step.
+  };
   struct Call {
-    std::size_t step = 0;
+    Step step;
+    std::size_t index = 0;   // Which step: of the program, or of those after a shrink.
     std::uint32_t rank = 0;  // In the step's group.
     oracle::Bytes input;
     oracle::Bytes output;
     bool in_place = false;
     bool differs = false;
+    bool after_shrink = false;
     std::uint64_t submitted_ns = 0;
   };
 
+  void Join();
+  void OnJoined(const v1::AttachReply& reply);
+  void OnNotJoined(const Failure& failure);
+  void Shrink();
+  void OnShrunk(const v1::GroupReply& reply);
+  void OnNotShrunk(const Failure& failure);
+  void EndSoon(std::uint64_t exits_ns, std::uint64_t cancels_ns, bool joining);
+  void CheckAnswered(std::uint64_t asked_ns, std::uint64_t timeout_ns, const char* what) const;
+  template <typename Reply>
+  std::unique_ptr<node::Answer<Reply>> Later(void (Client::*on_reply)(const Reply&),
+                                             void (Client::*on_failure)(const Failure&));
+
   void Advance();
   void WalkOn();
+  void WalkOnWithThoseLeft();
   bool MustWaitBefore(const Step& step) const;
   bool TakeStep(const Step& step);
   void Split(const Step& step);
+  void OnSplit(const v1::GroupReply& reply);
+  void OnNotSplit(const Failure& failure);
+  void OnReleasedGroup(const v1::ReleaseReply& reply);
+  void OnNotReleasedGroup(const Failure& failure);
   void LosePartsOf(const Step& fence);
-  bool Submit(const Step& step, std::uint32_t rank);
+  void Submit(const Step& step, std::size_t index, std::uint64_t group, std::uint32_t rank,
+              bool after_shrink);
+  void OnCallFailed(const Call& call, const Failure& failure);
   void Check(Call& call);
   void CheckTime(const Call& call) const;
   void Keep(oracle::Bytes buffer);
@@ -104,11 +149,22 @@ class Client {
   Fate fate_;
   Random random_;
   std::uint64_t life_ = 0;  // Of its host's daemon.
+  Phase phase_ = Phase::kJoining;
+  bool joined_ = false;
+  bool asking_ = false;  // A control call has not been answered.
+  std::uint64_t asked_ns_ = 0;
+  std::uint64_t asks_ = 0;       // Numbers control calls that can be cancelled.
+  std::uint32_t splitting_ = 0;  // The group that it asks for.
   std::size_t next_ = 0;
   std::uint64_t next_ticket_ = 1;
   std::map<std::uint64_t, Call> under_way_;  // By ticket.
   std::uint64_t fence_ = 0;                  // The ticket that it waits for; 0: none.
+  std::vector<std::uint64_t> ids_;           // Of groups, by index; 0: not known.
   std::vector<bool> failed_;                 // By group.
+  std::uint64_t main_group_ = 0;             // The world's, or what it has shrunk to.
+  Left left_;
+  bool lost_ = false;  // A rank was lost: it shrinks as soon as nothing is under way.
+  std::uint32_t shrinks_ = 0;
   std::deque<oracle::Bytes> kept_;
   std::size_t kept_bytes_ = 0;
   bool due_ = false;

@@ -4,14 +4,15 @@
 #include <new>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "daemon/work_pieces.h"
-#include "daemon/workers.h"
+#include "daemon/work/work_pieces.h"
+#include "daemon/work/workers.h"
 
 namespace mlxcomm::sim {
 namespace {
 
 constexpr std::align_val_t kCacheLine{64};
+// Nobody reads what the flight recorder has, but for the log of a failed group.
+constexpr std::size_t kEventsKept = 64;
 
 }  // namespace
 
@@ -43,18 +44,14 @@ Daemon::Daemon(Schedule& schedule, DaemonOptions options, DaemonListener& listen
       random_(random),
       alive_(std::make_shared<bool>(true)),
       scratch_(options_.scratch_bytes_max),
-      collectives_(options_.fabric.self.id, scratch_, options_.credit),
-      membership_(collectives_),
-      links_(options_.fabric, *this, *this),
-      carrier_(collectives_, membership_, scratch_, *this) {
+      recorder_(options_.node.fabric.self.name, kEventsKept),
+      node_(
+          options_.node, scratch_, recorder_, counts_, [&schedule] { return schedule.now_ns(); },
+          *this, schedule.now_ns()) {
   Wake();
 }
 
-// Circuits say farewell through the links of others, so all rails stop before any link goes.
-Daemon::~Daemon() {
-  *alive_ = false;
-  links_.StopRails();
-}
+Daemon::~Daemon() { *alive_ = false; }
 
 void Daemon::Wake() {
   if (turn_due_ || stopped_) return;
@@ -73,52 +70,46 @@ void Daemon::SetStopped(bool stopped) {
   if (!stopped_) Wake();
 }
 
-void Daemon::Submit(std::uint64_t group, const collective::Call& call) {
-  submissions_.push_back({group, call});
+void Daemon::Post(std::function<void(node::Node&)> call) {
+  calls_.push_back(std::move(call));
+  Wake();
+}
+
+void Daemon::Submit(collective::SessionId session, const intake::Submission& submission) {
+  submissions_.push_back({session, submission});
   Wake();
 }
 
 void Daemon::EndSession(collective::SessionId session, const std::string& why) {
-  membership_.OnSessionEnded(session, why, now_ns());
-  std::erase_if(submissions_, [session](const Submission& submission) {
-    return submission.call.session == session;
-  });
-  ended_sessions_.push_back(session);
-  Wake();
+  std::erase_if(submissions_,
+                [session](const Submitted& submitted) { return submitted.session == session; });
+  Post([session, why](node::Node& node) { node.OnSessionEnded(session, why); });
 }
 
-// As Engine::Turn.
+// As Loop::Turn.
 void Daemon::Turn() {
-  links_.WakeUp();
+  node_.AdvanceTo(now_ns());
+  links().WakeUp();
+  for (const auto& call : std::exchange(calls_, {})) call(node_);
   std::size_t count = submissions_.size();
-  std::vector<Submission> submissions;
-  submissions.swap(submissions_);
-  for (const Submission& submission : submissions) {
-    collectives_.Submit(submission.group, submission.call, now_ns());
+  for (const Submitted& submitted : std::exchange(submissions_, {})) {
+    node_.OnSubmission(submitted.session, submitted.submission);
   }
-  carrier_.CarryOut(now_ns());
-  count += links_.Poll(now_ns());
-  carrier_.CarryOut(now_ns());
+  node_.CarryOut();
+  count += links().Poll(now_ns());
+  node_.CarryOut();
   count += done_work_.size();
-  for (const std::uint64_t cookie : done_work_) collectives_.OnLocalWorkDone(cookie, now_ns());
-  done_work_.clear();
-  if (links_.deadline_ns() <= now_ns()) links_.OnTime(now_ns());
-  if (collectives_.NextDeadline() <= now_ns()) collectives_.OnTime(now_ns());
-  carrier_.CarryOut(now_ns());
-  if (membership_.AnyLeft()) membership_.RemoveLeft();
-  std::erase_if(ended_sessions_, [this](collective::SessionId session) {
-    if (collectives_.UsesSession(session)) return false;
-    listener_.OnSessionReleased(session);
-    return true;
-  });
+  for (const std::uint64_t cookie : std::exchange(done_work_, {})) node_.OnWorkDone(cookie);
+  if (links().deadline_ns() <= now_ns()) links().OnTime(now_ns());
+  if (node_.EndTurn()) ++count;
   busy_until_ns_ = now_ns() + std::max<std::uint64_t>(1, count * options_.event_ns);
-  if (count > 0) return Wake();
+  if (count > 0 || !calls_.empty()) return Wake();
   Sleep();
 }
 
 void Daemon::Sleep() {
-  if (!links_.PrepareToSleep()) return Wake();
-  const std::uint64_t deadline = std::min(links_.deadline_ns(), collectives_.NextDeadline());
+  if (!links().PrepareToSleep()) return Wake();
+  const std::uint64_t deadline = std::min(links().deadline_ns(), node_.NextDeadline());
   if (deadline >= timer_ns_) return;
   timer_ns_ = std::max(deadline, now_ns() + 1);
   schedule_.At(timer_ns_, [this, alive = alive_, due = timer_ns_] {
@@ -128,78 +119,12 @@ void Daemon::Sleep() {
   });
 }
 
-void Daemon::OnNodeUp(const fabric::NodeIdentity& node) { listener_.OnNodeUp(node); }
-
-void Daemon::OnNodeLost(const NodeId& node, const absl::Status& why) {
-  const std::string text(why.message());
-  listener_.OnNodeLost(node, text);
-  collectives_.OnNodeLost(node, absl::StrCat("node ", node.ToString(), ": ", text), now_ns());
-  carrier_.CarryOut(now_ns());
-  Wake();
+void Daemon::LookAtSystem() {
+  if (random_.Chance(options_.blind_of_thousand)) return;
+  schedule_.After(random_.Below(options_.look_ns_max), [this, alive = alive_] {
+    if (*alive) Post([](node::Node& node) { node.OnSystemSeen(v1::NodeCheckup()); });
+  });
 }
-
-void Daemon::OnControl(const NodeId& node, std::span<const std::byte> bytes) {
-  v1::PeerMessage message;
-  const bool parsed = message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
-  if (parsed && message.body_case() == v1::PeerMessage::kFailureReport) {
-    return carrier_.OnFailureReport(node, message.failure_report(), now_ns());
-  }
-  if (parsed && message.body_case() == v1::PeerMessage::kRollCall) {
-    return carrier_.OnRollCall(node, message.roll_call(), now_ns());
-  }
-  if (parsed && message.body_case() == v1::PeerMessage::kRankDetached) {
-    return carrier_.OnRankDetached(node, message.rank_detached(), now_ns());
-  }
-  listener_.OnViolation(node, "a message that cannot be read");
-}
-
-void Daemon::CheckFine(const NodeId& node, bool fine, const wire::FrameHeader& header) {
-  if (fine) return;
-  listener_.OnViolation(
-      node, absl::StrCat("frame ", static_cast<int>(header.type), " for step ", header.step,
-                         " of operation ", header.number, " fits no operation"));
-}
-
-void Daemon::OnEager(const NodeId& node, const wire::FrameHeader& header,
-                     std::span<const std::byte> payload) {
-  CheckFine(node, carrier_.OnEager(node, header, payload, now_ns()), header);
-}
-
-void Daemon::OnGrant(const NodeId& node, const wire::FrameHeader& header) {
-  CheckFine(node, carrier_.OnGrant(node, header, now_ns()), header);
-}
-
-void Daemon::OnCredit(const NodeId& node, const wire::FrameHeader& header) {
-  CheckFine(node, carrier_.OnCredit(node, header), header);
-}
-
-void Daemon::OnDataReceived(const NodeId& node, const wire::FrameHeader& header) {
-  CheckFine(node, carrier_.OnDataReceived(node, header, now_ns()), header);
-}
-
-void Daemon::OnDataReleased(const NodeId&, std::uint64_t cookie) {
-  collectives_.OnDataReleased(cookie);
-}
-
-void Daemon::OnWithdrawn(const NodeId& node, const OperationKey& key) {
-  collectives_.OnWithdrawn(node, key, now_ns());
-}
-
-absl::Status Daemon::SendFrame(const NodeId& node, const wire::FrameHeader& header,
-                               const std::byte* payload, std::uint64_t cookie) {
-  return links_.Send(node, header, payload, cookie);
-}
-
-absl::Status Daemon::PostReceive(const NodeId& node, const fabric::PostedReceive& receive) {
-  if (options_.carries_payload) return links_.PostReceive(node, receive);
-  fabric::PostedReceive unplaced = receive;  // There is nothing to combine.
-  unplaced.place = nullptr;
-  return links_.PostReceive(node, unplaced);
-}
-
-void Daemon::Withdraw(const NodeId& node, const OperationKey& key) { links_.Withdraw(node, key); }
-
-void Daemon::CancelFrames(const NodeId& node, const OperationKey& key) { links_.Cancel(node, key); }
 
 // Work is done when its time is over, so that buffers are read and written late.
 bool Daemon::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
@@ -216,9 +141,5 @@ bool Daemon::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie)
   });
   return true;
 }
-
-void Daemon::Complete(const collective::Action& action) { listener_.OnCompleted(action); }
-
-void Daemon::OnMessageNotSent(const NodeId&, const absl::Status&) { ++messages_not_sent_; }
 
 }  // namespace mlxcomm::sim

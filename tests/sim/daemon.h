@@ -1,24 +1,21 @@
-// One daemon of the simulator: the state machines of mlxcommd, joined as Engine joins them,
-// with virtual time for a clock, simulated rails, and workers and clients that answer when
-// the schedule says so.
+// One daemon of the simulator: the node that mlxcommd has (node/node.h), with virtual time for a clock,
+// simulated rails, and workers and clients that answer when the schedule says so.
 //
-//   clients ──submissions──▶ Collectives, Membership ◀──ActionCarrier──▶ Links ◀── rails
-//           ◀──completions──
+//   clients ──calls, submissions──▶ node::Node ◀──Links── rails
+//           ◀──answers, completions──
 //
 //   Wake ──a moment later──▶ Turn ──something was done──▶ Turn … ──▶ asleep until Wake
 //
-// Owner: Host; one for each life of it. Thread: one. Memory: the state machines'.
+// Owner: Host; one for each life of it. Thread: one. Memory: the node's.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "daemon/action_carrier.h"
-#include "daemon/collective/collectives.h"
-#include "daemon/collective/membership.h"
-#include "daemon/fabric/links.h"
+#include "daemon/node/node.h"
 #include "tests/sim/random.h"
 #include "tests/sim/schedule.h"
 #include "tests/sim/simulated_rail.h"
@@ -26,12 +23,13 @@
 namespace mlxcomm::sim {
 
 struct DaemonOptions {
-  fabric::FabricOptions fabric;
-  collective::CreditOptions credit;
+  node::NodeOptions node;
   std::uint64_t scratch_bytes_max = std::uint64_t{1} << 40;
   std::uint64_t turn_delay_ns_max = 5 * kMicrosecond;    // From waking up to the next turn.
-  std::uint64_t event_ns = 0;                            // The engine's time for each event.
+  std::uint64_t event_ns = 0;                            // The loop's time for each event.
   std::uint64_t work_bytes_per_second = 10'000'000'000;  // Of the workers.
+  std::uint64_t look_ns_max = 3 * kMillisecond;          // To look at the machine for doctor.
+  std::uint64_t blind_of_thousand = 0;                   // Looks that never end.
   // False: payload has a length only, and nothing is combined (for measuring time).
   bool carries_payload = true;
 };
@@ -44,11 +42,10 @@ class DaemonListener {
   // Its process has ended, and nothing touches its memory any more.
   virtual void OnSessionReleased(collective::SessionId session) = 0;
   virtual void OnRailGone() = 0;
-  virtual void OnNodeUp(const fabric::NodeIdentity& node) = 0;
-  virtual void OnNodeLost(const NodeId& node, const std::string& why) = 0;
+  // What people are told.
+  virtual void OnEvent(const telemetry::LoggedEvent& event) = 0;
   // A frame or a message that no well-behaved daemon sends.
   virtual void OnViolation(const NodeId& node, const std::string& what) = 0;
-  virtual void OnNotice(const fabric::FabricNotice&) {}
 };
 
 // Counts, and gives exactly what is asked for, so that tools see every byte beyond it.
@@ -73,17 +70,13 @@ class CountedScratch final : public collective::ScratchMemory {
   std::vector<Taken> taken_;
 };
 
-class Daemon final : private fabric::FabricListener,
-                     private CarrierPort,
-                     private fabric::LinksPort,
-                     public RailOwner {
+class Daemon final : private node::NodePort, public RailOwner {
  public:
   Daemon(Schedule& schedule, DaemonOptions options, DaemonListener& listener, Random random);
   ~Daemon() override;
 
-  fabric::Links& links() { return links_; }
-  collective::Collectives& collectives() { return collectives_; }
-  collective::Membership& membership() { return membership_; }
+  fabric::Links& links() { return node_.links(); }
+  node::Node& node() { return node_; }
   const CountedScratch& scratch() const { return scratch_; }
   const DaemonOptions& options() const { return options_; }
 
@@ -91,49 +84,47 @@ class Daemon final : private fabric::FabricListener,
   void Wake();
   // SIGSTOP and SIGCONT.
   void SetStopped(bool stopped);
-  void Submit(std::uint64_t group, const collective::Call& call);
+  // In its next turn, as what is posted to the loop.
+  void Post(std::function<void(node::Node&)> call);
+  void Submit(collective::SessionId session, const intake::Submission& submission);
   // The session's process has ended: its memory is asked for until nothing touches it.
   void EndSession(collective::SessionId session, const std::string& why);
-  std::size_t sessions_to_release() const { return ended_sessions_.size(); }
-  std::uint64_t messages_not_sent() const { return messages_not_sent_; }
 
   void OnRailHasEvents() override { Wake(); }
 
  private:
-  struct Submission {
-    std::uint64_t group = 0;
-    collective::Call call;
+  struct Submitted {
+    collective::SessionId session = 0;
+    intake::Submission submission;
   };
 
-  // FabricListener
-  void OnNotice(const fabric::FabricNotice& notice) override { listener_.OnNotice(notice); }
-  void OnNodeUp(const fabric::NodeIdentity& node) override;
-  void OnNodeLost(const NodeId& node, const absl::Status& why) override;
-  void OnControl(const NodeId& node, std::span<const std::byte> message) override;
-  void OnEager(const NodeId& node, const wire::FrameHeader& header,
-               std::span<const std::byte> payload) override;
-  void OnGrant(const NodeId& node, const wire::FrameHeader& header) override;
-  void OnCredit(const NodeId& node, const wire::FrameHeader& header) override;
-  void OnDataReceived(const NodeId& node, const wire::FrameHeader& header) override;
-  void OnDataReleased(const NodeId& node, std::uint64_t cookie) override;
-  void OnWithdrawn(const NodeId& node, const OperationKey& key) override;
-  // CarrierPort
-  bool IsReachable(const NodeId& node) const override { return links_.IsReachable(node); }
-  absl::Status SendFrame(const NodeId& node, const wire::FrameHeader& header,
-                         const std::byte* payload, std::uint64_t cookie) override;
-  absl::Status PostReceive(const NodeId& node, const fabric::PostedReceive& receive) override;
-  void Withdraw(const NodeId& node, const OperationKey& key) override;
-  void CancelFrames(const NodeId& node, const OperationKey& key) override;
+  // NodePort
   bool SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) override;
-  void Complete(const collective::Action& action) override;
-  void OnMessageNotSent(const NodeId& node, const absl::Status& why) override;
+  void Complete(const collective::Action& action) override { listener_.OnCompleted(action); }
+  void ReleaseMemory(collective::SessionId session) override {
+    listener_.OnSessionReleased(session);
+  }
+  void OnGroups(std::size_t) override {}
+  void OnForwarding(bool) override {}
+  void OnEvent(telemetry::LoggedEvent event) override { listener_.OnEvent(event); }
+  void OnViolation(const NodeId& node, const std::string& what) override {
+    listener_.OnViolation(node, what);
+  }
+  void Describe(v1::NodeStatus&) const override {}
+  std::vector<fabric::LinkSnapshot> SnapshotLinks() const override {
+    return node_.links().Snapshot();
+  }
+  std::string OriginOf(const NodeId&, const fabric::RailSnapshot&) const override { return {}; }
+  intake::CopiedResults ResultsCopiedBy(collective::SessionId) const override { return {}; }
+  void LookAtSystem() override;
+  // No clock is read at once: what is measured by it takes no time here but on cables.
+  Clocks ReadClocks() const override { return {schedule_.now_ns(), schedule_.now_ns()}; }
   // LinksPort
   void OnRailGone() override { listener_.OnRailGone(); }
   void OnDeadlineChanged() override { Wake(); }
 
   void Turn();
   void Sleep();
-  void CheckFine(const NodeId& node, bool fine, const wire::FrameHeader& header);
   std::uint64_t now_ns() const { return schedule_.now_ns(); }
 
   Schedule& schedule_;
@@ -142,19 +133,17 @@ class Daemon final : private fabric::FabricListener,
   Random random_;
   std::shared_ptr<bool> alive_;
   CountedScratch scratch_;
-  collective::Collectives collectives_;
-  collective::Membership membership_;
-  fabric::Links links_;
-  ActionCarrier carrier_;
-  std::vector<Submission> submissions_;
+  telemetry::FlightRecorder recorder_;
+  telemetry::OperationCounts counts_;
+  node::Node node_;
+  std::vector<std::function<void(node::Node&)>> calls_;
+  std::vector<Submitted> submissions_;
   std::vector<std::uint64_t> done_work_;
-  std::vector<collective::SessionId> ended_sessions_;
   bool stopped_ = false;
   bool turn_due_ = false;
   std::uint64_t busy_until_ns_ = 0;
   std::uint64_t workers_busy_until_ns_ = 0;
   std::uint64_t timer_ns_ = kNever;
-  std::uint64_t messages_not_sent_ = 0;
 };
 
 }  // namespace mlxcomm::sim

@@ -28,7 +28,7 @@ void Hello::Begin() {
   for (Side& side : sides_) {
     side.host->AddConnection(connection_, side.end);
     connection_->Attach(side.end, &side);
-    schedule_.After(side.host->daemon()->options().fabric.greeting_timeout_ns,
+    schedule_.After(side.host->daemon()->options().node.fabric.greeting_timeout_ns,
                     [self = shared_from_this(), role = side.role] {
                       if (!self->At(role).over) self->Fail(role);
                     });

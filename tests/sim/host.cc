@@ -18,11 +18,11 @@ Host::Host(std::size_t index, Schedule& schedule, DaemonOptions options, RailOpt
       random_(random) {}
 
 void Host::PowerOn(const NodeId* identity) {
-  if (identity != nullptr) options_.fabric.self.id = *identity;
+  if (identity != nullptr) options_.node.fabric.self.id = *identity;
   state_ = State::kRunning;
   ++life_;
-  options_.fabric.self.incarnation = random_.Next() | 1;
-  options_.fabric.random = [random = std::make_shared<Random>(random_.Fork("fabric"))] {
+  options_.node.fabric.self.incarnation = random_.Next() | 1;
+  options_.node.fabric.random = [random = std::make_shared<Random>(random_.Fork("fabric"))] {
     return random->Next() | 1;
   };
   daemon_ = std::make_unique<Daemon>(schedule_, options_, *this, random_.Fork("daemon"));
@@ -30,7 +30,7 @@ void Host::PowerOn(const NodeId* identity) {
     if (const auto connection = gone.connection.lock()) connection->Refuse(gone.side);
   }
   for (Port& port : ports_) {
-    port.pause_ns = options_.fabric.reconnect_delay_min_ns;
+    port.pause_ns = options_.node.fabric.reconnect_delay_min_ns;
     DialSoon(port, random_.Below(kMillisecond));
   }
 }
@@ -88,10 +88,11 @@ void Host::OnCarrier(const Cable& cable, bool up) {
   for (Port& port : ports_) {
     if (port.cable != &cable) continue;
     if (!up) {
+      daemon_->node().AdvanceTo(schedule_.now_ns());
       daemon_->links().OnInterfaceDown(port.interface, schedule_.now_ns());
       daemon_->Wake();
     } else {
-      port.pause_ns = options_.fabric.reconnect_delay_min_ns;
+      port.pause_ns = options_.node.fabric.reconnect_delay_min_ns;
       ++port.attempt;
       port.due = false;
       DialSoon(port, 0);
@@ -136,7 +137,7 @@ void Host::Dial(Port& port) {
     return std::make_shared<Hello>(schedule_, *this, port, random_.Fork("hello"))->Begin();
   }
   const std::uint64_t wait =
-      refuses ? 2 * port.cable->options().latency_ns : options_.fabric.greeting_timeout_ns;
+      refuses ? 2 * port.cable->options().latency_ns : options_.node.fabric.greeting_timeout_ns;
   schedule_.After(wait, [this, &port, refuses, life] {
     if (life == life_ && port.dialing) OnDialEnded(port, false, refuses);
   });
@@ -145,6 +146,7 @@ void Host::Dial(Port& port) {
 void Host::OnDialEnded(Port& port, bool joined, bool refused) {
   port.dialing = false;
   if (refused && daemon_ != nullptr) {
+    daemon_->node().AdvanceTo(schedule_.now_ns());
     daemon_->links().OnGone(port.peer->id(), "its daemon has ended");
     daemon_->Wake();
   }
@@ -152,11 +154,11 @@ void Host::OnDialEnded(Port& port, bool joined, bool refused) {
       daemon_ != nullptr &&
       daemon_->links().HasRailOver(port.peer->id(), {port.interface, port.peer_interface});
   if (joined && linked) {
-    port.pause_ns = options_.fabric.reconnect_delay_min_ns;
+    port.pause_ns = options_.node.fabric.reconnect_delay_min_ns;
     return;
   }
   const std::uint64_t pause = port.pause_ns;
-  port.pause_ns = std::min(2 * pause, options_.fabric.reconnect_delay_max_ns);
+  port.pause_ns = std::min(2 * pause, options_.node.fabric.reconnect_delay_max_ns);
   DialSoon(port, pause + random_.Below(pause / 4 + 1));
 }
 
@@ -168,15 +170,6 @@ void Host::OnSessionReleased(collective::SessionId session) {
 
 void Host::OnRailGone() {
   for (Port& port : ports_) DialSoon(port, random_.Below(kMillisecond));
-}
-
-void Host::OnNodeUp(const fabric::NodeIdentity& node) {
-  listener_.Log(absl::StrCat(name(), ": node ", node.name, " is up"));
-  listener_.OnNodeUp(*this, node);
-}
-
-void Host::OnNodeLost(const NodeId& node, const std::string& why) {
-  listener_.OnNodeLost(*this, node, why);
 }
 
 void Host::OnViolation(const NodeId& node, const std::string& what) {

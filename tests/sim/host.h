@@ -33,12 +33,10 @@ class HostListener {
   virtual ~HostListener() = default;
   virtual void OnCompleted(Host& host, const collective::Action& action) = 0;
   virtual void OnSessionReleased(Host& host, collective::SessionId session) = 0;
-  virtual void OnNodeUp(Host& host, const fabric::NodeIdentity& node) = 0;
-  virtual void OnNodeLost(Host& host, const NodeId& node, const std::string& why) = 0;
+  // What people are told by its daemon.
+  virtual void OnEvent(Host& host, const telemetry::LoggedEvent& event) = 0;
   virtual void OnViolation(Host& host, const NodeId& node, const std::string& what) = 0;
   virtual void Log(const std::string& line) = 0;
-  // What people would be told of rails and links.
-  virtual void OnNotice(Host&, const fabric::FabricNotice&) {}
 };
 
 struct Port {
@@ -62,10 +60,10 @@ class Host final : public DaemonListener {
        HostListener& listener, Random random);
 
   std::size_t index() const { return index_; }
-  const std::string& name() const { return options_.fabric.self.name; }
-  const NodeId& id() const { return options_.fabric.self.id; }
+  const std::string& name() const { return options_.node.fabric.self.name; }
+  const NodeId& id() const { return options_.node.fabric.self.id; }
   State state() const { return state_; }
-  std::uint64_t incarnation() const { return options_.fabric.self.incarnation; }
+  std::uint64_t incarnation() const { return options_.node.fabric.self.incarnation; }
   Daemon* daemon() { return daemon_.get(); }
   // Of the daemon's life: who comes later from an earlier one is let go.
   std::uint64_t life() const { return life_; }
@@ -98,10 +96,8 @@ class Host final : public DaemonListener {
   void OnCompleted(const collective::Action& action) override;
   void OnSessionReleased(collective::SessionId session) override;
   void OnRailGone() override;
-  void OnNodeUp(const fabric::NodeIdentity& node) override;
-  void OnNodeLost(const NodeId& node, const std::string& why) override;
+  void OnEvent(const telemetry::LoggedEvent& event) override { listener_.OnEvent(*this, event); }
   void OnViolation(const NodeId& node, const std::string& what) override;
-  void OnNotice(const fabric::FabricNotice& notice) override { listener_.OnNotice(*this, notice); }
 
   void EndDaemon(bool tells);
   void DialSoon(Port& port, std::uint64_t delay_ns);

@@ -35,9 +35,8 @@ Job::Job(Schedule& schedule, JobOptions options, const Ledger& ledger, JobListen
       random_(random),
       program_(MakeProgram(options_.program, random_.Fork("program"))) {}
 
-// Each has the others' present daemons for peers, and rank 0's goes on with each of the others in
-// sessions that both hold: the ranks have announced themselves to it in these, and in these it
-// tells of the world.
+// All its hosts run; and, if it waits for that, each has the others' present daemons for peers in sessions
+// that both hold.
 bool Job::MayStart() const {
   std::vector<Host*> hosts = options_.hosts;
   std::sort(hosts.begin(), hosts.end());
@@ -45,48 +44,24 @@ bool Job::MayStart() const {
   const bool all_run = std::all_of(hosts.begin(), hosts.end(), [](const Host* host) {
     return host->state() == Host::State::kRunning;
   });
-  if (!all_run) return false;
-  Host* const first = options_.hosts[0];
+  if (!all_run || !options_.waits_for_links) return all_run;
   return std::all_of(hosts.begin(), hosts.end(), [&](Host* from) {
     return std::all_of(hosts.begin(), hosts.end(), [&](Host* to) {
       if (to == from) return true;
       const fabric::Link* const link = LinkBetween(*from, *to);
-      if (link == nullptr) return false;
-      return from != first || HoldSameSessions(*link, LinkBetween(*to, *from));
+      return link != nullptr && HoldSameSessions(*link, LinkBetween(*to, *from));
     });
   });
 }
 
-// As Engine::OnWorldFormed, everywhere at once: the rendezvous is not part of this.
 void Job::Start() {
   started_ns_ = schedule_.now_ns();
   listener_.Log(absl::StrCat(name(), ": starts with ", options_.hosts.size(), " ranks"));
-  std::vector<collective::Member> members;
   for (std::uint32_t rank = 0; rank < options_.hosts.size(); ++rank) {
     Host& host = *options_.hosts[rank];
-    members.push_back({host.id(), host.name(), rank + 1000});
-    clients_.push_back(nullptr);
-  }
-  std::vector<collective::SessionId> sessions;
-  for (std::uint32_t rank = 0; rank < options_.hosts.size(); ++rank) {
-    Host& host = *options_.hosts[rank];
-    clients_[rank] = std::make_unique<Client>(*this, rank, host, options_.client,
-                                              options_.fates[rank], random_.Fork("client"));
-    sessions.push_back(listener_.NewSession(host, *clients_[rank]));
-    clients_[rank]->set_session(sessions.back());
-  }
-  std::vector<Host*> told;
-  for (Host* const host : options_.hosts) {
-    if (std::find(told.begin(), told.end(), host) != told.end()) continue;
-    told.push_back(host);
-    std::vector<collective::SessionId> local = sessions;
-    for (std::uint32_t rank = 0; rank < local.size(); ++rank) {
-      if (options_.hosts[rank] != host) local[rank] = 0;
-    }
-    if (!host->daemon()->membership().AddWorld(options_.program.group, {"", name()}, members, local,
-                                               options_.costs, schedule_.now_ns())) {
-      Complain("its world group could not be made");
-    }
+    clients_.push_back(std::make_unique<Client>(*this, rank, host, options_.client,
+                                                options_.fates[rank], random_.Fork("client")));
+    clients_.back()->set_session(listener_.NewSession(host, *clients_.back()));
   }
   for (const auto& client : clients_) client->Start();
 }
@@ -140,9 +115,8 @@ void Job::OnGone(const Client& client) {
                              client.finished_calls(), " calls"));
 }
 
-void Job::LogCall(const Client& client, std::size_t index, const char* what) {
+void Job::LogCall(const Client& client, const Step& step, std::size_t index, const char* what) {
   if (!listener_.logs()) return;
-  const Step& step = program_.steps[index];
   const oracle::Operation& o = step.operation;
   std::string text =
       absl::StrCat(name(), ": rank ", client.rank(), " ", what, " step ", index, ": ");
@@ -173,17 +147,111 @@ bool Job::MayBeLost(std::uint32_t rank) const {
   });
 }
 
-void Job::OnFailure(const Client& client, std::uint32_t group, const Failure& failure) {
+bool Job::AnyMayBeLost() const {
+  for (std::uint32_t rank = 0; rank < clients_.size(); ++rank) {
+    if (MayBeLost(rank)) return true;
+  }
+  return false;
+}
+
+bool Job::AnyIs(bool (*property)(const Client&)) const {
+  return std::any_of(clients_.begin(), clients_.end(),
+                     [&](const auto& client) { return property(*client); });
+}
+
+void Job::Judge(const Client& client, const char* where, const Failure& failure,
+                const std::string& wrong) {
   schedule_.Note(static_cast<std::uint64_t>(failure.code) ^
                  Mix(static_cast<std::uint64_t>(failure.rank)));
   if (failures_++ < 3) {
     listener_.Log(absl::StrCat(name(), ": rank ", client.rank(), " is told ",
-                               FailureCodeName(failure.code), ": ", failure.message));
+                               FailureCodeName(failure.code), " ", where, ": ", failure.message));
   }
-  const std::string wrong = WhyWrong(group, failure);
   if (wrong.empty()) return;
-  Complain(absl::StrCat("rank ", client.rank(), " in group ", group, " was told ",
+  Complain(absl::StrCat("rank ", client.rank(), " ", where, " was told ",
                         FailureCodeName(failure.code), " (", failure.message, "), but ", wrong));
+}
+
+void Job::OnFailure(const Client& client, std::uint32_t group, const Failure& failure) {
+  Judge(client, absl::StrCat("in group ", group).c_str(), failure, WhyWrong(group, failure));
+}
+
+void Job::OnJoined(const Client& client, std::uint64_t group) {
+  if (world_ == 0) world_ = group;
+  if (world_ == group) return;
+  Complain(absl::StrCat("rank ", client.rank(), " has joined another group than the others"));
+}
+
+void Job::OnNotJoined(const Client& client, const Failure& failure) {
+  Judge(client, "joining", failure, WhyNotJoinedWrong(failure));
+}
+
+std::string Job::WhyNotJoinedWrong(const Failure& failure) const {
+  switch (failure.code) {
+    case FailureCode::kRankLost:
+    case FailureCode::kUnavailable:
+    case FailureCode::kDeadlineExceeded:
+      return AnyMayBeLost() ? "" : "nobody is lost, and all hosts can reach each other";
+    case FailureCode::kCancelled:
+      return AnyIs([](const Client& c) { return !c.joined(); }) ? "" : "nobody has given up";
+    case FailureCode::kMismatch:  // Of those that were let go a moment earlier.
+      return !failure.message.empty() && AnyIs([](const Client& c) { return c.has_differed(); })
+                 ? ""
+                 : "all have called the same";
+    default: return "this may not happen here";
+  }
+}
+
+// All whom it names agree on who they are, and who is left out has to be.
+void Job::OnShrunk(const Client& client, const v1::GroupReply& reply) {
+  std::vector<std::uint32_t> ranks;
+  for (const v1::Member& member : reply.members()) {
+    ranks.push_back(static_cast<std::uint32_t>(member.pid() - 1000));
+    const bool right = ranks.back() < options_.hosts.size() &&
+                       member.node() == options_.hosts[ranks.back()]->name();
+    if (!right) return Complain("a group that has shrunk has a member that the job has not");
+  }
+  listener_.Log(absl::StrCat(name(), ": rank ", client.rank(), " is rank ", reply.rank(), " of ",
+                             ranks.size(), " that are left, group ", reply.group()));
+  if (reply.rank() >= ranks.size() || ranks[reply.rank()] != client.rank()) {
+    Complain(absl::StrCat("rank ", client.rank(), " was told of another's place"));
+  }
+  const auto [known, is_new] = left_.try_emplace(reply.group(), ranks);
+  if (!is_new && known->second != ranks) {
+    return Complain("ranks of a group that has shrunk do not agree who is left");
+  }
+  for (std::uint32_t rank = 0; is_new && rank < clients_.size(); ++rank) {
+    if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end() || MayBeLost(rank)) continue;
+    Complain(absl::StrCat("rank ", rank, " was left out, but nothing is wrong with it"));
+  }
+}
+
+void Job::OnNotShrunk(const Client& client, const Failure& failure) {
+  Judge(client, "shrinking", failure, WhyNotShrunkWrong(failure));
+}
+
+std::string Job::WhyNotShrunkWrong(const Failure& failure) const {
+  switch (failure.code) {
+    case FailureCode::kRankLost:
+    case FailureCode::kUnavailable:
+      return AnyMayBeLost() ? "" : "nobody is lost, and all hosts can reach each other";
+    case FailureCode::kDeadlineExceeded:  // Of one that is there, and does not ask.
+      return AnyIs([](const Client& c) { return !c.gone() && !c.shrinking(); }) || AnyMayBeLost()
+                 ? ""
+                 : "all that are left have asked";
+    case FailureCode::kInvalidArgument:  // It was another group that has failed.
+      return AnyMayBeLost() ? "" : "the job has not failed";
+    case FailureCode::kCancelled: return "";
+    default: return "this may not happen here";
+  }
+}
+
+void Job::OnFailureAfterShrink(const Client& client, const Failure& failure) {
+  const bool fine = failure.code == FailureCode::kRankLost ||
+                    failure.code == FailureCode::kUnavailable ||
+                    failure.code == FailureCode::kDeadlineExceeded;
+  Judge(client, "after shrinking", failure,
+        fine && AnyMayBeLost() ? "" : "this may not happen here");
 }
 
 // Empty: it is true, as far as this can be known here.
@@ -194,28 +262,16 @@ std::string Job::WhyWrong(std::uint32_t group, const Failure& failure) const {
     return "there is no such rank";
   }
   const std::uint32_t culprit = named ? members[static_cast<std::size_t>(failure.rank)] : 0;
-  const auto any_client = [this](auto property) {
-    return std::any_of(clients_.begin(), clients_.end(),
-                       [&](const auto& client) { return property(*client); });
-  };
-  const bool someone_lost = [&] {
-    for (std::uint32_t rank = 0; rank < clients_.size(); ++rank) {
-      if (MayBeLost(rank)) return true;
-    }
-    return false;
-  }();
   switch (failure.code) {
     case FailureCode::kRankLost:
       if (!named) return "nobody is named";
       return MayBeLost(culprit) ? "" : absl::StrCat("nothing is wrong with rank ", culprit);
     case FailureCode::kDeadlineExceeded:
-      return any_client([](const Client& c) { return c.halted(); }) ? ""
-                                                                    : "nobody has stopped calling";
+      return AnyIs([](const Client& c) { return c.halted(); }) ? "" : "nobody has stopped calling";
     case FailureCode::kMismatch:
-      return any_client([](const Client& c) { return c.has_differed(); })
-                 ? ""
-                 : "all have called the same";
-    case FailureCode::kUnavailable: return someone_lost ? "" : "all hosts can reach each other";
+      return AnyIs([](const Client& c) { return c.has_differed(); }) ? ""
+                                                                     : "all have called the same";
+    case FailureCode::kUnavailable: return AnyMayBeLost() ? "" : "all hosts can reach each other";
     default: return "this may not happen here";
   }
 }

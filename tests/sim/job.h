@@ -1,7 +1,7 @@
 // One job: its world group on several hosts, a client for each rank, and the judgement
 // whether what they were told is true.
 //
-//   waits ──all its hosts reach each other──▶ runs ──all clients have gone──▶ over
+//   waits ──its hosts are there──▶ its clients join, run, leave ──all have gone──▶ over
 //
 // A failure is right only if something has gone wrong that the job could notice, and if
 // the rank that it names is one of those with whom it has. Who that is, the ledger
@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -31,9 +32,10 @@ struct JobOptions {
   std::vector<Host*> hosts;         // By rank.
   std::vector<Client::Fate> fates;  // By rank.
   ClientOptions client;
-  collective::LinkCosts costs;
   std::uint64_t starts_ns = 0;
   std::uint64_t late_ns_max = 3 * kSecond;  // How long after its deadline a call may end.
+  // Its clients join only when all hosts reach each other; else as soon as all hosts run.
+  bool waits_for_links = true;
 };
 
 class JobListener {
@@ -65,10 +67,10 @@ class Job {
   // Nobody of it will do anything more.
   bool done() const;
   bool failed() const { return failures_ > 0; }
+  std::size_t groups_shrunk_to() const { return left_.size(); }
   std::uint64_t finished_calls() const;
   std::string Describe() const;
 
-  // All its hosts are running and reach each other.
   bool MayStart() const;
   void Start();
   // It cannot start.
@@ -81,13 +83,24 @@ class Job {
 
   // From its clients.
   void OnFault(const std::string& what);
+  void OnJoined(const Client& client, std::uint64_t group);
+  void OnNotJoined(const Client& client, const Failure& failure);
+  void OnShrunk(const Client& client, const v1::GroupReply& reply);
+  void OnNotShrunk(const Client& client, const Failure& failure);
+  void OnFailureAfterShrink(const Client& client, const Failure& failure);
   void OnFailure(const Client& client, std::uint32_t group, const Failure& failure);
   void OnGone(const Client& client);
-  void LogCall(const Client& client, std::size_t step, const char* what);
+  void LogCall(const Client& client, const Step& step, std::size_t index, const char* what);
   void Complain(const std::string& what);
 
  private:
   std::string WhyWrong(std::uint32_t group, const Failure& failure) const;
+  std::string WhyNotJoinedWrong(const Failure& failure) const;
+  std::string WhyNotShrunkWrong(const Failure& failure) const;
+  void Judge(const Client& client, const char* where, const Failure& failure,
+             const std::string& wrong);
+  bool AnyMayBeLost() const;
+  bool AnyIs(bool (*property)(const Client&)) const;
   bool MayBeLost(std::uint32_t rank) const;
 
   Schedule& schedule_;
@@ -99,6 +112,9 @@ class Job {
   Expected expected_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::uint64_t started_ns_ = 0;
+  std::uint64_t world_ = 0;  // Its group; 0: nobody has joined.
+  std::map<std::uint64_t, std::vector<std::uint32_t>>
+      left_;                          // Ranks, by the group it has shrunk to.
   std::set<std::uint32_t> departed_;  // Ranks that ended, or left, one way or the other.
   std::uint32_t gone_ = 0;
   std::uint64_t faults_ = 0;  // Of its clients.

@@ -44,6 +44,8 @@ struct Total {
   std::uint64_t calls = 0;
   std::uint64_t jobs = 0;
   std::uint64_t jobs_failed = 0;
+  std::uint64_t shrinks = 0;
+  std::uint64_t questions = 0;
   std::uint64_t faults = 0;
   std::uint64_t virtual_ns = 0;
   std::uint64_t queued_frames_max = 0;
@@ -92,6 +94,8 @@ bool RunSeed(std::uint64_t seed, const Options& options, Total& total) {
   total.jobs += outcome.jobs;
   total.jobs_failed += outcome.jobs_failed;
   total.faults += outcome.faults;
+  total.shrinks += outcome.shrinks;
+  total.questions += outcome.questions;
   total.virtual_ns += outcome.virtual_ns;
   total.queued_frames_max = std::max(total.queued_frames_max, outcome.queued_frames_max);
   total.copied_bytes_max = std::max(total.copied_bytes_max, outcome.copied_bytes_max);
@@ -137,14 +141,15 @@ int RunScript(const Options& options) {
 }
 
 void PrintTotal(const Total& total, double seconds) {
-  std::printf("%" PRIu64 " seeds, %" PRIu64 " failed: %" PRIu64 " jobs (%" PRIu64
-              " ended by faults), %" PRIu64 " calls, %" PRIu64 " faults, %" PRIu64
-              " events, %.0f virtual s in %.1f s; one node kept at most %" PRIu64
-              " frames (%" PRIu64 " bytes copied) for another, and %" PRIu64
-              " bytes out of order\n",
-              total.seeds, total.failed, total.jobs, total.jobs_failed, total.calls, total.faults,
-              total.events, static_cast<double>(total.virtual_ns) / 1e9, seconds,
-              total.queued_frames_max, total.copied_bytes_max, total.kept_bytes_max);
+  std::printf(
+      "%" PRIu64 " seeds, %" PRIu64 " failed: %" PRIu64 " jobs (%" PRIu64
+      " ended by faults, %" PRIu64 " groups shrunk to), %" PRIu64 " calls, %" PRIu64
+      " questions, %" PRIu64 " faults, %" PRIu64
+      " events, %.0f virtual s in %.1f s; one node kept at most %" PRIu64 " frames (%" PRIu64
+      " bytes copied) for another, and %" PRIu64 " bytes out of order\n",
+      total.seeds, total.failed, total.jobs, total.jobs_failed, total.shrinks, total.calls,
+      total.questions, total.faults, total.events, static_cast<double>(total.virtual_ns) / 1e9,
+      seconds, total.queued_frames_max, total.copied_bytes_max, total.kept_bytes_max);
   std::fflush(stdout);
 }
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "daemon/cluster/group_id.h"
-
 namespace mlxcomm::sim {
 namespace {
 
@@ -109,7 +107,6 @@ void DrawSplit(Program& program, std::uint32_t parent, std::uint64_t number, Ran
     GroupPlan group;
     group.parent = parent;
     group.number = number;
-    group.id = cluster::SplitGroupId(program.groups[parent].id, number, part);
     for (const std::uint32_t rank : part) {
       group.members.push_back(program.groups[parent].members[rank]);
     }
@@ -130,10 +127,21 @@ void DrawSplit(Program& program, std::uint32_t parent, std::uint64_t number, Ran
 
 }  // namespace
 
+Step StepAfterShrink(std::uint64_t group, std::uint32_t number, std::uint32_t size) {
+  Random random(Mix(group) + number);
+  Step step;
+  step.operation.kind = random.Chance(700) ? OperationKind::kAllReduce : OperationKind::kAllGather;
+  step.operation.op = step.operation.kind == OperationKind::kAllReduce ? ReduceOperator::kSum
+                                                                       : ReduceOperator::kNone;
+  step.operation.size = size;
+  step.operation.count = random.BetweenPowers(1, 20'000);
+  step.operation.salt = random.Next();
+  return step;
+}
+
 Program MakeProgram(const ProgramOptions& options, Random random) {
   Program program;
   GroupPlan& world = program.groups.emplace_back();
-  world.id = options.group;
   for (std::uint32_t r = 0; r < options.ranks; ++r) {
     world.parent_ranks.push_back(r);
     world.members.push_back(r);

@@ -13,7 +13,6 @@
 namespace mlxcomm::sim {
 
 struct GroupPlan {
-  std::uint64_t id = 0;
   std::uint32_t parent = 0;                 // Index; the world is its own.
   std::uint64_t number = 0;                 // Of the split.
   std::vector<std::uint32_t> parent_ranks;  // By rank: its rank in the parent.
@@ -40,12 +39,14 @@ struct Program {
 };
 
 struct ProgramOptions {
-  std::uint64_t group = 1;  // The world's id.
   std::uint32_t ranks = 2;
   std::uint32_t steps = 20;
   std::uint64_t bytes_max = 256 * 1024;  // Of one rank's part.
   bool splits = true;
 };
+
+// What those that are left of a job call in the group that it has shrunk to: the same on all.
+Step StepAfterShrink(std::uint64_t group, std::uint32_t number, std::uint32_t size);
 
 Program MakeProgram(const ProgramOptions& options, Random random);
 

@@ -97,8 +97,10 @@ class ScaleRun final : public HostListener {
     if (!action.failure.ok()) wrong_ = action.failure.message;
   }
   void OnSessionReleased(Host&, collective::SessionId) override {}
-  void OnNodeUp(Host&, const fabric::NodeIdentity&) override { ++joined_; }
-  void OnNodeLost(Host&, const NodeId&, const std::string& why) override { wrong_ = why; }
+  void OnEvent(Host&, const telemetry::LoggedEvent& event) override {
+    if (event.kind == "node_up") ++joined_;
+    if (event.kind == "node_lost") wrong_ = event.text;
+  }
   void OnViolation(Host&, const NodeId&, const std::string& what) override { wrong_ = what; }
   void Log(const std::string&) override {}
 
@@ -112,17 +114,19 @@ class ScaleRun final : public HostListener {
   void MakeHosts() {
     for (std::uint32_t i = 0; i < options_.nodes; ++i) {
       DaemonOptions daemon;
-      daemon.fabric.self.id = members_[i].node;
-      daemon.fabric.self.name = members_[i].node_name;
-      daemon.fabric.heartbeat_interval_ns = kSecond;
-      daemon.fabric.heartbeat_timeout_ns = 60 * kSecond;
+      daemon.node.fabric.self.id = members_[i].node;
+      daemon.node.fabric.self.name = members_[i].node_name;
+      daemon.node.fabric.heartbeat_interval_ns = kSecond;
+      daemon.node.fabric.heartbeat_timeout_ns = 60 * kSecond;
       // Who is joined is decided here; ways through others would only add to the events.
-      daemon.fabric.routes = false;
+      daemon.node.fabric.routes = false;
       daemon.turn_delay_ns_max = 0;
       daemon.event_ns = options_.event_ns;
       daemon.work_bytes_per_second = 20'000'000'000;
       daemon.carries_payload = false;
-      hosts_.push_back(std::make_unique<Host>(i, schedule_, std::move(daemon), RailOptions(), *this,
+      RailOptions rails;
+      rails.combines = false;
+      hosts_.push_back(std::make_unique<Host>(i, schedule_, std::move(daemon), rails, *this,
                                               random_.Fork("host")));
     }
   }
@@ -213,8 +217,9 @@ class ScaleRun final : public HostListener {
   void AddGroup(Host& host) {
     std::vector<collective::SessionId> sessions(options_.nodes, 0);
     sessions[host.index()] = 1;
-    if (!host.daemon()->membership().AddWorld(kGroup, {"", "scale"}, members_, sessions, costs_,
-                                              schedule_.now_ns())) {
+    // Not by rendezvous: nodes that are far apart in a ring know nothing of each other here.
+    if (!host.daemon()->node().membership().AddWorld(kGroup, {"", "scale"}, members_, sessions,
+                                                     costs_, schedule_.now_ns())) {
       wrong_ = "the group could not be made";
     }
   }
@@ -223,17 +228,20 @@ class ScaleRun final : public HostListener {
     const std::uint64_t begin = schedule_.now_ns();
     completed_ = 0;
     for (const auto& host : hosts_) {
-      collective::Call call;
-      call.session = 1;
-      call.ticket = ticket;
-      call.rank = static_cast<std::uint32_t>(host->index());
-      call.signature = signature_;
-      call.input = inputs_.begin();
-      call.output = options_.in_place ? inputs_.begin() : outputs_.begin();
-      call.input_bytes_available = inputs_.bytes();
-      call.output_bytes_available = outputs_.bytes();
-      call.timeout_ns = kEndsNs;
-      host->daemon()->Submit(kGroup, call);
+      intake::Submission submission;
+      submission.entry.ticket = ticket;
+      submission.entry.group = kGroup;
+      submission.entry.kind = signature_.kind;
+      submission.entry.data_type = signature_.type;
+      submission.entry.reduce_operator = signature_.op;
+      submission.entry.count = signature_.count;
+      submission.entry.plan = signature_.plan;
+      submission.entry.timeout_ns = kEndsNs;
+      submission.input = inputs_.begin();
+      submission.output = options_.in_place ? inputs_.begin() : outputs_.begin();
+      submission.input_bytes_available = inputs_.bytes();
+      submission.output_bytes_available = outputs_.bytes();
+      host->daemon()->Submit(1, submission);
     }
     while (completed_ < options_.nodes && wrong_.empty()) {
       if (!schedule_.RunOne(begin + kEndsNs)) wrong_ = "it does not end";

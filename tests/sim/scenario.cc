@@ -18,7 +18,8 @@ enum class Weather : std::uint8_t {
 constexpr std::uint64_t kBegins = 2 * kSecond;
 
 void DrawDaemon(Scenario& scenario, Planted planted, Random random) {
-  fabric::FabricOptions& fabric = scenario.daemon.fabric;
+  node::NodeOptions& node = scenario.daemon.node;
+  fabric::FabricOptions& fabric = node.fabric;
   fabric.cluster = "sim";
   fabric.heartbeat_interval_ns = random.Between(100, 500) * kMillisecond;
   fabric.heartbeat_timeout_ns = 4 * fabric.heartbeat_interval_ns;
@@ -31,7 +32,14 @@ void DrawDaemon(Scenario& scenario, Planted planted, Random random) {
       2 * fabric.greeting_timeout_ns + 3 * fabric.reconnect_delay_max_ns + 500 * kMillisecond;
   scenario.lost_after_ns = fabric.grace_period_ns - 500 * kMillisecond;
   constexpr std::array<std::uint32_t, 4> kCredits = {4, 8, 16, 16};
-  scenario.daemon.credit.each = random.Of(kCredits);
+  node.credit.each = random.Of(kCredits);
+  if (random.Chance(500)) {  // Else as measured.
+    node.link_latency_ns = random.BetweenPowers(1000, kMillisecond);
+    node.link_bytes_per_second = random.BetweenPowers(10'000'000, 10'000'000'000);
+  }
+  scenario.daemon.blind_of_thousand = random.Chance(100) ? 500 : 0;
+  scenario.asks_every_ns_max =
+      random.Chance(500) ? random.BetweenPowers(100 * kMillisecond, 4 * kSecond) : 0;
   scenario.daemon.turn_delay_ns_max = random.BetweenPowers(100, 50 * kMicrosecond);
   scenario.daemon.event_ns = random.Chance(500) ? 0 : random.Below(2000);
   scenario.daemon.work_bytes_per_second = random.BetweenPowers(200'000'000, 20'000'000'000);
@@ -44,7 +52,7 @@ void DrawDaemon(Scenario& scenario, Planted planted, Random random) {
   if (planted == Planted::kKeepDuplicates) {
     fabric.planted_bug = fabric::PlantedBug::kKeepDuplicates;
   }
-  if (planted == Planted::kForgetCredit) scenario.daemon.credit.forgotten_lots = 8;
+  if (planted == Planted::kForgetCredit) node.credit.forgotten_lots = 8;
 }
 
 CableOptions DrawCable(Random& random) {
@@ -130,11 +138,18 @@ void DrawFates(JobPlan& job, Weather weather, Random& random) {
   if (weather != Weather::kHarsh || !random.Chance(400)) return;
   Client::Fate& fate = job.fates[random.Below(job.fates.size())];
   const std::uint64_t step = random.Below(job.program.steps);
-  switch (random.Below(3)) {
-    case 0: fate.exits_at = step; return;
-    case 1: fate.halts_at = step; return;
-    default: fate.differs_at = step; return;
+  const std::uint64_t soon = random.BetweenPowers(1, 2 * kSecond);
+  switch (random.Below(5)) {
+    case 0: fate.exits_at = step; break;
+    case 1: fate.halts_at = step; break;
+    case 2: fate.differs_at = step; break;
+    case 3: fate.exits_joining_ns = soon; break;
+    default: fate.cancels_joining_ns = soon; break;
   }
+  // Somebody else, when others are lost.
+  if (!random.Chance(300)) return;
+  Client::Fate& other = job.fates[random.Below(job.fates.size())];
+  (random.Chance(500) ? other.exits_shrinking_ns : other.cancels_shrinking_ns) = soon;
 }
 
 void DrawJob(Scenario& scenario, const std::vector<std::size_t>& hosts, Weather weather,
@@ -146,7 +161,7 @@ void DrawJob(Scenario& scenario, const std::vector<std::size_t>& hosts, Weather 
   }
   if (random.Chance(200)) random.Shuffle(job.hosts);
   const std::size_t ranks = job.hosts.size();
-  job.program.group = random.Next() | 1;
+  const std::uint64_t own = random.Next();
   job.program.ranks = static_cast<std::uint32_t>(ranks);
   constexpr std::array<std::uint64_t, 6> kSizes = {100,        4'000,     64 * 1024,
                                                    256 * 1024, 1'000'000, 4 << 20};
@@ -158,7 +173,7 @@ void DrawJob(Scenario& scenario, const std::vector<std::size_t>& hosts, Weather 
       static_cast<std::uint32_t>(std::clamp<std::uint64_t>(cost_max / step_cost, 4, 150));
   // Now and then so much that a ring does it in slices. Drawn apart, so that seeds stay as they were.
   constexpr std::size_t kRanksOfLongJobs = 4;
-  if (ranks <= kRanksOfLongJobs && Random(job.program.group).Chance(40)) {
+  if (ranks <= kRanksOfLongJobs && Random(own).Chance(40)) {
     job.program.bytes_max = 16 << 20;
     job.program.steps = 6;
   }
@@ -167,9 +182,11 @@ void DrawJob(Scenario& scenario, const std::vector<std::size_t>& hosts, Weather 
   job.client.think_ns_max = random.BetweenPowers(1, 100 * kMillisecond);
   job.client.timeout_ns = random.Between(30, 60) * kSecond;
   job.client.gives_up = random.Chance(700);
-  job.costs.latency_ns = random.BetweenPowers(1000, kMillisecond);
-  job.costs.bytes_per_second = random.BetweenPowers(10'000'000, 10'000'000'000);
-  job.costs.links_per_node = static_cast<std::uint32_t>(random.Between(1, 3));
+  job.client.shrinks = random.Chance(500);
+  job.client.join_timeout_ns = random.Between(20, 60) * kSecond;
+  job.client.joins_late_ns_max =
+      random.Chance(300) ? random.BetweenPowers(1, 3 * kSecond) : kMillisecond;
+  job.waits_for_links = random.Chance(600);
   job.starts_ns = kBegins + random.Below(6 * kSecond);
   DrawFates(job, weather, random);
   scenario.jobs.push_back(std::move(job));

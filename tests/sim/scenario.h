@@ -38,7 +38,7 @@ struct JobPlan {
   std::vector<std::size_t> hosts;   // By rank.
   std::vector<Client::Fate> fates;  // By rank.
   ClientOptions client;
-  collective::LinkCosts costs;
+  bool waits_for_links = true;
   std::uint64_t starts_ns = 0;
 };
 
@@ -66,7 +66,8 @@ struct Scenario {
   std::size_t hosts = 2;
   std::vector<CablePlan> cables;
   std::vector<JobPlan> jobs;
-  std::vector<Fault> faults;  // In order of time.
+  std::vector<Fault> faults;            // In order of time.
+  std::uint64_t asks_every_ns_max = 0;  // Between two questions of people; 0: there are none.
   // For the ledger.
   std::uint64_t settles_ns = 3 * kSecond;
   std::uint64_t lost_after_ns = 3 * kSecond;

@@ -29,7 +29,7 @@ bool TimeOf(absl::string_view word, std::uint64_t& ns) {
 // False: it is no line of a script.
 bool Take(const Words& words, Scenario& scenario) {
   if (words[0] == "grace_us" && words.size() == 2) {
-    return TimeOf(words[1], scenario.daemon.fabric.grace_period_ns);
+    return TimeOf(words[1], scenario.daemon.node.fabric.grace_period_ns);
   }
   if (words[0] == "cable" && words.size() == 3) {
     CablePlan cable;
@@ -61,7 +61,7 @@ absl::StatusOr<Scenario> ParseScript(const std::string& text) {
   Scenario scenario;
   scenario.seed = 1;
   scenario.description = "a script";
-  scenario.daemon.fabric.cluster = "sim";
+  scenario.daemon.node.fabric.cluster = "sim";
   scenario.runs_until_ns = kScriptBegins + kEndsAfter;
   std::size_t number = 0;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {

@@ -32,7 +32,9 @@ SimulatedRail::~SimulatedRail() {
 
 void SimulatedRail::Expect(const fabric::PostedReceive& receive,
                            fabric::ReceiveBudget::Share share) {
-  posted_.Expect(receive, share);
+  fabric::PostedReceive expected = receive;
+  if (!options_.combines) expected.place = nullptr;
+  posted_.Expect(expected, share);
 }
 
 absl::Status SimulatedRail::Start(bool resumed, fabric::ArrivalClaims& claims) {

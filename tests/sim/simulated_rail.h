@@ -38,6 +38,7 @@ struct RailOptions {
   std::size_t commands_max = 256;
   std::size_t events_max = 256;
   std::uint64_t command_delay_ns_max = 2 * kMicrosecond;
+  bool combines = true;  // False: what is received is counted alone, for there is nothing.
 };
 
 class SimulatedRail final : public fabric::Rail, private ConnectionEnd {

@@ -36,6 +36,9 @@ World::World(const Scenario& scenario, std::function<void(const std::string&)> l
   MakeCables();
   MakeJobs();
   MakeFaults();
+  questions_ = std::make_unique<Questions>(schedule_, random_.Fork("questions"), hosts_, ledger_,
+                                           [this](const std::string& what) { Complain(what); });
+  if (scenario_.asks_every_ns_max > 0) AskSoon();
 }
 
 World::~World() = default;
@@ -45,10 +48,10 @@ void World::MakeHosts() {
   held_.assign(scenario_.hosts, 0);
   for (std::size_t i = 0; i < scenario_.hosts; ++i) {
     DaemonOptions options = scenario_.daemon;
-    options.fabric.self.id = MakeId(random);
-    options.fabric.self.name = absl::StrCat("h", i);
-    options.fabric.self.software_version = "sim";
-    names_[options.fabric.self.id] = options.fabric.self.name;
+    options.node.fabric.self.id = MakeId(random);
+    options.node.fabric.self.name = absl::StrCat("h", i);
+    options.node.fabric.self.software_version = "sim";
+    names_[options.node.fabric.self.id] = options.node.fabric.self.name;
     hosts_.push_back(std::make_unique<Host>(i, schedule_, std::move(options), scenario_.rails,
                                             *this, random.Fork("host")));
   }
@@ -97,9 +100,9 @@ void World::MakeJobs() {
     for (const std::size_t host : plan.hosts) options.hosts.push_back(hosts_[host].get());
     options.fates = plan.fates;
     options.client = plan.client;
-    options.costs = plan.costs;
+    options.waits_for_links = plan.waits_for_links;
     options.starts_ns = plan.starts_ns;
-    options.late_ns_max = scenario_.daemon.fabric.heartbeat_timeout_ns + 2 * kSecond;
+    options.late_ns_max = scenario_.daemon.node.fabric.heartbeat_timeout_ns + 2 * kSecond;
     jobs_.push_back(
         std::make_unique<Job>(schedule_, std::move(options), ledger_, *this, random.Fork("job")));
     schedule_.At(plan.starts_ns, [this, &job = *jobs_.back()] { StartWhenPossible(job); });
@@ -128,6 +131,15 @@ void World::MakeFaults() {
   for (const Fault& fault : scenario_.faults) {
     schedule_.At(fault.at_ns, [this, &fault] { Begin(fault); });
   }
+}
+
+// People look at daemons now and then, until all is over.
+void World::AskSoon() {
+  schedule_.After(random_.Below(scenario_.asks_every_ns_max), [this] {
+    if (AllDone() && healed_) return;
+    questions_->Ask();
+    AskSoon();
+  });
 }
 
 void World::SetCable(std::size_t index, bool up) {
@@ -234,26 +246,19 @@ void World::OnSessionReleased(Host& host, collective::SessionId session) {
                   [client = sessions_.at({host.index(), session})] { client->OnReleased(); });
 }
 
-void World::OnNodeUp(Host& host, const fabric::NodeIdentity& node) {
-  schedule_.Note(Mix(host.index()) ^ node.incarnation);
-  Tell(host, "node_up", {});
-}
-
-void World::OnNodeLost(Host& host, const NodeId& node, const std::string& why) {
-  Log(absl::StrCat(host.name(), ": node ", NameOf(node), " is lost: ", why));
-  Tell(host, "node_lost", {});
-}
-
-// The interfaces of a cable are called after it: "en3a - en3b".
-void World::OnNotice(Host& host, const fabric::FabricNotice& notice) {
-  using Kind = fabric::FabricNotice::Kind;
-  if (notice.kind == Kind::kLinkWaits) return Tell(host, "link_waits", {});
-  if (notice.kind != Kind::kRailUp && notice.kind != Kind::kRailDown) return;
-  const std::size_t begin = notice.path.find("en");
-  if (begin == std::string::npos) return;  // A way through other hosts.
-  const std::size_t end = notice.path.find_first_not_of("0123456789", begin + 2);
-  Tell(host, notice.kind == Kind::kRailUp ? "rail_up" : "rail_down",
-       notice.path.substr(begin + 2, end - begin - 2));
+// The interfaces of a cable are called after it: "rail en3a - en3b is up".
+void World::OnEvent(Host& host, const telemetry::LoggedEvent& event) {
+  if (log_) Log(absl::StrCat(host.name(), ": ", event.object, " ", event.text));
+  schedule_.Note(Mix(host.index()) ^ event.kind.size());
+  if (event.kind == "node_up" || event.kind == "node_lost" || event.kind == "link_waits") {
+    return Tell(host, event.kind.c_str(), {});
+  }
+  constexpr std::string_view kRail = "rail en";
+  const std::string_view text = event.text;
+  const bool of_rail = event.kind == "rail_up" || event.kind == "rail_down";
+  if (!of_rail || !text.starts_with(kRail)) return;  // Or of a way through other hosts.
+  const std::string_view name = text.substr(kRail.size());
+  Tell(host, event.kind.c_str(), std::string(name.substr(0, name.find_first_not_of("0123456789"))));
 }
 
 void World::Tell(const Host& host, const char* kind, const std::string& cable) {
@@ -297,7 +302,9 @@ void World::Heal() {
   healed_ = true;
   for (std::size_t i = 0; i < cables_.size(); ++i) SetCable(i, true);
   for (const auto& host : hosts_) {
-    if (host->state() == Host::State::kStopped) host->Continue();
+    if (host->state() != Host::State::kStopped) continue;
+    ledger_.SetHost(host->index(), true);
+    host->Continue();
   }
   for (const auto& job : jobs_) {
     if (job->started()) job->EndHalted();
@@ -311,7 +318,7 @@ void World::Watch() {
 }
 
 void World::CheckBounds(Host& host) {
-  const fabric::FabricOptions& limits = scenario_.daemon.fabric;
+  const fabric::FabricOptions& limits = scenario_.daemon.node.fabric;
   host.daemon()->links().ForEach([&](const fabric::Link& link) {
     const auto expect_within = [&](const char* what, std::uint64_t value, std::uint64_t bound,
                                    std::uint64_t& most) {
@@ -335,10 +342,15 @@ void World::CheckNothingIsLeft(Host& host) {
     if (count > 0) Complain(absl::StrCat(host.name(), ": ", count, " ", what, " are left"));
   };
   std::size_t groups = 0;
-  daemon.collectives().ForEach([&groups](const collective::Group&) { ++groups; });
+  const node::Node& node = daemon.node();
+  node.collectives().ForEach([&groups](const collective::Group&) { ++groups; });
   expect_none("groups", groups);
   expect_none("bytes of scratch memory", daemon.scratch().used_bytes());
-  expect_none("sessions whose memory is not released", daemon.sessions_to_release());
+  expect_none("sessions", node.jobs().session_count());
+  expect_none("sessions whose memory is not released", node.jobs().sessions_to_release());
+  expect_none("worlds that form", node.jobs().forming_count());
+  expect_none("ranks that wait for their job", node.jobs().rendezvous().AllWaiting().size());
+  expect_none("groups that shrink", node.jobs().shrinking().entry_count());
   daemon.links().ForEach([&](const fabric::Link& link) {
     expect_none("posted receives", link.posted_receives());
     const auto earlier = oldest_.find({host.index(), link.peer().id});
@@ -382,12 +394,15 @@ Outcome World::Run() {
     for (const auto& host : hosts_) {
       if (host->state() == Host::State::kRunning) CheckNothingIsLeft(*host);
     }
+    questions_->ExpectNoneOpen();
   }
   outcome_.events = schedule_.events();
   outcome_.digest = schedule_.digest();
   outcome_.virtual_ns = schedule_.now_ns();
+  outcome_.questions = questions_->answered();
   for (const auto& job : jobs_) {
     ++outcome_.jobs;
+    outcome_.shrinks += job->groups_shrunk_to();
     outcome_.calls += job->finished_calls();
     if (job->failed()) ++outcome_.jobs_failed;
   }

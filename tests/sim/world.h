@@ -22,6 +22,7 @@
 #include "tests/sim/host.h"
 #include "tests/sim/job.h"
 #include "tests/sim/ledger.h"
+#include "tests/sim/questions.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/schedule.h"
 
@@ -35,6 +36,8 @@ struct Outcome {
   std::uint64_t calls = 0;  // Of clients, that have ended.
   std::uint64_t jobs = 0;
   std::uint64_t jobs_failed = 0;  // As they had to.
+  std::uint64_t shrinks = 0;      // Groups that jobs have shrunk to.
+  std::uint64_t questions = 0;    // Statuses, pings and check-ups that were answered.
   std::uint64_t faults = 0;
   std::uint64_t queued_frames_max = 0;
   std::uint64_t copied_bytes_max = 0;
@@ -57,10 +60,8 @@ class World final : public HostListener, public JobListener {
   // HostListener
   void OnCompleted(Host& host, const collective::Action& action) override;
   void OnSessionReleased(Host& host, collective::SessionId session) override;
-  void OnNodeUp(Host& host, const fabric::NodeIdentity& node) override;
-  void OnNodeLost(Host& host, const NodeId& node, const std::string& why) override;
+  void OnEvent(Host& host, const telemetry::LoggedEvent& event) override;
   void OnViolation(Host& host, const NodeId& node, const std::string& what) override;
-  void OnNotice(Host& host, const fabric::FabricNotice& notice) override;
   void Tell(const Host& host, const char* kind, const std::string& cable);
   // Both listeners
   void Log(const std::string& line) override;
@@ -74,6 +75,7 @@ class World final : public HostListener, public JobListener {
   void MakeJobs();
   void MakeFaults();
   void StartWhenPossible(Job& job);
+  void AskSoon();
   void Begin(const Fault& fault);
   void End(const Fault& fault);
   void SetCable(std::size_t index, bool up);
@@ -93,6 +95,7 @@ class World final : public HostListener, public JobListener {
   Random random_;
   Schedule schedule_;
   Ledger ledger_;
+  std::unique_ptr<Questions> questions_;
   std::vector<std::unique_ptr<Segment>> segments_;
   std::vector<std::unique_ptr<Cable>> cables_;
   std::vector<std::size_t> pulled_;  // By cable: how many faults hold it down.

@@ -135,19 +135,21 @@ class ScriptedEngine final : public ControlPort {
               std::unique_ptr<CancelAnswer> answer) override {
     answer->Succeed({});
   }
-  void Status(const intake::User& viewer, std::unique_ptr<StatusAnswer> answer) override {
-    const std::lock_guard lock(mutex_);
-    asked_for_ = viewer.name;
-    v1::StatusReply reply;
-    reply.set_node("here");
-    answer->Succeed(reply);
+  // A job of each of two users, and a node that does not answer.
+  void Status(std::unique_ptr<StatusAnswer> answer) override {
+    auto parts = std::make_shared<node::StatusParts>();
+    parts->own.set_node("here");
+    parts->own.add_nodes()->set_name("here");
+    parts->own.add_nodes()->set_name("there");
+    for (const char* const user : {"tools-user", "clients-user"}) {
+      v1::JobStatus& job = *parts->own.add_jobs();
+      job.set_user(user);
+      job.set_name("job");
+      job.set_state("running");
+    }
+    answer->Succeed(parts);
   }
   void Metrics(std::unique_ptr<MetricsAnswer> answer) override { answer->Succeed({}); }
-  void Topology(std::unique_ptr<TopologyAnswer> answer) override {
-    v1::TopologyReply reply;
-    reply.set_shape("ring");
-    answer->Succeed(reply);
-  }
   void Ping(const v1::PingRequest& request, std::unique_ptr<PingAnswer> answer) override {
     v1::PingReply reply;
     reply.set_node(request.node());
@@ -200,11 +202,6 @@ class ScriptedEngine final : public ControlPort {
     return attached_;
   }
 
-  std::string asked_for() {
-    const std::lock_guard lock(mutex_);
-    return asked_for_;
-  }
-
   Does does = Does::kSucceed;
   Failure failure;
 
@@ -215,7 +212,6 @@ class ScriptedEngine final : public ControlPort {
   std::unique_ptr<CostsAnswer> measuring_;
   std::unique_ptr<GroupAnswer> kept_shrink_;
   intake::SessionId attached_ = 0;
-  std::string asked_for_;
   std::vector<std::uint64_t> calls_;
   intake::SessionId cancelled_ = 0;
   std::uint64_t cancelled_call_ = 0;
@@ -283,9 +279,10 @@ class ControlServerTest : public testing::Test {
 
 TEST_F(ControlServerTest, AsksForStatusAsTheUserOfTheSession) {
   ASSERT_TRUE(Status(kToolToken).ok());
-  EXPECT_EQ(engine_.asked_for(), "tools-user");
+  EXPECT_EQ(status_.jobs_size(), 2);  // It sees all.
   ASSERT_TRUE(Status(kClientToken).ok());
-  EXPECT_EQ(engine_.asked_for(), "clients-user");
+  ASSERT_EQ(status_.jobs_size(), 1);
+  EXPECT_EQ(status_.jobs(0).user(), "clients-user");
 }
 
 // Why: who sees only his own could hold all the places, and nobody would see what happens.

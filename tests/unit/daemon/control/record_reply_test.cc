@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "daemon/control/record_text.h"
+#include "daemon/record/record_text.h"
 #include "proto/types/failure.h"
 #include "proto/types/operation.h"
 
@@ -231,7 +231,7 @@ TEST_F(RecordReplyTest, DoesNotBlameRanksWhoseCallsAreNoLongerInTheRecord) {
   Happen(1, 57, EventKind::kFirstByte, 100'000);
   std::vector<Event> events;
   engine_->Copy(100, 0, events);
-  const std::string text = DescribeLives(telemetry::LivesOf(events), {}, 1'100'000);
+  const std::string text = telemetry::DescribeLives(telemetry::LivesOf(events), {}, 1'100'000);
   EXPECT_NE(text.find("called before the record begins"), std::string::npos) << text;
   EXPECT_EQ(text.find("nobody"), std::string::npos) << text;
 }
@@ -245,12 +245,12 @@ TEST_F(RecordReplyTest, TextTellsTheLastMomentsInOneBoundedLine) {
   std::vector<Event> events;
   engine_->Copy(100, 0, events);
   auto lives = telemetry::LivesOf(events);
-  EXPECT_EQ(DescribeLives(lives, {}, 1'100'000),
+  EXPECT_EQ(telemetry::DescribeLives(lives, {}, 1'100'000),
             "operation 57, all_reduce sum float32[5], began 1.0 ms ago: called by rank 0 +0.0 us, "
             "matched +12.0 us, RANK_LOST +500.0 us");
-  EXPECT_EQ(DescribeLives({}, {}, 0), "no operation");
+  EXPECT_EQ(telemetry::DescribeLives({}, {}, 0), "no operation");
   lives.resize(50, lives[0]);
-  EXPECT_LE(DescribeLives(lives, {}, 1'100'000).size(), kDescribedBytesMax);
+  EXPECT_LE(telemetry::DescribeLives(lives, {}, 1'100'000).size(), telemetry::kDescribedBytesMax);
 }
 
 }  // namespace

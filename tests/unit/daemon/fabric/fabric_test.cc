@@ -70,7 +70,7 @@ TEST_F(FabricTest, WithdrawnReceiveIsToldAndItsDataDropped) {
   SendChunks(a, b, source, target);
   OperationKey key;
   key.number = 5;
-  b.fabric->Withdraw(a.options.self.id, key);
+  b.links->Withdraw(a.options.self.id, key);
   ASSERT_TRUE(SendText(a, b, "behind it").ok());
   ASSERT_TRUE(RunUntil({&a, &b}, [&] { return b.withdrawn == 1 && b.control.size() == 1; }));
 }
@@ -149,7 +149,7 @@ TEST_F(FabricTest, LosesANodeThatStopsAndTakesItBackAsANewOne) {
   ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1; }));
   b.fabric->Stop();
   ASSERT_TRUE(RunUntil({&a}, [&] { return a.lost.size() == 1; }));
-  EXPECT_FALSE(a.fabric->IsReachable(b.options.self.id));
+  EXPECT_FALSE(a.links->IsReachable(b.options.self.id));
   Node again(io, "b", 2, {a.address()});
   ASSERT_TRUE(RunUntil({&a, &again}, [&] { return a.up.size() == 2; }));
 }
@@ -332,7 +332,7 @@ TEST_P(FabricViolationTest, LosesAPeerThatBreaksTheProtocol) {
   peer.SendFrame(GetParam());
   ASSERT_TRUE(RunUntil({&a}, [&] { return a.lost.size() == 1; }));
   EXPECT_THAT(a.lost[0], testing::HasSubstr("broke the protocol"));
-  EXPECT_FALSE(a.fabric->IsReachable(peer.options.self.id));
+  EXPECT_FALSE(a.links->IsReachable(peer.options.self.id));
 }
 
 INSTANTIATE_TEST_SUITE_P(BeyondTheWindowFutureAndGarbage, FabricViolationTest,

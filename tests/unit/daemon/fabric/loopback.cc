@@ -31,9 +31,15 @@ Node::Node(asio::io_context& context, const std::string& name, std::uint8_t id,
   options.reconnect_delay_max_ns = 50'000'000;
   options.greeting_timeout_ns = 500'000'000;
   change(options);
-  auto created = Fabric::Create(io, options, *this);
+  links = std::make_unique<Links>(options, *this, *this);
+  auto created = TcpFabric::Create(io, options, *links);
   EXPECT_TRUE(created.ok()) << created.status();
   fabric = *std::move(created);
+}
+
+Node::~Node() {
+  fabric->Stop();
+  links.reset();
 }
 
 bool FabricTest::RunUntil(const std::vector<Node*>& nodes, const std::function<bool()>& condition) {
@@ -58,8 +64,8 @@ absl::Status FabricTest::SendText(Node& from, const Node& to, const std::string&
   wire::FrameHeader header;
   header.type = wire::FrameType::kControl;
   header.payload_bytes = static_cast<std::uint32_t>(text.size());
-  return from.fabric->Send(to.options.self.id, header,
-                           reinterpret_cast<const std::byte*>(text.data()), 0);
+  return from.links->Send(to.options.self.id, header,
+                          reinterpret_cast<const std::byte*>(text.data()), 0);
 }
 
 void FabricTest::SendChunks(Node& from, Node& to, std::span<const std::byte> source,
@@ -70,7 +76,7 @@ void FabricTest::SendChunks(Node& from, Node& to, std::span<const std::byte> sou
   receive.bytes = source.size();
   receive.destination = target.data();
   change(receive);
-  ASSERT_TRUE(to.fabric->PostReceive(from.options.self.id, receive).ok());
+  ASSERT_TRUE(to.links->PostReceive(from.options.self.id, receive).ok());
   for (std::uint64_t offset = 0; offset < source.size(); offset += chunk) {
     wire::FrameHeader header;
     header.type = wire::FrameType::kData;
@@ -78,7 +84,7 @@ void FabricTest::SendChunks(Node& from, Node& to, std::span<const std::byte> sou
     header.offset = offset;
     header.payload_bytes =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(chunk, source.size() - offset));
-    ASSERT_TRUE(from.fabric->Send(to.options.self.id, header, source.data() + offset, 9).ok());
+    ASSERT_TRUE(from.links->Send(to.options.self.id, header, source.data() + offset, 9).ok());
   }
 }
 

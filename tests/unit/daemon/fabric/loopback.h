@@ -17,16 +17,20 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/fabric/fabric.h"
+#include "daemon/fabric/tcp_fabric.h"
 
 namespace mlxcomm::fabric {
 
 // One daemon's fabric, and what it was told.
-struct Node : FabricListener {
+struct Node : FabricListener, LinksPort {
   explicit Node(
       asio::io_context& context, const std::string& name, std::uint8_t id,
       std::vector<std::string> connect = {}, std::uint8_t key = 7,
       const std::function<void(FabricOptions&)>& change = [](FabricOptions&) {});
+  // In the order in which a daemon ends.
+  ~Node() override;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
   std::string address(std::size_t which = 0) const { return fabric->listening().at(which); }
 
   void OnNodeUp(const NodeIdentity& node) override { up.push_back(node); }
@@ -49,9 +53,16 @@ struct Node : FabricListener {
   void OnDataReleased(const NodeId&, std::uint64_t cookie) override { ++released[cookie]; }
   void OnWithdrawn(const NodeId&, const OperationKey&) override { ++withdrawn; }
 
+  void OnRailSetup(const NodeId& node, std::span<const std::byte> payload) override {
+    fabric->OnRailSetup(node, payload);
+  }
+  void OnRailGone() override { fabric->OnRailGone(); }
+  void OnDeadlineChanged() override { fabric->OnDeadlineChanged(); }
+
   asio::io_context& io;
   FabricOptions options;
-  std::unique_ptr<Fabric> fabric;
+  std::unique_ptr<Links> links;
+  std::unique_ptr<TcpFabric> fabric;
   std::vector<NodeIdentity> up;
   std::vector<std::string> lost;
   std::vector<std::string> control;

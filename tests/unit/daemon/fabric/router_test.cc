@@ -27,7 +27,7 @@ using testing::IsEmpty;
 class RouterTest : public FabricTest {
  protected:
   static bool Reaches(const Node& from, const Node& to) {
-    return from.fabric->IsReachable(to.options.self.id);
+    return from.links->IsReachable(to.options.self.id);
   }
   static LinkSnapshot LinkOf(const Node& from, const Node& to) {
     for (LinkSnapshot& link : from.fabric->Snapshot()) {
@@ -206,10 +206,10 @@ TEST_F(RouterTest, WithdrawsAndCancelsInTheMiddle) {
   ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return c.data_bytes > 0; }));
   OperationKey key;
   key.number = 5;
-  c.fabric->Withdraw(a.options.self.id, key);
+  c.links->Withdraw(a.options.self.id, key);
   ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return c.withdrawn == 1; }));
   const std::vector<std::byte> as_it_was = target;
-  a.fabric->Cancel(c.options.self.id, key);
+  a.links->Cancel(c.options.self.id, key);
   ASSERT_TRUE(SendText(a, c, "behind it").ok());
   ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return a.released[9] == 16 && c.control.size() == 1; }));
   EXPECT_TRUE(target == as_it_was);
@@ -228,10 +228,10 @@ TEST_F(RouterTest, CarriesGrantsCreditsAndEagerFramesOfEverySize) {
     header.type = wire::FrameType::kEager;
     header.number = size;
     header.payload_bytes = size;
-    ASSERT_TRUE(c.fabric->Send(a.options.self.id, header, source.data(), 0).ok());
+    ASSERT_TRUE(c.links->Send(a.options.self.id, header, source.data(), 0).ok());
     header = {};
     header.type = wire::FrameType::kGrant;
-    ASSERT_TRUE(c.fabric->Send(a.options.self.id, header, nullptr, 0).ok());
+    ASSERT_TRUE(c.links->Send(a.options.self.id, header, nullptr, 0).ok());
   }
   ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] { return a.grants == 5; }));
   for (std::size_t i = 0; i < sizes.size(); ++i) {

@@ -193,7 +193,7 @@ TEST_P(TcpFabricTest, GoesOnWhenBothCablesAreCutAndOneIsRestored) {
     return a->fabric->Snapshot().at(0).state == "grace" &&
            b->fabric->Snapshot().at(0).state == "grace";
   }));
-  EXPECT_TRUE(a->fabric->IsReachable(b->options.self.id));
+  EXPECT_TRUE(a->links->IsReachable(b->options.self.id));
   EXPECT_THAT(b->fabric->Snapshot().at(0).detail, HasSubstr("waiting for it to come back"));
   cables[0]->PlugIn();
   ExpectAllArrived();
@@ -252,7 +252,7 @@ TEST_P(TcpFabricTest, LosesANodeWhoseAddressAnswersAsAnother) {
   ASSERT_TRUE(RunUntil({b.get(), &anew}, [&] { return b->up.size() == 2; }));
   EXPECT_EQ(b->up[1].id, anew.options.self.id);
   ASSERT_EQ(b->lost.size(), 1u);
-  EXPECT_FALSE(b->fabric->IsReachable(a->options.self.id));
+  EXPECT_FALSE(b->links->IsReachable(a->options.self.id));
 }
 
 TEST_P(TcpFabricTest, ShowsACableThatIsNotConnectedBesideTheOneThatIs) {

@@ -170,8 +170,8 @@ TEST_F(RdmaRailsTest, OutlivesWhatANeighbourSaysThatIsWrong) {
     wire::FrameHeader header;
     header.type = wire::FrameType::kRailSetup;
     header.payload_bytes = sizeof message;
-    return from.fabric->Send(to.options.self.id, header,
-                             reinterpret_cast<const std::byte*>(&message), 0);
+    return from.links->Send(to.options.self.id, header,
+                            reinterpret_cast<const std::byte*>(&message), 0);
   };
   for (int i = 0; i < 400; ++i) {
     wire::RailSetup message{};

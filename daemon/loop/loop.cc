@@ -1,0 +1,327 @@
+#include "daemon/loop/loop.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+#include <asio/post.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/loop/own_facts.h"
+#include "daemon/platform/machine.h"
+#include "daemon/platform/system_facts.h"
+#include "daemon/platform/thread_quality.h"
+#include "daemon/record/operation_recorder.h"
+#include "daemon/work/work_pieces.h"
+#include "proto/queue/adaptive_spin.h"
+
+namespace mlxcomm {
+namespace {
+
+// What comes by the io_context while the loop is awake (calls, ends of processes, timers,
+// sockets of rails that were quiet) can wait so long: asking the system costs more than a turn
+// without it.
+constexpr std::uint64_t kIoIntervalNs = 20'000;
+
+}  // namespace
+
+Loop::Loop(asio::io_context& io, LoopOptions options, telemetry::FlightRecorder& recorder,
+           telemetry::EventLog& events)
+    : io_(io),
+      options_(options),
+      recorder_(recorder),
+      events_(events),
+      bell_watch_(io),
+      timer_(io),
+      now_ns_(platform::MonotonicNow()),
+      started_ns_(now_ns_) {}
+
+Loop::~Loop() {
+  StopWorkers();
+  bell_watch_.release();
+  if (looking_.joinable()) looking_.join();
+}
+
+void Loop::Join(const Parts& parts) {
+  node_ = &parts.node;
+  intake_ = &parts.intake;
+  fabric_ = &parts.fabric;
+  control_ = &parts.control;
+  discovery_ = parts.discovery;
+  workers_ = std::make_unique<Workers>(options_.workers, bell_, recorder_);
+  done_work_.reserve(Workers::kWorksMax);
+  bell_watch_.assign(bell_.descriptor());
+  WatchBell();
+}
+
+void Loop::WatchBell() {
+  bell_watch_.async_wait(asio::posix::descriptor_base::wait_read,
+                         [this](const asio::error_code& error) {
+                           if (error) return;
+                           bell_.Drain();
+                           WatchBell();
+                         });
+}
+
+// --- turns --------------------------------------------------------------------------------
+
+void Loop::Run() {
+  platform::ServeWhoWaits();
+  const std::uint32_t cores = platform::CoreCount();
+  queue::AdaptiveSpin spin(queue::SpinLimits::For(cores));
+  while (!stop_.load(std::memory_order_acquire)) {
+    now_ns_ = platform::MonotonicNow();
+    if (Turn()) {
+      spin.Found(now_ns_);
+    } else if (!workers_->Help()) {
+      const bool others_work = cores > 1 && workers_->IsUnderWay();
+      if (!spin.LookAgain(now_ns_, others_work)) Sleep();
+    }
+  }
+}
+
+// One look at everything. False: there was nothing to do.
+bool Loop::Turn() {
+  node_->AdvanceTo(now_ns_);
+  std::size_t count = 0;
+  // Not counted: what it brings for operations is seen below. The rest (timers, signs of life) is
+  // nothing to look for; an idle daemon would learn to look from it, which cost it most.
+  if (now_ns_ - io_polled_ns_ >= kIoIntervalNs) {
+    io_polled_ns_ = now_ns_;
+    io_.poll();
+  }
+  count += intake_->Poll();
+  node_->CarryOut();
+  count += fabric_->Poll();
+  node_->CarryOut();
+  workers_->Poll(done_work_);
+  for (const std::uint64_t cookie : done_work_) node_->OnWorkDone(cookie);
+  count += done_work_.size();
+  done_work_.clear();
+  if (node_->EndTurn()) ++count;
+  if (options_.ends_with_last_client) CheckUsefulness();
+  return count > 0;
+}
+
+void Loop::Sleep() {
+  const bool may_sleep = intake_->PrepareToSleep();
+  const bool fabric_too = may_sleep && fabric_->PrepareToSleep();
+  if (fabric_too && workers_->PrepareToSleep()) {
+    // Setting the timer anew would itself wake us (its old wait is cancelled), so it
+    // is left alone unless the deadline has come nearer.
+    const std::uint64_t deadline = NextDeadline();
+    if (deadline < armed_ns_) {
+      const std::uint64_t wait = deadline > now_ns_ ? deadline - now_ns_ : 1;
+      timer_.expires_after(std::chrono::nanoseconds(wait));
+      armed_ns_ = deadline;
+      timer_.async_wait([this](const asio::error_code& cancelled) {
+        if (!cancelled) armed_ns_ = collective::kNever;
+      });
+    }
+    io_.restart();
+    io_.run_one();
+    ++wakeups_;
+    // Whatever it was, what waits in the queues is worth more than a further look at the system.
+    io_polled_ns_ = platform::MonotonicNow();
+    workers_->WakeUp();
+  }
+  if (fabric_too) fabric_->WakeUp();
+  if (may_sleep) intake_->WakeUp();
+}
+
+std::uint64_t Loop::NextDeadline() const {
+  const std::uint64_t next = node_->NextDeadline();
+  if (!options_.ends_with_last_client || clients_seen_ > 0) return next;
+  return std::min(next, started_ns_ + options_.first_client_timeout_ns);
+}
+
+void Loop::CheckUsefulness() {
+  const bool nobody_came =
+      clients_seen_ == 0 && now_ns_ >= started_ns_ + options_.first_client_timeout_ns;
+  if (!nobody_came && (clients_seen_ == 0 || clients_open_ > 0)) return;
+  options_.ends_with_last_client = false;  // Once.
+  if (on_useless_ != nullptr) on_useless_(on_useless_context_);
+}
+
+// --- the end ------------------------------------------------------------------------------
+
+Failure Loop::Stopping() const {
+  return {FailureCode::kDaemonStopping, kNoRank,
+          absl::StrCat("mlxcommd on ", node_->options().fabric.self.name, " is stopping")};
+}
+
+void Loop::RequestStop() {
+  stop_.store(true, std::memory_order_release);
+  asio::post(io_, [] {});
+}
+
+bool Loop::Drain(std::uint64_t timeout_ns) {
+  asio::post(io_, [this] { node_->RefuseNew(Stopping()); });
+  std::unique_lock lock(groups_mutex_);
+  const auto none_left = [this] { return groups_left_ == 0; };
+  if (groups_changed_.wait_for(lock, std::chrono::nanoseconds(timeout_ns), none_left)) return true;
+  asio::post(io_, [this] { node_->FailAll(Stopping()); });
+  // Long enough for the last answers; processes that never leave are left behind.
+  groups_changed_.wait_for(lock, std::chrono::milliseconds(300), none_left);
+  return false;
+}
+
+void Loop::AnswerOpenCalls() {
+  io_.restart();
+  io_.poll();
+  node_->AnswerOpenCalls({FailureCode::kDaemonStopping, kNoRank, "this daemon is stopping"});
+}
+
+// --- processes ----------------------------------------------------------------------------
+
+void Loop::OnSessionOpened(intake::SessionId session, const intake::Peer& peer) {
+  const bool is_tool = peer.role != queue::ProcessRole::kClient;
+  node_->OnSessionOpened(session, {static_cast<std::uint64_t>(peer.pid), peer.user.name, is_tool});
+  if (is_tool) return;
+  clients_[session] = peer;
+  ++clients_seen_;
+  ++clients_open_;
+  if (const auto arena = intake_->ArenaOf(session); arena != nullptr) {
+    fabric_->AddMemory({arena, arena->data(), arena->bytes(), arena->descriptor(),
+                        [pages = intake_->PagesOf(session)] { return pages->Keep(); }});
+  }
+  spdlog::debug("client {} attached (session {})", peer.pid, session);
+}
+
+void Loop::OnConnection(intake::SessionId, platform::FileDescriptor connection) {
+  control_->Adopt(std::move(connection));
+}
+
+void Loop::OnSubmission(intake::SessionId session, const intake::Submission& submission) {
+  node_->OnSubmission(session, submission);
+}
+
+void Loop::OnSessionEnded(intake::SessionId session, const absl::Status& why) {
+  const std::string text(why.message());
+  if (const auto client = clients_.find(session); client != clients_.end()) {
+    --clients_open_;
+    spdlog::info("client {} has gone: {}", client->second.pid, text);
+    const intake::CopiedResults copied = intake_->ResultsCopiedBy(session);
+    if (copied.results > 0) {
+      spdlog::info(
+          "client {} says that it copied {} results ({} bytes) out of shared memory, in {} ms",
+          client->second.pid, copied.results, copied.bytes, copied.nanoseconds / 1'000'000);
+    }
+    clients_.erase(client);
+  }
+  node_->OnSessionEnded(session, text);
+}
+
+void Loop::ReleaseMemory(intake::SessionId session) {
+  if (const auto arena = intake_->ArenaOf(session); arena != nullptr) {
+    fabric_->RemoveMemory(arena->data());
+  }
+  intake_->ReleaseMemory(session);
+}
+
+void Loop::Complete(const collective::Action& action) {
+  intake_->Complete(action.session, action.ticket, action.key.group, action.failure,
+                    action.group_failed);
+}
+
+bool Loop::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
+  if (HasSeveralPieces(work) &&
+      workers_->Submit(&work, cookie, RecordedName(node_->KeyOfWork(cookie)))) {
+    return true;
+  }
+  workers_->CountOwn(work);
+  return false;
+}
+
+// --- use ----------------------------------------------------------------------------------
+
+void Loop::OnGroups(std::size_t groups) {
+  {
+    const std::lock_guard lock(groups_mutex_);
+    groups_left_ = groups;
+    groups_changed_.notify_all();
+  }
+  KeepAwake();
+}
+
+void Loop::OnForwarding(bool forwards) {
+  forwards_ = forwards;
+  KeepAwake();
+}
+
+// Others' jobs want this machine as well, where their frames go through it. (Only this thread changes
+// how many groups are left.)
+void Loop::KeepAwake() { sleep_guard_.Want(groups_left_ > 0 || forwards_); }
+
+void Loop::OnEvent(telemetry::LoggedEvent event) {
+  event.unix_ns = platform::UnixNow();
+  events_.Add(std::move(event));
+}
+
+void Loop::OnViolation(const NodeId& node, const std::string& what) {
+  spdlog::error("node {} sent {}", node_->links().NameOf(node), what);
+}
+
+// --- what is told of this machine ---------------------------------------------------------
+
+void Loop::Describe(v1::NodeStatus& status) const {
+  status.set_pid(static_cast<std::uint64_t>(::getpid()));
+  status.set_memory_bytes(platform::OwnMemoryBytes());
+  DescribeUse(*intake_, status);
+  status.set_strangers_refused(fabric_->strangers_refused());
+  for (const std::string& id : fabric_->key_ids()) status.add_cluster_keys(id);
+  const Workers::Traffic traffic = workers_->traffic();
+  status.set_combined_bytes_read(traffic.bytes_read);
+  status.set_combined_bytes_written(traffic.bytes_written);
+  if (discovery_ != nullptr) discovery_->Describe(*status.mutable_discovery());
+  DescribeRdma(fabric_->Rdma(), status);
+}
+
+std::vector<fabric::LinkSnapshot> Loop::SnapshotLinks() const { return fabric_->Snapshot(); }
+
+std::string Loop::OriginOf(const NodeId& peer, const fabric::RailSnapshot& rail) const {
+  if (rail.local_interface.empty()) return {};
+  const bool found =
+      discovery_ != nullptr && discovery_->Knows(peer, rail.local_interface, rail.remote_interface);
+  return found ? "discovered" : "configured";
+}
+
+intake::CopiedResults Loop::ResultsCopiedBy(intake::SessionId session) const {
+  return intake_->ResultsCopiedBy(session);
+}
+
+node::NodePort::Clocks Loop::ReadClocks() const {
+  return {platform::MonotonicNow(), platform::UnixNow()};
+}
+
+// The node asks again only when it has been answered, so there is at most one thread.
+void Loop::LookAtSystem() {
+  if (looking_.joinable()) looking_.join();
+  const auto look = [this] {
+    asio::post(io_, [this, seen = mlxcomm::LookAtSystem()]() mutable {
+      for (const std::string& address : fabric_->listening()) seen.add_listening(address);
+      node_->OnSystemSeen(std::move(seen));
+    });
+  };
+  try {
+    looking_ = std::thread(look);
+  } catch (const std::system_error&) {  // No thread is to be had: then here, which takes as long.
+    look();
+  }
+}
+
+// --- links --------------------------------------------------------------------------------
+
+void Loop::OnRailSetup(const NodeId& node, std::span<const std::byte> payload) {
+  fabric_->OnRailSetup(node, payload);
+}
+
+void Loop::OnRailGone() { fabric_->OnRailGone(); }
+
+void Loop::OnDeadlineChanged() { fabric_->OnDeadlineChanged(); }
+
+}  // namespace mlxcomm

@@ -1,0 +1,147 @@
+// The loop: one thread that turns the node (node/node.h), and all that it needs of the machine: the
+// io_context, queues in shared memory, sockets, workers, the clock.
+//
+//   turn: io_context (at intervals), queues, rails, workers, time ─▶ node ─▶ actions until none is left
+//   nothing to do: a piece of the workers' work; else looks again for a time that is bounded
+//   and learnt (adaptive_spin.h), then sleeps in the io_context
+//
+// Owner: Daemon. Thread: Run() is the loop's thread; RequestStop and Drain from another; the rest before
+// Run or after it. Memory: one thread more while the machine is looked at for doctor.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "daemon/cluster/hello_sockets.h"
+#include "daemon/control/control_server.h"
+#include "daemon/fabric/tcp_fabric.h"
+#include "daemon/intake/intake.h"
+#include "daemon/node/node.h"
+#include "daemon/platform/sleep_guard.h"
+#include "daemon/platform/wakeup.h"
+#include "daemon/telemetry/event_log.h"
+#include "daemon/telemetry/flight_recorder.h"
+#include "daemon/work/workers.h"
+
+namespace mlxcomm {
+
+struct LoopOptions {
+  std::uint32_t workers = 1;
+  // Private daemons end with their last client, or when nobody came in time.
+  bool ends_with_last_client = false;
+  std::uint64_t first_client_timeout_ns = 30'000'000'000;
+};
+
+class Loop final : public intake::IntakeListener, public node::NodePort {
+ public:
+  // `recorder` and `events` outlive it.
+  Loop(asio::io_context& io, LoopOptions options, telemetry::FlightRecorder& recorder,
+       telemetry::EventLog& events);
+  ~Loop() override;
+
+  // What it turns; before Run. All outlive Run; `discovery` may be nullptr.
+  struct Parts {
+    node::Node& node;
+    intake::Intake& intake;
+    fabric::TcpFabric& fabric;
+    control::ControlServer& control;
+    const cluster::HelloSockets* discovery = nullptr;
+  };
+  void Join(const Parts& parts);
+  // Called on the loop's thread when a private daemon has no use any more.
+  void set_on_useless(void (*callback)(void*), void* context) {
+    on_useless_ = callback;
+    on_useless_context_ = context;
+  }
+  const std::uint64_t& wakeups() const { return wakeups_; }
+
+  void Run();  // Until RequestStop.
+  void RequestStop();
+  // Refuses new jobs, waits until no group is left, but at most timeout_ns; then fails those that are.
+  // False: that was needed.
+  bool Drain(std::uint64_t timeout_ns);
+  // After Run has returned, on the caller's thread: answers every call that is still open, and those
+  // that were on their way, as often as it is called.
+  void AnswerOpenCalls();
+  // What they still do reads the operations' own descriptions, so they end before the node.
+  void StopWorkers() { workers_.reset(); }
+
+ private:
+  // IntakeListener
+  void OnSessionOpened(intake::SessionId session, const intake::Peer& peer) override;
+  void OnConnection(intake::SessionId session, platform::FileDescriptor connection) override;
+  void OnSubmission(intake::SessionId session, const intake::Submission& submission) override;
+  void OnSessionEnded(intake::SessionId session, const absl::Status& why) override;
+  // NodePort
+  bool SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) override;
+  void Complete(const collective::Action& action) override;
+  void ReleaseMemory(intake::SessionId session) override;
+  void OnGroups(std::size_t groups) override;
+  void OnForwarding(bool forwards) override;
+  void OnEvent(telemetry::LoggedEvent event) override;
+  void OnViolation(const NodeId& node, const std::string& what) override;
+  void Describe(v1::NodeStatus& status) const override;
+  std::vector<fabric::LinkSnapshot> SnapshotLinks() const override;
+  std::string OriginOf(const NodeId& peer, const fabric::RailSnapshot& rail) const override;
+  intake::CopiedResults ResultsCopiedBy(intake::SessionId session) const override;
+  void LookAtSystem() override;
+  Clocks ReadClocks() const override;
+  // LinksPort
+  void OnRailSetup(const NodeId& node, std::span<const std::byte> payload) override;
+  void OnRailGone() override;
+  void OnDeadlineChanged() override;
+
+  bool Turn();
+  void Sleep();
+  void WatchBell();
+  void CheckUsefulness();
+  std::uint64_t NextDeadline() const;
+  void KeepAwake();
+  Failure Stopping() const;
+
+  asio::io_context& io_;
+  LoopOptions options_;
+  telemetry::FlightRecorder& recorder_;
+  telemetry::EventLog& events_;
+  node::Node* node_ = nullptr;
+  intake::Intake* intake_ = nullptr;
+  fabric::TcpFabric* fabric_ = nullptr;
+  control::ControlServer* control_ = nullptr;
+  const cluster::HelloSockets* discovery_ = nullptr;
+  platform::Wakeup bell_;  // Rung by the workers.
+  asio::posix::stream_descriptor bell_watch_;
+  asio::steady_timer timer_;
+  std::uint64_t armed_ns_ = collective::kNever;  // When timer_ will fire.
+  std::unique_ptr<Workers> workers_;
+  std::vector<std::uint64_t> done_work_;
+  platform::SleepGuard sleep_guard_;  // Held while there is a group, or others' go through here.
+  bool forwards_ = false;
+  std::uint64_t now_ns_;
+  std::uint64_t io_polled_ns_ = 0;
+  const std::uint64_t started_ns_;
+  std::uint64_t wakeups_ = 0;
+  std::uint64_t clients_seen_ = 0;
+  std::uint64_t clients_open_ = 0;
+  std::map<intake::SessionId, intake::Peer> clients_;
+  std::thread looking_;      // At the machine.
+  std::mutex groups_mutex_;  // Drain waits on it; no payload comes near.
+  std::condition_variable groups_changed_;
+  std::size_t groups_left_ = 0;
+  std::atomic<bool> stop_{false};
+  void (*on_useless_)(void*) = nullptr;
+  void* on_useless_context_ = nullptr;
+};
+
+}  // namespace mlxcomm

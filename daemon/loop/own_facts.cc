@@ -1,0 +1,82 @@
+#include "daemon/loop/own_facts.h"
+
+#include "absl/strings/str_cat.h"
+#include "daemon/platform/interfaces.h"
+#include "daemon/platform/machine.h"
+#include "daemon/platform/system_facts.h"
+
+namespace mlxcomm {
+
+void DescribeUse(const intake::Intake& intake, v1::NodeStatus& node) {
+  const intake::IntakeCounters counters = intake.counters();
+  node.set_clients(counters.clients);
+  node.set_clients_refused(counters.refused);
+  node.set_sessions_ended_for_garbage(counters.ended_for_garbage);
+  node.set_arena_bytes(counters.arena_bytes);
+  const intake::UseOfLimits use = intake.use();
+  const auto write = [](const intake::Amounts& used, const intake::Amounts& most,
+                        v1::UseStatus& told) {
+    told.set_clients(used.clients);
+    told.set_clients_max(most.clients);
+    told.set_arena_bytes(used.arena_bytes);
+    told.set_arena_bytes_max(most.arena_bytes);
+    told.set_operations(used.operations);
+    told.set_operations_max(most.operations);
+  };
+  write(use.used, use.all, *node.mutable_use());
+  for (const intake::UserUse& user : use.users) {
+    v1::UseStatus& told = *node.add_users();
+    told.set_user(user.name.empty() ? absl::StrCat("#", user.uid) : user.name);
+    write(user.used, use.per_user, told);
+  }
+}
+
+void DescribeRdma(const fabric::RdmaSnapshot& snapshot, v1::NodeStatus& node) {
+  if (!snapshot.enabled) return;
+  v1::RdmaStatus& told = *node.mutable_rdma();
+  told.set_state(snapshot.state);
+  told.set_detail(snapshot.detail);
+  told.set_asked_for(snapshot.asked_for);
+  // No Mac has so many; and what is said has to fit into a message.
+  constexpr int kDevicesTold = 16;
+  constexpr int kGidsTold = 8;
+  for (const fabric::RdmaDeviceSnapshot& device : snapshot.devices) {
+    if (told.devices_size() == kDevicesTold) break;
+    v1::RdmaDevice& one = *told.add_devices();
+    one.set_name(device.name);
+    one.set_active(device.active);
+    one.set_state(device.state);
+    for (const std::string& gid : device.gids) {
+      if (one.gids_size() < kGidsTold) one.add_gids(gid);
+    }
+    one.set_queue_pairs(device.queue_pairs);
+    one.set_queue_pairs_max(device.queue_pairs_max);
+    one.set_regions(device.regions);
+    one.set_regions_max(device.regions_max);
+    one.set_busy_ms(device.busy_ns / 1'000'000);
+    one.set_driver_pid(static_cast<std::uint32_t>(device.driver_pid));
+    one.set_drivers_ended(device.drivers_ended);
+    one.set_last_end(device.last_end);
+  }
+}
+
+v1::NodeCheckup LookAtSystem() {
+  v1::NodeCheckup checkup;
+  checkup.set_system(platform::SystemName());
+  checkup.set_open_files_max(platform::OpenFilesMax());
+  checkup.set_open_files(platform::OpenFiles());
+  checkup.set_locked_bytes_max(platform::LockedBytesMax());
+  if (const auto interfaces = platform::ListInterfaces(); interfaces.ok()) {
+    for (const platform::NetworkInterface& found : *interfaces) {
+      v1::InterfaceCheckup& told = *checkup.add_interfaces();
+      told.set_name(found.name);
+      told.set_running(found.running);
+      told.set_loopback(found.loopback);
+      told.set_mtu(platform::InterfaceMtu(found.name));
+      for (const std::string& address : found.addresses) told.add_addresses(address);
+    }
+  }
+  return checkup;
+}
+
+}  // namespace mlxcomm

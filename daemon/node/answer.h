@@ -1,0 +1,30 @@
+// The answer to one control call: given exactly once, from the node's thread. Whoever drops it
+// without a word has it say that the daemon is stopping (control/unary_call.h).
+//
+// Owner: whoever owes the answer. Thread: the node's. Memory: one object a call.
+#pragma once
+
+#include "mlxcomm/v1/control.pb.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
+#include "proto/types/failure.h"
+
+namespace mlxcomm::node {
+
+template <typename Reply>
+class Answer {
+ public:
+  virtual ~Answer() = default;
+  virtual void Succeed(const Reply& reply) = 0;
+  virtual void Fail(const Failure& failure) = 0;
+};
+using AttachAnswer = Answer<v1::AttachReply>;
+using DetachAnswer = Answer<v1::DetachReply>;
+using AwaitedAnswer = Answer<v1::AwaitedReply>;
+using GroupAnswer = Answer<v1::GroupReply>;
+using ReleaseAnswer = Answer<v1::ReleaseReply>;
+using CancelAnswer = Answer<v1::CancelReply>;
+using CostsAnswer = Answer<v1::LinkCosts>;
+using PingAnswer = Answer<v1::PingReply>;
+using DoctorAnswer = Answer<v1::DoctorReply>;
+
+}  // namespace mlxcomm::node

@@ -1,0 +1,271 @@
+#include "daemon/node/carrier.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/reduce/kernels.h"
+#include "daemon/work/workers.h"
+
+namespace mlxcomm::node {
+namespace {
+
+collective::PeerFrame FrameOf(const wire::FrameHeader& header) {
+  return {{header.group, header.number, header.source_rank, header.destination_rank, header.tag},
+          header.step,
+          header.digest,
+          header.offset,
+          header.payload_bytes,
+          (header.flags & wire::kSolicited) != 0};
+}
+
+// A reduction in the 32 bits that a posted receive has for it. Ranks are far below 2^16, and
+// operators few.
+constexpr std::uint32_t kReceivedFirst = 0x80;
+
+std::uint32_t Pack(const reduce::Reduction& reduction, bool received_first) {
+  return reduction.divisor << 16 | static_cast<std::uint32_t>(reduction.type) << 8 |
+         (received_first ? kReceivedFirst : 0) | static_cast<std::uint32_t>(reduction.op);
+}
+
+reduce::Reduction Unpack(std::uint32_t packed) {
+  return {static_cast<DataType>(packed >> 8 & 0xff), static_cast<ReduceOperator>(packed & 0x7f),
+          packed >> 16};
+}
+
+// On a rail's thread, or the engine's if it is little, while both are in the cache.
+void CombineReceived(const fabric::PostedReceive& receive, std::uint64_t offset,
+                     const std::byte* staged, std::uint32_t bytes) {
+  const reduce::Reduction reduction = Unpack(receive.place_arguments);
+  const std::byte* inputs[] = {receive.operand + offset, staged};
+  if ((receive.place_arguments & kReceivedFirst) != 0) std::swap(inputs[0], inputs[1]);
+  std::byte* const output = receive.destination + offset;
+  reduce::Combine(reduction, inputs, 2, &output, 1, bytes / DataTypeBytes(reduction.type),
+                  reduce::Stores::kOrdinary);
+}
+
+}  // namespace
+
+void Carrier::CarryOut(std::uint64_t now_ns) {
+  while (!collectives_.actions().empty()) {
+    carrying_.swap(collectives_.actions());
+    for (collective::Action& action : carrying_) CarryOutOne(action, now_ns);
+    carrying_.clear();
+  }
+}
+
+void Carrier::CarryOutOne(collective::Action& action, std::uint64_t now_ns) {
+  using Kind = collective::Action::Kind;
+  switch (action.kind) {
+    case Kind::kSendEager: return SendFrame(action, wire::FrameType::kEager, now_ns);
+    case Kind::kSendData: return SendFrame(action, wire::FrameType::kData, now_ns);
+    case Kind::kSendGrant: return SendFrame(action, wire::FrameType::kGrant, now_ns);
+    case Kind::kSendCredit: return SendFrame(action, wire::FrameType::kCredit, now_ns);
+    case Kind::kPostReceive: return PostReceive(action, now_ns);
+    case Kind::kWithdraw:
+      if (!links_.IsReachable(action.node)) {
+        return collectives_.OnWithdrawn(action.node, action.key, now_ns);
+      }
+      return links_.Withdraw(action.node, action.key);
+    case Kind::kCancel: return links_.Cancel(action.node, action.key);
+    case Kind::kLocalWork: return DoLocalWork(action, now_ns);
+    case Kind::kReturnScratch: return scratch_.Return(action.destination);
+    case Kind::kComplete: return port_.Complete(action);
+    case Kind::kReport: return SendReport(action);
+    case Kind::kDetached: return SendDetached(action);
+    case Kind::kRollCall: return SendRollCall(action);
+  }
+}
+
+void Carrier::SendFrame(const collective::Action& action, wire::FrameType type,
+                        std::uint64_t now_ns) {
+  wire::FrameHeader header;
+  header.type = type;
+  header.step = action.step;
+  header.group = action.key.group;
+  header.number = action.key.number;
+  header.source_rank = action.key.source_rank;
+  header.destination_rank = action.key.destination_rank;
+  header.tag = action.key.tag;
+  header.digest = action.digest;
+  header.offset = action.offset;
+  if (action.solicited) header.flags = wire::kSolicited;
+  if (type == wire::FrameType::kCredit) header.offset = action.bytes;
+  if (type == wire::FrameType::kEager || type == wire::FrameType::kData) {
+    header.payload_bytes = static_cast<std::uint32_t>(action.bytes);
+  }
+  const absl::Status sent = links_.Send(action.node, header, action.source, action.cookie);
+  if (sent.ok()) return;
+  // The node is lost, and the group hears of that by itself; nothing refers to the
+  // payload. It fails first, so that what was not sent is not taken for received.
+  FailGroup(action.key, "cannot send: ", sent, now_ns);
+  if (type == wire::FrameType::kData) collectives_.OnDataReleased(action.cookie);
+}
+
+void Carrier::PostReceive(const collective::Action& action, std::uint64_t now_ns) {
+  fabric::PostedReceive receive;
+  receive.key = action.key;
+  receive.step = action.step;
+  receive.bytes = action.bytes;
+  receive.destination = action.destination;
+  if (action.operand != nullptr) {
+    receive.place = &CombineReceived;
+    receive.operand = action.operand;
+    receive.place_arguments = Pack({action.type, action.op, action.divisor}, action.received_first);
+  }
+  const absl::Status posted = links_.PostReceive(action.node, receive);
+  if (!posted.ok()) FailGroup(action.key, "cannot receive: ", posted, now_ns);
+}
+
+void Carrier::FailGroup(const OperationKey& key, const char* what, const absl::Status& why,
+                        std::uint64_t now_ns) {
+  collective::Group* const group = collectives_.Find(key.group);
+  if (group == nullptr) return;
+  group->Fail({FailureCode::kUnavailable, kNoRank, absl::StrCat(what, std::string(why.message()))},
+              key, now_ns);
+}
+
+void Carrier::DoLocalWork(const collective::Action& action, std::uint64_t now_ns) {
+  if (port_.SubmitWork(*action.work, action.cookie)) return;
+  Workers::Do(*action.work);
+  collectives_.OnLocalWorkDone(action.cookie, now_ns);
+}
+
+void Carrier::SendReport(const collective::Action& action) {
+  const collective::FailureReport& report = *action.report;
+  v1::PeerMessage message;
+  v1::FailureReport& told = *message.mutable_failure_report();
+  told.set_group(report.group);
+  told.set_code(static_cast<std::uint32_t>(report.cause.code));
+  told.set_rank(report.cause.rank);
+  told.set_message(report.cause.message);
+  v1::OperationName& operation = *told.mutable_operation();
+  operation.set_point_to_point(report.operation.point_to_point());
+  operation.set_source_rank(report.operation.source_rank);
+  operation.set_destination_rank(report.operation.destination_rank);
+  operation.set_tag(report.operation.tag);
+  operation.set_number(report.operation.number);
+  for (const collective::RankCall& call : report.calls) {
+    v1::RankCall& rank_call = *told.add_calls();
+    rank_call.set_rank(call.rank);
+    rank_call.set_called(call.called);
+    rank_call.set_call(call.call);
+    rank_call.set_own(call.own);
+  }
+  SendMessage(action.node, message);
+}
+
+void Carrier::SendDetached(const collective::Action& action) {
+  v1::PeerMessage message;
+  v1::RankDetached& told = *message.mutable_rank_detached();
+  told.set_group(action.key.group);
+  told.set_rank(action.rank);
+  told.set_collectives(action.bytes);
+  SendMessage(action.node, message);
+}
+
+void Carrier::SendRollCall(const collective::Action& action) {
+  v1::PeerMessage message;
+  v1::RollCall& told = *message.mutable_roll_call();
+  told.set_group(action.roll_call->group);
+  told.set_number(action.roll_call->number);
+  told.set_answers(action.roll_call->answers);
+  for (const collective::RankWait& wait : action.roll_call->waits) {
+    v1::RankWait& rank = *told.add_waits();
+    rank.set_rank(wait.rank);
+    rank.set_stopped(wait.stopped);
+    rank.set_waits(wait.waits);
+    rank.set_waited_ms(wait.waited_ns / 1'000'000);
+    rank.mutable_awaited()->Add(wait.awaited.begin(), wait.awaited.end());
+    rank.set_awaits_more(wait.awaits_more);
+  }
+  SendMessage(action.node, message);
+}
+
+void Carrier::SendMessage(const NodeId& node, const v1::PeerMessage& message) {
+  const std::string bytes = message.SerializeAsString();
+  if (bytes.size() > wire::kControlBytesMax) {
+    return OnMessageNotSent(
+        node, absl::InternalError(absl::StrCat("a message of ", bytes.size(), " bytes, at most ",
+                                               wire::kControlBytesMax, " can be sent")));
+  }
+  wire::FrameHeader header;
+  header.type = wire::FrameType::kControl;
+  header.payload_bytes = static_cast<std::uint32_t>(bytes.size());
+  const absl::Status sent =
+      links_.Send(node, header, reinterpret_cast<const std::byte*>(bytes.data()), 0);
+  if (!sent.ok()) OnMessageNotSent(node, sent);
+}
+
+void Carrier::OnMessageNotSent(const NodeId& node, const absl::Status& why) {
+  ++messages_not_sent_;
+  const auto level = absl::IsInternal(why) ? spdlog::level::err : spdlog::level::debug;
+  spdlog::log(level, "message to node {}: {}", links_.NameOf(node), std::string(why.message()));
+}
+
+bool Carrier::OnEager(const NodeId& node, const wire::FrameHeader& header,
+                      std::span<const std::byte> payload, std::uint64_t now_ns) {
+  return collectives_.OnEager(node, FrameOf(header), payload, now_ns);
+}
+
+bool Carrier::OnGrant(const NodeId& node, const wire::FrameHeader& header, std::uint64_t now_ns) {
+  return collectives_.OnGrant(node, FrameOf(header), now_ns);
+}
+
+bool Carrier::OnCredit(const NodeId& node, const wire::FrameHeader& header) {
+  return collectives_.OnCredit(node, header.group, header.offset);
+}
+
+bool Carrier::OnDataReceived(const NodeId& node, const wire::FrameHeader& header,
+                             std::uint64_t now_ns) {
+  return collectives_.OnData(node, FrameOf(header), now_ns);
+}
+
+void Carrier::OnFailureReport(const NodeId& node, const v1::FailureReport& message,
+                              std::uint64_t now_ns) {
+  collective::FailureReport report;
+  report.group = message.group();
+  const auto code = static_cast<FailureCode>(message.code());
+  report.cause.code = message.code() <= 255 && IsValid(code) ? code : FailureCode::kInternal;
+  report.cause.rank = message.rank();
+  report.cause.message = message.message();
+  report.operation.group = message.group();
+  report.operation.number = message.operation().number();
+  if (message.operation().point_to_point()) {
+    report.operation.source_rank = message.operation().source_rank();
+    report.operation.destination_rank = message.operation().destination_rank();
+    report.operation.tag = message.operation().tag();
+  }
+  for (const v1::RankCall& call : message.calls()) {
+    report.calls.push_back({call.rank(), call.called(), call.call(), call.own()});
+  }
+  collectives_.OnReport(node, report, now_ns);
+  membership_.SpreadLoss(report.group, now_ns);
+}
+
+// What is too much of it counts as not told: then somebody may come.
+void Carrier::OnRollCall(const NodeId& node, const v1::RollCall& message, std::uint64_t now_ns) {
+  collective::RollCallMessage told{message.group(), message.number(), message.answers(), {}};
+  for (const v1::RankWait& rank : message.waits()) {
+    if (told.waits.size() == collective::kLocalRanksMax) break;
+    collective::RankWait& wait = told.waits.emplace_back();
+    wait.rank = rank.rank();
+    wait.stopped = rank.stopped();
+    wait.waits = rank.waits();
+    wait.waited_ns = std::min<std::uint64_t>(rank.waited_ms(), 1'000'000'000) * 1'000'000;
+    wait.awaits_more = rank.awaits_more() ||
+                       rank.awaited_size() > static_cast<int>(collective::RankWait::kAwaitedMax);
+    if (!wait.awaits_more) wait.awaited.assign(rank.awaited().begin(), rank.awaited().end());
+  }
+  collectives_.OnRollCall(node, told, now_ns);
+}
+
+void Carrier::OnRankDetached(const NodeId& node, const v1::RankDetached& message,
+                             std::uint64_t now_ns) {
+  collectives_.OnDetached(node, message.group(), message.rank(), message.collectives(), now_ns);
+}
+
+}  // namespace mlxcomm::node

@@ -1,0 +1,84 @@
+// Carries out what the collective core asks for, and turns what peers send into the core's events.
+//
+//   Collectives ──actions──▶ Carrier ──frames, receives──▶ Links
+//        ▲                     │  ▲  ──local work─────────▶ NodePort: workers
+//        └───────events────────┘  │  ──completions────────▶ NodePort: processes
+//              frames, messages of peers, answers
+//
+// Owner: Node. Thread: its owner's; what is received is combined on a rail's thread. Memory: one action
+// queue that is reused; messages between daemons are rare and allocate.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+#include "daemon/collective/collectives.h"
+#include "daemon/collective/membership.h"
+#include "daemon/fabric/links.h"
+#include "daemon/node/node_port.h"
+#include "mlxcomm/v1/peer.pb.h"
+
+namespace mlxcomm::node {
+
+class Carrier {
+ public:
+  Carrier(collective::Collectives& collectives, collective::Membership& membership,
+          collective::ScratchMemory& scratch, fabric::Links& links, NodePort& port)
+      : collectives_(collectives),
+        membership_(membership),
+        scratch_(scratch),
+        links_(links),
+        port_(port) {
+    // The two change places. How many come at once is chance: all that an operation sends, where
+    // its grants came before its call.
+    carrying_.reserve(kActionsUsual);
+    collectives_.actions().reserve(kActionsUsual);
+  }
+  Carrier(const Carrier&) = delete;
+  Carrier& operator=(const Carrier&) = delete;
+
+  // Carrying out an action may cause others; all are done when it returns.
+  void CarryOut(std::uint64_t now_ns);
+
+  // What has come from a peer. False: a frame that no well-behaved daemon sends.
+  [[nodiscard]] bool OnEager(const NodeId& node, const wire::FrameHeader& header,
+                             std::span<const std::byte> payload, std::uint64_t now_ns);
+  [[nodiscard]] bool OnGrant(const NodeId& node, const wire::FrameHeader& header,
+                             std::uint64_t now_ns);
+  [[nodiscard]] bool OnCredit(const NodeId& node, const wire::FrameHeader& header);
+  [[nodiscard]] bool OnDataReceived(const NodeId& node, const wire::FrameHeader& header,
+                                    std::uint64_t now_ns);
+  void OnFailureReport(const NodeId& node, const v1::FailureReport& message, std::uint64_t now_ns);
+  void OnRollCall(const NodeId& node, const v1::RollCall& message, std::uint64_t now_ns);
+  void OnRankDetached(const NodeId& node, const v1::RankDetached& message, std::uint64_t now_ns);
+
+  // A message to the daemon there, as one control frame. One that cannot be sent is logged: its node is
+  // lost, which all hear by themselves, or the message is too large.
+  void SendMessage(const NodeId& node, const v1::PeerMessage& message);
+  std::uint64_t messages_not_sent() const { return messages_not_sent_; }
+
+ private:
+  void CarryOutOne(collective::Action& action, std::uint64_t now_ns);
+  void SendFrame(const collective::Action& action, wire::FrameType type, std::uint64_t now_ns);
+  void PostReceive(const collective::Action& action, std::uint64_t now_ns);
+  void DoLocalWork(const collective::Action& action, std::uint64_t now_ns);
+  void SendReport(const collective::Action& action);
+  void SendDetached(const collective::Action& action);
+  void SendRollCall(const collective::Action& action);
+  void FailGroup(const OperationKey& key, const char* what, const absl::Status& why,
+                 std::uint64_t now_ns);
+  void OnMessageNotSent(const NodeId& node, const absl::Status& why);
+
+  collective::Collectives& collectives_;
+  collective::Membership& membership_;
+  collective::ScratchMemory& scratch_;
+  fabric::Links& links_;
+  NodePort& port_;
+  static constexpr std::size_t kActionsUsual = 1024;
+  collective::ActionQueue carrying_;
+  std::uint64_t messages_not_sent_ = 0;
+};
+
+}  // namespace mlxcomm::node

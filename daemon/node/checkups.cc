@@ -1,0 +1,34 @@
+#include "daemon/node/checkups.h"
+
+#include <utility>
+
+namespace mlxcomm::node {
+
+bool Checkups::Ask(std::uint64_t now_ns, Asker asker) {
+  if (seen_ns_ != 0 && now_ns - seen_ns_ < kKeptNs) {
+    asker(seen_);
+    return true;
+  }
+  if (waiting_.size() >= kWaitingMax) return false;
+  if (waiting_.empty()) give_up_ns_ = now_ns + kPatienceNs;
+  waiting_.push_back(std::move(asker));
+  if (!std::exchange(looking_, true)) port_.LookAtSystem();
+  return true;
+}
+
+void Checkups::OnSystemSeen(v1::NodeCheckup seen, std::uint64_t now_ns) {
+  looking_ = false;
+  seen_ = std::move(seen);
+  seen_ns_ = now_ns;
+  AnswerAll();
+}
+
+void Checkups::OnTime(std::uint64_t now_ns) {
+  if (now_ns >= NextDeadline()) AnswerAll();
+}
+
+void Checkups::AnswerAll() {
+  for (const Asker& asker : std::exchange(waiting_, {})) asker(seen_);
+}
+
+}  // namespace mlxcomm::node

@@ -1,0 +1,171 @@
+// The processes of this node and the groups that they join and leave: worlds, splits, what is left of a
+// failed group. What the state machines of cluster/ decide between the nodes becomes groups of the
+// collective core here, and answers to the processes that wait.
+//
+//   Attach ─▶ Rendezvous ─formed─▶ Membership ─▶ FormingWorlds ─ready everywhere─▶ the answers
+//   Shrink ─▶ cluster::Shrink ─formed─▶ Membership ─ready everywhere─▶ the answers
+//   Split, Release, Detach, a process that ends ─▶ Membership, and whoever waits for that rank
+//
+// Owner: Node. Thread: the node's; the time is the node's. Memory: an entry for each session, and one
+// for each world that forms.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/cluster/forming_worlds.h"
+#include "daemon/cluster/rendezvous.h"
+#include "daemon/cluster/shrink.h"
+#include "daemon/collective/collectives.h"
+#include "daemon/collective/membership.h"
+#include "daemon/fabric/links.h"
+#include "daemon/node/answer.h"
+#include "daemon/node/carrier.h"
+#include "daemon/node/node_port.h"
+#include "daemon/node/options.h"
+#include "daemon/node/story.h"
+
+namespace mlxcomm::node {
+
+// Who is at the other end of a session.
+struct Process {
+  std::uint64_t pid = 0;
+  std::string user;
+  bool is_tool = false;  // Joins nothing, and comes and goes untold.
+};
+
+using Nodes = std::map<NodeId, fabric::NodeIdentity>;  // Those that can be reached.
+
+class Jobs final : private cluster::RendezvousPort,
+                   private cluster::FormingWorldsPort,
+                   private cluster::ShrinkPort {
+ public:
+  // All outlive it. `now_ns` is the node's time.
+  Jobs(const NodeOptions& options, collective::Collectives& collectives,
+       collective::Membership& membership, fabric::Links& links, const Nodes& nodes,
+       Carrier& carrier, Story& story, NodePort& port, const std::uint64_t& now_ns);
+
+  void OnSessionOpened(SessionId session, const Process& process);
+  // Its memory is released once no operation names it.
+  void OnSessionEnded(SessionId session, const std::string& why);
+
+  // Control calls (proto/mlxcomm/v1/control.proto). `call` is another number for each Attach and
+  // Shrink, so that to cancel one never cancels the next on the same session.
+  void Attach(SessionId session, std::uint64_t call, const v1::AttachRequest& request,
+              std::unique_ptr<AttachAnswer> answer);
+  void CancelAttach(SessionId session, std::uint64_t call);
+  void Detach(SessionId session, const v1::DetachRequest& request);
+  void Split(SessionId session, const v1::SplitRequest& request, GroupAnswer& answer);
+  void Release(SessionId session, std::uint64_t group, ReleaseAnswer& answer);
+  void Shrink(SessionId session, std::uint64_t call, const v1::ShrinkRequest& request,
+              std::unique_ptr<GroupAnswer> answer);
+  void CancelShrink(SessionId session, std::uint64_t call);
+  // From here on who would join or shrink is refused; who waits to join is refused now.
+  void RefuseNew(const Failure& failure);
+  // Fails every group, and refuses whoever waits for one to shrink.
+  void FailAll(const Failure& failure);
+  void RefuseShrinking(const Failure& failure);
+  bool draining() const { return draining_; }
+
+  // A message for the state machines of cluster/. False: no well-behaved daemon sends it.
+  [[nodiscard]] bool OnMessage(const NodeId& node, const v1::PeerMessage& message);
+  void OnNodeUp(const fabric::NodeIdentity& node);
+  // Before the collective core hears of it, and after.
+  void OnNodeLosing(const NodeId& node) { rendezvous_.OnNodeLost(node); }
+  void OnNodeLost(const NodeId& node) { shrink_.OnNodeLost(node); }
+
+  void OnTime();
+  std::uint64_t NextDeadline() const;
+  // The end of a turn: worlds that failed before they were ready, groups that all have left, memory that
+  // nothing names any more.
+  void CleanUp();
+
+  // What this node's links cost, as jobs that form now are told.
+  v1::LinkCosts OwnCosts() override;
+
+  // For status.
+  const cluster::Rendezvous& rendezvous() const { return rendezvous_; }
+  const cluster::Shrink& shrinking() const { return shrink_; }
+  // Of the process that holds a rank; empty: none here.
+  std::string ProgramOf(SessionId session) const;
+  std::size_t session_count() const { return sessions_.size(); }
+  std::size_t sessions_to_release() const { return ended_sessions_.size(); }
+  std::size_t forming_count() const { return forming_.size() + forming_worlds_.world_count(); }
+
+ private:
+  struct Shrinking {
+    std::uint64_t call = 0;
+    std::unique_ptr<GroupAnswer> answer;
+  };
+  struct Session {
+    Process process;
+    std::unique_ptr<AttachAnswer> attaching;
+    std::uint64_t attach_call = 0;  // Whose answer that is.
+    std::string program;
+    // Who waits for what is left of a group, by that group.
+    std::map<std::uint64_t, Shrinking> shrinking;
+  };
+  // Who waits for a world group that exists here, and what they will be told.
+  struct Forming {
+    v1::AttachReply reply;
+    std::vector<SessionId> sessions;
+  };
+
+  // Peers, which all three ports have.
+  void SendToNode(const NodeId& node, const v1::PeerMessage& message) override;
+  bool IsReachable(const NodeId& node) const override { return links_.IsReachable(node); }
+  // RendezvousPort
+  void SendToAllNodes(const v1::PeerMessage& message) override;
+  void OnWorldFormed(const JobId& job, std::uint64_t group,
+                     const std::vector<cluster::FormedMember>& members,
+                     const v1::LinkCosts& costs) override;
+  void OnAttachRefused(SessionId session, const Failure& failure) override;
+  // FormingWorldsPort, and of ShrinkPort FailGroup
+  void OnWorldReady(std::uint64_t group) override;
+  void FailGroup(std::uint64_t group, const Failure& failure) override;
+  // ShrinkPort
+  bool Look(std::uint64_t group, cluster::GroupView& view) override;
+  std::uint64_t NewGroupId() override { return rendezvous_.NewGroupId(); }
+  bool OnShrunk(std::uint64_t group, std::uint64_t new_group,
+                const std::vector<std::uint32_t>& ranks,
+                const std::vector<SessionId>& sessions) override;
+  void OnShrinkReady(SessionId session, std::uint64_t group, std::uint64_t new_group) override;
+  void OnShrinkRefused(SessionId session, std::uint64_t group, const Failure& failure) override;
+  void GiveUpPlace(SessionId session, std::uint64_t new_group) override;
+
+  void BeginShrink(SessionId session, std::uint64_t call, const v1::ShrinkRequest& request,
+                   std::unique_ptr<GroupAnswer> answer);
+  void OnGroupsLeft(SessionId session, const std::vector<std::uint64_t>& groups);
+  void OnGroupMade(std::uint64_t group);
+  void RefuseWorld(std::uint64_t group, const std::vector<cluster::FormedMember>& members,
+                   const Failure& failure);
+  void RefuseFailedWorlds();
+  void RemoveGroupsLeft();
+  void ReleaseEndedSessions();
+  void AnswerForming(const Forming& forming, const Failure& failure);
+  v1::GroupReply ReplyOf(std::uint64_t group, std::uint32_t rank);
+  std::vector<SessionId> WaitingSessions(const std::vector<cluster::FormedMember>& members) const;
+  static std::uint32_t RankLeft(const collective::Group& group);
+
+  const NodeOptions& options_;
+  collective::Collectives& collectives_;
+  collective::Membership& membership_;
+  fabric::Links& links_;
+  const Nodes& nodes_;
+  Carrier& carrier_;
+  Story& story_;
+  NodePort& port_;
+  const std::uint64_t& now_ns_;
+  cluster::Rendezvous rendezvous_;
+  cluster::FormingWorlds forming_worlds_;
+  cluster::Shrink shrink_;
+  std::map<SessionId, Session> sessions_;
+  std::vector<SessionId> ended_sessions_;     // Memory still to be released.
+  std::map<std::uint64_t, Forming> forming_;  // By group.
+  bool draining_ = false;
+};
+
+}  // namespace mlxcomm::node

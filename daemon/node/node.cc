@@ -1,0 +1,395 @@
+#include "daemon/node/node.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/node/own_status.h"
+#include "proto/wire/frame.h"
+
+namespace mlxcomm::node {
+
+Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
+           telemetry::FlightRecorder& recorder, telemetry::OperationCounts& counts,
+           std::function<std::uint64_t()> clock, NodePort& port, std::uint64_t now_ns)
+    : options_(std::move(options)),
+      port_(port),
+      now_ns_(now_ns),
+      started_ns_(now_ns),
+      recorder_(recorder, counts, now_ns_, std::move(clock)),
+      collectives_(options_.fabric.self.id, scratch, options_.credit, &recorder_,
+                   options_.is_stopped),
+      membership_(collectives_, options_.groups_per_user_max),
+      links_(options_.fabric, *this, port),
+      carrier_(collectives_, membership_, scratch, links_, port),
+      story_(port, recorder_),
+      jobs_(options_, collectives_, membership_, links_, nodes_, carrier_, story_, port, now_ns_),
+      status_calls_(*this),
+      probes_(*this),
+      checkups_(port) {}
+
+// Circuits say farewell through the links of others, so all rails stop before any link goes.
+Node::~Node() { links_.StopRails(); }
+
+bool Node::EndTurn() {
+  const bool due = NextDeadline() <= now_ns_;
+  if (due) {
+    collectives_.OnTime(now_ns_);
+    jobs_.OnTime();
+    status_calls_.OnTime(now_ns_);
+    probes_.OnTime(now_ns_);
+    checkups_.OnTime(now_ns_);
+  }
+  CarryOut();
+  story_.TellOfFailures(membership_);
+  jobs_.CleanUp();
+  return due;
+}
+
+std::uint64_t Node::NextDeadline() const {
+  return std::min({collectives_.NextDeadline(), jobs_.NextDeadline(), status_calls_.NextDeadline(),
+                   probes_.NextDeadline(), checkups_.NextDeadline()});
+}
+
+// --- local processes ----------------------------------------------------------------------
+
+void Node::OnSessionOpened(SessionId session, const Process& process) {
+  jobs_.OnSessionOpened(session, process);
+}
+
+void Node::OnSessionEnded(SessionId session, const std::string& why) {
+  jobs_.OnSessionEnded(session, why);
+  CarryOut();
+}
+
+void Node::OnSubmission(SessionId session, const intake::Submission& submission) {
+  const queue::SubmissionEntry& entry = submission.entry;
+  const std::uint32_t* const rank = membership_.RankOf(session, entry.group);
+  if (rank == nullptr) {
+    collective::Action refusal;
+    refusal.session = session;
+    refusal.ticket = entry.ticket;
+    refusal.key.group = entry.group;
+    refusal.failure = {FailureCode::kInvalidArgument, kNoRank,
+                       "group: this process has not joined it"};
+    return port_.Complete(refusal);
+  }
+  collective::Call call;
+  call.session = session;
+  call.ticket = entry.ticket;
+  call.rank = *rank;
+  call.signature = {entry.kind,
+                    entry.data_type,
+                    entry.reduce_operator,
+                    HasCounts(entry.kind) ? 0 : entry.count,
+                    HasRoot(entry.kind) ? entry.peer_rank : 0,
+                    entry.plan,
+                    0};
+  call.peer_rank = entry.peer_rank;
+  call.tag = entry.tag;
+  call.input = submission.input;
+  call.output = submission.output;
+  call.input_bytes_available = submission.input_bytes_available;
+  call.output_bytes_available = submission.output_bytes_available;
+  call.counts = submission.counts;
+  call.counts_bytes_available = submission.counts_bytes_available;
+  call.timeout_ns = entry.timeout_ns != 0 ? entry.timeout_ns : options_.operation_timeout_ns;
+  call.by_liveness = call.timeout_ns == 0;
+  if (call.by_liveness) call.timeout_ns = options_.stalled_timeout_ns;
+  collectives_.Submit(entry.group, call, now_ns_);
+}
+
+// --- control calls ------------------------------------------------------------------------
+
+void Node::Attach(SessionId session, std::uint64_t call, const v1::AttachRequest& request,
+                  std::unique_ptr<AttachAnswer> answer) {
+  jobs_.Attach(session, call, request, std::move(answer));
+  CarryOut();
+}
+
+void Node::CancelAttach(SessionId session, std::uint64_t call) {
+  jobs_.CancelAttach(session, call);
+  CarryOut();
+}
+
+void Node::Detach(SessionId session, const v1::DetachRequest& request, DetachAnswer& answer) {
+  jobs_.Detach(session, request);
+  answer.Succeed(v1::DetachReply());
+  CarryOut();
+}
+
+void Node::Split(SessionId session, const v1::SplitRequest& request, GroupAnswer& answer) {
+  jobs_.Split(session, request, answer);
+  CarryOut();
+}
+
+void Node::Release(SessionId session, std::uint64_t group, ReleaseAnswer& answer) {
+  jobs_.Release(session, group, answer);
+  CarryOut();
+}
+
+void Node::Shrink(SessionId session, std::uint64_t call, const v1::ShrinkRequest& request,
+                  std::unique_ptr<GroupAnswer> answer) {
+  jobs_.Shrink(session, call, request, std::move(answer));
+  CarryOut();
+}
+
+void Node::CancelShrink(SessionId session, std::uint64_t call) {
+  jobs_.CancelShrink(session, call);
+  CarryOut();
+}
+
+void Node::Cancel(SessionId session, const v1::CancelRequest& request, CancelAnswer& answer) {
+  if (membership_.RankOf(session, request.group()) != nullptr) {
+    collectives_.Find(request.group())->Cancel(session, request.ticket(), now_ns_);
+  }
+  answer.Succeed(v1::CancelReply());
+  CarryOut();
+}
+
+void Node::Awaited(SessionId session, const v1::AwaitedRequest& request, AwaitedAnswer& answer) {
+  v1::AwaitedReply reply;
+  if (membership_.RankOf(session, request.group()) != nullptr) {
+    reply.set_text(
+        collectives_.Find(request.group())->DescribeWait(session, request.ticket(), now_ns_));
+  }
+  reply.set_ended(reply.text().empty());
+  answer.Succeed(reply);
+}
+
+void Node::FailAll(const Failure& failure) {
+  jobs_.FailAll(failure);
+  CarryOut();
+}
+
+void Node::AnswerOpenCalls(const Failure& failure) {
+  jobs_.RefuseNew(failure);
+  jobs_.RefuseShrinking(failure);
+  probes_.Clear();
+  checkups_.Clear();
+  status_calls_.Clear();
+}
+
+// --- other nodes --------------------------------------------------------------------------
+
+void Node::OnNodeUp(const fabric::NodeIdentity& node) {
+  nodes_[node.id] = node;
+  story_.OnNodeUp(node);
+  jobs_.OnNodeUp(node);
+}
+
+void Node::OnNodeLost(const NodeId& node, const absl::Status& why) {
+  nodes_.erase(node);
+  const std::string name = jobs_.rendezvous().NodeName(node);
+  const std::string text(why.message());
+  story_.OnNodeLost(name, text);
+  probes_.OnNodeLost(node);
+  jobs_.OnNodeLosing(node);
+  status_calls_.OnNodeLost(node);
+  collectives_.OnNodeLost(node, absl::StrCat("node ", name, ": ", text), now_ns_);
+  CarryOut();
+  jobs_.OnNodeLost(node);
+}
+
+void Node::CountViolation(const NodeId& node, const std::string& what) {
+  ++violations_;
+  port_.OnViolation(node, what);
+}
+
+void Node::ExpectFrame(const NodeId& node, bool fine, const wire::FrameHeader& header) {
+  if (fine) return;
+  CountViolation(node,
+                 absl::StrCat("frame ", static_cast<int>(header.type), " for step ", header.step,
+                              " of operation ", header.number, " fits no operation"));
+}
+
+void Node::OnEager(const NodeId& node, const wire::FrameHeader& header,
+                   std::span<const std::byte> payload) {
+  ExpectFrame(node, carrier_.OnEager(node, header, payload, now_ns_), header);
+}
+
+void Node::OnGrant(const NodeId& node, const wire::FrameHeader& header) {
+  ExpectFrame(node, carrier_.OnGrant(node, header, now_ns_), header);
+}
+
+void Node::OnCredit(const NodeId& node, const wire::FrameHeader& header) {
+  ExpectFrame(node, carrier_.OnCredit(node, header), header);
+}
+
+void Node::OnDataReceived(const NodeId& node, const wire::FrameHeader& header) {
+  ExpectFrame(node, carrier_.OnDataReceived(node, header, now_ns_), header);
+}
+
+void Node::OnDataReleased(const NodeId&, std::uint64_t cookie) {
+  collectives_.OnDataReleased(cookie);
+}
+
+void Node::OnWithdrawn(const NodeId& node, const OperationKey& key) {
+  collectives_.OnWithdrawn(node, key, now_ns_);
+}
+
+void Node::OnControl(const NodeId& node, std::span<const std::byte> bytes) {
+  v1::PeerMessage message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return CountViolation(node, "a message that cannot be read");
+  }
+  if (OnMessage(node, message)) return;
+  CountViolation(node, absl::StrCat("message ", static_cast<int>(message.body_case()),
+                                    " that breaks the protocol"));
+}
+
+bool Node::OnMessage(const NodeId& node, const v1::PeerMessage& message) {
+  switch (message.body_case()) {
+    case v1::PeerMessage::kFailureReport:
+      carrier_.OnFailureReport(node, message.failure_report(), now_ns_);
+      return true;
+    case v1::PeerMessage::kRankDetached:
+      carrier_.OnRankDetached(node, message.rank_detached(), now_ns_);
+      return true;
+    case v1::PeerMessage::kRollCall:
+      carrier_.OnRollCall(node, message.roll_call(), now_ns_);
+      return true;
+    case v1::PeerMessage::kStatusQuery:
+      OnStatusQuery(node, message.status_query().query());
+      return true;
+    case v1::PeerMessage::kStatusAnswer:
+      status_calls_.OnAnswer(node, message.status_answer());
+      return true;
+    case v1::PeerMessage::kProbe: return OnProbe(node, message.probe());
+    case v1::PeerMessage::kProbeAnswer:
+      return probes_.OnAnswer(node, message.probe_answer(), port_.ReadClocks());
+    case v1::PeerMessage::BODY_NOT_SET: return false;
+    default: return jobs_.OnMessage(node, message);
+  }
+}
+
+// --- diagnostics --------------------------------------------------------------------------
+
+OwnState Node::Own() const {
+  return {options_, collectives_, membership_, jobs_, port_, started_ns_, now_ns_};
+}
+
+void Node::Status(std::unique_ptr<StatusAnswer> answer) {
+  v1::StatusReply reply;
+  reply.set_node(options_.fabric.self.name);
+  reply.set_cluster(options_.fabric.cluster);
+  WriteNode(Own(), *reply.add_nodes());
+  WriteJobs(Own(), reply);
+  WriteForming(Own(), reply);
+  std::vector<NodeId> others;
+  for (const auto& [id, node] : nodes_) {
+    v1::NodeStatus& other = *reply.add_nodes();
+    other.set_name(node.name);
+    other.set_id(id.ToString());
+    other.set_version(node.software_version);
+    other.set_state("up");
+    others.push_back(id);
+  }
+  status_calls_.Begin(std::move(reply), others, now_ns_, std::move(answer));
+}
+
+void Node::OnStatusQuery(const NodeId& node, std::uint64_t query) {
+  v1::PeerMessage message;
+  v1::StatusAnswer& answer = *message.mutable_status_answer();
+  answer.set_query(query);
+  WriteNode(Own(), *answer.mutable_node());
+  v1::StatusReply jobs;
+  WriteJobs(Own(), jobs);
+  answer.mutable_jobs()->Swap(jobs.mutable_jobs());
+  // A part that is too large to send would look like a node that does not answer.
+  if (message.ByteSizeLong() > wire::kControlBytesMax) {
+    for (v1::JobStatus& job : *answer.mutable_jobs()) {
+      job.set_groups_left_out(job.groups_left_out() +
+                              static_cast<std::uint32_t>(job.groups_size()));
+      job.clear_groups();
+    }
+  }
+  SendToNode(node, message);
+}
+
+NodeMetrics Node::Metrics() const {
+  NodeMetrics metrics;
+  WriteNode(Own(), metrics.node);
+  v1::StatusReply own;
+  WriteJobs(Own(), own);
+  WriteForming(Own(), own);
+  for (const v1::JobStatus& job : own.jobs()) {
+    if (!job.state().empty()) ++metrics.jobs[job.state()];
+  }
+  metrics.violations = violations_;
+  return metrics;
+}
+
+void Node::Ping(const v1::PingRequest& request, std::unique_ptr<PingAnswer> answer) {
+  std::string known;
+  for (const auto& [id, node] : nodes_) {
+    absl::StrAppend(&known, known.empty() ? "" : ", ", node.name);
+    if (node.name != request.node() && id.ToString() != request.node()) continue;
+    v1::NodeStatus links;
+    WriteLinks(port_, links);
+    v1::LinkStatus way;
+    for (const v1::LinkStatus& link : links.links()) {
+      if (link.peer() == node.name) way = link;
+    }
+    return probes_.Ping(node, request, std::move(way), port_.ReadClocks(), std::move(answer));
+  }
+  answer->Fail({FailureCode::kInvalidArgument, kNoRank,
+                absl::StrCat("no node \"", request.node(), "\" can be reached from ",
+                             options_.fabric.self.name, "; there ",
+                             nodes_.size() == 1 ? "is " : "are ", known.empty() ? "none" : known)});
+}
+
+v1::NodeCheckup Node::CheckupOf(const v1::NodeCheckup& seen) const {
+  v1::NodeCheckup checkup = seen;
+  checkup.set_name(options_.fabric.self.name);
+  checkup.set_version(options_.fabric.self.software_version);
+  checkup.set_key_file(options_.key_file);
+  checkup.set_config_file(options_.config_file);
+  checkup.set_unix_ns(port_.ReadClocks().unix_ns);
+  return checkup;
+}
+
+void Node::Doctor(std::unique_ptr<DoctorAnswer> answer) {
+  // Askers are copied with the list they are in.
+  auto shared = std::make_shared<std::unique_ptr<DoctorAnswer>>(std::move(answer));
+  const bool waits = checkups_.Ask(now_ns_, [this, shared](const v1::NodeCheckup& seen) {
+    v1::DoctorReply reply;
+    reply.set_node(options_.fabric.self.name);
+    reply.set_cluster(options_.fabric.cluster);
+    v1::NodeCheckup& own = *reply.add_nodes();
+    own = CheckupOf(seen);
+    own.set_answered(true);
+    std::vector<fabric::NodeIdentity> others;
+    for (const auto& [id, node] : nodes_) others.push_back(node);
+    probes_.Checkup(others, std::move(reply), port_.ReadClocks(), std::move(*shared));
+  });
+  if (waits) return;
+  (*shared)->Fail({FailureCode::kResourceExhausted, kNoRank,
+                   "as many check-ups are under way as may be at once: ask again"});
+}
+
+void Node::OnSystemSeen(v1::NodeCheckup seen) {
+  checkups_.OnSystemSeen(std::move(seen), now_ns_);
+  CarryOut();
+}
+
+bool Node::OnProbe(const NodeId& node, const v1::Probe& probe) {
+  if (!PeerProbes::IsFine(probe)) return false;
+  v1::PeerMessage message;
+  v1::ProbeAnswer& answer = *message.mutable_probe_answer();
+  answer.set_query(probe.query());
+  answer.set_payload(probe.payload());
+  if (!probe.checkup()) {
+    SendToNode(node, message);
+    return true;
+  }
+  // Where too many wait it is not answered, and its asker says so in a second.
+  (void)checkups_.Ask(now_ns_, [this, node, message](const v1::NodeCheckup& seen) {
+    v1::PeerMessage told = message;
+    *told.mutable_probe_answer()->mutable_checkup() = CheckupOf(seen);
+    SendToNode(node, told);
+  });
+  return true;
+}
+
+}  // namespace mlxcomm::node

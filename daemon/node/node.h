@@ -1,0 +1,157 @@
+// A node: the whole daemon without what is I/O, a clock or a thread. What happens to it comes in as
+// calls, what it wants done goes out to its port (node_port.h) and to its links' rails; so mlxcommd runs it
+// over sockets and shared memory (loop/loop.h), and the simulator hundreds of it in virtual time.
+//
+//   processes ─submissions, control calls─▶ Jobs, Collectives ─actions─▶ Carrier ─▶ Links, NodePort
+//   Links ─────frames, nodes that come and go─▶ Carrier, Jobs, status, probes
+//
+// A turn of whoever owns it:
+//
+//   AdvanceTo(now) ─▶ submissions, calls, Links::Poll, finished work (CarryOut between) ─▶ EndTurn
+//
+// Owner: Loop, or the simulator. Thread: one, for all of it. Memory: tables that are reused; a warm
+// operation allocates nothing here.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/collective/collectives.h"
+#include "daemon/collective/membership.h"
+#include "daemon/fabric/links.h"
+#include "daemon/intake/submission.h"
+#include "daemon/node/answer.h"
+#include "daemon/node/carrier.h"
+#include "daemon/node/checkups.h"
+#include "daemon/node/jobs.h"
+#include "daemon/node/node_port.h"
+#include "daemon/node/options.h"
+#include "daemon/node/own_status.h"
+#include "daemon/node/peer_probes.h"
+#include "daemon/node/status_calls.h"
+#include "daemon/node/story.h"
+#include "daemon/record/operation_recorder.h"
+
+namespace mlxcomm::node {
+
+// What metrics tell of a node: its own part of a status, and what that has not.
+struct NodeMetrics {
+  v1::NodeStatus node;
+  std::map<std::string, std::uint64_t> jobs;  // By state.
+  std::uint64_t violations = 0;
+};
+
+class Node final : private fabric::FabricListener, private cluster::Peers {
+ public:
+  // All outlive it. `clock` tells the time within a turn, for what is measured.
+  Node(NodeOptions options, collective::ScratchMemory& scratch, telemetry::FlightRecorder& recorder,
+       telemetry::OperationCounts& counts, std::function<std::uint64_t()> clock, NodePort& port,
+       std::uint64_t now_ns);
+  ~Node() override;
+
+  const NodeOptions& options() const { return options_; }
+  // Whoever has sockets joins, polls and ticks them.
+  fabric::Links& links() { return links_; }
+  const fabric::Links& links() const { return links_; }
+  const collective::Collectives& collectives() const { return collectives_; }
+  collective::Membership& membership() { return membership_; }
+  const Jobs& jobs() const { return jobs_; }
+
+  // What follows happens at this time, which never goes back.
+  void AdvanceTo(std::uint64_t now_ns) { now_ns_ = now_ns; }
+  // Carries out what the last events have caused, until nothing is left.
+  void CarryOut() { carrier_.CarryOut(now_ns_); }
+  // Whatever is due by now; then what groups and processes have left is given back. False: nothing was
+  // due.
+  bool EndTurn();
+  // When EndTurn has something to do, if nothing comes before.
+  std::uint64_t NextDeadline() const;
+
+  // Local processes.
+  void OnSessionOpened(SessionId session, const Process& process);
+  void OnSessionEnded(SessionId session, const std::string& why);
+  void OnSubmission(SessionId session, const intake::Submission& submission);
+  void OnWorkDone(std::uint64_t cookie) { collectives_.OnLocalWorkDone(cookie, now_ns_); }
+  // The operation that a work is part of, until it is done.
+  const OperationKey& KeyOfWork(std::uint64_t cookie) { return collectives_.KeyOfWork(cookie); }
+
+  // Control calls, which carry out what they have caused. As Jobs has them.
+  void Attach(SessionId session, std::uint64_t call, const v1::AttachRequest& request,
+              std::unique_ptr<AttachAnswer> answer);
+  void CancelAttach(SessionId session, std::uint64_t call);
+  void Detach(SessionId session, const v1::DetachRequest& request, DetachAnswer& answer);
+  void Split(SessionId session, const v1::SplitRequest& request, GroupAnswer& answer);
+  void Release(SessionId session, std::uint64_t group, ReleaseAnswer& answer);
+  void Shrink(SessionId session, std::uint64_t call, const v1::ShrinkRequest& request,
+              std::unique_ptr<GroupAnswer> answer);
+  void CancelShrink(SessionId session, std::uint64_t call);
+  void Cancel(SessionId session, const v1::CancelRequest& request, CancelAnswer& answer);
+  void Awaited(SessionId session, const v1::AwaitedRequest& request, AwaitedAnswer& answer);
+
+  // Diagnostics.
+  void Status(std::unique_ptr<StatusAnswer> answer);
+  void Ping(const v1::PingRequest& request, std::unique_ptr<PingAnswer> answer);
+  void Doctor(std::unique_ptr<DoctorAnswer> answer);
+  void OnSystemSeen(v1::NodeCheckup seen);
+  v1::LinkCosts MeasureLinks() { return jobs_.OwnCosts(); }
+  NodeMetrics Metrics() const;
+
+  // The orderly end: first who is new is refused, then what still runs is failed, at last every call that
+  // is open is answered.
+  void RefuseNew(const Failure& failure) { jobs_.RefuseNew(failure); }
+  void FailAll(const Failure& failure);
+  void AnswerOpenCalls(const Failure& failure);
+
+ private:
+  // FabricListener
+  void OnNotice(const fabric::FabricNotice& notice) override { story_.OnNotice(notice); }
+  void OnForwarding(bool forwards) override { port_.OnForwarding(forwards); }
+  void OnNodeUp(const fabric::NodeIdentity& node) override;
+  void OnNodeLost(const NodeId& node, const absl::Status& why) override;
+  void OnControl(const NodeId& node, std::span<const std::byte> message) override;
+  void OnEager(const NodeId& node, const wire::FrameHeader& header,
+               std::span<const std::byte> payload) override;
+  void OnGrant(const NodeId& node, const wire::FrameHeader& header) override;
+  void OnCredit(const NodeId& node, const wire::FrameHeader& header) override;
+  void OnDataReceived(const NodeId& node, const wire::FrameHeader& header) override;
+  void OnDataReleased(const NodeId& node, std::uint64_t cookie) override;
+  void OnWithdrawn(const NodeId& node, const OperationKey& key) override;
+  // Peers
+  void SendToNode(const NodeId& node, const v1::PeerMessage& message) override {
+    carrier_.SendMessage(node, message);
+  }
+  bool IsReachable(const NodeId& node) const override { return links_.IsReachable(node); }
+
+  void ExpectFrame(const NodeId& node, bool fine, const wire::FrameHeader& header);
+  void CountViolation(const NodeId& node, const std::string& what);
+  // False: no well-behaved daemon sends it.
+  [[nodiscard]] bool OnMessage(const NodeId& node, const v1::PeerMessage& message);
+  void OnStatusQuery(const NodeId& node, std::uint64_t query);
+  [[nodiscard]] bool OnProbe(const NodeId& node, const v1::Probe& probe);
+  v1::NodeCheckup CheckupOf(const v1::NodeCheckup& seen) const;
+  OwnState Own() const;
+
+  const NodeOptions options_;
+  NodePort& port_;
+  std::uint64_t now_ns_;
+  const std::uint64_t started_ns_;
+  OperationRecorder recorder_;
+  collective::Collectives collectives_;
+  collective::Membership membership_;
+  Nodes nodes_;
+  fabric::Links links_;
+  Carrier carrier_;
+  Story story_;
+  Jobs jobs_;
+  StatusCalls status_calls_;
+  PeerProbes probes_;
+  Checkups checkups_;
+  std::uint64_t violations_ = 0;
+};
+
+}  // namespace mlxcomm::node

@@ -1,0 +1,58 @@
+// What a node needs of the process that it is in: threads that compute, shared memory, sockets, people
+// who read events. The loop implements it over a machine (loop/loop.h), the simulator over virtual
+// time (tests/sim/daemon.h).
+//
+// Owner: whoever owns the node, and outlives it. Thread: the node's; called from inside its calls, and
+// may not call back. Memory: none.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/collective/action.h"
+#include "daemon/fabric/links.h"
+#include "daemon/intake/submission.h"
+#include "daemon/telemetry/event_log.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
+
+namespace mlxcomm::node {
+
+using intake::SessionId;
+
+class NodePort : public fabric::LinksPort {
+ public:
+  // True: another thread does the work, and Node::OnWorkDone(cookie) follows; false: the node does it
+  // at once. `work` stays as it is until then.
+  virtual bool SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) = 0;
+  // The end of an operation, for the process that called it.
+  virtual void Complete(const collective::Action& action) = 0;
+  // The session has ended, and no operation names its memory any more.
+  virtual void ReleaseMemory(SessionId session) = 0;
+  // So many groups there are here now.
+  virtual void OnGroups(std::size_t groups) = 0;
+  // Others' operations have begun to go through this node, or have not for a while.
+  virtual void OnForwarding(bool forwards) = 0;
+
+  // For people; without a time.
+  virtual void OnEvent(telemetry::LoggedEvent event) = 0;
+  // A frame or a message that no well-behaved daemon sends.
+  virtual void OnViolation(const NodeId& node, const std::string& what) = 0;
+
+  // For status: what the machine and the process say of this node, of users also who they are; links
+  // with what is still being dialed; where a rail's addresses come from ("discovered").
+  virtual void Describe(v1::NodeStatus& status) const = 0;
+  virtual std::vector<fabric::LinkSnapshot> SnapshotLinks() const = 0;
+  virtual std::string OriginOf(const NodeId& peer, const fabric::RailSnapshot& rail) const = 0;
+  virtual intake::CopiedResults ResultsCopiedBy(SessionId session) const = 0;
+  // For doctor: looks at the machine's interfaces and limits, aside; Node::OnSystemSeen follows.
+  virtual void LookAtSystem() = 0;
+
+  struct Clocks {
+    std::uint64_t monotonic_ns = 0;  // Read at once, not at the turn's begin: it is measured by.
+    std::uint64_t unix_ns = 0;
+  };
+  virtual Clocks ReadClocks() const = 0;
+};
+
+}  // namespace mlxcomm::node

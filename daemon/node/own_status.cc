@@ -1,0 +1,206 @@
+#include "daemon/node/own_status.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/node/status_parts.h"
+
+namespace mlxcomm::node {
+namespace {
+
+using Waits = google::protobuf::RepeatedPtrField<v1::WaitStatus>;
+
+void WriteRank(const OwnState& own, const collective::Group& group,
+               const collective::RankActivity& activity, v1::RankStatus& rank, Waits& waits) {
+  const collective::Member& member = group.layout().member(activity.rank);
+  rank.set_rank(activity.rank);
+  rank.set_node(member.node_name);
+  rank.set_pid(member.pid);
+  if (const SessionId session = own.membership.HolderOf(group.id(), activity.rank); session != 0) {
+    rank.set_program(own.jobs.ProgramOf(session));
+    const intake::CopiedResults copied = own.port.ResultsCopiedBy(session);
+    rank.set_copied_results(copied.results);
+    rank.set_copied_result_bytes(copied.bytes);
+    rank.set_copied_result_ns(copied.nanoseconds);
+  }
+  rank.set_operations_done(activity.operations_done);
+  if (!activity.busy) return;
+  const std::string operation =
+      absl::StrCat(activity.call, ", ", collective::DescribeKey(activity.key));
+  const std::uint64_t age_ms = (own.now_ns - activity.submitted_ns) / 1'000'000;
+  rank.set_operation(operation);
+  rank.set_operation_age_ms(age_ms);
+  if (activity.awaited.empty()) return;
+  v1::WaitStatus& wait = *waits.Add();
+  wait.add_waiting(activity.rank);
+  for (const std::uint32_t awaited : activity.awaited) wait.add_awaited(awaited);
+  wait.set_operation(operation);
+  wait.set_age_ms(age_ms);
+}
+
+void WriteShrinking(const OwnState& own, std::uint64_t group, Waits& waits) {
+  std::vector<std::uint32_t> waiting;
+  std::vector<std::uint32_t> awaited;
+  std::uint64_t since_ns = own.now_ns;
+  if (!own.jobs.shrinking().Waiting(group, waiting, awaited, since_ns) || awaited.empty()) return;
+  v1::WaitStatus& wait = *waits.Add();
+  wait.mutable_waiting()->Add(waiting.begin(), waiting.end());
+  wait.mutable_awaited()->Add(awaited.begin(), awaited.end());
+  wait.set_operation("shrink");
+  wait.set_age_ms((own.now_ns - since_ns) / 1'000'000);
+}
+
+void WriteMainGroup(const OwnState& own, const collective::Group& group,
+                    const collective::GroupOrigin& origin, v1::JobStatus& job) {
+  job.set_size(group.layout().rank_count());
+  job.set_size_at_start(origin.size_at_start);
+  job.set_shrinks(origin.shrinks);
+  job.set_state(group.failed() ? "failed" : "running");
+  if (group.failed()) job.set_detail(group.failure().message);
+  for (const collective::RankActivity& activity : group.Activity()) {
+    if (!activity.gone) WriteRank(own, group, activity, *job.add_ranks(), *job.mutable_waits());
+  }
+  WriteShrinking(own, group.id(), *job.mutable_waits());
+}
+
+void WriteGroup(const OwnState& own, const collective::Group& group, v1::GroupStatus& told) {
+  told.set_id(group.id());
+  told.set_name(group.name());
+  told.set_size(group.layout().rank_count());
+  told.set_state(group.failed() ? "failed" : "running");
+  if (group.failed()) told.set_detail(group.failure().message);
+  for (const collective::RankActivity& activity : group.Activity()) {
+    if (!activity.busy || activity.gone) continue;
+    WriteRank(own, group, activity, *told.add_ranks(), *told.mutable_waits());
+  }
+  WriteShrinking(own, group.id(), *told.mutable_waits());
+}
+
+// The size is what one process says, so of thousands that are missing only some are named.
+std::string DescribeMissing(const v1::JobStatus& job) {
+  constexpr std::size_t kNamed = 16;
+  std::vector<bool> here(job.size());
+  for (const v1::RankStatus& rank : job.ranks()) {
+    if (rank.rank() < here.size()) here[rank.rank()] = true;
+  }
+  std::string text;
+  std::size_t missing = 0;
+  for (std::size_t rank = 0; rank < here.size(); ++rank) {
+    if (here[rank]) continue;
+    if (missing++ < kNamed) absl::StrAppend(&text, text.empty() ? "" : ", ", rank);
+  }
+  if (missing == 0) return {};
+  if (missing > kNamed) absl::StrAppend(&text, " and ", missing - kNamed, " more");
+  return absl::StrCat(missing == 1 ? "waits for rank " : "waits for ranks ", text);
+}
+
+}  // namespace
+
+// One job can have two main groups here: the one that failed, until it is closed, and
+// the one it has shrunk to, which stands for the job.
+void WriteJobs(const OwnState& own, v1::StatusReply& reply) {
+  std::map<JobId, std::uint32_t> shrinks;
+  own.collectives.ForEach([&](const collective::Group& group) {
+    const collective::GroupOrigin& origin = *own.membership.OriginOf(group.id());
+    std::uint32_t& most = shrinks[origin.job];
+    if (origin.is_main) most = std::max(most, origin.shrinks);
+  });
+  std::size_t listed = 0;
+  own.collectives.ForEach([&](const collective::Group& group) {
+    const collective::GroupOrigin& origin = *own.membership.OriginOf(group.id());
+    v1::JobStatus& job = JobIn(reply, origin.job);
+    if (origin.is_main && origin.shrinks == shrinks.at(origin.job)) {
+      WriteMainGroup(own, group, origin, job);
+    } else if (listed++ < kGroupsListedMax) {
+      WriteGroup(own, group, *job.add_groups());
+    } else {
+      job.set_groups_left_out(job.groups_left_out() + 1);
+    }
+  });
+}
+
+void WriteForming(const OwnState& own, v1::StatusReply& reply) {
+  v1::JobStatus* job = nullptr;  // They come job by job.
+  for (const cluster::Rendezvous::Waiting& waiting : own.jobs.rendezvous().AllWaiting()) {
+    const JobId& id = waiting.claim.job;
+    if (job == nullptr || job->name() != id.name || job->user() != id.user) {
+      job = &JobIn(reply, id, /*forms=*/true);
+    }
+    job->set_size(waiting.claim.size);
+    v1::RankStatus& rank = *job->add_ranks();
+    rank.set_rank(waiting.claim.rank);
+    rank.set_node(own.jobs.rendezvous().NodeName(waiting.node));
+    rank.set_pid(waiting.claim.pid);
+    rank.set_program(waiting.claim.program);
+  }
+  for (v1::JobStatus& forming : *reply.mutable_jobs()) {
+    if (forming.state() == "forming") forming.set_detail(DescribeMissing(forming));
+  }
+}
+
+void WriteLinks(const NodePort& port, v1::NodeStatus& node) {
+  for (const fabric::LinkSnapshot& snapshot : port.SnapshotLinks()) {
+    v1::LinkStatus& link = *node.add_links();
+    link.set_peer(snapshot.peer);
+    if (snapshot.peer_id != NodeId{}) link.set_peer_id(snapshot.peer_id.ToString());
+    link.set_state(snapshot.state);
+    link.set_detail(snapshot.detail);
+    for (const fabric::RailSnapshot& rail : snapshot.rails) {
+      v1::RailStatus& told = *link.add_rails();
+      told.set_transport(rail.transport);
+      told.set_local_address(rail.local_address);
+      told.set_remote_address(rail.remote_address);
+      told.set_state(rail.up ? "up" : "down");
+      told.set_sent_bytes(rail.sent_bytes);
+      told.set_received_bytes(rail.received_bytes);
+      told.set_copied_bytes(rail.copied_bytes);
+      told.set_direct_bytes(rail.direct_bytes);
+      told.set_arena_regions(rail.arena_regions);
+      told.set_arena_regions_max(rail.arena_regions_max);
+      told.set_arena_region_bytes(rail.arena_region_bytes);
+      told.set_sent_bytes_per_second(rail.sent_bytes_per_second);
+      told.set_received_bytes_per_second(rail.received_bytes_per_second);
+      told.set_round_trip_ns(rail.round_trip_ns);
+      told.set_round_trip_ns_min(rail.round_trip_ns_min);
+      told.set_local_interface(rail.local_interface);
+      told.set_remote_interface(rail.remote_interface);
+      told.set_delivery_bytes_per_second(rail.delivery_bytes_per_second);
+      told.set_delivery_bytes_per_second_best(rail.delivery_bytes_per_second_best);
+      told.set_detail(rail.detail);
+      told.set_origin(port.OriginOf(snapshot.peer_id, rail));
+      told.set_security(rail.security);
+      if (!rail.security.empty()) told.set_key_id(KeyIdText(rail.key));
+      if (rail.transport != "rdma") continue;
+      v1::RdmaRailStatus& rdma = *told.mutable_rdma();
+      rdma.set_device(rail.device);
+      rdma.set_service(rail.service);
+      rdma.set_lost_messages(rail.lost_messages);
+      rdma.set_reason(rail.reason);
+    }
+  }
+}
+
+void WriteNode(const OwnState& own, v1::NodeStatus& node) {
+  const fabric::NodeIdentity& self = own.options.fabric.self;
+  node.set_name(self.name);
+  node.set_id(self.id.ToString());
+  node.set_version(self.software_version);
+  node.set_uptime_ms((own.now_ns - own.started_ns) / 1'000'000);
+  node.set_answered(true);
+  node.set_state(own.jobs.draining() ? "draining" : "up");
+  own.port.Describe(node);
+  constexpr std::size_t kGroupsMax = collective::Membership::kGroupsMax;
+  node.mutable_use()->set_groups(own.membership.group_count());
+  node.mutable_use()->set_groups_max(kGroupsMax);
+  for (v1::UseStatus& user : *node.mutable_users()) {
+    const bool shares = user.user().starts_with('#');  // Users without a name share all there are.
+    user.set_groups(own.membership.group_count(shares ? std::string() : user.user()));
+    user.set_groups_max(shares ? kGroupsMax : own.membership.groups_per_user_max());
+  }
+  WriteLinks(own.port, node);
+}
+
+}  // namespace mlxcomm::node

@@ -1,0 +1,36 @@
+// What a node says of itself, to whoever asks for a status: pure functions of what it has.
+//
+// Owner: none. Thread: the node's. Memory: the reply; at most kGroupsListedMax groups besides the jobs'
+// own.
+#pragma once
+
+#include <cstdint>
+
+#include "daemon/collective/collectives.h"
+#include "daemon/collective/membership.h"
+#include "daemon/node/jobs.h"
+#include "daemon/node/node_port.h"
+#include "daemon/node/options.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
+
+namespace mlxcomm::node {
+
+struct OwnState {
+  const NodeOptions& options;
+  const collective::Collectives& collectives;
+  const collective::Membership& membership;
+  const Jobs& jobs;
+  const NodePort& port;
+  std::uint64_t started_ns = 0;
+  std::uint64_t now_ns = 0;
+};
+
+inline constexpr std::size_t kGroupsListedMax = 64;
+
+void WriteNode(const OwnState& own, v1::NodeStatus& node);
+void WriteJobs(const OwnState& own, v1::StatusReply& reply);
+// Those that have not come together yet, of all nodes.
+void WriteForming(const OwnState& own, v1::StatusReply& reply);
+void WriteLinks(const NodePort& port, v1::NodeStatus& node);
+
+}  // namespace mlxcomm::node

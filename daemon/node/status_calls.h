@@ -1,0 +1,54 @@
+// Who has asked for a status, and waits for the other nodes' own parts.
+//
+//   Begin ─▶ StatusQuery to each node ─▶ StatusAnswer, node lost, or too late ─▶ the parts, as they came
+//
+// Owner: Node. Thread: the node's; time is an argument. Memory: at most kCallsMax calls, each with a part
+// of each node.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "daemon/cluster/peers.h"
+#include "daemon/node/status_parts.h"
+
+namespace mlxcomm::node {
+
+class StatusCalls {
+ public:
+  static constexpr std::size_t kCallsMax = 64;
+  static constexpr std::uint64_t kWaitNs = 300'000'000;
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
+  explicit StatusCalls(cluster::Peers& peers) : peers_(peers) {}
+
+  // `own`: as StatusParts::own, whose other nodes are `nodes`.
+  void Begin(v1::StatusReply own, const std::vector<NodeId>& nodes, std::uint64_t now_ns,
+             std::unique_ptr<StatusAnswer> answer);
+  // One that nobody waits for is let go.
+  void OnAnswer(const NodeId& node, const v1::StatusAnswer& answer);
+  void OnNodeLost(const NodeId& node);
+  void OnTime(std::uint64_t now_ns);
+  std::uint64_t NextDeadline() const;
+  // Every caller hears that the daemon is stopping.
+  void Clear() { calls_.clear(); }
+
+ private:
+  struct Call {
+    std::unique_ptr<StatusAnswer> answer;
+    std::shared_ptr<StatusParts> parts;
+    std::vector<NodeId> awaited;
+    std::uint64_t deadline_ns = 0;
+  };
+  using Calls = std::map<std::uint64_t, Call>;  // By query.
+  Calls::iterator Finish(Calls::iterator call);
+
+  cluster::Peers& peers_;
+  Calls calls_;
+  std::uint64_t next_query_ = 1;
+};
+
+}  // namespace mlxcomm::node

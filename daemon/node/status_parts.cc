@@ -1,0 +1,114 @@
+#include "daemon/node/status_parts.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "daemon/collective/membership.h"
+
+namespace mlxcomm::node {
+namespace {
+
+// What another node's ranks do in the same job.
+void MergeJob(const v1::JobStatus& told, v1::JobStatus& job) {
+  for (const v1::GroupStatus& group : told.groups()) {
+    auto& groups = *job.mutable_groups();
+    const auto same = std::find_if(groups.begin(), groups.end(),
+                                   [&](const auto& other) { return other.id() == group.id(); });
+    if (same == groups.end()) {
+      *groups.Add() = group;
+      continue;
+    }
+    if (group.state() == "failed" && same->state() != "failed") {
+      same->set_state(group.state());
+      same->set_detail(group.detail());
+    }
+    same->mutable_ranks()->MergeFrom(group.ranks());
+    same->mutable_waits()->MergeFrom(group.waits());
+  }
+  job.set_groups_left_out(std::max(job.groups_left_out(), told.groups_left_out()));
+  if (told.state().empty()) return;  // None of the job's ranks is there, only its groups'.
+  const bool has_main = !job.state().empty();
+  if (has_main && told.shrinks() < job.shrinks()) return;  // It has not shrunk there yet.
+  if (has_main && told.shrinks() > job.shrinks()) {
+    job.clear_state();
+    job.clear_detail();
+    job.clear_ranks();
+    job.clear_waits();
+  }
+  job.set_size(told.size());
+  job.set_size_at_start(told.size_at_start());
+  job.set_shrinks(told.shrinks());
+  if (job.state().empty() || told.state() == "failed") {
+    job.set_state(told.state());
+    job.set_detail(told.detail());
+  }
+  job.mutable_ranks()->MergeFrom(told.ranks());
+  job.mutable_waits()->MergeFrom(told.waits());
+}
+
+void MergeAnswer(const NodeId& node, const v1::StatusAnswer& answer, v1::StatusReply& reply) {
+  const std::string id = node.ToString();
+  for (v1::NodeStatus& other : *reply.mutable_nodes()) {
+    if (other.id() != id) continue;
+    const std::string name = other.name();
+    const std::string version = other.version();
+    other = answer.node();
+    other.set_id(id);  // As it has proved it: links and cables are told by these.
+    other.set_name(name);
+    other.set_version(version);
+  }
+  // No node has more jobs than groups.
+  const auto jobs = std::min<std::size_t>(static_cast<std::size_t>(answer.jobs_size()),
+                                          collective::Membership::kGroupsMax);
+  for (std::size_t i = 0; i < jobs; ++i) {
+    const v1::JobStatus& told = answer.jobs(static_cast<int>(i));
+    MergeJob(told, JobIn(reply, {told.user(), told.name()}));
+  }
+}
+
+void Sort(v1::StatusReply& reply) {
+  auto& nodes = *reply.mutable_nodes();
+  std::sort(nodes.begin() + 1, nodes.end(),
+            [](const auto& a, const auto& b) { return a.name() < b.name(); });
+  auto& jobs = *reply.mutable_jobs();
+  std::sort(jobs.begin(), jobs.end(), [](const auto& a, const auto& b) {
+    return std::tuple(a.user(), a.name(), a.state()) < std::tuple(b.user(), b.name(), b.state());
+  });
+  for (v1::JobStatus& job : jobs) {
+    auto& ranks = *job.mutable_ranks();
+    std::sort(ranks.begin(), ranks.end(),
+              [](const auto& a, const auto& b) { return a.rank() < b.rank(); });
+    auto& groups = *job.mutable_groups();
+    std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.name(), a.id()) < std::pair(b.name(), b.id());
+    });
+    for (v1::GroupStatus& group : groups) {
+      auto& members = *group.mutable_ranks();
+      std::sort(members.begin(), members.end(),
+                [](const auto& a, const auto& b) { return a.rank() < b.rank(); });
+    }
+  }
+}
+
+}  // namespace
+
+v1::JobStatus& JobIn(v1::StatusReply& reply, const JobId& id, bool forms) {
+  for (v1::JobStatus& job : *reply.mutable_jobs()) {
+    const bool same = job.name() == id.name && job.user() == id.user;
+    if (same && (job.state() == "forming") == forms) return job;
+  }
+  v1::JobStatus& job = *reply.add_jobs();
+  job.set_name(id.name);
+  job.set_user(id.user);
+  if (forms) job.set_state("forming");
+  return job;
+}
+
+v1::StatusReply MergeStatus(const StatusParts& parts) {
+  v1::StatusReply reply = parts.own;
+  for (const auto& [node, answer] : parts.answers) MergeAnswer(node, answer, reply);
+  Sort(reply);
+  return reply;
+}
+
+}  // namespace mlxcomm::node

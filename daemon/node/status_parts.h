@@ -1,0 +1,36 @@
+// What a status is made of, and how it is merged: each node tells its own part, and the node that was
+// asked hands all of them out as they came. To merge and to sort them, and to look for a ring in them
+// (cluster/topology.h), takes long; it is for another thread than the one that moves payload.
+//
+// Owner: none, plain values and pure functions. Thread: any. Memory: the parts.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "daemon/node/answer.h"
+#include "mlxcomm/v1/diagnostics.pb.h"
+#include "mlxcomm/v1/peer.pb.h"
+#include "proto/types/job_id.h"
+#include "proto/types/node_id.h"
+
+namespace mlxcomm::node {
+
+struct StatusParts {
+  // Of this node: its own part comes first, then every other node that can be reached, by name only.
+  v1::StatusReply own;
+  std::vector<std::pair<NodeId, v1::StatusAnswer>> answers;  // In the order in which they came.
+};
+// Shared, so that nothing is copied on its way to another thread.
+using StatusAnswer = Answer<std::shared_ptr<const StatusParts>>;
+
+// All jobs, with what every node says of them; nodes, jobs, groups and ranks in order. Without what the
+// cables form.
+v1::StatusReply MergeStatus(const StatusParts& parts);
+
+// The job of that name in the reply, made if it is not there. Ranks that wait for a job to form may do so
+// while the last one of that name still runs or has failed: the two have nothing in common.
+v1::JobStatus& JobIn(v1::StatusReply& reply, const JobId& id, bool forms = false);
+
+}  // namespace mlxcomm::node

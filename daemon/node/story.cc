@@ -1,0 +1,96 @@
+#include "daemon/node/story.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm::node {
+
+using telemetry::EventSeverity;
+
+void Story::Tell(const char* kind, EventSeverity severity, const std::string& object,
+                 const std::string& text, std::optional<std::string> user) {
+  telemetry::LoggedEvent event;
+  event.kind = kind;
+  event.severity = severity;
+  event.object = MakePrintable(object);  // Some of it other nodes have said.
+  event.text = MakePrintable(text);
+  event.user = std::move(user);
+  port_.OnEvent(std::move(event));
+}
+
+void Story::OnNodeUp(const fabric::NodeIdentity& node) {
+  Tell("node_up", EventSeverity::kNote, absl::StrCat("node ", node.name),
+       absl::StrCat("is up, mlxcommd ", node.software_version));
+}
+
+void Story::OnNodeLost(const std::string& name, const std::string& why) {
+  Tell("node_lost", EventSeverity::kError, absl::StrCat("node ", name),
+       absl::StrCat("is lost: ", why));
+}
+
+void Story::OnClientGone(std::uint64_t pid, const std::string& user, const std::string& why) {
+  Tell("client_gone", EventSeverity::kNote, absl::StrCat("process ", pid), why, user);
+}
+
+void Story::OnNotice(const fabric::FabricNotice& notice) {
+  using Kind = fabric::FabricNotice::Kind;
+  const std::string link = absl::StrCat("link to ", notice.node);
+  const std::string rail =
+      notice.path.empty() ? "the way through other nodes" : absl::StrCat("rail ", notice.path);
+  switch (notice.kind) {
+    case Kind::kRailUp:
+      return Tell("rail_up", EventSeverity::kNote, link, absl::StrCat(rail, " is up"));
+    case Kind::kRailDown:
+      return Tell("rail_down", EventSeverity::kWarning, link,
+                  absl::StrCat(rail, " is down: ", notice.why));
+    case Kind::kLinkWaits:
+      return Tell("link_waits", EventSeverity::kWarning, link,
+                  absl::StrCat("no rail is left: ", notice.why, "; waiting for one to come back"));
+    case Kind::kDialFails:
+      return Tell("dial_fails", EventSeverity::kWarning, notice.node, notice.why);
+    case Kind::kStrangerRefused:
+      return Tell("stranger_refused", EventSeverity::kWarning, notice.node,
+                  absl::StrCat("refused at the peer port: ", notice.why));
+  }
+}
+
+void Story::OnJobFormed(const JobId& job, std::size_t ranks, std::uint64_t group) {
+  told_jobs_[group].job = job;
+  Tell("job_formed", EventSeverity::kNote, absl::StrCat("job ", job.name),
+       absl::StrCat("is formed: ", ranks, ranks == 1 ? " rank" : " ranks"), job.user);
+}
+
+void Story::OnGroupRemoved(std::uint64_t group) {
+  recorder_.OnGroupRemoved(group);
+  const auto found = told_jobs_.find(group);
+  if (found == told_jobs_.end()) return;
+  const ToldJob& told = found->second;
+  Tell("job_ended", EventSeverity::kNote, absl::StrCat("job ", told.job.name),
+       told.failed ? "has ended here, after its failure"
+                   : "has ended here: its ranks of this node have left",
+       told.job.user);
+  told_jobs_.erase(found);
+}
+
+void Story::TellOfFailures(const collective::Membership& membership) {
+  if (!recorder_.AnyFailed()) return;
+  for (const OperationRecorder::FailedGroup& failed : recorder_.TakeFailures()) {
+    const auto told = told_jobs_.find(failed.group);
+    const bool is_job = told != told_jobs_.end();
+    std::string user;  // Not known any more: those see it who see all.
+    if (is_job) {
+      told->second.failed = true;
+      user = told->second.job.user;
+    } else if (const auto* origin = membership.OriginOf(failed.group); origin != nullptr) {
+      user = origin->job.user;
+    }
+    Tell(is_job ? "job_failed" : "group_failed", EventSeverity::kError,
+         absl::StrCat(is_job ? "job " : "group ", failed.name),
+         absl::StrCat(FailureCodeName(failed.verdict.code), ": ", failed.verdict.message),
+         std::move(user));
+  }
+}
+
+}  // namespace mlxcomm::node

@@ -1,0 +1,54 @@
+// What people are told: one line for what a person would want to have been told, never one for an
+// operation.
+//
+// Owner: Node. Thread: the node's. Memory: an entry for each job that has been told of and has not ended.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/collective/membership.h"
+#include "daemon/fabric/fabric.h"
+#include "daemon/node/node_port.h"
+#include "daemon/record/operation_recorder.h"
+#include "daemon/telemetry/event_log.h"
+#include "proto/types/job_id.h"
+
+namespace mlxcomm::node {
+
+class Story {
+ public:
+  // Both outlive it.
+  Story(NodePort& port, OperationRecorder& recorder) : port_(port), recorder_(recorder) {}
+
+  void OnNodeUp(const fabric::NodeIdentity& node);
+  void OnNodeLost(const std::string& name, const std::string& why);
+  void OnNotice(const fabric::FabricNotice& notice);
+  void OnClientGone(std::uint64_t pid, const std::string& user, const std::string& why);
+  void OnJobFormed(const JobId& job, std::size_t ranks, std::uint64_t group);
+  // A group has come to be, by whose name the record's readers know it; it is no more.
+  void OnGroupMade(const collective::Group& group, const JobId& job) {
+    recorder_.NameGroup(group, job);
+  }
+  void OnGroupRemoved(std::uint64_t group);
+  // Of groups that have failed since the last call.
+  void TellOfFailures(const collective::Membership& membership);
+
+ private:
+  // A world group that people were told of, until they are told of its end.
+  struct ToldJob {
+    JobId job;
+    bool failed = false;
+  };
+  void Tell(const char* kind, telemetry::EventSeverity severity, const std::string& object,
+            const std::string& text, std::optional<std::string> user = std::nullopt);
+
+  NodePort& port_;
+  OperationRecorder& recorder_;
+  std::map<std::uint64_t, ToldJob> told_jobs_;  // By group.
+};
+
+}  // namespace mlxcomm::node

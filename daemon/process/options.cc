@@ -1,0 +1,36 @@
+#include "daemon/process/options.h"
+
+#include <CLI/CLI.hpp>
+
+namespace mlxcomm {
+
+std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
+  CLI::App app{
+      "mlxcommd: the communication daemon of mlxcomm. Stays in the foreground; SIGTERM drains, a "
+      "second one ends at once."};
+  app.name("mlxcommd");
+  app.set_version_flag("--version", MLXCOMM_VERSION);
+  app.add_option("--config", options.config_file, "Configuration file (protobuf text format)");
+  app.add_option("--socket", options.socket_path, "Unix socket for local processes");
+  app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error or off")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}));
+  app.add_flag("--private", options.is_private, "End with the last client; keep nothing on disk");
+  app.add_flag("--check-config", options.check_config, "Check the configuration and end");
+  app.add_flag("--print-config", options.print_config,
+               "Write all of a configuration's fields with defaults, help and bounds, and end");
+  app.add_flag("--launchd", options.by_launchd,
+               "End with code 0 where to be started again mends nothing (codes 2 and 3)");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
+  }
+  return std::nullopt;
+}
+
+int ExitCodeFor(const Options& options, ExitCode code) {
+  const bool again_mends = code != ExitCode::kUsage && code != ExitCode::kDrain;
+  return options.by_launchd && !again_mends ? 0 : static_cast<int>(code);
+}
+
+}  // namespace mlxcomm

@@ -1,0 +1,60 @@
+#include "daemon/process/signals.h"
+
+#include <csignal>
+#include <initializer_list>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "daemon/platform/file_descriptor.h"
+
+namespace mlxcomm {
+namespace {
+
+// RequestStop's own, never unblocked: a private daemon whose last client leaves while
+// it drains must not be ended by its own request.
+constexpr int kStopSignal = SIGUSR1;
+
+sigset_t SetOf(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) sigaddset(&set, signal);
+  return set;
+}
+
+sigset_t Watched() { return SetOf({SIGTERM, SIGINT, SIGHUP, kStopSignal}); }
+
+bool HasTerminal() {
+  return platform::FileDescriptor(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)).valid();
+}
+
+}  // namespace
+
+void TerminationSignals::Block(bool is_private) {
+  const sigset_t set = Watched();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  // nohup ignores SIGHUP; a log is reopened all the same.
+  const bool survives = std::signal(SIGHUP, SIG_DFL) == SIG_IGN || is_private;
+  ends_with_terminal_ = !survives && HasTerminal();
+}
+
+void TerminationSignals::Wait(const std::function<void()>& on_hangup) {
+  const sigset_t set = Watched();
+  for (;;) {
+    int taken = 0;
+    if (sigwait(&set, &taken) != 0) continue;
+    if (taken != SIGHUP) break;
+    // Nobody would find a daemon that outlives the terminal it was started in.
+    if (ends_with_terminal_ && !HasTerminal()) break;
+    on_hangup();
+  }
+  const sigset_t impatient = SetOf({SIGTERM, SIGINT});
+  pthread_sigmask(SIG_UNBLOCK, &impatient, nullptr);
+}
+
+// A signal to the whole process: blocked everywhere, so sigwait takes it.
+void TerminationSignals::RequestStop() { ::kill(::getpid(), kStopSignal); }
+
+}  // namespace mlxcomm

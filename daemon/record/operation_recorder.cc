@@ -1,0 +1,196 @@
+#include "daemon/record/operation_recorder.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "daemon/record/record_text.h"
+#include "daemon/telemetry/operation_life.h"
+
+namespace mlxcomm {
+namespace {
+
+using telemetry::Event;
+using telemetry::EventKind;
+
+// What the rank passes to the others: all of it, or its block.
+std::uint64_t BytesOf(const collective::Operation::LocalCall& local) {
+  const collective::Signature& signature = local.call.signature;
+  std::uint64_t elements = signature.count;
+  if (!local.counts.empty()) {
+    const bool two_tables = signature.kind == OperationKind::kAllToAllV;
+    const auto sent = local.counts.begin() +
+                      static_cast<std::ptrdiff_t>(local.counts.size() / (two_tables ? 2 : 1));
+    elements = std::accumulate(local.counts.begin(), sent, std::uint64_t{0});
+  }
+  return elements * DataTypeBytes(signature.type);
+}
+
+}  // namespace
+
+telemetry::Name RecordedName(const OperationKey& key) {
+  static_assert(kEveryRank == telemetry::kNobody);
+  return {key.group, key.number, key.source_rank, key.destination_rank, key.tag};
+}
+
+OperationRecorder::OperationRecorder(telemetry::FlightRecorder& recorder,
+                                     telemetry::OperationCounts& counts,
+                                     const std::uint64_t& now_ns,
+                                     std::function<std::uint64_t()> clock)
+    : recorder_(recorder),
+      counts_(counts),
+      now_ns_(now_ns),
+      clock_(std::move(clock)),
+      track_(recorder.AddTrack(telemetry::TrackKind::kEngine, "engine")) {}
+
+OperationRecorder::~OperationRecorder() { recorder_.CloseTrack(track_); }
+
+// An id may have been another operation's whose group has gone.
+OperationRecorder::State& OperationRecorder::StateOf(const collective::Operation& operation) {
+  if (operation.id >= states_.size()) states_.resize(operation.id + 1);
+  State& state = states_[operation.id];
+  const telemetry::Name name = RecordedName(operation.key);
+  if (state.name == name) return state;
+  state.name = name;
+  state.called = false;
+  state.moved = false;
+  state.last_byte_ns = 0;
+  state.traffic = {};
+  state.heard.clear();
+  return state;
+}
+
+Event OperationRecorder::NewEvent(EventKind kind, const State& state) const {
+  Event event;
+  event.kind = kind;
+  event.time_ns = now_ns_;
+  event.set_name(state.name);
+  return event;
+}
+
+void OperationRecorder::OnCalled(const collective::Operation& operation,
+                                 const collective::Operation::LocalCall& local) {
+  State& state = StateOf(operation);
+  if (!std::exchange(state.called, true)) {
+    state.called_ns = now_ns_;
+    state.bytes = BytesOf(local);
+    state.kind = static_cast<std::uint8_t>(local.call.signature.kind);
+    state.type = static_cast<std::uint8_t>(local.call.signature.type);
+  }
+  Event event = NewEvent(EventKind::kSubmitted, state);
+  event.party = local.call.rank;
+  event.bytes = BytesOf(local);
+  event.operation = static_cast<std::uint8_t>(local.call.signature.kind);
+  event.data_type = static_cast<std::uint8_t>(local.call.signature.type);
+  event.reduce_operator = static_cast<std::uint8_t>(local.call.signature.op);
+  event.step = static_cast<std::uint16_t>(local.call.signature.root);
+  Write(event);
+}
+
+void OperationRecorder::OnHeard(const collective::Operation& operation, std::uint16_t node,
+                                std::uint32_t first_rank) {
+  State& state = StateOf(operation);
+  const std::size_t word = node / 64;
+  if (state.heard.size() <= word) state.heard.resize(word + 1);
+  const std::uint64_t bit = std::uint64_t{1} << (node % 64);
+  if ((std::exchange(state.heard[word], state.heard[word] | bit) & bit) != 0) return;
+  Event event = NewEvent(EventKind::kHeard, state);
+  event.party = first_rank;
+  Write(event);
+}
+
+void OperationRecorder::OnMatched(const collective::Operation& operation) {
+  State& state = StateOf(operation);
+  Event event = NewEvent(EventKind::kMatched, state);
+  event.plan = static_cast<std::uint8_t>(operation.execution.plan().between_nodes);
+  Write(event);
+}
+
+void OperationRecorder::OnMoved(const collective::Operation& operation) {
+  State& state = StateOf(operation);
+  state.traffic = operation.execution.traffic();
+  state.last_byte_ns = now_ns_;
+  if (!std::exchange(state.moved, true)) Write(NewEvent(EventKind::kFirstByte, state));
+}
+
+void OperationRecorder::OnEnded(const collective::Operation& operation, FailureCode code) {
+  State& state = StateOf(operation);
+  if (state.called && state.moved) {
+    Event event = NewEvent(EventKind::kLastByte, state);
+    event.time_ns = state.last_byte_ns;
+    event.bytes = state.traffic.received_bytes;
+    event.duration_ns = state.traffic.sent_bytes;
+    Write(event);
+  }
+  // Also of one that only others have called, so that nobody is thought to wait for it.
+  if (state.called || !state.heard.empty()) {
+    const bool failed = code != FailureCode::kNone;
+    Event event = NewEvent(failed ? EventKind::kFailed : EventKind::kDone, state);
+    event.time_ns = clock_();
+    event.code = static_cast<std::uint8_t>(code);
+    Write(event);
+    if (state.called) {
+      counts_.Add(state.kind, state.type, failed, state.bytes, event.time_ns - state.called_ns);
+    }
+  }
+  state.name = {};
+}
+
+// Which it is of this second.
+std::uint32_t OperationRecorder::CountFailure() {
+  const std::uint64_t second = now_ns_ / 1'000'000'000;
+  if (std::exchange(failures_second_, second) != second) failures_ = 0;
+  return ++failures_;
+}
+
+void OperationRecorder::OnGroupFailed(std::uint64_t group, const std::string& name,
+                                      const Failure& verdict, const OperationKey& operation) {
+  const std::uint32_t count = CountFailure();
+  if (count > kLinesASecond) {
+    if (count == kLinesASecond + 1) {
+      spdlog::error("more groups fail than are told here: mlxcommctl status lists them");
+    }
+    return;
+  }
+  failures_told_.push_back({group, name, verdict});
+  spdlog::error("group {} (id {}) has failed: {}: {} Last on this node: {}", name, group,
+                FailureCodeName(verdict.code), verdict.message,
+                count <= kDumpsASecond ? Dump(group, operation) : "mlxcommctl record tells");
+}
+
+// The operation that failed and the two before it; else the group's last three.
+std::string OperationRecorder::Dump(std::uint64_t group, const OperationKey& operation) const {
+  constexpr std::size_t kEngineEventsRead = 4096;
+  constexpr std::size_t kRailEventsRead = 512;
+  constexpr std::size_t kOperationsTold = 3;
+  std::vector<Event> events;
+  if (track_ != nullptr) track_->Copy(kEngineEventsRead, 0, events);
+  std::erase_if(events, [group](const Event& event) { return event.group != group; });
+  std::vector<telemetry::OperationLife> lives = telemetry::LivesOf(events);
+  const telemetry::Name failed = RecordedName(operation);
+  const auto found = std::find_if(lives.begin(), lives.end(),
+                                  [&](const auto& life) { return life.name == failed; });
+  if (found != lives.end()) lives.erase(found + 1, lives.end());
+  if (lives.size() > kOperationsTold) {
+    lives.erase(lives.begin(), lives.end() - static_cast<std::ptrdiff_t>(kOperationsTold));
+  }
+  const auto rails = recorder_.Copy(telemetry::TrackKind::kRail, kRailEventsRead);
+  telemetry::AddCarriers(rails, lives);
+  std::reverse(lives.begin(), lives.end());
+  return telemetry::DescribeLives(lives, rails, clock_());
+}
+
+void OperationRecorder::NameGroup(const collective::Group& group, const JobId& job) {
+  telemetry::GroupName name{group.id(), job.user, job.name, group.name(), {}};
+  const collective::GroupLayout& layout = group.layout();
+  const std::size_t most = telemetry::FlightRecorder::kNodesNamedMax;
+  for (std::uint16_t node = 0; node < layout.node_count() && name.nodes.size() < most; ++node) {
+    const std::uint32_t first = layout.ranks_on(node).front();
+    name.nodes.push_back({first, layout.member(first).node_name});
+  }
+  recorder_.NameGroup(std::move(name));
+}
+
+}  // namespace mlxcomm

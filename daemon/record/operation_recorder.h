@@ -1,0 +1,95 @@
+// Writes the lives of operations into the flight recorder's track of the engine, counts them
+// when they end (telemetry/operation_counts.h), and when a group fails writes one line into
+// the log with what its last operations had come to.
+//
+// An event costs a cache line that is written; an operation also one look at the clock,
+// when it ends, for all else that happens in one turn of the engine has the turn's time.
+//
+// Owner: Node. Thread: the node's. Memory: a state for each operation that is under way,
+// reused; a warm operation allocates nothing.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/collective/group.h"
+#include "daemon/collective/operation_observer.h"
+#include "daemon/telemetry/flight_recorder.h"
+#include "daemon/telemetry/operation_counts.h"
+#include "proto/types/job_id.h"
+
+namespace mlxcomm {
+
+telemetry::Name RecordedName(const OperationKey& key);
+
+class OperationRecorder final : public collective::OperationObserver {
+ public:
+  // `now_ns` is the time of the node's turn; `clock` tells that of now.
+  OperationRecorder(telemetry::FlightRecorder& recorder, telemetry::OperationCounts& counts,
+                    const std::uint64_t& now_ns, std::function<std::uint64_t()> clock);
+  ~OperationRecorder() override;
+
+  void OnCalled(const collective::Operation& operation,
+                const collective::Operation::LocalCall& local) override;
+  void OnHeard(const collective::Operation& operation, std::uint16_t node,
+               std::uint32_t first_rank) override;
+  void OnMatched(const collective::Operation& operation) override;
+  void OnMoved(const collective::Operation& operation) override;
+  void OnEnded(const collective::Operation& operation, FailureCode code) override;
+  void OnGroupFailed(std::uint64_t group, const std::string& name, const Failure& verdict,
+                     const OperationKey& operation) override;
+
+  // Groups that have failed since they were last taken; of very many the first of a second.
+  struct FailedGroup {
+    std::uint64_t group = 0;
+    std::string name;
+    Failure verdict;
+  };
+  bool AnyFailed() const { return !failures_told_.empty(); }
+  std::vector<FailedGroup> TakeFailures() { return std::exchange(failures_told_, {}); }
+
+  // From here on the record's readers know it by its name, and its nodes by theirs.
+  void NameGroup(const collective::Group& group, const JobId& job);
+  // Its name is kept for a while.
+  void OnGroupRemoved(std::uint64_t group) { recorder_.CloseGroup(group); }
+
+ private:
+  // Many groups may fail at once, and the engine has others to serve.
+  static constexpr std::uint32_t kDumpsASecond = 8;
+  static constexpr std::uint32_t kLinesASecond = 32;
+
+  struct State {
+    telemetry::Name name;
+    bool called = false;
+    std::uint64_t called_ns = 0;  // The first time, as of what follows.
+    std::uint64_t bytes = 0;
+    std::uint8_t kind = 0;
+    std::uint8_t type = 0;
+    bool moved = false;
+    std::uint64_t last_byte_ns = 0;
+    collective::Execution::Traffic traffic;
+    std::vector<std::uint64_t> heard;  // A bit for each node.
+  };
+  State& StateOf(const collective::Operation& operation);
+  telemetry::Event NewEvent(telemetry::EventKind kind, const State& state) const;
+  void Write(const telemetry::Event& event) {
+    if (track_ != nullptr) track_->Write(event);
+  }
+  std::uint32_t CountFailure();
+  std::string Dump(std::uint64_t group, const OperationKey& operation) const;
+
+  telemetry::FlightRecorder& recorder_;
+  telemetry::OperationCounts& counts_;
+  const std::uint64_t& now_ns_;
+  const std::function<std::uint64_t()> clock_;
+  telemetry::EventRing* const track_;
+  std::vector<State> states_;  // By Operation::id.
+  std::uint64_t failures_second_ = 0;
+  std::uint32_t failures_ = 0;              // In that second.
+  std::vector<FailedGroup> failures_told_;  // At most kLinesASecond a second.
+};
+
+}  // namespace mlxcomm

@@ -1,0 +1,51 @@
+#include "daemon/record/rail_recorder.h"
+
+#include "proto/types/operation_key.h"
+
+namespace mlxcomm {
+namespace {
+
+class RecordedRail final : public fabric::RailObserver {
+ public:
+  RecordedRail(telemetry::FlightRecorder& recorder, telemetry::EventRing& track)
+      : recorder_(recorder), track_(track) {}
+  ~RecordedRail() override { recorder_.CloseTrack(&track_); }
+
+  void OnSent(const wire::FrameHeader& header, std::uint64_t begin_ns,
+              std::uint64_t end_ns) override {
+    Record(telemetry::EventKind::kSent, header, begin_ns, end_ns);
+  }
+  void OnReceived(const wire::FrameHeader& header, std::uint64_t begin_ns,
+                  std::uint64_t end_ns) override {
+    Record(telemetry::EventKind::kReceived, header, begin_ns, end_ns);
+  }
+
+ private:
+  void Record(telemetry::EventKind kind, const wire::FrameHeader& header, std::uint64_t begin_ns,
+              std::uint64_t end_ns) {
+    static_assert(kEveryRank == telemetry::kNobody);
+    if (header.type != wire::FrameType::kEager && header.type != wire::FrameType::kData) return;
+    telemetry::Event event;
+    event.kind = kind;
+    event.time_ns = begin_ns;
+    event.duration_ns = end_ns - begin_ns;
+    event.bytes = header.payload_bytes;
+    event.set_name(
+        {header.group, header.number, header.source_rank, header.destination_rank, header.tag});
+    event.step = header.step;
+    track_.Write(event);
+  }
+
+  telemetry::FlightRecorder& recorder_;
+  telemetry::EventRing& track_;
+};
+
+}  // namespace
+
+std::unique_ptr<fabric::RailObserver> RailRecorder::ObserverFor(const std::string& name) {
+  telemetry::EventRing* const track = recorder_.AddTrack(telemetry::TrackKind::kRail, name);
+  if (track == nullptr) return nullptr;
+  return std::make_unique<RecordedRail>(recorder_, *track);
+}
+
+}  // namespace mlxcomm

@@ -1,0 +1,80 @@
+#include "daemon/work/store_choice.h"
+
+#include <algorithm>
+#include <array>
+
+namespace mlxcomm {
+
+using reduce::Stores;
+
+namespace {
+
+constexpr std::array kTried = {Stores::kWholeLines, Stores::kOrdinary, Stores::kNonTemporal};
+
+}  // namespace
+
+std::size_t StoreChoice::IndexOf(const collective::LocalWork& work) const {
+  const std::size_t size = work.step_bytes > cache_bytes_ / 2   ? 2
+                           : work.step_bytes > cache_bytes_ / 4 ? 1
+                                                                : 0;
+  const std::size_t combining = work.input_count > 1 ? 1 : 0;
+  return (size * kCombinings + combining) * kTypes + static_cast<std::size_t>(work.type) % kTypes;
+}
+
+Stores StoreChoice::Choose(const collective::LocalWork& work) const {
+  if (!IsBetween(work.step_bytes)) {
+    return work.step_bytes > cache_bytes_ ? Stores::kNonTemporal : Stores::kWholeLines;
+  }
+  const Kind& kind = kinds_[IndexOf(work)];
+  return kind.on_trial ? kind.tried : kind.usual;
+}
+
+// What was begun before the trial began or ended says nothing of it.
+void StoreChoice::Learn(const collective::LocalWork& work, Stores stores, std::uint64_t bytes,
+                        std::uint64_t ns) {
+  if (!IsBetween(work.step_bytes) || stores != Choose(work)) return;
+  Kind& kind = kinds_[IndexOf(work)];
+  kind.bytes += bytes;
+  kind.ns += ns;
+  if (kind.bytes >= work.step_bytes) EndPass(kind);
+}
+
+Stores StoreChoice::NextToTry(const Kind& kind) {
+  const auto* next = std::find(kTried.begin(), kTried.end(), kind.tried);
+  do {
+    if (++next == kTried.end()) next = kTried.begin();
+  } while (*next == kind.usual);
+  return *next;
+}
+
+void StoreChoice::EndPass(Kind& kind) {
+  const double cost = static_cast<double>(kind.ns) / static_cast<double>(kind.bytes);
+  kind.bytes = 0;
+  kind.ns = 0;
+  ++kind.passes;
+  const std::uint64_t passes_all = kind.on_trial ? 1 + kPassesCounted : kind.passes_until_trial;
+  const bool counts = kind.passes + kPassesCounted > passes_all;
+  double& least = kind.on_trial ? kind.trial_cost : kind.usual_cost;
+  if (counts) least = least == 0 ? cost : std::min(least, cost);
+  if (kind.passes < passes_all) return;
+  if (kind.on_trial) {
+    EndTrial(kind);
+  } else {
+    kind.tried = NextToTry(kind);
+  }
+  kind.passes = 0;
+  kind.on_trial = !kind.on_trial;
+}
+
+void StoreChoice::EndTrial(Kind& kind) {
+  if (kind.trial_cost < kCheaper * kind.usual_cost) {
+    kind.usual = kind.tried;
+    kind.passes_until_trial = kUsualPassesLeast;
+  } else {
+    kind.passes_until_trial = std::min(2 * kind.passes_until_trial, kUsualPassesMost);
+  }
+  kind.usual_cost = 0;
+  kind.trial_cost = 0;
+}
+
+}  // namespace mlxcomm

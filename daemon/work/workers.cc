@@ -1,0 +1,274 @@
+#include "daemon/work/workers.h"
+
+#include <poll.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/platform/machine.h"
+#include "daemon/platform/thread_quality.h"
+#include "daemon/reduce/kernels.h"
+#include "daemon/work/work_pieces.h"
+
+namespace mlxcomm {
+namespace {
+
+constexpr std::uint32_t kFewCores = 4;
+// The engine takes no further piece after so long, for there may be more for it to see.
+constexpr std::uint64_t kEnoughNs = 4'000;
+
+std::uint64_t BytesOf(const collective::LocalWork& work, std::uint64_t elements) {
+  return elements * DataTypeBytes(work.type);
+}
+
+void DoPart(const collective::LocalWork& work, std::uint64_t first, std::uint64_t elements,
+            reduce::Stores stores) {
+  std::array<const std::byte*, collective::kLocalRanksMax> inputs;
+  std::array<std::byte*, collective::kLocalRanksMax> outputs;
+  const std::uint64_t offset = BytesOf(work, first);
+  for (std::uint32_t k = 0; k < work.input_count; ++k) inputs[k] = work.inputs[k] + offset;
+  for (std::uint32_t k = 0; k < work.output_count; ++k) outputs[k] = work.outputs[k] + offset;
+  reduce::Combine({work.type, work.op, work.divisor}, inputs.data(), work.input_count,
+                  outputs.data(), work.output_count, elements, stores);
+}
+
+}  // namespace
+
+Workers::Workers(std::uint32_t count, platform::Wakeup& engine_bell,
+                 telemetry::FlightRecorder& recorder, std::uint64_t cache_bytes)
+    : engine_bell_(engine_bell),
+      recorder_(recorder),
+      slots_(std::make_unique<Slot[]>(kWorksMax)),
+      store_choice_(cache_bytes != 0 ? cache_bytes : platform::LastLevelCacheBytes()) {
+  done_here_.reserve(kWorksMax);
+  if (count > 0) engine_.track = recorder.AddTrack(telemetry::TrackKind::kWorker, "engine");
+  for (std::uint32_t i = 0; i < count; ++i) {
+    workers_.push_back(std::make_unique<Worker>());
+    workers_[i]->hand.track =
+        recorder.AddTrack(telemetry::TrackKind::kWorker, absl::StrCat("worker ", i));
+  }
+  // They look at each other from the start.
+  for (const auto& worker : workers_) {
+    worker->thread = std::thread([this, raw = worker.get()] { Run(*raw); });
+  }
+}
+
+Workers::~Workers() {
+  stop_.store(true, std::memory_order_release);
+  for (const auto& worker : workers_) worker->bell.Ring();
+  for (const auto& worker : workers_) {
+    worker->thread.join();
+    recorder_.CloseTrack(worker->hand.track);
+  }
+  recorder_.CloseTrack(engine_.track);
+}
+
+void Workers::Do(const collective::LocalWork& work) {
+  if (work.elements > 0) DoPart(work, 0, work.elements, reduce::Stores::kWholeLines);
+}
+
+bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,
+                     const telemetry::Name& operation) {
+  const std::uint64_t written = written_.load(std::memory_order_relaxed);
+  Slot& slot = slots_[written % kWorksMax];
+  if (workers_.empty() || slot.used) return false;
+  // Its last work was done, so nothing is left to take there, but perhaps nobody has seen it.
+  if (written - front_.load(std::memory_order_acquire) >= kWorksMax) HasPieces();
+  slot.used = true;
+  engine_core_.store(platform::CurrentCore(), std::memory_order_relaxed);
+  slot.work = work;
+  slot.cookie = cookie;
+  slot.operation = operation;
+  slot.stores = store_choice_.Choose(*work);
+  slot.work_ns.store(0, std::memory_order_relaxed);
+  slot.piece_elements = ElementsOfPiece(*work);
+  const std::uint64_t pieces = PiecesOf(*work, slot.piece_elements);
+  slot.left.store(static_cast<std::uint32_t>(pieces), std::memory_order_relaxed);
+  slot.cursor.store(PieceCursor::Of(pieces), std::memory_order_release);
+  written_.store(written + 1, std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  // Who is awake looks for more before it sleeps, and wakes the next.
+  for (const auto& worker : workers_) {
+    if (!worker->sleeps.load(std::memory_order_relaxed)) return true;
+  }
+  WakeOne();
+  return true;
+}
+
+// True: one slept, and to wake it took a moment.
+bool Workers::WakeOne() {
+  for (const auto& worker : workers_) {
+    if (!worker->sleeps.load(std::memory_order_relaxed)) continue;
+    if (!worker->sleeps.exchange(false, std::memory_order_relaxed)) continue;
+    worker->bell.Ring();
+    return true;
+  }
+  return false;
+}
+
+// Moves the front beyond works of which all was taken.
+Workers::Slot* Workers::FirstWithPieces(std::uint64_t& at) {
+  at = front_.load(std::memory_order_acquire);
+  while (at < written_.load(std::memory_order_acquire)) {
+    Slot& slot = slots_[at % kWorksMax];
+    if (PieceCursor(slot.cursor.load(std::memory_order_relaxed)).left() > 0) return &slot;
+    if (front_.compare_exchange_strong(at, at + 1, std::memory_order_acq_rel)) ++at;
+  }
+  return nullptr;
+}
+
+bool Workers::HasPieces() {
+  std::uint64_t at = 0;
+  return FirstWithPieces(at) != nullptr;
+}
+
+// A front that has moved on meanwhile may show a later work in its slot: a piece of that
+// is as good, and where there is none the front is read anew.
+bool Workers::Take(End end, Piece& piece) {
+  const std::uint64_t one = end == End::kFront ? PieceCursor::kOneOfFront : PieceCursor::kOneOfBack;
+  std::uint64_t at = 0;
+  while (Slot* const slot = FirstWithPieces(at)) {
+    const PieceCursor cursor(slot->cursor.fetch_add(one, std::memory_order_acquire));
+    if (cursor.left() == 0) continue;  // Others were faster.
+    const std::uint64_t next =
+        end == End::kFront ? cursor.of_front : cursor.pieces - 1 - cursor.of_back;
+    piece.slot = slot;
+    piece.first = next * slot->piece_elements;
+    piece.more = cursor.left() > 1 || at + 1 < written_.load(std::memory_order_relaxed);
+    return true;
+  }
+  return false;
+}
+
+void Workers::Hand::Count(const collective::LocalWork& work, std::uint64_t elements) {
+  const std::uint64_t bytes = BytesOf(work, elements);
+  bytes_read.store(bytes_read.load(std::memory_order_relaxed) + bytes * work.input_count,
+                   std::memory_order_relaxed);
+  bytes_written.store(bytes_written.load(std::memory_order_relaxed) + bytes * work.output_count,
+                      std::memory_order_relaxed);
+}
+
+bool Workers::DoPiece(const Piece& piece, Hand& hand, std::uint64_t& now_ns) {
+  Slot& slot = *piece.slot;
+  const collective::LocalWork& work = *slot.work;
+  const std::uint64_t elements =
+      std::min(slot.piece_elements, work.elements - std::min(work.elements, piece.first));
+  telemetry::Event event;
+  event.kind = telemetry::EventKind::kWorked;
+  event.set_name(slot.operation);
+  event.bytes = BytesOf(work, elements);
+  event.time_ns = now_ns;
+  if (elements > 0) DoPart(work, piece.first, elements, slot.stores);
+  now_ns = platform::MonotonicNow();
+  event.duration_ns = now_ns - event.time_ns;
+  if (hand.track != nullptr) hand.track->Write(event);
+  hand.Count(work, elements);
+  slot.work_ns.fetch_add(event.duration_ns, std::memory_order_relaxed);
+  // What all have written is before the answer to the engine.
+  return slot.left.fetch_sub(1, std::memory_order_acq_rel) == 1;
+}
+
+bool Workers::Help() {
+  Piece piece;
+  if (!Take(End::kFront, piece)) return false;
+  std::uint64_t now = platform::MonotonicNow();
+  const std::uint64_t enough = now + kEnoughNs;
+  do {
+    if (DoPiece(piece, engine_, now)) done_here_.push_back(IndexOf(*piece.slot));
+  } while (now < enough && Take(End::kFront, piece));
+  return true;
+}
+
+std::size_t Workers::Poll(std::vector<std::uint64_t>& done) {
+  const std::size_t before = done.size();
+  const auto answer = [&](std::uint32_t index) {
+    Slot& slot = slots_[index];
+    store_choice_.Learn(*slot.work, slot.stores, BytesTouched(*slot.work),
+                        slot.work_ns.load(std::memory_order_relaxed));
+    slot.used = false;
+    ++polled_;
+    done.push_back(slot.cookie);
+  };
+  for (const std::uint32_t index : done_here_) answer(index);
+  done_here_.clear();
+  std::uint32_t index = 0;
+  for (const auto& worker : workers_) {
+    while (worker->done.Pop(index)) answer(index);
+  }
+  return done.size() - before;
+}
+
+bool Workers::PrepareToSleep() {
+  if (!done_here_.empty()) return false;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i]->done.PrepareToSleep()) continue;
+    for (std::size_t k = 0; k < i; ++k) workers_[k]->done.WakeUp();
+    return false;
+  }
+  return true;
+}
+
+void Workers::WakeUp() {
+  for (const auto& worker : workers_) worker->done.WakeUp();
+}
+
+Workers::Traffic Workers::traffic() const {
+  Traffic traffic;
+  const auto add = [&](const Hand& hand) {
+    traffic.bytes_read += hand.bytes_read.load(std::memory_order_relaxed);
+    traffic.bytes_written += hand.bytes_written.load(std::memory_order_relaxed);
+  };
+  add(engine_);
+  for (const auto& worker : workers_) add(worker->hand);
+  return traffic;
+}
+
+void Workers::Run(Worker& worker) {
+  platform::ServeWhoWaits();
+  const std::uint32_t cores = platform::CoreCount();
+  queue::AdaptiveSpin spin(queue::SpinLimits::For(cores));
+  Piece piece;
+  std::uint64_t now = platform::MonotonicNow();
+  while (!stop_.load(std::memory_order_acquire)) {
+    if (Take(End::kBack, piece)) {
+      spin.Found(now);
+      const bool moved = cores <= kFewCores && AvoidEngine();
+      const bool woke = piece.more && WakeOne();
+      if (moved || woke) now = platform::MonotonicNow();
+      if (!DoPiece(piece, worker.hand, now)) continue;
+      worker.done.Push(IndexOf(*piece.slot));
+      if (!worker.done.ConsumerSleeps()) continue;
+      engine_bell_.Ring();
+      now = platform::MonotonicNow();
+      continue;
+    }
+    // Who waits on the engine's core sees no work before the engine has done all of it.
+    const bool came = spin.Saw(written_.load(std::memory_order_relaxed), now);
+    if (came && cores <= kFewCores) AvoidEngine();
+    if (!spin.LookAgain(now)) Sleep(worker);
+    now = platform::MonotonicNow();
+  }
+}
+
+// Where all look and give way, no core seems idle, and the system leaves two who work on one
+// core while the other has but lookers. True: that took a moment.
+bool Workers::AvoidEngine() {
+  const std::uint32_t core = platform::CurrentCore();
+  if (core != engine_core_.load(std::memory_order_relaxed)) return false;
+  platform::LeaveCore(core);
+  return true;
+}
+
+// As in ring.h: who submits stores the work and looks at `sleeps`, we the other way round.
+void Workers::Sleep(Worker& worker) {
+  worker.sleeps.store(true, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!HasPieces() && !stop_.load(std::memory_order_acquire)) {
+    pollfd waited{worker.bell.descriptor(), POLLIN, 0};
+    ::poll(&waited, 1, -1);
+    worker.bell.Drain();
+  }
+  worker.sleeps.store(false, std::memory_order_relaxed);
+}
+
+}  // namespace mlxcomm

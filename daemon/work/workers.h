@@ -1,0 +1,135 @@
+// The threads that combine and copy what is too large for the engine to touch at once.
+//
+//   engine ──work──▶ ring of works, each with one cursor ─▶ pieces ─▶ kernels
+//                       ▲              ▲            ▲
+//                    worker         worker        engine, where it has nothing else
+//                       └── done ring ─┴─▶ engine
+//
+// All take pieces (work_pieces.h) from the cursor of the oldest work, so all cores work from
+// the first piece to the last: the engine from the front, workers from the back, so that with
+// one worker each meets the same part of the same buffers in the next operation, whose pages
+// and lines its core still knows. The engine wakes one worker, who wakes the next while there
+// is more to do. The engine is away for some microseconds, or for one piece: that is tens of
+// them for a large one that comes from memory.
+//
+// A slot is used again only after its work's last piece was done and polled.
+//
+// Whoever ends the engine ends the workers before the memory that their work names:
+// the destructor waits for the piece in hand, and drops what nobody has begun.
+//
+// Owner: Engine. Thread: Submit, Help, Poll, IsUnderWay, PrepareToSleep on the engine thread.
+// Memory: rings fixed at creation. No thread left at start: the program ends.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "daemon/collective/action.h"
+#include "daemon/fabric/spsc_ring.h"
+#include "daemon/platform/wakeup.h"
+#include "daemon/telemetry/flight_recorder.h"
+#include "daemon/work/store_choice.h"
+#include "proto/queue/adaptive_spin.h"
+
+namespace mlxcomm {
+
+class Workers {
+ public:
+  static constexpr std::size_t kWorksMax = 1024;  // Submitted and not polled yet.
+
+  // Each worker writes what it does into a track of `recorder`, which outlives them.
+  // cache_bytes 0: of this machine's last-level cache.
+  Workers(std::uint32_t count, platform::Wakeup& engine_bell, telemetry::FlightRecorder& recorder,
+          std::uint64_t cache_bytes = 0);
+  ~Workers();
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  // The same work on the calling thread, stored into the cache.
+  static void Do(const collective::LocalWork& work);
+
+  // False: the ring is full, or there is no worker; do it yourself.
+  bool Submit(const collective::LocalWork* work, std::uint64_t cookie,
+              const telemetry::Name& operation);
+  // Does pieces of what was submitted, for some microseconds. False: all were taken.
+  bool Help();
+  // Moves the cookies of finished work to the end of `done`.
+  std::size_t Poll(std::vector<std::uint64_t>& done);
+  // Something was submitted and not polled yet. Where Help finds nothing of it, others do.
+  bool IsUnderWay() const { return polled_ != written_.load(std::memory_order_relaxed); }
+  bool PrepareToSleep();
+  void WakeUp();
+
+  // Of what was done here, and by the engine itself (CountOwn).
+  struct Traffic {
+    std::uint64_t bytes_read = 0;
+    std::uint64_t bytes_written = 0;
+  };
+  Traffic traffic() const;
+  const StoreChoice& store_choice() const { return store_choice_; }
+  void CountOwn(const collective::LocalWork& work) { engine_.Count(work, work.elements); }
+
+ private:
+  struct alignas(64) Slot {
+    std::atomic<std::uint64_t> cursor{0};  // PieceCursor
+    std::atomic<std::uint32_t> left{0};    // Pieces not done yet.
+    bool used = false;                     // The engine's alone.
+    const collective::LocalWork* work = nullptr;
+    std::uint64_t cookie = 0;
+    std::uint64_t piece_elements = 0;
+    reduce::Stores stores = reduce::Stores::kOrdinary;
+    std::atomic<std::uint64_t> work_ns{0};  // Of all pieces.
+    telemetry::Name operation;
+  };
+  struct Piece {
+    Slot* slot = nullptr;
+    std::uint64_t first = 0;  // Element.
+    bool more = false;        // There was more to take.
+  };
+  // Whoever does pieces: a worker, or the engine.
+  struct alignas(64) Hand {
+    void Count(const collective::LocalWork& work, std::uint64_t elements);
+    std::atomic<std::uint64_t> bytes_read{0};  // Written by its thread alone.
+    std::atomic<std::uint64_t> bytes_written{0};
+    telemetry::EventRing* track = nullptr;  // nullptr: there are too many.
+  };
+  struct Worker {
+    Hand hand;
+    fabric::SpscRing<std::uint32_t> done{kWorksMax};  // Slots; never full.
+    platform::Wakeup bell;
+    alignas(64) std::atomic<bool> sleeps{false};
+    std::thread thread;
+  };
+  void Run(Worker& worker);
+  void Sleep(Worker& worker);
+  bool AvoidEngine();
+  Slot* FirstWithPieces(std::uint64_t& at);  // Its number, too; nullptr: none.
+  bool HasPieces();
+  enum class End : std::uint8_t { kFront, kBack };
+  bool Take(End end, Piece& piece);
+  // From now_ns on; then that is when it was done. True: it was its work's last one.
+  static bool DoPiece(const Piece& piece, Hand& hand, std::uint64_t& now_ns);
+  bool WakeOne();
+  std::uint32_t IndexOf(const Slot& slot) const {
+    return static_cast<std::uint32_t>(&slot - slots_.get());
+  }
+
+  platform::Wakeup& engine_bell_;
+  telemetry::FlightRecorder& recorder_;
+  std::unique_ptr<Slot[]> slots_;
+  alignas(64) std::atomic<std::uint64_t> written_{0};  // Works submitted.
+  alignas(64) std::atomic<std::uint64_t> front_{0};    // Before it nothing is left to take.
+  alignas(64) std::atomic<bool> stop_{false};
+  std::atomic<std::uint32_t> engine_core_{0};  // When it last submitted.
+  std::vector<std::unique_ptr<Worker>> workers_;
+  Hand engine_;
+  StoreChoice store_choice_;
+  std::uint64_t polled_ = 0;              // Works.
+  std::vector<std::uint32_t> done_here_;  // Slots whose last piece the engine did.
+};
+
+}  // namespace mlxcomm

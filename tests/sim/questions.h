@@ -1,0 +1,67 @@
+// What people and tools ask of the daemons while jobs run and cables are pulled: statuses, pings,
+// check-ups. Each must be answered in time, and with what can be true.
+//
+// Owner: World. Thread: one. Memory: an entry for each question that has not been answered.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/sim/host.h"
+#include "tests/sim/ledger.h"
+#include "tests/sim/random.h"
+#include "tests/sim/schedule.h"
+
+namespace mlxcomm::sim {
+
+class Questions {
+ public:
+  using Hosts = std::vector<std::unique_ptr<Host>>;
+  // The first two and the last outlive it.
+  Questions(Schedule& schedule, Random random, const Hosts& hosts, const Ledger& ledger,
+            std::function<void(const std::string&)> complain)
+      : schedule_(schedule),
+        random_(random),
+        hosts_(hosts),
+        ledger_(ledger),
+        complain_(std::move(complain)) {}
+
+  // One of the three, of any host that runs.
+  void Ask();
+  // All is healed and quiet: whoever was asked, and is still there, has answered.
+  void ExpectNoneOpen();
+  std::uint64_t answered() const { return answered_; }
+
+ private:
+  struct Open {
+    const char* what = "";
+    Host* host = nullptr;
+    std::uint64_t life = 0;
+    std::uint64_t asked_ns = 0;
+    std::uint64_t within_ns = 0;
+    std::uint64_t stopped_ns = 0;  // Of the host, by then.
+  };
+  // The number under which it waits; its answer is checked by `check`.
+  template <typename Reply>
+  std::unique_ptr<node::Answer<Reply>> Expect(const char* what, Host& host, std::uint64_t within_ns,
+                                              std::function<std::string(const Reply&)> check);
+  void AskStatus(Host& host);
+  void AskPing(Host& host);
+  void AskDoctor(Host& host);
+  void Close(std::uint64_t number, const std::string& wrong);
+
+  Schedule& schedule_;
+  Random random_;
+  const Hosts& hosts_;
+  const Ledger& ledger_;
+  std::function<void(const std::string&)> complain_;
+  std::map<std::uint64_t, Open> open_;
+  std::uint64_t next_ = 1;
+  std::uint64_t answered_ = 0;
+};
+
+}  // namespace mlxcomm::sim

@@ -1,0 +1,107 @@
+#include "daemon/process/log.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <spdlog/spdlog.h>
+
+namespace mlxcomm::log_test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// A folder that goes with the test, and a log in it.
+class LogTest : public testing::Test {
+ protected:
+  LogTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "log-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+    config_.set_file(folder_ + "/logs/daemon.log");
+  }
+  ~LogTest() override {
+    spdlog::set_default_logger(spdlog::default_logger()->clone("none"));
+    spdlog::default_logger()->sinks().clear();
+    std::filesystem::remove_all(folder_);
+  }
+  static std::string TextOf(const std::string& path) {
+    std::ifstream file(path);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+
+  std::string folder_;
+  v1::LogConfig config_;
+};
+
+TEST_F(LogTest, AppendsToItsFileFromItsLevelOn) {
+  config_.set_level(v1::LogConfig::WARNING);
+  for (const char* const line : {"first", "second"}) {
+    ASSERT_TRUE(Log::Open(config_, "").ok());
+    spdlog::info("quiet {}", line);
+    spdlog::warn("loud {}", line);
+  }
+  EXPECT_THAT(TextOf(config_.file()), HasSubstr("loud first"));
+  EXPECT_THAT(TextOf(config_.file()), HasSubstr("loud second"));
+  EXPECT_THAT(TextOf(config_.file()), Not(HasSubstr("quiet")));
+}
+
+TEST_F(LogTest, CommandLineLevelOverridesTheConfigurations) {
+  ASSERT_TRUE(Log::Open(config_, "error").ok());
+  spdlog::warn("quiet");
+  spdlog::error("loud");
+  EXPECT_THAT(TextOf(config_.file()), Not(HasSubstr("quiet")));
+  EXPECT_THAT(TextOf(config_.file()), HasSubstr("loud"));
+}
+
+// Why: whoever keeps logs short moves the file aside and asks for a new one. Others
+// log meanwhile, and no line may be lost or torn.
+TEST_F(LogTest, GoesOnInANewFileWhenTheOldOneIsMovedAside) {
+  constexpr int kLines = 2000;
+  auto log = Log::Open(config_, "");
+  ASSERT_TRUE(log.ok());
+  std::thread writer([] {
+    for (int i = 0; i < kLines; ++i) spdlog::info("line {} ends", i);
+  });
+  std::string all;
+  for (int i = 0; i < 5; ++i) {
+    const std::string aside = config_.file() + "." + std::to_string(i);
+    std::filesystem::rename(config_.file(), aside);
+    EXPECT_TRUE(log->Reopen().ok());
+  }
+  writer.join();
+  for (int i = 0; i < 5; ++i) all += TextOf(config_.file() + "." + std::to_string(i));
+  EXPECT_THAT(TextOf(config_.file()), HasSubstr("log reopened"));
+  all += TextOf(config_.file());
+  for (int i = 0; i < kLines; ++i) {
+    ASSERT_THAT(all, HasSubstr("line " + std::to_string(i) + " ends\n"));
+  }
+}
+
+// How: the folder is replaced by a file, so that no log can be made in it.
+TEST_F(LogTest, StaysInTheOldFileWhenThereCannotBeANewOne) {
+  auto log = Log::Open(config_, "");
+  ASSERT_TRUE(log.ok());
+  std::filesystem::rename(folder_ + "/logs", folder_ + "/old");
+  std::ofstream(folder_ + "/logs") << "in the way";
+  EXPECT_THAT(std::string(log->Reopen().message()), HasSubstr("goes on in the old file"));
+  spdlog::info("still here");
+  EXPECT_THAT(TextOf(folder_ + "/old/daemon.log"), HasSubstr("still here"));
+}
+
+TEST_F(LogTest, SaysWhichFileItCannotWrite) {
+  std::ofstream(folder_ + "/logs") << "in the way";
+  const auto log = Log::Open(config_, "");
+  ASSERT_FALSE(log.ok());
+  EXPECT_THAT(std::string(log.status().message()), HasSubstr("log file " + config_.file()));
+}
+
+}  // namespace
+}  // namespace mlxcomm::log_test

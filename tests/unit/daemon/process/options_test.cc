@@ -1,0 +1,60 @@
+#include "daemon/process/options.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace mlxcomm::options_test {
+namespace {
+
+std::optional<int> Parse(std::vector<std::string> words, Options& options) {
+  words.insert(words.begin(), "mlxcommd");
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  return ParseOptions(static_cast<int>(arguments.size()), arguments.data(), options);
+}
+
+TEST(OptionsTest, AreEmptyWhereNothingIsSaid) {
+  Options options;
+  EXPECT_EQ(Parse({}, options), std::nullopt);
+  EXPECT_EQ(options.config_file + options.socket_path + options.log_level, "");
+  EXPECT_FALSE(options.is_private || options.check_config);
+}
+
+TEST(OptionsTest, TakeEveryWord) {
+  Options options;
+  EXPECT_EQ(Parse({"--config", "c", "--socket", "s", "--log-level", "debug", "--private",
+                   "--check-config"},
+                  options),
+            std::nullopt);
+  EXPECT_EQ(options.config_file, "c");
+  EXPECT_EQ(options.socket_path, "s");
+  EXPECT_EQ(options.log_level, "debug");
+  EXPECT_TRUE(options.is_private && options.check_config);
+}
+
+// Why: launchd starts anew what ends with another code than 0, and a wrong configuration stays wrong.
+TEST(OptionsTest, HaveLaunchdToldOfNoFailureThatANewStartDoesNotMend) {
+  Options options;
+  EXPECT_EQ(ExitCodeFor(options, ExitCode::kUsage), 2);
+  EXPECT_EQ(ExitCodeFor(options, ExitCode::kDrain), 3);
+  EXPECT_EQ(Parse({"--launchd"}, options), std::nullopt);
+  EXPECT_EQ(ExitCodeFor(options, ExitCode::kUsage), 0);
+  EXPECT_EQ(ExitCodeFor(options, ExitCode::kDrain), 0);
+  EXPECT_EQ(ExitCodeFor(options, ExitCode::kStartup), 1);
+}
+
+TEST(OptionsTest, EndTheProcessAtHelpAndMistakes) {
+  const int usage = static_cast<int>(ExitCode::kUsage);
+  Options options;
+  EXPECT_EQ(Parse({"--help"}, options), 0);
+  EXPECT_EQ(Parse({"--version"}, options), 0);
+  EXPECT_EQ(Parse({"--no-such-thing"}, options), usage);
+  EXPECT_EQ(Parse({"--config"}, options), usage);
+  EXPECT_EQ(Parse({"--log-level", "loud"}, options), usage);
+  EXPECT_EQ(Parse({"stray"}, options), usage);
+}
+
+}  // namespace
+}  // namespace mlxcomm::options_test

@@ -1,0 +1,58 @@
+// The daemon's own memory: bounded, warm where it is used again, given back where it is
+// much.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/work/scratch_pool.h"
+
+namespace mlxcomm::scratch_pool_test {
+namespace {
+
+constexpr std::uint64_t kMiB = 1024 * 1024;
+
+TEST(ScratchPoolTest, WhatIsReturnedIsTakenAgain) {
+  ScratchPool pool(64 * kMiB);
+  std::byte* const first = pool.Take(3 * kMiB);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(pool.used_bytes(), 4 * kMiB);  // Rounded up.
+  first[3 * kMiB - 1] = std::byte{1};
+  pool.Return(first);
+  EXPECT_EQ(pool.used_bytes(), 0u);
+  EXPECT_EQ(pool.Take(4 * kMiB), first);
+  EXPECT_EQ(pool.kept_bytes(), 0u);
+  pool.Return(first);
+}
+
+TEST(ScratchPoolTest, RefusesBeyondItsLimit) {
+  ScratchPool pool(8 * kMiB);
+  EXPECT_EQ(pool.Take(9 * kMiB), nullptr);
+  std::byte* const most = pool.Take(8 * kMiB);
+  ASSERT_NE(most, nullptr);
+  EXPECT_EQ(pool.Take(1), nullptr);
+  pool.Return(most);
+  std::byte* const little = pool.Take(1);
+  EXPECT_NE(little, nullptr);
+  pool.Return(little);
+}
+
+// Why: sizes come from what ranks ask for.
+TEST(ScratchPoolTest, RefusesSizesThatNoMachineHas) {
+  ScratchPool pool(~std::uint64_t{0});
+  EXPECT_EQ(pool.Take(~std::uint64_t{0}), nullptr);
+  EXPECT_EQ(pool.Take((std::uint64_t{1} << 46) + 1), nullptr);
+  EXPECT_EQ(pool.used_bytes(), 0u);
+}
+
+TEST(ScratchPoolTest, KeepsOnlySoMuchForLater) {
+  ScratchPool pool(4 * ScratchPool::kKeptBytes);
+  std::vector<std::byte*> taken;
+  for (int i = 0; i < 3; ++i) taken.push_back(pool.Take(ScratchPool::kKeptBytes / 2));
+  for (std::byte* const memory : taken) pool.Return(memory);
+  EXPECT_EQ(pool.used_bytes(), 0u);
+  EXPECT_EQ(pool.kept_bytes(), ScratchPool::kKeptBytes);
+}
+
+}  // namespace
+}  // namespace mlxcomm::scratch_pool_test

@@ -1,0 +1,180 @@
+// Which stores are chosen, on a machine whose costs the test sets.
+#include "daemon/work/store_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+namespace mlxcomm::store_choice_test {
+namespace {
+
+using collective::LocalWork;
+using reduce::Stores;
+
+constexpr std::uint64_t kMiB = 1024 * 1024;
+constexpr std::uint64_t kCache = 32 * kMiB;
+constexpr std::uint64_t kStep = 12 * kMiB;
+constexpr std::uint64_t kParts = 4;  // Works of a step.
+
+LocalWork Sum(std::uint64_t step_bytes) {
+  LocalWork work;
+  work.input_count = work.output_count = 2;
+  work.step_bytes = step_bytes;
+  return work;
+}
+
+// Works one after another.
+class Machine {
+ public:
+  // For each byte, of stores in whole lines and past the cache; of ordinary ones, more than both.
+  void Cost(double whole_lines, double non_temporal) {
+    Cost(whole_lines, non_temporal, 2 * std::max(whole_lines, non_temporal));
+  }
+  void Cost(double whole_lines, double non_temporal, double ordinary) {
+    costs_ = {{Stores::kWholeLines, whole_lines},
+              {Stores::kNonTemporal, non_temporal},
+              {Stores::kOrdinary, ordinary}};
+  }
+  // Of so many passes how many were stored so.
+  int PassesOf(Stores stores, int passes, const LocalWork& work = Sum(kStep)) {
+    int found = 0;
+    for (int i = 0; i < passes; ++i) found += Pass(work) == stores ? 1 : 0;
+    return found;
+  }
+  int WholeLinesOf(int passes, const LocalWork& work = Sum(kStep)) {
+    return PassesOf(Stores::kWholeLines, passes, work);
+  }
+  Stores Pass(const LocalWork& work, double slowness = 1) {
+    const Stores stores = choice.Choose(work);
+    const double cost = costs_.at(stores);
+    const std::uint64_t bytes = work.step_bytes / kParts;
+    for (std::uint64_t part = 0; part < kParts; ++part) {
+      choice.Learn(work, stores, bytes,
+                   static_cast<std::uint64_t>(slowness * cost * static_cast<double>(bytes)));
+    }
+    return stores;
+  }
+
+  StoreChoice choice{kCache};
+
+ private:
+  std::map<Stores, double> costs_;
+};
+
+TEST(StoreChoiceTest, SmallStepsStayInTheCacheAndLargeOnesGoPast) {
+  Machine machine;
+  machine.Cost(1, 0.5);
+  EXPECT_EQ(machine.WholeLinesOf(300, Sum(4 * kMiB)), 300);
+  machine.Cost(0.5, 1);
+  EXPECT_EQ(machine.PassesOf(Stores::kNonTemporal, 300, Sum(kCache + 1)), 300);
+}
+
+TEST(StoreChoiceTest, OutputsInTheCacheAreFoundOutAfterOneTrial) {
+  Machine machine;
+  machine.Cost(0.5, 1);
+  EXPECT_EQ(machine.PassesOf(Stores::kNonTemporal, 32), 32);
+  EXPECT_EQ(machine.WholeLinesOf(32), 32);  // The trial, and from then on.
+  EXPECT_GE(machine.WholeLinesOf(10'000), 9'800);
+}
+
+// Why: where cores share a cache, ordinary stores may be the cheapest, and their turn comes last.
+TEST(StoreChoiceTest, EachOfTheThreeIsFoundWhereItIsCheapest) {
+  for (const Stores cheapest : {Stores::kOrdinary, Stores::kWholeLines, Stores::kNonTemporal}) {
+    Machine machine;
+    const auto cost = [&](Stores stores) { return stores == cheapest ? 0.5 : 1; };
+    machine.Cost(cost(Stores::kWholeLines), cost(Stores::kNonTemporal), cost(Stores::kOrdinary));
+    machine.PassesOf(cheapest, 32 + 4 + 64 + 4);
+    EXPECT_EQ(machine.choice.Choose(Sum(kStep)), cheapest);
+    EXPECT_GE(machine.PassesOf(cheapest, 10'000), 9'800);
+  }
+}
+
+// Why: trying must not cost those whose outputs are never in the cache.
+TEST(StoreChoiceTest, TrialsBecomeRareWhereTheyShowNothing) {
+  Machine machine;
+  machine.Cost(2, 1);
+  EXPECT_EQ(machine.PassesOf(Stores::kNonTemporal, 32 + 4 + 64 + 4), 32 + 64);
+  const int tried = 10'000 - machine.PassesOf(Stores::kNonTemporal, 10'000);
+  EXPECT_LE(tried, 4 * 14);
+  const int tried_later = 10'000 - machine.PassesOf(Stores::kNonTemporal, 10'000);
+  EXPECT_GE(tried_later, 4 * 9);
+}
+
+TEST(StoreChoiceTest, ChangesWithTheProgram) {
+  Machine machine;
+  machine.Cost(0.5, 1);
+  machine.WholeLinesOf(40);
+  EXPECT_EQ(machine.choice.Choose(Sum(kStep)), Stores::kWholeLines);
+  machine.Cost(2, 1);
+  machine.WholeLinesOf(2 * (64 + 4));  // Ordinary ones have their turn before.
+  EXPECT_EQ(machine.choice.Choose(Sum(kStep)), Stores::kNonTemporal);
+}
+
+// Why: one interruption of a millisecond is more than a whole pass takes.
+TEST(StoreChoiceTest, OnePassThatWasInterruptedDecidesNothing) {
+  Machine machine;
+  machine.Cost(0.5, 1);
+  machine.WholeLinesOf(32);
+  for (int pass = 0; pass < 4; ++pass) machine.Pass(Sum(kStep), pass == 2 ? 50 : 1);
+  EXPECT_EQ(machine.choice.Choose(Sum(kStep)), Stores::kWholeLines);
+}
+
+// Why: the first pass finds the outputs where the other stores have left them.
+TEST(StoreChoiceTest, TheFirstPassOfATrialIsNotCounted) {
+  Machine machine;
+  machine.Cost(1, 1);
+  machine.WholeLinesOf(32);
+  ASSERT_EQ(machine.Pass(Sum(kStep), 0.1), Stores::kWholeLines);
+  machine.WholeLinesOf(3);
+  EXPECT_EQ(machine.choice.Choose(Sum(kStep)), Stores::kNonTemporal);
+}
+
+TEST(StoreChoiceTest, SizesLearnForThemselves) {
+  Machine machine;
+  machine.Cost(0.5, 1);
+  machine.WholeLinesOf(40, Sum(6 * kMiB));
+  EXPECT_EQ(machine.choice.Choose(Sum(6 * kMiB)), Stores::kWholeLines);
+  EXPECT_EQ(machine.choice.Choose(Sum(12 * kMiB)), Stores::kNonTemporal);
+  EXPECT_EQ(machine.choice.Choose(Sum(20 * kMiB)), Stores::kNonTemporal);
+}
+
+// Why: works are handed out before a trial begins, and come back when it has.
+TEST(StoreChoiceTest, WhatWasBegunBeforeTheTrialSaysNothingOfIt) {
+  Machine machine;
+  machine.Cost(0.5, 1);
+  machine.WholeLinesOf(32);
+  ASSERT_EQ(machine.choice.Choose(Sum(kStep)), Stores::kWholeLines);
+  for (int i = 0; i < 4; ++i) {
+    machine.choice.Learn(Sum(kStep), Stores::kNonTemporal, kStep, 100 * kStep);
+  }
+  EXPECT_EQ(machine.choice.Choose(Sum(kStep)), Stores::kWholeLines) << "the trial has not ended";
+}
+
+// Why: a trial that met copies only, after sums, would find them cheaper, whatever the stores.
+// How: turns of nine sums and three copies, so that trials begin at the same place of a turn.
+TEST(StoreChoiceTest, CopiesAndSumsAreNotCompared) {
+  Machine machine;
+  machine.Cost(1.3, 1);
+  LocalWork copy = Sum(kStep);
+  copy.input_count = 1;
+  LocalWork half = Sum(kStep);
+  half.type = DataType::kFloat16;
+  int whole_lines = 0;
+  for (int turn = 0; turn < 1000; ++turn) {
+    for (int i = 0; i < 12; ++i) {
+      const bool copies = i >= 9;
+      const Stores stores = machine.Pass(copies       ? copy
+                                         : i % 3 == 0 ? half
+                                                      : Sum(kStep),
+                                         copies       ? 0.6
+                                         : i % 3 == 0 ? 2
+                                                      : 1);
+      whole_lines += stores == Stores::kWholeLines ? 1 : 0;
+    }
+  }
+  EXPECT_LT(whole_lines, 12'000 / 50);
+}
+
+}  // namespace
+}  // namespace mlxcomm::store_choice_test

@@ -1,0 +1,229 @@
+// Work handed to other threads and back, at every pace.
+#include "daemon/work/workers.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/never.h"
+#include "tests/unit/seeds.h"
+
+namespace mlxcomm::workers_test {
+namespace {
+
+// Sums of two rows of numbers, each a piece of work.
+class Sums {
+ public:
+  Sums(std::size_t pieces, std::size_t elements)
+      : elements_(elements), a_(pieces * elements), b_(a_.size()), out_(a_.size()) {
+    std::iota(a_.begin(), a_.end(), 0);
+    std::iota(b_.begin(), b_.end(), 1000);
+    for (std::size_t i = 0; i < pieces; ++i) {
+      collective::LocalWork work;
+      work.type = DataType::kInt32;
+      work.op = ReduceOperator::kSum;
+      work.elements = elements;
+      work.input_count = 2;
+      work.output_count = 1;
+      work.inputs[0] = reinterpret_cast<const std::byte*>(&a_[i * elements]);
+      work.inputs[1] = reinterpret_cast<const std::byte*>(&b_[i * elements]);
+      work.outputs[0] = reinterpret_cast<std::byte*>(&out_[i * elements]);
+      work_.push_back(work);
+    }
+  }
+  const collective::LocalWork* operator[](std::size_t i) const { return &work_[i]; }
+  bool IsDone(std::size_t piece) const {
+    for (std::size_t i = piece * elements_; i < (piece + 1) * elements_; ++i) {
+      if (out_[i] != a_[i] + b_[i]) return false;
+    }
+    return true;
+  }
+
+ private:
+  std::size_t elements_;
+  std::vector<std::int32_t> a_;
+  std::vector<std::int32_t> b_;
+  std::vector<std::int32_t> out_;
+  std::vector<collective::LocalWork> work_;
+};
+
+// What workers ring and write into: both outlive them.
+class WorkersTest : public testing::Test {
+ protected:
+  platform::Wakeup bell;
+  telemetry::FlightRecorder recorder{"node"};
+};
+
+TEST_F(WorkersTest, DoEachPieceOnceAndSaySo) {
+  constexpr std::size_t kPieces = 500;
+  const Sums sums(kPieces, 1000);
+  Workers workers(3, bell, recorder);
+  std::vector<std::uint64_t> done;
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    while (!workers.Submit(sums[i], i, {})) workers.Poll(done);
+  }
+  while (done.size() < kPieces) workers.Poll(done);
+  EXPECT_EQ(workers.Poll(done), 0u);
+  std::sort(done.begin(), done.end());
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    ASSERT_EQ(done[i], i);
+    ASSERT_TRUE(sums.IsDone(i)) << i;
+  }
+}
+
+// Why: an engine that has announced its sleep must be woken by each result, however the
+// two threads meet.
+// How: one piece at a time, so that both sides go through looking, announcing and sleeping.
+TEST_F(WorkersTest, WakeAnEngineThatSleeps) {
+  const Sums sums(1, 16);
+  Workers workers(1, bell, recorder);
+  std::vector<std::uint64_t> done;
+  const std::uint64_t pieces = IsShortTier() ? 500 : 2000;
+  for (std::uint64_t i = 0; i < pieces; ++i) {
+    ASSERT_TRUE(workers.Submit(sums[0], i, {}));
+    while (workers.Poll(done) == 0) {
+      if (!workers.PrepareToSleep()) continue;
+      pollfd waited{bell.descriptor(), POLLIN, 0};
+      ASSERT_EQ(::poll(&waited, 1, kNeverMs), 1) << "nobody rang for piece " << i;
+      bell.Drain();
+      workers.WakeUp();
+    }
+    ASSERT_EQ(done.back(), i);
+    if (i % 3 == 0) std::this_thread::yield();  // Now and then the worker sleeps first.
+  }
+}
+
+// Why: what is refused is done at once by the engine; what was accepted must come back.
+TEST_F(WorkersTest, RefuseWhatDoesNotFitAndLoseNothing) {
+  const Sums sums(1, 4);
+  Workers workers(1, bell, recorder);
+  for (int round = 0; round < 3; ++round) {
+    std::uint64_t given = 0;
+    // Nobody polls, so no place becomes free however fast the worker is.
+    while (given < Workers::kWorksMax && workers.Submit(sums[0], given, {})) ++given;
+    ASSERT_EQ(given, Workers::kWorksMax) << round;
+    EXPECT_FALSE(workers.Submit(sums[0], given, {}));
+    std::vector<std::uint64_t> done;
+    while (done.size() < given) workers.Poll(done);
+    std::sort(done.begin(), done.end());
+    for (std::uint64_t i = 0; i < given; ++i) ASSERT_EQ(done[i], i);
+  }
+}
+
+// Why: when the engine has ended nobody takes results any more; the daemon must end too.
+TEST_F(WorkersTest, EndThoughNobodyTakesTheirResults) {
+  const Sums sums(Workers::kWorksMax, 4);  // One each: two of them work at once.
+  Workers workers(2, bell, recorder);
+  std::uint64_t given = 0;
+  while (given < Workers::kWorksMax) {
+    if (workers.Submit(sums[given], given, {})) ++given;
+  }
+}
+
+// Why: a work is one piece after the other to whoever is free, and is done when its last
+// piece is, whoever did that; every element is to be combined once.
+// How: works of many pieces, with a rest, done by workers and the engine in any mixture.
+TEST_F(WorkersTest, ShareOneWorkAmongThemselvesAndTheEngine) {
+  constexpr std::size_t kElements = 1'000'003;
+  constexpr std::size_t kWorks = 6;
+  const Sums sums(kWorks, kElements);
+  Workers workers(3, bell, recorder);
+  std::vector<std::uint64_t> done;
+  for (std::size_t i = 0; i < kWorks; ++i) ASSERT_TRUE(workers.Submit(sums[i], i, {}));
+  while (done.size() < kWorks) {
+    static_cast<void>(workers.Help());  // Whether there was something to help with is chance.
+    workers.Poll(done);
+  }
+  EXPECT_FALSE(workers.Help());
+  for (std::size_t i = 0; i < kWorks; ++i) ASSERT_TRUE(sums.IsDone(i)) << i;
+  const Workers::Traffic traffic = workers.traffic();
+  EXPECT_EQ(traffic.bytes_read, 2 * kWorks * kElements * sizeof(std::int32_t));
+  EXPECT_EQ(traffic.bytes_written, kWorks * kElements * sizeof(std::int32_t));
+}
+
+// Why: on one core the worker may not run before all is done.
+TEST_F(WorkersTest, LetTheEngineDoAllOfItWhereItComesFirst) {
+  const Sums sums(2, 300'000);
+  Workers workers(1, bell, recorder);
+  std::vector<std::uint64_t> done;
+  for (std::uint64_t round = 0; round < 200; ++round) {
+    ASSERT_TRUE(workers.Submit(sums[round % 2], round, {}));
+    while (workers.Help()) {
+    }
+    ASSERT_TRUE(workers.IsUnderWay()) << "the engine has not heard that it is done";
+    while (workers.Poll(done) == 0) {
+    }
+    ASSERT_FALSE(workers.IsUnderWay());
+    ASSERT_EQ(done.back(), round);
+  }
+}
+
+TEST_F(WorkersTest, EndWhileTheySleepAndWithoutAnyWork) {
+  for (int i = 0; i < 100; ++i) const Workers workers(2, bell, recorder);
+}
+
+// Why: nothing else tells whether what was learnt reaches the works, and the works' times it.
+TEST_F(WorkersTest, LearnHowToStoreFromWhatTheyDid) {
+  const Sums sums(1, 50'000);  // 600 kB read and written.
+  Workers workers(1, bell, recorder, 1'000'000);
+  collective::LocalWork work = *sums[0];
+  work.step_bytes = 600'000;
+  ASSERT_EQ(workers.store_choice().Choose(work), reduce::Stores::kNonTemporal);
+  std::vector<std::uint64_t> done;
+  for (std::uint64_t pass = 1; pass <= 32; ++pass) {
+    ASSERT_TRUE(workers.Submit(&work, pass, {}));
+    while (done.size() < pass) {
+      workers.Help();
+      workers.Poll(done);
+    }
+  }
+  EXPECT_EQ(workers.store_choice().Choose(work), reduce::Stores::kWholeLines) << "a trial";
+  EXPECT_TRUE(sums.IsDone(0));
+}
+
+TEST_F(WorkersTest, AreNoneWhereNoneAreWanted) {
+  const Sums sums(1, 4);
+  Workers workers(0, bell, recorder);
+  EXPECT_FALSE(workers.Submit(sums[0], 1, {}));
+  EXPECT_FALSE(workers.Help());
+  EXPECT_TRUE(workers.PrepareToSleep());
+  Workers::Do(*sums[0]);
+  EXPECT_TRUE(sums.IsDone(0));
+}
+
+// Why: a slot is used again while threads that saw its last work still look at it, from both
+// ends; whatever they take then must be a piece, and each only once.
+// How: more works than there are slots, of a few pieces each, taken by everybody at once; a few
+// at a time, each with memory of its own.
+TEST_F(WorkersTest, UseASlotAgainWhileOthersStillLookAtIt) {
+  constexpr std::uint64_t kElements = 50'000;  // Three pieces.
+  constexpr std::uint64_t kWorks = 3 * Workers::kWorksMax;
+  constexpr std::uint64_t kAtOnce = 8;
+  const Sums sums(kAtOnce, kElements);
+  Workers workers(3, bell, recorder);
+  std::vector<std::uint64_t> done;
+  std::vector<std::size_t> free(kAtOnce);
+  std::iota(free.begin(), free.end(), 0u);
+  std::uint64_t submitted = 0;
+  for (std::size_t seen = 0; seen < kWorks;) {
+    for (; !free.empty() && submitted < kWorks; ++submitted) {
+      // Not while somebody still has a piece of a work that went round before.
+      if (!workers.Submit(sums[free.back()], free.back(), {})) break;
+      free.pop_back();
+    }
+    workers.Help();
+    workers.Poll(done);
+    for (; seen < done.size(); ++seen) free.push_back(done[seen]);
+  }
+  EXPECT_FALSE(workers.IsUnderWay());
+  EXPECT_EQ(done.size(), kWorks);
+  EXPECT_EQ(workers.traffic().bytes_written, kWorks * kElements * sizeof(std::int32_t));
+  for (std::size_t i = 0; i < kAtOnce; ++i) EXPECT_TRUE(sums.IsDone(i));
+}
+
+}  // namespace
+}  // namespace mlxcomm::workers_test
