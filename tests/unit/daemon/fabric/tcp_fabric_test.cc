@@ -370,7 +370,12 @@ TEST(TcpFabricAddressTest, SaysWhichInterfaceThereIsNot) {
     void OnDataReleased(const NodeId&, std::uint64_t) override {}
     void OnWithdrawn(const NodeId&, const OperationKey&) override {}
   } deaf;
-  const absl::Status none = Fabric::Create(io, options, deaf).status();
+  struct Unplugged : LinksPort {
+    void OnRailGone() override {}
+    void OnDeadlineChanged() override {}
+  } unplugged;
+  Links links(options, deaf, unplugged);
+  const absl::Status none = TcpFabric::Create(io, options, links).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(none)) << none;
   EXPECT_THAT(std::string(none.message()), HasSubstr("no such interface"));
 }

@@ -6,41 +6,14 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/daemon/node/heard.h"
+
 namespace mlxcomm::node::peer_probes_test {
 namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 
-NodeId Id(std::uint8_t number) {
-  NodeId id;
-  id.bytes[0] = static_cast<std::remove_reference_t<decltype(id.bytes[0])>>(number);
-  return id;
-}
-
-struct Wire : cluster::Peers {
-  bool IsReachable(const NodeId&) const override { return true; }
-  void SendToNode(const NodeId& node, const v1::PeerMessage& message) override {
-    sent.emplace_back(node, message);
-  }
-  std::vector<std::pair<NodeId, v1::PeerMessage>> sent;
-};
-
-template <typename Reply>
-struct Heard {
-  std::optional<Reply> reply;
-  std::optional<Failure> failure;
-};
-
-template <typename Reply>
-class Answer final : public node::Answer<Reply> {
- public:
-  explicit Answer(Heard<Reply>& heard) : heard_(heard) {}
-  void Succeed(const Reply& reply) override { heard_.reply = reply; }
-  void Fail(const Failure& failure) override { heard_.failure = failure; }
-
- private:
-  Heard<Reply>& heard_;
-};
+constexpr auto Id = IdOf;
 
 class PeerProbesTest : public testing::Test {
  protected:
@@ -48,13 +21,13 @@ class PeerProbesTest : public testing::Test {
     v1::PingRequest request;
     request.set_payload_bytes(payload_bytes);
     probes.Ping({Id(1), "b", "1"}, request, {}, {now_ns, 0},
-                std::make_unique<Answer<v1::PingReply>>(ping));
+                std::make_unique<KeptAnswer<v1::PingReply>>(ping));
   }
   void Checkup(std::uint64_t now_ns, std::uint64_t unix_ns) {
     v1::DoctorReply reply;
     reply.add_nodes()->set_name("a");
     probes.Checkup({{Id(2), "c", "2"}, {Id(1), "b", "1"}}, reply, {now_ns, unix_ns},
-                   std::make_unique<Answer<v1::DoctorReply>>(checkup));
+                   std::make_unique<KeptAnswer<v1::DoctorReply>>(checkup));
   }
   v1::ProbeAnswer AnswerTo(std::size_t sent) const {
     v1::ProbeAnswer answer;
@@ -140,7 +113,7 @@ TEST_F(PeerProbesTest, ComparesClocksAndListsWhoDidNotAnswer) {
 TEST_F(PeerProbesTest, AnswersAtOnceWhereThereAreNoOtherNodes) {
   v1::DoctorReply reply;
   reply.add_nodes()->set_name("a");
-  probes.Checkup({}, reply, {}, std::make_unique<Answer<v1::DoctorReply>>(checkup));
+  probes.Checkup({}, reply, {}, std::make_unique<KeptAnswer<v1::DoctorReply>>(checkup));
   EXPECT_TRUE(checkup.reply.has_value());
 }
 

@@ -88,7 +88,9 @@ class OperationRecorderTest : public testing::Test {
   NoScratch scratch_;
   telemetry::FlightRecorder flight_recorder_{"a"};
   telemetry::OperationCounts counts_;
-  OperationRecorder recorder_{flight_recorder_, counts_, now_ns_, [this] { return now_ns_; }};
+  OperationRecorder recorder_{flight_recorder_, counts_, now_ns_, [this] {
+                                return now_ns_ + 1;
+                              }};  // It has gone on since the turn began.
   collective::Collectives core_{self_, scratch_, {}, &recorder_};
 };
 

@@ -1,0 +1,90 @@
+#include "daemon/node/checkups.h"
+
+#include <gtest/gtest.h>
+
+namespace mlxcomm::node::checkups_test {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+
+// Looks at no machine, and counts how often it should have.
+class CountedLooks final : public NodePort {
+ public:
+  int looks = 0;
+  void LookAtSystem() override { ++looks; }
+
+ private:
+  bool SubmitWork(const collective::LocalWork&, std::uint64_t) override { return false; }
+  void Complete(const collective::Action&) override {}
+  void ReleaseMemory(SessionId) override {}
+  void OnGroups(std::size_t) override {}
+  void OnForwarding(bool) override {}
+  void OnEvent(telemetry::LoggedEvent) override {}
+  void OnViolation(const NodeId&, const std::string&) override {}
+  void Describe(v1::NodeStatus&) const override {}
+  std::vector<fabric::LinkSnapshot> SnapshotLinks() const override { return {}; }
+  std::string OriginOf(const NodeId&, const fabric::RailSnapshot&) const override { return {}; }
+  intake::CopiedResults ResultsCopiedBy(SessionId) const override { return {}; }
+  Clocks ReadClocks() const override { return {}; }
+  void OnRailGone() override {}
+  void OnDeadlineChanged() override {}
+};
+
+// Why: to look at a machine takes milliseconds, and anybody may ask twenty times a second.
+class CheckupsTest : public testing::Test {
+ protected:
+  bool Ask(std::uint64_t now_ns) {
+    return checkups.Ask(now_ns,
+                        [this](const v1::NodeCheckup& seen) { systems.push_back(seen.system()); });
+  }
+  static v1::NodeCheckup Seen(const std::string& system) {
+    v1::NodeCheckup seen;
+    seen.set_system(system);
+    return seen;
+  }
+
+  static constexpr std::uint64_t kNow = 5'000 * kMs;
+  CountedLooks port;
+  Checkups checkups{port};
+  std::vector<std::string> systems;
+};
+
+TEST_F(CheckupsTest, LooksOnceForAllWhoAskMeanwhile) {
+  EXPECT_TRUE(Ask(kNow));
+  EXPECT_TRUE(Ask(kNow + kMs));
+  EXPECT_EQ(port.looks, 1);
+  EXPECT_TRUE(systems.empty());
+  checkups.OnSystemSeen(Seen("first"), kNow + 2 * kMs);
+  EXPECT_EQ(systems, (std::vector<std::string>{"first", "first"}));
+  EXPECT_EQ(checkups.NextDeadline(), Checkups::kNever);
+}
+
+TEST_F(CheckupsTest, TellsWhatItHasSeenUntilThatIsOld) {
+  EXPECT_TRUE(Ask(kNow));
+  checkups.OnSystemSeen(Seen("first"), kNow);
+  EXPECT_TRUE(Ask(kNow + Checkups::kKeptNs - 1));
+  EXPECT_EQ(systems.size(), 2u);
+  EXPECT_EQ(port.looks, 1);
+  EXPECT_TRUE(Ask(kNow + Checkups::kKeptNs));
+  EXPECT_EQ(systems.size(), 2u);
+  EXPECT_EQ(port.looks, 2);
+}
+
+TEST_F(CheckupsTest, AnswersWithoutALookThatDoesNotEnd) {
+  EXPECT_TRUE(Ask(kNow));
+  EXPECT_EQ(checkups.NextDeadline(), kNow + Checkups::kPatienceNs);
+  checkups.OnTime(kNow + Checkups::kPatienceNs);
+  EXPECT_EQ(systems, std::vector<std::string>{""});
+  EXPECT_TRUE(Ask(kNow + Checkups::kPatienceNs));
+  EXPECT_EQ(port.looks, 1) << "the first is still under way, in a thread of its own";
+  checkups.OnSystemSeen(Seen("late"), kNow + Checkups::kPatienceNs + kMs);
+  EXPECT_EQ(systems.back(), "late");
+}
+
+TEST_F(CheckupsTest, LetsOnlySoManyWait) {
+  for (std::size_t i = 0; i < Checkups::kWaitingMax; ++i) EXPECT_TRUE(Ask(kNow));
+  EXPECT_FALSE(Ask(kNow));
+}
+
+}  // namespace
+}  // namespace mlxcomm::node::checkups_test

@@ -1,0 +1,49 @@
+// An answer that a test keeps, and whom it asked.
+//
+// Owner: a test. Thread: its own. Memory: what was said.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "daemon/cluster/peers.h"
+#include "daemon/node/answer.h"
+
+namespace mlxcomm::node {
+
+inline NodeId IdOf(std::uint8_t number) {
+  NodeId id;
+  id.bytes[0] = number;
+  return id;
+}
+
+template <typename Reply>
+struct Heard {
+  std::optional<Reply> reply;
+  std::optional<Failure> failure;
+  bool dropped = false;
+};
+
+template <typename Reply>
+class KeptAnswer final : public Answer<Reply> {
+ public:
+  explicit KeptAnswer(Heard<Reply>& heard) : heard_(heard) {}
+  ~KeptAnswer() override { heard_.dropped = !heard_.reply && !heard_.failure; }
+  void Succeed(const Reply& reply) override { heard_.reply = reply; }
+  void Fail(const Failure& failure) override { heard_.failure = failure; }
+
+ private:
+  Heard<Reply>& heard_;
+};
+
+struct Wire : cluster::Peers {
+  void SendToNode(const NodeId& node, const v1::PeerMessage& message) override {
+    sent.emplace_back(node, message);
+  }
+  bool IsReachable(const NodeId&) const override { return true; }
+  std::vector<std::pair<NodeId, v1::PeerMessage>> sent;
+};
+
+}  // namespace mlxcomm::node

@@ -1,0 +1,107 @@
+#include "daemon/node/status_parts.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/daemon/node/heard.h"
+
+namespace mlxcomm::node::status_parts_test {
+namespace {
+
+// What two nodes say of one job, which each knows by its own ranks alone.
+class MergeStatusTest : public testing::Test {
+ protected:
+  MergeStatusTest() {
+    parts.own.set_node("a");
+    AddNode("a", IdOf(1)).set_answered(true);
+    AddNode("c", IdOf(3));
+    AddNode("b", IdOf(2));
+    AddRank(JobIn(parts.own, {"", "train"}), 1, "a");
+  }
+  v1::NodeStatus& AddNode(const std::string& name, const NodeId& id) {
+    v1::NodeStatus& node = *parts.own.add_nodes();
+    node.set_name(name);
+    node.set_id(id.ToString());
+    node.set_version("1");
+    node.set_state("up");
+    return node;
+  }
+  static void AddRank(v1::JobStatus& job, std::uint32_t rank, const std::string& node) {
+    job.set_state("running");
+    job.set_size(2);
+    v1::RankStatus& told = *job.add_ranks();
+    told.set_rank(rank);
+    told.set_node(node);
+  }
+  v1::StatusAnswer& AnswerOf(std::uint8_t number) {
+    v1::StatusAnswer& answer = parts.answers.emplace_back(IdOf(number), v1::StatusAnswer()).second;
+    answer.mutable_node()->set_answered(true);
+    return answer;
+  }
+
+  StatusParts parts;
+};
+
+TEST_F(MergeStatusTest, ListsTheOwnNodeFirstThenTheOthersByName) {
+  const v1::StatusReply reply = MergeStatus(parts);
+  ASSERT_EQ(reply.nodes_size(), 3);
+  EXPECT_EQ(reply.nodes(0).name(), "a");
+  EXPECT_EQ(reply.nodes(1).name(), "b");
+  EXPECT_FALSE(reply.nodes(1).answered());
+  EXPECT_EQ(reply.nodes(1).state(), "up");
+}
+
+TEST_F(MergeStatusTest, BelievesNoNodeWhoItIs) {
+  v1::NodeStatus& told = *AnswerOf(2).mutable_node();
+  told.set_name("a");
+  told.set_id(IdOf(1).ToString());
+  told.set_clients(4);
+  const v1::StatusReply reply = MergeStatus(parts);
+  EXPECT_EQ(reply.nodes(1).name(), "b");
+  EXPECT_EQ(reply.nodes(1).id(), IdOf(2).ToString());
+  EXPECT_EQ(reply.nodes(1).clients(), 4u);
+}
+
+TEST_F(MergeStatusTest, PutsTheRanksOfAllNodesIntoOneJobInOrder) {
+  AddRank(*AnswerOf(2).add_jobs(), 0, "b");
+  parts.answers[0].second.mutable_jobs(0)->set_name("train");
+  const v1::StatusReply reply = MergeStatus(parts);
+  ASSERT_EQ(reply.jobs_size(), 1);
+  ASSERT_EQ(reply.jobs(0).ranks_size(), 2);
+  EXPECT_EQ(reply.jobs(0).ranks(0).node(), "b");
+  EXPECT_EQ(reply.jobs(0).ranks(1).node(), "a");
+}
+
+TEST_F(MergeStatusTest, TellsOfAFailureThatOnlyOneNodeKnows) {
+  v1::JobStatus& job = *AnswerOf(2).add_jobs();
+  AddRank(job, 0, "b");
+  job.set_name("train");
+  job.set_state("failed");
+  job.set_detail("rank 1 is lost");
+  const v1::StatusReply reply = MergeStatus(parts);
+  EXPECT_EQ(reply.jobs(0).state(), "failed");
+  EXPECT_EQ(reply.jobs(0).detail(), "rank 1 is lost");
+}
+
+// Why: for a moment one node has the job that has shrunk, and another the one that failed.
+TEST_F(MergeStatusTest, TakesTheJobThatHasShrunkMost) {
+  v1::JobStatus& job = *AnswerOf(2).add_jobs();
+  AddRank(job, 0, "b");
+  job.set_name("train");
+  job.set_size(1);
+  job.set_shrinks(1);
+  const v1::StatusReply reply = MergeStatus(parts);
+  EXPECT_EQ(reply.jobs(0).shrinks(), 1u);
+  ASSERT_EQ(reply.jobs(0).ranks_size(), 1);
+  EXPECT_EQ(reply.jobs(0).ranks(0).node(), "b");
+}
+
+TEST_F(MergeStatusTest, KeepsWhoWaitsForANewJobApartFromTheOldOne) {
+  JobIn(parts.own, {"", "train"}, /*forms=*/true);
+  const v1::StatusReply reply = MergeStatus(parts);
+  ASSERT_EQ(reply.jobs_size(), 2);
+  EXPECT_EQ(reply.jobs(0).state(), "forming");
+  EXPECT_EQ(reply.jobs(1).state(), "running");
+}
+
+}  // namespace
+}  // namespace mlxcomm::node::status_parts_test
