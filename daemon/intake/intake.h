@@ -39,6 +39,7 @@
 #include "daemon/platform/shared_memory.h"
 #include "proto/queue/hello.h"
 #include "proto/queue/layout.h"
+#include "proto/types/caller_memory.h"
 #include "proto/types/failure.h"
 
 namespace mlxcomm::intake {
@@ -55,14 +56,8 @@ struct Peer {
 
 // A submission whose fields are all possible. Offsets lie in the session's arena; that
 // what is read and written does as well depends on the group and is checked there.
-struct Submission {
+struct Submission : CallerMemory {
   queue::SubmissionEntry entry;  // The copy.
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
-  std::uint64_t input_bytes_available = 0;  // From there to the arena's end.
-  std::uint64_t output_bytes_available = 0;
-  const std::byte* counts = nullptr;  // Where the kind has a table of counts.
-  std::uint64_t counts_bytes_available = 0;
 };
 
 class IntakeListener {
