@@ -352,7 +352,8 @@ MLXCOMM_API mlxcomm_code mlxcomm_submit(mlxcomm_group* group, const mlxcomm_requ
 /* Whether an operation whose input is `bytes` long ends sooner with its result over the input (1), or in
  * memory of its own (0): for programs that copy the input into the arena anyway, and may choose where to.
  * Also 0 where the kind is not to be in place. */
-MLXCOMM_API int mlxcomm_prefers_in_place(const mlxcomm_group* group, mlxcomm_kind kind, uint64_t bytes);
+MLXCOMM_API int mlxcomm_prefers_in_place(const mlxcomm_group* group, mlxcomm_kind kind,
+                                         uint64_t bytes);
 
 /* Waits for the operation's end and returns how it ended. Each ticket is waited
  * for once. Never waits much longer than the operation's deadline and ten seconds: then the

@@ -46,7 +46,8 @@ mlx::core::array Operate(const mlx::core::array& x, Operation operation, const C
 std::vector<mlx::core::array> AllReduceMany(const std::vector<mlx::core::array>& arrays,
                                             mlxcomm_operator op, std::size_t bucket_bytes,
                                             const Call& call);
-// A scatter to a shape that is said: for a gradient, where x on other ranks than the root is a mere dependency.
+// A scatter to a shape that is said: for a gradient, where x on other ranks than the root is a mere
+// dependency.
 mlx::core::array ScatterTo(const mlx::core::Shape& shape, const mlx::core::array& x,
                            std::uint32_t root, const Call& call);
 // `after` is not read: the array comes after it, and gradients of it go back to the source.

@@ -24,9 +24,9 @@ struct Call : CallerMemory {
   SessionId session = 0;
   std::uint64_t ticket = 0;
   std::uint32_t rank = 0;
-  Signature signature;          // Without counts_digest.
-  std::uint32_t peer_rank = 0;  // send, recv
-  std::uint32_t tag = 0;        // send, recv
+  Signature signature;           // Without counts_digest.
+  std::uint32_t peer_rank = 0;   // send, recv
+  std::uint32_t tag = 0;         // send, recv
   std::uint64_t timeout_ns = 0;  // > 0
   // It may last longer, for as long as somebody whom it waits for may still come (roll_call.h).
   bool by_liveness = false;

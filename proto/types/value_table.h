@@ -3,6 +3,8 @@
 // A row has `value` and `name`. Rows stand in the order of their numbers, without a gap: what is wrong
 // about that does not compile. A number that has been given up keeps a row without a name, so that nobody
 // takes it for something else.
+//
+// Owner: whoever declares it, as a constant. Thread: any. Memory: the rows.
 #pragma once
 
 #include <array>
