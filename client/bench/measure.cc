@@ -44,20 +44,16 @@ class Rank {
   }
 
   void Operate(std::uint64_t count) {
-    const auto op = static_cast<mlxcomm_operator>(measured_.op);
-    const void* const input = input_.data();
-    switch (measured_.kind) {
-      case OperationKind::kAllGather: return group_.AllGather(input, output_, count, type_);
-      case OperationKind::kReduceScatter:
-        return group_.ReduceScatter(input, output_, count, type_, op);
-      case OperationKind::kBroadcast: return group_.Broadcast(input, output_, count, type_, kRoot);
-      case OperationKind::kReduce: return group_.Reduce(input, output_, count, type_, kRoot, op);
-      case OperationKind::kGather: return group_.Gather(input, output_, count, type_, kRoot);
-      case OperationKind::kScatter: return group_.Scatter(input, output_, count, type_, kRoot);
-      case OperationKind::kAllToAll: return group_.AllToAll(input, output_, count, type_);
-      case OperationKind::kSend: return PassOn(count);
-      default: return group_.AllReduce(input, output_, count, type_, op);
-    }
+    if (IsPointToPoint(measured_.kind)) return PassOn(count);
+    mlxcomm_request request{};
+    request.kind = static_cast<mlxcomm_kind>(measured_.kind);
+    request.type = type_;
+    request.op = static_cast<mlxcomm_operator>(measured_.op);
+    request.peer = kRoot;
+    request.input = input_.data();
+    request.output = output_;
+    request.count = count;
+    group_.Submit(request).Wait();
   }
   void PassOn(std::uint64_t count) {
     const std::uint32_t next = (measured_.rank + 1) % measured_.size;

@@ -132,7 +132,7 @@ std::uint64_t InputElements(const Measured& measured, std::uint64_t count) {
 
 // What is sent on as kSend is received, too.
 std::uint64_t OutputElements(const Measured& measured, std::uint64_t count) {
-  return measured.kind == OperationKind::kSend ? count : ShapeAt(measured, count).output_elements;
+  return IsPointToPoint(measured.kind) ? count : ShapeAt(measured, count).output_elements;
 }
 
 void FillInput(const Measured& measured, std::uint64_t count, void* input) {
@@ -152,24 +152,18 @@ std::uint64_t CountWrong(const Measured& measured, std::uint64_t count, const vo
   for (std::uint32_t mix = 0; mix < kMixes; ++mix) combined[mix] = Combined(measured, mix);
   std::uint64_t wrong = 0;
   if (OutputElements(measured, count) == 0) return 0;
-  switch (measured.kind) {
-    case OperationKind::kAllGather:
-    case OperationKind::kGather:
-      for (std::uint32_t r = 0; r < measured.size; ++r) wrong += from(r, 0, r * count);
-      return wrong;
-    case OperationKind::kAllToAll:
-      for (std::uint32_t r = 0; r < measured.size; ++r) {
-        wrong += from(r, measured.rank * count, r * count);
-      }
-      return wrong;
-    case OperationKind::kReduceScatter:
-      return CountWrongIn(measured.type, combined, measured.rank * count, count, output, 0);
-    case OperationKind::kScatter: return from(kRoot, measured.rank * count, 0);
-    case OperationKind::kBroadcast: return from(kRoot, 0, 0);
-    case OperationKind::kSend:
-      return from((measured.rank + measured.size - 1) % measured.size, 0, 0);
-    default: return CountWrongIn(measured.type, combined, 0, count, output, 0);
+  const OperationRow& row = RowOf(measured.kind);
+  const std::uint64_t first = row.input.extent == Extent::kBlocks ? measured.rank * count : 0;
+  switch (row.origin) {
+    case Origin::kNobody: break;
+    case Origin::kCombined: return CountWrongIn(measured.type, combined, first, count, output, 0);
+    case Origin::kRoot: return from(kRoot, first, 0);
+    case Origin::kEachRank:
+      for (std::uint32_t r = 0; r < measured.size; ++r) wrong += from(r, first, r * count);
+      break;
+    case Origin::kPeer: return from((measured.rank + measured.size - 1) % measured.size, 0, 0);
   }
+  return wrong;
 }
 
 }  // namespace mlxcomm::bench

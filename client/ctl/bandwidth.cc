@@ -1,60 +1,51 @@
 #include "client/ctl/bandwidth.h"
 
 #include <algorithm>
-#include <iterator>
+
+#include "proto/types/operation_shape.h"
 
 namespace mlxcomm::ctl {
 namespace {
 
-constexpr OperationKind kKinds[] = {
-    OperationKind::kAllReduce, OperationKind::kAllGather, OperationKind::kReduceScatter,
-    OperationKind::kBroadcast, OperationKind::kReduce,    OperationKind::kAllToAll,
-    OperationKind::kGather,    OperationKind::kScatter,   OperationKind::kSend};
-constexpr int kNumbersMax = 32;  // Of data types and operators.
+constexpr char kSendAndReceive[] = "send_recv";
 
-bool HasBlocks(OperationKind kind) {
-  switch (kind) {
-    case OperationKind::kAllGather:
-    case OperationKind::kReduceScatter:
-    case OperationKind::kAllToAll:
-    case OperationKind::kGather:
-    case OperationKind::kScatter: return true;
-    default: return false;
-  }
-}
-
-template <typename Value>
-std::optional<Value> Find(std::string_view name, const char* (*name_of)(Value)) {
-  for (int number = 1; number < kNumbersMax; ++number) {
-    const auto value = static_cast<Value>(number);
-    if (IsValid(value) && name == name_of(value)) return value;
-  }
-  return std::nullopt;
+// Every kind whose size is one number. A send is measured with its receive.
+bool IsMeasured(const OperationRow& row) {
+  return row.input.extent != Extent::kNothing && !HasCounts(row.value);
 }
 
 }  // namespace
 
 const char* BenchKindName(OperationKind kind) {
-  return kind == OperationKind::kSend ? "send_recv" : OperationKindName(kind);
+  return IsPointToPoint(kind) ? kSendAndReceive : OperationKindName(kind);
 }
 
 std::optional<OperationKind> FindBenchKind(std::string_view name) {
-  const auto* const found = std::find_if(std::begin(kKinds), std::end(kKinds),
-                                         [&](auto kind) { return name == BenchKindName(kind); });
-  return found == std::end(kKinds) ? std::nullopt : std::optional(*found);
+  std::optional<OperationKind> found;
+  kOperations.ForEach([&](const OperationRow& row) {
+    if (IsMeasured(row) && name == BenchKindName(row.value)) found = row.value;
+  });
+  return found;
 }
 
 std::string BenchKindNames(const char* separator) {
   std::string names;
-  for (const OperationKind kind : kKinds) {
-    names += (names.empty() ? "" : separator) + std::string(BenchKindName(kind));
-  }
+  kOperations.ForEach([&](const OperationRow& row) {
+    if (!IsMeasured(row)) return;
+    names += (names.empty() ? "" : separator) + std::string(BenchKindName(row.value));
+  });
   return names;
 }
 
-std::optional<DataType> FindDataType(std::string_view name) { return Find(name, DataTypeName); }
+std::optional<DataType> FindDataType(std::string_view name) {
+  const DataTypeRow* const row = kDataTypes.FindNamed(name);
+  return row == nullptr ? std::nullopt : std::optional(row->value);
+}
+
 std::optional<ReduceOperator> FindOperator(std::string_view name) {
-  return Find(name, ReduceOperatorName);
+  const ReduceOperatorRow* const row = kReduceOperators.FindNamed(name);
+  if (row == nullptr || row->value == ReduceOperator::kNone) return std::nullopt;
+  return row->value;
 }
 
 std::uint64_t BenchBytes(const BenchSubject& subject, std::uint64_t count) {
@@ -80,10 +71,7 @@ double AlgorithmBandwidth(std::uint64_t bytes, double nanoseconds) {
 }
 
 double BusBandwidth(const BenchSubject& subject, std::uint64_t bytes, double nanoseconds) {
-  const double algorithm = AlgorithmBandwidth(bytes, nanoseconds);
-  const double others = (subject.ranks - 1.0) / subject.ranks;
-  if (subject.kind == OperationKind::kAllReduce) return algorithm * 2 * others;
-  return HasBlocks(subject.kind) ? algorithm * others : algorithm;
+  return AlgorithmBandwidth(bytes, nanoseconds) * RingLoad(subject.kind, subject.ranks);
 }
 
 }  // namespace mlxcomm::ctl

@@ -1,13 +1,10 @@
 // What is measured, and what its time means: sizes, and the bandwidths of nccl-tests
 // (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md).
 //
-//   size S      all_reduce, broadcast, reduce, send_recv: what a rank passes; all_gather: what it
-//               gets; reduce_scatter, all_to_all: what it passes, blocks of all ranks together;
-//               gather, scatter: the same at the root
+//   size S      what a rank passes; where it passes or gets a block for or of each rank, all of them
 //   algorithm   S / t
-//   bus         algorithm x 2 (n - 1) / n   all_reduce
-//               algorithm x (n - 1) / n     all_gather, reduce_scatter, all_to_all, gather, scatter
-//               algorithm                   broadcast, reduce, send_recv
+//   bus         algorithm x RingLoad (proto/types/operation_shape.h): 2 (n - 1) / n of an all_reduce,
+//               (n - 1) / n where there are blocks, otherwise 1
 //
 // The bus bandwidth is what each link carries in one direction where every rank is a node of
 // a ring, whatever their number: to be compared with what the cable can.

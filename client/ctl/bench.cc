@@ -38,11 +38,15 @@ bool Subject(const BenchOptions& options, BenchSubject& subject, std::string& er
   const auto type = FindDataType(options.data_type);
   const auto op = FindOperator(options.reduce_operator);
   if (!kind) error = "--op " + options.operation + ": expected one of " + BenchKindNames(", ");
-  if (!type) error = "--dtype " + options.data_type + ": expected float32, bfloat16, int8, ...";
-  if (!op) error = "--operator " + options.reduce_operator + ": expected sum, prod, min, max, ...";
+  if (!type) error = "--dtype " + options.data_type + ": expected one of " + kDataTypes.Names(", ");
+  if (!op) {
+    error = "--operator " + options.reduce_operator + ": expected one of " +
+            kReduceOperators.Names(", ");
+  }
   if (kind && options.in_place && !MayBeInPlace(*kind)) {
-    error = "--in-place: " + options.operation +
-            " has no result over its input; expected --op all_reduce, reduce or broadcast";
+    error = "--in-place: " + options.operation + " has no result over its input; expected --op " +
+            kOperations.NamesWhere(", ",
+                                   [](const OperationRow& row) { return MayBeInPlace(row.value); });
   }
   if (!error.empty()) return false;
   subject.kind = *kind;
@@ -310,11 +314,11 @@ void AddBench(CLI::App& app, Verbs& verbs) {
   rank->needs(size)->excludes(ranks);
   size->needs(rank)->excludes(ranks);
   bench->add_option("--op", options.operation, "The operation (all_reduce)")
-      ->type_name("{" + BenchKindNames(",") + "}");
+      ->type_name(OneOf(BenchKindNames(",")));
   bench->add_option("-d,--dtype", options.data_type, "Type of the elements (float32)")
-      ->type_name(kDataTypes);
+      ->type_name(OneOf(kDataTypes.Names(",")));
   bench->add_option("-o,--operator", options.reduce_operator, "How a reduction combines (sum)")
-      ->type_name(kOperators);
+      ->type_name(OneOf(kReduceOperators.Names(",")));
   AddQuantity(*bench, "-b,--from", options.from_bytes, ParseBytes, "64M or 1.5G",
               "The first size (8)");
   AddQuantity(*bench, "-e,--to", options.to_bytes, ParseBytes, "64M or 1.5G",

@@ -49,11 +49,8 @@ CLI::Option* AddQuantity(CLI::App& verb, const std::string& name, Value& value,
 CLI::Option* AddDuration(CLI::App& verb, const std::string& name, std::uint64_t& value,
                          std::uint64_t min_ns, std::uint64_t max_ns, const std::string& what);
 
-// Shown by --help and completed; the daemon says what it takes.
-inline constexpr char kDataTypes[] =
-    "{float32,float16,bfloat16,float64,complex64,bool,int8,int16,int32,int64,uint8,uint16,uint32,"
-    "uint64}";
-inline constexpr char kOperators[] = "{sum,prod,min,max,mean,and,or}";
+// An option's type_name for values that --help shows and shells complete: "{sum,prod,min}".
+inline std::string OneOf(const std::string& names) { return "{" + names + "}"; }
 
 // What is wrong, and where to read more: of the verb that was called. For CLI::App::failure_message.
 std::string UsageError(const CLI::App* app, const CLI::Error& error);

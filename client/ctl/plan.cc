@@ -11,15 +11,16 @@
 #include "client/ctl/render_plan.h"
 #include "client/ctl/render_status.h"
 #include "client/ctl/verbs.h"
+#include "proto/types/operation.h"
 
 namespace mlxcomm::ctl {
 namespace {
 
-// Shown by --help and completed; the daemon says what it takes.
-constexpr char kPlans[] = "{ring,exchange,halving_doubling,tree,two_level}";
-constexpr char kPlanned[] =
-    "{all_reduce,reduce,reduce_scatter,broadcast,all_gather,all_gather_v,gather,scatter,all_to_all,"
-    "all_to_all_v,send,barrier}";
+// Shown by --help and completed; send and recv are one message.
+std::string PlannedNames() {
+  return kOperations.NamesWhere(",",
+                                [](const OperationRow& row) { return !IsPointToPoint(row.value); });
+}
 
 v1::PlanRequest RequestOf(const PlanOptions& options) {
   v1::PlanRequest request;
@@ -47,7 +48,8 @@ Failure TextOf(const PlanOptions& options, const v1::PlanReply& plan, std::strin
 }  // namespace
 
 int RunPlan(const PlanOptions& options) {
-  if (!options.bytes && options.operation != "barrier") {
+  const OperationRow* const row = kOperations.FindNamed(options.operation);
+  if (!options.bytes && !(row != nullptr && IsEmpty(row->value))) {
     std::fputs("mlxcommctl: --bytes is needed: what each rank passes, as 64M\n", stderr);
     return kExitUsage;
   }
@@ -68,17 +70,20 @@ void AddPlan(CLI::App& app, Verbs& verbs) {
   PlanOptions& options = *made;
   CLI::App* const plan =
       app.add_subcommand("plan", "How an operation would be carried out, with cost and proof");
-  plan->add_option("--op", options.operation, "The operation")->required()->type_name(kPlanned);
+  plan->add_option("--op", options.operation, "The operation")
+      ->required()
+      ->type_name(OneOf(PlannedNames()));
   plan->add_option("--nodes", options.nodes, "How many nodes")->required();
   plan->add_option("--ranks-per-node", options.ranks_per_node, "How many ranks on each (1)");
   AddQuantity(*plan, "--bytes", options.bytes, ParseBytes, "64M or 1.5G",
               "What each rank passes: all of it, or its block");
   plan->add_option("--dtype", options.data_type, "Type of the elements (float32)")
-      ->type_name(kDataTypes);
+      ->type_name(OneOf(kDataTypes.Names(",")));
   plan->add_option("--operator", options.reduce_operator, "How a reduction combines (sum)")
-      ->type_name(kOperators);
+      ->type_name(OneOf(kReduceOperators.Names(",")));
   plan->add_option("--root", options.root, "Rank of the root, where there is one (0)");
-  plan->add_option("--plan", options.plan, "Which way (the cheapest)")->type_name(kPlans);
+  plan->add_option("--plan", options.plan, "Which way (the cheapest)")
+      ->type_name(OneOf(kPlanKinds.Names(",")));
   AddQuantity(*plan, "--latency", options.latency_ns, ParseDuration, "30us",
               "Of a link, one way (as this node has it)");
   AddQuantity(*plan, "--bandwidth", options.bytes_per_second, ParseRate, "4.5G",

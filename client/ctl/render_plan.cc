@@ -158,7 +158,7 @@ std::string DescribePlan(const v1::PlanReply& plan) {
            " in shared memory, no link is used";
   }
   const std::string way = Way(plan);
-  return plan.two_level() ? "two_level: ranks of a node in shared memory, then " + way : way;
+  return plan.ranks_per_node() > 1 ? "ranks of a node in shared memory, then " + way : way;
 }
 
 std::string DescribeStep(const v1::PlanStep& step) {

@@ -54,7 +54,6 @@ static_assert(Same(MLXCOMM_PLAN_RING, PlanKind::kRing));
 static_assert(Same(MLXCOMM_PLAN_EXCHANGE, PlanKind::kExchange));
 static_assert(Same(MLXCOMM_PLAN_HALVING_DOUBLING, PlanKind::kHalvingDoubling));
 static_assert(Same(MLXCOMM_PLAN_TREE, PlanKind::kTree));
-static_assert(Same(MLXCOMM_PLAN_TWO_LEVEL, PlanKind::kTwoLevel));
 
 }  // namespace
 }  // namespace mlxcomm

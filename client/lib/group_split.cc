@@ -56,12 +56,8 @@ class Exchange {
   Failure Begin(std::span<const std::int32_t> own, std::uint64_t& ticket) {
     std::memcpy(values_, own.data(), own.size_bytes());
     return client::Begin(group_,
-                         {.kind = OperationKind::kAllGather,
-                          .input = values_,
-                          .output = values_ + sizeof(ColorAndKey),
-                          .count = own.size(),
-                          .type = MLXCOMM_INT32,
-                          .timeout_ns = LeftNs()},
+                         Ask(MLXCOMM_ALL_GATHER, values_, values_ + sizeof(ColorAndKey), own.size(),
+                             MLXCOMM_INT32, LeftNs()),
                          ticket);
   }
   // `values`: as many for each rank as it gave.

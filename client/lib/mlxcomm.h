@@ -88,9 +88,25 @@ typedef enum mlxcomm_plan {
   MLXCOMM_PLAN_RING = 1,
   MLXCOMM_PLAN_EXCHANGE = 2,
   MLXCOMM_PLAN_HALVING_DOUBLING = 3,
-  MLXCOMM_PLAN_TREE = 4,
-  MLXCOMM_PLAN_TWO_LEVEL = 5,
+  MLXCOMM_PLAN_TREE = 4, /* 5 was of a plan that was never made; it is not used again */
 } mlxcomm_plan;
+
+/* The operations, for mlxcomm_submit; each is described at the function of its name. */
+typedef enum mlxcomm_kind {
+  MLXCOMM_ALL_REDUCE = 1,
+  MLXCOMM_ALL_GATHER = 2,
+  MLXCOMM_SEND = 3,
+  MLXCOMM_RECV = 4,
+  MLXCOMM_BARRIER = 5,
+  MLXCOMM_REDUCE_SCATTER = 6,
+  MLXCOMM_BROADCAST = 7,
+  MLXCOMM_REDUCE = 8,
+  MLXCOMM_ALL_TO_ALL = 9,
+  MLXCOMM_GATHER = 10,
+  MLXCOMM_SCATTER = 11,
+  MLXCOMM_ALL_GATHER_V = 12,
+  MLXCOMM_ALL_TO_ALL_V = 13,
+} mlxcomm_kind;
 
 typedef struct mlxcomm_error {
   mlxcomm_code code;
@@ -103,6 +119,8 @@ typedef struct mlxcomm_group mlxcomm_group;
 
 /* "MISMATCH" and so on; never NULL. */
 MLXCOMM_API const char* mlxcomm_code_name(mlxcomm_code code);
+/* "all_reduce" and so on; NULL for a number that is none of mlxcomm_kind. */
+MLXCOMM_API const char* mlxcomm_kind_name(mlxcomm_kind kind);
 /* "0.1.0" */
 MLXCOMM_API const char* mlxcomm_version(void);
 
@@ -311,6 +329,31 @@ MLXCOMM_API mlxcomm_code mlxcomm_recv(mlxcomm_group* group, void* output, uint64
                                       uint64_t timeout_ns, uint64_t* ticket, mlxcomm_error* error);
 MLXCOMM_API mlxcomm_code mlxcomm_barrier(mlxcomm_group* group, uint64_t timeout_ns,
                                          uint64_t* ticket, mlxcomm_error* error);
+
+/* Any of the operations above, for programs that are told which one while they run. Fields that the kind
+ * has no use for are not looked at: zero is fine. */
+typedef struct mlxcomm_request {
+  size_t struct_size; /* sizeof(mlxcomm_request) */
+  mlxcomm_kind kind;
+  mlxcomm_data_type type;
+  mlxcomm_operator op;
+  uint32_t peer; /* root, destination or source */
+  uint32_t tag;
+  const void* input;
+  void* output;
+  uint64_t count;
+  const uint64_t* counts; /* of all_to_all_v: send_counts */
+  const uint64_t* receive_counts;
+  uint64_t timeout_ns;
+} mlxcomm_request;
+MLXCOMM_API mlxcomm_code mlxcomm_submit(mlxcomm_group* group, const mlxcomm_request* request,
+                                        uint64_t* ticket, mlxcomm_error* error);
+
+/* Whether an operation whose input is `bytes` long ends sooner with its result over the input (1), or in
+ * memory of its own (0): for programs that copy the input into the arena anyway, and may choose where to.
+ * Also 0 where the kind is not to be in place. */
+MLXCOMM_API int mlxcomm_prefers_in_place(const mlxcomm_group* group, mlxcomm_kind kind,
+                                         uint64_t bytes);
 
 /* Waits for the operation's end and returns how it ended. Each ticket is waited
  * for once. Never waits much longer than the operation's deadline and ten seconds: then the

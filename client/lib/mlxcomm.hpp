@@ -316,6 +316,11 @@ class Group {
                std::uint32_t tag = 0, std::uint64_t timeout_ns = 0) {
     ReceiveAsync(output, count, type, source, tag, timeout_ns).Wait();
   }
+  // Any of these, for a program that is told which one while it runs; struct_size is filled in here.
+  Ticket Submit(mlxcomm_request request) {
+    request.struct_size = sizeof request;
+    return Begin(mlxcomm_submit, &request);
+  }
   Ticket BarrierAsync(std::uint64_t timeout_ns = 0) { return Begin(mlxcomm_barrier, timeout_ns); }
   void Barrier(std::uint64_t timeout_ns = 0) { BarrierAsync(timeout_ns).Wait(); }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/lib/answer.h"
@@ -16,28 +17,59 @@ namespace {
 constexpr std::uint64_t kLocalTicket = std::uint64_t{1} << 63;
 constexpr std::uint64_t kTimeoutNsMax = std::uint64_t{1} << 62;
 
-Failure CheckTypes(const Request& request) {
-  const auto type = static_cast<DataType>(request.type);
-  if (static_cast<unsigned>(request.type) > 255 || !IsValid(type)) {
+// A C program's number, which may be any, as ours; one that no table has where it does not fit.
+template <typename Value>
+constexpr Value NumberAs(unsigned number) {
+  return static_cast<Value>(number > 255 ? 255 : number);
+}
+static_assert(!IsValid(static_cast<OperationKind>(255)) && !IsValid(static_cast<DataType>(255)) &&
+              !IsValid(static_cast<ReduceOperator>(255)));
+
+constexpr bool Is(mlxcomm_kind kind, std::string_view name) {
+  return name == kOperations.NameOf(NumberAs<OperationKind>(kind));
+}
+static_assert(Is(MLXCOMM_ALL_REDUCE, "all_reduce") && Is(MLXCOMM_ALL_GATHER, "all_gather"));
+static_assert(Is(MLXCOMM_SEND, "send") && Is(MLXCOMM_RECV, "recv"));
+static_assert(Is(MLXCOMM_BARRIER, "barrier") && Is(MLXCOMM_REDUCE_SCATTER, "reduce_scatter"));
+static_assert(Is(MLXCOMM_BROADCAST, "broadcast") && Is(MLXCOMM_REDUCE, "reduce"));
+static_assert(Is(MLXCOMM_ALL_TO_ALL, "all_to_all") && Is(MLXCOMM_GATHER, "gather"));
+static_assert(Is(MLXCOMM_SCATTER, "scatter") && Is(MLXCOMM_ALL_GATHER_V, "all_gather_v"));
+static_assert(Is(MLXCOMM_ALL_TO_ALL_V, "all_to_all_v"));
+
+// A request whose numbers mean something.
+struct Meant {
+  OperationKind kind;
+  DataType type;
+  ReduceOperator op;  // kNone where nothing is combined.
+};
+
+Failure CheckTypes(const Request& request, Meant& meant) {
+  meant.kind = NumberAs<OperationKind>(request.kind);
+  if (!IsValid(meant.kind)) {
+    return Invalid("kind " + std::to_string(request.kind) + ": expected one of mlxcomm_kind");
+  }
+  // A barrier has none.
+  meant.type = IsEmpty(meant.kind) ? DataType::kFloat32 : NumberAs<DataType>(request.type);
+  if (!IsValid(meant.type)) {
     return Invalid("type " + std::to_string(request.type) + ": expected one of mlxcomm_data_type");
   }
-  if (!Reduces(request.kind)) return {};
-  if (!IsValid(request.op) || request.op == ReduceOperator::kNone) {
-    return Invalid("op " + std::to_string(static_cast<int>(request.op)) +
-                   ": expected one of mlxcomm_operator");
+  meant.op = Reduces(meant.kind) ? NumberAs<ReduceOperator>(request.op) : ReduceOperator::kNone;
+  if (!Reduces(meant.kind)) return {};
+  if (!IsValid(meant.op) || meant.op == ReduceOperator::kNone) {
+    return Invalid("op " + std::to_string(request.op) + ": expected one of mlxcomm_operator");
   }
-  if (HasMeaning(type, request.op)) return {};
-  return Invalid(std::string("op ") + ReduceOperatorName(request.op) + ": has no meaning for " +
-                 DataTypeName(type) + " (mean: floats and complex; and, or: bool and integers)");
+  if (HasMeaning(meant.type, meant.op)) return {};
+  return Invalid(std::string("op ") + ReduceOperatorName(meant.op) + ": has no meaning for " +
+                 DataTypeName(meant.type) + ", expected " + MeaningOf(meant.op) + " type");
 }
 
-Failure CheckPeer(const mlxcomm_group& group, const Request& request) {
+Failure CheckPeer(const mlxcomm_group& group, OperationKind kind, const Request& request) {
   const std::string size = std::to_string(group.size());
-  if (HasRoot(request.kind) && request.peer >= group.size()) {
+  if (HasRoot(kind) && request.peer >= group.size()) {
     return Invalid("root " + std::to_string(request.peer) + ": expected a rank below " + size);
   }
-  if (!IsPointToPoint(request.kind)) return {};
-  const char* const name = request.kind == OperationKind::kSend ? "destination " : "source ";
+  if (!IsPointToPoint(kind)) return {};
+  const char* const name = kind == OperationKind::kSend ? "destination " : "source ";
   if (group.alone()) {
     return Invalid(name + std::to_string(request.peer) +
                    ": expected another rank, and the group has one alone");
@@ -48,10 +80,10 @@ Failure CheckPeer(const mlxcomm_group& group, const Request& request) {
 }
 
 // The table as the daemon reads it.
-Failure ReadCounts(const mlxcomm_group& group, const Request& request,
+Failure ReadCounts(const mlxcomm_group& group, OperationKind kind, const Request& request,
                    std::vector<std::uint64_t>& counts) {
-  if (!HasCounts(request.kind)) return {};
-  const bool both = request.kind == OperationKind::kAllToAllV;
+  if (!HasCounts(kind)) return {};
+  const bool both = CountsPerRank(kind) == 2;
   if (request.counts == nullptr || (both && request.receive_counts == nullptr)) {
     return Invalid(std::string(both ? "send_counts and receive_counts" : "counts") +
                    ": expected a table of " + std::to_string(group.size()) + " entries, got NULL");
@@ -92,50 +124,56 @@ Failure CheckBuffer(const mlxcomm_group& group, const char* name, const void* da
   return {};
 }
 
-Failure CheckOverlap(const Request& request, Connection::Extent extent) {
+Failure CheckOverlap(OperationKind kind, const Request& request, Connection::Extent extent) {
   const auto* const in = static_cast<const std::byte*>(request.input);
   const auto* const out = static_cast<const std::byte*>(request.output);
   if (extent.input_bytes == 0 || extent.output_bytes == 0) return {};
   if (in >= out + extent.output_bytes || out >= in + extent.input_bytes) return {};
-  if (!MayBeInPlace(request.kind)) {
-    return Invalid(std::string("output: overlaps the input, which ") +
-                   OperationKindName(request.kind) + " does not allow");
+  if (!MayBeInPlace(kind)) {
+    return Invalid(std::string("output: overlaps the input, which ") + OperationKindName(kind) +
+                   " does not allow");
   }
   if (in == out) return {};
   return Invalid("output: overlaps the input; expected the same place or another one");
 }
 
+// A table of counts, or nothing to count, leaves no use for it.
+std::uint64_t CountOf(OperationKind kind, const Request& request) {
+  return HasCounts(kind) || IsEmpty(kind) ? 0 : request.count;
+}
+
 // Everything that can be said about a request before it is submitted.
-Failure CheckRequest(const mlxcomm_group& group, const Request& request,
-                     std::vector<std::uint64_t>& counts, OperationShape& shape,
-                     Connection::Extent& extent) {
-  if (Failure failure = CheckTypes(request); !failure.ok()) return failure;
-  if (Failure failure = CheckPeer(group, request); !failure.ok()) return failure;
-  if (Failure failure = ReadCounts(group, request, counts); !failure.ok()) return failure;
-  const ShapeRequest asked{request.kind, request.count, group.rank(),
-                           group.size(), request.peer,  counts};
-  if (!ShapeOf(asked, shape)) {
-    return Invalid(std::string(HasCounts(request.kind) ? "counts" : "count") + ": expected up to " +
+Failure CheckRequest(const mlxcomm_group& group, const Request& request, Meant& meant,
+                     std::vector<std::uint64_t>& counts, Connection::Extent& extent) {
+  if (Failure failure = CheckTypes(request, meant); !failure.ok()) return failure;
+  if (Failure failure = CheckPeer(group, meant.kind, request); !failure.ok()) return failure;
+  if (Failure failure = ReadCounts(group, meant.kind, request, counts); !failure.ok())
+    return failure;
+  OperationShape shape;
+  if (!ShapeOf({meant.kind, CountOf(meant.kind, request), group.rank(), group.size(), request.peer,
+                counts},
+               shape)) {
+    return Invalid(std::string(HasCounts(meant.kind) ? "counts" : "count") + ": expected up to " +
                    std::to_string(kElementsMax) + " elements in all");
   }
-  const std::uint64_t bytes = DataTypeBytes(static_cast<DataType>(request.type));
+  const std::uint64_t bytes = DataTypeBytes(meant.type);
   Failure failure = CheckBuffer(group, "input", request.input, shape.input_elements, bytes);
   if (failure.ok()) {
     failure = CheckBuffer(group, "output", request.output, shape.output_elements, bytes);
   }
   if (!failure.ok()) return failure;
   extent = {shape.input_elements * bytes, shape.output_elements * bytes};
-  return CheckOverlap(request, extent);
+  return CheckOverlap(meant.kind, request, extent);
 }
 
 }  // namespace
 
 Failure Begin(mlxcomm_group& group, const Request& request, std::uint64_t& ticket) {
   if (Failure failure = Latched(group); !failure.ok()) return failure;
+  Meant meant{};
   std::vector<std::uint64_t> counts;
-  OperationShape shape;
   Connection::Extent extent;
-  if (Failure failure = CheckRequest(group, request, counts, shape, extent); !failure.ok()) {
+  if (Failure failure = CheckRequest(group, request, meant, counts, extent); !failure.ok()) {
     return failure;
   }
   Connection& session = *group.connection->session;
@@ -143,13 +181,14 @@ Failure Begin(mlxcomm_group& group, const Request& request, std::uint64_t& ticke
   entry.group = group.facts.id;
   if (extent.input_bytes > 0) entry.input_offset = session.OffsetOf(request.input);
   if (extent.output_bytes > 0) entry.output_offset = session.OffsetOf(request.output);
-  entry.count = request.count;
+  entry.count = CountOf(meant.kind, request);
   entry.timeout_ns = request.timeout_ns == 0 ? group.timeout_ns.load() : request.timeout_ns;
-  entry.peer_rank = request.peer;
-  entry.tag = request.tag;
-  entry.kind = request.kind;
-  entry.data_type = static_cast<DataType>(request.type);
-  entry.reduce_operator = request.op;
+  const bool to_peer = IsPointToPoint(meant.kind);
+  entry.peer_rank = to_peer || HasRoot(meant.kind) ? request.peer : 0;
+  entry.tag = to_peer ? request.tag : 0;
+  entry.kind = meant.kind;
+  entry.data_type = meant.type;
+  entry.reduce_operator = meant.op;
   entry.plan = group.plan.load();
   if (group.alone()) {
     if (Failure failure = session.CopyAlone(entry, extent); !failure.ok()) return failure;
@@ -188,9 +227,18 @@ mlxcomm_code Submit(mlxcomm_group* group, const Request& request, std::uint64_t*
   });
 }
 
-// kNone, which a user cannot ask for, where it is none.
-ReduceOperator OperatorOf(mlxcomm_operator op) {
-  return static_cast<unsigned>(op) > 255 ? ReduceOperator::kNone : static_cast<ReduceOperator>(op);
+OperationKind KindOf(mlxcomm_kind kind) { return NumberAs<OperationKind>(kind); }
+
+// Of so few bytes between two nodes, a rank on each, what comes is combined as it comes, into the output
+// (daemon/collective/plans/plans.h, ExchangeAllReduce). Over the input that could only be done once the
+// input has been sent, by way of other memory.
+constexpr std::uint64_t kCombinedAsItComesMax = 1024 * 1024;
+
+bool PrefersInPlace(const mlxcomm_group& group, OperationKind kind, std::uint64_t bytes) {
+  if (!MayBeInPlace(kind)) return false;
+  if (kind != OperationKind::kAllReduce || bytes > kCombinedAsItComesMax) return true;
+  const auto& members = group.facts.members;
+  return group.size() != 2 || members[0].node == members[1].node;
 }
 
 }  // namespace
@@ -203,10 +251,10 @@ Failure Finish(mlxcomm_group& group, std::uint64_t ticket) {
 }  // namespace mlxcomm::client
 
 using mlxcomm::Failure;
-using mlxcomm::OperationKind;
+using mlxcomm::client::Ask;
 using mlxcomm::client::CheckUsable;
 using mlxcomm::client::Guarded;
-using mlxcomm::client::OperatorOf;
+using mlxcomm::client::Request;
 using mlxcomm::client::Submit;
 using mlxcomm::client::Tell;
 
@@ -216,31 +264,19 @@ MLXCOMM_API mlxcomm_code mlxcomm_all_reduce(mlxcomm_group* group, const void* in
                                             uint64_t count, mlxcomm_data_type type,
                                             mlxcomm_operator op, uint64_t timeout_ns,
                                             uint64_t* ticket, mlxcomm_error* error) {
-  return Submit(group,
-                {.kind = OperationKind::kAllReduce,
-                 .input = input,
-                 .output = output,
-                 .count = count,
-                 .type = type,
-                 .op = OperatorOf(op),
-                 .timeout_ns = timeout_ns},
-                ticket, error);
+  Request request = Ask(MLXCOMM_ALL_REDUCE, input, output, count, type, timeout_ns);
+  request.op = op;
+  return Submit(group, request, ticket, error);
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_reduce(mlxcomm_group* group, const void* input, void* output,
                                         uint64_t count, mlxcomm_data_type type, mlxcomm_operator op,
                                         uint32_t root, uint64_t timeout_ns, uint64_t* ticket,
                                         mlxcomm_error* error) {
-  return Submit(group,
-                {.kind = OperationKind::kReduce,
-                 .input = input,
-                 .output = output,
-                 .count = count,
-                 .type = type,
-                 .op = OperatorOf(op),
-                 .peer = root,
-                 .timeout_ns = timeout_ns},
-                ticket, error);
+  Request request = Ask(MLXCOMM_REDUCE, input, output, count, type, timeout_ns);
+  request.op = op;
+  request.peer = root;
+  return Submit(group, request, ticket, error);
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_reduce_scatter(mlxcomm_group* group, const void* input,
@@ -248,102 +284,61 @@ MLXCOMM_API mlxcomm_code mlxcomm_reduce_scatter(mlxcomm_group* group, const void
                                                 mlxcomm_data_type type, mlxcomm_operator op,
                                                 uint64_t timeout_ns, uint64_t* ticket,
                                                 mlxcomm_error* error) {
-  return Submit(group,
-                {.kind = OperationKind::kReduceScatter,
-                 .input = input,
-                 .output = output,
-                 .count = count,
-                 .type = type,
-                 .op = OperatorOf(op),
-                 .timeout_ns = timeout_ns},
-                ticket, error);
+  Request request = Ask(MLXCOMM_REDUCE_SCATTER, input, output, count, type, timeout_ns);
+  request.op = op;
+  return Submit(group, request, ticket, error);
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_broadcast(mlxcomm_group* group, const void* input, void* output,
                                            uint64_t count, mlxcomm_data_type type, uint32_t root,
                                            uint64_t timeout_ns, uint64_t* ticket,
                                            mlxcomm_error* error) {
-  return Submit(group,
-                {.kind = OperationKind::kBroadcast,
-                 .input = input,
-                 .output = output,
-                 .count = count,
-                 .type = type,
-                 .peer = root,
-                 .timeout_ns = timeout_ns},
-                ticket, error);
+  Request request = Ask(MLXCOMM_BROADCAST, input, output, count, type, timeout_ns);
+  request.peer = root;
+  return Submit(group, request, ticket, error);
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_all_gather(mlxcomm_group* group, const void* input, void* output,
                                             uint64_t count, mlxcomm_data_type type,
                                             uint64_t timeout_ns, uint64_t* ticket,
                                             mlxcomm_error* error) {
-  return Submit(group,
-                {.kind = OperationKind::kAllGather,
-                 .input = input,
-                 .output = output,
-                 .count = count,
-                 .type = type,
-                 .timeout_ns = timeout_ns},
-                ticket, error);
+  return Submit(group, Ask(MLXCOMM_ALL_GATHER, input, output, count, type, timeout_ns), ticket,
+                error);
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_all_gather_v(mlxcomm_group* group, const void* input, void* output,
                                               const uint64_t* counts, mlxcomm_data_type type,
                                               uint64_t timeout_ns, uint64_t* ticket,
                                               mlxcomm_error* error) {
-  return Submit(group,
-                {.kind = OperationKind::kAllGatherV,
-                 .input = input,
-                 .output = output,
-                 .type = type,
-                 .timeout_ns = timeout_ns,
-                 .counts = counts},
-                ticket, error);
+  Request request = Ask(MLXCOMM_ALL_GATHER_V, input, output, 0, type, timeout_ns);
+  request.counts = counts;
+  return Submit(group, request, ticket, error);
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_gather(mlxcomm_group* group, const void* input, void* output,
                                         uint64_t count, mlxcomm_data_type type, uint32_t root,
                                         uint64_t timeout_ns, uint64_t* ticket,
                                         mlxcomm_error* error) {
-  return Submit(group,
-                {.kind = OperationKind::kGather,
-                 .input = input,
-                 .output = output,
-                 .count = count,
-                 .type = type,
-                 .peer = root,
-                 .timeout_ns = timeout_ns},
-                ticket, error);
+  Request request = Ask(MLXCOMM_GATHER, input, output, count, type, timeout_ns);
+  request.peer = root;
+  return Submit(group, request, ticket, error);
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_scatter(mlxcomm_group* group, const void* input, void* output,
                                          uint64_t count, mlxcomm_data_type type, uint32_t root,
                                          uint64_t timeout_ns, uint64_t* ticket,
                                          mlxcomm_error* error) {
-  return Submit(group,
-                {.kind = OperationKind::kScatter,
-                 .input = input,
-                 .output = output,
-                 .count = count,
-                 .type = type,
-                 .peer = root,
-                 .timeout_ns = timeout_ns},
-                ticket, error);
+  Request request = Ask(MLXCOMM_SCATTER, input, output, count, type, timeout_ns);
+  request.peer = root;
+  return Submit(group, request, ticket, error);
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_all_to_all(mlxcomm_group* group, const void* input, void* output,
                                             uint64_t count, mlxcomm_data_type type,
                                             uint64_t timeout_ns, uint64_t* ticket,
                                             mlxcomm_error* error) {
-  return Submit(group,
-                {.kind = OperationKind::kAllToAll,
-                 .input = input,
-                 .output = output,
-                 .count = count,
-                 .type = type,
-                 .timeout_ns = timeout_ns},
-                ticket, error);
+  return Submit(group, Ask(MLXCOMM_ALL_TO_ALL, input, output, count, type, timeout_ns), ticket,
+                error);
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_all_to_all_v(mlxcomm_group* group, const void* input, void* output,
@@ -351,48 +346,57 @@ MLXCOMM_API mlxcomm_code mlxcomm_all_to_all_v(mlxcomm_group* group, const void* 
                                               const uint64_t* receive_counts,
                                               mlxcomm_data_type type, uint64_t timeout_ns,
                                               uint64_t* ticket, mlxcomm_error* error) {
-  return Submit(group,
-                {.kind = OperationKind::kAllToAllV,
-                 .input = input,
-                 .output = output,
-                 .type = type,
-                 .timeout_ns = timeout_ns,
-                 .counts = send_counts,
-                 .receive_counts = receive_counts},
-                ticket, error);
+  Request request = Ask(MLXCOMM_ALL_TO_ALL_V, input, output, 0, type, timeout_ns);
+  request.counts = send_counts;
+  request.receive_counts = receive_counts;
+  return Submit(group, request, ticket, error);
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_send(mlxcomm_group* group, const void* input, uint64_t count,
                                       mlxcomm_data_type type, uint32_t destination, uint32_t tag,
                                       uint64_t timeout_ns, uint64_t* ticket, mlxcomm_error* error) {
-  return Submit(group,
-                {.kind = OperationKind::kSend,
-                 .input = input,
-                 .count = count,
-                 .type = type,
-                 .peer = destination,
-                 .tag = tag,
-                 .timeout_ns = timeout_ns},
-                ticket, error);
+  Request request = Ask(MLXCOMM_SEND, input, nullptr, count, type, timeout_ns);
+  request.peer = destination;
+  request.tag = tag;
+  return Submit(group, request, ticket, error);
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_recv(mlxcomm_group* group, void* output, uint64_t count,
                                       mlxcomm_data_type type, uint32_t source, uint32_t tag,
                                       uint64_t timeout_ns, uint64_t* ticket, mlxcomm_error* error) {
-  return Submit(group,
-                {.kind = OperationKind::kReceive,
-                 .output = output,
-                 .count = count,
-                 .type = type,
-                 .peer = source,
-                 .tag = tag,
-                 .timeout_ns = timeout_ns},
-                ticket, error);
+  Request request = Ask(MLXCOMM_RECV, nullptr, output, count, type, timeout_ns);
+  request.peer = source;
+  request.tag = tag;
+  return Submit(group, request, ticket, error);
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_barrier(mlxcomm_group* group, uint64_t timeout_ns,
                                          uint64_t* ticket, mlxcomm_error* error) {
-  return Submit(group, {.kind = OperationKind::kBarrier, .timeout_ns = timeout_ns}, ticket, error);
+  return Submit(group, Ask(MLXCOMM_BARRIER, nullptr, nullptr, 0, MLXCOMM_FLOAT32, timeout_ns),
+                ticket, error);
+}
+
+MLXCOMM_API mlxcomm_code mlxcomm_submit(mlxcomm_group* group, const mlxcomm_request* request,
+                                        uint64_t* ticket, mlxcomm_error* error) {
+  return Guarded(error, [&] {
+    if (request == nullptr || request->struct_size != sizeof *request) {
+      return Tell(mlxcomm::client::Invalid(
+                      "request: expected one whose struct_size is sizeof(mlxcomm_request), " +
+                      std::to_string(sizeof *request)),
+                  error);
+    }
+    return Submit(group, *request, ticket, error);
+  });
+}
+
+MLXCOMM_API const char* mlxcomm_kind_name(mlxcomm_kind kind) {
+  const auto* const row = mlxcomm::kOperations.Find(mlxcomm::client::KindOf(kind));
+  return row == nullptr ? nullptr : row->name;
+}
+
+MLXCOMM_API int mlxcomm_prefers_in_place(const mlxcomm_group* group, mlxcomm_kind kind,
+                                         uint64_t bytes) {
+  return mlxcomm::client::PrefersInPlace(*group, mlxcomm::client::KindOf(kind), bytes) ? 1 : 0;
 }
 
 MLXCOMM_API mlxcomm_code mlxcomm_wait(mlxcomm_group* group, uint64_t ticket, mlxcomm_error* error) {

@@ -8,6 +8,7 @@
 // that: else one rank would first do what another does second.
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "client/mlx/collective_primitive.h"
 #include "client/mlx/collectives.h"
@@ -48,10 +49,8 @@ mx::Shape Inserted(const mx::Shape& shape, std::size_t at, int length) {
 }
 
 [[noreturn]] void None(const char* what, const Operation& operation) {
-  std::string name = NameOf(operation.kind);
-  const bool reduces = operation.kind == Kind::kAllReduce || operation.kind == Kind::kReduce ||
-                       operation.kind == Kind::kReduceScatter;
-  if (reduces) name += std::string("(op=\"") + NameOf(operation.op) + "\")";
+  std::string name = OperationKindName(operation.kind);
+  if (Reduces(operation.kind)) name += std::string("(op=\"") + NameOf(operation.op) + "\")";
   throw std::invalid_argument("[mlxcomm] " + name + " has no " + what);
 }
 
@@ -62,8 +61,12 @@ mx::array CollectivePrimitive::VjpOfReduction(const array& primal, const array& 
   // Of the operation's linear part, from a result's place to every input's.
   const auto spread = [this](const array& value, const array& before) {
     const Call call = CallAfter(before);
-    if (operation_.kind == Kind::kReduce) return Broadcast(value, operation_.root, call);
-    if (operation_.kind == Kind::kReduceScatter) return AllGather(value, call);
+    if (IsToRoot(operation_.kind)) {
+      return Operate(value, {.kind = OperationKind::kBroadcast, .root = operation_.root}, call);
+    }
+    if (HasBlocks(operation_.kind)) {
+      return Operate(value, {.kind = OperationKind::kAllGather}, call);
+    }
     return value;
   };
   switch (operation_.op) {
@@ -84,31 +87,42 @@ mx::array CollectivePrimitive::GradientOf(const array& x, const array& cotangent
   const std::uint32_t rank = joined_->rank();
   const Call call = CallAfter(output);
   switch (operation_.kind) {
-    case Kind::kAllReduce:
-    case Kind::kReduce:
-    case Kind::kReduceScatter: return VjpOfReduction(x, cotangent, output);
-    case Kind::kBroadcast: return Reduce(cotangent, root, MLXCOMM_SUM, call);
-    case Kind::kAllGather: {
+    case OperationKind::kAllReduce:
+    case OperationKind::kReduce:
+    case OperationKind::kReduceScatter: return VjpOfReduction(x, cotangent, output);
+    case OperationKind::kBroadcast:
+      return Operate(cotangent, {.kind = OperationKind::kReduce, .root = root}, call);
+    case OperationKind::kAllGather: {
       const std::int64_t rows = x.ndim() == 0 ? 1 : x.shape(0);
       return OwnRows(cotangent, rows * rank, x);
     }
-    case Kind::kAllGatherV: {
+    case OperationKind::kAllGatherV: {
       std::uint64_t begin = 0;
       for (std::uint32_t r = 0; r < rank; ++r) begin += operation_.send_rows[r];
       return OwnRows(cotangent, static_cast<std::int64_t>(begin), x);
     }
-    case Kind::kGather: return ScatterTo(x.shape(), cotangent, root, call);
-    case Kind::kScatter: {
-      const array gathered = Gather(cotangent, root, call);
+    case OperationKind::kGather: return ScatterTo(x.shape(), cotangent, root, call);
+    case OperationKind::kScatter: {
+      const array gathered =
+          Operate(cotangent, {.kind = OperationKind::kGather, .root = root}, call);
       return rank == root ? mx::reshape(gathered, x.shape()) : ZerosAfter(x, gathered);
     }
-    case Kind::kAllToAll: return AllToAll(cotangent, call);
-    case Kind::kAllToAllV:
-      return AllToAllV(cotangent, operation_.receive_rows, operation_.send_rows, call);
-    case Kind::kSend:
+    case OperationKind::kAllToAll:
+      return Operate(cotangent, {.kind = OperationKind::kAllToAll}, call);
+    case OperationKind::kAllToAllV:
+      return Operate(cotangent,
+                     {.kind = OperationKind::kAllToAllV,
+                      .send_rows = operation_.receive_rows,
+                      .receive_rows = operation_.send_rows},
+                     call);
+    case OperationKind::kSend:
       return mx::add(cotangent,
                      Receive(x.shape(), x.dtype(), root, operation_.tag, cotangent, call));
-    case Kind::kReceive: return ZerosAfter(x, Send(cotangent, root, operation_.tag, call));
+    case OperationKind::kReceive:
+      return ZerosAfter(
+          x, Operate(cotangent, {.kind = OperationKind::kSend, .root = root, .tag = operation_.tag},
+                     call));
+    default: break;
   }
   None("gradient", operation_);
 }
@@ -126,29 +140,23 @@ std::vector<mx::array> CollectivePrimitive::vjp(const std::vector<array>& primal
 }
 
 mx::array CollectivePrimitive::ApplyTo(const array& x, const Call& call) {
-  switch (operation_.kind) {
-    case Kind::kAllReduce: return AllReduce(x, operation_.op, call);
-    case Kind::kReduce: return Reduce(x, operation_.root, operation_.op, call);
-    case Kind::kReduceScatter: return ReduceScatter(x, operation_.op, call);
-    case Kind::kBroadcast: return Broadcast(x, operation_.root, call);
-    case Kind::kAllGather: return AllGather(x, call);
-    case Kind::kAllGatherV: return AllGatherV(x, operation_.send_rows, call);
-    case Kind::kGather: return Gather(x, operation_.root, call);
-    case Kind::kScatter: return ScatterTo(operation_.shape, x, operation_.root, call);
-    case Kind::kAllToAll: return AllToAll(x, call);
-    case Kind::kAllToAllV: return AllToAllV(x, operation_.send_rows, operation_.receive_rows, call);
-    case Kind::kSend: return Send(x, operation_.root, operation_.tag, call);
-    case Kind::kReceive:
-      return Receive(operation_.shape, type_, operation_.root, operation_.tag, x, call);
+  if (operation_.kind == OperationKind::kReceive) {
+    return Receive(operation_.shape, type_, operation_.root, operation_.tag, x, call);
   }
-  None("such form", operation_);
+  // What x is on other ranks than the root says nothing.
+  if (operation_.kind == OperationKind::kScatter) {
+    return ScatterTo(operation_.shape, x, operation_.root, call);
+  }
+  Operation same = operation_;
+  same.consumes_input = false;
+  return Operate(x, std::move(same), call);
 }
 
 std::vector<mx::array> CollectivePrimitive::jvp(const std::vector<array>& primals,
                                                 const std::vector<array>& tangents,
                                                 const std::vector<int>& argnums) {
   const bool linear = operation_.op == MLXCOMM_SUM || operation_.op == MLXCOMM_MEAN;
-  const bool point_to_point = operation_.kind == Kind::kSend || operation_.kind == Kind::kReceive;
+  const bool point_to_point = IsPointToPoint(operation_.kind);
   // A tangent that is sent would be taken for the next message.
   if (!linear || point_to_point) None("forward-mode derivative (jvp)", operation_);
   // Where only what comes before changes, this rank's part of the tangent is zero.
@@ -159,14 +167,14 @@ std::vector<mx::array> CollectivePrimitive::jvp(const std::vector<array>& primal
 // Element by element, the whole batch is one operation: its axis in front on every rank, so
 // that ranks may map over different ones.
 mx::array CollectivePrimitive::VmappedOverFront(const array& x, const Call& call) {
-  if (operation_.kind != Kind::kReceive) return ApplyTo(x, call);
+  if (operation_.kind != OperationKind::kReceive) return ApplyTo(x, call);
   return Receive(Inserted(operation_.shape, 0, x.shape(0)), type_, operation_.root, operation_.tag,
                  x, call);
 }
 
 // Where the leading axis has a meaning, the batch's comes behind it and makes rows wider.
 mx::array CollectivePrimitive::VmappedOverRows(const array& x, const Call& call) {
-  if (operation_.kind != Kind::kScatter) return ApplyTo(x, call);
+  if (operation_.kind != OperationKind::kScatter) return ApplyTo(x, call);
   return ScatterTo(Inserted(operation_.shape, operation_.shape.empty() ? 0 : 1, x.shape(1)), x,
                    operation_.root, call);
 }
@@ -177,17 +185,11 @@ std::pair<std::vector<mx::array>, std::vector<int>> CollectivePrimitive::vmap(
   const int axis = axes.at(0);
   const Call call = CallAfter(inputs.size() > 1 ? std::optional(inputs[1]) : std::nullopt);
   if (axis < 0) return {{ApplyTo(x, call)}, {-1}};  // Only what comes before is a batch.
-  switch (operation_.kind) {
-    case Kind::kAllReduce:
-    case Kind::kReduce:
-    case Kind::kBroadcast:
-    case Kind::kSend:
-    case Kind::kReceive: return {{VmappedOverFront(mx::moveaxis(x, axis, 0), call)}, {0}};
-    default: break;
-  }
+  const bool has_rows = HasBlocks(operation_.kind) || HasCounts(operation_.kind);
+  if (!has_rows) return {{VmappedOverFront(mx::moveaxis(x, axis, 0), call)}, {0}};
   // A batch of scalars is one row.
   const array rows = x.ndim() == 1 ? mx::expand_dims(x, 0) : mx::moveaxis(x, axis, 1);
-  const bool to_scalar = operation_.kind == Kind::kScatter && operation_.shape.empty();
+  const bool to_scalar = operation_.kind == OperationKind::kScatter && operation_.shape.empty();
   return {{VmappedOverRows(rows, call)}, {to_scalar ? 0 : 1}};
 }
 

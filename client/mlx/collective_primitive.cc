@@ -31,7 +31,7 @@ void CollectivePrimitive::eval_cpu(const std::vector<array>& inputs, std::vector
   const bool writes = operation_.Writes(joined_->rank());
   Schedule(joined_, operation_, reads ? &inputs.at(0) : nullptr, writes ? &outputs.at(0) : nullptr,
            stream());
-  if (operation_.kind == Kind::kSend) {
+  if (operation_.kind == OperationKind::kSend) {
     outputs[0].copy_shared_buffer(inputs[0]);
   } else if (!writes) {
     FillWithZeros(outputs[0], stream());
@@ -44,7 +44,7 @@ void CollectivePrimitive::eval_gpu(const std::vector<array>&, std::vector<array>
 }
 
 std::vector<mx::Shape> CollectivePrimitive::output_shapes(const std::vector<array>& inputs) {
-  if (operation_.kind == Kind::kReceive || operation_.kind == Kind::kScatter) {
+  if (operation_.kind == OperationKind::kReceive || operation_.kind == OperationKind::kScatter) {
     throw std::invalid_argument(std::string("[mlxcomm] ") + name() +
                                 ": its shape does not follow from an input, so it cannot be "
                                 "compiled with shapeless=True");

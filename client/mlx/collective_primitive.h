@@ -38,7 +38,7 @@ class CollectivePrimitive final : public mlx::core::Primitive {
   std::pair<std::vector<array>, std::vector<int>> vmap(const std::vector<array>& inputs,
                                                        const std::vector<int>& axes) override;
   std::vector<mlx::core::Shape> output_shapes(const std::vector<array>& inputs) override;
-  const char* name() const override { return NameOf(operation_.kind); }
+  const char* name() const override { return OperationKindName(operation_.kind); }
   // Never: mx.compile would make one operation of two equal ones, on the ranks where they are
   // equal. The others would wait for the second.
   bool is_equivalent(const Primitive&) const override { return false; }

@@ -77,7 +77,8 @@ mx::array Build(const mx::Shape& shape, mx::Dtype type, Operation operation,
                 const std::optional<mx::array>& input, const Call& call) {
   const mx::Stream stream = mx::to_stream(call.stream, mx::Device::cpu);
   if (stream.device != mx::Device::cpu) {
-    Invalid(NameOf(operation.kind), "communication runs on a CPU stream: pass one, or none");
+    Invalid(OperationKindName(operation.kind),
+            "communication runs on a CPU stream: pass one, or none");
   }
   operation.timeout_ns = call.timeout_ns;
   std::vector<mx::array> inputs;
@@ -92,44 +93,90 @@ mx::array Build(const mx::Shape& shape, mx::Dtype type, Operation operation,
       std::move(inputs));
 }
 
-mx::array BuildLike(const mx::array& x, Operation operation, const Call& call) {
-  const mx::Shape shape = ResultShape(*call.group, operation, x.shape());
-  return Build(shape, x.dtype(), std::move(operation), x, call);
+// What a rank of this group may not ask for, whatever its array is.
+void CheckPeer(const Operation& operation, const Call& call) {
+  const char* const name = OperationKindName(operation.kind);
+  if (HasRoot(operation.kind)) CheckRank(name, "root", operation.root, call);
+  if (!IsPointToPoint(operation.kind)) return;
+  const char* const peer = operation.kind == OperationKind::kSend ? "destination" : "source";
+  CheckRank(name, peer, operation.root, call);
+  if (operation.root == call.rank()) Invalid(name, peer, " ", operation.root, " is this rank");
+}
+
+// The rows that are passed on: as many as its table says, known to all ranks or to this one.
+void CheckCounts(const mx::Shape& shape, const Operation& operation, const Call& call) {
+  const char* const name = OperationKindName(operation.kind);
+  const std::vector<std::uint64_t>& sent = operation.send_rows;
+  const std::vector<std::uint64_t>& received = operation.receive_rows;
+  const std::uint32_t rank = call.rank();
+  if (CountsPerRank(operation.kind) == 1) {
+    CheckRows(name, "counts", sent, call);
+    if (shape.empty() || static_cast<std::uint64_t>(shape[0]) != sent[rank]) {
+      Invalid(name, "shape ", Written(shape), ": expected counts[", rank, "] = ", sent[rank],
+              " rows on rank ", rank);
+    }
+    return;
+  }
+  CheckRows(name, "send_counts", sent, call);
+  CheckRows(name, "receive_counts", received, call);
+  if (shape.empty() || shape[0] != Total(sent)) {
+    Invalid(name, "shape ", Written(shape), ": expected ", Total(sent),
+            " rows, the sum of send_counts");
+  }
+  if (sent[rank] != received[rank]) {
+    Invalid(name, "send_counts[", rank, "] = ", sent[rank], ", receive_counts[", rank,
+            "] = ", received[rank], ": expected the same, what rank ", rank, " keeps");
+  }
 }
 
 }  // namespace
 
 mlxcomm_operator OperatorNamed(const std::string& name) {
-  for (const mlxcomm_operator op : {MLXCOMM_SUM, MLXCOMM_PROD, MLXCOMM_MIN, MLXCOMM_MAX,
-                                    MLXCOMM_AND, MLXCOMM_OR, MLXCOMM_MEAN}) {
-    if (name == NameOf(op)) return op;
+  const ReduceOperatorRow* const row = kReduceOperators.FindNamed(name);
+  if (row != nullptr && row->value != ReduceOperator::kNone) {
+    return static_cast<mlxcomm_operator>(row->value);
   }
-  throw std::invalid_argument("[mlxcomm] op \"" + name +
-                              "\": expected sum, prod, min, max, and, or, mean");
+  throw std::invalid_argument("[mlxcomm] op \"" + name + "\": expected " +
+                              kReduceOperators.Names(", "));
 }
 
 mx::Shape ResultShape(const JoinedGroup& group, const Operation& operation,
                       const mx::Shape& input) {
+  const OperationRow& row = RowOf(operation.kind);
   const auto size = static_cast<std::int64_t>(group.size());
   const std::int64_t leading = input.empty() ? 1 : input[0];
-  switch (operation.kind) {
-    case Kind::kReduceScatter:
-    case Kind::kScatter:
-      CheckBlocks(NameOf(operation.kind), input, group.size());
-      return WithRows(input, leading / size);
-    case Kind::kAllGather: return WithRows(input, leading * size);
-    case Kind::kGather: return WithRows(input, group.rank() == operation.root ? leading * size : 0);
-    case Kind::kAllGatherV: return WithRows(input, Total(operation.send_rows));
-    case Kind::kAllToAllV: return WithRows(input, Total(operation.receive_rows));
-    case Kind::kAllToAll: CheckBlocks(NameOf(operation.kind), input, group.size()); return input;
-    default: return input;
+  const bool divides = row.input.extent == Extent::kBlocks;
+  if (divides) CheckBlocks(row.name, input, group.size());
+  // Where there is nothing to get there are no rows; but of a reduce zeros.
+  const auto rows = [&](std::int64_t number) {
+    return WithRows(input, operation.Writes(group.rank()) ? number : 0);
+  };
+  switch (row.output.extent) {
+    case Extent::kBlocks: return divides ? input : rows(leading * size);
+    case Extent::kCount: return divides ? WithRows(input, leading / size) : input;
+    case Extent::kFirstCounts: return rows(Total(operation.send_rows));
+    case Extent::kSecondCounts: return rows(Total(operation.receive_rows));
+    case Extent::kOwnCount:
+      return rows(static_cast<std::int64_t>(operation.send_rows[group.rank()]));
+    case Extent::kNothing: break;
   }
+  return input;
 }
 
-mx::array AllReduce(const mx::array& x, mlxcomm_operator op, const Call& call) {
-  CheckOperator("all_reduce", x.dtype(), op);
-  if (call.size() == 1) return x;
-  return BuildLike(x, {.kind = Kind::kAllReduce, .op = op}, call);
+mx::array Operate(const mx::array& x, Operation operation, const Call& call) {
+  const OperationRow& row = RowOf(operation.kind);
+  const bool divides = row.input.extent == Extent::kBlocks;
+  if (Reduces(operation.kind)) CheckOperator(row.name, x.dtype(), operation.op);
+  CheckPeer(operation, call);
+  if (divides) CheckBlocks(row.name, x.shape(), call.size());
+  if (HasCounts(operation.kind)) CheckCounts(x.shape(), operation, call);
+  if (call.size() == 1) {
+    const bool adds_axis = row.output.extent == Extent::kBlocks && !divides && x.ndim() == 0;
+    return adds_axis ? mx::expand_dims(x, 0, call.stream) : x;
+  }
+  const mx::Shape shape = ResultShape(*call.group, operation, x.shape());
+  if (divides && IsFromRoot(operation.kind)) return ScatterTo(shape, x, operation.root, call);
+  return Build(shape, x.dtype(), std::move(operation), x, call);
 }
 
 std::vector<mx::array> AllReduceMany(const std::vector<mx::array>& arrays, mlxcomm_operator op,
@@ -139,7 +186,8 @@ std::vector<mx::array> AllReduceMany(const std::vector<mx::array>& arrays, mlxco
   if (call.size() == 1) return results;
   for (const Bucket& bucket : DivideIntoBuckets(arrays, bucket_bytes)) {
     if (bucket.size() == 1) {
-      results[bucket[0]] = AllReduce(arrays[bucket[0]], op, call);
+      results[bucket[0]] =
+          Operate(arrays[bucket[0]], {.kind = OperationKind::kAllReduce, .op = op}, call);
       continue;
     }
     std::vector<mx::array> packed;
@@ -151,107 +199,29 @@ std::vector<mx::array> AllReduceMany(const std::vector<mx::array>& arrays, mlxco
     // Gradients of min and max look at the input.
     const bool consumes = op != MLXCOMM_MIN && op != MLXCOMM_MAX;
     const mx::array reduced =
-        BuildLike(Pack(packed, call.group->connected),
-                  {.kind = Kind::kAllReduce, .op = op, .consumes_input = consumes}, call);
+        Operate(Pack(packed, call.group->connected),
+                {.kind = OperationKind::kAllReduce, .op = op, .consumes_input = consumes}, call);
     const std::vector<mx::array> unpacked = Unpack(reduced, shapes);
     for (std::size_t i = 0; i < bucket.size(); ++i) results[bucket[i]] = unpacked[i];
   }
   return results;
 }
 
-mx::array Reduce(const mx::array& x, std::uint32_t root, mlxcomm_operator op, const Call& call) {
-  CheckOperator("reduce", x.dtype(), op);
-  CheckRank("reduce", "root", root, call);
-  if (call.size() == 1) return x;
-  return BuildLike(x, {.kind = Kind::kReduce, .op = op, .root = root}, call);
-}
-
-mx::array ReduceScatter(const mx::array& x, mlxcomm_operator op, const Call& call) {
-  CheckOperator("reduce_scatter", x.dtype(), op);
-  CheckBlocks("reduce_scatter", x.shape(), call.size());
-  if (call.size() == 1) return x;
-  return BuildLike(x, {.kind = Kind::kReduceScatter, .op = op}, call);
-}
-
-mx::array Broadcast(const mx::array& x, std::uint32_t root, const Call& call) {
-  CheckRank("broadcast", "root", root, call);
-  if (call.size() == 1) return x;
-  return BuildLike(x, {.kind = Kind::kBroadcast, .root = root}, call);
-}
-
-mx::array AllGather(const mx::array& x, const Call& call) {
-  if (call.size() == 1) return x.ndim() == 0 ? mx::expand_dims(x, 0, call.stream) : x;
-  return BuildLike(x, {.kind = Kind::kAllGather}, call);
-}
-
-mx::array AllGatherV(const mx::array& x, const std::vector<std::uint64_t>& rows, const Call& call) {
-  CheckRows("all_gather_v", "counts", rows, call);
-  if (x.ndim() == 0 || static_cast<std::uint64_t>(x.shape(0)) != rows[call.rank()]) {
-    Invalid("all_gather_v", "shape ", Written(x.shape()), ": expected counts[", call.rank(),
-            "] = ", rows[call.rank()], " rows on rank ", call.rank());
-  }
-  if (call.size() == 1) return x;
-  return BuildLike(x, {.kind = Kind::kAllGatherV, .send_rows = rows}, call);
-}
-
-mx::array Gather(const mx::array& x, std::uint32_t root, const Call& call) {
-  CheckRank("gather", "root", root, call);
-  if (call.size() == 1) return x.ndim() == 0 ? mx::expand_dims(x, 0, call.stream) : x;
-  return BuildLike(x, {.kind = Kind::kGather, .root = root}, call);
-}
-
-mx::array Scatter(const mx::array& x, std::uint32_t root, const Call& call) {
-  CheckRank("scatter", "root", root, call);
-  CheckBlocks("scatter", x.shape(), call.size());
-  if (call.size() == 1) return x;
-  const Operation operation{.kind = Kind::kScatter, .root = root};
-  return ScatterTo(ResultShape(*call.group, operation, x.shape()), x, root, call);
-}
-
 mx::array ScatterTo(const mx::Shape& shape, const mx::array& x, std::uint32_t root,
                     const Call& call) {
-  return Build(shape, x.dtype(), {.kind = Kind::kScatter, .root = root, .shape = shape}, x, call);
-}
-
-mx::array AllToAll(const mx::array& x, const Call& call) {
-  CheckBlocks("all_to_all", x.shape(), call.size());
-  if (call.size() == 1) return x;
-  return BuildLike(x, {.kind = Kind::kAllToAll}, call);
-}
-
-mx::array AllToAllV(const mx::array& x, const std::vector<std::uint64_t>& send_rows,
-                    const std::vector<std::uint64_t>& receive_rows, const Call& call) {
-  CheckRows("all_to_all_v", "send_counts", send_rows, call);
-  CheckRows("all_to_all_v", "receive_counts", receive_rows, call);
-  if (x.ndim() == 0 || x.shape(0) != Total(send_rows)) {
-    Invalid("all_to_all_v", "shape ", Written(x.shape()), ": expected ", Total(send_rows),
-            " rows, the sum of send_counts");
-  }
-  if (send_rows[call.rank()] != receive_rows[call.rank()]) {
-    Invalid("all_to_all_v", "send_counts[", call.rank(), "] = ", send_rows[call.rank()],
-            ", receive_counts[", call.rank(), "] = ", receive_rows[call.rank()],
-            ": expected the same, what rank ", call.rank(), " keeps");
-  }
-  if (call.size() == 1) return x;
-  return BuildLike(
-      x, {.kind = Kind::kAllToAllV, .send_rows = send_rows, .receive_rows = receive_rows}, call);
-}
-
-mx::array Send(const mx::array& x, std::uint32_t destination, std::uint32_t tag, const Call& call) {
-  CheckRank("send", "destination", destination, call);
-  if (destination == call.rank()) Invalid("send", "destination ", destination, " is this rank");
-  return BuildLike(x, {.kind = Kind::kSend, .root = destination, .tag = tag}, call);
+  return Build(shape, x.dtype(), {.kind = OperationKind::kScatter, .root = root, .shape = shape}, x,
+               call);
 }
 
 mx::array Receive(const mx::Shape& shape, mx::Dtype type, std::uint32_t source, std::uint32_t tag,
                   const std::optional<mx::array>& after, const Call& call) {
-  CheckRank("recv", "source", source, call);
-  if (source == call.rank()) Invalid("recv", "source ", source, " is this rank");
+  const Operation operation{
+      .kind = OperationKind::kReceive, .root = source, .tag = tag, .shape = shape};
+  CheckPeer(operation, call);
   for (const int length : shape) {
     if (length < 0) Invalid("recv", "shape ", Written(shape), ": expected lengths of 0 or more");
   }
-  return Build(shape, type, {.kind = Kind::kReceive, .root = source, .tag = tag, .shape = shape},
-               after, call);
+  return Build(shape, type, operation, after, call);
 }
 
 }  // namespace mlxcomm::graph

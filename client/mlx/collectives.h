@@ -39,29 +39,17 @@ mlxcomm_operator OperatorNamed(const std::string& name);
 mlx::core::Shape ResultShape(const JoinedGroup& group, const Operation& operation,
                              const mlx::core::Shape& input);
 
-mlx::core::array AllReduce(const mlx::core::array& x, mlxcomm_operator op, const Call& call);
-// Of many arrays, each as AllReduce would have it but for the order in which its inputs are combined: one
+// Any operation that has an input: what the kind has no use for is not looked at.
+mlx::core::array Operate(const mlx::core::array& x, Operation operation, const Call& call);
+// Of many arrays, each as an all_reduce has it but for the order in which its inputs are combined: one
 // operation for each bucket of packing.h, all arrays of one dtype where bucket_bytes is 0.
 std::vector<mlx::core::array> AllReduceMany(const std::vector<mlx::core::array>& arrays,
                                             mlxcomm_operator op, std::size_t bucket_bytes,
                                             const Call& call);
-mlx::core::array Reduce(const mlx::core::array& x, std::uint32_t root, mlxcomm_operator op,
-                        const Call& call);
-mlx::core::array ReduceScatter(const mlx::core::array& x, mlxcomm_operator op, const Call& call);
-mlx::core::array Broadcast(const mlx::core::array& x, std::uint32_t root, const Call& call);
-mlx::core::array AllGather(const mlx::core::array& x, const Call& call);
-mlx::core::array AllGatherV(const mlx::core::array& x, const std::vector<std::uint64_t>& rows,
-                            const Call& call);
-mlx::core::array Gather(const mlx::core::array& x, std::uint32_t root, const Call& call);
-mlx::core::array Scatter(const mlx::core::array& x, std::uint32_t root, const Call& call);
-// The shape said: for a gradient, where x on other ranks than the root is a mere dependency.
+// A scatter to a shape that is said: for a gradient, where x on other ranks than the root is a mere
+// dependency.
 mlx::core::array ScatterTo(const mlx::core::Shape& shape, const mlx::core::array& x,
                            std::uint32_t root, const Call& call);
-mlx::core::array AllToAll(const mlx::core::array& x, const Call& call);
-mlx::core::array AllToAllV(const mlx::core::array& x, const std::vector<std::uint64_t>& send_rows,
-                           const std::vector<std::uint64_t>& receive_rows, const Call& call);
-mlx::core::array Send(const mlx::core::array& x, std::uint32_t destination, std::uint32_t tag,
-                      const Call& call);
 // `after` is not read: the array comes after it, and gradients of it go back to the source.
 mlx::core::array Receive(const mlx::core::Shape& shape, mlx::core::Dtype type, std::uint32_t source,
                          std::uint32_t tag, const std::optional<mlx::core::array>& after,

@@ -83,33 +83,37 @@ std::shared_ptr<mx::distributed::detail::GroupImpl> DaemonGroup::split(int color
 }
 
 void DaemonGroup::all_sum(const array& input, array& output, Stream stream) {
-  Schedule(joined_, {.kind = Kind::kAllReduce, .op = MLXCOMM_SUM}, &input, &output, stream);
+  Schedule(joined_, {.kind = OperationKind::kAllReduce, .op = MLXCOMM_SUM}, &input, &output,
+           stream);
 }
 
 void DaemonGroup::all_max(const array& input, array& output, Stream stream) {
-  Schedule(joined_, {.kind = Kind::kAllReduce, .op = MLXCOMM_MAX}, &input, &output, stream);
+  Schedule(joined_, {.kind = OperationKind::kAllReduce, .op = MLXCOMM_MAX}, &input, &output,
+           stream);
 }
 
 void DaemonGroup::all_min(const array& input, array& output, Stream stream) {
-  Schedule(joined_, {.kind = Kind::kAllReduce, .op = MLXCOMM_MIN}, &input, &output, stream);
+  Schedule(joined_, {.kind = OperationKind::kAllReduce, .op = MLXCOMM_MIN}, &input, &output,
+           stream);
 }
 
 void DaemonGroup::sum_scatter(const array& input, array& output, Stream stream) {
-  Schedule(joined_, {.kind = Kind::kReduceScatter, .op = MLXCOMM_SUM}, &input, &output, stream);
+  Schedule(joined_, {.kind = OperationKind::kReduceScatter, .op = MLXCOMM_SUM}, &input, &output,
+           stream);
 }
 
 void DaemonGroup::all_gather(const array& input, array& output, Stream stream) {
-  Schedule(joined_, {.kind = Kind::kAllGather}, &input, &output, stream);
+  Schedule(joined_, {.kind = OperationKind::kAllGather}, &input, &output, stream);
 }
 
 void DaemonGroup::send(const array& input, int destination, Stream stream) {
-  Schedule(joined_, {.kind = Kind::kSend, .root = static_cast<std::uint32_t>(destination)}, &input,
-           nullptr, stream);
+  Schedule(joined_, {.kind = OperationKind::kSend, .root = static_cast<std::uint32_t>(destination)},
+           &input, nullptr, stream);
 }
 
 void DaemonGroup::recv(array& output, int source, Stream stream) {
-  Schedule(joined_, {.kind = Kind::kReceive, .root = static_cast<std::uint32_t>(source)}, nullptr,
-           &output, stream);
+  Schedule(joined_, {.kind = OperationKind::kReceive, .root = static_cast<std::uint32_t>(source)},
+           nullptr, &output, stream);
 }
 
 // MLX never calls these: operations on a group of one are the identity there.

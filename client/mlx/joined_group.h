@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string_view>
 #include <utility>
 
 #include "client/lib/mlxcomm.h"
@@ -33,11 +32,6 @@ struct JoinedGroup {
 
   std::uint32_t rank() const { return rank_; }
   std::uint32_t size() const { return size_; }
-  // Two ranks, on nodes of different names.
-  bool is_pair_of_nodes() const {
-    return size() == 2 && std::string_view(mlxcomm_member_node(group, 0)) !=
-                              std::string_view(mlxcomm_member_node(group, 1));
-  }
 
   std::shared_ptr<Connected> connected;
   std::shared_ptr<JoinedGroup> parent;

@@ -15,33 +15,17 @@
 #include "client/lib/mlxcomm.h"
 #include "client/mlx/joined_group.h"
 #include "mlx/array.h"
+#include "proto/types/operation.h"
 
 namespace mlxcomm::graph {
 
-enum class Kind : std::uint8_t {
-  kAllReduce,
-  kReduce,
-  kReduceScatter,
-  kBroadcast,
-  kAllGather,
-  kAllGatherV,
-  kGather,
-  kScatter,
-  kAllToAll,
-  kAllToAllV,
-  kSend,
-  kReceive,
-};
-const char* NameOf(Kind kind);
-const char* NameOf(mlxcomm_operator op);
-
 struct Operation {
-  Kind kind = Kind::kAllReduce;
+  OperationKind kind = OperationKind::kAllReduce;
   mlxcomm_operator op = MLXCOMM_SUM;
   std::uint32_t root = 0;  // Of send the destination, of receive the source.
   std::uint32_t tag = 0;
-  std::vector<std::uint64_t> send_rows = {};     // all_to_all_v; all_gather_v: of every rank.
-  std::vector<std::uint64_t> receive_rows = {};  // all_to_all_v.
+  std::vector<std::uint64_t> send_rows = {};  // Where the kind HasCounts; one table: of every rank.
+  std::vector<std::uint64_t> receive_rows = {};  // The second table.
   mlx::core::Shape shape = {};                   // Of receive and scatter: what this rank gets.
   std::uint64_t timeout_ns = 0;                  // 0: the group's.
   // Nobody else reads the input, now or for a gradient: where the operation may be in place, the
@@ -49,12 +33,11 @@ struct Operation {
   bool consumes_input = false;
 
   // Whether this rank's input is read, and its output written, by the daemon.
-  bool Reads(std::uint32_t rank) const;
-  bool Writes(std::uint32_t rank) const;
-  // Whether the output may be the input's memory, where a rank has both (mlxcomm.h, "In place").
-  bool MayBeInPlace() const;
+  bool Reads(std::uint32_t rank) const { return RowOf(kind).input.IsOn(rank, root); }
+  bool Writes(std::uint32_t rank) const { return RowOf(kind).output.IsOn(rank, root); }
 };
 
+const char* NameOf(mlxcomm_operator op);
 // Throws std::invalid_argument where the operator has no meaning for the dtype.
 void CheckOperator(const char* name, mlx::core::Dtype type, mlxcomm_operator op);
 mlxcomm_data_type DataTypeOf(mlx::core::Dtype type);

@@ -15,18 +15,14 @@ namespace {
 
 namespace mx = mlx::core;
 
-// Of so few bytes between two nodes, a rank on each, what comes is combined as it comes, into the
-// output. Over the input that could only be done once the input has been sent, by way of other memory.
-constexpr std::uint64_t kCombinedAsItComesMax = 1024 * 1024;
-
 // Whether the output may have the input's memory, and whether it should.
 enum class InPlace : std::uint8_t { kNever, kIfNoRoom, kAlways };
 
 InPlace InPlaceOf(const JoinedGroup& joined, const Operation& operation, std::uint64_t bytes) {
-  if (!operation.MayBeInPlace()) return InPlace::kNever;
-  const bool combined_as_it_comes = operation.kind == Kind::kAllReduce &&
-                                    bytes <= kCombinedAsItComesMax && joined.is_pair_of_nodes();
-  return combined_as_it_comes ? InPlace::kIfNoRoom : InPlace::kAlways;
+  if (!MayBeInPlace(operation.kind)) return InPlace::kNever;
+  const bool prefers =
+      mlxcomm_prefers_in_place(joined.group, static_cast<mlxcomm_kind>(operation.kind), bytes) != 0;
+  return prefers ? InPlace::kAlways : InPlace::kIfNoRoom;
 }
 
 // The input as the daemon can read it, for the time of one operation. In place it is copied to where

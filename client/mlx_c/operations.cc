@@ -19,6 +19,8 @@ namespace {
 namespace mx = mlx::core;
 namespace graph = mlxcomm::graph;
 using graph::Call;
+using graph::Operate;
+using mlxcomm::OperationKind;
 using mlxcomm::mlx_c::ArrayOf;
 using mlxcomm::mlx_c::ArraysOf;
 using mlxcomm::mlx_c::CalledGroup;
@@ -57,7 +59,8 @@ std::uint32_t RankOf(const char* function, const char* argument, int rank) {
 
 mlxcomm_operator Known(const char* function, const mlxcomm_operator& op) {
   const int number = NumberOf(op);
-  if (number >= MLXCOMM_SUM && number <= MLXCOMM_MEAN) return op;
+  const bool fits = number > 0 && number <= 255;
+  if (fits && IsValid(static_cast<mlxcomm::ReduceOperator>(number))) return op;
   throw std::invalid_argument(std::string(function) + ": op " + std::to_string(number) +
                               ": expected one of mlxcomm_operator");
 }
@@ -81,7 +84,8 @@ extern "C" {
 int mlxcomm_mlx_all_reduce(mlx_array* res, mlx_array x, mlxcomm_operator op,
                            mlx_distributed_group group, uint64_t timeout_ns, mlx_stream s) {
   return Built(res, {"all_reduce", group, timeout_ns, s}, [&](const Call& call) {
-    return graph::AllReduce(ArrayOf(x), Known("all_reduce", op), call);
+    return Operate(ArrayOf(x), {.kind = OperationKind::kAllReduce, .op = Known("all_reduce", op)},
+                   call);
   });
 }
 
@@ -96,28 +100,37 @@ int mlxcomm_mlx_all_reduce_many(mlx_vector_array* res, mlx_vector_array xs, mlxc
 int mlxcomm_mlx_reduce(mlx_array* res, mlx_array x, int root, mlxcomm_operator op,
                        mlx_distributed_group group, uint64_t timeout_ns, mlx_stream s) {
   return Built(res, {"reduce", group, timeout_ns, s}, [&](const Call& call) {
-    return graph::Reduce(ArrayOf(x), RankOf("reduce", "root", root), Known("reduce", op), call);
+    return Operate(ArrayOf(x),
+                   {.kind = OperationKind::kReduce,
+                    .op = Known("reduce", op),
+                    .root = RankOf("reduce", "root", root)},
+                   call);
   });
 }
 
 int mlxcomm_mlx_reduce_scatter(mlx_array* res, mlx_array x, mlxcomm_operator op,
                                mlx_distributed_group group, uint64_t timeout_ns, mlx_stream s) {
   return Built(res, {"reduce_scatter", group, timeout_ns, s}, [&](const Call& call) {
-    return graph::ReduceScatter(ArrayOf(x), Known("reduce_scatter", op), call);
+    return Operate(ArrayOf(x),
+                   {.kind = OperationKind::kReduceScatter, .op = Known("reduce_scatter", op)},
+                   call);
   });
 }
 
 int mlxcomm_mlx_broadcast(mlx_array* res, mlx_array x, int root, mlx_distributed_group group,
                           uint64_t timeout_ns, mlx_stream s) {
   return Built(res, {"broadcast", group, timeout_ns, s}, [&](const Call& call) {
-    return graph::Broadcast(ArrayOf(x), RankOf("broadcast", "root", root), call);
+    return Operate(ArrayOf(x),
+                   {.kind = OperationKind::kBroadcast, .root = RankOf("broadcast", "root", root)},
+                   call);
   });
 }
 
 int mlxcomm_mlx_all_gather(mlx_array* res, mlx_array x, mlx_distributed_group group,
                            uint64_t timeout_ns, mlx_stream s) {
-  return Built(res, {"all_gather", group, timeout_ns, s},
-               [&](const Call& call) { return graph::AllGather(ArrayOf(x), call); });
+  return Built(res, {"all_gather", group, timeout_ns, s}, [&](const Call& call) {
+    return Operate(ArrayOf(x), {.kind = OperationKind::kAllGather}, call);
+  });
 }
 
 int mlxcomm_mlx_all_gather_v(mlx_array* res, mlx_array x, const uint64_t* counts, size_t counts_num,
@@ -128,30 +141,41 @@ int mlxcomm_mlx_all_gather_v(mlx_array* res, mlx_array x, const uint64_t* counts
       throw std::invalid_argument(
           "all_gather_v: expected an array with a leading axis, got a scalar");
     }
-    if (counts != nullptr) return graph::AllGatherV(rows, Counts(counts, counts_num), call);
+    if (counts != nullptr)
+      return Operate(rows,
+                     {.kind = OperationKind::kAllGatherV, .send_rows = Counts(counts, counts_num)},
+                     call);
     const mx::array own({static_cast<std::int64_t>(rows.shape(0))}, mx::Shape{1}, mx::int64);
-    return graph::AllGatherV(rows, Evaluated(graph::AllGather(own, call)), call);
+    return Operate(
+        rows,
+        {.kind = OperationKind::kAllGatherV,
+         .send_rows = Evaluated(Operate(own, {.kind = OperationKind::kAllGather}, call))},
+        call);
   });
 }
 
 int mlxcomm_mlx_gather(mlx_array* res, mlx_array x, int root, mlx_distributed_group group,
                        uint64_t timeout_ns, mlx_stream s) {
   return Built(res, {"gather", group, timeout_ns, s}, [&](const Call& call) {
-    return graph::Gather(ArrayOf(x), RankOf("gather", "root", root), call);
+    return Operate(ArrayOf(x),
+                   {.kind = OperationKind::kGather, .root = RankOf("gather", "root", root)}, call);
   });
 }
 
 int mlxcomm_mlx_scatter(mlx_array* res, mlx_array x, int root, mlx_distributed_group group,
                         uint64_t timeout_ns, mlx_stream s) {
   return Built(res, {"scatter", group, timeout_ns, s}, [&](const Call& call) {
-    return graph::Scatter(ArrayOf(x), RankOf("scatter", "root", root), call);
+    return Operate(ArrayOf(x),
+                   {.kind = OperationKind::kScatter, .root = RankOf("scatter", "root", root)},
+                   call);
   });
 }
 
 int mlxcomm_mlx_all_to_all(mlx_array* res, mlx_array x, mlx_distributed_group group,
                            uint64_t timeout_ns, mlx_stream s) {
-  return Built(res, {"all_to_all", group, timeout_ns, s},
-               [&](const Call& call) { return graph::AllToAll(ArrayOf(x), call); });
+  return Built(res, {"all_to_all", group, timeout_ns, s}, [&](const Call& call) {
+    return Operate(ArrayOf(x), {.kind = OperationKind::kAllToAll}, call);
+  });
 }
 
 int mlxcomm_mlx_all_to_all_v(mlx_array* res, mlx_array x, const uint64_t* send_counts,
@@ -160,7 +184,11 @@ int mlxcomm_mlx_all_to_all_v(mlx_array* res, mlx_array x, const uint64_t* send_c
   return Built(res, {"all_to_all_v", group, timeout_ns, s}, [&](const Call& call) {
     const std::vector<std::uint64_t> sent = Counts(send_counts, counts_num);
     if (receive_counts != nullptr) {
-      return graph::AllToAllV(ArrayOf(x), sent, Counts(receive_counts, counts_num), call);
+      return Operate(ArrayOf(x),
+                     {.kind = OperationKind::kAllToAllV,
+                      .send_rows = sent,
+                      .receive_rows = Counts(receive_counts, counts_num)},
+                     call);
     }
     if (sent.size() != call.size()) {
       throw std::invalid_argument("all_to_all_v: send_counts: expected one for each of " +
@@ -169,14 +197,21 @@ int mlxcomm_mlx_all_to_all_v(mlx_array* res, mlx_array x, const uint64_t* send_c
     }
     const std::vector<std::int64_t> own(sent.begin(), sent.end());
     const mx::array told(own.data(), mx::Shape{static_cast<int>(own.size())}, mx::int64);
-    return graph::AllToAllV(ArrayOf(x), sent, Evaluated(graph::AllToAll(told, call)), call);
+    return Operate(
+        ArrayOf(x),
+        {.kind = OperationKind::kAllToAllV,
+         .send_rows = sent,
+         .receive_rows = Evaluated(Operate(told, {.kind = OperationKind::kAllToAll}, call))},
+        call);
   });
 }
 
 int mlxcomm_mlx_send(mlx_array* res, mlx_array x, int dst, uint32_t tag,
                      mlx_distributed_group group, uint64_t timeout_ns, mlx_stream s) {
   return Built(res, {"send", group, timeout_ns, s}, [&](const Call& call) {
-    return graph::Send(ArrayOf(x), RankOf("send", "dst", dst), tag, call);
+    return Operate(ArrayOf(x),
+                   {.kind = OperationKind::kSend, .root = RankOf("send", "dst", dst), .tag = tag},
+                   call);
   });
 }
 

@@ -39,7 +39,54 @@ struct Traffic {
   std::uint64_t bytes = 0;
 };
 
-// For a kind that has the plan (plans/plans.h).
-std::uint64_t EstimatedNs(const Traffic& traffic, PlanKind plan, const LinkCosts& costs);
+// What one operation would take, by each way to carry it out between nodes.
+class Estimate {
+ public:
+  Estimate(const Traffic& traffic, const LinkCosts& costs);
+
+  std::uint64_t RingAllReduce() const;
+  std::uint64_t RingReduceScatter() const;
+  std::uint64_t RingAllGather() const;
+  std::uint64_t RingBroadcast() const;
+  std::uint64_t RingReduce() const { return RingBroadcast() + Combine(bytes_); }
+
+  std::uint64_t ExchangeAllReduce() const;
+  std::uint64_t ExchangeReduceScatter() const;
+  std::uint64_t ExchangeReduce() const;
+  std::uint64_t ExchangeBroadcast() const;
+  std::uint64_t ExchangeAllToAll() const;
+  std::uint64_t ExchangeBlocks() const;  // all_gather, gather, scatter
+
+  std::uint64_t HalvingDoublingAllReduce() const;
+  std::uint64_t HalvingReduceScatter() const { return DoublingAllGather() + Combine(bytes_); }
+  std::uint64_t DoublingAllGather() const;
+
+  std::uint64_t TreeAllReduce() const;
+  std::uint64_t TreeReduce() const;
+  std::uint64_t TreeBroadcast() const;
+  std::uint64_t TreeBlocks() const;  // gather, scatter
+
+ private:
+  bool IsRingOfCables() const;
+  std::uint64_t Hops(std::uint64_t distance) const;
+  std::uint64_t Start(std::uint64_t bytes, std::uint64_t messages,
+                      std::uint64_t distance = 1) const;
+  std::uint64_t Transfer(std::uint64_t wanted) const;
+  std::uint64_t Combine(std::uint64_t bytes) const;
+  std::uint64_t ToAll(std::uint64_t bytes) const;
+  template <typename Level>
+  std::uint64_t OfTree(Level level) const;
+
+  std::uint64_t nodes_;
+  std::uint64_t ranks_;
+  std::uint64_t bytes_;
+  std::uint64_t latency_ns_;
+  std::uint64_t byte_ps_;
+  std::uint64_t links_;
+  std::uint64_t depth_;  // Of the tree.
+  std::uint64_t ranks_per_node_;
+  std::uint64_t ways_;  // Round a ring.
+  std::uint64_t ways_used_;
+};
 
 }  // namespace mlxcomm::collective

@@ -108,8 +108,9 @@ std::string Group::TakeArguments(const Call& call) {
   const char* const kind = OperationKindName(signature.kind);
   if (Reduces(signature.kind) != (signature.op != ReduceOperator::kNone)) {
     return absl::StrCat("operator: ", kind,
-                        Reduces(signature.kind) ? " needs one (sum, prod, min, max, and, or, mean)"
-                                                : " takes none");
+                        Reduces(signature.kind)
+                            ? " needs one (" + kReduceOperators.Names(", ") + ")"
+                            : " takes none");
   }
   if (!HasMeaning(signature.type, signature.op)) {
     return absl::StrCat("operator: ", ReduceOperatorName(signature.op), " has no meaning for ",
@@ -164,7 +165,7 @@ std::string Group::CheckBuffers(const Call& call) const {
 
 // all_to_all_v between ranks of this node; between nodes the plan's checks tell.
 bool Group::SendsWhatIsExpected(const Operation& operation) const {
-  if (operation.signature.kind != OperationKind::kAllToAllV) return true;
+  if (CountsPerRank(operation.signature.kind) != 2) return true;
   const std::vector<std::uint32_t>& ranks = layout_.local_ranks();
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     for (std::size_t k = 0; k < ranks.size(); ++k) {
@@ -233,7 +234,7 @@ void Group::Submit(const Call& call, std::uint64_t now_ns) {
   local.called = true;
   local.call = call;
   local.counts.swap(counts_);
-  if (call.signature.kind == OperationKind::kAllGatherV) {
+  if (CountsPerRank(call.signature.kind) == 1) {
     local.call.signature.counts_digest = DigestOf(local.counts);
   }
   local.submitted_ns = now_ns;

@@ -20,13 +20,11 @@ std::string Join(std::span<const std::uint64_t> counts) {
 
 std::string Operation::LocalCall::DescribeCommon() const {
   const std::string text = call.signature.Describe();
-  return call.signature.kind == OperationKind::kAllGatherV
-             ? absl::StrCat(text, " of ", Join(counts))
-             : text;
+  return CountsPerRank(call.signature.kind) == 1 ? absl::StrCat(text, " of ", Join(counts)) : text;
 }
 
 std::string Operation::LocalCall::DescribeOwn() const {
-  if (call.signature.kind != OperationKind::kAllToAllV) return {};
+  if (CountsPerRank(call.signature.kind) != 2) return {};
   const std::span<const std::uint64_t> table(counts);
   return absl::StrCat(" sending ", Join(table.first(table.size() / 2)), ", expecting ",
                       Join(table.subspan(table.size() / 2)));

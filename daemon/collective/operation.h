@@ -15,25 +15,18 @@
 
 #include "daemon/collective/action.h"
 #include "daemon/collective/execution.h"
+#include "proto/types/caller_memory.h"
 
 namespace mlxcomm::collective {
 
-// What a rank of this node submitted. Pointers are into its arena.
-struct Call {
+// What a rank of this node submitted.
+struct Call : CallerMemory {
   SessionId session = 0;
   std::uint64_t ticket = 0;
   std::uint32_t rank = 0;
-  Signature signature;          // Without counts_digest.
-  std::uint32_t peer_rank = 0;  // send, recv
-  std::uint32_t tag = 0;        // send, recv
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
-  std::uint64_t input_bytes_available = 0;  // From there to the arena's end.
-  std::uint64_t output_bytes_available = 0;
-  // all_gather_v, all_to_all_v: the caller's table in the arena. The other process may
-  // write to it at any time, so it is copied once, before it is looked at.
-  const std::byte* counts = nullptr;
-  std::uint64_t counts_bytes_available = 0;
+  Signature signature;           // Without counts_digest.
+  std::uint32_t peer_rank = 0;   // send, recv
+  std::uint32_t tag = 0;         // send, recv
   std::uint64_t timeout_ns = 0;  // > 0
   // It may last longer, for as long as somebody whom it waits for may still come (roll_call.h).
   bool by_liveness = false;

@@ -163,7 +163,7 @@ class Verifier {
   absl::Status CheckOrder() {
     if (absl::Status status = order_.Build(); !status.ok()) return status;
     if (absl::Status status = order_.CheckCredit(); !status.ok()) return status;
-    if (operation_.signature.kind != OperationKind::kBarrier) return absl::OkStatus();
+    if (!IsEmpty(operation_.signature.kind)) return absl::OkStatus();
     return order_.CheckBarrier();
   }
 

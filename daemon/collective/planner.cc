@@ -1,4 +1,6 @@
-// Which planner serves which operation: the table of plans/plans.h as data.
+// Which planner serves which operation, and what it costs: the table of plans/plans.h as data.
+#include <algorithm>
+#include <array>
 #include <limits>
 
 #include "daemon/collective/plan.h"
@@ -15,40 +17,48 @@ struct Planner {
   PlanKind plan;
   void (*fill)(const PlanRequest&, Plan&);
   bool (*fits)(const GroupLayout&);
+  std::uint64_t (Estimate::*cost)() const;
 };
 
 // Of two that cost the same, the first is taken (of two nodes, halving is a ring).
-constexpr Planner kPlanners[] = {
-    {OperationKind::kAllReduce, PlanKind::kExchange, ExchangeAllReduce, FitsSlots},
-    {OperationKind::kAllReduce, PlanKind::kTree, TreeAllReduce, Always},
-    {OperationKind::kAllReduce, PlanKind::kRing, RingAllReduce, Always},
-    {OperationKind::kAllReduce, PlanKind::kHalvingDoubling, HalvingDoublingAllReduce, Always},
-    {OperationKind::kReduceScatter, PlanKind::kExchange, ExchangeReduceScatter, FitsSlots},
-    {OperationKind::kReduceScatter, PlanKind::kRing, RingReduceScatter, Always},
-    {OperationKind::kReduceScatter, PlanKind::kHalvingDoubling, HalvingReduceScatter, CanHalve},
-    {OperationKind::kAllGather, PlanKind::kExchange, ExchangeAllGather, Always},
-    {OperationKind::kAllGather, PlanKind::kRing, RingAllGather, Always},
-    {OperationKind::kAllGather, PlanKind::kHalvingDoubling, DoublingAllGather, CanHalve},
-    {OperationKind::kAllGatherV, PlanKind::kExchange, ExchangeAllGather, Always},
-    {OperationKind::kAllGatherV, PlanKind::kRing, RingAllGather, Always},
-    {OperationKind::kAllGatherV, PlanKind::kHalvingDoubling, DoublingAllGather, CanHalve},
-    {OperationKind::kBroadcast, PlanKind::kExchange, ExchangeBroadcast, Always},
-    {OperationKind::kBroadcast, PlanKind::kTree, TreeBroadcast, Always},
-    {OperationKind::kBroadcast, PlanKind::kRing, RingBroadcast, Always},
-    {OperationKind::kReduce, PlanKind::kExchange, ExchangeReduce, FitsSlots},
-    {OperationKind::kReduce, PlanKind::kTree, TreeReduce, Always},
-    {OperationKind::kReduce, PlanKind::kRing, RingReduce, Always},
-    {OperationKind::kAllToAll, PlanKind::kExchange, ExchangeAllToAll, Always},
-    {OperationKind::kAllToAllV, PlanKind::kExchange, ExchangeAllToAll, Always},
-    {OperationKind::kGather, PlanKind::kExchange, ExchangeGather, Always},
-    {OperationKind::kGather, PlanKind::kTree, TreeGather, Always},
-    {OperationKind::kScatter, PlanKind::kExchange, ExchangeScatter, Always},
-    {OperationKind::kScatter, PlanKind::kTree, TreeScatter, Always},
-};
+// clang-format off: a row a line.
+constexpr auto kPlanners = [] {
+  using enum OperationKind;
+  using enum PlanKind;
+  using Cost = Estimate;
+  return std::to_array<Planner>({
+      {kAllReduce, kExchange, ExchangeAllReduce, FitsSlots, &Cost::ExchangeAllReduce},
+      {kAllReduce, kTree, TreeAllReduce, Always, &Cost::TreeAllReduce},
+      {kAllReduce, kRing, RingAllReduce, Always, &Cost::RingAllReduce},
+      {kAllReduce, kHalvingDoubling, HalvingDoublingAllReduce, Always, &Cost::HalvingDoublingAllReduce},
+      {kReduceScatter, kExchange, ExchangeReduceScatter, FitsSlots, &Cost::ExchangeReduceScatter},
+      {kReduceScatter, kRing, RingReduceScatter, Always, &Cost::RingReduceScatter},
+      {kReduceScatter, kHalvingDoubling, HalvingReduceScatter, CanHalve, &Cost::HalvingReduceScatter},
+      {kAllGather, kExchange, ExchangeAllGather, Always, &Cost::ExchangeBlocks},
+      {kAllGather, kRing, RingAllGather, Always, &Cost::RingAllGather},
+      {kAllGather, kHalvingDoubling, DoublingAllGather, CanHalve, &Cost::DoublingAllGather},
+      {kAllGatherV, kExchange, ExchangeAllGather, Always, &Cost::ExchangeBlocks},
+      {kAllGatherV, kRing, RingAllGather, Always, &Cost::RingAllGather},
+      {kAllGatherV, kHalvingDoubling, DoublingAllGather, CanHalve, &Cost::DoublingAllGather},
+      {kBroadcast, kExchange, ExchangeBroadcast, Always, &Cost::ExchangeBroadcast},
+      {kBroadcast, kTree, TreeBroadcast, Always, &Cost::TreeBroadcast},
+      {kBroadcast, kRing, RingBroadcast, Always, &Cost::RingBroadcast},
+      {kReduce, kExchange, ExchangeReduce, FitsSlots, &Cost::ExchangeReduce},
+      {kReduce, kTree, TreeReduce, Always, &Cost::TreeReduce},
+      {kReduce, kRing, RingReduce, Always, &Cost::RingReduce},
+      {kAllToAll, kExchange, ExchangeAllToAll, Always, &Cost::ExchangeAllToAll},
+      {kAllToAllV, kExchange, ExchangeAllToAll, Always, &Cost::ExchangeAllToAll},
+      {kGather, kExchange, ExchangeGather, Always, &Cost::ExchangeBlocks},
+      {kGather, kTree, TreeGather, Always, &Cost::TreeBlocks},
+      {kScatter, kExchange, ExchangeScatter, Always, &Cost::ExchangeBlocks},
+      {kScatter, kTree, TreeScatter, Always, &Cost::TreeBlocks},
+  });
+}();
+// clang-format on
 
 // A barrier is planned as an all_reduce: nobody's last step comes before everybody's first.
 OperationKind PlannedAs(OperationKind kind) {
-  return kind == OperationKind::kBarrier ? OperationKind::kAllReduce : kind;
+  return IsEmpty(kind) ? OperationKind::kAllReduce : kind;
 }
 
 const Planner* Find(OperationKind kind, PlanKind plan, const GroupLayout& layout) {
@@ -69,25 +79,38 @@ Traffic TrafficOf(const PlanRequest& request) {
   traffic.nodes = request.layout.node_count();
   traffic.ranks = request.layout.rank_count();
   traffic.bytes = signature.count * DataTypeBytes(signature.type);
-  switch (signature.kind) {
-    case OperationKind::kAllGatherV:
-      traffic.bytes = 0;
-      for (const std::uint64_t count : request.counts.front()) {
-        traffic.bytes += count * DataTypeBytes(signature.type);
-      }
-      break;
-    case OperationKind::kReduceScatter:
-    case OperationKind::kAllGather:
-    case OperationKind::kGather:
-    case OperationKind::kScatter: traffic.bytes *= traffic.ranks; break;
-    case OperationKind::kBarrier: traffic.bytes = 0; break;
-    default: break;
+  const OperationRow& row = RowOf(signature.kind);
+  const bool to_each = row.input.extent == Extent::kBlocks;
+  const bool from_each = row.output.extent == Extent::kBlocks;
+  if (to_each != from_each) traffic.bytes *= traffic.ranks;
+  if (IsEmpty(signature.kind) || HasCounts(signature.kind)) traffic.bytes = 0;
+  if (CountsPerRank(signature.kind) == 1) {  // The same table everywhere.
+    for (const std::uint64_t count : request.counts.front()) {
+      traffic.bytes += count * DataTypeBytes(signature.type);
+    }
   }
   return traffic;
 }
 
+std::uint64_t EstimatedNs(const Traffic& traffic, PlanKind plan, const LinkCosts& costs) {
+  const auto* const planner = std::find_if(
+      kPlanners.begin(), kPlanners.end(),
+      [&](const Planner& one) { return one.kind == traffic.kind && one.plan == plan; });
+  if (planner == kPlanners.end()) return std::numeric_limits<std::uint64_t>::max();
+  return (Estimate(traffic, costs).*planner->cost)();
+}
+
 bool OffersPlan(OperationKind kind, PlanKind plan, const GroupLayout& layout) {
   return layout.node_count() > 1 && Find(kind, plan, layout) != nullptr;
+}
+
+std::vector<PlanKind> PlansFor(OperationKind kind, const GroupLayout& layout) {
+  std::vector<PlanKind> plans;
+  for (const Planner& planner : kPlanners) {
+    const bool serves = planner.kind == PlannedAs(kind) && planner.fits(layout);
+    if (layout.node_count() > 1 && serves) plans.push_back(planner.plan);
+  }
+  return plans;
 }
 
 PlanKind ChoosePlan(const PlanRequest& request) {
@@ -95,11 +118,12 @@ PlanKind ChoosePlan(const PlanRequest& request) {
     return PlanKind::kAutomatic;
   }
   const Traffic traffic = TrafficOf(request);
+  const Estimate estimate(traffic, request.costs);
   PlanKind best = PlanKind::kAutomatic;
   std::uint64_t best_ns = std::numeric_limits<std::uint64_t>::max();
   for (const Planner& planner : kPlanners) {
     if (planner.kind != traffic.kind || !planner.fits(request.layout)) continue;
-    const std::uint64_t ns = EstimatedNs(traffic, planner.plan, request.costs);
+    const std::uint64_t ns = (estimate.*planner.cost)();
     if (ns >= best_ns) continue;
     best = planner.plan;
     best_ns = ns;
@@ -113,7 +137,7 @@ void MakePlan(const PlanRequest& request, Plan& plan) {
   const GroupLayout& layout = request.layout;
   if (IsPointToPoint(kind)) return PointToPointPlan(request, plan);
   Signature signature = request.signature;
-  if (kind == OperationKind::kBarrier) signature.count = 0;
+  if (IsEmpty(kind)) signature.count = 0;
   PlanRequest planned{signature,      layout,           request.costs,     request.ends,
                       request.counts, request.in_place, request.chosen_for};
   if (layout.node_count() == 1) {

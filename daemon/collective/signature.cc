@@ -18,7 +18,7 @@ std::uint64_t Mix(std::uint64_t value) {
 
 std::uint64_t Signature::Digest() const {
   // The two halves of a point-to-point operation are one operation.
-  const OperationKind shared = kind == OperationKind::kReceive ? OperationKind::kSend : kind;
+  const OperationKind shared = IsPointToPoint(kind) ? OperationKind::kSend : kind;
   const std::uint64_t head = static_cast<std::uint64_t>(root) << 32 |
                              static_cast<std::uint64_t>(plan) << 24 |
                              static_cast<std::uint64_t>(shared) << 16 |
@@ -34,16 +34,13 @@ std::uint64_t DigestOf(std::span<const std::uint64_t> values) {
 }
 
 std::string Signature::Describe() const {
-  if (kind == OperationKind::kBarrier) return "barrier";
   std::string text = OperationKindName(kind);
+  if (IsEmpty(kind)) return text;
   if (op != ReduceOperator::kNone) absl::StrAppend(&text, " ", ReduceOperatorName(op));
   absl::StrAppend(&text, " ", DataTypeName(type));
   if (!HasCounts(kind)) absl::StrAppend(&text, "[", count, "]");
-  if (kind == OperationKind::kBroadcast || kind == OperationKind::kScatter) {
-    absl::StrAppend(&text, " from root ", root);
-  } else if (HasRoot(kind)) {
-    absl::StrAppend(&text, " to root ", root);
-  }
+  if (IsFromRoot(kind)) absl::StrAppend(&text, " from root ", root);
+  if (IsToRoot(kind)) absl::StrAppend(&text, " to root ", root);
   if (plan != PlanKind::kAutomatic) absl::StrAppend(&text, " by ", PlanKindName(plan));
   return text;
 }

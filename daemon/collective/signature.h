@@ -20,7 +20,7 @@ struct Signature {
   DataType type = DataType::kFloat32;
   ReduceOperator op = ReduceOperator::kNone;
   std::uint64_t count = 0;  // Elements, as operation_shape.h has it; 0 with a table of counts.
-  std::uint32_t root = 0;   // broadcast, reduce, gather, scatter; otherwise 0.
+  std::uint32_t root = 0;   // Where the kind has one; otherwise 0.
   PlanKind plan = PlanKind::kAutomatic;  // Forced.
   // Of the table of counts where it must be the same on all ranks (all_gather_v).
   std::uint64_t counts_digest = 0;

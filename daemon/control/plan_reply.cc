@@ -103,7 +103,6 @@ class ReplyWriter {
     reply_.set_bytes(request_.bytes());
     reply_.set_nodes(request_.nodes());
     reply_.set_ranks_per_node(request_.ranks_per_node());
-    reply_.set_two_level(request_.nodes() > 1 && request_.ranks_per_node() > 1);
     reply_.set_forced(operation_.signature.plan == chosen() && request_.nodes() > 1);
     if (request_.nodes() > 1) reply_.set_plan(PlanKindName(chosen()));
     reply_.set_steps(StepCount(plans_));
@@ -118,16 +117,10 @@ class ReplyWriter {
                                                        operation_.counts.end());
     collective::Traffic traffic = collective::TrafficOf(
         {operation_.signature, layout_, operation_.costs, operation_.ends, counts});
-    if (operation_.signature.kind == OperationKind::kAllToAllV) {
-      // No node knows the others' counts; here they are all alike.
-      traffic.kind = OperationKind::kAllToAll;
-      traffic.bytes = request_.bytes();
-    }
+    // No node knows the others' counts; here they are all alike.
+    if (CountsPerRank(operation_.signature.kind) == 2) traffic.bytes = request_.bytes();
     std::vector<std::pair<std::uint64_t, PlanKind>> estimates;
-    // Of two that cost the same the planner takes the first in this order.
-    for (const PlanKind plan :
-         {PlanKind::kExchange, PlanKind::kTree, PlanKind::kRing, PlanKind::kHalvingDoubling}) {
-      if (!collective::OffersPlan(operation_.signature.kind, plan, layout_)) continue;
+    for (const PlanKind plan : collective::PlansFor(operation_.signature.kind, layout_)) {
       estimates.emplace_back(collective::EstimatedNs(traffic, plan, operation_.costs), plan);
     }
     std::stable_sort(estimates.begin(), estimates.end(),
@@ -143,15 +136,9 @@ class ReplyWriter {
 
   void WriteBusBandwidth() {
     if (reply_.predicted_ns() == 0) return;
-    const auto ranks = static_cast<double>(operation_.size());
-    double bytes = static_cast<double>(request_.bytes());
-    switch (operation_.signature.kind) {
-      case OperationKind::kAllReduce: bytes *= 2 * (ranks - 1) / ranks; break;
-      case OperationKind::kBroadcast:
-      case OperationKind::kReduce:
-      case OperationKind::kBarrier: break;
-      default: bytes *= ranks - 1; break;  // Each has a block for, or of, all: ranks x bytes.
-    }
+    const OperationKind kind = operation_.signature.kind;
+    double bytes = static_cast<double>(request_.bytes()) * RingLoad(kind, operation_.size());
+    if (HasBlocks(kind) || HasCounts(kind)) bytes *= operation_.size();  // Of all ranks together.
     const double seconds = static_cast<double>(reply_.predicted_ns()) / 1e9;
     reply_.set_bus_bytes_per_second(static_cast<std::uint64_t>(bytes / seconds));
   }

@@ -19,18 +19,13 @@ constexpr std::uint32_t kLinksPerNodeMax = 64;
 constexpr std::size_t kShownMax = 40;
 
 // The value of that name. INVALID_ARGUMENT lists the names that there are.
-template <typename Enumeration>
-absl::StatusOr<Enumeration> FindNamed(const char* what, const std::string& name,
-                                      const char* (*name_of)(Enumeration)) {
-  std::string known;
-  for (int number = 0; number < 256; ++number) {
-    const auto value = static_cast<Enumeration>(number);
-    if (!IsValid(value)) continue;
-    if (name == name_of(value)) return value;
-    absl::StrAppend(&known, known.empty() ? "" : ", ", name_of(value));
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("no such ", what, ": \"", name.substr(0, kShownMax), "\"; there are ", known));
+template <typename Table>
+absl::StatusOr<typename Table::Value> FindNamed(const char* what, const std::string& name,
+                                                const Table& table) {
+  const auto* const row = table.FindNamed(name);
+  if (row != nullptr) return row->value;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "no such ", what, ": \"", name.substr(0, kShownMax), "\"; there are ", table.Names(", ")));
 }
 
 template <typename Number>
@@ -63,7 +58,7 @@ absl::Status ReadOperator(const v1::PlanRequest& request, collective::Signature&
   std::string name = request.reduce_operator();
   const bool reduces = Reduces(signature.kind);
   if (name.empty()) name = reduces ? "sum" : "none";
-  const auto op = FindNamed<ReduceOperator>("operator", name, ReduceOperatorName);
+  const auto op = FindNamed("operator", name, kReduceOperators);
   if (!op.ok()) return op.status();
   if (reduces != (*op != ReduceOperator::kNone)) {
     return absl::InvalidArgumentError(
@@ -79,8 +74,9 @@ absl::Status ReadOperator(const v1::PlanRequest& request, collective::Signature&
 }
 
 absl::Status ReadSize(const v1::PlanRequest& request, collective::Signature& signature) {
-  if (signature.kind == OperationKind::kBarrier && request.bytes() != 0) {
-    return absl::InvalidArgumentError("a barrier moves nothing: bytes must be 0");
+  if (IsEmpty(signature.kind) && request.bytes() != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(OperationKindName(signature.kind), " moves nothing: bytes must be 0"));
   }
   const std::uint64_t element = DataTypeBytes(signature.type);
   absl::Status status = CheckWithin<std::uint64_t>("bytes", request.bytes(), 0, kPlanBytesMax);
@@ -95,15 +91,15 @@ absl::Status ReadSize(const v1::PlanRequest& request, collective::Signature& sig
 
 absl::StatusOr<collective::Signature> ReadSignature(const v1::PlanRequest& request) {
   collective::Signature signature;
-  const auto kind = FindNamed<OperationKind>("operation", request.operation(), OperationKindName);
+  const auto kind = FindNamed("operation", request.operation(), kOperations);
   if (!kind.ok()) return kind.status();
   if (IsPointToPoint(*kind)) {
     return absl::InvalidArgumentError(
         absl::StrCat(OperationKindName(*kind), " is one message: there is nothing to plan"));
   }
   signature.kind = *kind;
-  const auto type = FindNamed<DataType>(
-      "data type", request.data_type().empty() ? "float32" : request.data_type(), DataTypeName);
+  const auto type = FindNamed(
+      "data type", request.data_type().empty() ? "float32" : request.data_type(), kDataTypes);
   if (!type.ok()) return type.status();
   signature.type = *type;
   absl::Status status = ReadOperator(request, signature);
@@ -112,8 +108,8 @@ absl::StatusOr<collective::Signature> ReadSignature(const v1::PlanRequest& reque
   status.Update(CheckWithin("root", request.root(), 0u, HasRoot(*kind) ? ranks - 1 : 0u));
   if (!status.ok()) return status;
   signature.root = request.root();
-  const auto plan = FindNamed<PlanKind>(
-      "plan", request.plan().empty() ? "automatic" : request.plan(), PlanKindName);
+  const auto plan =
+      FindNamed("plan", request.plan().empty() ? "automatic" : request.plan(), kPlanKinds);
   if (!plan.ok()) return plan.status();
   signature.plan = *plan;
   return signature;
@@ -133,18 +129,14 @@ std::vector<collective::Member> MakeMembers(const v1::PlanRequest& request) {
 // A forced plan that cannot be had would be replaced without a word.
 absl::Status CheckPlan(const collective::WholeOperation& operation) {
   const collective::Signature& signature = operation.signature;
-  if (signature.plan == PlanKind::kAutomatic || signature.plan == PlanKind::kTwoLevel) {
-    return absl::OkStatus();
-  }
+  if (signature.plan == PlanKind::kAutomatic) return absl::OkStatus();
   const collective::GroupLayout layout = operation.LayoutAt(0);
   if (collective::OffersPlan(signature.kind, signature.plan, layout)) return absl::OkStatus();
   if (layout.node_count() == 1) {
     return absl::InvalidArgumentError("on one node there is no plan to choose: leave it out");
   }
   std::string offered;
-  for (int number = 0; number < 256; ++number) {
-    const auto plan = static_cast<PlanKind>(number);
-    if (!IsValid(plan) || !collective::OffersPlan(signature.kind, plan, layout)) continue;
+  for (const PlanKind plan : collective::PlansFor(signature.kind, layout)) {
     absl::StrAppend(&offered, offered.empty() ? "" : ", ", PlanKindName(plan));
   }
   return absl::InvalidArgumentError(absl::StrCat(

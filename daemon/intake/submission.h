@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "proto/queue/layout.h"
+#include "proto/types/caller_memory.h"
 
 namespace mlxcomm::intake {
 
@@ -15,14 +16,8 @@ using SessionId = std::uint64_t;  // Never reused, never 0.
 
 // A submission whose fields are all possible. Offsets lie in the session's arena; that
 // what is read and written does as well depends on the group and is checked there.
-struct Submission {
+struct Submission : CallerMemory {
   queue::SubmissionEntry entry;  // The copy.
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
-  std::uint64_t input_bytes_available = 0;  // From there to the arena's end.
-  std::uint64_t output_bytes_available = 0;
-  const std::byte* counts = nullptr;  // Where the kind has a table of counts.
-  std::uint64_t counts_bytes_available = 0;
 };
 
 // What a client tells of itself (queue::CopiedResults): shown, and believed in nothing.

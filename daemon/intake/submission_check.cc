@@ -41,8 +41,9 @@ CheckedSubmission CheckSubmission(const queue::SubmissionEntry& entry, std::byte
   submission.entry = entry;
   const std::uint64_t element_bytes = DataTypeBytes(entry.data_type);
   std::string& message = checked.message;
-  if (entry.kind == OperationKind::kBarrier && entry.count != 0) {
-    message = absl::StrCat("count: a barrier has none, got ", entry.count);
+  if (IsEmpty(entry.kind) && entry.count != 0) {
+    message =
+        absl::StrCat("count: ", OperationKindName(entry.kind), " has none, got ", entry.count);
   } else if (HasCounts(entry.kind)) {
     message = CheckOffset("counts", entry.count, sizeof(std::uint64_t), arena_bytes);
   } else if (entry.count > arena_bytes / element_bytes) {

@@ -87,12 +87,7 @@ void Node::OnSubmission(SessionId session, const intake::Submission& submission)
                     0};
   call.peer_rank = entry.peer_rank;
   call.tag = entry.tag;
-  call.input = submission.input;
-  call.output = submission.output;
-  call.input_bytes_available = submission.input_bytes_available;
-  call.output_bytes_available = submission.output_bytes_available;
-  call.counts = submission.counts;
-  call.counts_bytes_available = submission.counts_bytes_available;
+  static_cast<CallerMemory&>(call) = submission;
   call.timeout_ns = entry.timeout_ns != 0 ? entry.timeout_ns : options_.operation_timeout_ns;
   call.by_liveness = call.timeout_ns == 0;
   if (call.by_liveness) call.timeout_ns = options_.stalled_timeout_ns;

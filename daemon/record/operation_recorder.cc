@@ -20,9 +20,9 @@ std::uint64_t BytesOf(const collective::Operation::LocalCall& local) {
   const collective::Signature& signature = local.call.signature;
   std::uint64_t elements = signature.count;
   if (!local.counts.empty()) {
-    const bool two_tables = signature.kind == OperationKind::kAllToAllV;
-    const auto sent = local.counts.begin() +
-                      static_cast<std::ptrdiff_t>(local.counts.size() / (two_tables ? 2 : 1));
+    const auto sent =
+        local.counts.begin() +
+        static_cast<std::ptrdiff_t>(local.counts.size() / CountsPerRank(signature.kind));
     elements = std::accumulate(local.counts.begin(), sent, std::uint64_t{0});
   }
   return elements * DataTypeBytes(signature.type);

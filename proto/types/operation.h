@@ -1,15 +1,19 @@
-// What can be asked for: the kinds of operation, the element types, the operators
-// and the kinds of plan, as one set of numbers for the queue, the wire and the C
-// interface.
+// What can be asked for: the kinds of operation, the element types, the operators and the kinds of plan.
+// A row says all that is true of each; whoever needs a name, a list of names, a check or a shape reads it
+// there, so that a new one is a row here and what carries it out.
 //
-// The values are part of every shared-memory and wire layout: never renumber,
-// only append.
+// The numbers are part of every shared-memory and wire layout, and of mlxcomm.h: never renumber, only
+// append.
 //
-// Owner: none, plain values. Thread: any. Memory: none.
+// Owner: none, plain values. Thread: any. Memory: constants.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+
+#include "proto/types/value_table.h"
 
 namespace mlxcomm {
 
@@ -65,37 +69,215 @@ enum class PlanKind : std::uint8_t {
   kExchange = 2,
   kHalvingDoubling = 3,
   kTree = 4,
-  kTwoLevel = 5,
 };
 
-// Each Name() is total: a value from outside the enumeration gives "unknown".
-const char* OperationKindName(OperationKind kind);  // "all_reduce"
-const char* DataTypeName(DataType type);            // "float32"
-const char* ReduceOperatorName(ReduceOperator op);  // "sum", "none"
-const char* PlanKindName(PlanKind plan);            // "halving_doubling", "automatic"
+// --- operations ----------------------------------------------------------------------------
 
-// False for numbers that another process made up.
-bool IsValid(OperationKind kind);
-bool IsValid(DataType type);
-bool IsValid(ReduceOperator op);
-bool IsValid(PlanKind plan);
+// How many elements a rank has of a buffer.
+enum class Extent : std::uint8_t {
+  kNothing,
+  kCount,         // count
+  kBlocks,        // size x count: a block for, or of, each rank, in order of rank
+  kOwnCount,      // counts[rank]
+  kFirstCounts,   // The sum of counts[0, size): blocks of these lengths, packed.
+  kSecondCounts,  // The sum of counts[size, 2 x size).
+};
 
-// Bytes of one element; `type` must be valid.
-std::size_t DataTypeBytes(DataType type);
+struct Side {
+  Extent extent = Extent::kNothing;
+  bool is_root_alone = false;  // On the other ranks there is nothing.
 
-// all_reduce, reduce_scatter and reduce need an operator, the others take none.
-bool Reduces(OperationKind kind);
-// broadcast, reduce, gather and scatter have a root, named by peer_rank.
-bool HasRoot(OperationKind kind);
-// Whose output may be the input's memory (client/lib/mlxcomm.h).
-bool MayBeInPlace(OperationKind kind);
-// The two whose lengths are a table instead of one count.
-bool HasCounts(OperationKind kind);
-bool IsPointToPoint(OperationKind kind);
+  constexpr bool IsOn(std::uint32_t rank, std::uint32_t root) const {
+    return extent != Extent::kNothing && (!is_root_alone || rank == root);
+  }
+};
 
-// Whether the operator has a meaning for the type. Of bool: sum and max are or,
-// product and min are and, as MLX has it. Integers have no mean; floats no and, or;
-// complex numbers are ordered by the real part, then the imaginary one. kNone has a meaning for every type.
-bool HasMeaning(DataType type, ReduceOperator op);
+// Whose input an output is made of.
+enum class Origin : std::uint8_t {
+  kNobody,
+  kCombined,  // All ranks', by an operator.
+  kRoot,
+  kEachRank,  // A block is each rank's, in order of rank.
+  kPeer,      // That of one other rank, which sends.
+};
+
+struct OperationRow {
+  OperationKind value;
+  const char* name;
+  Side input;
+  Side output;
+  Origin origin;
+  bool may_be_in_place = false;  // The output may be the input's memory (client/lib/mlxcomm.h).
+};
+
+// clang-format off: a row a line.
+inline constexpr ValueTable kOperations([] {
+  using enum OperationKind;
+  using enum Extent;
+  using enum Origin;
+  constexpr bool kRootAlone = true;
+  constexpr bool kInPlace = true;
+  return std::to_array<OperationRow>({
+      // kind           name              input                  output                 origin
+      {kAllReduce,     "all_reduce",     {kCount},              {kCount},              kCombined, kInPlace},
+      {kAllGather,     "all_gather",     {kCount},              {kBlocks},             kEachRank},
+      {kSend,          "send",           {kCount},              {},                    kPeer},
+      {kReceive,       "recv",           {},                    {kCount},              kPeer},
+      {kBarrier,       "barrier",        {},                    {},                    kNobody},
+      {kReduceScatter, "reduce_scatter", {kBlocks},             {kCount},              kCombined},
+      {kBroadcast,     "broadcast",      {kCount, kRootAlone},  {kCount},              kRoot, kInPlace},
+      {kReduce,        "reduce",         {kCount},              {kCount, kRootAlone},  kCombined, kInPlace},
+      {kAllToAll,      "all_to_all",     {kBlocks},             {kBlocks},             kEachRank},
+      {kGather,        "gather",         {kCount},              {kBlocks, kRootAlone}, kEachRank},
+      {kScatter,       "scatter",        {kBlocks, kRootAlone}, {kCount},              kRoot},
+      {kAllGatherV,    "all_gather_v",   {kOwnCount},           {kFirstCounts},        kEachRank},
+      {kAllToAllV,     "all_to_all_v",   {kFirstCounts},        {kSecondCounts},       kEachRank},
+  });
+}());
+// clang-format on
+
+inline constexpr OperationRow kNoOperation = {};
+
+// Total: of what is no kind, a row of nothing.
+constexpr const OperationRow& RowOf(OperationKind kind) {
+  const OperationRow* const row = kOperations.Find(kind);
+  return row == nullptr ? kNoOperation : *row;
+}
+constexpr bool IsValid(OperationKind kind) { return kOperations.Find(kind) != nullptr; }
+constexpr const char* OperationKindName(OperationKind kind) { return kOperations.NameOf(kind); }
+
+// Takes an operator; the others take none.
+constexpr bool Reduces(OperationKind kind) { return RowOf(kind).origin == Origin::kCombined; }
+// Has a root, named by peer_rank: what comes from it alone, or goes to it alone.
+constexpr bool IsFromRoot(OperationKind kind) { return RowOf(kind).input.is_root_alone; }
+constexpr bool IsToRoot(OperationKind kind) { return RowOf(kind).output.is_root_alone; }
+constexpr bool HasRoot(OperationKind kind) { return IsFromRoot(kind) || IsToRoot(kind); }
+// Between two ranks: a destination or source, named by peer_rank, and a tag.
+constexpr bool IsPointToPoint(OperationKind kind) { return RowOf(kind).origin == Origin::kPeer; }
+constexpr bool MayBeInPlace(OperationKind kind) { return RowOf(kind).may_be_in_place; }
+// Ranks only wait for each other.
+constexpr bool IsEmpty(OperationKind kind) { return RowOf(kind).origin == Origin::kNobody; }
+// A block for each rank, on either side; all equally long.
+constexpr bool HasBlocks(OperationKind kind) {
+  return RowOf(kind).input.extent == Extent::kBlocks ||
+         RowOf(kind).output.extent == Extent::kBlocks;
+}
+
+// Lengths that differ from rank to rank are a table instead of one count. One number a rank: the same
+// table on all ranks. Two: what the rank gives each, then what it gets of each.
+constexpr std::uint32_t CountsPerRank(OperationKind kind) {
+  const auto of_side = [](Extent extent) {
+    if (extent == Extent::kSecondCounts) return 2u;
+    return extent == Extent::kFirstCounts || extent == Extent::kOwnCount ? 1u : 0u;
+  };
+  const OperationRow& row = RowOf(kind);
+  return std::max(of_side(row.input.extent), of_side(row.output.extent));
+}
+constexpr bool HasCounts(OperationKind kind) { return CountsPerRank(kind) > 0; }
+
+// --- types and operators -------------------------------------------------------------------
+
+// Sets of types, as bits.
+enum class Numbers : std::uint8_t {
+  kFloats = 1,
+  kComplex = 2,
+  kIntegers = 4,
+  kBooleans = 8,
+  kFractions = kFloats | kComplex,
+  kBits = kIntegers | kBooleans,
+  kAll = kFractions | kBits,
+};
+
+struct DataTypeRow {
+  DataType value;
+  const char* name;
+  std::size_t bytes;  // Of one element.
+  Numbers numbers;
+};
+
+inline constexpr ValueTable kDataTypes([] {
+  using enum DataType;
+  using enum Numbers;
+  return std::to_array<DataTypeRow>({
+      {kFloat32, "float32", 4, kFloats},
+      {kFloat16, "float16", 2, kFloats},
+      {kBfloat16, "bfloat16", 2, kFloats},
+      {kInt32, "int32", 4, kIntegers},
+      {kBool, "bool", 1, kBooleans},
+      {kInt8, "int8", 1, kIntegers},
+      {kInt16, "int16", 2, kIntegers},
+      {kInt64, "int64", 8, kIntegers},
+      {kUint8, "uint8", 1, kIntegers},
+      {kUint16, "uint16", 2, kIntegers},
+      {kUint32, "uint32", 4, kIntegers},
+      {kUint64, "uint64", 8, kIntegers},
+      {kFloat64, "float64", 8, kFloats},
+      {kComplex64, "complex64", 8, kComplex},
+  });
+}());
+
+constexpr bool IsValid(DataType type) { return kDataTypes.Find(type) != nullptr; }
+constexpr const char* DataTypeName(DataType type) { return kDataTypes.NameOf(type); }
+constexpr std::size_t DataTypeBytes(DataType type) {
+  const DataTypeRow* const row = kDataTypes.Find(type);
+  return row == nullptr ? 0 : row->bytes;
+}
+
+struct ReduceOperatorRow {
+  ReduceOperator value;
+  const char* name;
+  Numbers numbers;  // For which it has a meaning.
+};
+
+// Of bool, sum and max are or, product and min are and, as MLX has it. Complex numbers are ordered by
+// the real part, then the imaginary one.
+inline constexpr ValueTable kReduceOperators([] {
+  using enum ReduceOperator;
+  using enum Numbers;
+  return std::to_array<ReduceOperatorRow>({
+      {kNone, "none", kAll},
+      {kSum, "sum", kAll},
+      {kProduct, "prod", kAll},
+      {kMin, "min", kAll},
+      {kMax, "max", kAll},
+      {kAnd, "and", kBits},
+      {kOr, "or", kBits},
+      {kMean, "mean", kFractions},
+  });
+}());
+
+constexpr bool IsValid(ReduceOperator op) { return kReduceOperators.Find(op) != nullptr; }
+constexpr const char* ReduceOperatorName(ReduceOperator op) { return kReduceOperators.NameOf(op); }
+constexpr bool HasMeaning(DataType type, ReduceOperator op) {
+  const DataTypeRow* const of = kDataTypes.Find(type);
+  const ReduceOperatorRow* const row = kReduceOperators.Find(op);
+  return of != nullptr && row != nullptr &&
+         (static_cast<unsigned>(of->numbers) & static_cast<unsigned>(row->numbers)) != 0;
+}
+// Where it has a meaning, for a message: "a floating or complex".
+constexpr const char* MeaningOf(ReduceOperator op) {
+  const ReduceOperatorRow* const row = kReduceOperators.Find(op);
+  if (row == nullptr || row->numbers == Numbers::kAll) return "any";
+  return row->numbers == Numbers::kBits ? "bool or an integer" : "a floating or complex";
+}
+
+// --- plans ---------------------------------------------------------------------------------
+
+struct PlanKindRow {
+  PlanKind value;
+  const char* name;
+};
+
+inline constexpr ValueTable kPlanKinds(std::to_array<PlanKindRow>({
+    {PlanKind::kAutomatic, "automatic"},
+    {PlanKind::kRing, "ring"},
+    {PlanKind::kExchange, "exchange"},
+    {PlanKind::kHalvingDoubling, "halving_doubling"},
+    {PlanKind::kTree, "tree"},
+    {PlanKind{5}, nullptr},  // Was "two_level", which no daemon has ever planned.
+}));
+
+constexpr bool IsValid(PlanKind plan) { return kPlanKinds.Find(plan) != nullptr; }
+constexpr const char* PlanKindName(PlanKind plan) { return kPlanKinds.NameOf(plan); }
 
 }  // namespace mlxcomm

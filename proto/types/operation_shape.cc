@@ -12,46 +12,43 @@ bool Sum(std::span<const std::uint64_t> counts, std::uint64_t& sum) {
   return true;
 }
 
-}  // namespace
-
-std::uint64_t CountsLength(OperationKind kind, std::uint32_t size) {
-  switch (kind) {
-    case OperationKind::kAllGatherV: return size;
-    case OperationKind::kAllToAllV: return std::uint64_t{2} * size;
-    default: return 0;
-  }
-}
-
-bool ShapeOf(const ShapeRequest& request, OperationShape& shape) {
-  if (request.size == 0 || request.count > kElementsMax / request.size) return false;
-  const bool at_root = request.rank == request.root;
-  const std::uint64_t count = request.count;
-  const std::uint64_t all = count * request.size;
-  switch (request.kind) {
-    case OperationKind::kAllReduce: shape = {true, true, count, count}; return true;
-    case OperationKind::kAllGather: shape = {true, true, count, all}; return true;
-    case OperationKind::kSend: shape = {true, false, count, 0}; return true;
-    case OperationKind::kReceive: shape = {false, true, 0, count}; return true;
-    case OperationKind::kBarrier: shape = {}; return count == 0;
-    case OperationKind::kReduceScatter: shape = {true, true, all, count}; return true;
-    case OperationKind::kBroadcast:
-      shape = {at_root, true, at_root ? count : 0, count};
-      return true;
-    case OperationKind::kReduce: shape = {true, at_root, count, at_root ? count : 0}; return true;
-    case OperationKind::kAllToAll: shape = {true, true, all, all}; return true;
-    case OperationKind::kGather: shape = {true, at_root, count, at_root ? all : 0}; return true;
-    case OperationKind::kScatter: shape = {at_root, true, at_root ? all : 0, count}; return true;
-    case OperationKind::kAllGatherV:
-      if (request.counts.size() != request.size || request.rank >= request.size) return false;
-      shape = {true, true, request.counts[request.rank], 0};
-      return Sum(request.counts, shape.output_elements);
-    case OperationKind::kAllToAllV:
-      if (request.counts.size() != std::size_t{2} * request.size) return false;
-      shape = {true, true, 0, 0};
-      return Sum(request.counts.first(request.size), shape.input_elements) &&
-             Sum(request.counts.subspan(request.size), shape.output_elements);
+// False: too many.
+bool Measure(Extent extent, const ShapeRequest& request, std::uint64_t& elements) {
+  elements = 0;
+  switch (extent) {
+    case Extent::kNothing: return true;
+    case Extent::kCount: elements = request.count; return true;
+    case Extent::kBlocks: elements = request.count * request.size; return true;
+    case Extent::kOwnCount: return Sum(request.counts.subspan(request.rank, 1), elements);
+    case Extent::kFirstCounts: return Sum(request.counts.first(request.size), elements);
+    case Extent::kSecondCounts: return Sum(request.counts.subspan(request.size), elements);
   }
   return false;
+}
+
+}  // namespace
+
+bool ShapeOf(const ShapeRequest& request, OperationShape& shape) {
+  const OperationRow* const row = kOperations.Find(request.kind);
+  if (row == nullptr || request.size == 0 || request.count > kElementsMax / request.size) {
+    return false;
+  }
+  if (IsEmpty(row->value) && request.count != 0) return false;
+  if (HasCounts(row->value) && (request.rank >= request.size ||
+                                request.counts.size() != CountsLength(row->value, request.size))) {
+    return false;
+  }
+  shape = {row->input.IsOn(request.rank, request.root),
+           row->output.IsOn(request.rank, request.root), 0, 0};
+  return (!shape.reads || Measure(row->input.extent, request, shape.input_elements)) &&
+         (!shape.writes || Measure(row->output.extent, request, shape.output_elements));
+}
+
+double RingLoad(OperationKind kind, std::uint32_t ranks) {
+  const double others = (ranks - 1.0) / ranks;
+  // All of it twice: to be combined, and to every rank.
+  if (Reduces(kind) && !HasRoot(kind) && !HasBlocks(kind)) return 2 * others;
+  return HasBlocks(kind) || HasCounts(kind) ? others : 1;
 }
 
 }  // namespace mlxcomm

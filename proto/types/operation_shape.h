@@ -1,19 +1,5 @@
-// How much each rank reads and writes, by kind of operation: the one place that
-// client and daemon ask.
-//
-//   kind            input                    output
-//   all_reduce      count                    count
-//   all_gather      count                    size x count, in order of rank
-//   reduce_scatter  size x count             count: the rank's own block
-//   broadcast       count, at the root       count
-//   reduce          count                    count, at the root
-//   all_to_all      size x count             size x count: block r to, and from, rank r
-//   gather          count                    size x count, at the root
-//   scatter         size x count, at root    count
-//   all_gather_v    counts[rank]             sum of counts, packed in order of rank
-//   all_to_all_v    sum of counts[0, size)   sum of counts[size, 2 x size), packed
-//   send, recv      count                    count
-//   barrier         -                        -
+// How many elements each rank reads and writes in one operation: the rows of operation.h, with numbers.
+// Client and daemon ask here.
 //
 // Owner: none, pure functions. Thread: any. Memory: none.
 #pragma once
@@ -44,9 +30,15 @@ struct OperationShape {
 inline constexpr std::uint64_t kElementsMax = std::uint64_t{1} << 56;
 
 // Entries of the table of counts; 0 for kinds that have none.
-std::uint64_t CountsLength(OperationKind kind, std::uint32_t size);
+constexpr std::uint64_t CountsLength(OperationKind kind, std::uint32_t size) {
+  return std::uint64_t{CountsPerRank(kind)} * size;
+}
 
 // False: more than kElementsMax elements.
 [[nodiscard]] bool ShapeOf(const ShapeRequest& request, OperationShape& shape);
+
+// How often each link of a ring of all ranks carries the operation's bytes, in each direction, as
+// nccl-tests has it: of the blocks of all ranks together, where there are blocks or counts.
+double RingLoad(OperationKind kind, std::uint32_t ranks);
 
 }  // namespace mlxcomm

@@ -36,23 +36,18 @@ void Expect(bool fine, const std::string& what) {
 }
 
 Ticket Begin(Group& group, const oracle::Operation& o, const void* in, void* out) {
-  const auto type = static_cast<mlxcomm_data_type>(o.type);
-  const auto op = static_cast<mlxcomm_operator>(o.op);
   const std::uint64_t* const table = o.tables.empty() ? nullptr : o.tables[group.rank()].data();
-  switch (o.kind) {
-    case OperationKind::kAllReduce: return group.AllReduceAsync(in, out, o.count, type, op);
-    case OperationKind::kReduce: return group.ReduceAsync(in, out, o.count, type, o.root, op);
-    case OperationKind::kReduceScatter: return group.ReduceScatterAsync(in, out, o.count, type, op);
-    case OperationKind::kBroadcast: return group.BroadcastAsync(in, out, o.count, type, o.root);
-    case OperationKind::kAllGather: return group.AllGatherAsync(in, out, o.count, type);
-    case OperationKind::kAllGatherV: return group.AllGatherVAsync(in, out, table, type);
-    case OperationKind::kGather: return group.GatherAsync(in, out, o.count, type, o.root);
-    case OperationKind::kScatter: return group.ScatterAsync(in, out, o.count, type, o.root);
-    case OperationKind::kAllToAll: return group.AllToAllAsync(in, out, o.count, type);
-    case OperationKind::kAllToAllV:
-      return group.AllToAllVAsync(in, out, table, table + o.size, type);
-    default: return group.BarrierAsync();
-  }
+  mlxcomm_request request{};
+  request.kind = static_cast<mlxcomm_kind>(o.kind);
+  request.type = static_cast<mlxcomm_data_type>(o.type);
+  request.op = static_cast<mlxcomm_operator>(o.op);
+  request.peer = o.root;
+  request.input = in;
+  request.output = out;
+  request.count = o.count;
+  request.counts = table;
+  request.receive_counts = table == nullptr ? nullptr : table + o.size;
+  return group.Submit(request);
 }
 
 // Of unequal lengths: nothing, the count, or twice the count.
@@ -63,7 +58,7 @@ void AddTables(oracle::Operation& o) {
   for (std::uint32_t from = 0; from < o.size; ++from) {
     for (std::uint32_t to = 0; to < o.size; ++to) {
       const std::uint64_t count = o.count * ((from * 2 + to) % 3);
-      if (o.kind == OperationKind::kAllGatherV) {
+      if (mlxcomm::CountsPerRank(o.kind) == 1) {
         o.tables[to][from] = o.count * (from % 3);
       } else {
         o.tables[from][to] = count;
@@ -110,9 +105,9 @@ void Finish(Running& running, std::uint32_t rank) {
 void EveryOperation(Connection& connection, Group& group, mlxcomm_plan plan, std::uint64_t most) {
   group.SetPlan(plan);
   std::vector<oracle::Operation> operations;
-  for (int kind = 1; kind <= static_cast<int>(OperationKind::kAllToAllV); ++kind) {
+  for (int kind = 1; mlxcomm::IsValid(static_cast<OperationKind>(kind)); ++kind) {
     const auto k = static_cast<OperationKind>(kind);
-    if (mlxcomm::IsPointToPoint(k) || k == OperationKind::kBarrier) continue;
+    if (mlxcomm::IsPointToPoint(k) || mlxcomm::IsEmpty(k)) continue;
     for (int type = 1; type <= static_cast<int>(DataType::kComplex64); ++type) {
       for (int op = 0; op <= static_cast<int>(ReduceOperator::kMean); ++op) {
         const auto t = static_cast<DataType>(type);
@@ -151,9 +146,9 @@ void EveryOperation(Connection& connection, Group& group, mlxcomm_plan plan, std
 }
 
 void Every(Connection& connection, Group& world) {
-  for (int plan = 0; plan <= MLXCOMM_PLAN_TWO_LEVEL; ++plan) {
-    EveryOperation(connection, world, static_cast<mlxcomm_plan>(plan), 70'001);
-  }
+  mlxcomm::kPlanKinds.ForEach([&](const mlxcomm::PlanKindRow& plan) {
+    EveryOperation(connection, world, static_cast<mlxcomm_plan>(plan.value), 70'001);
+  });
 }
 
 // Every rank to every other, small and large, tags in the opposite order at the receiver.

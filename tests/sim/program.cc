@@ -22,7 +22,7 @@ constexpr std::array kKinds = {
     OperationKind::kAllGatherV,    OperationKind::kAllToAllV, OperationKind::kBarrier};
 constexpr std::array kPlans = {
     PlanKind::kAutomatic, PlanKind::kAutomatic, PlanKind::kAutomatic,       PlanKind::kRing,
-    PlanKind::kExchange,  PlanKind::kTree,      PlanKind::kHalvingDoubling, PlanKind::kTwoLevel};
+    PlanKind::kExchange,  PlanKind::kTree,      PlanKind::kHalvingDoubling, PlanKind::kAutomatic};
 
 // Small ones as often as large ones, and every border of eager frames and chunks.
 std::uint64_t DrawBytes(const ProgramOptions& options, Random& random) {
@@ -34,7 +34,7 @@ std::uint64_t DrawBytes(const ProgramOptions& options, Random& random) {
 
 void DrawTables(oracle::Operation& o, Random& random) {
   const std::uint64_t most = 2 * o.count + 1;
-  if (o.kind == OperationKind::kAllGatherV) {
+  if (CountsPerRank(o.kind) == 1) {
     std::vector<std::uint64_t> counts;
     for (std::uint32_t r = 0; r < o.size; ++r) counts.push_back(random.Below(most));
     o.tables.assign(o.size, counts);
@@ -58,7 +58,7 @@ Step DrawCollective(const ProgramOptions& options, std::uint32_t group, std::uin
   o.size = size;
   o.salt = random.Next();
   step.plan = random.Of(kPlans);
-  if (o.kind == OperationKind::kBarrier) return step;
+  if (IsEmpty(o.kind)) return step;
   o.type = random.Of(kTypes);
   // Its sums are exact to 256 only, and contributions are up to 3.
   if (o.type == DataType::kBfloat16 && size > 64) o.type = DataType::kFloat32;
@@ -69,9 +69,7 @@ Step DrawCollective(const ProgramOptions& options, std::uint32_t group, std::uin
   }
   if (HasRoot(o.kind)) o.root = random.Below32(size);
   std::uint64_t bytes = DrawBytes(options, random);
-  const bool whole = o.kind == OperationKind::kAllReduce || o.kind == OperationKind::kReduce ||
-                     o.kind == OperationKind::kBroadcast;
-  if (!whole) bytes /= size;  // For each rank.
+  if (HasBlocks(o.kind) || HasCounts(o.kind)) bytes /= size;  // For each rank.
   o.count = bytes / DataTypeBytes(o.type);
   if (HasCounts(o.kind)) DrawTables(o, random);
   return step;

@@ -39,7 +39,7 @@ ALLOWED = {
     "client/bench/": ("proto/types/", "client/lib/mlxcomm", "client/bench/"),
     "client/ctl/": ("proto/", "client/ctl/", "client/lib/find_place.h", "mlxcomm/v1/"),
     "client/mpi/": ("client/lib/mlxcomm", "client/lib/interrupt.h", "client/mpi/"),
-    "client/mlx/": ("client/lib/mlxcomm", "client/lib/interrupt.h", "client/mlx/"),
+    "client/mlx/": ("proto/types/", "client/lib/mlxcomm", "client/lib/interrupt.h", "client/mlx/"),
     "client/mlx_c/": ("client/lib/mlxcomm", "client/mlx/", "client/mlx_c/"),
     "client/python/": ("client/lib/mlxcomm", "client/lib/interrupt.h", "client/mlx/", "client/python/"),
     "client/examples/": ("client/lib/mlxcomm",),

@@ -11,7 +11,7 @@ behave), groups (`split`, `shrink`), and errors that name the rank at fault.
 
 import mlx.core as _mx
 
-from . import _mlxcomm
+from . import _mlxcomm, operations
 from .backends import install, uninstall
 from .errors import (
     AlreadyExistsError,
@@ -40,21 +40,7 @@ from .groups import (
     split,
 )
 from .mpi_shim import mpi_library
-from .operations import (
-    all_gather,
-    all_gather_v,
-    all_reduce,
-    all_to_all,
-    all_to_all_v,
-    broadcast,
-    gather,
-    recv,
-    recv_like,
-    reduce,
-    reduce_scatter,
-    scatter,
-    send,
-)
+from .operations import *  # noqa: F403
 
 __version__ = _mlxcomm.version
 
@@ -79,31 +65,19 @@ __all__ = [
     "RankLostError",
     "ResourceExhaustedError",
     "UnavailableError",
-    "all_gather",
-    "all_gather_v",
-    "all_reduce",
-    "all_to_all",
-    "all_to_all_v",
     "average_gradients",
     "barrier",
-    "broadcast",
     "check",
     "counters",
     "crossings",
-    "gather",
     "init",
     "install",
     "is_ours",
     "mpi_library",
     "name",
-    "recv",
-    "recv_like",
-    "reduce",
-    "reduce_scatter",
-    "scatter",
-    "send",
     "set_timeout",
     "shrink",
     "split",
     "uninstall",
 ]
+__all__ += operations.__all__

@@ -40,12 +40,21 @@ from . import _mlxcomm
 from .groups import init as _init
 from .groups import nanoseconds
 
+# What `mlxcomm` offers of it.
+__all__ = ["all_gather", "all_gather_v", "all_reduce", "all_to_all", "all_to_all_v", "broadcast", "gather",
+           "recv", "recv_like", "reduce", "reduce_scatter", "scatter", "send"]
+
 Group = mx.distributed.Group
 Stream = Union[None, mx.Stream, mx.Device]
 
 
 def _on(group, stream, timeout):
     return (_init() if group is None else group, stream, nanoseconds(timeout))
+
+
+def _operate(name, x, on, *, peer=0, tag=0, op="sum", counts=(), receive_counts=()):
+    """What the kind has no use for is not looked at."""
+    return _mlxcomm.operate(_mlxcomm.kinds[name], x, peer, tag, op, counts, receive_counts, *on)
 
 
 def _number(name, value, limit=2**32):
@@ -91,7 +100,7 @@ def all_reduce(x: Arrays, op: str = "sum", *, group: Optional[Group] = None,
         if isinstance(x, tuple):
             return x._make(results) if hasattr(x, "_make") else tuple(results)
         return results
-    return _mlxcomm.all_reduce(x, op, *_on(group, stream, timeout))
+    return _operate("all_reduce", x, _on(group, stream, timeout), op=op)
 
 
 def reduce(x: mx.array, root: int, op: str = "sum", *, group: Optional[Group] = None,
@@ -101,7 +110,7 @@ def reduce(x: mx.array, root: int, op: str = "sum", *, group: Optional[Group] = 
     Gradient: root's cotangent on every rank (a broadcast); mean: that / size; min, max: that
     where x equals the result; prod, and, or: ValueError.
     """
-    return _mlxcomm.reduce(x, _number("root", root), op, *_on(group, stream, timeout))
+    return _operate("reduce", x, _on(group, stream, timeout), peer=_number("root", root), op=op)
 
 
 def reduce_scatter(x: mx.array, op: str = "sum", *, group: Optional[Group] = None,
@@ -117,7 +126,7 @@ def reduce_scatter(x: mx.array, op: str = "sum", *, group: Optional[Group] = Non
 
     Gradient: the cotangents of all ranks (an all_gather); mean, min, max as for `reduce`.
     """
-    return _mlxcomm.reduce_scatter(x, op, *_on(group, stream, timeout))
+    return _operate("reduce_scatter", x, _on(group, stream, timeout), op=op)
 
 
 def broadcast(x: mx.array, root: int, *, group: Optional[Group] = None,
@@ -129,7 +138,7 @@ def broadcast(x: mx.array, root: int, *, group: Optional[Group] = None,
 
     Gradient: at the root the sum of all cotangents (a reduce), elsewhere zero.
     """
-    return _mlxcomm.broadcast(x, _number("root", root), *_on(group, stream, timeout))
+    return _operate("broadcast", x, _on(group, stream, timeout), peer=_number("root", root))
 
 
 def all_gather(x: mx.array, *, group: Optional[Group] = None,
@@ -144,7 +153,7 @@ def all_gather(x: mx.array, *, group: Optional[Group] = None,
 
     Gradient (MLX's convention): this rank's rows of the cotangent.
     """
-    return _mlxcomm.all_gather(x, *_on(group, stream, timeout))
+    return _operate("all_gather", x, _on(group, stream, timeout))
 
 
 def all_gather_v(x: mx.array, counts: Optional[Sequence[int]] = None, *,
@@ -168,7 +177,7 @@ def all_gather_v(x: mx.array, counts: Optional[Sequence[int]] = None, *,
             raise ValueError("all_gather_v: expected an array with a leading axis, got a scalar")
         mine = mx.array([x.shape[0]], dtype=mx.int64)
         counts = all_gather(mine, group=group, stream=stream, timeout=timeout).tolist()
-    return _mlxcomm.all_gather_v(x, _counts("counts", counts), group, stream, wait)
+    return _operate("all_gather_v", x, (group, stream, wait), counts=_counts("counts", counts))
 
 
 def gather(x: mx.array, root: int, *, group: Optional[Group] = None,
@@ -180,7 +189,7 @@ def gather(x: mx.array, root: int, *, group: Optional[Group] = None,
 
     Gradient: this rank's rows of the root's cotangent (a scatter).
     """
-    return _mlxcomm.gather(x, _number("root", root), *_on(group, stream, timeout))
+    return _operate("gather", x, _on(group, stream, timeout), peer=_number("root", root))
 
 
 def scatter(x: mx.array, root: int, *, group: Optional[Group] = None,
@@ -195,7 +204,7 @@ def scatter(x: mx.array, root: int, *, group: Optional[Group] = None,
 
     Gradient: at the root all cotangents one after the other (a gather), elsewhere zero.
     """
-    return _mlxcomm.scatter(x, _number("root", root), *_on(group, stream, timeout))
+    return _operate("scatter", x, _on(group, stream, timeout), peer=_number("root", root))
 
 
 def all_to_all(x: mx.array, *, group: Optional[Group] = None,
@@ -210,7 +219,7 @@ def all_to_all(x: mx.array, *, group: Optional[Group] = None,
 
     Gradient: the cotangent's blocks sent back (an all_to_all).
     """
-    return _mlxcomm.all_to_all(x, *_on(group, stream, timeout))
+    return _operate("all_to_all", x, _on(group, stream, timeout))
 
 
 def all_to_all_v(x: mx.array, send_counts: Sequence[int],
@@ -239,8 +248,8 @@ def all_to_all_v(x: mx.array, send_counts: Sequence[int],
                              f"got {len(send_counts)}")
         mine = mx.array(send_counts, dtype=mx.int64)
         receive_counts = all_to_all(mine, group=group, stream=stream, timeout=timeout).tolist()
-    return _mlxcomm.all_to_all_v(x, send_counts, _counts("receive_counts", receive_counts),
-                                 group, stream, wait)
+    return _operate("all_to_all_v", x, (group, stream, wait), counts=send_counts,
+                    receive_counts=_counts("receive_counts", receive_counts))
 
 
 def send(x: mx.array, destination: int, tag: int = 0, *, group: Optional[Group] = None,
@@ -252,8 +261,8 @@ def send(x: mx.array, destination: int, tag: int = 0, *, group: Optional[Group] 
     Errors: ValueError for this rank itself and in a group of one.
     Gradient: the cotangent plus what comes back from the receiver's gradient, with that tag.
     """
-    return _mlxcomm.send(x, _number("destination", destination), _number("tag", tag),
-                         *_on(group, stream, timeout))
+    return _operate("send", x, _on(group, stream, timeout),
+                    peer=_number("destination", destination), tag=_number("tag", tag))
 
 
 def recv(shape: Sequence[int], dtype: mx.Dtype, source: int, tag: int = 0, *,

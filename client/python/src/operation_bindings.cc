@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/mlx/collectives.h"
@@ -59,73 +60,28 @@ void BindMany(nb::module_& m) {
 
 void BindOperations(nb::module_& m) {
   BindMany(m);
+  nb::dict kinds;
+  kOperations.ForEach(
+      [&](const OperationRow& row) { kinds[row.name] = static_cast<std::uint32_t>(row.value); });
+  m.attr("kinds") = kinds;
   // Each ends in (group, stream, timeout_ns).
   using Stream = mx::StreamOrDevice;
   using Wait = std::uint64_t;
   m.def(
-      "all_reduce",
-      [](const array& x, const std::string& op, const Group& g, const Stream& s, Wait w) {
-        return AllReduce(x, OperatorNamed(op), CallOn(g, s, w));
+      "operate",
+      [](std::uint8_t kind, const array& x, Rank peer, std::uint32_t tag, const std::string& op,
+         Counts counts, Counts receive_counts, const Group& g, const Stream& s, Wait w) {
+        return Operate(x,
+                       {.kind = static_cast<OperationKind>(kind),
+                        .op = OperatorNamed(op),
+                        .root = peer,
+                        .tag = tag,
+                        .send_rows = std::move(counts),
+                        .receive_rows = std::move(receive_counts)},
+                       CallOn(g, s, w));
       },
-      nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def(
-      "reduce",
-      [](const array& x, Rank root, const std::string& op, const Group& g, const Stream& s,
-         Wait w) { return Reduce(x, root, OperatorNamed(op), CallOn(g, s, w)); },
-      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def(
-      "reduce_scatter",
-      [](const array& x, const std::string& op, const Group& g, const Stream& s, Wait w) {
-        return ReduceScatter(x, OperatorNamed(op), CallOn(g, s, w));
-      },
-      nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def(
-      "broadcast",
-      [](const array& x, Rank root, const Group& g, const Stream& s, Wait w) {
-        return Broadcast(x, root, CallOn(g, s, w));
-      },
-      nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def(
-      "all_gather",
-      [](const array& x, const Group& g, const Stream& s, Wait w) {
-        return AllGather(x, CallOn(g, s, w));
-      },
-      nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def(
-      "all_gather_v",
-      [](const array& x, const Counts& rows, const Group& g, const Stream& s, Wait w) {
-        return AllGatherV(x, rows, CallOn(g, s, w));
-      },
-      nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def(
-      "gather",
-      [](const array& x, Rank root, const Group& g, const Stream& s, Wait w) {
-        return Gather(x, root, CallOn(g, s, w));
-      },
-      nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def(
-      "scatter",
-      [](const array& x, Rank root, const Group& g, const Stream& s, Wait w) {
-        return Scatter(x, root, CallOn(g, s, w));
-      },
-      nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def(
-      "all_to_all",
-      [](const array& x, const Group& g, const Stream& s, Wait w) {
-        return AllToAll(x, CallOn(g, s, w));
-      },
-      nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def(
-      "all_to_all_v",
-      [](const array& x, const Counts& send_rows, const Counts& receive_rows, const Group& g,
-         const Stream& s,
-         Wait w) { return AllToAllV(x, send_rows, receive_rows, CallOn(g, s, w)); },
-      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def(
-      "send",
-      [](const array& x, Rank destination, std::uint32_t tag, const Group& g, const Stream& s,
-         Wait w) { return Send(x, destination, tag, CallOn(g, s, w)); },
-      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+      nb::arg().none(), nb::arg());
   m.def(
       "recv",
       [](const std::vector<int>& shape, const mx::Dtype& type, Rank source, std::uint32_t tag,

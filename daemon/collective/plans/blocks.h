@@ -17,7 +17,7 @@ class Blocks {
   explicit Blocks(const PlanRequest& request)
       : element_bytes_(DataTypeBytes(request.signature.type)),
         bytes_(request.signature.count * element_bytes_) {
-    if (request.signature.kind != OperationKind::kAllGatherV) return;
+    if (CountsPerRank(request.signature.kind) != 1) return;
     std::uint64_t offset = 0;
     for (const std::uint64_t count : request.counts.front()) {
       offsets_.push_back(offset);

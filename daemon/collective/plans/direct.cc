@@ -6,17 +6,15 @@ namespace mlxcomm::collective {
 
 void OneNodeReduction(const PlanRequest& request, Plan& plan) {
   PlanWriter writer(request, plan);
-  switch (request.signature.kind) {
-    case OperationKind::kReduceScatter:
-      for (const std::uint32_t rank : writer.layout().local_ranks()) {
-        const Place to = OutputOf(writer.layout().LocalIndexOf(rank), 0);
-        writer.Finish(writer.Combine(rank * writer.bytes(), to, writer.bytes()));
-      }
-      return;
-    case OperationKind::kReduce:
-      writer.Finish(writer.Combine(0, OutputOf(writer.RootLocal(), 0), writer.bytes()));
-      return;
-    default: writer.Finish(writer.Combine(0, Everyones(OutputOf(0, 0)), writer.bytes())); return;
+  const OperationKind kind = request.signature.kind;
+  if (!HasBlocks(kind)) {
+    const Place to = IsToRoot(kind) ? OutputOf(writer.RootLocal(), 0) : Everyones(OutputOf(0, 0));
+    writer.Finish(writer.Combine(0, to, writer.bytes()));
+    return;
+  }
+  for (const std::uint32_t rank : writer.layout().local_ranks()) {
+    const Place to = OutputOf(writer.layout().LocalIndexOf(rank), 0);
+    writer.Finish(writer.Combine(rank * writer.bytes(), to, writer.bytes()));
   }
 }
 

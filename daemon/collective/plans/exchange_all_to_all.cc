@@ -19,7 +19,7 @@ class AllToAll {
         layout_(request.layout),
         size_(layout_.rank_count()),
         locals_(layout_.local_ranks().size()),
-        varying_(request.signature.kind == OperationKind::kAllToAllV) {
+        varying_(HasCounts(request.signature.kind)) {
     MakeOffsets();
   }
 

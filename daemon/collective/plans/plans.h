@@ -14,10 +14,9 @@
 //   (a) up to kLocalRanksMax nodes, for one step combines as many slots.
 //   (b) a power of two of nodes whose ranks lie together in order of rank.
 //
-// A forced plan that is not offered, and two_level, leave the choice to the cost
-// model. Every plan is two-level: the ranks of a node are combined and served in its
-// shared memory, and only one value of a node travels. On one node there is nothing
-// else, and no choice.
+// A forced plan that is not offered leaves the choice to the cost model. Whatever the
+// plan, the ranks of a node are combined and served in its shared memory, and only one
+// value of a node travels. On one node there is nothing else, and no choice.
 //
 // Below: N nodes, n bytes (of a rank's count), B bytes (blocks of all ranks), B_i
 // those of the ranks on node i, a = latency, b = time for a byte on one link.
@@ -34,8 +33,12 @@ namespace mlxcomm::collective {
 PlanKind ChoosePlan(const PlanRequest& request);
 // What the cost model is told of the request.
 Traffic TrafficOf(const PlanRequest& request);
+// What the plan would take; more than anything where the kind has no such plan.
+std::uint64_t EstimatedNs(const Traffic& traffic, PlanKind plan, const LinkCosts& costs);
 // Whether the table above has a planner for this kind and layout.
 bool OffersPlan(OperationKind kind, PlanKind plan, const GroupLayout& layout);
+// All that it has for them. Of two that cost the same, the first is chosen.
+std::vector<PlanKind> PlansFor(OperationKind kind, const GroupLayout& layout);
 
 // --- ring. Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of
 // workstations (2009). Three nodes and more use both ways round, half of the data each.

@@ -20,7 +20,7 @@ std::vector<ExpectedRange> BlockOfEveryRank(const WholeOperation& operation,
 std::vector<ExpectedRange> VaryingBlocks(const WholeOperation& operation, std::uint32_t rank) {
   std::vector<ExpectedRange> ranges;
   for (std::uint32_t from = 0; from < operation.size(); ++from) {
-    if (operation.signature.kind == OperationKind::kAllGatherV) {
+    if (CountsPerRank(operation.signature.kind) == 1) {
       const std::uint64_t bytes = operation.counts.front()[from] * operation.element_bytes();
       ranges.push_back({bytes, false, from, 0});
       continue;
@@ -47,29 +47,17 @@ bool IsEveryRankOnce(const std::vector<std::uint32_t>& ranks, std::uint32_t size
 std::vector<ExpectedRange> ExpectedOutput(const WholeOperation& operation, std::uint32_t rank) {
   const Signature& signature = operation.signature;
   const std::uint64_t bytes = signature.count * operation.element_bytes();
-  const bool at_root = rank == signature.root;
-  switch (signature.kind) {
-    case OperationKind::kAllReduce: return {{bytes, true, 0, 0}};
-    case OperationKind::kReduceScatter: return {{bytes, true, 0, rank * bytes}};
-    case OperationKind::kReduce:
-      if (!at_root) return {};
-      return {{bytes, true, 0, 0}};
-    case OperationKind::kBroadcast: return {{bytes, false, signature.root, 0}};
-    case OperationKind::kScatter: return {{bytes, false, signature.root, rank * bytes}};
-    case OperationKind::kGather:
-      if (!at_root) return {};
-      return BlockOfEveryRank(operation, 0);
-    case OperationKind::kAllGather: return BlockOfEveryRank(operation, 0);
-    case OperationKind::kAllToAll: return BlockOfEveryRank(operation, rank * bytes);
-    case OperationKind::kAllGatherV:
-    case OperationKind::kAllToAllV: return VaryingBlocks(operation, rank);
-    case OperationKind::kSend:
-    case OperationKind::kReceive:
-      if (rank != operation.ends.destination_rank) return {};
-      return {{bytes, false, operation.ends.source_rank, 0}};
-    case OperationKind::kBarrier: return {};
+  const OperationRow& row = RowOf(signature.kind);
+  const std::uint64_t position = row.input.extent == Extent::kBlocks ? rank * bytes : 0;
+  if (row.origin == Origin::kPeer) {
+    if (rank != operation.ends.destination_rank) return {};
+    return {{bytes, false, operation.ends.source_rank, 0}};
   }
-  return {};
+  if (!row.output.IsOn(rank, signature.root)) return {};
+  if (row.origin == Origin::kCombined) return {{bytes, true, 0, position}};
+  if (row.origin == Origin::kRoot) return {{bytes, false, signature.root, position}};
+  return HasCounts(signature.kind) ? VaryingBlocks(operation, rank)
+                                   : BlockOfEveryRank(operation, position);
 }
 
 absl::Status CheckOutput(const WholeOperation& operation, const Expressions& expressions,

@@ -1,5 +1,5 @@
-// What each rank's output must be made of, by kind of operation: written from the
-// definition of the kinds (proto/types/operation_shape.h) alone, without a plan.
+// What each rank's output must be made of: written from the rows of the kinds
+// (proto/types/operation.h) alone, without a plan.
 //
 // Owner: the verifier. Thread: any. Memory: vectors.
 #pragma once

@@ -18,7 +18,10 @@ class OptimalLink {
         to_(to),
         root_(layout.node_of(operation.signature.root)),
         kind_(operation.signature.kind),
-        count_(kind_ == OperationKind::kBarrier ? 0 : operation.signature.count) {}
+        count_(IsEmpty(kind_) ? 0 : operation.signature.count),
+        divides_(RowOf(kind_).input.extent == Extent::kBlocks),
+        gathers_(RowOf(kind_).output.extent == Extent::kBlocks ||
+                 RowOf(kind_).output.extent == Extent::kFirstCounts) {}
 
   std::uint64_t Ring() const {
     std::uint64_t bytes = 0;
@@ -31,44 +34,31 @@ class OptimalLink {
   }
 
   std::uint64_t Exchange() const {
-    switch (kind_) {
-      case OperationKind::kReduce: return to_ == root_ ? Bytes(count_) : 0;
-      case OperationKind::kBroadcast: return from_ == root_ ? Bytes(count_) : 0;
-      case OperationKind::kReduceScatter: return BlocksOf(to_);
-      case OperationKind::kAllGather:
-      case OperationKind::kAllGatherV: return BlocksOf(from_);
-      case OperationKind::kGather: return to_ == root_ ? BlocksOf(from_) : 0;
-      case OperationKind::kScatter: return from_ == root_ ? BlocksOf(to_) : 0;
-      case OperationKind::kAllToAll: return Ranks(from_).size() * Ranks(to_).size() * Bytes(count_);
-      case OperationKind::kAllToAllV: return VaryingPairs();
-      default: return Bytes(count_);
+    if (divides_ && gathers_) {
+      return Ranks(from_).size() * Ranks(to_).size() * Bytes(count_);
     }
+    if (CountsPerRank(kind_) == 2) return VaryingPairs();
+    if (IsToRoot(kind_) && to_ != root_) return 0;
+    if (IsFromRoot(kind_) && from_ != root_) return 0;
+    return has_blocks() ? BlocksOf(divides_ ? to_ : from_) : Bytes(count_);
   }
 
   std::uint64_t HalvingDoubling() const {
-    if (kind_ == OperationKind::kAllReduce || kind_ == OperationKind::kBarrier) {
-      return HalvingDoublingAllReduce();
-    }
+    if (!has_blocks()) return HalvingDoublingAllReduce();
     const int distance = from_ ^ to_;
     if (!std::has_single_bit(static_cast<unsigned>(distance))) return 0;
-    const int node = kind_ == OperationKind::kReduceScatter ? to_ : from_;
+    const int node = divides_ ? to_ : from_;
     return BlocksOfRun(node & ~(distance - 1), distance);
   }
 
   std::uint64_t Tree() const {
-    const bool all = kind_ == OperationKind::kAllReduce || kind_ == OperationKind::kBarrier;
-    const int root = all ? 0 : root_;
+    const int root = HasRoot(kind_) ? root_ : 0;
     const int from = (from_ - root + nodes_) % nodes_;
     const int to = (to_ - root + nodes_) % nodes_;
-    const bool down = to != 0 && (to & (to - 1)) == from;
-    const bool up = from != 0 && (from & (from - 1)) == to;
-    switch (kind_) {
-      case OperationKind::kBroadcast: return down ? Bytes(count_) : 0;
-      case OperationKind::kReduce: return up ? Bytes(count_) : 0;
-      case OperationKind::kGather: return up ? BlocksOfSubtree(from) : 0;
-      case OperationKind::kScatter: return down ? BlocksOfSubtree(to) : 0;
-      default: return up || down ? Bytes(count_) : 0;
-    }
+    const bool down = to != 0 && (to & (to - 1)) == from && !IsToRoot(kind_);
+    const bool up = from != 0 && (from & (from - 1)) == to && !IsFromRoot(kind_);
+    if (!up && !down) return 0;
+    return has_blocks() ? BlocksOfSubtree(up ? from : to) : Bytes(count_);
   }
 
   std::uint64_t PointToPoint() const {
@@ -78,6 +68,7 @@ class OptimalLink {
   }
 
  private:
+  bool has_blocks() const { return divides_ || gathers_; }
   std::uint64_t Bytes(std::uint64_t count) const { return count * operation_.element_bytes(); }
   const std::vector<std::uint32_t>& Ranks(int node) const {
     return layout_.ranks_on(static_cast<std::uint16_t>((node + nodes_) % nodes_));
@@ -86,7 +77,7 @@ class OptimalLink {
     return PartOf(count, 2, static_cast<std::uint64_t>(way)).count;
   }
   std::uint64_t BlockCount(std::uint32_t rank) const {
-    return kind_ == OperationKind::kAllGatherV ? operation_.counts.front()[rank] : count_;
+    return CountsPerRank(kind_) == 1 ? operation_.counts.front()[rank] : count_;
   }
   std::uint64_t BlocksOf(int node) const {
     std::uint64_t count = 0;
@@ -111,29 +102,23 @@ class OptimalLink {
 
   std::uint64_t RingOneWay(int way, int ways) const {
     const std::uint64_t part = ways == 2 ? Half(count_, way) : count_;
-    switch (kind_) {
-      case OperationKind::kBroadcast: return to_ == root_ ? 0 : Bytes(part);
-      case OperationKind::kReduce: return from_ == root_ ? 0 : Bytes(part);
-      case OperationKind::kReduceScatter:
-        return Bytes(part) * (operation_.size() - Ranks(from_).size());
-      case OperationKind::kAllGather:
-      case OperationKind::kAllGatherV: return RingAllGatherOneWay(way, ways);
-      default: {
-        // All blocks twice, but for the one that the receiver begins with in either pass.
-        const int place = way == 0 ? from_ : nodes_ - from_;
-        const Slices slices =
-            SlicesOfRing(nodes_, count_, operation_.element_bytes(), operation_.chosen_for);
-        std::uint64_t elements = 2 * part;
-        for (std::uint64_t slice = 0; slice < slices.count; ++slice) {
-          for (const int ahead : {1, 2}) {
-            elements -= PartOf(slices.At(part, slice).count, static_cast<std::uint64_t>(nodes_),
-                               static_cast<std::uint64_t>((place + ahead) % nodes_))
-                            .count;
-          }
-        }
-        return Bytes(elements);
+    if (IsFromRoot(kind_)) return to_ == root_ ? 0 : Bytes(part);
+    if (IsToRoot(kind_)) return from_ == root_ ? 0 : Bytes(part);
+    if (divides_) return Bytes(part) * (operation_.size() - Ranks(from_).size());
+    if (gathers_) return RingAllGatherOneWay(way, ways);
+    // All blocks twice, but for the one that the receiver begins with in either pass.
+    const int place = way == 0 ? from_ : nodes_ - from_;
+    const Slices slices =
+        SlicesOfRing(nodes_, count_, operation_.element_bytes(), operation_.chosen_for);
+    std::uint64_t elements = 2 * part;
+    for (std::uint64_t slice = 0; slice < slices.count; ++slice) {
+      for (const int ahead : {1, 2}) {
+        elements -= PartOf(slices.At(part, slice).count, static_cast<std::uint64_t>(nodes_),
+                           static_cast<std::uint64_t>((place + ahead) % nodes_))
+                        .count;
       }
     }
+    return Bytes(elements);
   }
 
   std::uint64_t RingAllGatherOneWay(int way, int ways) const {
@@ -174,6 +159,8 @@ class OptimalLink {
   int root_;
   OperationKind kind_;
   std::uint64_t count_;
+  bool divides_;  // What a rank passes has a block for each rank,
+  bool gathers_;  // and what it gets one of each.
 };
 
 }  // namespace

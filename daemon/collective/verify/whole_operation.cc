@@ -9,7 +9,7 @@ namespace mlxcomm::collective {
 void WholeOperation::SetCount(std::uint64_t count) {
   const std::uint64_t length = CountsLength(signature.kind, size());
   signature.count = length == 0 ? count : 0;
-  const std::size_t tables = signature.kind == OperationKind::kAllToAllV ? size() : 1;
+  const std::size_t tables = CountsPerRank(signature.kind) == 2 ? size() : 1;
   counts.assign(length == 0 ? 0 : tables, std::vector<std::uint64_t>(length, count));
 }
 
@@ -25,8 +25,8 @@ OperationShape WholeOperation::ShapeAt(std::uint32_t rank) const {
   request.rank = rank;
   request.size = size();
   request.root = signature.root;
-  if (signature.kind == OperationKind::kAllGatherV) request.counts = counts.front();
-  if (signature.kind == OperationKind::kAllToAllV) request.counts = counts[rank];
+  const std::uint32_t tables = CountsPerRank(signature.kind);
+  if (tables > 0) request.counts = tables == 1 ? counts.front() : counts[rank];
   OperationShape shape;
   if (!ShapeOf(request, shape)) return {};
   if (!IsPointToPoint(signature.kind)) return shape;
@@ -67,9 +67,10 @@ std::string WholeOperation::Describe(std::uint16_t node, std::size_t index,
 Plan MakePlanOf(const WholeOperation& operation, std::uint16_t node) {
   const GroupLayout layout = operation.LayoutAt(node);
   std::vector<std::span<const std::uint64_t>> counts;
-  if (operation.signature.kind == OperationKind::kAllGatherV) {
+  const std::uint32_t tables = CountsPerRank(operation.signature.kind);
+  if (tables == 1) {
     counts.push_back(operation.counts.front());
-  } else if (operation.signature.kind == OperationKind::kAllToAllV) {
+  } else if (tables == 2) {
     for (const std::uint32_t rank : layout.local_ranks()) counts.push_back(operation.counts[rank]);
   }
   Plan plan;

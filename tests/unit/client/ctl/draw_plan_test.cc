@@ -51,12 +51,12 @@ bool Has(const std::string& text, const std::string& part) {
 TEST(DrawPlanTest, DrawsNodesWithTheirRanksAndWhatTheirLinksCarry) {
   const std::string picture = DrawNodes(Parse(
       R"(operation: "reduce sum float32[256]" bytes: 1024 nodes: 3 ranks_per_node: 2 plan: "tree"
-         two_level: true predicted_ns: 90000
+         predicted_ns: 90000
          links { from: 0 to: 1 bytes: 1024 } links { from: 1 to: 0 bytes: 1024 }
          links { from: 2 to: 1 bytes: 2048 })"));
   EXPECT_TRUE(IsGraph(picture)) << picture;
   EXPECT_TRUE(Has(picture,
-                  "reduce sum float32[256], 1.0 KiB a rank\\ntwo_level: ranks of a node in "
+                  "reduce sum float32[256], 1.0 KiB a rank\\nranks of a node in "
                   "shared memory, then binomial tree of 3 nodes\\npredicted 90.0 us"))
       << picture;
   for (const char* const part :

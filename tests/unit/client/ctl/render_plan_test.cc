@@ -18,7 +18,7 @@ v1::PlanReply Parse(const std::string& text) {
 
 v1::PlanReply EightNodes() {
   return Parse(R"(operation: "all_reduce sum float32[16777216]" bytes: 67108864 nodes: 8
-                  ranks_per_node: 2 plan: "ring" two_level: true predicted_ns: 12300000
+                  ranks_per_node: 2 plan: "ring" predicted_ns: 12300000
                   bus_bytes_per_second: 5600000000
                   estimates { plan: "ring" predicted_ns: 12300000 }
                   estimates { plan: "halving_doubling" predicted_ns: 57900000 }
@@ -34,8 +34,8 @@ v1::PlanReply EightNodes() {
 TEST(RenderPlanTest, ReadsLikeASummary) {
   EXPECT_EQ(RenderPlan(EightNodes()),
             "all_reduce sum float32[16777216]: 8 nodes, 2 ranks on each, 64 MiB a rank\n"
-            "two_level: ranks of a node in shared memory, then ring in both directions between 8 "
-            "nodes; predicted 12.3 ms; 5.60 GB/s bus bandwidth\n"
+            "ranks of a node in shared memory, then ring in both directions between 8 nodes; "
+            "predicted 12.3 ms; 5.60 GB/s bus bandwidth\n"
             "a link: 30.0 us (this node), 4.00 GB/s each way (given); 2 at once a node (default)\n"
             "\n"
             "plan              predicted\n"
@@ -51,7 +51,7 @@ TEST(RenderPlanTest, ReadsLikeASummary) {
 
 TEST(RenderPlanTest, DescribesEachPlanAndOneNode) {
   v1::PlanReply plan = EightNodes();
-  plan.set_two_level(false);
+  plan.set_ranks_per_node(1);
   EXPECT_EQ(DescribePlan(plan), "ring in both directions between 8 nodes");
   plan.set_nodes(2);
   EXPECT_EQ(DescribePlan(plan), "ring between 2 nodes");
@@ -64,6 +64,7 @@ TEST(RenderPlanTest, DescribesEachPlanAndOneNode) {
   plan.set_plan("star");  // Of a newer daemon.
   EXPECT_EQ(DescribePlan(plan), "star between 2 nodes");
   plan.set_nodes(1);
+  plan.set_ranks_per_node(2);
   EXPECT_EQ(DescribePlan(plan), "one node: its 2 ranks in shared memory, no link is used");
 }
 

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <string>
@@ -183,6 +184,42 @@ TEST_F(OperationsTest, AsksForEveryKind) {
   }
 }
 
+// Why: who asks for a kind by its number must get what the function of its name asks for, and what a kind
+// has no use for must not reach the daemon.
+// How: every field is filled, whatever the kind.
+TEST_F(OperationsTest, SubmitsAnyKindAsTheFunctionOfItsNameDoes) {
+  for (const Operation& operation : Operations()) {
+    SCOPED_TRACE(OperationKindName(operation.kind));
+    ASSERT_EQ(operation.call(group, {input, output}, &ticket, &error), MLXCOMM_OK) << error.message;
+    queue::SubmissionEntry named = daemon.Take();
+    daemon.Complete(ticket);
+    EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message;
+    const bool varies = CountsPerRank(operation.kind) == 2;
+    mlxcomm_request request{};
+    request.struct_size = sizeof request;
+    request.kind = static_cast<mlxcomm_kind>(operation.kind);
+    request.type = kFloat;
+    request.op = Reduces(operation.kind) ? static_cast<mlxcomm_operator>(named.reduce_operator)
+                                         : MLXCOMM_PROD;
+    request.peer = operation.has_root ? 1 : 2;
+    request.tag = 9;
+    request.input = input;
+    request.output = output;
+    request.count = 6;
+    request.counts = varies ? kSent.data() : kCounts.data();
+    request.receive_counts = kReceived.data();
+    ASSERT_EQ(mlxcomm_submit(group, &request, &ticket, &error), MLXCOMM_OK) << error.message;
+    const queue::SubmissionEntry asked = daemon.Take();
+    daemon.Complete(ticket);
+    EXPECT_EQ(Wait(ticket), MLXCOMM_OK) << error.message;
+    named.ticket = asked.ticket;
+    EXPECT_EQ(std::memcmp(&named, &asked, sizeof named), 0);
+    EXPECT_STREQ(mlxcomm_kind_name(request.kind), OperationKindName(operation.kind));
+  }
+  EXPECT_EQ(mlxcomm_kind_name(static_cast<mlxcomm_kind>(0)), nullptr);
+  EXPECT_EQ(mlxcomm_kind_name(static_cast<mlxcomm_kind>(15)), nullptr);
+}
+
 // Why: the root's buffers of the other ranks may be anything, NULL above all.
 TEST_F(OperationsTest, DoesNotLookAtBuffersThatOnlyTheRootUses) {
   float elsewhere = 0;
@@ -249,8 +286,10 @@ TEST_F(OperationsTest, ForcesAPlanOnLaterCalls) {
   ASSERT_EQ(Reduce(input, 6, ticket), MLXCOMM_OK) << error.message;
   EXPECT_EQ(daemon.Take().plan, PlanKind::kTree);
   daemon.Complete(ticket);
-  EXPECT_EQ(mlxcomm_group_set_plan(group, static_cast<mlxcomm_plan>(7), &error),
-            MLXCOMM_INVALID_ARGUMENT);
+  for (const int number : {5, 7}) {  // 5 was one that no daemon has ever made.
+    EXPECT_EQ(mlxcomm_group_set_plan(group, static_cast<mlxcomm_plan>(number), &error),
+              MLXCOMM_INVALID_ARGUMENT);
+  }
 }
 
 // --- what is refused ---------------------------------------------------------------------
@@ -292,6 +331,17 @@ TEST_F(OperationsTest, RefusesArgumentsAndSaysWhichAndWhatWasExpected) {
        },
        "send_counts[1] is 4, receive_counts of the same is 0"},
   });
+}
+
+TEST_F(OperationsTest, RefusesRequestsThatItDoesNotKnow) {
+  mlxcomm_request request{};
+  request.kind = MLXCOMM_BARRIER;
+  const auto submit = [&] { return mlxcomm_submit(group, &request, &ticket, &error); };
+  ExpectRefused({{[&] { return mlxcomm_submit(group, nullptr, &ticket, &error); }, "request: "},
+                 {submit, "struct_size is sizeof(mlxcomm_request)"}});
+  request.struct_size = sizeof request;
+  request.kind = static_cast<mlxcomm_kind>(14);
+  ExpectRefused({{submit, "kind 14: expected one of mlxcomm_kind"}});
 }
 
 TEST_F(OperationsTest, RefusesBuffersAndSaysWhichAndWhatWasExpected) {
@@ -341,6 +391,25 @@ TEST_F(OperationsTest, AllowsNothingAtAll) {
             MLXCOMM_OK)
       << error.message;
   daemon.Complete(ticket);
+}
+
+// --- where a result should lie -----------------------------------------------------------
+
+class PairTest : public SessionTest {
+ protected:
+  PairTest() : SessionTest(0, 2) {}  // On a node each.
+};
+
+// Why: between two nodes small data is combined as it comes, but not over what is still to be sent.
+TEST_F(PairTest, PrefersMemoryOfItsOwnForASmallSum) {
+  EXPECT_EQ(mlxcomm_prefers_in_place(group, MLXCOMM_ALL_REDUCE, 1 << 20), 0);
+  EXPECT_EQ(mlxcomm_prefers_in_place(group, MLXCOMM_ALL_REDUCE, (1 << 20) + 1), 1);
+  EXPECT_EQ(mlxcomm_prefers_in_place(group, MLXCOMM_BROADCAST, 8), 1);
+  EXPECT_EQ(mlxcomm_prefers_in_place(group, MLXCOMM_ALL_GATHER, 8), 0) << "may not be in place";
+}
+
+TEST_F(OperationsTest, PrefersThePlaceOfTheInputAmongThree) {
+  EXPECT_EQ(mlxcomm_prefers_in_place(group, MLXCOMM_ALL_REDUCE, 8), 1);
 }
 
 // --- a group of one rank -----------------------------------------------------------------
@@ -426,7 +495,7 @@ TEST(EnumerationsTest, OfTheHeaderAreAllThereAre) {
     EXPECT_EQ(IsValid(static_cast<DataType>(number)),
               value >= MLXCOMM_FLOAT32 && value <= MLXCOMM_COMPLEX64);
     EXPECT_EQ(IsValid(static_cast<ReduceOperator>(number)), value <= MLXCOMM_MEAN);
-    EXPECT_EQ(IsValid(static_cast<PlanKind>(number)), value <= MLXCOMM_PLAN_TWO_LEVEL);
+    EXPECT_EQ(IsValid(static_cast<PlanKind>(number)), value <= MLXCOMM_PLAN_TREE);
   }
 }
 

@@ -101,7 +101,7 @@ class Chaos {
     if (o.count == 4200 && Below(6) == 0) o.count = kSeveralChunks;
     o.size = cluster_.size();
     if (HasRoot(o.kind)) o.root = Below(o.size);
-    const auto plan = static_cast<PlanKind>(Below(static_cast<int>(PlanKind::kTwoLevel) + 1));
+    const auto plan = static_cast<PlanKind>(Below(static_cast<int>(PlanKind::kTree) + 1));
     if (o.kind == OperationKind::kSend) return AddMessages(o);
     for (std::uint32_t rank = 0; rank < o.size; ++rank) Plan(rank, o, plan).call.peer_rank = 0;
   }

@@ -12,20 +12,21 @@
 namespace mlxcomm::collective::operations_test {
 namespace {
 
-constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16,  DataType::kBfloat16,
-                               DataType::kInt32,   DataType::kBool,     DataType::kInt8,
-                               DataType::kInt16,   DataType::kInt64,    DataType::kUint8,
-                               DataType::kUint16,  DataType::kUint32,   DataType::kUint64,
-                               DataType::kFloat64, DataType::kComplex64};
-constexpr ReduceOperator kOperators[] = {
-    ReduceOperator::kSum, ReduceOperator::kProduct, ReduceOperator::kMin, ReduceOperator::kMax,
-    ReduceOperator::kAnd, ReduceOperator::kOr,      ReduceOperator::kMean};
-constexpr OperationKind kMoves[] = {OperationKind::kAllGather, OperationKind::kBroadcast,
-                                    OperationKind::kAllToAll,  OperationKind::kGather,
-                                    OperationKind::kScatter,   OperationKind::kAllGatherV,
-                                    OperationKind::kAllToAllV};
-constexpr OperationKind kReductions[] = {OperationKind::kAllReduce, OperationKind::kReduce,
-                                         OperationKind::kReduceScatter};
+template <typename Table, typename IsWanted>
+std::vector<typename Table::Value> ValuesOf(const Table& table, IsWanted is_wanted) {
+  std::vector<typename Table::Value> values;
+  table.ForEach([&](const auto& row) {
+    if (is_wanted(row.value)) values.push_back(row.value);
+  });
+  return values;
+}
+const auto kTypes = ValuesOf(kDataTypes, [](DataType) { return true; });
+const auto kOperators =
+    ValuesOf(kReduceOperators, [](ReduceOperator op) { return op != ReduceOperator::kNone; });
+const auto kReductions = ValuesOf(kOperations, Reduces);
+const auto kMoves = ValuesOf(kOperations, [](OperationKind kind) {
+  return !Reduces(kind) && !IsPointToPoint(kind) && !IsEmpty(kind);
+});
 
 struct Layout {
   const char* name;
@@ -54,9 +55,7 @@ std::vector<Setting> AllSettings() {
   };
   std::vector<Setting> settings;
   for (const Layout& layout : layouts) {
-    for (int plan = 0; plan <= static_cast<int>(PlanKind::kTwoLevel); ++plan) {
-      settings.push_back({layout, static_cast<PlanKind>(plan)});
-    }
+    kPlanKinds.ForEach([&](const PlanKindRow& plan) { settings.push_back({layout, plan.value}); });
   }
   return settings;
 }

@@ -37,7 +37,6 @@ TEST(PlanReplyTest, ChoosesTheCheapestAndProvesIt) {
   const v1::PlanReply reply = Answer(Request("all_reduce", 64 << 20, 8, 2));
   EXPECT_EQ(reply.operation(), "all_reduce sum float32[16777216]");
   EXPECT_EQ(reply.plan(), "ring");
-  EXPECT_TRUE(reply.two_level());
   EXPECT_FALSE(reply.forced());
   ASSERT_EQ(reply.estimates_size(), 4);
   EXPECT_EQ(reply.estimates(0).plan(), "ring");
@@ -104,7 +103,6 @@ TEST(PlanReplyTest, ABarrierIsPlannedAsAnAllReduceOfNothing) {
 TEST(PlanReplyTest, OneNodeUsesNoLinkAndPredictsNothing) {
   const v1::PlanReply reply = Answer(Request("all_reduce", 4096, 1, 4));
   EXPECT_EQ(reply.plan(), "");
-  EXPECT_FALSE(reply.two_level());
   EXPECT_EQ(reply.predicted_ns(), 0u);
   EXPECT_EQ(reply.estimates_size(), 0);
   EXPECT_EQ(reply.links_size(), 0);
@@ -286,7 +284,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "root must be 0 to 7, not 8"},
         Refused{"RootWithoutUse", [](auto& r) { r.set_root(1); }, "root must be 0 to 0, not 1"},
         Refused{"BarrierOfBytes", [](auto& r) { r.set_operation("barrier"); },
-                "a barrier moves nothing: bytes must be 0"},
+                "barrier moves nothing: bytes must be 0"},
         Refused{"Plan", [](auto& r) { r.set_plan("star"); }, "no such plan"},
         Refused{"PlanNotOffered",
                 [](auto& r) {

@@ -43,13 +43,11 @@ TEST_P(AllPlansTest, AreProved) {
   const auto size = static_cast<std::uint32_t>(shape.node_of_rank.size());
   std::set<std::uint32_t> roots{0};
   if (HasRoot(kind)) roots = {0, size / 2, size - 1};
-  const bool may_be_in_place = kind == OperationKind::kAllReduce ||
-                               kind == OperationKind::kReduce || kind == OperationKind::kBroadcast;
   for (const std::uint64_t count : kCounts) {
-    if (kind == OperationKind::kBarrier && count > 0) break;
+    if (IsEmpty(kind) && count > 0) break;
     for (const std::uint32_t root : roots) {
       for (const bool in_place : {false, true}) {
-        if (in_place && !may_be_in_place) continue;
+        if (in_place && !MayBeInPlace(kind)) continue;
         WholeOperation operation = MakeOperation(shape, kind, plan, count, root);
         operation.in_place = in_place;
         const auto report = VerifyPlans(operation, MakePlans(operation));
@@ -201,8 +199,8 @@ TEST(AllPlansTest, ExchangeALittleMoreThanTheEagerSizeInEagerParts) {
   }
 }
 
-// A forced plan is the one that is made wherever the table has it; otherwise, and for
-// two_level, what the cost model would choose.
+// A forced plan is the one that is made wherever the table has it; otherwise it is what the cost
+// model would choose.
 TEST(AllPlansTest, UseTheForcedPlanWhereItIsOffered) {
   for (const GroupShape& shape : AllShapes()) {
     for (const OperationKind kind : kAllKinds) {

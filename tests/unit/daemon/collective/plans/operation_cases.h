@@ -69,18 +69,18 @@ inline WholeOperation MakeOperation(const GroupShape& shape, OperationKind kind,
   operation.signature.kind = kind;
   operation.signature.type = DataType::kFloat32;
   operation.signature.op = Reduces(kind) ? ReduceOperator::kSum : ReduceOperator::kNone;
-  operation.signature.count = kind == OperationKind::kBarrier || HasCounts(kind) ? 0 : count;
+  operation.signature.count = IsEmpty(kind) || HasCounts(kind) ? 0 : count;
   operation.signature.root = HasRoot(kind) ? root : 0;
   operation.signature.plan = plan;
   const std::uint32_t size = operation.size();
   if (IsPointToPoint(kind)) operation.ends = {size - 1, root};
-  if (kind == OperationKind::kAllGatherV) {
+  if (CountsPerRank(kind) == 1) {
     operation.counts.emplace_back();
     for (std::uint32_t rank = 0; rank < size; ++rank) {
       operation.counts[0].push_back(VaryingCount(count, rank, 0));
     }
   }
-  for (std::uint32_t rank = 0; kind == OperationKind::kAllToAllV && rank < size; ++rank) {
+  for (std::uint32_t rank = 0; CountsPerRank(kind) == 2 && rank < size; ++rank) {
     std::vector<std::uint64_t>& table = operation.counts.emplace_back();
     for (std::uint32_t to = 0; to < size; ++to) table.push_back(VaryingCount(count, rank, to));
     for (std::uint32_t from = 0; from < size; ++from) {
@@ -90,13 +90,18 @@ inline WholeOperation MakeOperation(const GroupShape& shape, OperationKind kind,
   return operation;
 }
 
-inline constexpr OperationKind kAllKinds[] = {
-    OperationKind::kAllReduce, OperationKind::kAllGather,     OperationKind::kSend,
-    OperationKind::kBarrier,   OperationKind::kReduceScatter, OperationKind::kBroadcast,
-    OperationKind::kReduce,    OperationKind::kAllToAll,      OperationKind::kGather,
-    OperationKind::kScatter,   OperationKind::kAllGatherV,    OperationKind::kAllToAllV};
-inline constexpr PlanKind kAllPlans[] = {PlanKind::kAutomatic, PlanKind::kRing,
-                                         PlanKind::kExchange,  PlanKind::kHalvingDoubling,
-                                         PlanKind::kTree,      PlanKind::kTwoLevel};
+// recv is left out: with its send it is one operation.
+inline const std::vector<OperationKind> kAllKinds = [] {
+  std::vector<OperationKind> kinds;
+  kOperations.ForEach([&](const OperationRow& row) {
+    if (row.value != OperationKind::kReceive) kinds.push_back(row.value);
+  });
+  return kinds;
+}();
+inline const std::vector<PlanKind> kAllPlans = [] {
+  std::vector<PlanKind> plans;
+  kPlanKinds.ForEach([&](const PlanKindRow& row) { plans.push_back(row.value); });
+  return plans;
+}();
 
 }  // namespace mlxcomm::collective

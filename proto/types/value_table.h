@@ -1,0 +1,75 @@
+// All that is known of an enumeration's values, a row for each: found by number as an array is, or by name.
+//
+// A row has `value` and `name`. Rows stand in the order of their numbers, without a gap: what is wrong
+// about that does not compile. A number that has been given up keeps a row without a name, so that nobody
+// takes it for something else.
+//
+// Owner: whoever declares it, as a constant. Thread: any. Memory: the rows.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "proto/types/invariant.h"
+
+namespace mlxcomm {
+
+template <typename Row, std::size_t kRows>
+class ValueTable {
+ public:
+  using Value = decltype(Row::value);
+
+  consteval explicit ValueTable(const std::array<Row, kRows>& rows) : rows_(rows) {
+    for (std::size_t i = 0; i < kRows; ++i) {
+      MLXCOMM_INVARIANT(static_cast<std::size_t>(rows_[i].value) == First() + i);
+    }
+  }
+
+  // nullptr: no such value, as of a number that another process made up.
+  constexpr const Row* Find(Value value) const {
+    const std::size_t index = static_cast<std::size_t>(value) - First();
+    return index < kRows && rows_[index].name != nullptr ? &rows_[index] : nullptr;
+  }
+  constexpr const Row* FindNamed(std::string_view name) const {
+    for (const Row& row : rows_) {
+      if (row.name != nullptr && name == row.name) return &row;
+    }
+    return nullptr;
+  }
+  // Total: "unknown" for what is no value.
+  constexpr const char* NameOf(Value value) const {
+    const Row* const row = Find(value);
+    return row == nullptr ? "unknown" : row->name;
+  }
+  template <typename Visit>
+  constexpr void ForEach(Visit visit) const {
+    for (const Row& row : rows_) {
+      if (row.name != nullptr) visit(row);
+    }
+  }
+  // "sum, prod, min" with the separator ", ", of the rows that are wanted.
+  template <typename IsWanted>
+  std::string NamesWhere(std::string_view separator, IsWanted is_wanted) const {
+    std::string names;
+    ForEach([&](const Row& row) {
+      if (!is_wanted(row)) return;
+      if (!names.empty()) names += separator;
+      names += row.name;
+    });
+    return names;
+  }
+  // Zero is no choice (no operator, no forced plan), and left out.
+  std::string Names(std::string_view separator) const {
+    return NamesWhere(separator,
+                      [](const Row& row) { return static_cast<std::size_t>(row.value) != 0; });
+  }
+
+ private:
+  constexpr std::size_t First() const { return static_cast<std::size_t>(rows_.front().value); }
+
+  std::array<Row, kRows> rows_;
+};
+
+}  // namespace mlxcomm

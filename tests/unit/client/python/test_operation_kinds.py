@@ -1,0 +1,88 @@
+"""Every kind of operation has the same name wherever a program or a person says it.
+
+Why: the names come from one table (proto/types/operation.h), but functions are written by hand in C, C++ and
+Python; one that is missing there, or has another number, would be found by a user.
+How: the extension tells the table; the library's functions and names, the package's functions and what
+mlxcommctl offers are held against it.
+"""
+
+import ctypes
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+from conftest import PATIENCE, find_program
+
+mlxcomm = pytest.importorskip("mlxcomm", reason="the package is not installed: tests/run installs it")
+ROOT = pathlib.Path(__file__).parents[4]
+
+
+@pytest.fixture(scope="module")
+def kinds():
+    return mlxcomm._mlxcomm.kinds
+
+
+@pytest.fixture(scope="module")
+def library():
+    found = [*(pathlib.Path(mlxcomm.__file__).parent / "lib").glob("libmlxcomm.*")]
+    made = ctypes.CDLL(str(found[0]))
+    made.mlxcomm_kind_name.restype = ctypes.c_char_p
+    return made
+
+
+def offered(verb, option):
+    """The values that --help lists for it."""
+    shown = subprocess.run([find_program("mlxcommctl"), verb, "--help"], capture_output=True, text=True,
+                           timeout=PATIENCE, check=True).stdout
+    return re.search(rf"{option} \{{([\w,]+)\}}", shown).group(1).split(",")
+
+
+def camel(name):
+    """As mlxcomm.hpp spells it."""
+    return {"recv": "Receive"}.get(name, "".join(word.capitalize() for word in name.split("_")))
+
+
+def test_there_are_kinds_and_each_has_a_number_of_its_own(kinds):
+    assert len(kinds) >= 13 and sorted(kinds.values()) == list(range(1, len(kinds) + 1))
+
+
+def test_the_c_library_has_a_function_for_each_and_calls_it_so(kinds, library):
+    for name, number in kinds.items():
+        assert library.mlxcomm_kind_name(number).decode() == name
+        assert hasattr(library, f"mlxcomm_{name}"), name
+    assert library.mlxcomm_kind_name(0) is None
+    assert library.mlxcomm_kind_name(len(kinds) + 1) is None
+
+
+def test_the_headers_have_each(kinds):
+    in_c = (ROOT / "client/lib/mlxcomm.h").read_text()
+    in_cpp = (ROOT / "client/lib/mlxcomm.hpp").read_text()
+    for name, number in kinds.items():
+        assert f"MLXCOMM_{name.upper()} = {number}," in in_c
+        assert f" {camel(name)}(" in in_cpp and f" {camel(name)}Async(" in in_cpp
+
+
+def test_the_package_has_a_function_for_each(kinds):
+    for name in kinds:
+        assert callable(getattr(mlxcomm, name)), name
+        assert name in mlxcomm.__all__
+
+
+def test_mlxcommctl_offers_each(kinds):
+    assert set(offered("plan", "--op")) == set(kinds) - {"send", "recv"}
+    of_bench = set(offered("bench", "--op"))
+    assert of_bench < set(kinds) | {"send_recv"}
+    assert of_bench >= {"all_reduce", "all_to_all", "send_recv"} and "barrier" not in of_bench
+
+
+def test_operators_have_one_name_in_python_and_mlxcommctl():
+    import mlx.core as mx
+
+    with pytest.raises(ValueError, match='op "sums": expected ') as told:
+        mlxcomm.all_reduce(mx.zeros(1), "sums")
+    in_python = str(told.value).split("expected ")[1].split(", ")
+    assert offered("plan", "--operator") == offered("bench", "--operator") == in_python
+    for op in in_python:
+        mlxcomm.all_reduce(mx.zeros(1, dtype=mx.bool_ if op in ("and", "or") else mx.float32), op)
