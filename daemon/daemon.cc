@@ -16,6 +16,8 @@
 #include "daemon/platform/system_facts.h"
 #include "daemon/rdma_options.h"
 #include "proto/key/key_file.h"
+#include "proto/queue/scheduling_policy.h"
+#include "proto/queue/usable_cores.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm {
@@ -28,6 +30,15 @@ fabric::Security SecurityOf(v1::PeerConfig::Security security) {
     case v1::PeerConfig::PLAIN: return fabric::Security::kPlain;
     case v1::PeerConfig::TLS: return fabric::Security::kTls;
     default: return fabric::Security::kAuto;
+  }
+}
+
+queue::Scheduling SchedulingOf(const Options& options, const v1::DaemonConfig& config) {
+  if (options.scheduling) return *options.scheduling;
+  switch (config.scheduling()) {
+    case v1::DaemonConfig::FEW_CORES: return queue::Scheduling::kFewCores;
+    case v1::DaemonConfig::MANY_CORES: return queue::Scheduling::kManyCores;
+    default: return queue::Scheduling::kAuto;
   }
 }
 
@@ -112,6 +123,7 @@ intake::IntakeOptions MakeIntakeOptions(const Options& options, const v1::Daemon
   made.clients_max = clients.clients_max();
   made.arena_bytes_max = clients.arena_bytes_max();
   made.hello_timeout_ns = clients.hello_timeout_ms() * kMs;
+  made.scheduling = SchedulingOf(options, config);
   made.rendezvous_timeout_ns = clients.rendezvous_timeout_ms() * kMs;
   // A private daemon serves its user alone, so there is nobody to keep apart.
   made.all_users = clients.all_users() && !options.is_private;
@@ -145,6 +157,11 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   if (!self.ok()) return self.status();
   absl::StatusOr<fabric::FabricOptions> fabric_options = MakeFabricOptions(config, *self);
   if (!fabric_options.ok()) return fabric_options.status();
+  const std::uint32_t cores = queue::UsableCores();
+  const auto scheduling = queue::SchedulingPolicy::Choose(SchedulingOf(options, config), cores);
+  spdlog::info("scheduling as for {} cores, {} usable",
+               scheduling.waiting.gives_way ? "few" : "many", cores);
+  fabric_options->scheduling = scheduling;
   const std::optional<ClusterKeys> keys = fabric_options->keys;
   const absl::StatusOr<bool> looks = LooksForNeighbours(options, config, keys.has_value());
   if (!looks.ok()) return looks.status();
@@ -163,8 +180,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   engine_options.scratch_bytes_max = config.scratch_bytes_max();
   engine_options.link_latency_ns = std::uint64_t{config.peers().link_latency_us()} * 1000;
   engine_options.link_bytes_per_second = config.peers().link_bytes_per_second();
-  // The engine is one more.
-  engine_options.workers = std::clamp(platform::CoreCount() / 2, 1u, 4u);
+  engine_options.scheduling = scheduling;
   engine_options.ends_with_last_client = options.is_private;
   daemon->recorder_ = std::make_unique<telemetry::FlightRecorder>(self->name);
   daemon->operation_counts_ = std::make_unique<telemetry::OperationCounts>();

@@ -56,7 +56,7 @@ void Engine::Join(intake::Intake& intake, fabric::Fabric& fabric, control::Contr
   intake_ = &intake;
   fabric_ = &fabric;
   control_ = &control;
-  workers_ = std::make_unique<Workers>(options_.workers, bell_, recorder_);
+  workers_ = std::make_unique<Workers>(options_.scheduling, bell_, recorder_);
   done_work_.reserve(Workers::kWorksMax);
   bell_watch_.assign(bell_.descriptor());
   WatchBell();
@@ -73,15 +73,16 @@ void Engine::WatchBell() {
 
 void Engine::Run() {
   platform::ServeWhoWaits();
-  const std::uint32_t cores = platform::CoreCount();
-  queue::AdaptiveSpin spin(queue::SpinLimits::For(cores));
+  queue::AdaptiveSpin spin(options_.scheduling.waiting);
   while (!stop_.load(std::memory_order_acquire)) {
     now_ns_ = platform::MonotonicNow();
     if (Turn()) {
       spin.Found(now_ns_);
     } else if (!workers_->Help()) {
-      const bool others_work = cores > 1 && workers_->IsUnderWay();
-      if (!spin.LookAgain(now_ns_, others_work)) Sleep();
+      const bool others_work = workers_->IsUnderWay();
+      if (!spin.LookAgain(now_ns_, options_.scheduling.engine_awaits_workers && others_work)) {
+        Sleep();
+      }
     }
   }
 }

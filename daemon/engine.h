@@ -46,6 +46,7 @@
 #include "daemon/scratch_pool.h"
 #include "daemon/telemetry/event_log.h"
 #include "daemon/workers.h"
+#include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm {
 
@@ -66,7 +67,7 @@ struct EngineOptions {
   // What the cost model is told instead of what is measured; 0: measured.
   std::uint64_t link_latency_ns = 0;
   std::uint64_t link_bytes_per_second = 0;
-  std::uint32_t workers = 1;
+  queue::SchedulingPolicy scheduling;
   // Private daemons end with their last client, or when nobody came in time.
   bool ends_with_last_client = false;
   std::uint64_t first_client_timeout_ns = 30'000'000'000;
