@@ -54,9 +54,6 @@ Failure FailureOf(const grpc::Status& status) {
   }
 }
 
-// A proof takes its time on a machine that trains.
-constexpr std::uint64_t kPlanTimeoutNs = 30'000'000'000;
-
 using Invoke = std::function<grpc::Status(v1::Diagnostics::Stub&, grpc::ClientContext&)>;
 
 Failure Call(const std::string& socket_path, std::uint64_t timeout_ns, const Invoke& invoke) {
@@ -88,11 +85,10 @@ Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply) {
               });
 }
 
-Failure FetchPlan(const std::string& socket_path, const v1::PlanRequest& request,
-                  v1::PlanReply& reply) {
-  return Call(socket_path, kPlanTimeoutNs,
+Failure FetchCosts(const std::string& socket_path, v1::LinkCosts& reply) {
+  return Call(socket_path, kTimeoutNs,
               [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-                return stub.Plan(&context, request, &reply);
+                return stub.Costs(&context, v1::CostsRequest(), &reply);
               });
 }
 

@@ -13,9 +13,8 @@ namespace mlxcomm::ctl {
 
 // `socket_path` empty: as every client looks for it (queue::SocketCandidates).
 Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply);
-// INVALID_ARGUMENT: the daemon says which figure is beyond which limit.
-Failure FetchPlan(const std::string& socket_path, const v1::PlanRequest& request,
-                  v1::PlanReply& reply);
+// Of this node's links, as jobs that form now are told; 0: not measured.
+Failure FetchCosts(const std::string& socket_path, v1::LinkCosts& reply);
 Failure FetchRecord(const std::string& socket_path, const v1::FlightRecordRequest& request,
                     v1::FlightRecordReply& reply);
 

@@ -42,6 +42,7 @@
 #include "daemon/fabric/rdma/limits.h"
 #include "daemon/fabric/security_policy.h"
 #include "proto/key/cluster_key.h"
+#include "proto/queue/scheduling_policy.h"
 #include "proto/types/node_id.h"
 #include "proto/types/operation_key.h"
 #include "proto/wire/frame.h"
@@ -146,6 +147,7 @@ struct FabricOptions {
   std::uint32_t queued_frames_max = 65536;
   std::uint64_t copied_bytes_max = 256 * 1024 * 1024;
   RandomSource random = RandomNumber;
+  queue::SchedulingPolicy scheduling;
   RdmaOptions rdma;
   bool routes = true;                           // Nodes that are no neighbours are reached.
   PlantedBug planted_bug = PlantedBug::kNone;   // For tests of the tests.

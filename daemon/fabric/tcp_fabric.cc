@@ -27,15 +27,6 @@ namespace {
 using namespace asio::experimental::awaitable_operators;  // NOLINT: operators only.
 using platform::kTuple;
 
-// On so few no rail's thread would run beside the engine: to hand over would only be a change
-// of threads.
-constexpr std::uint32_t kFewCores = 4;
-
-TcpRail::EngineShare EngineShareHere() {
-  return platform::CoreCount() <= kFewCores ? TcpRail::EngineShare::kAll
-                                            : TcpRail::EngineShare::kSmall;
-}
-
 struct HostAndPort {
   std::string host;
   std::string port;
@@ -346,8 +337,8 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Proved
   const std::string name =
       absl::StrCat("to ", MakePrintable(TextOf(theirs.node_name)), " tcp ", local, " - ", remote);
   absl::StatusOr<std::unique_ptr<TcpRail>> rail =
-      TcpRail::Create(std::move(descriptor), std::move(local), std::move(remote), bell_,
-                      watches_.Take(), EngineShareHere(), std::move(stream));
+      TcpRail::Create(std::move(descriptor), std::move(local), std::move(remote),
+                      options_.scheduling, bell_, watches_.Take(), std::move(stream));
   if (!rail.ok()) {
     links_.Abandon(join);
     return rail.status();

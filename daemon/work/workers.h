@@ -33,7 +33,7 @@
 #include "daemon/platform/wakeup.h"
 #include "daemon/telemetry/flight_recorder.h"
 #include "daemon/work/store_choice.h"
-#include "proto/queue/adaptive_spin.h"
+#include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm {
 
@@ -43,8 +43,8 @@ class Workers {
 
   // Each worker writes what it does into a track of `recorder`, which outlives them.
   // cache_bytes 0: of this machine's last-level cache.
-  Workers(std::uint32_t count, platform::Wakeup& engine_bell, telemetry::FlightRecorder& recorder,
-          std::uint64_t cache_bytes = 0);
+  Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& engine_bell,
+          telemetry::FlightRecorder& recorder, std::uint64_t cache_bytes = 0);
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
@@ -118,6 +118,7 @@ class Workers {
     return static_cast<std::uint32_t>(&slot - slots_.get());
   }
 
+  const queue::SchedulingPolicy scheduling_;
   platform::Wakeup& engine_bell_;
   telemetry::FlightRecorder& recorder_;
   std::unique_ptr<Slot[]> slots_;

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "daemon/fabric/rdma/queue_pair.h"
+#include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm::fabric::rdma {
 
@@ -30,6 +31,7 @@ struct DriverRequest {
   std::array<char, 32> version{};
   std::array<char, 1024> library{};
   std::array<char, 64> device{};
+  queue::SchedulingPolicy scheduling;  // kOpen: the daemon's.
   Limits limits;
   QueuePairShape shape;
   Gid gid{};

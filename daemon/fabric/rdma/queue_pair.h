@@ -28,6 +28,9 @@
 
 namespace mlxcomm::fabric::rdma {
 
+// Where completions cannot be waited for, and where there is no room for what they bring.
+inline constexpr int kLookMs = 1;
+
 using Gid = std::array<std::uint8_t, 16>;
 
 // Where a queue pair is, for the other side.

@@ -13,9 +13,9 @@ absl::StatusOr<std::unique_ptr<RdmaRail>> RdmaRail::Create(Ready& ready,
                                                            platform::Wakeup& engine_bell) {
   absl::StatusOr<platform::Wakeup> bell = platform::Wakeup::Create();
   if (!bell.ok()) return bell.status();
-  auto thread =
-      std::make_shared<RailThread>(std::move(ready.pair), ready.regions, ready.peer_receives,
-                                   ready.connection, *std::move(bell), engine_bell);
+  auto thread = std::make_shared<RailThread>(std::move(ready.pair), ready.regions,
+                                             ready.peer_receives, ready.connection,
+                                             ready.scheduling, *std::move(bell), engine_bell);
   return std::unique_ptr<RdmaRail>(new RdmaRail(std::move(thread), std::move(ready)));
 }
 

@@ -83,6 +83,7 @@ absl::Status RdmaRails::Beside::AddRail(std::uint64_t attempt, Service service,
   RdmaRail::Ready ready{
       nullptr,      service,          peer_receives, attempt, text(device, pair->address()),
       text("", to), driver->regions()};
+  ready.scheduling = owner.options_.scheduling;
   ready.pair = std::move(pair);
   const std::string name = absl::StrCat("rdma ", ready.local_address, " - ", ready.remote_address);
   absl::StatusOr<std::unique_ptr<RdmaRail>> rail = RdmaRail::Create(ready, owner.bell_);
@@ -239,8 +240,8 @@ DriverThread* RdmaRails::DriverOf(const std::string& device, Lack& why) {
   std::unique_ptr<DriverThread>& driver = drivers_[device];
   if (driver == nullptr) {
     const RdmaOptions& rdma = options_.rdma;
-    auto started =
-        DriverThread::Start({rdma.library, device, rdma.limits, rdma.driver_program}, bell_);
+    auto started = DriverThread::Start(
+        {rdma.library, device, rdma.limits, rdma.driver_program, options_.scheduling}, bell_);
     if (!started.ok()) {
       why = {"set-up", std::string(started.status().message())};
       return nullptr;
