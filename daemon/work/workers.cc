@@ -20,6 +20,10 @@ std::uint64_t BytesOf(const collective::LocalWork& work, std::uint64_t elements)
   return elements * DataTypeBytes(work.type);
 }
 
+reduce::StoredWork StoredWorkOf(const collective::LocalWork& work) {
+  return {work.type, work.input_count, work.step_bytes};
+}
+
 void DoPart(const collective::LocalWork& work, std::uint64_t first, std::uint64_t elements,
             reduce::Stores stores) {
   std::array<const std::byte*, collective::kLocalRanksMax> inputs;
@@ -80,7 +84,7 @@ bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,
   slot.work = work;
   slot.cookie = cookie;
   slot.operation = operation;
-  slot.stores = store_choice_.Choose(*work);
+  slot.stores = store_choice_.Choose(StoredWorkOf(*work));
   slot.work_ns.store(0, std::memory_order_relaxed);
   slot.piece_elements = ElementsOfPiece(*work);
   const std::uint64_t pieces = PiecesOf(*work, slot.piece_elements);
@@ -184,7 +188,7 @@ std::size_t Workers::Poll(std::vector<std::uint64_t>& done) {
   const std::size_t before = done.size();
   const auto answer = [&](std::uint32_t index) {
     Slot& slot = slots_[index];
-    store_choice_.Learn(*slot.work, slot.stores, BytesTouched(*slot.work),
+    store_choice_.Learn(StoredWorkOf(*slot.work), slot.stores, BytesTouched(*slot.work),
                         slot.work_ns.load(std::memory_order_relaxed));
     slot.used = false;
     ++polled_;

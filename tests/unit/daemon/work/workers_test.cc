@@ -180,7 +180,8 @@ TEST_F(WorkersTest, LearnHowToStoreFromWhatTheyDid) {
   Workers workers(Scheduling(1), bell, recorder, 1'000'000);
   collective::LocalWork work = *sums[0];
   work.step_bytes = 600'000;
-  ASSERT_EQ(workers.store_choice().Choose(work), reduce::Stores::kNonTemporal);
+  const reduce::StoredWork stored{work.type, work.input_count, work.step_bytes};
+  ASSERT_EQ(workers.store_choice().Choose(stored), reduce::Stores::kNonTemporal);
   std::vector<std::uint64_t> done;
   for (std::uint64_t pass = 1; pass <= 32; ++pass) {
     ASSERT_TRUE(workers.Submit(&work, pass, {}));
@@ -189,7 +190,7 @@ TEST_F(WorkersTest, LearnHowToStoreFromWhatTheyDid) {
       workers.Poll(done);
     }
   }
-  EXPECT_EQ(workers.store_choice().Choose(work), reduce::Stores::kWholeLines) << "a trial";
+  EXPECT_EQ(workers.store_choice().Choose(stored), reduce::Stores::kWholeLines) << "a trial";
   EXPECT_TRUE(sums.IsDone(0));
 }
 
