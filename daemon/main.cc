@@ -4,18 +4,18 @@
 #include <cstring>
 #include <string>
 
-#include "daemon/cluster/config_file.h"
-#include "daemon/daemon.h"
-#include "daemon/fabric/rdma/driver_main.h"
-#include "daemon/fabric/rdma/driver_process.h"
-#include "daemon/fabric/rdma/probe.h"
-#include "daemon/fabric/rdma/trials.h"
 #include "daemon/platform/system_facts.h"
 #include "daemon/platform/trials.h"
+#include "daemon/process/config_file.h"
+#include "daemon/process/daemon.h"
 #include "daemon/process/log.h"
 #include "daemon/process/options.h"
+#include "daemon/process/rdma_trial.h"
 #include "daemon/process/signals.h"
-#include "daemon/rdma_trial.h"
+#include "daemon/transport/rdma/driver_main.h"
+#include "daemon/transport/rdma/driver_process.h"
+#include "daemon/transport/rdma/probe.h"
+#include "daemon/transport/rdma/trials.h"
 
 namespace {
 
@@ -46,8 +46,8 @@ int main(int argc, char** argv) {
   mlxcomm::Options options;
   if (const std::optional<int> code = mlxcomm::ParseOptions(argc, argv, options)) return *code;
   if (options.print_config) {
-    const bool written = std::fputs(mlxcomm::cluster::AnnotatedConfig().c_str(), stdout) >= 0 &&
-                         std::fflush(stdout) == 0;
+    const bool written =
+        std::fputs(mlxcomm::AnnotatedConfig().c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
     if (written) return 0;
     return Report(options,
                   absl::UnavailableError(std::string("cannot write the configuration: ") +
@@ -56,8 +56,8 @@ int main(int argc, char** argv) {
   }
   // One that a client starts for itself belongs to no cluster.
   const auto config = options.is_private && options.config_file.empty()
-                          ? mlxcomm::cluster::ParseConfig("", "defaults")
-                          : mlxcomm::cluster::ReadConfigFile(options.config_file);
+                          ? mlxcomm::ParseConfig("", "defaults")
+                          : mlxcomm::ReadConfigFile(options.config_file);
   if (!config.ok()) return Report(options, config.status(), ExitCode::kUsage);
   if (options.check_config) return 0;
   auto log = mlxcomm::Log::Open(config->log(), options.log_level);

@@ -2,8 +2,6 @@
 // diagnostics.proto, and the words by which releases before these enums said the same. Such a daemon
 // may answer as a neighbour, or where mlxcommctl is newer than it; its states are then shown as ever,
 // its reasons only by their sentences.
-//
-// Owner: none, functions. Thread: any. Memory: the messages.
 #pragma once
 
 #include <string>

@@ -3,8 +3,6 @@
 //
 // A rank's element depends on its number and on the rank. So an element that is left out,
 // comes from another rank or lies elsewhere gives another number, mostly.
-//
-// Owner: none, pure functions. Thread: any. Memory: the caller's buffers.
 #pragma once
 
 #include <cstdint>

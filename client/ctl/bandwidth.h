@@ -8,8 +8,6 @@
 //
 // The bus bandwidth is what each link carries in one direction where every rank is a node of
 // a ring, whatever their number: to be compared with what the cable can.
-//
-// Owner: none, pure functions. Thread: any. Memory: none.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,6 @@
 //
 // A value list comes from the option's type name, `type_name("{ring,tree}")`, as --help shows
 // it; a file from one that is FILE, DIR or PATH. What --help hides (a verb of no group) is not in it.
-//
-// Owner: none, values. Thread: any. Memory: the table.
 #pragma once
 
 #include <string>

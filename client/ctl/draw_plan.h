@@ -1,7 +1,5 @@
 // A PlanReply as a picture in Graphviz's language (https://graphviz.org/doc/info/lang.html),
 // for `mlxcommctl plan ... --dot | dot -Tsvg`.
-//
-// Owner: none, pure functions. Thread: any. Memory: the text.
 #pragma once
 
 #include <string>

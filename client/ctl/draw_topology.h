@@ -2,8 +2,6 @@
 // own with its rate, the ring's way behind them. Pure functions, tested by their text.
 //
 // As SVG it needs no other program, and is legible on light and on dark pages.
-//
-// Owner: none. Thread: any. Memory: the text.
 #pragma once
 
 #include <string>

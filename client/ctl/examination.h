@@ -1,7 +1,6 @@
 // One examination of this machine and its cluster, for doctor and for bug reports.
 //
-// Owner: none. Thread: main; some seconds, with ssh up to half a minute for each 32 hosts. Memory: plain
-// values.
+// Thread: main; some seconds, with ssh up to half a minute for each 32 hosts.
 #pragma once
 
 #include <optional>

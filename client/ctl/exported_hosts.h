@@ -9,8 +9,6 @@
 //          every two neighbours); else none
 //
 // What could not be as one would wish is a note; what makes the file useless is a failure.
-//
-// Owner: none, pure functions. Thread: any. Memory: the hosts.
 #pragma once
 
 #include <string>

@@ -11,8 +11,7 @@
 // Our own file of hosts is MLX's object with `slots` (how many ranks) in a host, which
 // mlx.launch leaves alone; so each program reads the other's.
 //
-// Owner: none, pure functions but ReadHostfile. Thread: any. Memory: the hosts, at most
-// kHostsMax.
+// Memory: the hosts, at most kHostsMax.
 #pragma once
 
 #include <string>

@@ -3,8 +3,6 @@
 // Each listens on its own addresses. In a ring it connects to those of the next host, which
 // are the ends of the cables between the two in MLX's hostfiles; else to those of every host
 // after it, as one side of a link is enough.
-//
-// Owner: none, pure functions. Thread: any. Memory: the texts.
 #pragma once
 
 #include <cstdint>

@@ -4,8 +4,6 @@
 //
 //   proto/mlxcomm/v1/*.proto ──protoc──▶ descriptors with comments ─┐
 //   client/ctl/schema/*.json ───────────────────────────────────────┴▶ embedded (embed.cmake)
-//
-// Owner: none, pure functions. Thread: any. Memory: the text.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,4 @@
 // A daemon's answer for programs: JSON with the field names of the .proto file.
-//
-// Owner: none, a pure function. Thread: any. Memory: the text.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,4 @@
 // What each link carried between two looks at the status, beside the best that it has shown.
-//
-// Owner: none, a pure function. Thread: any. Memory: the answer.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // How verbs write what they have to say: to standard output, with the failure to do so told.
 //
-// Owner: none. Thread: main. Memory: none.
+// Thread: main.
 #pragma once
 
 #include <string>

@@ -2,7 +2,7 @@
 // carries. The daemon's own planner and cost model say so; that the plans are right is proved in tests
 // (tests/verify).
 //
-// Owner: none, a pure function. Thread: any. Memory: some 10 MiB at the limits, given back at the end.
+// Memory: some 10 MiB at the limits, given back at the end.
 #pragma once
 
 #include <cstdint>

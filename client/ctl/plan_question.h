@@ -3,7 +3,7 @@
 // Making plans costs time and memory that grow with the group and with the data, so every figure has
 // a limit, and a refusal names it.
 //
-// Owner: none, pure functions. Thread: any. Memory: members of kPlanRanksMax ranks.
+// Memory: members of kPlanRanksMax ranks.
 #pragma once
 
 #include <cstdint>

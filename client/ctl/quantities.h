@@ -2,8 +2,6 @@
 //
 // Sizes count in powers of 1024, rates and times in powers of 1000, as is usual for each.
 // A fraction is exact or refused: no size is rounded.
-//
-// Owner: none, pure functions. Thread: any. Memory: the text.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,5 @@
 // Which ranks run on which host. Ranks are numbered through the list of hosts in its order;
 // a host that stands there several times has them all, by one connection.
-//
-// Owner: none, pure functions. Thread: any. Memory: the result.
 #pragma once
 
 #include <string>

@@ -2,7 +2,7 @@
 // trial of it did (doctor/rdma_trials.h), what the daemon's rails have done, and what the system's own
 // programs say.
 //
-// Owner: none. Thread: main; some seconds, more where a driver hangs. Memory: the text.
+// Thread: main; some seconds, more where a driver hangs.
 #pragma once
 
 #include <string>

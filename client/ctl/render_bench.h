@@ -1,6 +1,4 @@
 // A measurement as a person reads it, line by line as it goes, and as JSON.
-//
-// Owner: none, pure functions. Thread: any. Memory: the text.
 #pragma once
 
 #include <cstdint>

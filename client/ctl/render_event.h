@@ -1,6 +1,4 @@
 // One event as a line. A pure function.
-//
-// Owner: none. Thread: any. Memory: the text.
 #pragma once
 
 #include <string>

@@ -1,6 +1,4 @@
 // What pings have found: a line for each, and what they come to. Pure functions.
-//
-// Owner: none. Thread: any. Memory: the text.
 #pragma once
 
 #include <cstdint>

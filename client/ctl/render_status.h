@@ -1,6 +1,4 @@
 // A StatusReply as a person reads it: a pure function, tested by its text.
-//
-// Owner: none. Thread: any. Memory: the text.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,4 @@
 // A TopologyReply as a person reads it: nodes, the ring, cables. Pure functions.
-//
-// Owner: none. Thread: any. Memory: the text.
 #pragma once
 
 #include <string>

@@ -9,8 +9,6 @@
 // slice that says so. Slices of one thread must nest in that format. So operations of a
 // rank that overlap are laid on further threads of the same name, and frames that a rail
 // moved in one go, and that have one begin and end, share that time by their bytes.
-//
-// Owner: none, a pure function. Thread: any. Memory: the trace.
 #pragma once
 
 #include <google/protobuf/struct.pb.h>

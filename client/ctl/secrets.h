@@ -5,8 +5,6 @@
 // `cluster key show`. What merely has the form of a key (64 hexadecimal digits; 43 characters
 // of base64 and a "="; 14 groups of a code) goes as well, for a key file need not be readable
 // to whoever makes a report.
-//
-// Owner: none, pure functions. Thread: any. Memory: the text.
 #pragma once
 
 #include <string>

@@ -5,8 +5,6 @@
 //   doctor --ssh    ProbeCommand ─▶ what there is of mlxcomm (doctor/ssh_probe.h)
 //
 // Both look for mlxcommctl in the same places, so what doctor finds is what launch starts.
-//
-// Owner: none, pure functions. Thread: any. Memory: the texts.
 #pragma once
 
 #include <string>

@@ -3,8 +3,6 @@
 //
 // Each finds the verb among the words before the cursor (skipping options' values), then
 // offers what belongs there; after `--` programs and files.
-//
-// Owner: none, pure functions. Thread: any. Memory: the text.
 #pragma once
 
 #include <string>

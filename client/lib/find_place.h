@@ -16,9 +16,6 @@
 // wildcard address, and a rank that is no neighbour has an address for documentation; the coordinator
 // is the wildcard for rank 0, and for others whichever of its addresses they reach. Of such a host file
 // the number of ranks and the ports count, of a coordinator the port: that much all ranks have in common.
-//
-// Owner: none, a pure function of what it asks. Thread: any. Memory: the files that MLX's
-// variables name, while they are read.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // and min of float16 and bfloat16, which the daemon has as well; it is asked by four values
 // that mean the same in both types, not known by its place among those that MLX makes.
 //
-// Owner: none, a pure function. Thread: any. Memory: a few bytes on the stack.
+// Memory: a few bytes on the stack.
 #pragma once
 
 #include <optional>

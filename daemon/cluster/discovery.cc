@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/fabric/authentication.h"
+#include "daemon/transport/tcp/authentication.h"
 
 namespace mlxcomm::cluster {
 namespace {

@@ -25,9 +25,9 @@
 
 #include "absl/status/status.h"
 #include "daemon/cluster/discovery.h"
-#include "daemon/fabric/tcp_fabric.h"
 #include "daemon/platform/interface_watch.h"
 #include "daemon/platform/multicast_socket.h"
+#include "daemon/transport/tcp/tcp_fabric.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm::cluster {

@@ -11,7 +11,7 @@
 
 #include <span>
 
-#include "daemon/fabric/fabric.h"
+#include "daemon/transport/fabric.h"
 #include "mlxcomm/v1/peer.pb.h"
 
 namespace mlxcomm::cluster {

@@ -3,8 +3,6 @@
 //
 // A cable is up if either end says so, and as fast as the slower end says; to be up at one end
 // only is what a cable is for a moment. Nodes that are lost are told, but are no part of the shape.
-//
-// Owner: none, a pure function. Thread: any. Memory: the answer's.
 #pragma once
 
 #include "mlxcomm/v1/diagnostics.pb.h"

@@ -3,8 +3,6 @@
 // A digest of it travels with every frame and grant of the operation, so that a
 // rank which called something else is noticed before its data is reduced into
 // garbage, without a message of its own.
-//
-// Owner: none, a plain value. Thread: any. Memory: none.
 #pragma once
 
 #include <cstdint>

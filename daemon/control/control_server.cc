@@ -158,7 +158,7 @@ std::unique_ptr<StatusAnswer> Merged(StatusThread& thread, std::unique_ptr<Answe
 class DiagnosticsCalls {
  public:
   DiagnosticsCalls(ControlPort& port, const intake::Intake& intake,
-                   const telemetry::FlightRecorder& recorder, const telemetry::EventLog& events)
+                   const record::FlightRecorder& recorder, const record::EventLog& events)
       : port_(port), intake_(intake), recorder_(recorder), events_(events) {}
 
   void Serve(CallQueue& queue, v1::Diagnostics::AsyncService& service) {
@@ -231,8 +231,8 @@ class DiagnosticsCalls {
   }
   ControlPort& port_;
   const intake::Intake& intake_;
-  const telemetry::FlightRecorder& recorder_;
-  const telemetry::EventLog& events_;
+  const record::FlightRecorder& recorder_;
+  const record::EventLog& events_;
   EventStreams event_streams_;
   StatusThread merging_;
   Aside<v1::FlightRecordReply> reading_;
@@ -241,7 +241,7 @@ class DiagnosticsCalls {
 class GrpcControlServer final : public ControlServer {
  public:
   GrpcControlServer(ControlPort& port, const intake::Intake& intake,
-                    const telemetry::FlightRecorder& recorder, const telemetry::EventLog& events)
+                    const record::FlightRecorder& recorder, const record::EventLog& events)
       : control_(port, intake), diagnostics_(port, intake, recorder, events) {
     constexpr std::size_t kMemoryBytes = 32 * 1024 * 1024;
     constexpr int kRequestBytesMax = 64 * 1024;
@@ -292,8 +292,8 @@ class GrpcControlServer final : public ControlServer {
 
 std::unique_ptr<ControlServer> ControlServer::Create(ControlPort& port,
                                                      const intake::Intake& intake,
-                                                     const telemetry::FlightRecorder& recorder,
-                                                     const telemetry::EventLog& events) {
+                                                     const record::FlightRecorder& recorder,
+                                                     const record::EventLog& events) {
   return std::make_unique<GrpcControlServer>(port, intake, recorder, events);
 }
 

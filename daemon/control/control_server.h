@@ -10,8 +10,8 @@
 
 #include "daemon/control/control_port.h"
 #include "daemon/platform/file_descriptor.h"
-#include "daemon/telemetry/event_log.h"
-#include "daemon/telemetry/flight_recorder.h"
+#include "daemon/record/event_log.h"
+#include "daemon/record/flight_recorder.h"
 
 namespace mlxcomm::control {
 
@@ -19,8 +19,8 @@ class ControlServer {
  public:
   // `recorder` and `events` are read from the server's threads.
   static std::unique_ptr<ControlServer> Create(ControlPort& port, const intake::Intake& intake,
-                                               const telemetry::FlightRecorder& recorder,
-                                               const telemetry::EventLog& events);
+                                               const record::FlightRecorder& recorder,
+                                               const record::EventLog& events);
   virtual ~ControlServer() = default;
   // Serves the connection; once Shutdown has begun it is closed instead.
   virtual void Adopt(platform::FileDescriptor connection) = 0;

@@ -55,7 +55,7 @@ class EventStream final : public AsyncCall {
   void Advance() {
     if (cancelled_) return writer_.Finish(grpc::Status::CANCELLED, &answered_);
     if (at_ == batch_.size()) {
-      telemetry::EventLog::Part part =
+      record::EventLog::Part part =
           method_.log.Read(cursor_, kBatch, [this](const auto& user) { return Sees(user); });
       batch_ = std::move(part.events);
       at_ = 0;
@@ -73,13 +73,13 @@ class EventStream final : public AsyncCall {
     reply.set_lost(lost);
     writer_.Write(reply, &stepped_);
   }
-  void WriteEvent(const telemetry::LoggedEvent& event) {
+  void WriteEvent(const record::LoggedEvent& event) {
     v1::EventsReply reply;
     reply.set_node(reader_.node);
     reply.set_number(event.number);
     reply.set_unix_ns(event.unix_ns);
     reply.set_kind(event.kind);
-    reply.set_severity(telemetry::SeverityName(event.severity));
+    reply.set_severity(record::SeverityName(event.severity));
     reply.set_object(event.object);
     reply.set_text(event.text);
     writer_.Write(reply, &stepped_);
@@ -98,8 +98,8 @@ class EventStream final : public AsyncCall {
   Tag stepped_{*this, static_cast<Tag::Method>(&EventStream::OnStepped)};
   grpc::Alarm alarm_;
   EventReader reader_;
-  telemetry::EventLog::Cursor cursor_;
-  std::vector<telemetry::LoggedEvent> batch_;
+  record::EventLog::Cursor cursor_;
+  std::vector<record::LoggedEvent> batch_;
   std::size_t at_ = 0;
   bool counted_ = false;
   bool waiting_ = false;

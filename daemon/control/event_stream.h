@@ -21,7 +21,7 @@
 
 #include "daemon/control/call_queue.h"
 #include "daemon/intake/user_directory.h"
-#include "daemon/telemetry/event_log.h"
+#include "daemon/record/event_log.h"
 #include "mlxcomm/v1/diagnostics.grpc.pb.h"
 
 namespace mlxcomm::control {
@@ -55,7 +55,7 @@ class EventStreams {
 // All of it outlives the calls.
 struct EventsMethod {
   v1::Diagnostics::AsyncService& service;
-  const telemetry::EventLog& log;
+  const record::EventLog& log;
   EventStreams& streams;
   // Nobody, if the call does not come from a session.
   std::function<std::optional<EventReader>(const grpc::ServerContext&)> identify;

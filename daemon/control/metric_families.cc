@@ -143,8 +143,8 @@ void AddLinks(const v1::NodeStatus& node, Families& families) {
   for (const auto& [peer, value] : links) AddValue(up, {{"peer", peer}}, value);
 }
 
-void AddOperations(const telemetry::OperationCounts& operations, Families& families) {
-  using telemetry::OperationCounts;
+void AddOperations(const record::OperationCounts& operations, Families& families) {
+  using record::OperationCounts;
   MetricFamily done{"mlxcomm_operations_done_total",
                     "Operations that this node's ranks ended.",
                     MetricType::Counter,
@@ -191,7 +191,7 @@ void AddOperations(const telemetry::OperationCounts& operations, Families& famil
 }  // namespace
 
 std::vector<MetricFamily> WriteMetricFamilies(const std::optional<EngineMetrics>& engine,
-                                              const telemetry::OperationCounts& operations) {
+                                              const record::OperationCounts& operations) {
   Families families;
   AddValue(Begin(families, "mlxcomm_build_info", MetricType::Gauge, "Always 1."),
            {{"version", MLXCOMM_VERSION}}, 1);

@@ -1,7 +1,5 @@
 // What Prometheus is told: families named by its conventions, from a snapshot of the engine
 // and the counts of operations. No user's and no job's name is among them.
-//
-// Owner: none, a pure function. Thread: any. Memory: the families.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +9,12 @@
 #include <prometheus/metric_family.h>
 
 #include "daemon/control/control_port.h"
-#include "daemon/telemetry/operation_counts.h"
+#include "daemon/record/operation_counts.h"
 
 namespace mlxcomm::control {
 
 // `engine`: nothing where it did not answer in time; then only what is known without it.
 std::vector<prometheus::MetricFamily> WriteMetricFamilies(
-    const std::optional<EngineMetrics>& engine, const telemetry::OperationCounts& operations);
+    const std::optional<EngineMetrics>& engine, const record::OperationCounts& operations);
 
 }  // namespace mlxcomm::control

@@ -41,7 +41,7 @@ class PromisedMetrics final : public MetricsAnswer {
 };
 
 std::vector<prometheus::MetricFamily> Collect(ControlPort& port,
-                                              const telemetry::OperationCounts& operations) {
+                                              const record::OperationCounts& operations) {
   std::promise<std::optional<EngineMetrics>> promise;
   std::future<std::optional<EngineMetrics>> told = promise.get_future();
   port.Metrics(std::make_unique<PromisedMetrics>(std::move(promise)));
@@ -55,7 +55,7 @@ std::vector<std::string> ServerOptions(const std::string& address) {
 
 class Collector final : public prometheus::Collectable {
  public:
-  Collector(ControlPort& port, const telemetry::OperationCounts& operations)
+  Collector(ControlPort& port, const record::OperationCounts& operations)
       : port_(port), operations_(operations) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override {
@@ -64,13 +64,13 @@ class Collector final : public prometheus::Collectable {
 
  private:
   ControlPort& port_;
-  const telemetry::OperationCounts& operations_;
+  const record::OperationCounts& operations_;
 };
 
 class HttpMetricsEndpoint final : public MetricsEndpoint {
  public:
   HttpMetricsEndpoint(const std::string& address, ControlPort& port,
-                      const telemetry::OperationCounts& operations)
+                      const record::OperationCounts& operations)
       : collector_(std::make_shared<Collector>(port, operations)),
         exposer_(ServerOptions(address)) {
     exposer_.RegisterCollectable(collector_);
@@ -85,7 +85,7 @@ class HttpMetricsEndpoint final : public MetricsEndpoint {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Create(
-    const std::string& address, ControlPort& port, const telemetry::OperationCounts& operations) {
+    const std::string& address, ControlPort& port, const record::OperationCounts& operations) {
   try {
     return std::make_unique<HttpMetricsEndpoint>(address, port, operations);
   } catch (const std::exception& error) {  // CivetException, whose words do not tell the reason.

@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/control/control_port.h"
-#include "daemon/telemetry/operation_counts.h"
+#include "daemon/record/operation_counts.h"
 
 namespace mlxcomm::control {
 
@@ -23,7 +23,7 @@ class MetricsEndpoint {
  public:
   // FAILED_PRECONDITION: the address cannot be listened on.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Create(
-      const std::string& address, ControlPort& port, const telemetry::OperationCounts& operations);
+      const std::string& address, ControlPort& port, const record::OperationCounts& operations);
   // The engine must still run, or a request that waits for it ends by its patience.
   virtual ~MetricsEndpoint() = default;
   virtual int port() const = 0;

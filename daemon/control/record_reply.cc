@@ -9,21 +9,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/control/visibility.h"
+#include "daemon/record/operation_life.h"
 #include "daemon/record/record_text.h"
-#include "daemon/telemetry/operation_life.h"
 #include "proto/types/failure.h"
 #include "proto/types/operation.h"
 
 namespace mlxcomm::control {
 namespace {
 
-using telemetry::Event;
-using telemetry::EventKind;
-using telemetry::FlightRecorder;
-using telemetry::GroupName;
-using telemetry::OperationLife;
-using telemetry::TrackCopy;
-using telemetry::TrackKind;
+using record::Event;
+using record::EventKind;
+using record::FlightRecorder;
+using record::GroupName;
+using record::OperationLife;
+using record::TrackCopy;
+using record::TrackKind;
 
 // One call's translation: the names of groups, the clock, what is asked for.
 class Translation {
@@ -79,7 +79,7 @@ std::string Translation::NodeOf(std::uint64_t group, std::uint32_t first_rank) c
 
 std::string Translation::LastOf(const OperationLife& life) const {
   const OperationLife::Last last = life.last();
-  if (last.rank == telemetry::kNobody) return {};
+  if (last.rank == record::kNobody) return {};
   if (!last.elsewhere) return absl::StrCat("rank ", last.rank);
   const std::string node = NodeOf(life.name.group, last.rank);
   return node.empty() ? absl::StrCat("the node of rank ", last.rank) : absl::StrCat("node ", node);
@@ -99,10 +99,10 @@ void Translation::WriteOperation(const OperationLife& life, std::span<const Trac
     told.set_destination_rank(life.name.destination_rank);
     told.set_tag(life.name.tag);
   }
-  told.set_operation(telemetry::DescribeCall(life));
+  told.set_operation(record::DescribeCall(life));
   if (life.plan != 0) told.set_plan(PlanKindName(static_cast<PlanKind>(life.plan)));
   told.set_bytes(life.bytes);
-  told.set_state(telemetry::StateOf(life));
+  told.set_state(record::StateOf(life));
   if (life.failed) told.set_failure(FailureCodeName(static_cast<FailureCode>(life.code)));
   for (const OperationLife::Party& party : life.submitted) {
     v1::RecordedRank& rank = *told.add_called();
@@ -197,7 +197,7 @@ void WriteRecordReply(const FlightRecorder& recorder, const v1::FlightRecordRequ
   reply.set_taken_ns(now.unix_ns);
   std::vector<OperationLife> lives;
   for (const TrackCopy& engine : recorder.Copy(TrackKind::kEngine, FlightRecorder::kEngineEvents)) {
-    lives = telemetry::LivesOf(engine.events);  // There is one engine.
+    lives = record::LivesOf(engine.events);  // There is one engine.
   }
   reply.set_operations_of_others(static_cast<std::uint64_t>(std::count_if(
       lives.begin(), lives.end(),
@@ -210,7 +210,7 @@ void WriteRecordReply(const FlightRecorder& recorder, const v1::FlightRecordRequ
     lives.erase(lives.begin(), lives.end() - static_cast<std::ptrdiff_t>(most));
   }
   const std::vector<TrackCopy> rails = CopyAll(recorder, TrackKind::kRail);
-  telemetry::AddCarriers(rails, lives);
+  record::AddCarriers(rails, lives);
   if (request.with_tracks()) {
     for (const TrackCopy& rail : rails) translation.WriteTrack(rail, "rail", *reply.add_tracks());
     for (const TrackCopy& worker : CopyAll(recorder, TrackKind::kWorker)) {

@@ -1,15 +1,14 @@
 // Translates the flight recorder's tracks to a FlightRecordReply.
 //
-// Owner: none, pure functions over a copy of the record. Thread: any, while the record
-// is being written. Memory: the copy and the reply, both bounded (kSpansMax,
-// kReplyBytesMax).
+// Thread: any, while the record is being written. Memory: the copy and the reply, both bounded
+// (kSpansMax, kReplyBytesMax).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "daemon/intake/user_directory.h"
-#include "daemon/telemetry/flight_recorder.h"
+#include "daemon/record/flight_recorder.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm::control {
@@ -25,7 +24,7 @@ struct RecordClocks {
 };
 
 // What `viewer` may see of it; the rest is counted.
-void WriteRecordReply(const telemetry::FlightRecorder& recorder,
+void WriteRecordReply(const record::FlightRecorder& recorder,
                       const v1::FlightRecordRequest& request, const intake::User& viewer,
                       const RecordClocks& now, v1::FlightRecordReply& reply);
 

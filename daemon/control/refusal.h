@@ -1,6 +1,4 @@
 // What a call ends with that is not served: gRPC's status, and the Failure in its details.
-//
-// Owner: none; functions. Thread: any. Memory: a kilobyte of message at the most.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

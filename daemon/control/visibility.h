@@ -1,8 +1,6 @@
 // What one user may see of what all users do: its own jobs. Root, the daemon's own user and
 // the operators see all (intake/user_directory.h); of nodes, links and rails everybody sees
 // everything. What is hidden is counted, without names.
-//
-// Owner: none, pure functions. Thread: any. Memory: the caller's.
 #pragma once
 
 #include <string>

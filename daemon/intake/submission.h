@@ -1,7 +1,5 @@
 // What a process has submitted, once it is known to be possible, and what it says of itself: plain values
 // that the node takes from the intake, or from the simulator.
-//
-// Owner: none. Thread: any. Memory: addresses lie in the session's arena.
 #pragma once
 
 #include <cstddef>

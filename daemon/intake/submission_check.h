@@ -1,8 +1,6 @@
 // Tells apart what a client can have meant, what it cannot have meant, and garbage.
 //
 // A pure function of a private copy of the entry: nothing here reads shared memory.
-//
-// Owner: none. Thread: any. Memory: none.
 #pragma once
 
 #include <cstddef>

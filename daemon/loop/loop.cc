@@ -29,8 +29,8 @@ constexpr std::uint64_t kIoIntervalNs = 20'000;
 
 }  // namespace
 
-Loop::Loop(asio::io_context& io, LoopOptions options, telemetry::FlightRecorder& recorder,
-           telemetry::EventLog& events)
+Loop::Loop(asio::io_context& io, LoopOptions options, record::FlightRecorder& recorder,
+           record::EventLog& events)
     : io_(io),
       options_(options),
       recorder_(recorder),
@@ -258,7 +258,7 @@ void Loop::OnForwarding(bool forwards) {
 // how many groups are left.)
 void Loop::KeepAwake() { sleep_guard_.Want(groups_left_ > 0 || forwards_); }
 
-void Loop::OnEvent(telemetry::LoggedEvent event) {
+void Loop::OnEvent(record::LoggedEvent event) {
   event.unix_ns = platform::UnixNow();
   events_.Add(std::move(event));
 }

@@ -26,13 +26,13 @@
 
 #include "daemon/cluster/hello_sockets.h"
 #include "daemon/control/control_server.h"
-#include "daemon/fabric/tcp_fabric.h"
 #include "daemon/intake/intake.h"
 #include "daemon/node/node.h"
 #include "daemon/platform/sleep_guard.h"
 #include "daemon/platform/wakeup.h"
-#include "daemon/telemetry/event_log.h"
-#include "daemon/telemetry/flight_recorder.h"
+#include "daemon/record/event_log.h"
+#include "daemon/record/flight_recorder.h"
+#include "daemon/transport/tcp/tcp_fabric.h"
 #include "daemon/work/workers.h"
 #include "proto/queue/scheduling_policy.h"
 
@@ -48,8 +48,8 @@ struct LoopOptions {
 class Loop final : public intake::IntakeListener, public node::NodePort {
  public:
   // `recorder` and `events` outlive it.
-  Loop(asio::io_context& io, LoopOptions options, telemetry::FlightRecorder& recorder,
-       telemetry::EventLog& events);
+  Loop(asio::io_context& io, LoopOptions options, record::FlightRecorder& recorder,
+       record::EventLog& events);
   ~Loop() override;
 
   // What it turns; before Run. All outlive Run; `discovery` may be nullptr.
@@ -91,7 +91,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   void ReleaseMemory(intake::SessionId session) override;
   void OnGroups(std::size_t groups) override;
   void OnForwarding(bool forwards) override;
-  void OnEvent(telemetry::LoggedEvent event) override;
+  void OnEvent(record::LoggedEvent event) override;
   void OnViolation(const NodeId& node, const std::string& what) override;
   void Describe(v1::NodeStatus& status) const override;
   std::vector<fabric::LinkSnapshot> SnapshotLinks() const override;
@@ -114,8 +114,8 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
 
   asio::io_context& io_;
   LoopOptions options_;
-  telemetry::FlightRecorder& recorder_;
-  telemetry::EventLog& events_;
+  record::FlightRecorder& recorder_;
+  record::EventLog& events_;
   node::Node* node_ = nullptr;
   intake::Intake* intake_ = nullptr;
   fabric::TcpFabric* fabric_ = nullptr;

@@ -1,10 +1,10 @@
 // What the process and its machine say of a node, in the words of status and doctor.
 //
-// Owner: none, functions. Thread: the loop's; LookAtSystem any. Memory: the messages.
+// Thread: the loop's; LookAtSystem any.
 #pragma once
 
-#include "daemon/fabric/fabric.h"
 #include "daemon/intake/intake.h"
+#include "daemon/transport/fabric.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm {

@@ -11,7 +11,7 @@
 namespace mlxcomm::node {
 
 Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
-           telemetry::FlightRecorder& recorder, telemetry::OperationCounts& counts,
+           record::FlightRecorder& recorder, record::OperationCounts& counts,
            std::function<std::uint64_t()> clock, NodePort& port, std::uint64_t now_ns)
     : options_(std::move(options)),
       port_(port),

@@ -23,8 +23,8 @@
 
 #include "daemon/collective/collectives.h"
 #include "daemon/collective/membership.h"
-#include "daemon/fabric/links.h"
 #include "daemon/intake/submission.h"
+#include "daemon/link/links.h"
 #include "daemon/node/answer.h"
 #include "daemon/node/carrier.h"
 #include "daemon/node/checkups.h"
@@ -49,8 +49,8 @@ struct NodeMetrics {
 class Node final : private fabric::FabricListener, private cluster::Peers {
  public:
   // All outlive it. `clock` tells the time within a turn, for what is measured.
-  Node(NodeOptions options, collective::ScratchMemory& scratch, telemetry::FlightRecorder& recorder,
-       telemetry::OperationCounts& counts, std::function<std::uint64_t()> clock, NodePort& port,
+  Node(NodeOptions options, collective::ScratchMemory& scratch, record::FlightRecorder& recorder,
+       record::OperationCounts& counts, std::function<std::uint64_t()> clock, NodePort& port,
        std::uint64_t now_ns);
   ~Node() override;
 

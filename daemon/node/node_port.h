@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "daemon/collective/action.h"
-#include "daemon/fabric/links.h"
 #include "daemon/intake/submission.h"
-#include "daemon/telemetry/event_log.h"
+#include "daemon/link/links.h"
+#include "daemon/record/event_log.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm::node {
@@ -35,7 +35,7 @@ class NodePort : public fabric::LinksPort {
   virtual void OnForwarding(bool forwards) = 0;
 
   // For people; without a time.
-  virtual void OnEvent(telemetry::LoggedEvent event) = 0;
+  virtual void OnEvent(record::LoggedEvent event) = 0;
   // A frame or a message that no well-behaved daemon sends.
   virtual void OnViolation(const NodeId& node, const std::string& what) = 0;
 

@@ -9,7 +9,7 @@
 
 #include "daemon/collective/group.h"
 #include "daemon/collective/membership.h"
-#include "daemon/fabric/fabric.h"
+#include "daemon/transport/fabric.h"
 
 namespace mlxcomm::node {
 

@@ -1,7 +1,6 @@
 // What a node says of itself, to whoever asks for a status: pure functions of what it has.
 //
-// Owner: none. Thread: the node's. Memory: the reply; at most kGroupsListedMax groups besides the jobs'
-// own.
+// Thread: the node's. Memory: the reply; at most kGroupsListedMax groups besides the jobs' own.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,6 @@
 // What a status is made of, and how it is merged: each node tells its own part, and the node that was
 // asked hands all of them out as they came. To merge and to sort them, and to look for a ring in them
 // (cluster/topology.h), takes long; it is for another thread than the one that moves payload.
-//
-// Owner: none, plain values and pure functions. Thread: any. Memory: the parts.
 #pragma once
 
 #include <memory>

@@ -7,11 +7,11 @@
 
 namespace mlxcomm::node {
 
-using telemetry::EventSeverity;
+using record::EventSeverity;
 
 void Story::Tell(const char* kind, EventSeverity severity, const std::string& object,
                  const std::string& text, std::optional<std::string> user) {
-  telemetry::LoggedEvent event;
+  record::LoggedEvent event;
   event.kind = kind;
   event.severity = severity;
   event.object = MakePrintable(object);  // Some of it other nodes have said.

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "daemon/collective/membership.h"
-#include "daemon/fabric/fabric.h"
 #include "daemon/node/node_port.h"
+#include "daemon/record/event_log.h"
 #include "daemon/record/operation_recorder.h"
-#include "daemon/telemetry/event_log.h"
+#include "daemon/transport/fabric.h"
 #include "proto/types/job_id.h"
 
 namespace mlxcomm::node {
@@ -43,7 +43,7 @@ class Story {
     JobId job;
     bool failed = false;
   };
-  void Tell(const char* kind, telemetry::EventSeverity severity, const std::string& object,
+  void Tell(const char* kind, record::EventSeverity severity, const std::string& object,
             const std::string& text, std::optional<std::string> user = std::nullopt);
 
   NodePort& port_;

@@ -1,6 +1,4 @@
 // What this machine and process have: time, memory, name, places for files.
-//
-// Owner: none. Thread: any. Memory: none.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,4 @@
 // Who is at the other end of a Unix socket, as the kernel says.
-//
-// Owner: none. Thread: any. Memory: none.
 #pragma once
 
 #include <sys/types.h>

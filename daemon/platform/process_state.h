@@ -1,7 +1,5 @@
 // Whether a process is stopped: by SIGSTOP, Ctrl-Z, or by reading from a terminal in whose background it
 // is. One that a debugger holds is not: somebody looks at it.
-//
-// Owner: none. Thread: any. Memory: none.
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,4 @@
 // What the system says of itself and grants this process, for those who look for trouble.
-//
-// Owner: none. Thread: any. Memory: none.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 // timers be late; neither a thread nor a program that is started has it of who starts it. Linux has no
 // such thing.
 //
-// Owner: none. Thread: the one that it is about. Memory: none.
+// Thread: the one that it is about.
 #pragma once
 
 namespace mlxcomm::platform {

@@ -8,8 +8,8 @@
 //
 // Nothing is left behind, and nothing but a hello to no port that anybody has leaves this machine.
 //
-// Owner: none, functions. Thread: main, of a process that does nothing else; some start another.
-// Memory: some megabytes; much address space for a moment.
+// Thread: main, of a process that does nothing else; some start another. Memory: some megabytes; much
+// address space for a moment.
 #pragma once
 
 #include <cstdint>

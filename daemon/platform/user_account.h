@@ -3,7 +3,7 @@
 // The system may have to ask a directory on the network, so any of this can take
 // seconds: never on the engine thread.
 //
-// Owner: none, functions. Thread: any. Memory: plain values; at most kGroupsMax groups.
+// Memory: plain values; at most kGroupsMax groups.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,4 @@
 // The groups of an account: getgrouplist has other types on each system.
-//
-// Owner: none. Thread: any. Memory: the caller's.
 #pragma once
 
 #include <string>

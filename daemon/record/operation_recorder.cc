@@ -6,14 +6,14 @@
 
 #include <spdlog/spdlog.h>
 
+#include "daemon/record/operation_life.h"
 #include "daemon/record/record_text.h"
-#include "daemon/telemetry/operation_life.h"
 
 namespace mlxcomm {
 namespace {
 
-using telemetry::Event;
-using telemetry::EventKind;
+using record::Event;
+using record::EventKind;
 
 // What the rank passes to the others: all of it, or its block.
 std::uint64_t BytesOf(const collective::Operation::LocalCall& local) {
@@ -30,20 +30,19 @@ std::uint64_t BytesOf(const collective::Operation::LocalCall& local) {
 
 }  // namespace
 
-telemetry::Name RecordedName(const OperationKey& key) {
-  static_assert(kEveryRank == telemetry::kNobody);
+record::Name RecordedName(const OperationKey& key) {
+  static_assert(kEveryRank == record::kNobody);
   return {key.group, key.number, key.source_rank, key.destination_rank, key.tag};
 }
 
-OperationRecorder::OperationRecorder(telemetry::FlightRecorder& recorder,
-                                     telemetry::OperationCounts& counts,
-                                     const std::uint64_t& now_ns,
+OperationRecorder::OperationRecorder(record::FlightRecorder& recorder,
+                                     record::OperationCounts& counts, const std::uint64_t& now_ns,
                                      std::function<std::uint64_t()> clock)
     : recorder_(recorder),
       counts_(counts),
       now_ns_(now_ns),
       clock_(std::move(clock)),
-      track_(recorder.AddTrack(telemetry::TrackKind::kEngine, "engine")) {}
+      track_(recorder.AddTrack(record::TrackKind::kEngine, "engine")) {}
 
 OperationRecorder::~OperationRecorder() { recorder_.CloseTrack(track_); }
 
@@ -51,7 +50,7 @@ OperationRecorder::~OperationRecorder() { recorder_.CloseTrack(track_); }
 OperationRecorder::State& OperationRecorder::StateOf(const collective::Operation& operation) {
   if (operation.id >= states_.size()) states_.resize(operation.id + 1);
   State& state = states_[operation.id];
-  const telemetry::Name name = RecordedName(operation.key);
+  const record::Name name = RecordedName(operation.key);
   if (state.name == name) return state;
   state.name = name;
   state.called = false;
@@ -168,24 +167,24 @@ std::string OperationRecorder::Dump(std::uint64_t group, const OperationKey& ope
   std::vector<Event> events;
   if (track_ != nullptr) track_->Copy(kEngineEventsRead, 0, events);
   std::erase_if(events, [group](const Event& event) { return event.group != group; });
-  std::vector<telemetry::OperationLife> lives = telemetry::LivesOf(events);
-  const telemetry::Name failed = RecordedName(operation);
+  std::vector<record::OperationLife> lives = record::LivesOf(events);
+  const record::Name failed = RecordedName(operation);
   const auto found = std::find_if(lives.begin(), lives.end(),
                                   [&](const auto& life) { return life.name == failed; });
   if (found != lives.end()) lives.erase(found + 1, lives.end());
   if (lives.size() > kOperationsTold) {
     lives.erase(lives.begin(), lives.end() - static_cast<std::ptrdiff_t>(kOperationsTold));
   }
-  const auto rails = recorder_.Copy(telemetry::TrackKind::kRail, kRailEventsRead);
-  telemetry::AddCarriers(rails, lives);
+  const auto rails = recorder_.Copy(record::TrackKind::kRail, kRailEventsRead);
+  record::AddCarriers(rails, lives);
   std::reverse(lives.begin(), lives.end());
-  return telemetry::DescribeLives(lives, rails, clock_());
+  return record::DescribeLives(lives, rails, clock_());
 }
 
 void OperationRecorder::NameGroup(const collective::Group& group, const JobId& job) {
-  telemetry::GroupName name{group.id(), job.user, job.name, group.name(), {}};
+  record::GroupName name{group.id(), job.user, job.name, group.name(), {}};
   const collective::GroupLayout& layout = group.layout();
-  const std::size_t most = telemetry::FlightRecorder::kNodesNamedMax;
+  const std::size_t most = record::FlightRecorder::kNodesNamedMax;
   for (std::uint16_t node = 0; node < layout.node_count() && name.nodes.size() < most; ++node) {
     const std::uint32_t first = layout.ranks_on(node).front();
     name.nodes.push_back({first, layout.member(first).node_name});

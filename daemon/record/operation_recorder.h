@@ -1,5 +1,5 @@
 // Writes the lives of operations into the flight recorder's track of the engine, counts them
-// when they end (telemetry/operation_counts.h), and when a group fails writes one line into
+// when they end (operation_counts.h), and when a group fails writes one line into
 // the log with what its last operations had come to.
 //
 // An event costs a cache line that is written; an operation also one look at the clock,
@@ -17,18 +17,18 @@
 
 #include "daemon/collective/group.h"
 #include "daemon/collective/operation_observer.h"
-#include "daemon/telemetry/flight_recorder.h"
-#include "daemon/telemetry/operation_counts.h"
+#include "daemon/record/flight_recorder.h"
+#include "daemon/record/operation_counts.h"
 #include "proto/types/job_id.h"
 
 namespace mlxcomm {
 
-telemetry::Name RecordedName(const OperationKey& key);
+record::Name RecordedName(const OperationKey& key);
 
 class OperationRecorder final : public collective::OperationObserver {
  public:
   // `now_ns` is the time of the node's turn; `clock` tells that of now.
-  OperationRecorder(telemetry::FlightRecorder& recorder, telemetry::OperationCounts& counts,
+  OperationRecorder(record::FlightRecorder& recorder, record::OperationCounts& counts,
                     const std::uint64_t& now_ns, std::function<std::uint64_t()> clock);
   ~OperationRecorder() override;
 
@@ -62,7 +62,7 @@ class OperationRecorder final : public collective::OperationObserver {
   static constexpr std::uint32_t kLinesASecond = 32;
 
   struct State {
-    telemetry::Name name;
+    record::Name name;
     bool called = false;
     std::uint64_t called_ns = 0;  // The first time, as of what follows.
     std::uint64_t bytes = 0;
@@ -74,18 +74,18 @@ class OperationRecorder final : public collective::OperationObserver {
     std::vector<std::uint64_t> heard;  // A bit for each node.
   };
   State& StateOf(const collective::Operation& operation);
-  telemetry::Event NewEvent(telemetry::EventKind kind, const State& state) const;
-  void Write(const telemetry::Event& event) {
+  record::Event NewEvent(record::EventKind kind, const State& state) const;
+  void Write(const record::Event& event) {
     if (track_ != nullptr) track_->Write(event);
   }
   std::uint32_t CountFailure();
   std::string Dump(std::uint64_t group, const OperationKey& operation) const;
 
-  telemetry::FlightRecorder& recorder_;
-  telemetry::OperationCounts& counts_;
+  record::FlightRecorder& recorder_;
+  record::OperationCounts& counts_;
   const std::uint64_t& now_ns_;
   const std::function<std::uint64_t()> clock_;
-  telemetry::EventRing* const track_;
+  record::EventRing* const track_;
   std::vector<State> states_;  // By Operation::id.
   std::uint64_t failures_second_ = 0;
   std::uint32_t failures_ = 0;              // In that second.

@@ -7,25 +7,25 @@ namespace {
 
 class RecordedRail final : public fabric::RailObserver {
  public:
-  RecordedRail(telemetry::FlightRecorder& recorder, telemetry::EventRing& track)
+  RecordedRail(record::FlightRecorder& recorder, record::EventRing& track)
       : recorder_(recorder), track_(track) {}
   ~RecordedRail() override { recorder_.CloseTrack(&track_); }
 
   void OnSent(const wire::FrameHeader& header, std::uint64_t begin_ns,
               std::uint64_t end_ns) override {
-    Record(telemetry::EventKind::kSent, header, begin_ns, end_ns);
+    Record(record::EventKind::kSent, header, begin_ns, end_ns);
   }
   void OnReceived(const wire::FrameHeader& header, std::uint64_t begin_ns,
                   std::uint64_t end_ns) override {
-    Record(telemetry::EventKind::kReceived, header, begin_ns, end_ns);
+    Record(record::EventKind::kReceived, header, begin_ns, end_ns);
   }
 
  private:
-  void Record(telemetry::EventKind kind, const wire::FrameHeader& header, std::uint64_t begin_ns,
+  void Record(record::EventKind kind, const wire::FrameHeader& header, std::uint64_t begin_ns,
               std::uint64_t end_ns) {
-    static_assert(kEveryRank == telemetry::kNobody);
+    static_assert(kEveryRank == record::kNobody);
     if (header.type != wire::FrameType::kEager && header.type != wire::FrameType::kData) return;
-    telemetry::Event event;
+    record::Event event;
     event.kind = kind;
     event.time_ns = begin_ns;
     event.duration_ns = end_ns - begin_ns;
@@ -36,14 +36,14 @@ class RecordedRail final : public fabric::RailObserver {
     track_.Write(event);
   }
 
-  telemetry::FlightRecorder& recorder_;
-  telemetry::EventRing& track_;
+  record::FlightRecorder& recorder_;
+  record::EventRing& track_;
 };
 
 }  // namespace
 
 std::unique_ptr<fabric::RailObserver> RailRecorder::ObserverFor(const std::string& name) {
-  telemetry::EventRing* const track = recorder_.AddTrack(telemetry::TrackKind::kRail, name);
+  record::EventRing* const track = recorder_.AddTrack(record::TrackKind::kRail, name);
   if (track == nullptr) return nullptr;
   return std::make_unique<RecordedRail>(recorder_, *track);
 }

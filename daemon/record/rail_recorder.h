@@ -8,18 +8,18 @@
 #include <memory>
 #include <string>
 
-#include "daemon/fabric/rail_observer.h"
-#include "daemon/telemetry/flight_recorder.h"
+#include "daemon/record/flight_recorder.h"
+#include "daemon/transport/rail_observer.h"
 
 namespace mlxcomm {
 
 class RailRecorder final : public fabric::RailObserverMaker {
  public:
-  explicit RailRecorder(telemetry::FlightRecorder& recorder) : recorder_(recorder) {}
+  explicit RailRecorder(record::FlightRecorder& recorder) : recorder_(recorder) {}
   std::unique_ptr<fabric::RailObserver> ObserverFor(const std::string& name) override;
 
  private:
-  telemetry::FlightRecorder& recorder_;
+  record::FlightRecorder& recorder_;
 };
 
 }  // namespace mlxcomm

@@ -7,10 +7,10 @@
 #include "proto/types/failure.h"
 #include "proto/types/utf8.h"
 
-namespace mlxcomm::telemetry {
+namespace mlxcomm::record {
 namespace {
 
-using telemetry::OperationLife;
+using record::OperationLife;
 
 std::string Time(std::uint64_t ns) {
   char text[32];
@@ -25,7 +25,7 @@ std::string Time(std::uint64_t ns) {
   return text;
 }
 
-std::string NameOf(const telemetry::Name& name) {
+std::string NameOf(const record::Name& name) {
   if (!name.point_to_point()) return absl::StrCat("operation ", name.number);
   return absl::StrCat("message ", name.number, " from rank ", name.source_rank, " to rank ",
                       name.destination_rank, " with tag ", name.tag);
@@ -50,7 +50,7 @@ void AppendMoment(const char* what, std::uint64_t time_ns, std::uint64_t begin_n
   if (time_ns != 0) absl::StrAppend(&text, ", ", what, " +", Time(Since(time_ns, begin_ns)));
 }
 
-void AppendLife(const OperationLife& life, std::span<const telemetry::TrackCopy> rails,
+void AppendLife(const OperationLife& life, std::span<const record::TrackCopy> rails,
                 std::uint64_t now_ns, std::string& text) {
   const std::uint64_t begin_ns = life.began_ns();
   const std::string call = DescribeCall(life);
@@ -105,7 +105,7 @@ std::string StateOf(const OperationLife& life) {
 }
 
 std::string DescribeLives(std::span<const OperationLife> lives,
-                          std::span<const telemetry::TrackCopy> rails, std::uint64_t now_ns) {
+                          std::span<const record::TrackCopy> rails, std::uint64_t now_ns) {
   if (lives.empty()) return "no operation";
   std::string text;
   for (const OperationLife& life : lives) {
@@ -116,4 +116,4 @@ std::string DescribeLives(std::span<const OperationLife> lives,
   return absl::StrCat(std::string(Utf8Prefix(text, kDescribedBytesMax - 4)), " ...");
 }
 
-}  // namespace mlxcomm::telemetry
+}  // namespace mlxcomm::record

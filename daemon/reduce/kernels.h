@@ -32,8 +32,6 @@
 //
 // To add a data type: a Format in formats-inl.h. An operator: an Operator in
 // operators-inl.h.
-//
-// Owner: none, pure functions. Thread: any. Memory: the caller's buffers.
 #pragma once
 
 #include <cstddef>

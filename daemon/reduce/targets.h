@@ -6,8 +6,6 @@
 // To be included before any header of Highway, which gives a better instruction set of
 // a family a smaller bit: all below AVX3 and, from bit 15, all below NEON are left out,
 // those that later releases add too.
-//
-// Owner: none. Thread: any. Memory: none.
 #pragma once
 
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | (HWY_AVX3 - 1) | (HWY_NEON - (1LL << 15)))

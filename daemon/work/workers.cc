@@ -38,7 +38,7 @@ void DoPart(const collective::LocalWork& work, std::uint64_t first, std::uint64_
 }  // namespace
 
 Workers::Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& engine_bell,
-                 telemetry::FlightRecorder& recorder, std::uint64_t cache_bytes)
+                 record::FlightRecorder& recorder, std::uint64_t cache_bytes)
     : scheduling_(scheduling),
       engine_bell_(engine_bell),
       recorder_(recorder),
@@ -46,11 +46,11 @@ Workers::Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& en
       store_choice_(cache_bytes != 0 ? cache_bytes : platform::LastLevelCacheBytes()) {
   done_here_.reserve(kWorksMax);
   if (scheduling.workers > 0)
-    engine_.track = recorder.AddTrack(telemetry::TrackKind::kWorker, "engine");
+    engine_.track = recorder.AddTrack(record::TrackKind::kWorker, "engine");
   for (std::uint32_t i = 0; i < scheduling.workers; ++i) {
     workers_.push_back(std::make_unique<Worker>());
     workers_[i]->hand.track =
-        recorder.AddTrack(telemetry::TrackKind::kWorker, absl::StrCat("worker ", i));
+        recorder.AddTrack(record::TrackKind::kWorker, absl::StrCat("worker ", i));
   }
   // They look at each other from the start.
   for (const auto& worker : workers_) {
@@ -73,7 +73,7 @@ void Workers::Do(const collective::LocalWork& work) {
 }
 
 bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,
-                     const telemetry::Name& operation) {
+                     const record::Name& operation) {
   const std::uint64_t written = written_.load(std::memory_order_relaxed);
   Slot& slot = slots_[written % kWorksMax];
   if (workers_.empty() || slot.used) return false;
@@ -158,8 +158,8 @@ bool Workers::DoPiece(const Piece& piece, Hand& hand, std::uint64_t& now_ns) {
   const collective::LocalWork& work = *slot.work;
   const std::uint64_t elements =
       std::min(slot.piece_elements, work.elements - std::min(work.elements, piece.first));
-  telemetry::Event event;
-  event.kind = telemetry::EventKind::kWorked;
+  record::Event event;
+  event.kind = record::EventKind::kWorked;
   event.set_name(slot.operation);
   event.bytes = BytesOf(work, elements);
   event.time_ns = now_ns;

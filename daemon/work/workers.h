@@ -29,10 +29,10 @@
 #include <vector>
 
 #include "daemon/collective/action.h"
-#include "daemon/fabric/spsc_ring.h"
 #include "daemon/platform/wakeup.h"
+#include "daemon/record/flight_recorder.h"
 #include "daemon/reduce/store_choice.h"
-#include "daemon/telemetry/flight_recorder.h"
+#include "daemon/transport/spsc_ring.h"
 #include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm {
@@ -44,7 +44,7 @@ class Workers {
   // Each worker writes what it does into a track of `recorder`, which outlives them.
   // cache_bytes 0: of this machine's last-level cache.
   Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& engine_bell,
-          telemetry::FlightRecorder& recorder, std::uint64_t cache_bytes = 0);
+          record::FlightRecorder& recorder, std::uint64_t cache_bytes = 0);
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
@@ -54,7 +54,7 @@ class Workers {
 
   // False: the ring is full, or there is no worker; do it yourself.
   bool Submit(const collective::LocalWork* work, std::uint64_t cookie,
-              const telemetry::Name& operation);
+              const record::Name& operation);
   // Does pieces of what was submitted, for some microseconds. False: all were taken.
   bool Help();
   // Moves the cookies of finished work to the end of `done`.
@@ -83,7 +83,7 @@ class Workers {
     std::uint64_t piece_elements = 0;
     reduce::Stores stores = reduce::Stores::kOrdinary;
     std::atomic<std::uint64_t> work_ns{0};  // Of all pieces.
-    telemetry::Name operation;
+    record::Name operation;
   };
   struct Piece {
     Slot* slot = nullptr;
@@ -95,7 +95,7 @@ class Workers {
     void Count(const collective::LocalWork& work, std::uint64_t elements);
     std::atomic<std::uint64_t> bytes_read{0};  // Written by its thread alone.
     std::atomic<std::uint64_t> bytes_written{0};
-    telemetry::EventRing* track = nullptr;  // nullptr: there are too many.
+    record::EventRing* track = nullptr;  // nullptr: there are too many.
   };
   struct Worker {
     Hand hand;
@@ -120,7 +120,7 @@ class Workers {
 
   const queue::SchedulingPolicy scheduling_;
   platform::Wakeup& engine_bell_;
-  telemetry::FlightRecorder& recorder_;
+  record::FlightRecorder& recorder_;
   std::unique_ptr<Slot[]> slots_;
   alignas(64) std::atomic<std::uint64_t> written_{0};  // Works submitted.
   alignas(64) std::atomic<std::uint64_t> front_{0};    // Before it nothing is left to take.

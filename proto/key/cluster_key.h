@@ -9,8 +9,6 @@
 //
 // While it is being changed, a cluster has two: the current one and the previous. Both are
 // accepted, the current one is used wherever the other side has it, too.
-//
-// Owner: none, values. Thread: any. Memory: wiped when a value goes.
 #pragma once
 
 #include <array>

@@ -14,8 +14,6 @@
 // The doorbell is one end of a stream socket pair. A byte on it wakes the other
 // side's sleeping consumer; end-of-file on it *is* the death of the other side,
 // which no eventfd could tell.
-//
-// Owner: none, plain values. Thread: any. Memory: none.
 #pragma once
 
 #include <array>

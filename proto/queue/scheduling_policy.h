@@ -10,8 +10,6 @@
 // The daemon takes the side that its configuration or --scheduling names, AUTO by the cores it may
 // use. A side that was named is told to clients in the hello, so that it holds for the whole node.
 // AUTO is for each process to decide: one that is bound to fewer cores than its daemon has few.
-//
-// Owner: none, a plain value. Thread: any. Memory: none.
 #pragma once
 
 #include <cstdint>

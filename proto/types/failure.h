@@ -4,8 +4,7 @@
 // The codes travel in completion entries, on rails and through the C interface
 // (mlxcomm.h repeats them; client/lib asserts that they agree).
 //
-// Owner: none, plain values. Thread: any. Memory: the message, at most
-// kFailureMessageBytesMax bytes once it enters a completion entry.
+// Memory: the message, at most kFailureMessageBytesMax bytes once it enters a completion entry.
 #pragma once
 
 #include <cstddef>

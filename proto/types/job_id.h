@@ -6,8 +6,6 @@
 // name for the number 1000. By configuration (clients { users }) always the number, or
 // nothing at all, so that all users share. Nodes believe each other about it: who holds
 // the cluster's key may speak for any user.
-//
-// Owner: none, plain values. Thread: any. Memory: none.
 #pragma once
 
 #include <compare>

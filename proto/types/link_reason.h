@@ -4,8 +4,6 @@
 //
 // The fabric has no protobuf, so the list stands here as well; proto/status_words.cc does not compile
 // where the two differ. A number never changes its meaning.
-//
-// Owner: none, plain values. Thread: any. Memory: none.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,4 @@
 // A node's identity: random, made once, kept on the node's disk.
-//
-// Owner: none, a plain value. Thread: any. Memory: none.
 #pragma once
 
 #include <array>

@@ -4,8 +4,6 @@
 //
 // The numbers are part of every shared-memory and wire layout, and of mlxcomm.h: never renumber, only
 // append.
-//
-// Owner: none, plain values. Thread: any. Memory: constants.
 #pragma once
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 //
 // Collectives are numbered in their group, sends and receives for each (source,
 // destination, tag): the n-th of each meet.
-//
-// Owner: none, a plain value. Thread: any. Memory: none.
 #pragma once
 
 #include <compare>

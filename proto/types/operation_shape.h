@@ -1,7 +1,5 @@
 // How many elements each rank reads and writes in one operation: the rows of operation.h, with numbers.
 // Client and daemon ask here.
-//
-// Owner: none, pure functions. Thread: any. Memory: none.
 #pragma once
 
 #include <cstdint>

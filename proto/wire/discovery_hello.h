@@ -12,8 +12,6 @@
 // The HMAC-SHA256 is over all that comes before it, with a key that is made of the
 // cluster's key and name. The tag, made of the same, says to which cluster a hello belongs
 // without saying anything of the key; nothing behind it is read before the HMAC has been checked.
-//
-// Owner: none, plain values. Thread: any. Memory: none.
 #pragma once
 
 #include <array>

@@ -36,8 +36,6 @@
 //
 // Between neighbours only, for themselves:
 //   kRailSetup      yes   RailSetup         makes an RDMA rail beside the one it comes on
-//
-// Owner: none, plain values. Thread: any. Memory: none.
 #pragma once
 
 #include <array>

@@ -25,8 +25,6 @@
 //
 // While the cluster's key is being changed a side may hold two. Both use the first of the
 // acceptor's, newest first, that the dialer has as well.
-//
-// Owner: none, plain values. Thread: any. Memory: none.
 #pragma once
 
 #include <array>

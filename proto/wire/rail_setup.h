@@ -11,8 +11,7 @@
 // Either may say kRefuse instead, with why; the other forgets the attempt. A queue pair has its
 // receives posted before the other side learns that it may send.
 //
-// Little-endian, asserted; every field is checked by whoever reads it. Owner: none, plain
-// values. Thread: any. Memory: none.
+// Little-endian, asserted; every field is checked by whoever reads it.
 #pragma once
 
 #include <array>

@@ -13,7 +13,7 @@
 // `connection` is random, and nobody but the two sides has ever seen it.
 //
 // Little-endian, asserted. It comes from whoever has the other end of the queue pair: every
-// field is checked. Owner: none, plain values. Thread: any. Memory: none.
+// field is checked.
 #pragma once
 
 #include <cstdint>

@@ -13,8 +13,6 @@
 //
 // Introductions on a circuit carry no HMAC: every node of the way has proved the key to
 // its neighbours, and whoever holds the key could make one.
-//
-// Owner: none, plain values. Thread: any. Memory: none.
 #pragma once
 
 #include <cstddef>

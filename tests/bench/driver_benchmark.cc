@@ -1,4 +1,4 @@
-// What it costs that a process of its own calls the driver of an RDMA device (daemon/fabric/rdma/
+// What it costs that a process of its own calls the driver of an RDMA device (daemon/transport/rdma/
 // driver_process.h): a message to and fro, with the driver called by this process, and by another.
 //
 //   driver_benchmark [LIBRARY] [benchmark's own options]
@@ -17,9 +17,9 @@
 #include <string>
 #include <thread>
 
-#include "daemon/fabric/rdma/driver_main.h"
-#include "daemon/fabric/rdma/process_device.h"
 #include "daemon/platform/machine.h"
+#include "daemon/transport/rdma/driver_main.h"
+#include "daemon/transport/rdma/process_device.h"
 #include "proto/queue/scheduling_policy.h"
 #include "proto/queue/usable_cores.h"
 

@@ -89,10 +89,10 @@ class Recording {
   NoHost host_;
   Operation operation_{host_};
   std::uint64_t now_ns_ = 1;
-  mlxcomm::telemetry::FlightRecorder flight_recorder_{"bench"};
-  mlxcomm::telemetry::OperationCounts counts_;
+  mlxcomm::record::FlightRecorder flight_recorder_{"bench"};
+  mlxcomm::record::OperationCounts counts_;
   mlxcomm::OperationRecorder recorder_{flight_recorder_, counts_, now_ns_,
-                                         &mlxcomm::platform::MonotonicNow};
+                                       &mlxcomm::platform::MonotonicNow};
   mlxcomm::RailRecorder rails_{flight_recorder_};
   std::unique_ptr<mlxcomm::fabric::RailObserver> rail_ = rails_.ObserverFor("rail");
 };

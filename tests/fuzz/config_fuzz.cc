@@ -2,7 +2,7 @@
 //
 // Hostile: its text. Who may write it owns the daemon, but it is edited by hand, and made by
 // programs out of what others wrote (hostfile_fuzz.cc).
-// Read by: cluster::ParseConfig (daemon/cluster/config_file.h) on protobuf's text format. It looks
+// Read by: ParseConfig (daemon/process/config_file.h) on protobuf's text format. It looks
 // at no other file: ReadConfigFile, which looks at the key file that is named, is left out.
 //
 // Must hold:
@@ -23,7 +23,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/cluster/config_file.h"
+#include "daemon/process/config_file.h"
 #include "proto/types/plain_text.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -3,7 +3,7 @@
 // Hostile: every byte, how many come at a time, where the stream loses some (an RDMA rail may), and
 // when it ends. A node that holds the key may err, or be taken over.
 // Read by: wire::IsWellFormed (proto/wire/frame.h) and fabric::FrameReader with PostedReceives
-// (daemon/fabric/frame_reader.h), out of a stream in memory.
+// (daemon/transport/frame_reader.h), out of a stream in memory.
 //
 // Must hold, against a reader of this target's own that knows only wire/frame.h and rail.h:
 //   - a header is well-formed exactly when it keeps the bounds of its type, told here once more;
@@ -30,7 +30,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/fabric/frame_reader.h"
+#include "daemon/transport/frame_reader.h"
 #include "proto/wire/frame.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -2,7 +2,7 @@
 //
 // Hostile: whoever can reach the port, until it has proved the key; then a node that errs.
 // Read by: ProveAsDialer, CheckDialer, ReceiveVerdict, Secure and ReceiveIntroduction
-// (daemon/fabric/handshake.h), with authentication.h and, where TLS is wanted, tcp/tls_stream.h.
+// (daemon/transport/tcp/handshake.h), with authentication.h and, where TLS is wanted, tcp/tls_stream.h.
 // The real coroutines run on one end of a loopback connection. This target is the other end: it
 // holds the key, so its messages are right but for what the script changes, before or after they
 // are proved, and the fuzzer is not stopped by an HMAC.
@@ -35,7 +35,7 @@
 #include <asio/ip/tcp.hpp>
 
 #include "absl/status/statusor.h"
-#include "daemon/fabric/handshake.h"
+#include "daemon/transport/tcp/handshake.h"
 #include "proto/types/plain_text.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -23,7 +23,7 @@
 #include "absl/status/statusor.h"
 #include "client/ctl/hostfile.h"
 #include "client/ctl/imported_config.h"
-#include "daemon/cluster/config_file.h"
+#include "daemon/process/config_file.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace mlxcomm::ctl {
@@ -119,7 +119,7 @@ void CheckConfigs(const Hostfile& file, const ImportOptions& options) {
   for (const ImportedConfig& one : made) {
     MLXCOMM_MUST(names.insert(one.node_name).second,
                  "a node has one configuration: " + one.node_name);
-    const absl::StatusOr<v1::DaemonConfig> config = cluster::ParseConfig(one.text, "made");
+    const absl::StatusOr<v1::DaemonConfig> config = ParseConfig(one.text, "made");
     MLXCOMM_MUST(config.ok(), "a configuration that was made is accepted: " +
                                   std::string(config.status().message()) + "\n" + one.text);
     MLXCOMM_MUST(config->node_name() == one.node_name, "a node keeps its name:\n" + one.text);

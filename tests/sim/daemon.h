@@ -43,7 +43,7 @@ class DaemonListener {
   virtual void OnSessionReleased(collective::SessionId session) = 0;
   virtual void OnRailGone() = 0;
   // What people are told.
-  virtual void OnEvent(const telemetry::LoggedEvent& event) = 0;
+  virtual void OnEvent(const record::LoggedEvent& event) = 0;
   // A frame or a message that no well-behaved daemon sends.
   virtual void OnViolation(const NodeId& node, const std::string& what) = 0;
 };
@@ -106,7 +106,7 @@ class Daemon final : private node::NodePort, public RailOwner {
   }
   void OnGroups(std::size_t) override {}
   void OnForwarding(bool) override {}
-  void OnEvent(telemetry::LoggedEvent event) override { listener_.OnEvent(event); }
+  void OnEvent(record::LoggedEvent event) override { listener_.OnEvent(event); }
   void OnViolation(const NodeId& node, const std::string& what) override {
     listener_.OnViolation(node, what);
   }
@@ -133,8 +133,8 @@ class Daemon final : private node::NodePort, public RailOwner {
   Random random_;
   std::shared_ptr<bool> alive_;
   CountedScratch scratch_;
-  telemetry::FlightRecorder recorder_;
-  telemetry::OperationCounts counts_;
+  record::FlightRecorder recorder_;
+  record::OperationCounts counts_;
   node::Node node_;
   std::vector<std::function<void(node::Node&)>> calls_;
   std::vector<Submitted> submissions_;

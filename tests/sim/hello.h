@@ -18,7 +18,7 @@
 #include <optional>
 #include <string>
 
-#include "daemon/fabric/links.h"
+#include "daemon/link/links.h"
 #include "tests/sim/connection.h"
 #include "tests/sim/host.h"
 

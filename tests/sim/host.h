@@ -34,7 +34,7 @@ class HostListener {
   virtual void OnCompleted(Host& host, const collective::Action& action) = 0;
   virtual void OnSessionReleased(Host& host, collective::SessionId session) = 0;
   // What people are told by its daemon.
-  virtual void OnEvent(Host& host, const telemetry::LoggedEvent& event) = 0;
+  virtual void OnEvent(Host& host, const record::LoggedEvent& event) = 0;
   virtual void OnViolation(Host& host, const NodeId& node, const std::string& what) = 0;
   virtual void Log(const std::string& line) = 0;
 };
@@ -96,7 +96,7 @@ class Host final : public DaemonListener {
   void OnCompleted(const collective::Action& action) override;
   void OnSessionReleased(collective::SessionId session) override;
   void OnRailGone() override;
-  void OnEvent(const telemetry::LoggedEvent& event) override { listener_.OnEvent(*this, event); }
+  void OnEvent(const record::LoggedEvent& event) override { listener_.OnEvent(*this, event); }
   void OnViolation(const NodeId& node, const std::string& what) override;
 
   void EndDaemon(bool tells);

@@ -97,7 +97,7 @@ class ScaleRun final : public HostListener {
     if (!action.failure.ok()) wrong_ = action.failure.message;
   }
   void OnSessionReleased(Host&, collective::SessionId) override {}
-  void OnEvent(Host&, const telemetry::LoggedEvent& event) override {
+  void OnEvent(Host&, const record::LoggedEvent& event) override {
     if (event.kind == "node_up") ++joined_;
     if (event.kind == "node_lost") wrong_ = event.text;
   }

@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
-#include "daemon/fabric/posted_receives.h"
-#include "daemon/fabric/rail.h"
-#include "daemon/fabric/rail_path.h"
+#include "daemon/transport/posted_receives.h"
+#include "daemon/transport/rail.h"
+#include "daemon/transport/rail_path.h"
 #include "tests/sim/connection.h"
 #include "tests/sim/random.h"
 #include "tests/sim/schedule.h"

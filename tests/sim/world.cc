@@ -247,7 +247,7 @@ void World::OnSessionReleased(Host& host, collective::SessionId session) {
 }
 
 // The interfaces of a cable are called after it: "rail en3a - en3b is up".
-void World::OnEvent(Host& host, const telemetry::LoggedEvent& event) {
+void World::OnEvent(Host& host, const record::LoggedEvent& event) {
   if (log_) Log(absl::StrCat(host.name(), ": ", event.object, " ", event.text));
   schedule_.Note(Mix(host.index()) ^ event.kind.size());
   if (event.kind == "node_up" || event.kind == "node_lost" || event.kind == "link_waits") {

@@ -60,7 +60,7 @@ class World final : public HostListener, public JobListener {
   // HostListener
   void OnCompleted(Host& host, const collective::Action& action) override;
   void OnSessionReleased(Host& host, collective::SessionId session) override;
-  void OnEvent(Host& host, const telemetry::LoggedEvent& event) override;
+  void OnEvent(Host& host, const record::LoggedEvent& event) override;
   void OnViolation(Host& host, const NodeId& node, const std::string& what) override;
   void Tell(const Host& host, const char* kind, const std::string& cable);
   // Both listeners

@@ -1,7 +1,5 @@
 // How long a test waits for what comes at once: only what hangs takes so long. A sanitized test on
 // a busy machine may be a hundred times slower than one alone, which is nothing that it tests.
-//
-// Owner: none. Thread: any. Memory: none.
 #pragma once
 
 #include <chrono>

@@ -1,8 +1,6 @@
 // How many seeds a test of code without threads tries: all, but an eighth where the thread
 // sanitizer runs, which has nothing to find there and takes ten times as long, and a quarter with
 // tests/run without --all.
-//
-// Owner: none. Thread: any. Memory: none.
 #pragma once
 
 #include <cstdint>

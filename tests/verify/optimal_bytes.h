@@ -1,7 +1,5 @@
 // How many bytes a plan may put on each link: the closed forms of plans/plans.h,
 // written once more without making a plan.
-//
-// Owner: none, a pure function. Thread: any. Memory: none.
 #pragma once
 
 #include <cstdint>

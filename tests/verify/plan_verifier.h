@@ -13,9 +13,6 @@
 //
 // Data is followed as ranges and what they are made of (verify/), so the size of an
 // operation costs nothing but its number of chunks.
-//
-// Owner: none; tests, and whoever shows plans. Thread: any. Memory: grows with the
-// number of chunks of all steps.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,5 @@
 // From facts to findings: what is wrong, what was expected, and how it is mended. Pure
 // functions, so each finding is tested by the facts that lead to it.
-//
-// Owner: none. Thread: any. Memory: plain values.
 #pragma once
 
 #include <string>

@@ -1,8 +1,7 @@
 // Gathers the facts of this machine: by files on Linux, by the system's programs on macOS.
 // Each has a deadline; what does not answer is listed as unknown.
 //
-// Owner: none. Thread: main; some seconds on macOS, where system_profiler is slow. Memory:
-// plain values.
+// Thread: main; some seconds on macOS, where system_profiler is slow.
 #pragma once
 
 #include <string>

@@ -2,8 +2,6 @@
 // it is, what is told of it, which reasons of links it is for, and of which other findings it may be a
 // mere consequence. The checks (check.h) say which rows hold of which objects, and with which figures;
 // sentences are made here alone.
-//
-// Owner: none; plain values. Thread: any. Memory: plain values.
 #pragma once
 
 #include <array>

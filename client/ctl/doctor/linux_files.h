@@ -1,6 +1,4 @@
 // What Linux says of itself in files: interfaces, bridges, Thunderbolt, RDMA, power.
-//
-// Owner: none. Thread: any. Memory: plain values; files and folders are read bounded.
 #pragma once
 
 #include <optional>

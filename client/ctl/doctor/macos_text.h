@@ -1,8 +1,6 @@
 // What macOS's own programs say, parsed: system_profiler, networksetup, ifconfig, pmset,
 // socketfilterfw, systemsetup, ibv_devinfo, otool. Other text than expected gives less, never a wrong
 // fact.
-//
-// Owner: none, pure functions. Thread: any. Memory: plain values.
 #pragma once
 
 #include <map>

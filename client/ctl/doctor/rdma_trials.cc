@@ -15,7 +15,7 @@
 namespace mlxcomm::ctl {
 namespace {
 
-constexpr char kTrialArgument[] = "--try-rdma";  // daemon/fabric/rdma/trials.h
+constexpr char kTrialArgument[] = "--try-rdma";  // daemon/transport/rdma/trials.h
 constexpr std::size_t kDevicesMax = 16;
 constexpr std::size_t kGidsMax = 64;  // Of a device.
 constexpr std::size_t kTrialsMax = 64;

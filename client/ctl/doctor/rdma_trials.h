@@ -1,8 +1,8 @@
-// What mlxcommd's processes tell when they try a machine's RDMA devices (daemon/fabric/rdma/trials.h):
+// What mlxcommd's processes tell when they try a machine's RDMA devices (daemon/transport/rdma/trials.h):
 // each trial is a process of its own with a deadline, so that one that hangs or crashes hides none of
 // the others. For reports and for first light.
 //
-// Owner: none, a function. Thread: main; some seconds, more where a driver hangs. Memory: the text.
+// Thread: main; some seconds, more where a driver hangs.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,4 @@
 // Findings as a person or a program reads them. Pure functions.
-//
-// Owner: none. Thread: any. Memory: the text.
 #pragma once
 
 #include <span>

@@ -1,7 +1,5 @@
 // What this project takes of Macs, and no Mac has shown yet: each is a sentence that first light
 // confirms or refutes, with who said it and in which step it is tried.
-//
-// Owner: none, a table. Thread: any. Memory: text.
 #pragma once
 
 #include <span>

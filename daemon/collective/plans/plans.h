@@ -21,8 +21,6 @@
 // Below: N nodes, n bytes (of a rank's count), B bytes (blocks of all ranks), B_i
 // those of the ranks on node i, a = latency, b = time for a byte on one link.
 // "Link" is a directed pair of nodes; optimal_bytes.h has the figures for each.
-//
-// Owner: none, pure functions. Thread: any. Memory: append to the plan.
 #pragma once
 
 #include "daemon/collective/plan.h"

@@ -1,6 +1,4 @@
 // What macOS's unistd.h has besides.
-//
-// Owner: none, declarations. Thread: any. Memory: none.
 #pragma once
 #include_next <unistd.h>
 

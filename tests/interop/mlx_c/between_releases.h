@@ -1,7 +1,5 @@
 // What mlx-c 0.7.0, which is for MLX 0.32.2, lacks where it is compiled for this one, by this compiler.
 // Given to the compiler by -include, for mlx-c alone.
-//
-// Owner: none. Thread: any. Memory: none.
 #pragma once
 
 #if __cplusplus >= 202002L  // What CMake tries of a compiler knows no MLX.

@@ -1,6 +1,4 @@
 // macOS's IPv6 options.
-//
-// Owner: none, declarations. Thread: any. Memory: none.
 #pragma once
 #include_next <netinet/in.h>
 

@@ -1,6 +1,4 @@
 // Classes of quality of service.
-//
-// Owner: none, declarations. Thread: any. Memory: none.
 #pragma once
 
 enum qos_class_t { QOS_CLASS_USER_INITIATED = 0x19 };

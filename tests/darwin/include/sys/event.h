@@ -1,6 +1,4 @@
 // As much of kqueue(2) as the project uses.
-//
-// Owner: none, declarations. Thread: any. Memory: none.
 #pragma once
 
 #include <stdint.h>

@@ -1,6 +1,4 @@
 // macOS's advice about memory.
-//
-// Owner: none, declarations. Thread: any. Memory: none.
 #pragma once
 #include_next <sys/mman.h>
 

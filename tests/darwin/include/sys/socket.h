@@ -1,6 +1,4 @@
 // macOS's sockets, of which some options are made of Linux's own (sockets.cc).
-//
-// Owner: none, declarations. Thread: any. Memory: none.
 #pragma once
 #include_next <sys/socket.h>
 

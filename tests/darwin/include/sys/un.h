@@ -1,6 +1,4 @@
 // macOS's Unix sockets.
-//
-// Owner: none, declarations. Thread: any. Memory: none.
 #pragma once
 #include_next <sys/un.h>
 

@@ -2,7 +2,7 @@
 // tests. Values are small whole numbers, which every type holds exactly, so results
 // are compared exactly; only a mean may need rounding.
 //
-// Owner: none. Thread: any. Memory: vectors of bytes.
+// Memory: vectors of bytes.
 #pragma once
 
 #include <algorithm>

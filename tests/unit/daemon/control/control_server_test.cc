@@ -251,8 +251,8 @@ class ControlServerTest : public testing::Test {
 
   KnownSessions intake_;
   ScriptedEngine engine_;
-  telemetry::FlightRecorder recorder_{"node"};
-  telemetry::EventLog events_;
+  record::FlightRecorder recorder_{"node"};
+  record::EventLog events_;
   std::unique_ptr<ControlServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
   v1::AttachReply attached_;
@@ -277,7 +277,7 @@ TEST_F(ControlServerTest, OneUserFollowsEventsOnlySoOften) {
   request.set_last(9);
   request.set_follow(true);
   for (const char* const user : {"clients-user", "somebody"}) {
-    telemetry::LoggedEvent event;
+    record::LoggedEvent event;
     event.kind = "job_formed";
     event.object = user;
     event.user = user;
@@ -447,10 +447,10 @@ TEST_F(ControlServerTest, TellsWhatTheEngineHasMeasuredOfItsLinks) {
 // How: this engine answers nothing.
 TEST_F(ControlServerTest, ReadsTheRecordWithoutTheEngineAndToNobodyUnknown) {
   engine_.does = ScriptedEngine::Does::kKeep;
-  telemetry::Event event;
-  event.kind = telemetry::EventKind::kSubmitted;
+  record::Event event;
+  event.kind = record::EventKind::kSubmitted;
   event.time_ns = 1;
-  recorder_.AddTrack(telemetry::TrackKind::kEngine, "engine")->Write(event);
+  recorder_.AddTrack(record::TrackKind::kEngine, "engine")->Write(event);
   const auto read = [&](const std::string& token, v1::FlightRecordReply& record) {
     grpc::ClientContext context;
     Identify(context, token);

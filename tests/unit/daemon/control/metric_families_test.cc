@@ -22,7 +22,7 @@ constexpr auto kAllReduce = static_cast<std::uint8_t>(OperationKind::kAllReduce)
 constexpr auto kFloat32 = static_cast<std::uint8_t>(DataType::kFloat32);
 
 std::string Text(const std::optional<EngineMetrics>& engine,
-                 const telemetry::OperationCounts& operations = {}) {
+                 const record::OperationCounts& operations = {}) {
   std::ostringstream out;
   prometheus::TextSerializer().Serialize(out, WriteMetricFamilies(engine, operations));
   return out.str();
@@ -39,7 +39,7 @@ v1::RailStatus Rail(const std::string& address, v1::RailState::Value state, std:
 }
 
 TEST(MetricFamiliesTest, AnEngineThatDoesNotAnswerIsToldWithWhatIsKnownWithoutIt) {
-  telemetry::OperationCounts counts;
+  record::OperationCounts counts;
   counts.Add(kAllReduce, kFloat32, false, 8, 1'000);
   const std::string text = Text(std::nullopt, counts);
   EXPECT_THAT(text, HasSubstr("mlxcomm_engine_responsive 0"));
@@ -89,7 +89,7 @@ TEST(MetricFamiliesTest, CountsJobsByStateAndTellsNoNames) {
 }
 
 TEST(MetricFamiliesTest, BucketsAddUpAndWhatIsSlowerThanAllIsInTheTotal) {
-  telemetry::OperationCounts counts;
+  record::OperationCounts counts;
   counts.Add(kAllReduce, kFloat32, false, 8, 16'000);  // On the first bound.
   counts.Add(kAllReduce, kFloat32, false, 8, 16'001);
   counts.Add(kAllReduce, kFloat32, false, 8, 90'000'000'000);
@@ -107,7 +107,7 @@ TEST(MetricFamiliesTest, BucketsAddUpAndWhatIsSlowerThanAllIsInTheTotal) {
 }
 
 TEST(OperationCountsTest, NumbersThatNobodyKnowsAreNotCounted) {
-  telemetry::OperationCounts counts;
+  record::OperationCounts counts;
   counts.Add(16, 1, false, 8, 1);
   counts.Add(1, 255, false, 8, 1);
   EXPECT_THAT(Text(std::nullopt, counts), Not(HasSubstr("operations_done_total{")));

@@ -10,9 +10,9 @@
 namespace mlxcomm::control::record_reply_test {
 namespace {
 
-using telemetry::Event;
-using telemetry::EventKind;
-using telemetry::TrackKind;
+using record::Event;
+using record::EventKind;
+using record::TrackKind;
 
 constexpr RecordClocks kNow{1'000'000, 1'700'000'000'000'000'000};
 
@@ -42,7 +42,7 @@ class RecordReplyTest : public testing::Test {
     engine_->Write(event);
   }
   void Happen(std::uint64_t group, std::uint64_t number, EventKind kind, std::uint64_t time_ns,
-              std::uint32_t party = telemetry::kNobody) {
+              std::uint32_t party = record::kNobody) {
     Event event = Of(group, number, kind, time_ns);
     event.party = party;
     engine_->Write(event);
@@ -54,8 +54,8 @@ class RecordReplyTest : public testing::Test {
     return reply;
   }
 
-  telemetry::FlightRecorder recorder_{"a"};
-  telemetry::EventRing* const engine_;
+  record::FlightRecorder recorder_{"a"};
+  record::EventRing* const engine_;
 };
 
 TEST_F(RecordReplyTest, TellsALifeWithNamesAndTheDate) {
@@ -132,8 +132,8 @@ TEST_F(RecordReplyTest, ChoosesByJobGroupNameAndIdAndTakesTheNewest) {
 }
 
 TEST_F(RecordReplyTest, TellsWhatRailsAndWorkersDid) {
-  telemetry::EventRing* const rail = recorder_.AddTrack(TrackKind::kRail, "tcp x - y");
-  telemetry::EventRing* const worker = recorder_.AddTrack(TrackKind::kWorker, "worker 0");
+  record::EventRing* const rail = recorder_.AddTrack(TrackKind::kRail, "tcp x - y");
+  record::EventRing* const worker = recorder_.AddTrack(TrackKind::kWorker, "worker 0");
   Call(1, 5, 0, 10);
   Event sent = Of(1, 5, EventKind::kSent, 20);
   sent.bytes = 20;
@@ -161,7 +161,7 @@ TEST_F(RecordReplyTest, TellsWhatRailsAndWorkersDid) {
 // Why: what a user's job does is nobody's business but its own and the operators', also what
 // rails and workers did for it, and also where its number is asked for.
 TEST_F(RecordReplyTest, TellsAUserOfItsOwnJobsAndCountsTheOthers) {
-  telemetry::EventRing* const rail = recorder_.AddTrack(TrackKind::kRail, "tcp x - y");
+  record::EventRing* const rail = recorder_.AddTrack(TrackKind::kRail, "tcp x - y");
   for (const std::uint64_t group : {1u, 2u, 3u}) {
     Call(group, 0, 0, 10 + group);
     rail->Write(Of(group, 0, EventKind::kSent, 20 + group));
@@ -187,13 +187,13 @@ TEST_F(RecordReplyTest, TellsAUserOfItsOwnJobsAndCountsTheOthers) {
 
 // Why: gRPC takes 4 MiB, and a full recorder must still be readable.
 TEST_F(RecordReplyTest, StaysSmallWhenEverythingIsFull) {
-  for (std::size_t i = 0; i < telemetry::FlightRecorder::kEngineEvents; ++i) {
+  for (std::size_t i = 0; i < record::FlightRecorder::kEngineEvents; ++i) {
     Call(1, i, 0, 1000 + i);
   }
-  for (std::size_t k = 0; k + 1 < telemetry::FlightRecorder::kTracksMax; ++k) {
-    telemetry::EventRing* const rail =
+  for (std::size_t k = 0; k + 1 < record::FlightRecorder::kTracksMax; ++k) {
+    record::EventRing* const rail =
         recorder_.AddTrack(TrackKind::kRail, "tcp [fe80::1%thunderbolt0]:7470 - [fe80::2]:40000");
-    for (std::size_t i = 0; i < telemetry::FlightRecorder::kRailEvents; ++i) {
+    for (std::size_t i = 0; i < record::FlightRecorder::kRailEvents; ++i) {
       Event event = Of(1, i, EventKind::kSent, 1000 + i);
       event.bytes = 262144;
       event.source_rank = 4000;
@@ -206,7 +206,7 @@ TEST_F(RecordReplyTest, StaysSmallWhenEverythingIsFull) {
   request.set_with_tracks(true);
   const v1::FlightRecordReply reply = Read(request);
   EXPECT_EQ(static_cast<std::size_t>(reply.operations_size()) + reply.operations_left_out(),
-            telemetry::FlightRecorder::kEngineEvents);
+            record::FlightRecorder::kEngineEvents);
   EXPECT_GT(reply.tracks(0).spans_left_out(), 0u);
   EXPECT_EQ(reply.tracks(0).since_ns(), reply.tracks(0).spans(0).begin_ns());
   EXPECT_LT(reply.ByteSizeLong(), std::size_t{4} << 20);
@@ -214,7 +214,7 @@ TEST_F(RecordReplyTest, StaysSmallWhenEverythingIsFull) {
 
 // Why: names are the jobs' own and may be long; the newest operations are those asked for.
 TEST_F(RecordReplyTest, LeavesOutTheOldestRatherThanOutgrowAMessage) {
-  constexpr std::size_t kEvents = telemetry::FlightRecorder::kEngineEvents;
+  constexpr std::size_t kEvents = record::FlightRecorder::kEngineEvents;
   recorder_.NameGroup({1, "ann", std::string(100, 'j'), std::string(300, 'g'), {{0, "a"}}});
   for (std::size_t i = 0; i < kEvents; ++i) Call(1, i, 0, 1000 + i);
   const v1::FlightRecordReply reply = Read();
@@ -231,7 +231,7 @@ TEST_F(RecordReplyTest, DoesNotBlameRanksWhoseCallsAreNoLongerInTheRecord) {
   Happen(1, 57, EventKind::kFirstByte, 100'000);
   std::vector<Event> events;
   engine_->Copy(100, 0, events);
-  const std::string text = telemetry::DescribeLives(telemetry::LivesOf(events), {}, 1'100'000);
+  const std::string text = record::DescribeLives(record::LivesOf(events), {}, 1'100'000);
   EXPECT_NE(text.find("called before the record begins"), std::string::npos) << text;
   EXPECT_EQ(text.find("nobody"), std::string::npos) << text;
 }
@@ -244,13 +244,13 @@ TEST_F(RecordReplyTest, TextTellsTheLastMomentsInOneBoundedLine) {
   engine_->Write(failed);
   std::vector<Event> events;
   engine_->Copy(100, 0, events);
-  auto lives = telemetry::LivesOf(events);
-  EXPECT_EQ(telemetry::DescribeLives(lives, {}, 1'100'000),
+  auto lives = record::LivesOf(events);
+  EXPECT_EQ(record::DescribeLives(lives, {}, 1'100'000),
             "operation 57, all_reduce sum float32[5], began 1.0 ms ago: called by rank 0 +0.0 us, "
             "matched +12.0 us, RANK_LOST +500.0 us");
-  EXPECT_EQ(telemetry::DescribeLives({}, {}, 0), "no operation");
+  EXPECT_EQ(record::DescribeLives({}, {}, 0), "no operation");
   lives.resize(50, lives[0]);
-  EXPECT_LE(telemetry::DescribeLives(lives, {}, 1'100'000).size(), telemetry::kDescribedBytesMax);
+  EXPECT_LE(record::DescribeLives(lives, {}, 1'100'000).size(), record::kDescribedBytesMax);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ class CountedLooks final : public NodePort {
   void ReleaseMemory(SessionId) override {}
   void OnGroups(std::size_t) override {}
   void OnForwarding(bool) override {}
-  void OnEvent(telemetry::LoggedEvent) override {}
+  void OnEvent(record::LoggedEvent) override {}
   void OnViolation(const NodeId&, const std::string&) override {}
   void Describe(v1::NodeStatus&) const override {}
   std::vector<fabric::LinkSnapshot> SnapshotLinks() const override { return {}; }

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "daemon/collective/collectives.h"
-#include "daemon/telemetry/operation_life.h"
+#include "daemon/record/operation_life.h"
 
 namespace mlxcomm::operation_recorder_test {
 namespace {
@@ -70,9 +70,9 @@ class OperationRecorderTest : public testing::Test {
       }
     }
   }
-  std::vector<telemetry::OperationLife> Lives() {
-    const auto engines = flight_recorder_.Copy(telemetry::TrackKind::kEngine, 100'000);
-    return telemetry::LivesOf(engines.at(0).events);
+  std::vector<record::OperationLife> Lives() {
+    const auto engines = flight_recorder_.Copy(record::TrackKind::kEngine, 100'000);
+    return record::LivesOf(engines.at(0).events);
   }
 
   NodeId self_{};
@@ -86,8 +86,8 @@ class OperationRecorderTest : public testing::Test {
   float memory_[64] = {};
   std::uint64_t now_ns_ = 1'000;
   NoScratch scratch_;
-  telemetry::FlightRecorder flight_recorder_{"a"};
-  telemetry::OperationCounts counts_;
+  record::FlightRecorder flight_recorder_{"a"};
+  record::OperationCounts counts_;
   OperationRecorder recorder_{flight_recorder_, counts_, now_ns_, [this] {
                                 return now_ns_ + 1;
                               }};  // It has gone on since the turn began.

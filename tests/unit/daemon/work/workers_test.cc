@@ -63,7 +63,7 @@ queue::SchedulingPolicy Scheduling(std::uint32_t workers) {
 class WorkersTest : public testing::Test {
  protected:
   platform::Wakeup bell;
-  telemetry::FlightRecorder recorder{"node"};
+  record::FlightRecorder recorder{"node"};
 };
 
 TEST_F(WorkersTest, DoEachPieceOnceAndSaySo) {

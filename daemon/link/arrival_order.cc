@@ -1,0 +1,111 @@
+#include "daemon/link/arrival_order.h"
+
+#include <cstring>
+#include <utility>
+
+namespace mlxcomm::fabric {
+
+ArrivalOrder::Arrival ArrivalOrder::OnArrived(std::uint64_t sequence) {
+  if (sequence > received_ + wire::kWindow) return Arrival::kViolation;
+  if (sequence <= received_ || BitOf(sequence)) {
+    ++duplicates_;
+    return Arrival::kDuplicate;
+  }
+  if (sequence != received_ + 1) {
+    FlipBit(sequence);
+    ++beyond_;
+    return Arrival::kEarly;
+  }
+  claims_.OnReceived(++received_);
+  while (beyond_ > 0 && BitOf(received_ + 1)) {
+    FlipBit(received_ + 1);
+    --beyond_;
+    claims_.OnReceived(++received_);
+  }
+  return Arrival::kNext;
+}
+
+bool ArrivalOrder::HasCome(std::uint64_t sequence) const {
+  if (sequence <= received_) return true;
+  return sequence <= received_ + wire::kWindow && BitOf(sequence);
+}
+
+bool ArrivalOrder::Describe(std::uint32_t block, wire::Arrived& arrived) const {
+  arrived = {};
+  arrived.block = block;
+  if (beyond_ == 0) return false;
+  std::uint64_t any = 0;
+  const std::uint64_t first = received_ + 1 + wire::Arrived::kBits * block;
+  for (std::size_t i = 0; i < arrived.bits.size(); ++i) {
+    const std::uint64_t at = (first + 64 * i) % wire::kWindow;
+    const std::uint64_t shift = at % 64;
+    arrived.bits[i] = bits_[at / 64] >> shift;
+    if (shift > 0) arrived.bits[i] |= bits_[(at / 64 + 1) % bits_.size()] << (64 - shift);
+    any |= arrived.bits[i];
+  }
+  return any != 0;
+}
+
+bool ArrivalOrder::Keep(const wire::FrameHeader& header, std::span<const std::byte> payload,
+                        std::unique_ptr<std::vector<std::byte>> control) {
+  if (kept_bytes_ + payload.size() > wire::kEarlyBytesMax) return false;
+  if (kept_.empty()) kept_.resize(wire::kWindow);
+  Kept& kept = kept_[header.sequence % wire::kWindow];
+  kept.header = header;
+  kept.used = true;
+  kept_bytes_ += payload.size();
+  if (control != nullptr || payload.empty()) {
+    kept.control = std::move(control);
+  } else if (payload.size() > wire::kSlotBytesMax) {
+    kept.control = std::make_unique<std::vector<std::byte>>(payload.begin(), payload.end());
+  } else {
+    if (free_slots_.empty()) {
+      free_slots_.push_back(static_cast<std::int32_t>(slots_.size()));
+      slots_.push_back(std::make_unique_for_overwrite<std::byte[]>(wire::kSlotBytesMax));
+    }
+    kept.slot = free_slots_.back();
+    free_slots_.pop_back();
+    std::memcpy(slots_[static_cast<std::size_t>(kept.slot)].get(), payload.data(), payload.size());
+  }
+  return true;
+}
+
+const wire::FrameHeader* ArrivalOrder::NextDue(std::span<const std::byte>& payload) {
+  if (due_ != nullptr) Free(*std::exchange(due_, nullptr));
+  if (kept_.empty()) {
+    told_ = received_;
+    return nullptr;
+  }
+  while (told_ < received_) {
+    Kept& kept = kept_[++told_ % wire::kWindow];
+    if (!kept.used) continue;  // It has gone up as it came.
+    due_ = &kept;
+    const std::byte* bytes = nullptr;
+    if (kept.control != nullptr) bytes = kept.control->data();
+    if (kept.slot >= 0) bytes = slots_[static_cast<std::size_t>(kept.slot)].get();
+    payload = {bytes, bytes == nullptr ? 0 : kept.header.payload_bytes};
+    return &kept.header;
+  }
+  return nullptr;
+}
+
+void ArrivalOrder::Free(Kept& kept) {
+  kept_bytes_ -= kept.header.payload_bytes;
+  if (kept.slot >= 0) free_slots_.push_back(std::exchange(kept.slot, -1));
+  kept.control.reset();
+  kept.used = false;
+}
+
+void ArrivalOrder::Reset() {
+  due_ = nullptr;
+  for (Kept& kept : kept_) {
+    if (kept.used) Free(kept);
+  }
+  received_ = 0;
+  told_ = 0;
+  beyond_ = 0;
+  bits_ = {};
+  claims_.Reset();
+}
+
+}  // namespace mlxcomm::fabric

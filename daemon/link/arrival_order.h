@@ -1,0 +1,81 @@
+// The receiving half of what joins two nodes: tells new frames from copies, puts into order
+// what several rails deliver out of it, and knows what to acknowledge.
+//
+// Data has been placed when it comes here and may go up at once. Everything else goes up in
+// the order of the numbers; what comes too early is kept. An honest peer never lets more
+// than wire::kEarlyBytesMax of it be under way.
+//
+//   OnArrived ──next──▶ up, then NextDue until nothing is due
+//             ──early─▶ Keep
+//
+// Sans-I/O, no time. Owner: Link. Thread: engine. Memory: at most that and a window of
+// frames, in slots that are reused; none before the first frame comes early.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "daemon/transport/arrival_claims.h"
+#include "proto/wire/frame.h"
+
+namespace mlxcomm::fabric {
+
+class ArrivalOrder {
+ public:
+  enum class Arrival : std::uint8_t { kNext, kEarly, kDuplicate, kViolation };
+  struct Kept {
+    wire::FrameHeader header;
+    std::int32_t slot = -1;
+    std::unique_ptr<std::vector<std::byte>> control;
+    bool used = false;
+  };
+
+  explicit ArrivalOrder(ArrivalClaims& claims) : claims_(claims) {}
+
+  Arrival OnArrived(std::uint64_t sequence);
+  // For kEarly. `control` may own the payload, else it is copied. False: the peer sends
+  // more than it may.
+  [[nodiscard]] bool Keep(const wire::FrameHeader& header, std::span<const std::byte> payload,
+                          std::unique_ptr<std::vector<std::byte>> control);
+  // After kNext, until there is none: a kept frame whose turn it is. Valid until the next
+  // call. nullptr: none.
+  const wire::FrameHeader* NextDue(std::span<const std::byte>& payload);
+
+  // All up to here have come.
+  std::uint64_t received() const { return received_; }
+  bool HasCome(std::uint64_t sequence) const;
+  // Some beyond received() have come.
+  bool has_gaps() const { return beyond_ > 0; }
+  // False: none of this block has.
+  bool Describe(std::uint32_t block, wire::Arrived& arrived) const;
+  std::uint64_t duplicates() const { return duplicates_; }
+  std::uint64_t kept_bytes() const { return kept_bytes_; }
+  void Reset();  // Begins anew at sequence 1; no rail may be there.
+
+ private:
+  bool BitOf(std::uint64_t sequence) const {
+    return (bits_[sequence % wire::kWindow / 64] >> (sequence % 64) & 1) != 0;
+  }
+  void FlipBit(std::uint64_t sequence) {
+    bits_[sequence % wire::kWindow / 64] ^= std::uint64_t{1} << (sequence % 64);
+  }
+  void Free(Kept& kept);
+
+  ArrivalClaims& claims_;
+  std::uint64_t received_ = 0;
+  std::uint64_t told_ = 0;                                   // Up to here all have gone up.
+  std::uint64_t beyond_ = 0;                                 // How many have come beyond received_.
+  std::array<std::uint64_t, wire::kWindow / 64> bits_ = {};  // Of those, by number % kWindow.
+  std::uint64_t duplicates_ = 0;
+  std::uint64_t kept_bytes_ = 0;
+  std::vector<Kept> kept_;  // By number % kWindow; empty until needed.
+  Kept* due_ = nullptr;     // Handed out last.
+  std::vector<std::unique_ptr<std::byte[]>> slots_;
+  std::vector<std::int32_t> free_slots_;
+};
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,485 @@
+// The way of frames: what is handed to rails and what they deliver. How rails come and go
+// is in link_state.cc.
+#include "daemon/link/link.h"
+
+#include <algorithm>
+#include <bit>
+
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/transport/status_reason.h"
+
+namespace mlxcomm::fabric {
+namespace {
+
+// An acknowledgement goes out by itself after this much, or this long if the engine is
+// busy with other links; else with the next frame or when it has nothing else to do. Where
+// nobody waits for it, the next frame or the tick.
+constexpr std::uint64_t kAcknowledgeFrames = 16;
+constexpr std::uint64_t kAcknowledgeBytes = 1024 * 1024;
+constexpr std::uint64_t kAcknowledgeNs = 1'000'000;
+
+}  // namespace
+
+absl::Status Link::Send(const wire::FrameHeader& header, const std::byte* payload,
+                        std::uint64_t cookie) {
+  if (!reachable()) {
+    return absl::FailedPreconditionError(absl::StrCat("node ", peer_.name, " is not reachable"));
+  }
+  if (absl::Status status = channel_.Send(header, payload, cookie); !status.ok()) return status;
+  Pump();
+  return absl::OkStatus();
+}
+
+// Hands the rails as much as they may have. Not while a receive waits for one of them: a
+// grant could call for data that comes there.
+void Link::Pump() {
+  if (rail_count_ == 0) return;
+  if (rail_count_ > 1 && waiting_count_ == 0 && !channel_.all_handed()) LookAtHeld();
+  RailCommand command;
+  std::size_t at = 0;
+  while (waiting_count_ == 0 && channel_.NextToHand(command.frame, at, arrivals_.has_gaps())) {
+    command.frame.header.acknowledged = arrivals_.received();
+    if (!arrivals_.has_gaps()) {
+      // Said with the frame; but not soon, if that waits for others on its rail.
+      if (channel_.flight(at).unwritten_frames() == 1 && SaysForSure(at)) {
+        unacknowledged_frames_ = 0;
+        unacknowledged_bytes_ = 0;
+        unacknowledged_data_ = false;
+      }
+    } else if (command.frame.header.type == wire::FrameType::kControl) {
+      GiveAcknowledgement(at);
+    }
+    Give(at, command);
+  }
+}
+
+// For the choice between rails: sooner than acknowledgements tell it, which come back behind
+// what the other side sends.
+void Link::LookAtHeld() {
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    const RailFlight& flight = channel_.flight(at);
+    if (rails_[at].rail == nullptr || !flight.is_reliable() || flight.bytes_under_way() == 0) {
+      continue;
+    }
+    if (const auto held = rails_[at].rail->held(); held) channel_.OnHeld(at, *held);
+  }
+}
+
+// Commands to one rail keep their order.
+void Link::Give(std::size_t at, const RailCommand& command) {
+  OnRail& on = rails_[at];
+  if (on.waiting.empty() && on.rail->Give(command)) return;
+  on.waiting.emplace_back() = command;
+  ++waiting_count_;
+}
+
+void Link::GiveWaiting() {
+  for (OnRail& on : rails_) {
+    while (on.rail != nullptr && !on.waiting.empty() && on.rail->Give(on.waiting.front())) {
+      on.waiting.pop_front();
+      --waiting_count_;
+    }
+  }
+}
+
+ReceiveBudget* Link::TakeBudget() {
+  if (free_budgets_.empty()) return &budgets_.emplace_back();
+  ReceiveBudget* const budget = free_budgets_.back();
+  free_budgets_.pop_back();
+  return budget;
+}
+
+void Link::GiveBackBudget(Posted& posted) {
+  posted.budget->Close();
+  free_budgets_.push_back(posted.budget);
+}
+
+absl::Status Link::PostReceive(const PostedReceive& receive) {
+  if (!reachable()) {
+    return absl::FailedPreconditionError(absl::StrCat("node ", peer_.name, " is not reachable"));
+  }
+  if (waiting_count_ >= kWaitingMax) {
+    return absl::ResourceExhaustedError("too many receives are being posted at once");
+  }
+  if (receive.bytes > ReceiveBudget::kBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a receive of ", receive.bytes, " bytes; the most is ", ReceiveBudget::kBytesMax));
+  }
+  const PostedKey key = {receive.key, receive.step};
+  if (const auto earlier = posted_.find(key); earlier != posted_.end()) {
+    GiveBackBudget(earlier->second);
+    posted_.erase(earlier);
+  }
+  Posted& posted = posted_[key];
+  posted.receive = receive;
+  posted.budget = TakeBudget();
+  posted.share = posted.budget->Open(receive.bytes);
+  posted.on_several = rail_count_ > 1;
+  RailCommand command;
+  command.kind = RailCommand::Kind::kPostReceive;
+  command.receive = receive;
+  command.share = posted.share;
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (rails_[at].rail != nullptr) Give(at, command);
+  }
+  return absl::OkStatus();
+}
+
+void Link::Withdraw(const OperationKey& key) {
+  absl::erase_if(posted_, [&](auto& entry) {
+    if (entry.first.first != key) return false;
+    GiveBackBudget(entry.second);
+    return true;
+  });
+  if (rail_count_ == 0) return withdrawn_.push_back(key);
+  withdrawals_.emplace_back() = {key, static_cast<std::uint32_t>(rail_count_)};
+  RailCommand command;
+  command.kind = RailCommand::Kind::kWithdraw;
+  command.key = key;
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (rails_[at].rail != nullptr) Give(at, command);
+  }
+}
+
+// Rails answer in the order of the commands, and one that is new has fewer to answer, so
+// withdrawals are done in the order in which they were begun.
+void Link::Answered(std::size_t at) {
+  OnRail& on = rails_[at];
+  const std::uint64_t index = on.withdrawals_taken - first_withdrawal_;
+  if (index >= withdrawals_.size()) return;
+  ++on.withdrawals_taken;
+  --withdrawals_[static_cast<std::size_t>(index)].rails;
+  while (!withdrawals_.empty() && withdrawals_.front().rails == 0) {
+    const OperationKey key = withdrawals_.front().key;
+    withdrawals_.pop_front();
+    ++first_withdrawal_;
+    listener_.OnWithdrawn(peer_.id, key);
+  }
+}
+
+void Link::Cancel(const OperationKey& key) {
+  channel_.Cancel(key);
+  // Releases are told in the next Poll, never from inside this call.
+}
+
+void Link::DeliverReleased() {
+  std::vector<std::uint64_t>& released = channel_.released();
+  for (std::size_t i = 0; i < released.size(); ++i) listener_.OnDataReleased(peer_.id, released[i]);
+  released.clear();
+}
+
+// One that goes down gives way to the others' turn at once.
+std::size_t Link::PollRail(std::size_t at, std::uint64_t now_ns) {
+  std::size_t count = 0;
+  RailEvent event;
+  constexpr std::size_t kEventsPerTurn = 256;
+  const std::unique_ptr<Rail>& rail = rails_[at].rail;
+  while (rail != nullptr && count < kEventsPerTurn && rail->Pop(event)) {
+    ++count;
+    if (event.kind != RailEvent::Kind::kDown) {
+      Deliver(at, event);
+      continue;
+    }
+    TakeAbandoned(event);
+    if (event.cause == DownCause::kViolation) {
+      OnViolation(event.reason);
+    } else {
+      channel_.OnTransmitted(at, event.transmitted);
+      const bool joined = !rails_[at].resumed || HasHeard(rails_[at], 0);
+      const DownCause cause = joined ? event.cause : DownCause::kCut;
+      RemoveRailAt(at, {event.reason, cause, event.link_reason}, now_ns);
+    }
+    break;
+  }
+  return count;
+}
+
+std::size_t Link::Poll(std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  const bool due = now_ns >= channel_.deadline_ns();
+  channel_.OnNow(now_ns);
+  std::size_t count = 0;
+  for (std::size_t at = 0; at < kRailsMax; ++at) count += PollRail(at, now_ns);
+  if (!kept_.empty()) CloseKept();
+  if (!withdrawn_.empty()) {
+    told_withdrawn_.swap(withdrawn_);
+    for (const OperationKey& key : told_withdrawn_) listener_.OnWithdrawn(peer_.id, key);
+    count += told_withdrawn_.size();
+    told_withdrawn_.clear();
+  }
+  if (!channel_.released().empty()) {
+    DeliverReleased();
+    ++count;
+  }
+  const bool held_back = HasWaiting();
+  if (held_back) GiveWaiting();
+  if (count > 0 || held_back || due) Pump();
+  if (acknowledge_now_ || unacknowledged_frames_ >= kAcknowledgeFrames ||
+      unacknowledged_bytes_ >= kAcknowledgeBytes ||
+      (unacknowledged_frames_ > 0 && now_ns - unacknowledged_since_ns_ >= kAcknowledgeNs)) {
+    FlushAcknowledgement();
+  }
+  channel_.OnNow(now_ns);
+  return count;
+}
+
+void Link::FlushAcknowledgement() {
+  if (rail_count_ == 0 || (unacknowledged_frames_ == 0 && !acknowledge_now_)) return;
+  std::size_t at = delivered_last_;
+  if (at == kNoRail) {
+    for (at = 0; rails_[at].rail == nullptr;) ++at;
+  }
+  // Busy: it goes out once what waits has gone.
+  if (!rails_[at].waiting.empty()) return;
+  if (options_.planted_bug == PlantedBug::kDropAcknowledgement) {
+    unacknowledged_frames_ = 0;
+    unacknowledged_bytes_ = 0;
+    unacknowledged_data_ = false;
+    acknowledge_now_ = false;
+    return;
+  }
+  GiveAcknowledgement(at);
+  if (SaysForSure(at)) return;
+  for (at = 0; rails_[at].rail == nullptr || !channel_.flight(at).is_reliable();) ++at;
+  GiveAcknowledgement(at);
+}
+
+// Several rails: the other side judges them by how soon they deliver.
+void Link::AcknowledgeBeforeSleep() {
+  const bool awaited = unacknowledged_data_ || rail_count_ > 1 || arrivals_.has_gaps() ||
+                       delivered_last_ == kNoRail ||
+                       !channel_.flight(delivered_last_).is_reliable();
+  if (awaited) FlushAcknowledgement();
+}
+
+// What came over a reliable rail is never sent again, so nobody would ask for an
+// acknowledgement of it that an unreliable one has lost.
+bool Link::SaysForSure(std::size_t at) const {
+  if (channel_.flight(at).is_reliable()) return true;
+  for (std::size_t other = 0; other < kRailsMax; ++other) {
+    if (rails_[other].rail != nullptr && channel_.flight(other).is_reliable()) return false;
+  }
+  return true;
+}
+
+// All that has come, gaps and all; and what is wanted once more, unless that has been said:
+// each time it is, another copy comes.
+void Link::GiveAcknowledgement(std::size_t at) {
+  std::erase_if(wanted_, [this](std::uint64_t sequence) { return arrivals_.HasCome(sequence); });
+  std::size_t wanted = 0;
+  for (std::uint32_t block = 0; block < wire::Arrived::kBlocks; ++block) {
+    wire::Arrived arrived;
+    const bool any = arrivals_.Describe(block, arrived);
+    if (ask_ && wanted < wanted_.size()) {
+      arrived.wanted = static_cast<std::uint16_t>(wanted_[wanted++] - arrivals_.received());
+    } else if (!any && block > 0) {
+      continue;
+    }
+    RailCommand command;
+    command.frame.header.type = wire::FrameType::kAck;
+    command.frame.header.acknowledged = arrivals_.received();
+    wire::PutArrived(arrived, command.frame.header);
+    Give(at, command);
+  }
+  ask_ = false;
+  unacknowledged_frames_ = 0;
+  unacknowledged_bytes_ = 0;
+  unacknowledged_data_ = false;
+  acknowledge_now_ = false;
+}
+
+void Link::Deliver(std::size_t at, RailEvent& event) {
+  // Before the frame: it may acknowledge what has just been written.
+  channel_.OnTransmitted(at, event.transmitted);
+  switch (event.kind) {
+    case RailEvent::Kind::kTransmitted:
+    case RailEvent::Kind::kDown: return TakeAbandoned(event);
+    case RailEvent::Kind::kWithdrawn: return Answered(at);
+    case RailEvent::Kind::kFrame:
+      delivered_last_ = at;
+      rails_[at].delivered = true;
+      if (OnFrame(event)) return;
+      return OnViolation(absl::StrCat("frame ", static_cast<int>(event.header.type),
+                                      " with sequence ", event.header.sequence, ", acknowledging ",
+                                      event.header.acknowledged));
+  }
+}
+
+// It took a copy of a frame for one too many, and then the frame did not come: the rail went
+// down, or lost the rest of it.
+void Link::TakeAbandoned(const RailEvent& event) {
+  if (event.abandoned == 0 || arrivals_.HasCome(event.abandoned)) return;
+  if (std::find(wanted_.begin(), wanted_.end(), event.abandoned) == wanted_.end()) {
+    wanted_.push_back(event.abandoned);
+  }
+  ask_ = true;
+  acknowledge_now_ = true;
+}
+
+// Its state cannot be trusted any more: nothing goes on from there.
+void Link::OnViolation(const std::string& what) {
+  spdlog::error("node {} broke the protocol ({} times by now): {}", peer_.name, ++violations_,
+                what);
+  Lose(WithReason(absl::DataLossError(absl::StrCat("it broke the protocol (", what,
+                                                   "); do both run the same version?")),
+                  LinkReason::kViolation));
+}
+
+bool Link::OnAcknowledgement(const wire::FrameHeader& header) {
+  if (!channel_.OnAcknowledged(header.acknowledged)) return false;
+  if (header.type == wire::FrameType::kAck) {
+    const wire::Arrived arrived = wire::ArrivedOf(header);
+    const std::uint64_t first = header.acknowledged + 1 + wire::Arrived::kBits * arrived.block;
+    for (std::size_t i = 0; i < arrived.bits.size(); ++i) {
+      for (std::uint64_t bits = arrived.bits[i]; bits != 0; bits &= bits - 1) {
+        const auto bit = static_cast<std::uint64_t>(std::countr_zero(bits));
+        if (!channel_.OnArrived(first + 64 * i + bit)) return false;
+      }
+    }
+    if (arrived.wanted != 0) channel_.OnWanted(header.acknowledged + arrived.wanted);
+  }
+  channel_.FindLost();
+  return true;
+}
+
+// False: the peer breaks the protocol.
+bool Link::OnFrame(RailEvent& event) {
+  if (!OnAcknowledgement(event.header)) return false;
+  // Before the frame: what it says may have been said because those were received.
+  DeliverReleased();
+  if (event.header.sequence == 0) return true;
+  if (event.duplicate) {
+    acknowledge_now_ = true;
+    return true;
+  }
+  return OnNumbered(event);
+}
+
+bool Link::OnNumbered(RailEvent& event) {
+  const wire::FrameHeader& header = event.header;
+  const ArrivalOrder::Arrival arrival = arrivals_.OnArrived(header.sequence);
+  switch (arrival) {
+    case ArrivalOrder::Arrival::kViolation: return false;
+    // A copy, or what stands in for data that came after all. If anything of it was placed,
+    // then within a receive that is still open: its bytes were claimed.
+    case ArrivalOrder::Arrival::kDuplicate:
+      acknowledge_now_ = true;
+      if (options_.planted_bug == PlantedBug::kKeepDuplicates) Tell(header, event.payload);
+      return true;
+    case ArrivalOrder::Arrival::kNext:
+    case ArrivalOrder::Arrival::kEarly: break;
+  }
+  if (unacknowledged_frames_++ == 0) unacknowledged_since_ns_ = now_ns_;
+  unacknowledged_bytes_ += header.payload_bytes;
+  if (header.type == wire::FrameType::kData) {
+    unacknowledged_data_ = true;
+    if (!OnData(event)) return false;
+  } else if (arrival == ArrivalOrder::Arrival::kNext) {
+    Tell(header, event.payload);
+  } else if (!arrivals_.Keep(header, event.payload, std::move(event.control))) {
+    return false;
+  }
+  if (arrival == ArrivalOrder::Arrival::kNext) TellWhatIsDue();
+  return true;
+}
+
+// What came too early, as far as its turn has come.
+void Link::TellWhatIsDue() {
+  std::span<const std::byte> payload;
+  while (reachable()) {
+    const wire::FrameHeader* const header = arrivals_.NextDue(payload);
+    if (header == nullptr) return;
+    Tell(*header, payload);
+  }
+}
+
+void Link::Tell(const wire::FrameHeader& header, std::span<const std::byte> payload) {
+  const NodeId node = peer_.id;
+  switch (header.type) {
+    case wire::FrameType::kControl: return listener_.OnControl(node, payload);
+    case wire::FrameType::kEager: return listener_.OnEager(node, header, payload);
+    case wire::FrameType::kGrant: return listener_.OnGrant(node, header);
+    case wire::FrameType::kCredit: return listener_.OnCredit(node, header);
+    case wire::FrameType::kTopology:
+    case wire::FrameType::kCircuitOpen:
+    case wire::FrameType::kCircuitOpened:
+    case wire::FrameType::kCircuitFrame:
+    case wire::FrameType::kCircuitCredit:
+    case wire::FrameType::kCircuitClosed:
+      // From a node that is no neighbour (any more) they are left over from when it was.
+      if (routing_ != nullptr && is_neighbour()) {
+        routing_->OnRouting(node, header, payload, now_ns_);
+      }
+      return;
+    case wire::FrameType::kRailSetup:
+      if (setups_ != nullptr && is_neighbour()) setups_->OnRailSetup(node, payload);
+      return;
+    default: return;
+  }
+}
+
+bool Link::OnData(const RailEvent& event) {
+  const auto found = posted_.find({KeyOf(event.header), event.header.step});
+  if (!event.placed || found == posted_.end()) return true;  // Withdrawn meanwhile.
+  Posted& posted = found->second;
+  if (!posted.received.Add(event.header.offset, event.header.payload_bytes)) return false;
+  if (posted.received.bytes() == posted.receive.bytes) {
+    RailCommand command;
+    command.kind = RailCommand::Kind::kForgetCompleted;
+    command.key = posted.receive.key;
+    command.step = posted.receive.step;
+    const bool on_several = posted.on_several;
+    // The other side may be done as soon as it knows that this has come.
+    acknowledge_now_ = true;
+    GiveBackBudget(posted);
+    posted_.erase(found);
+    for (std::size_t at = 0; on_several && at < kRailsMax; ++at) {
+      if (rails_[at].rail != nullptr) Give(at, command);
+    }
+  }
+  listener_.OnDataReceived(peer_.id, event.header);
+  return true;
+}
+
+bool Link::HandTheRest() {
+  RailEvent event;
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    while (rails_[at].rail != nullptr && rails_[at].rail->Pop(event)) {
+      channel_.OnTransmitted(at, event.transmitted);
+      if (event.kind == RailEvent::Kind::kFrame) (void)OnAcknowledgement(event.header);
+      if (event.kind == RailEvent::Kind::kDown) DropRail(at);
+    }
+  }
+  channel_.released().clear();
+  withdrawn_.clear();
+  if (rail_count_ == 0) {
+    state_ = State::kLost;
+    reason_ = LinkReason::kStopped;
+    detail_ = "this daemon has stopped";
+    return true;
+  }
+  GiveWaiting();
+  Pump();
+  return waiting_count_ == 0 && channel_.all_handed();
+}
+
+bool Link::PrepareToSleep() {
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (rails_[at].rail == nullptr || rails_[at].rail->PrepareToSleep()) continue;
+    while (at > 0) {
+      if (rails_[--at].rail != nullptr) rails_[at].rail->WakeUp();
+    }
+    return false;
+  }
+  return true;
+}
+
+void Link::WakeUp() {
+  for (OnRail& on : rails_) {
+    if (on.rail != nullptr) on.rail->WakeUp();
+  }
+}
+
+}  // namespace mlxcomm::fabric

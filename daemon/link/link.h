@@ -1,0 +1,341 @@
+// All that this daemon has with one node: the channel, the rails that carry it, the
+// receives that are posted, and what state they are in. A rail may be a connection, then
+// the node is a neighbour, or a circuit through others. Each has its path
+// (rail_path.h); they may come and go at any time, and the channel goes on over those that
+// there are.
+//
+//   kUp ──last rail down──▶ kGrace ──a rail, same sessions──▶ kUp
+//                             └──deadline, refused, other session──▶ kLost ──rail──▶ kUp
+//
+// Circuits carry frames only where there is no connection: one that comes makes them go,
+// and a newer circuit takes an older one's place. What was under way on them is sent again.
+//
+// Sessions. Each side tells its own session and the other's as it knows it. The
+// channel goes on only if both pairs are the same; both sides see the same two pairs
+// and so decide alike. A session that is given up is never told again. How far the channel
+// has come is no part of that: it is acknowledged on whichever rail.
+//
+// A connection may end when one side has read the other's introduction and the other has
+// not: then one is up and the other knows of nothing. On the next one the latter names no
+// session, or is named its own by one that it does not know. Nothing has come to it in that
+// session, so the former goes on and the latter begins: nobody is lost by it.
+//
+// Receives are shared by the rails. Each is posted to all of them before a frame goes out
+// on any, so that the data which a grant calls for finds it wherever it comes. Numbers and
+// bytes are claimed before they are placed (arrival_claims.h, receive_budget.h).
+//
+// Acknowledgements go on the rail that has delivered last, for that one works, and on a
+// reliable one as well if that may lose them. They ride on frames that go there anyway, or go
+// alone when the engine has nothing else to do. Of small frames, which the other side has
+// copied, one alone is not worth a wake-up there: on the only rail, which loses nothing, they
+// are acknowledged after some, or with the next tick. One may be lost with its rail: whenever one
+// goes, everything is acknowledged anew on another. What a control frame says may have come
+// of what was received before it, so those who read it must know of that first: where
+// there are gaps, an acknowledgement goes before it.
+//
+// A connection that is closed reads as the end of the daemon (reset_grace). So this side
+// closes none that it only gives up (silence, an interface that is down, whatever failed
+// here) before it has heard the other side on another, on which that then stands, or the
+// node is lost: until then the end is kept, at most kKeptMax of them. And a connection that
+// was to go on with the channel, and is closed before anything has come on it, was a join
+// that failed on the other side, by a daemon that lives.
+//
+// RDMA rails are beside connections, and have no end that could be seen. When the last
+// connection is closed they are asked for a sign of life; those that give none in half of the
+// reset grace go as it has.
+//
+// Owner: Links. Thread: engine; time is an argument, and sessions are the options' random
+// numbers. Memory: one entry for each posted receive, at most kWaitingMax commands that a
+// rail has no place for yet, the channel's and the arrival order's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "daemon/link/arrival_order.h"
+#include "daemon/link/channel.h"
+#include "daemon/link/received_ranges.h"
+#include "daemon/transport/arrival_claims.h"
+#include "daemon/transport/fabric.h"
+#include "daemon/transport/growing_ring.h"
+#include "daemon/transport/rail.h"
+#include "daemon/transport/rail_path.h"
+#include "daemon/transport/receive_budget.h"
+
+namespace mlxcomm::fabric {
+
+// What neighbours tell each other about the ways to third nodes (wire/route.h).
+class RoutingListener {
+ public:
+  virtual ~RoutingListener() = default;
+  // Payload is valid only during the call.
+  virtual void OnRouting(const NodeId& neighbour, const wire::FrameHeader& header,
+                         std::span<const std::byte> payload, std::uint64_t now_ns) = 0;
+};
+
+// What a neighbour says of an RDMA rail to be made (wire/rail_setup.h).
+class RailSetupListener {
+ public:
+  virtual ~RailSetupListener() = default;
+  // Payload is valid only during the call.
+  virtual void OnRailSetup(const NodeId& neighbour, std::span<const std::byte> payload) = 0;
+};
+
+class Link {
+ public:
+  enum class State : std::uint8_t { kLost, kUp, kGrace };
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  static constexpr std::size_t kRailsMax = Channel::kRailsMax;
+
+  // `routing` and `setups` may be null: then what neighbours tell of that is dropped.
+  Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener,
+       RoutingListener* routing = nullptr, RailSetupListener* setups = nullptr);
+
+  State state() const { return state_; }
+  bool reachable() const { return state_ != State::kLost; }
+  const NodeIdentity& peer() const { return peer_; }
+  bool has_rail() const { return rail_count_ > 0; }
+  bool is_neighbour() const { return direct_rails() > 0; }
+  std::size_t direct_rails() const;
+  // Since the link was made, however they went.
+  std::uint64_t direct_rails_gone() const { return direct_rails_gone_; }
+  bool HasRailOver(const RailPath& path) const { return PlaceOf(path) != kNoRail; }
+  // visitor(path, rail)
+  template <typename Visitor>
+  void ForEachConnection(Visitor visitor) const {
+    for (const OnRail& on : rails_) {
+      if (on.rail != nullptr && on.rail->is_direct()) visitor(on.path, *on.rail);
+    }
+  }
+
+  // For our introduction.
+  struct Standing {
+    std::uint64_t session = 0;
+    std::uint64_t known_peer_session = 0;
+    std::uint64_t next_expected = 0;  // An acknowledgement; no part of what is agreed.
+    friend bool operator==(const Standing& a, const Standing& b) {
+      return a.session == b.session && a.known_peer_session == b.known_peer_session;
+    }
+  };
+  Standing standing() const { return {session_, peer_session_, arrivals_.received() + 1}; }
+  // For our introduction after theirs: whoever names our session, though it was never
+  // agreed on, is known by the session that it tells.
+  Standing AnswerTo(const wire::Introduction& theirs) const;
+  // The channel goes on with whoever introduces itself so.
+  bool GoesOnWith(const wire::Introduction& theirs) const {
+    return reachable() && theirs.session == peer_session_ &&
+           (theirs.known_peer_session == session_ || theirs.known_peer_session == 0);
+  }
+  // Stops the rail and takes in everything that it has delivered. Nothing if there is none.
+  void RemoveRail(const RailPath& path, const RailEnd& end, std::uint64_t now_ns);
+  // A local interface is gone or has no carrier: so are the rails over it.
+  void OnInterfaceDown(const std::string& interface, std::uint64_t now_ns);
+  // A rail, not yet started, on which we have told `told` and read `theirs`. Goes on
+  // with the channel, or begins anew.
+  // ABORTED: the sessions have changed since they were told, or there is a rail over that
+  // path, or a connection where a circuit is offered.
+  // RESOURCE_EXHAUSTED: there are as many rails as a link may have.
+  absl::Status AddRail(std::unique_ptr<Rail> rail, const RailPath& path, const NodeIdentity& peer,
+                       const wire::Introduction& theirs, const Standing& told,
+                       std::uint64_t now_ns);
+  // One more, not yet started, on which nothing was told: both sides have agreed on it over the
+  // channel, which so goes on. ABORTED: there is no channel any more, or a rail over that path.
+  absl::Status AddRailBeside(std::unique_ptr<Rail> rail, const RailPath& path,
+                             std::uint64_t now_ns);
+  void Lose(const absl::Status& why);
+  // For the orderly end: hands what is queued to the rails and drops what comes; nobody
+  // is told anything any more. True: there is nothing left to hand.
+  bool HandTheRest();
+  // As Rail::Finish and Rail::Stop, for all that are connections, or all that are not.
+  void FinishRails(bool direct);
+  void StopRails();
+
+  absl::Status Send(const wire::FrameHeader& header, const std::byte* payload,
+                    std::uint64_t cookie);
+  absl::Status PostReceive(const PostedReceive& receive);
+  void Withdraw(const OperationKey& key);
+  void Cancel(const OperationKey& key);
+
+  std::size_t Poll(std::uint64_t now_ns);
+  // Announces the sleep to all rails. False: something has come; nothing is announced then.
+  bool PrepareToSleep();
+  void WakeUp();
+  // Sends the acknowledgement that is due.
+  void FlushAcknowledgement();
+  // As that, if the other side waits for it; else the next frame carries it, or a tick.
+  void AcknowledgeBeforeSleep();
+  // Something waits for the next Poll that no rail will ring for.
+  bool HasWork() const {
+    return !withdrawn_.empty() || !channel_.released().empty() || HasWaiting();
+  }
+  // Every heartbeat interval or two: asks each rail for a sign of life. True: one was not asked,
+  // because the other side has just asked by itself.
+  bool OnTick(std::uint64_t now_ns);
+  // A tick comes late by this much: this process did not run meanwhile, and heard nothing. So no rail is
+  // given up before the other side had a heartbeat interval to answer in, and a grace period ends so
+  // much later, and no sooner than that.
+  void OnPause(std::uint64_t late_ns, std::uint64_t now_ns);
+  // Signs of life on new rails alone, soon after each other: the least of several round trips
+  // tells a way's latency, the first one how busy a machine is that begins.
+  void AskNewRails(std::uint64_t now_ns);
+  bool has_new_rail() const;
+  // On each of its rails.
+  bool HasHeardAllSince(std::uint64_t since_ns) const;
+  // The grace period's end, or when frames have to be looked after; kNever: neither. May
+  // come nearer with every call; look when about to sleep.
+  std::uint64_t deadline_ns() const;
+  void OnTime(std::uint64_t now_ns);
+  bool lost_by_reset() const { return state_ == State::kGrace && grace_after_reset_; }
+  const std::string& detail() const { return detail_; }
+  LinkReason reason() const { return reason_; }
+  LinkSnapshot Snapshot() const;
+  // What is kept here, for bounds.
+  const Channel& channel() const { return channel_; }
+  const ArrivalOrder& arrivals() const { return arrivals_; }
+  std::size_t posted_receives() const { return posted_.size(); }
+
+ private:
+  static constexpr std::size_t kWaitingMax = 65536;
+  static constexpr std::size_t kNoRail = kRailsMax;
+  // One of more that is closed early has been silent for as long as it takes to lose so
+  // many rails one after the other: the other side has long given it up.
+  static constexpr std::size_t kKeptMax = kRailsMax;
+  using PostedKey = std::pair<OperationKey, std::uint16_t>;
+  struct Posted {
+    PostedReceive receive;
+    ReceivedRanges received;
+    ReceiveBudget* budget = nullptr;
+    ReceiveBudget::Share share;
+    bool on_several = false;  // More than one rail has been told.
+  };
+  static constexpr std::uint32_t kAskedMin = 8;  // Until a rail is no longer new.
+  // In a row, for both sides have to know the round trip.
+  static constexpr std::uint32_t kNotAskedMax = 3;
+  struct OnRail {
+    std::unique_ptr<Rail> rail;
+    RailPath path;
+    GrowingRing<RailCommand> waiting;     // In order, where the rail is full.
+    std::uint64_t withdrawals_taken = 0;  // Of first_withdrawal_ and on: those it has answered.
+    bool resumed = false;                 // It went on with a channel.
+    bool delivered = false;
+    std::uint64_t heard_at_start_ns = 0;  // What it said of itself before anything had come.
+    RailSnapshot last_snapshot;
+    std::uint64_t last_tick_ns = 0;
+    std::uint32_t asked = 0;      // How often for a sign of life, up to kAskedMin.
+    std::uint32_t not_asked = 0;  // In how many ticks, up to now.
+    double sent_rate = 0;
+    double received_rate = 0;
+  };
+  // Of a rail that was given up, and when.
+  struct Kept {
+    std::unique_ptr<KeptEnd> end;
+    std::uint64_t since_ns = 0;
+  };
+  // Answered once every rail that it was given to has answered, or has gone.
+  struct Withdrawal {
+    OperationKey key;
+    std::uint32_t rails = 0;
+  };
+
+  // link.cc: the way of frames.
+  void Pump();
+  void LookAtHeld();
+  void Give(std::size_t at, const RailCommand& command);
+  void GiveWaiting();
+  bool HasWaiting() const { return waiting_count_ > 0; }
+  void GiveAcknowledgement(std::size_t at);
+  bool SaysForSure(std::size_t at) const;
+  std::size_t PollRail(std::size_t at, std::uint64_t now_ns);
+  void Deliver(std::size_t at, RailEvent& event);
+  void TakeAbandoned(const RailEvent& event);
+  bool OnFrame(RailEvent& event);
+  bool OnAcknowledgement(const wire::FrameHeader& header);
+  bool OnNumbered(RailEvent& event);
+  bool OnData(const RailEvent& event);
+  void Tell(const wire::FrameHeader& header, std::span<const std::byte> payload);
+  void TellWhatIsDue();
+  void OnViolation(const std::string& what);
+  void DeliverReleased();
+  void Answered(std::size_t at);
+  ReceiveBudget* TakeBudget();
+  void GiveBackBudget(Posted& posted);
+
+  // link_state.cc: rails come and go.
+  std::size_t PlaceOf(const RailPath& path) const;
+  bool Holds(const Standing& told, const wire::Introduction& theirs) const;
+  absl::Status MayAdd(const Rail& rail, const RailPath& path, const wire::Introduction& theirs,
+                      const Standing& told) const;
+  void TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& path, bool resumed,
+                std::uint64_t heard_at_start_ns, std::uint64_t now_ns);
+  bool HasHeard(const OnRail& on, std::uint64_t since_ns) const;
+  void KeepEndOf(std::size_t at, std::uint64_t now_ns);
+  void CloseKept();
+  void AskThoseBeside(const RailEnd& end, std::uint64_t now_ns);
+  void RemoveTheSilent(std::uint64_t now_ns);
+  void DropOlderCircuits(std::size_t newest, std::uint64_t now_ns);
+  void RemoveRailAt(std::size_t at, const RailEnd& end, std::uint64_t now_ns);
+  void TellOfRail(std::size_t at, FabricNotice::Kind kind, const std::string& why);
+  void DropRail(std::size_t at);
+  void BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs);
+  void ForgetChannel();
+  void EnterGrace(const RailEnd& end, std::uint64_t now_ns);
+  void AskForSign(std::size_t at, std::uint64_t now_ns);
+  void GiveSignOfLife(std::size_t at, std::uint64_t now_ns);
+  bool MayStayUnasked(const OnRail& on, std::uint64_t now_ns) const;
+  static bool IsNew(const OnRail& on);
+  void TickRail(std::size_t at, std::uint64_t now_ns);
+  bool IsSilent(const OnRail& on, std::uint64_t now_ns) const;
+
+  const FabricOptions& options_;
+  FabricListener& listener_;
+  RoutingListener* routing_;
+  RailSetupListener* setups_;
+  NodeIdentity peer_;
+  State state_ = State::kLost;
+  std::string detail_ = "not connected yet";
+  LinkReason reason_ = LinkReason::kNone;  // Why it is not up.
+  std::uint64_t session_ = 0;
+  std::uint64_t peer_session_ = 0;
+  ArrivalClaims claims_;
+  std::deque<ReceiveBudget> budgets_;
+  std::vector<ReceiveBudget*> free_budgets_;
+  Channel channel_;
+  ArrivalOrder arrivals_;
+  std::array<OnRail, kRailsMax> rails_;  // After what they use.
+  std::deque<Kept> kept_;                // Oldest first.
+  std::size_t rail_count_ = 0;
+  std::uint64_t direct_rails_gone_ = 0;
+  std::size_t delivered_last_ = kNoRail;
+  std::size_t waiting_count_ = 0;
+  absl::flat_hash_map<PostedKey, Posted> posted_;
+  GrowingRing<Withdrawal> withdrawals_;       // Rails will answer, in order.
+  std::uint64_t first_withdrawal_ = 0;        // The number of the first of them.
+  std::vector<OperationKey> withdrawn_;       // Answered in the next Poll.
+  std::vector<OperationKey> told_withdrawn_;  // Kept for its memory.
+  std::vector<std::uint64_t> wanted_;         // Dropped here as copies of what never came.
+  bool ask_ = false;                          // For those, in the next acknowledgement.
+  std::uint64_t unacknowledged_frames_ = 0;
+  std::uint64_t unacknowledged_bytes_ = 0;
+  std::uint64_t unacknowledged_since_ns_ = 0;  // Where there are any.
+  bool unacknowledged_data_ = false;           // Memory that the other side could hand back.
+  bool acknowledge_now_ = false;
+  std::uint64_t now_ns_ = 0;  // Of the last call that told it.
+  std::uint64_t grace_end_ns_ = 0;
+  std::uint64_t silent_from_ns_ = 0;  // No rail is found silent before it.
+  // RDMA rails whose last connection was closed: since when, and until when they may be silent.
+  std::uint64_t asked_since_ns_ = 0;
+  std::uint64_t asked_until_ns_ = kNever;
+  std::string asked_why_;
+  bool grace_after_reset_ = false;
+  std::string grace_why_;
+  std::uint64_t violations_ = 0;
+};
+
+}  // namespace mlxcomm::fabric

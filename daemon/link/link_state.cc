@@ -1,0 +1,493 @@
+// How a link's rails come and go, and what becomes of its state and sessions by that.
+#include <algorithm>
+
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/link/link.h"
+#include "daemon/transport/status_reason.h"
+
+namespace mlxcomm::fabric {
+
+Link::Link(const FabricOptions& options, const NodeId& peer, FabricListener& listener,
+           RoutingListener* routing, RailSetupListener* setups)
+    : options_(options),
+      listener_(listener),
+      routing_(routing),
+      setups_(setups),
+      session_(options.random()),
+      channel_({options.queued_frames_max, options.copied_bytes_max}),
+      arrivals_(claims_) {
+  peer_.id = peer;
+}
+
+std::size_t Link::direct_rails() const {
+  std::size_t count = 0;
+  for (const OnRail& on : rails_) count += on.rail != nullptr && on.rail->is_direct() ? 1 : 0;
+  return count;
+}
+
+std::size_t Link::PlaceOf(const RailPath& path) const {
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (rails_[at].rail != nullptr && rails_[at].path == path) return at;
+  }
+  return kNoRail;
+}
+
+void Link::RemoveRail(const RailPath& path, const RailEnd& end, std::uint64_t now_ns) {
+  if (const std::size_t at = PlaceOf(path); at != kNoRail) RemoveRailAt(at, end, now_ns);
+}
+
+void Link::OnInterfaceDown(const std::string& interface, std::uint64_t now_ns) {
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (rails_[at].rail == nullptr || rails_[at].path.local != interface) continue;
+    RemoveRailAt(at,
+                 {absl::StrCat("interface ", interface, " is down"), DownCause::kCut,
+                  LinkReason::kInterfaceDown},
+                 now_ns);
+  }
+}
+
+void Link::EnterGrace(const RailEnd& end, std::uint64_t now_ns) {
+  const bool reset = end.cause == DownCause::kReset;
+  state_ = State::kGrace;
+  reason_ = end.reason;
+  grace_after_reset_ = reset;
+  grace_why_ = end.why;
+  grace_end_ns_ = now_ns + (reset ? options_.reset_grace_ns : options_.grace_period_ns);
+  detail_ = absl::StrCat("rail down: ", end.why, "; waiting for it to come back");
+  spdlog::warn("link to {}: {}", peer_.name, detail_);
+  listener_.OnNotice({FabricNotice::Kind::kLinkWaits, peer_.name, {}, end.why});
+}
+
+// Takes it out of all that counts rails; it has been stopped.
+void Link::DropRail(std::size_t at) {
+  OnRail& on = rails_[at];
+  if (on.rail->is_direct()) ++direct_rails_gone_;
+  on.rail.reset();
+  --rail_count_;
+  channel_.OnRailDown(at);
+  // Frames wait in the channel, receives in posted_; withdrawals have come true.
+  waiting_count_ -= on.waiting.size();
+  on.waiting.clear();
+  for (std::uint64_t i = on.withdrawals_taken - first_withdrawal_; i < withdrawals_.size(); ++i) {
+    --withdrawals_[static_cast<std::size_t>(i)].rails;
+  }
+  for (; !withdrawals_.empty() && withdrawals_.front().rails == 0; withdrawals_.pop_front()) {
+    withdrawn_.push_back(withdrawals_.front().key);
+    ++first_withdrawal_;
+  }
+  if (delivered_last_ == at) delivered_last_ = kNoRail;
+  // What was acknowledged, or asked for, on it may not have arrived.
+  acknowledge_now_ = true;
+  ask_ = true;
+}
+
+// The other side has been heard on it; its receiver's clock says when.
+bool Link::HasHeard(const OnRail& on, std::uint64_t since_ns) const {
+  const std::uint64_t heard_ns = on.rail->last_received_ns();
+  return (on.delivered || heard_ns != on.heard_at_start_ns) && heard_ns > since_ns;
+}
+
+void Link::KeepEndOf(std::size_t at, std::uint64_t now_ns) {
+  std::unique_ptr<KeptEnd> end = rails_[at].rail->KeepEnd();
+  if (end == nullptr) return;
+  if (kept_.size() == kKeptMax) kept_.pop_front();
+  kept_.push_back({std::move(end), now_ns});
+}
+
+// Those given up before the other side was last heard on a connection.
+void Link::CloseKept() {
+  for (const OnRail& on : rails_) {
+    while (!kept_.empty() && on.rail != nullptr && on.rail->is_direct() &&
+           HasHeard(on, kept_.front().since_ns)) {
+      kept_.pop_front();
+    }
+  }
+}
+
+void Link::RemoveRailAt(std::size_t at, const RailEnd& end, std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  OnRail& on = rails_[at];
+  on.rail->Stop();
+  RailEvent event;
+  while (on.rail->Pop(event)) {
+    Deliver(at, event);
+    if (on.rail == nullptr) return;  // Lost while delivering.
+  }
+  if (end.cause == DownCause::kCut) KeepEndOf(at, now_ns);
+  TellOfRail(at, FabricNotice::Kind::kRailDown, end.why);
+  DropRail(at);
+  if (end.cause == DownCause::kReset) AskThoseBeside(end, now_ns);
+  if (rail_count_ == 0) {
+    if (state_ == State::kUp) EnterGrace(end, now_ns);
+    return;
+  }
+  spdlog::warn("link to {}: a rail is down ({}), {} left", peer_.name, end.why, rail_count_);
+  Pump();
+}
+
+// A connection that is closed is a daemon that has ended, or was cut by something in between.
+// RDMA rails hear of no end: where no connection is left they are asked for a sign of life, and
+// go as well if there soon is none.
+void Link::AskThoseBeside(const RailEnd& end, std::uint64_t now_ns) {
+  for (const OnRail& on : rails_) {
+    if (on.rail != nullptr && on.rail->is_direct() && !on.path.rdma) return;
+  }
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (rails_[at].rail == nullptr || !rails_[at].path.rdma) continue;
+    GiveSignOfLife(at, now_ns);
+    asked_since_ns_ = now_ns;
+    asked_until_ns_ = now_ns + options_.reset_grace_ns / 2;
+    asked_why_ = end.why;
+  }
+}
+
+void Link::RemoveTheSilent(std::uint64_t now_ns) {
+  asked_until_ns_ = kNever;
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (rails_[at].rail == nullptr || !rails_[at].path.rdma ||
+        rails_[at].rail->last_received_ns() > asked_since_ns_) {
+      continue;
+    }
+    RemoveRailAt(at, {absl::StrCat("the connection beside it: ", asked_why_), DownCause::kReset},
+                 now_ns);
+  }
+}
+
+void Link::TellOfRail(std::size_t at, FabricNotice::Kind kind, const std::string& why) {
+  const OnRail& on = rails_[at];
+  std::string path;
+  if (on.rail->is_direct()) {
+    path = absl::StrCat(on.path.rdma ? "rdma " : "", on.path.local, " - ", on.path.remote);
+  }
+  listener_.OnNotice({kind, peer_.name, std::move(path), why});
+}
+
+Link::Standing Link::AnswerTo(const wire::Introduction& theirs) const {
+  Standing answer = standing();
+  if (!reachable() && theirs.known_peer_session == session_) {
+    answer.known_peer_session = theirs.session;
+  }
+  return answer;
+}
+
+// What was told of the sessions is still so, or came true meanwhile on another rail.
+bool Link::Holds(const Standing& told, const wire::Introduction& theirs) const {
+  if (told.session != session_) return false;
+  const bool both_name_each_other =
+      theirs.known_peer_session == session_ && (!reachable() || theirs.session == peer_session_);
+  return told.known_peer_session == peer_session_ ||
+         (told.known_peer_session == theirs.session && both_name_each_other) ||
+         (told.known_peer_session == 0 && both_name_each_other);
+}
+
+absl::Status Link::MayAdd(const Rail& rail, const RailPath& path, const wire::Introduction& theirs,
+                          const Standing& told) const {
+  if (!Holds(told, theirs)) {
+    return WithReason(absl::AbortedError("the sessions have changed since they were told"),
+                      LinkReason::kAnotherConnection);
+  }
+  if (PlaceOf(path) != kNoRail || (is_neighbour() && !rail.is_direct())) {
+    return WithReason(absl::AbortedError("another connection was faster"),
+                      LinkReason::kAnotherConnection);
+  }
+  if (rail_count_ == kRailsMax && GoesOnWith(theirs)) {
+    return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                          "there are ", kRailsMax, " rails to it already, the most there may be")),
+                      LinkReason::kTooMany);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
+                           const NodeIdentity& peer, const wire::Introduction& theirs,
+                           const Standing& told, std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  if (absl::Status status = MayAdd(*rail, path, theirs, told); !status.ok()) return status;
+  const bool goes_on = GoesOnWith(theirs);
+  if (goes_on &&
+      (theirs.next_expected == 0 || !channel_.OnAcknowledged(theirs.next_expected - 1))) {
+    // The peer believes that it goes on: it must see this connection end.
+    OnViolation("it acknowledges frames that it cannot have");
+    return WithReason(absl::DataLossError("its channel cannot be gone on with"),
+                      LinkReason::kViolation);
+  }
+  if (reachable() && !goes_on) {
+    Lose(WithReason(absl::UnavailableError(peer.incarnation == peer_.incarnation
+                                               ? "it had given up on this node"
+                                               : "its daemon was restarted"),
+                    LinkReason::kPeerRestarted));
+  }
+  session_ = told.session;  // What the peer has been told holds.
+  if (!goes_on) ForgetChannel();
+  std::size_t at = 0;
+  while (rails_[at].rail != nullptr) ++at;
+  for (auto& [key, posted] : posted_) {
+    rail->Expect(posted.receive, posted.share);
+    posted.on_several = true;  // Some of it may have come on an earlier one.
+  }
+  const std::uint64_t heard_ns = rail->last_received_ns();
+  if (absl::Status status = rail->Start(/*resumed=*/goes_on, claims_); !status.ok()) return status;
+  TakeRail(at, std::move(rail), path, goes_on, heard_ns, now_ns);
+  if (goes_on) {
+    spdlog::info("link to {}: a rail {}, {} in all", peer_.name,
+                 state_ == State::kGrace ? "is back, going on" : "has joined", rail_count_);
+    state_ = State::kUp;
+    reason_ = LinkReason::kNone;
+    detail_.clear();
+  } else {
+    BeginAnew(peer, theirs);
+  }
+  if (rails_[at].rail != nullptr) TellOfRail(at, FabricNotice::Kind::kRailUp, {});
+  DropOlderCircuits(at, now_ns);
+  Pump();
+  return absl::OkStatus();
+}
+
+// As if both had introduced themselves by what they agree on anyhow.
+absl::Status Link::AddRailBeside(std::unique_ptr<Rail> rail, const RailPath& path,
+                                 std::uint64_t now_ns) {
+  if (!is_neighbour()) return absl::AbortedError("the connection beside it has gone");
+  wire::Introduction theirs{};
+  theirs.session = peer_session_;
+  theirs.known_peer_session = session_;
+  theirs.next_expected = 1;
+  return AddRail(std::move(rail), path, peer_, theirs, standing(), now_ns);
+}
+
+void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& path, bool resumed,
+                    std::uint64_t heard_at_start_ns, std::uint64_t now_ns) {
+  OnRail& on = rails_[at];
+  on.rail = std::move(rail);
+  on.path = path;
+  on.withdrawals_taken = first_withdrawal_ + withdrawals_.size();
+  on.resumed = resumed;
+  on.delivered = false;
+  on.heard_at_start_ns = heard_at_start_ns;
+  on.last_snapshot = {};
+  on.last_tick_ns = now_ns;
+  on.asked = on.not_asked = 0;
+  on.sent_rate = 0;
+  on.received_rate = 0;
+  ++rail_count_;
+  channel_.OnRailUp(at, on.rail->is_reliable());
+  channel_.OnNow(now_ns);
+  acknowledge_now_ = true;  // What was acknowledged earlier may not have arrived.
+}
+
+// The way that has just come takes their place.
+void Link::DropOlderCircuits(std::size_t newest, std::uint64_t now_ns) {
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (at == newest || rails_[at].rail == nullptr || rails_[at].rail->is_direct()) continue;
+    RemoveRailAt(at, {"a better way has been found", DownCause::kCut, LinkReason::kReplaced},
+                 now_ns);
+  }
+}
+
+void Link::BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs) {
+  peer_ = peer;
+  peer_session_ = theirs.session;
+  acknowledge_now_ = false;
+  state_ = State::kUp;
+  reason_ = LinkReason::kNone;
+  detail_.clear();
+  spdlog::info("link to {} is up (node {})", peer_.name, peer_.id.ToString());
+  listener_.OnNodeUp(peer_);
+}
+
+// Without rails.
+void Link::ForgetChannel() {
+  channel_.Reset();
+  arrivals_.Reset();
+  for (auto& [key, posted] : posted_) GiveBackBudget(posted);
+  posted_.clear();
+  withdrawals_.clear();
+  wanted_.clear();
+  ask_ = false;
+  unacknowledged_frames_ = 0;
+  unacknowledged_bytes_ = 0;
+  unacknowledged_data_ = false;
+  acknowledge_now_ = false;
+}
+
+void Link::Lose(const absl::Status& why) {
+  if (!reachable()) return;
+  // After a grace period for the reason that it began with.
+  if (state_ != State::kGrace || ReasonOf(why) != LinkReason::kNone) reason_ = ReasonOf(why);
+  state_ = State::kLost;
+  detail_ = std::string(why.message());
+  spdlog::warn("node {} is lost: {}", peer_.name, std::string(why.message()));
+  StopRails();
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (rails_[at].rail != nullptr) DropRail(at);
+  }
+  ForgetChannel();
+  withdrawn_.clear();
+  session_ = options_.random();
+  peer_session_ = 0;
+  listener_.OnNodeLost(peer_.id, why);
+}
+
+void Link::FinishRails(bool direct) {
+  for (OnRail& on : rails_) {
+    if (on.rail != nullptr && on.rail->is_direct() == direct) on.rail->Finish();
+  }
+}
+
+void Link::StopRails() {
+  for (OnRail& on : rails_) {
+    if (on.rail != nullptr) on.rail->Stop();
+  }
+  kept_.clear();
+}
+
+std::uint64_t Link::deadline_ns() const {
+  const std::uint64_t next = std::min(channel_.deadline_ns(), asked_until_ns_);
+  return state_ == State::kGrace ? std::min(grace_end_ns_, next) : next;
+}
+
+void Link::OnTime(std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  if (now_ns >= channel_.deadline_ns()) {
+    channel_.OnNow(now_ns);
+    Pump();
+    channel_.OnNow(now_ns);
+  }
+  if (now_ns >= asked_until_ns_) RemoveTheSilent(now_ns);
+  if (state_ != State::kGrace || now_ns < grace_end_ns_) return;
+  Lose(absl::UnavailableError(absl::StrCat(
+      grace_after_reset_ ? "its daemon closed the connection and did not come back within "
+                         : "no connection to it for ",
+      (grace_after_reset_ ? options_.reset_grace_ns : options_.grace_period_ns) / 1'000'000,
+      " ms (", grace_why_, ")")));
+}
+
+void Link::OnPause(std::uint64_t late_ns, std::uint64_t now_ns) {
+  silent_from_ns_ = now_ns + options_.heartbeat_interval_ns;
+  grace_end_ns_ = std::max(grace_end_ns_ + late_ns, silent_from_ns_);
+  if (asked_until_ns_ != kNever) asked_until_ns_ = now_ns + options_.reset_grace_ns / 2;
+}
+
+bool Link::OnTick(std::uint64_t now_ns) {
+  now_ns_ = now_ns;
+  bool one_not_asked = false;
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (rails_[at].rail == nullptr) continue;
+    TickRail(at, now_ns);
+    one_not_asked = one_not_asked || rails_[at].not_asked > 0;
+  }
+  CloseKept();
+  // The one that asked for it may have been lost.
+  if (!wanted_.empty()) acknowledge_now_ = ask_ = true;
+  FlushAcknowledgement();
+  return one_not_asked;
+}
+
+void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
+  OnRail& on = rails_[at];
+  const RailSnapshot snapshot = on.rail->Snapshot();
+  const double seconds = static_cast<double>(now_ns - on.last_tick_ns) / 1e9;
+  if (seconds > 0) {
+    const RailSnapshot& last = on.last_snapshot;
+    on.sent_rate = static_cast<double>(snapshot.sent_bytes - last.sent_bytes) / seconds;
+    on.received_rate = static_cast<double>(snapshot.received_bytes - last.received_bytes) / seconds;
+  }
+  channel_.OnRoundTrip(at, snapshot.round_trip_ns_min);
+  const RailMeter& meter = channel_.flight(at).meter();
+  if (meter.measured()) {
+    // One rail alone is as fast as it can be with what the system buffers by itself.
+    const double rate = rail_count_ > 1 ? meter.bytes_per_second() : Rail::kAnyRate;
+    on.rail->OnRate(rate, snapshot.round_trip_ns_min);
+  }
+  on.last_snapshot = snapshot;
+  on.last_tick_ns = now_ns;
+  on.not_asked = MayStayUnasked(on, now_ns) ? on.not_asked + 1 : 0;
+  if (on.not_asked == 0) AskForSign(at, now_ns);
+  if (!IsSilent(on, now_ns)) return;
+  // It may be this engine that was asleep: what lies in the socket was not heard yet.
+  if (PollRail(at, now_ns) > 0) Pump();
+  if (on.rail == nullptr || !IsSilent(on, now_ns)) return;
+  // One through other nodes ends with its way, whichever part of that has fallen silent.
+  const LinkReason reason = on.rail->is_direct() ? LinkReason::kSilent : LinkReason::kWayEnded;
+  const std::uint64_t silent_ms = (now_ns - on.rail->last_received_ns()) / 1'000'000;
+  RemoveRailAt(at, {absl::StrCat("nothing heard for ", silent_ms, " ms"), DownCause::kCut, reason},
+               now_ns);
+}
+
+// What the other side has just sent is a sign of life, and it has one from us: our answer. It may
+// be long in coming the next time, so the limit of silence has to bear that this side asks later.
+bool Link::MayStayUnasked(const OnRail& on, std::uint64_t now_ns) const {
+  const std::uint64_t asked_ns = on.rail->last_asked_ns();
+  return asked_ns != 0 && now_ns < asked_ns + options_.heartbeat_interval_ns / 2 &&
+         options_.may_ask_seldom() && !IsNew(on) && on.not_asked < kNotAskedMax;
+}
+
+void Link::AskForSign(std::size_t at, std::uint64_t now_ns) {
+  OnRail& on = rails_[at];
+  if (on.asked < kAskedMin) ++on.asked;
+  if (on.waiting.empty()) GiveSignOfLife(at, now_ns);  // Or there is enough to be heard.
+}
+
+// It is echoed, so it asks for one as well.
+void Link::GiveSignOfLife(std::size_t at, std::uint64_t now_ns) {
+  RailCommand command;
+  command.kind = RailCommand::Kind::kHeartbeat;
+  command.clock_ns = now_ns;
+  Give(at, command);
+}
+
+// Ways through others have no latency of their own that plans are made by.
+bool Link::IsNew(const OnRail& on) {
+  return on.rail != nullptr && on.rail->is_direct() && on.asked < kAskedMin;
+}
+
+bool Link::has_new_rail() const { return std::any_of(rails_.begin(), rails_.end(), IsNew); }
+
+void Link::AskNewRails(std::uint64_t now_ns) {
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    if (IsNew(rails_[at])) AskForSign(at, now_ns);
+  }
+}
+
+bool Link::HasHeardAllSince(std::uint64_t since_ns) const {
+  return std::all_of(rails_.begin(), rails_.end(), [since_ns](const OnRail& on) {
+    return on.rail == nullptr || on.rail->last_received_ns() >= since_ns;
+  });
+}
+
+bool Link::IsSilent(const OnRail& on, std::uint64_t now_ns) const {
+  const std::uint64_t heard = on.rail->last_received_ns();
+  return now_ns >= silent_from_ns_ && now_ns > heard &&
+         now_ns - heard > options_.heartbeat_timeout_ns;
+}
+
+LinkSnapshot Link::Snapshot() const {
+  LinkSnapshot snapshot;
+  snapshot.peer = peer_.name.empty() ? peer_.id.ToString() : peer_.name;
+  snapshot.peer_id = peer_.id;
+  snapshot.state = state_ == State::kUp      ? LinkState::kUp
+                   : state_ == State::kGrace ? LinkState::kGrace
+                                             : LinkState::kLost;
+  snapshot.reason = reason_;
+  snapshot.detail = detail_;
+  for (std::size_t at = 0; at < kRailsMax; ++at) {
+    const OnRail& on = rails_[at];
+    if (on.rail == nullptr) continue;
+    RailSnapshot& rail = snapshot.rails.emplace_back(on.rail->Snapshot());
+    rail.sent_bytes_per_second = on.sent_rate;
+    rail.received_bytes_per_second = on.received_rate;
+    const RailMeter& meter = channel_.flight(at).meter();
+    rail.delivery_bytes_per_second = meter.bytes_per_second();
+    rail.delivery_bytes_per_second_best = meter.bytes_per_second_best();
+    if (on.rail->is_direct()) {
+      rail.local_interface = on.path.local;
+      rail.remote_interface = on.path.remote;
+    } else {
+      snapshot.detail = absl::StrCat("reached ", rail.local_address);
+    }
+  }
+  return snapshot;
+}
+
+}  // namespace mlxcomm::fabric

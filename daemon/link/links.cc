@@ -1,0 +1,431 @@
+#include "daemon/link/links.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/transport/status_reason.h"
+#include "daemon/transport/tcp/authentication.h"
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm::fabric {
+namespace {
+
+absl::Status NoLink() { return absl::FailedPreconditionError("no link to this node"); }
+
+absl::Status Busy(const char* why) {
+  return WithReason(absl::AbortedError(why), LinkReason::kAnotherConnection);
+}
+
+absl::Status TooManyRails() {
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                        "the link has ", Link::kRailsMax, " rails already, the most there may be")),
+                    LinkReason::kTooMany);
+}
+
+}  // namespace
+
+Links::Links(const FabricOptions& options, FabricListener& listener, LinksPort& port)
+    : options_(options), listener_(listener), port_(port), router_(options, *this) {}
+
+Links::Peer* Links::PeerOf(const NodeId& node) const {
+  const auto found = peers_.find(node);
+  return found == peers_.end() ? nullptr : found->second.get();
+}
+
+Link* Links::FindLink(const NodeId& node) const {
+  const Peer* const peer = PeerOf(node);
+  return peer == nullptr ? nullptr : peer->link.get();
+}
+
+Link* Links::LinkTo(const NodeId& node) {
+  if (Link* const link = FindLink(node); link != nullptr) return link;
+  if (peers_.size() >= kLinksMax) return nullptr;
+  std::unique_ptr<Peer>& peer = peers_[node];
+  peer = std::make_unique<Peer>();
+  peer->link = std::make_unique<Link>(options_, node, listener_, &router_,
+                                      static_cast<RailSetupListener*>(this));
+  in_order_.push_back(peer.get());
+  return peer->link.get();
+}
+
+std::string Links::NameOf(const NodeId& node) const {
+  const Link* const link = FindLink(node);
+  return link != nullptr && !link->peer().name.empty() ? link->peer().name : node.ToString();
+}
+
+bool Links::IsReachable(const NodeId& node) const {
+  const Link* const link = FindLink(node);
+  return link != nullptr && link->reachable();
+}
+
+absl::Status Links::Send(const NodeId& node, const wire::FrameHeader& header,
+                         const std::byte* payload, std::uint64_t cookie) {
+  Link* const link = FindLink(node);
+  return link == nullptr ? NoLink() : link->Send(header, payload, cookie);
+}
+
+absl::Status Links::PostReceive(const NodeId& node, const PostedReceive& receive) {
+  Link* const link = FindLink(node);
+  return link == nullptr ? NoLink() : link->PostReceive(receive);
+}
+
+void Links::Withdraw(const NodeId& node, const OperationKey& key) {
+  if (Link* const link = FindLink(node); link != nullptr) link->Withdraw(key);
+}
+
+void Links::Cancel(const NodeId& node, const OperationKey& key) {
+  if (Link* const link = FindLink(node); link != nullptr) link->Cancel(key);
+}
+
+// Links may be made meanwhile, by circuits that are opened to this node.
+std::size_t Links::Poll(std::uint64_t now_ns) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < in_order_.size(); ++i) {
+    count += in_order_[i]->link->Poll(now_ns);
+  }
+  ObserveNeighbours(now_ns);
+  router_.Turn(now_ns);
+  return count;
+}
+
+// Tells the router of neighbours that have come and gone since the last call, and the port of
+// rails that have gone. It looks for what has changed, for rails go in many ways: by
+// themselves, for another connection, with a link that is lost, while a circuit's frame is taken.
+void Links::ObserveNeighbours(std::uint64_t now_ns) {
+  bool rail_gone = false;
+  for (std::size_t i = 0; i < in_order_.size(); ++i) {
+    Peer& peer = *in_order_[i];
+    const Link& link = *peer.link;
+    const std::uint64_t rails_gone = link.direct_rails_gone();
+    rail_gone = std::exchange(peer.rails_gone, rails_gone) != rails_gone || rail_gone;
+    const Link::Standing standing = link.standing();
+    Sessions now;
+    if (link.is_neighbour()) now = {standing.session, standing.known_peer_session};
+    if (now == peer.observed) continue;
+    const NodeId node = link.peer().id;
+    if (std::exchange(peer.observed, now) != Sessions{}) {
+      const bool reset = link.state() == Link::State::kLost || link.lost_by_reset();
+      router_.OnNeighbourGone(node, reset, link.detail(), now_ns);
+    }
+    if (now != Sessions{}) router_.OnNeighbourUp(node);
+  }
+  if (!rail_gone) return;
+  port_.OnRailGone();
+  port_.OnDeadlineChanged();  // A grace period may run.
+}
+
+bool Links::PrepareToSleep() {
+  // First all of them: those of circuits go out over neighbours' rails.
+  for (Peer* const peer : in_order_) peer->link->AcknowledgeBeforeSleep();
+  for (std::size_t i = 0; i < in_order_.size(); ++i) {
+    Link& link = *in_order_[i]->link;
+    if (!link.HasWork() && link.PrepareToSleep()) continue;
+    for (std::size_t k = 0; k < i; ++k) in_order_[k]->link->WakeUp();
+    return false;
+  }
+  return true;
+}
+
+void Links::WakeUp() {
+  for (Peer* const peer : in_order_) peer->link->WakeUp();
+}
+
+std::vector<LinkSnapshot> Links::Snapshot() const {
+  std::vector<LinkSnapshot> snapshots;
+  for (const Peer* const peer : in_order_) snapshots.push_back(peer->link->Snapshot());
+  return snapshots;
+}
+
+void Links::OnTime(std::uint64_t now_ns) {
+  const bool tick = MayTick(now_ns);
+  if (tick) LookForPause(now_ns);
+  if (tick) PlanTick(now_ns);
+  const bool soon = now_ns >= soon_ns_;
+  if (soon) soon_ns_ = kNever;
+  bool follows = false;
+  for (std::size_t i = 0; i < in_order_.size(); ++i) {
+    Link& link = *in_order_[i]->link;
+    if (tick && link.OnTick(now_ns)) follows = true;
+    if (soon) link.AskNewRails(now_ns);
+    if (link.has_new_rail()) AskSoon(now_ns);
+    link.OnTime(now_ns);
+  }
+  if (follows) LetOthersBeFirst();
+  ObserveNeighbours(now_ns);
+  router_.Turn(now_ns);
+  if (tick) TellOfForwarding(now_ns);
+  if (tick) ForgetIdle(now_ns);
+}
+
+// A tick that comes so late: this process was stopped, or the machine slept, whose clock went on.
+void Links::LookForPause(std::uint64_t now_ns) {
+  if (ticked_ns_ == 0 || now_ns <= next_tick_ns_ + options_.heartbeat_interval_ns) return;
+  for (Peer* const peer : in_order_) peer->link->OnPause(now_ns - next_tick_ns_, now_ns);
+}
+
+void Links::TellOfForwarding(std::uint64_t now_ns) {
+  const std::uint64_t passed_ns = router_.circuits().operations_passed_ns();
+  const bool forwards = passed_ns != 0 && now_ns < passed_ns + kForwardsNs;
+  if (std::exchange(forwards_, forwards) != forwards) listener_.OnForwarding(forwards);
+}
+
+// While all answer they are asked half as often, if the limit of silence bears it: an idle daemon
+// should cost nothing. One that has fallen silent is asked at each interval. Who is woken by the
+// other's sign of life is early, and not woken again.
+void Links::PlanTick(std::uint64_t now_ns) {
+  const std::uint64_t interval_ns = options_.heartbeat_interval_ns;
+  const bool seldom = options_.may_ask_seldom() &&
+                      std::all_of(in_order_.begin(), in_order_.end(), [this](const Peer* peer) {
+                        return peer->link->HasHeardAllSince(ticked_ns_);
+                      });
+  early_ns_ = seldom ? interval_ns : 0;
+  next_tick_ns_ = now_ns + interval_ns + early_ns_;
+  ticked_ns_ = now_ns;
+}
+
+// Who has asked just now will do so again, and wake this daemon before its own time comes: so of
+// two idle daemons one asks and the other answers, each waking once. Not while somebody is silent.
+void Links::LetOthersBeFirst() {
+  if (early_ns_ == 0) return;
+  const std::uint64_t later_ns = options_.heartbeat_interval_ns / 4;
+  early_ns_ += later_ns;
+  next_tick_ns_ += later_ns;
+}
+
+void Links::AskSoon(std::uint64_t now_ns) {
+  constexpr std::uint64_t kSoonNs = 20'000'000;
+  soon_ns_ = std::min(soon_ns_, now_ns + kSoonNs);
+}
+
+// Nobody has anything to do with it, and nobody is about to.
+bool Links::IsIdle(const Peer& peer) const {
+  const Link& link = *peer.link;
+  const NodeId& node = link.peer().id;
+  return !link.reachable() && !link.HasWork() && peer.observed == Sessions{} && !IsJoining(node) &&
+         !router_.MayOpenWayTo(node);
+}
+
+// Only from OnTime: elsewhere links are in use further up the stack.
+void Links::ForgetIdle(std::uint64_t now_ns) {
+  const bool crowded = in_order_.size() > kLinksMax / 2;
+  const std::uint64_t patience_ns = crowded ? kForgetSoonNs : kForgetNs;
+  std::erase_if(in_order_, [&](Peer* const peer) {
+    if (!IsIdle(*peer)) {
+      peer->idle_since_ns = kNever;
+      return false;
+    }
+    peer->idle_since_ns = std::min(peer->idle_since_ns, now_ns);
+    if (now_ns - peer->idle_since_ns < patience_ns) return false;
+    const NodeId node = peer->link->peer().id;
+    peers_.erase(node);
+    return true;
+  });
+}
+
+std::uint64_t Links::deadline_ns() const {
+  std::uint64_t next = std::min({next_tick_ns_, soon_ns_, router_.deadline_ns()});
+  for (const Peer* const peer : in_order_) next = std::min(next, peer->link->deadline_ns());
+  return next;
+}
+
+wire::Introduction Links::OwnIntroduction(const Link::Standing& standing) const {
+  wire::Introduction own{};
+  own.incarnation = options_.self.incarnation;
+  own.session = standing.session;
+  own.known_peer_session = standing.known_peer_session;
+  own.next_expected = standing.next_expected;
+  PutText(options_.self.name, own.node_name);
+  PutText(options_.self.software_version, own.software_version);
+  return own;
+}
+
+bool Links::HasRailOver(const NodeId& peer, const RailPath& path) const {
+  const Link* const link = FindLink(peer);
+  return link != nullptr && link->HasRailOver(path);
+}
+
+absl::Status Links::AddRailBeside(const NodeId& peer, std::unique_ptr<Rail> rail,
+                                  const RailPath& path, std::uint64_t now_ns) {
+  Link* const link = FindLink(peer);
+  if (link == nullptr) return NoLink();
+  const absl::Status added = link->AddRailBeside(std::move(rail), path, now_ns);
+  if (added.ok()) AskSoon(now_ns);
+  ObserveNeighbours(now_ns);
+  port_.OnDeadlineChanged();
+  return added;
+}
+
+bool Links::IsJoining(const NodeId& node) const {
+  return std::any_of(joins_.begin(), joins_.end(),
+                     [&](const UnderWay& join) { return join.peer == node; });
+}
+
+// By a join under way that this node has dialed, or has accepted.
+bool Links::Excluded(const NodeId& peer, const RailPath& path, bool anew, bool as_dialer) const {
+  return std::any_of(joins_.begin(), joins_.end(), [&](const UnderWay& join) {
+    return join.peer == peer && join.as_dialer == as_dialer &&
+           (join.anew || anew || join.path == path);
+  });
+}
+
+bool Links::PrefersOwnDial(const NodeId& peer, const RailPath& path, bool anew) const {
+  return options_.self.id < peer && Excluded(peer, path, anew, /*as_dialer=*/true);
+}
+
+wire::VerdictCode Links::Judge(const NodeId& peer, const RailPath& path) const {
+  if (peer == options_.self.id) return wire::VerdictCode::kSelf;
+  return PrefersOwnDial(peer, path, !IsReachable(peer)) ? wire::VerdictCode::kAlreadyLinked
+                                                        : wire::VerdictCode::kAccepted;
+}
+
+Links::RailMark Links::MarkOf(const NodeId& peer, const RailPath& path) const {
+  RailMark mark;
+  const Peer* const known = PeerOf(peer);
+  if (known == nullptr) return mark;
+  mark.rails_added = known->rails_added;
+  for (const auto& [at, number] : known->rails) {
+    if (at == path && known->link->HasRailOver(path)) mark.rail = number;
+  }
+  return mark;
+}
+
+Links::Join Links::Begin(const Link& link, const RailPath& path, const Link::Standing& told,
+                         bool as_dialer, bool anew) {
+  Join join;
+  join.number = next_join_++;
+  join.peer = link.peer().id;
+  join.path = path;
+  join.told = told;
+  join.own = OwnIntroduction(join.told);
+  joins_.push_back({join.number, join.peer, path, as_dialer, anew});
+  return join;
+}
+
+void Links::Abandon(const Join& join) {
+  std::erase_if(joins_, [&](const UnderWay& other) { return other.number == join.number; });
+}
+
+absl::StatusOr<Links::Join> Links::BeginAsDialer(const NodeId& peer, const RailPath& path) {
+  Link* const link = LinkTo(peer);
+  if (link == nullptr) return TooManyNodes();
+  if (link->HasRailOver(path)) return Busy("linked already");
+  if (link->direct_rails() >= Link::kRailsMax) {
+    return TooManyRails();
+  }
+  const bool anew = !link->reachable();
+  if (Excluded(peer, path, anew, true) || Excluded(peer, path, anew, false)) {
+    return Busy("another connection to it is being made");
+  }
+  return Begin(*link, path, link->standing(), /*as_dialer=*/true, anew);
+}
+
+// What `theirs` says was written after the verdict, so it is stale if something has
+// changed here since then that it does not know of.
+absl::StatusOr<Links::Join> Links::BeginAsAcceptor(const NodeId& peer, const RailPath& path,
+                                                   const wire::Introduction& theirs, RailMark mark,
+                                                   std::uint64_t now_ns) {
+  Link* const link = LinkTo(peer);
+  if (link == nullptr) return TooManyNodes();
+  const bool anew = !link->GoesOnWith(theirs);
+  const RailMark now = MarkOf(peer, path);
+  const bool stale =
+      (now.rail != 0 && now.rail != mark.rail) || (anew && now.rails_added != mark.rails_added);
+  if (stale || PrefersOwnDial(peer, path, anew) || Excluded(peer, path, anew, false)) {
+    return Busy("another connection is preferred");
+  }
+  if (now.rail != 0) {
+    link->RemoveRail(
+        path, {"replaced by a newer connection", DownCause::kCut, LinkReason::kReplaced}, now_ns);
+    ObserveNeighbours(now_ns);
+  } else if (!anew && link->direct_rails() >= Link::kRailsMax) {
+    return TooManyRails();
+  }
+  return Begin(*link, path, link->AnswerTo(theirs), /*as_dialer=*/false, anew);
+}
+
+absl::Status Links::Finish(const Join& join, std::unique_ptr<Rail> rail,
+                           const wire::Introduction& theirs, std::uint64_t now_ns) {
+  Abandon(join);
+  Peer& peer = *PeerOf(join.peer);
+  NodeIdentity identity;
+  identity.id = join.peer;
+  identity.name = MakePrintable(TextOf(theirs.node_name));
+  identity.software_version = MakePrintable(TextOf(theirs.software_version));
+  identity.incarnation = theirs.incarnation;
+  const absl::Status added =
+      peer.link->AddRail(std::move(rail), join.path, identity, theirs, join.told, now_ns);
+  if (added.ok()) {
+    std::erase_if(peer.rails, [&](const auto& entry) {
+      return entry.first == join.path || !peer.link->HasRailOver(entry.first);
+    });
+    peer.rails.emplace_back(join.path, ++peer.rails_added);
+    AskSoon(now_ns);
+  }
+  ObserveNeighbours(now_ns);
+  port_.OnDeadlineChanged();
+  return added;
+}
+
+void Links::RemoveRail(const NodeId& peer, const RailPath& path, const std::string& why,
+                       LinkReason reason, std::uint64_t now_ns) {
+  Link* const link = FindLink(peer);
+  if (link == nullptr) return;
+  link->RemoveRail(path, {why, DownCause::kCut, reason}, now_ns);
+  ObserveNeighbours(now_ns);
+}
+
+void Links::OnInterfaceDown(const std::string& interface, std::uint64_t now_ns) {
+  for (std::size_t i = 0; i < in_order_.size(); ++i) {
+    in_order_[i]->link->OnInterfaceDown(interface, now_ns);
+  }
+  ObserveNeighbours(now_ns);
+}
+
+void Links::OnGone(const NodeId& node, const std::string& why, LinkReason reason) {
+  Link* const link = FindLink(node);
+  if (link != nullptr && link->lost_by_reset()) {
+    link->Lose(WithReason(absl::UnavailableError(why), reason));
+  }
+}
+
+// Circuits hand to the channels of neighbours, which therefore come after them.
+bool Links::HandTheRest() {
+  bool all_handed = true;
+  for (const bool direct : {false, true}) {
+    for (Peer* const peer : in_order_) {
+      if (peer->link->is_neighbour() == direct)
+        all_handed = peer->link->HandTheRest() && all_handed;
+    }
+  }
+  return all_handed;
+}
+
+void Links::FlushAcknowledgements() {
+  for (Peer* const peer : in_order_) peer->link->FlushAcknowledgement();
+}
+
+bool Links::PrepareRailsToSleep() {
+  bool may_sleep = true;
+  for (Peer* const peer : in_order_) may_sleep = peer->link->PrepareToSleep() && may_sleep;
+  return may_sleep;
+}
+
+void Links::FinishRails() {
+  for (const bool direct : {false, true}) {
+    for (Peer* const peer : in_order_) peer->link->FinishRails(direct);
+  }
+}
+
+void Links::StopRails() {
+  for (Peer* const peer : in_order_) peer->link->StopRails();
+}
+
+absl::Status Links::TooManyNodes() {
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                        "this daemon has met ", kLinksMax,
+                        " nodes of late, the most it remembers; those that are gone it forgets")),
+                    LinkReason::kTooMany);
+}
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,242 @@
+// All links of this daemon and the router over them: what the fabric is without sockets,
+// threads and clocks. TcpFabric adds listening, dialing and proving; the simulator adds
+// simulated rails and virtual time.
+//
+// Joining. Each rail begins with two introductions; Links decides which join may go on
+// and keeps those under way, so that both ends come to the same rails and sessions.
+//
+//   dialer:   BeginAsDialer ─▶ send Join::own ─▶ read theirs ─▶ Finish ─▶ rail
+//   acceptor: Judge, MarkOf ─▶ send the verdict ─▶ read theirs ─▶ BeginAsAcceptor
+//             ─▶ send Join::own ─▶ Finish ─▶ rail              (Abandon if it fails)
+//
+// 1. One rail for each path (rail_path.h). A dialer introduces itself only while it has
+//    no rail over that path; so the acceptor's rail over it, if it has one, is dead on the
+//    other side (a half-open connection) and goes. But not one that has come since the
+//    verdict: of that the dialer may not have known (MarkOf).
+// 2. Joins over different paths do not disturb each other once the two agree on their
+//    sessions. While they do not, one join at a time: two at once could agree on
+//    different ones. A join is *anew* where the sessions are not agreed, as far as this
+//    node knows; two joins with a node exclude each other if they have the same path or
+//    if one of them is anew.
+// 3. When two nodes dial each other at once and the joins exclude each other, the
+//    connection wins that the smaller node id has dialed: from its own introduction on,
+//    that node refuses the other's.
+// 4. The sessions that a join has told must still be those of the link at its Finish:
+//    else ABORTED, and the connection ends, which the other side sees.
+//
+// A node is a neighbour while there is a direct rail to it; the router is told when the
+// first comes, when the last goes, and when a new session began in between.
+//
+// A link that is lost is kept for a while, for status and for whoever comes back; then, if
+// nobody joins it and no way leads to its node, it is forgotten: nodes get new names, and
+// whoever holds the key may name as many as it likes. Soon where half of the places are taken.
+//
+// Owner: Node. Thread: the node's; time is an argument, and random
+// numbers are the options'. Memory: one Link a node, at most kLinksMax; joins as many as
+// the caller has under way.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/link/link.h"
+#include "daemon/transport/circuit/router.h"
+#include "daemon/transport/fabric.h"
+#include "daemon/transport/rail_path.h"
+#include "proto/wire/hello.h"
+
+namespace mlxcomm::fabric {
+
+// What Links needs of its owner. Called from inside its calls; may not call back.
+class LinksPort {
+ public:
+  virtual ~LinksPort() = default;
+  // A neighbour says it of an RDMA rail; payload is valid only during the call.
+  virtual void OnRailSetup(const NodeId& /*node*/, std::span<const std::byte> /*payload*/) {}
+  // A direct rail has gone, in whatever way: who knows the address may dial again.
+  virtual void OnRailGone() = 0;
+  // deadline_ns() may have come nearer.
+  virtual void OnDeadlineChanged() = 0;
+};
+
+class Links final : private RouterPort, private RailSetupListener {
+ public:
+  static constexpr std::size_t kLinksMax = 4096;
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  // How long a link is kept of which there is nothing but the memory.
+  static constexpr std::uint64_t kForgetNs = 600'000'000'000;
+  static constexpr std::uint64_t kForgetSoonNs = 1'000'000'000;
+  // A node forwards until so long after the last frame of an operation: longer than a step, an
+  // evaluation or a checkpoint takes as a rule, between two operations of one job.
+  static constexpr std::uint64_t kForwardsNs = 600'000'000'000;
+
+  // `options` and the others outlive it.
+  Links(const FabricOptions& options, FabricListener& listener, LinksPort& port);
+  // Circuits end while there still is what carries their last word.
+  ~Links() { StopRails(); }
+  Links(const Links&) = delete;
+  Links& operator=(const Links&) = delete;
+
+  // As Fabric.
+  bool IsReachable(const NodeId& node) const;
+  // As it called itself; its id where it never did.
+  std::string NameOf(const NodeId& node) const;
+  absl::Status Send(const NodeId& node, const wire::FrameHeader& header, const std::byte* payload,
+                    std::uint64_t cookie);
+  absl::Status PostReceive(const NodeId& node, const PostedReceive& receive);
+  void Withdraw(const NodeId& node, const OperationKey& key);
+  void Cancel(const NodeId& node, const OperationKey& key);
+  // What rails have delivered; changes of neighbours; the router's turn.
+  std::size_t Poll(std::uint64_t now_ns);
+  // Acknowledgements that are due go out first.
+  bool PrepareToSleep();
+  void WakeUp();
+  std::vector<LinkSnapshot> Snapshot() const;
+  // In the order of their making.
+  template <typename Visitor>
+  void ForEach(Visitor visitor) const {
+    for (const Peer* const peer : in_order_) visitor(static_cast<const Link&>(*peer->link));
+  }
+
+  // Heartbeats, grace periods, probes, ways: whatever is due.
+  void OnTime(std::uint64_t now_ns);
+  // When OnTime has something to do; not in the past after it.
+  std::uint64_t deadline_ns() const;
+  // Before the deadline already: whoever is about to sleep need not wake up for it.
+  bool MayTick(std::uint64_t now_ns) const { return now_ns + early_ns_ >= next_tick_ns_; }
+
+  // A join under way.
+  struct Join {
+    std::uint64_t number = 0;
+    NodeId peer;
+    RailPath path;
+    Link::Standing told;
+    wire::Introduction own{};  // Lacks only its mac.
+  };
+  // Which rail there is over the path, 0: none; and how many have come so far.
+  struct RailMark {
+    std::uint64_t rail = 0;
+    std::uint64_t rails_added = 0;
+  };
+  bool HasRailOver(const NodeId& peer, const RailPath& path) const;
+  // As Link: a rail that was agreed on over the channel.
+  absl::Status AddRailBeside(const NodeId& peer, std::unique_ptr<Rail> rail, const RailPath& path,
+                             std::uint64_t now_ns);
+  // Acceptor, once the peer is proved: kAccepted, kSelf, kAlreadyLinked.
+  wire::VerdictCode Judge(const NodeId& peer, const RailPath& path) const;
+  RailMark MarkOf(const NodeId& peer, const RailPath& path) const;
+  // ABORTED: there is a rail, or another join that excludes this one; try later.
+  // RESOURCE_EXHAUSTED: too many nodes.
+  absl::StatusOr<Join> BeginAsDialer(const NodeId& peer, const RailPath& path);
+  // `mark`: from before the verdict. Takes a dead rail away.
+  absl::StatusOr<Join> BeginAsAcceptor(const NodeId& peer, const RailPath& path,
+                                       const wire::Introduction& theirs, RailMark mark,
+                                       std::uint64_t now_ns);
+  // Of each join either Finish or Abandon is called, once. `rail`: not yet started.
+  absl::Status Finish(const Join& join, std::unique_ptr<Rail> rail,
+                      const wire::Introduction& theirs, std::uint64_t now_ns);
+  void Abandon(const Join& join);
+
+  // Those to neighbours, and RDMA rails beside them: visitor(peer, path, rail); it may not call back.
+  template <typename Visitor>
+  void ForEachConnection(Visitor visitor) const {
+    for (const Peer* const peer : in_order_) {
+      peer->link->ForEachConnection(
+          [&](const RailPath& path, Rail& rail) { visitor(peer->link->peer().id, path, rail); });
+    }
+  }
+  // What people want to be told of sockets.
+  void Tell(const FabricNotice& notice) { listener_.OnNotice(notice); }
+  // Gives it up, if there is one; the other side is not told.
+  void RemoveRail(const NodeId& peer, const RailPath& path, const std::string& why,
+                  LinkReason reason, std::uint64_t now_ns);
+  // A local interface has lost its carrier or is gone: rails over it go at once.
+  void OnInterfaceDown(const std::string& interface, std::uint64_t now_ns);
+  // Connections to it are refused after its last one was reset, or another node answers
+  // at its address: it has ended. Only if its link is in grace after a reset.
+  void OnGone(const NodeId& node, const std::string& why,
+              LinkReason reason = LinkReason::kPeerStopped);
+
+  // For the orderly end. Nothing is delivered any more. True: all is handed to the rails.
+  void FlushAcknowledgements();
+  bool PrepareRailsToSleep();
+  bool HandTheRest();
+  // Rails send what they were given, circuits before what carries them; then they stop.
+  void FinishRails();
+  void StopRails();
+
+  const Router& router() const { return router_; }
+
+ private:
+  // Of a neighbour, ours and its own; 0: it is none.
+  struct Sessions {
+    std::uint64_t own = 0;
+    std::uint64_t peer = 0;
+    friend bool operator==(const Sessions&, const Sessions&) = default;
+  };
+  struct Peer {
+    std::unique_ptr<Link> link;
+    // Numbers of the direct rails that were added, by path; those that have gone are
+    // forgotten when the next is added.
+    std::vector<std::pair<RailPath, std::uint64_t>> rails;
+    std::uint64_t rails_added = 0;
+    Sessions observed;             // What the router knows of.
+    std::uint64_t rails_gone = 0;  // Of which the port was told.
+    std::uint64_t idle_since_ns = kNever;
+  };
+  struct UnderWay {
+    std::uint64_t number = 0;
+    NodeId peer;
+    RailPath path;
+    bool as_dialer = false;
+    bool anew = false;
+  };
+
+  Peer* PeerOf(const NodeId& node) const;
+  bool Excluded(const NodeId& peer, const RailPath& path, bool anew, bool as_dialer) const;
+  bool PrefersOwnDial(const NodeId& peer, const RailPath& path, bool anew) const;
+  Join Begin(const Link& link, const RailPath& path, const Link::Standing& told, bool as_dialer,
+             bool anew);
+  void ObserveNeighbours(std::uint64_t now_ns);
+  void LookForPause(std::uint64_t now_ns);
+  void PlanTick(std::uint64_t now_ns);
+  void TellOfForwarding(std::uint64_t now_ns);
+  void LetOthersBeFirst();
+  void AskSoon(std::uint64_t now_ns);
+  bool IsIdle(const Peer& peer) const;
+  void ForgetIdle(std::uint64_t now_ns);
+  static absl::Status TooManyNodes();
+  // RouterPort
+  Link* LinkTo(const NodeId& node) override;
+  Link* FindLink(const NodeId& node) const override;
+  bool IsJoining(const NodeId& node) const override;
+  wire::Introduction OwnIntroduction(const Link::Standing& standing) const override;
+  void OnDeadlineChanged() override { port_.OnDeadlineChanged(); }
+  // RailSetupListener
+  void OnRailSetup(const NodeId& node, std::span<const std::byte> payload) override {
+    port_.OnRailSetup(node, payload);
+  }
+
+  const FabricOptions& options_;
+  FabricListener& listener_;
+  LinksPort& port_;
+  Router router_;  // The links' rails may be its circuits, so it goes after them.
+  absl::flat_hash_map<NodeId, std::unique_ptr<Peer>> peers_;
+  std::vector<Peer*> in_order_;  // Of their making: what is done to all is done in it.
+  std::vector<UnderWay> joins_;
+  std::uint64_t next_join_ = 1;
+  std::uint64_t next_tick_ns_ = 0;
+  std::uint64_t early_ns_ = 0;      // So much before it one may come, if we are awake anyway.
+  std::uint64_t ticked_ns_ = 0;     // At the last one.
+  std::uint64_t soon_ns_ = kNever;  // When new rails are asked.
+  bool forwards_ = false;           // As told.
+};
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,127 @@
+#include "daemon/link/rail_meter.h"
+
+#include <algorithm>
+
+namespace mlxcomm::fabric {
+
+// Nothing ahead: it has been idle meanwhile.
+void RailMeter::OnHanded(std::uint64_t ahead_bytes) {
+  if (ahead_bytes == 0) busy_.open = false;
+}
+
+void RailMeter::OnDelivered(const Delivery& delivery, std::uint64_t now_ns) {
+  if (span_end_ns_ != 0 && now_ns > span_end_ns_) EndSpan();
+  MeasureLatency(delivery, now_ns);
+  RaiseByOne(delivery, now_ns);
+  if (!busy_.open) busy_ = {.begin_ns = now_ns, .open = true};
+  // What is acknowledged at its begin has arrived before it.
+  if (now_ns > busy_.begin_ns) {
+    busy_.bytes += delivery.bytes;
+    ++busy_.frames;
+  }
+  if (!WasBusy(delivery, now_ns)) busy_.full = false;
+  const bool idle = delivery.left_bytes == 0;
+  const std::uint64_t span_ns = span_.ns + now_ns - busy_.begin_ns;
+  const bool tells = span_.frames + busy_.frames >= kSpanFrames || span_ns >= kSpanNsLong;
+  const std::uint64_t enough_ns = idle ? kSpanNsMin : std::max(kSpanNs, round_trip_ns_);
+  const bool ends = tells && span_ns >= enough_ns;
+  span_end_ns_ = ends ? now_ns : 0;
+  if (!idle) return;
+  EndBusy(now_ns);
+  if (ends) EndSpan();
+}
+
+// With all that was acknowledged at its last moment; what comes next belongs to the next one.
+void RailMeter::EndSpan() {
+  const bool goes_on = busy_.open;
+  span_taken_ns_ = span_end_ns_;
+  if (goes_on) EndBusy(span_end_ns_);
+  if (span_.ns > 0) TakeSpan();
+  span_ = {};
+  if (goes_on) busy_ = {.begin_ns = span_end_ns_, .open = true};
+  span_end_ns_ = 0;
+}
+
+// A little that is carried quickly says nothing of how much could be.
+void RailMeter::EndBusy(std::uint64_t now_ns) {
+  busy_.open = false;
+  if (busy_.bytes < kOneBytesMin) return;
+  span_.ns += now_ns - busy_.begin_ns;
+  span_.bytes += busy_.bytes;
+  span_.frames += busy_.frames;
+  span_.full = span_.full && busy_.full;
+}
+
+// A rail that is thought to be slow gets one frame at a time, and no span is ever long
+// enough; but what one frame took, all of it, is at most too little. Where spans were taken
+// of late they tell it better: a buffer on the way takes the first of many frames at once.
+void RailMeter::RaiseByOne(const Delivery& delivery, std::uint64_t now_ns) {
+  if (delivery.ahead_bytes > 0 || delivery.bytes < kOneBytesMin) return;
+  if (rate_ == 0 || now_ns <= delivery.handed_ns) return;
+  const bool of_late = now_ns - span_taken_ns_ < kSpanTellsNs;
+  if (of_late && ++lone_frames_ < kLoneFrames) return;
+  const double rate =
+      static_cast<double>(delivery.bytes) * 1e9 / static_cast<double>(now_ns - delivery.handed_ns);
+  if (rate > rate_) rate_ += (rate - rate_) / 2;
+  best_ = std::max(best_, rate_);
+}
+
+// Enough was under way to fill it, as far as we know its rate; or, if it has become slower
+// than that, the frame has found others before it and had to wait.
+bool RailMeter::WasBusy(const Delivery& delivery, std::uint64_t now_ns) const {
+  const double held = rate_ * static_cast<double>(latency_ns()) / 1e9;
+  return static_cast<double>(delivery.left_bytes + delivery.bytes) >= held ||
+         (delivery.ahead_bytes > 0 && now_ns - delivery.handed_ns > 2 * latency_ns());
+}
+
+void RailMeter::TakeSpan() {
+  lone_frames_ = 0;
+  const double rate = static_cast<double>(span_.bytes) * 1e9 / static_cast<double>(span_.ns);
+  if (rate_ == 0) {
+    rate_ = rate;
+    TakeWritingFromLatency();
+  } else if (span_.full || rate > rate_) {
+    // However long it was: it may have been one lost segment, and the rail's bad luck.
+    const double ns = std::min(static_cast<double>(span_.ns), 3 * kMemoryNs);
+    rate_ += (rate - rate_) * ns / (ns + kMemoryNs);
+  }
+  best_ = std::max(best_, rate_);
+}
+
+void RailMeter::MeasureLatency(const Delivery& delivery, std::uint64_t now_ns) {
+  const std::uint64_t took = now_ns - delivery.handed_ns;
+  round_trip_ns_ = round_trip_ns_ == 0 ? took : round_trip_ns_ - round_trip_ns_ / 8 + took / 8;
+  if (delivery.ahead_bytes > 0 && latency_ns() != 0) return;
+  const std::uint64_t writing = rate_ > 0 ? WritingNs(delivery.bytes) : 0;
+  const std::uint64_t latency = took > writing ? took - writing : 0;
+  if (latency_now_ != kUnknown && now_ns - latency_epoch_ns_ >= kLatencyEpochNs) {
+    latency_before_ = latency_now_;
+    latency_now_ = kUnknown;
+  }
+  if (latency_now_ == kUnknown) latency_epoch_ns_ = now_ns;
+  if (latency >= latency_now_) return;
+  latency_now_ = latency;
+  latency_with_bytes_ = delivery.bytes + delivery.ahead_bytes;
+}
+
+// How much of it was writing is not known before the rate is.
+void RailMeter::TakeWritingFromLatency() {
+  if (latency_now_ == kUnknown) return;
+  const std::uint64_t writing = WritingNs(latency_with_bytes_);
+  latency_now_ = latency_now_ > writing ? latency_now_ - writing : kUnknown;
+}
+
+std::uint64_t RailMeter::WritingNs(std::uint64_t bytes) const {
+  return static_cast<std::uint64_t>(static_cast<double>(bytes) * 1e9 / rate_);
+}
+
+void RailMeter::OnRoundTrip(std::uint64_t least_ns) {
+  if (least_ns > 0) latency_bound_ = 2 * least_ns;
+}
+
+std::uint64_t RailMeter::latency_ns() const {
+  const std::uint64_t least = std::min({latency_now_, latency_before_, latency_bound_});
+  return least == kUnknown ? 0 : least;
+}
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,468 @@
+#include "daemon/process/config_file.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/text_format.h>
+#include <openssl/rand.h>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "daemon/platform/file_descriptor.h"
+#include "daemon/platform/machine.h"
+#include "daemon/process/settings.h"
+#include "proto/key/key_file.h"
+#include "proto/types/plain_text.h"
+#include "proto/types/utf8.h"
+#include "proto/wire/hello.h"
+
+namespace mlxcomm {
+namespace {
+
+using google::protobuf::TextFormat;
+
+// Collects every mistake with its place; protobuf counts lines from 0.
+class Mistakes : public google::protobuf::io::ErrorCollector {
+ public:
+  explicit Mistakes(std::string name) : name_(std::move(name)) {}
+#if GOOGLE_PROTOBUF_VERSION >= 4022000  // Its name changed with protobuf 22.
+  void RecordError(int line, int column, absl::string_view message) override {
+    Add(line, column, std::string(message));
+  }
+#else
+  void AddError(int line, int column, const std::string& message) override {
+    Add(line, column, message);
+  }
+#endif
+  void Add(int line, int column, const std::string& message) {
+    absl::StrAppend(&text_, text_.empty() ? "" : "\n", name_, ":", line + 1, ":", column + 1, ": ",
+                    message);
+  }
+  bool any() const { return !text_.empty(); }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string name_;
+  std::string text_;
+};
+
+// Reports mistakes at their places.
+class BoundsCheck {
+ public:
+  explicit BoundsCheck(Mistakes& mistakes) : mistakes_(mistakes) {}
+
+  // Numbers, by their rows.
+  void CheckNumbers(const google::protobuf::Message& message,
+                    const TextFormat::ParseInfoTree* tree) {
+    CheckSettings(message, [&](const google::protobuf::FieldDescriptor& field,
+                               const std::string& what) { ReportAt(field, tree, what, 0); });
+  }
+  // `index` says which one of a repeated field.
+  void Report(const google::protobuf::Message& message, const TextFormat::ParseInfoTree* tree,
+              const char* field, const std::string& what, int index = 0) {
+    ReportAt(*message.GetDescriptor()->FindFieldByName(field), tree, what, index);
+  }
+
+ private:
+  void ReportAt(const google::protobuf::FieldDescriptor& field,
+                const TextFormat::ParseInfoTree* tree, const std::string& what, int index) {
+    const TextFormat::ParseLocation place =
+        tree == nullptr ? TextFormat::ParseLocation() : LocationOf(*tree, &field, index);
+    mistakes_.Add(place.line < 0 ? 0 : place.line, place.column < 0 ? 0 : place.column, what);
+  }
+  // Newer versions of protobuf tell more, and call the way of before deprecated.
+  template <typename Tree>
+  static TextFormat::ParseLocation LocationOf(const Tree& tree,
+                                              const google::protobuf::FieldDescriptor* field,
+                                              int index) {
+    if constexpr (requires { tree.GetFieldLocation(field); }) {
+      const auto place = field->is_repeated()
+                             ? tree.GetFieldLocation(field, static_cast<std::uint32_t>(index))
+                             : tree.GetFieldLocation(field);
+      return place.ok() ? place->full.start : TextFormat::ParseLocation();
+    } else {
+      return tree.GetLocation(field, field->is_repeated() ? index : -1);
+    }
+  }
+
+  Mistakes& mistakes_;
+};
+
+constexpr std::size_t kSocketPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
+
+// Names go into status and errors: text that every protobuf reader and terminal takes.
+bool IsName(const std::string& name) {
+  return !name.empty() && name.size() < wire::kNameBytesMax && IsPlainText(name);
+}
+
+void CheckName(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
+               const char* field, const std::string& name, BoundsCheck& bounds) {
+  if (IsName(name)) return;
+  bounds.Report(config, &tree, field,
+                absl::StrCat(field, ": expected 1 to ", wire::kNameBytesMax - 1,
+                             " bytes of UTF-8 without control characters"));
+}
+
+// Every interface has such addresses, so one alone says not where it is, nor does one with nothing
+// behind its '%'.
+bool LacksInterface(const std::string& host) {
+  const std::size_t percent = host.find('%');
+  if (percent != std::string::npos && percent + 1 < host.size()) return false;
+  in6_addr six{};
+  return ::inet_pton(AF_INET6, host.substr(0, percent).c_str(), &six) == 1 &&
+         IN6_IS_ADDR_LINKLOCAL(&six);
+}
+
+// The host in "HOST:PORT" or "[ADDRESS]:PORT", of what names and addresses are made of
+// only, for it goes into status; empty: this is neither. Whether there is such a host
+// is found out later.
+std::string HostIn(const std::string& text, bool any_port) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return {};
+  std::uint32_t port = 0;
+  const std::string digits = text.substr(colon + 1);
+  if (digits.find_first_not_of("0123456789") != std::string::npos ||
+      !absl::SimpleAtoi(digits, &port) || port > 65535 || (port == 0 && !any_port)) {
+    return {};
+  }
+  std::string host = text.substr(0, colon);
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  const bool fine = std::all_of(host.begin(), host.end(), [bracketed](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_' ||
+           (bracketed && (c == ':' || c == '%'));
+  });
+  // With link-local addresses it is the interface that lacks, which is told apart from this.
+  const bool ends_in_nothing = host.ends_with('%') && !LacksInterface(host);
+  return fine && !ends_in_nothing ? host : std::string();
+}
+
+// Of this machine, so a number: a name might mean another machine tomorrow.
+bool IsNumericAddress(const std::string& host) {
+  in_addr four{};
+  in6_addr six{};
+  return ::inet_pton(AF_INET, host.c_str(), &four) == 1 ||
+         ::inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), &six) == 1;
+}
+
+void CheckAddresses(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tree,
+                    BoundsCheck& bounds) {
+  const auto check_interface = [&](const char* field, const std::string& text, int i) {
+    if (!LacksInterface(HostIn(text, /*any_port=*/true))) return;
+    bounds.Report(peers, tree, field,
+                  absl::StrCat(field,
+                               ": expected an interface of this machine with a link-local "
+                               "address, such as \"[fe80::1%en2]:7470\", got \"",
+                               absl::CHexEscape(text), "\""),
+                  i);
+  };
+  for (int i = 0; i < peers.listen_size(); ++i) {
+    check_interface("listen", peers.listen(i), i);
+    if (IsNumericAddress(HostIn(peers.listen(i), /*any_port=*/true))) continue;
+    const std::string what = absl::StrCat(
+        "listen: expected \"ADDRESS:PORT\" or \"[ADDRESS]:PORT\" with an address "
+        "of this machine (no name), got \"",
+        absl::CHexEscape(peers.listen(i)), "\"");
+    bounds.Report(peers, tree, "listen", what, i);
+  }
+  for (int i = 0; i < peers.connect_size(); ++i) {
+    check_interface("connect", peers.connect(i), i);
+    if (!HostIn(peers.connect(i), /*any_port=*/false).empty()) continue;
+    const std::string what =
+        absl::StrCat("connect: expected \"HOST:PORT\" with port 1 to 65535, got \"",
+                     absl::CHexEscape(peers.connect(i)), "\"");
+    bounds.Report(peers, tree, "connect", what, i);
+  }
+}
+
+void CheckPeers(const v1::PeerConfig& peers, const TextFormat::ParseInfoTree* tree,
+                BoundsCheck& bounds) {
+  bounds.CheckNumbers(peers, tree);
+  CheckAddresses(peers, tree, bounds);
+  if ((peers.listen_size() > 0 || peers.connect_size() > 0) && peers.key_file().empty()) {
+    bounds.Report(peers, tree, peers.listen_size() > 0 ? "listen" : "connect",
+                  "key_file: expected as soon as there are peers (make one with: mlxcommctl "
+                  "cluster create; or take that of another machine: mlxcommctl cluster join)");
+  }
+  for (int i = 0; i < peers.interface_security_size(); ++i) {
+    if (IsName(peers.interface_security(i).interface()) &&
+        peers.interface_security(i).has_security()) {
+      continue;
+    }
+    bounds.Report(
+        peers, tree, "interface_security",
+        "interface_security: expected { interface: \"NAME\" security: AUTO, TLS or PLAIN }", i);
+  }
+}
+
+bool IsLoopback(const std::string& host) {
+  in_addr four{};
+  in6_addr six{};
+  if (::inet_pton(AF_INET, host.c_str(), &four) == 1) return ntohl(four.s_addr) >> 24 == 127;
+  return ::inet_pton(AF_INET6, host.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
+void CheckMetrics(const v1::MetricsConfig& metrics, const TextFormat::ParseInfoTree* tree,
+                  BoundsCheck& bounds) {
+  if (!metrics.has_listen()) return;
+  const std::string host = HostIn(metrics.listen(), /*any_port=*/true);
+  if (!IsNumericAddress(host)) {
+    bounds.Report(metrics, tree, "listen",
+                  absl::StrCat("listen: expected \"ADDRESS:PORT\" or \"[ADDRESS]:PORT\" with an "
+                               "address of this machine (no name), got \"",
+                               absl::CHexEscape(metrics.listen()), "\""));
+  } else if (LacksInterface(host)) {
+    bounds.Report(metrics, tree, "listen",
+                  absl::StrCat("listen: expected an interface of this machine with a link-local "
+                               "address, such as \"[fe80::1%en2]:9477\", got \"",
+                               absl::CHexEscape(metrics.listen()), "\""));
+  } else if (!IsLoopback(host) && !metrics.allow_other_machines()) {
+    bounds.Report(metrics, tree, "listen",
+                  absl::StrCat("listen: ", host,
+                               " is no loopback address, and whoever reaches it "
+                               "may read all metrics: use 127.0.0.1, or set "
+                               "allow_other_machines: true"));
+  }
+}
+
+void CheckDiscovery(const v1::DiscoveryConfig& discovery, const TextFormat::ParseInfoTree* tree,
+                    BoundsCheck& bounds) {
+  bounds.CheckNumbers(discovery, tree);
+  for (int i = 0; i < discovery.interfaces_size(); ++i) {
+    const std::string& pattern = discovery.interfaces(i);
+    if (!pattern.empty() && pattern.size() < wire::kInterfaceBytesMax && IsPlainText(pattern))
+      continue;
+    bounds.Report(discovery, tree, "interfaces",
+                  absl::StrCat("interfaces: expected the name of an interface, with * and ? for "
+                               "what may differ, such as \"en*\", got \"",
+                               absl::CHexEscape(pattern), "\""),
+                  i);
+  }
+}
+
+void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
+                 BoundsCheck& bounds) {
+  const auto subtree = [&](const char* field) {
+    return tree.GetTreeForNested(config.GetDescriptor()->FindFieldByName(field), -1);
+  };
+  CheckName(config, tree, "cluster", config.cluster(), bounds);
+  if (config.has_node_name()) CheckName(config, tree, "node_name", config.node_name(), bounds);
+  if (config.socket_path().size() > kSocketPathBytesMax) {
+    bounds.Report(config, &tree, "socket_path",
+                  absl::StrCat("socket_path: expected at most ", kSocketPathBytesMax,
+                               " bytes, got ", config.socket_path().size()));
+  }
+  bounds.CheckNumbers(config, &tree);
+  CheckPeers(config.peers(), subtree("peers"), bounds);
+  CheckDiscovery(config.discovery(), subtree("discovery"), bounds);
+  bounds.CheckNumbers(config.rdma(), subtree("rdma"));
+  bounds.CheckNumbers(config.clients(), subtree("clients"));
+  CheckMetrics(config.metrics(), subtree("metrics"), bounds);
+}
+
+void FillDefaults(v1::DaemonConfig& config) {
+  if (!config.has_cluster()) config.set_cluster(config.cluster());
+  if (config.node_name().empty()) {
+    const std::string host = platform::HostName();
+    config.set_node_name(std::string(Utf8Prefix(host, wire::kNameBytesMax - 1)));
+    if (!IsName(config.node_name())) config.set_node_name("localhost");
+  }
+  if (config.state_directory().empty()) {
+    config.set_state_directory(platform::DefaultStateDirectory());
+  }
+  // What root runs is the service; it keeps users apart.
+  if (!config.clients().has_all_users()) {
+    config.mutable_clients()->set_all_users(::geteuid() == 0);
+  }
+  if (config.socket_path().empty()) config.set_socket_path(platform::DefaultSocketPath());
+}
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// Whole bytes from hexadecimal digits, white space at the end allowed.
+bool FromHex(const std::string& text, std::uint8_t* bytes, std::size_t count) {
+  const std::size_t end = text.find_last_not_of(" \t\r\n");
+  if (end == std::string::npos || end + 1 != 2 * count) return false;
+  for (std::size_t i = 0; i < count; ++i) {
+    const int high = HexDigit(text[2 * i]);
+    const int low = HexDigit(text[2 * i + 1]);
+    if (high < 0 || low < 0) return false;
+    bytes[i] = static_cast<std::uint8_t>(high << 4 | low);
+  }
+  return true;
+}
+
+// A file that is open, so that what was checked is what is read. Bounded, for all of
+// ours are small.
+absl::StatusOr<std::string> ReadAll(const platform::FileDescriptor& file) {
+  constexpr std::size_t kFileBytesMax = 1024 * 1024;
+  std::string text;
+  char bytes[4096];
+  for (;;) {
+    const ssize_t got = ::read(file.get(), bytes, sizeof bytes);
+    if (got == 0) return text;
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return absl::InvalidArgumentError(std::strerror(errno));
+    if (text.size() + static_cast<std::size_t>(got) > kFileBytesMax) {
+      return absl::InvalidArgumentError("expected at most a mebibyte");
+    }
+    text.append(bytes, static_cast<std::size_t>(got));
+  }
+}
+
+// Does not wait for the other end of a pipe; what kind of file it is is asked after.
+platform::FileDescriptor OpenToRead(const std::string& path) {
+  return platform::FileDescriptor(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+}
+
+// Where it is, if nobody says so.
+void FindKeyFile(v1::DaemonConfig& config, const std::string& place) {
+  if (!config.peers().key_file().empty()) return;
+  std::error_code error;
+  if (!place.empty() && std::filesystem::exists(place, error)) {
+    config.mutable_peers()->set_key_file(place);
+  }
+}
+
+// The cluster's name, where the configuration has none and the file has one. What is wrong with the file
+// is told with what else is wrong, by --check-config and the service's installer too.
+void TakeFromKeyFile(v1::DaemonConfig& config, const TextFormat::ParseInfoTree& tree,
+                     BoundsCheck& bounds) {
+  if (config.peers().key_file().empty()) return;
+  const absl::StatusOr<ClusterKeys> keys = ReadKeyFile(config.peers().key_file());
+  if (keys.ok() && !keys->cluster.empty() && !config.has_cluster()) {
+    config.set_cluster(keys->cluster);
+  }
+  if (keys.ok()) return;
+  const auto* const field = config.GetDescriptor()->FindFieldByName("peers");
+  bounds.Report(config.peers(), tree.GetTreeForNested(field, -1), "key_file",
+                std::string(keys.status().message()));
+}
+
+// `key_place`: where a key is looked for that is not named; nullptr: no file is looked at.
+absl::StatusOr<v1::DaemonConfig> Parse(const std::string& text, const std::string& name,
+                                       const std::string* key_place) {
+  v1::DaemonConfig config;
+  Mistakes mistakes(name);
+  TextFormat::ParseInfoTree tree;
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&mistakes);
+  parser.WriteLocationsTo(&tree);
+  const bool parsed = parser.ParseFromString(text, &config);
+  if (parsed && !mistakes.any()) {
+    BoundsCheck bounds(mistakes);
+    if (key_place != nullptr) FindKeyFile(config, *key_place);
+    CheckConfig(config, tree, bounds);
+    if (key_place != nullptr) TakeFromKeyFile(config, tree, bounds);
+  }
+  if (!parsed || mistakes.any()) return absl::InvalidArgumentError(mistakes.text());
+  FillDefaults(config);
+  return config;
+}
+
+// NOT_FOUND where there is no such file.
+absl::Status ReadNodeId(const std::string& path, NodeId& id) {
+  const platform::FileDescriptor file = OpenToRead(path);
+  if (!file.valid() && (errno == ENOENT || errno == ENOTDIR)) return absl::NotFoundError(path);
+  if (!file.valid()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": ", std::strerror(errno), " (set state_directory)"));
+  }
+  const absl::StatusOr<std::string> text = ReadAll(file);
+  if (text.ok() && FromHex(*text, id.bytes.data(), id.bytes.size())) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, ": expected 32 hexadecimal digits; remove it to get a new identity"));
+}
+
+}  // namespace
+
+absl::StatusOr<v1::DaemonConfig> ParseConfig(const std::string& text, const std::string& name) {
+  return Parse(text, name, /*key_place=*/nullptr);
+}
+
+absl::StatusOr<v1::DaemonConfig> ReadConfigFile(const std::string& path,
+                                                const std::string& key_place) {
+  if (path.empty()) return Parse("", "defaults", &key_place);
+  const platform::FileDescriptor file = OpenToRead(path);
+  struct stat facts{};
+  if (!file.valid() || ::fstat(file.get(), &facts) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected a configuration file: ", std::strerror(errno)));
+  }
+  if (!S_ISREG(facts.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected a configuration file: it is no regular file"));
+  }
+  const absl::StatusOr<std::string> text = ReadAll(file);
+  if (!text.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", text.status().message()));
+  }
+  return Parse(*text, path, &key_place);
+}
+
+std::string AnnotatedConfig() {
+  return absl::StrCat(
+      "# mlxcommd's configuration: every field at its default; those without one are commented out "
+      "and\n"
+      "# show an example. Written by mlxcommd --print-config. mlxcommd --check-config says what is "
+      "wrong\n"
+      "# with a file, by line.\n\n",
+      WriteAnnotated(*v1::DaemonConfig::descriptor()));
+}
+
+NodeId MakeNodeId() {
+  NodeId id;
+  if (RAND_bytes(id.bytes.data(), static_cast<int>(id.bytes.size())) != 1) std::abort();
+  return id;
+}
+
+absl::StatusOr<NodeId> ReadOrMakeNodeId(const std::string& directory) {
+  const std::string path = directory + "/node-id";
+  NodeId id;
+  const absl::Status found = ReadNodeId(path, id);
+  if (found.ok()) return id;
+  if (!absl::IsNotFound(found)) return found;
+  // What goes wrong here is said by the first step that needs the folder.
+  std::error_code ignored;
+  std::filesystem::create_directories(directory, ignored);
+  id = MakeNodeId();
+  // Written aside and linked into place: it is there whole or not at all, and of two
+  // daemons that start at once the second takes what the first has made.
+  std::string fresh = path + ".XXXXXX";
+  const platform::FileDescriptor file(::mkstemp(fresh.data()));  // 0600.
+  const std::string text = id.ToString() + "\n";
+  const bool written =
+      file.valid() &&
+      ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+      ::fsync(file.get()) == 0;
+  const bool linked = written && ::link(fresh.c_str(), path.c_str()) == 0;
+  const int why = errno;
+  if (file.valid()) ::unlink(fresh.c_str());
+  if (linked) return id;
+  if (written && why == EEXIST && ReadNodeId(path, id).ok()) return id;
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot write ", path, ": ", std::strerror(why), " (set state_directory)"));
+}
+
+}  // namespace mlxcomm

@@ -1,0 +1,366 @@
+#include "daemon/process/daemon.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+#include <google/protobuf/util/message_differencer.h>
+#include <spdlog/spdlog.h>
+#include <asio/post.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/platform/machine.h"
+#include "daemon/platform/process_state.h"
+#include "daemon/platform/system_facts.h"
+#include "daemon/process/config_file.h"
+#include "daemon/process/rdma_options.h"
+#include "daemon/transport/tcp/authentication.h"
+#include "proto/key/key_file.h"
+#include "proto/queue/scheduling_policy.h"
+#include "proto/queue/usable_cores.h"
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+
+fabric::Security SecurityOf(v1::PeerConfig::Security security) {
+  switch (security) {
+    case v1::PeerConfig::PLAIN: return fabric::Security::kPlain;
+    case v1::PeerConfig::TLS: return fabric::Security::kTls;
+    default: return fabric::Security::kAuto;
+  }
+}
+
+queue::Scheduling SchedulingOf(const Options& options, const v1::DaemonConfig& config) {
+  if (options.scheduling) return *options.scheduling;
+  switch (config.scheduling()) {
+    case v1::DaemonConfig::FEW_CORES: return queue::Scheduling::kFewCores;
+    case v1::DaemonConfig::MANY_CORES: return queue::Scheduling::kManyCores;
+    default: return queue::Scheduling::kAuto;
+  }
+}
+
+absl::StatusOr<fabric::FabricOptions> MakeFabricOptions(const v1::DaemonConfig& config,
+                                                        const fabric::NodeIdentity& self) {
+  fabric::FabricOptions options;
+  options.self = self;
+  options.cluster = config.cluster();
+  const v1::PeerConfig& peers = config.peers();
+  options.listen.assign(peers.listen().begin(), peers.listen().end());
+  options.connect.assign(peers.connect().begin(), peers.connect().end());
+  if (!peers.key_file().empty()) {
+    absl::StatusOr<ClusterKeys> keys = ReadKeyFile(peers.key_file());
+    if (!keys.ok()) return keys.status();
+    options.keys = *std::move(keys);
+  }
+  options.security.elsewhere = SecurityOf(peers.security());
+  for (const v1::PeerConfig::InterfaceSecurity& one : peers.interface_security()) {
+    options.security.on_interface[one.interface()] = SecurityOf(one.security());
+  }
+  options.heartbeat_interval_ns = peers.heartbeat_interval_ms() * kMs;
+  options.heartbeat_timeout_ns = peers.heartbeat_timeout_ms() * kMs;
+  options.grace_period_ns = peers.grace_period_ms() * kMs;
+  options.reset_grace_ns = peers.reset_grace_ms() * kMs;
+  options.queued_frames_max = peers.queued_frames_max();
+  options.copied_bytes_max = peers.queued_bytes_max();
+  options.reconnect_delay_min_ns = peers.reconnect_delay_min_ms() * kMs;
+  options.reconnect_delay_max_ns = peers.reconnect_delay_max_ms() * kMs;
+  options.rdma = MakeRdmaOptions(config.rdma());
+  return options;
+}
+
+std::vector<DerivedKey> HelloKeysOf(const ClusterKeys& keys) {
+  std::vector<DerivedKey> derived = {keys.current.Derive("hello")};
+  if (keys.previous.has_value()) derived.push_back(keys.previous->Derive("hello"));
+  return derived;
+}
+
+// Whoever has written down addresses gets no others, unless he says so.
+absl::StatusOr<bool> LooksForNeighbours(const Options& options, const v1::DaemonConfig& config,
+                                        bool has_key) {
+  if (options.is_private) return false;
+  const v1::PeerConfig& peers = config.peers();
+  if (!config.discovery().has_enabled()) {
+    return has_key && peers.listen_size() == 0 && peers.connect_size() == 0;
+  }
+  if (config.discovery().enabled() && !has_key) {
+    return absl::FailedPreconditionError(
+        "discovery needs the cluster's key: set peers { key_file } in the configuration");
+  }
+  return config.discovery().enabled();
+}
+
+absl::StatusOr<fabric::NodeIdentity> MakeIdentity(const Options& options,
+                                                  const v1::DaemonConfig& config) {
+  fabric::NodeIdentity self;
+  if (options.is_private) {
+    self.id = MakeNodeId();
+  } else {
+    const absl::StatusOr<NodeId> id = ReadOrMakeNodeId(config.state_directory());
+    if (!id.ok()) return id.status();
+    self.id = *id;
+  }
+  self.name = config.node_name();
+  self.software_version = MLXCOMM_VERSION;
+  self.incarnation = fabric::RandomNumber();
+  return self;
+}
+
+intake::UserNaming NamingOf(v1::ClientConfig::Users users) {
+  switch (users) {
+    case v1::ClientConfig::BY_UID: return intake::UserNaming::kByUid;
+    case v1::ClientConfig::SHARED: return intake::UserNaming::kShared;
+    default: return intake::UserNaming::kByName;
+  }
+}
+
+intake::IntakeOptions MakeIntakeOptions(const Options& options, const v1::DaemonConfig& config) {
+  const v1::ClientConfig& clients = config.clients();
+  intake::IntakeOptions made;
+  made.socket_path = options.socket_path.empty() ? config.socket_path() : options.socket_path;
+  made.clients_max = clients.clients_max();
+  made.arena_bytes_max = clients.arena_bytes_max();
+  made.hello_timeout_ns = clients.hello_timeout_ms() * kMs;
+  made.scheduling = SchedulingOf(options, config);
+  made.rendezvous_timeout_ns = clients.rendezvous_timeout_ms() * kMs;
+  // A private daemon serves its user alone, so there is nobody to keep apart.
+  made.all_users = clients.all_users() && !options.is_private;
+  made.users = {options.is_private ? intake::UserNaming::kShared : NamingOf(clients.users()),
+                options.is_private ? std::string() : clients.operators_group()};
+  made.per_user = {clients.clients_per_user_max(), clients.arena_bytes_per_user_max(),
+                   clients.operations_per_user_max()};
+  made.all = {0, clients.arena_bytes_all_max(), clients.operations_max()};
+  return made;
+}
+
+// As of all that is limited for each user (proto/mlxcomm/v1/config.proto).
+std::size_t GroupsPerUser(const Options& options, const v1::ClientConfig& clients) {
+  constexpr std::size_t kAll = collective::Membership::kGroupsMax;
+  if (clients.groups_per_user_max() != 0) {
+    return std::min<std::size_t>(clients.groups_per_user_max(), kAll);
+  }
+  return clients.all_users() && !options.is_private ? kAll - kAll / 4 : kAll;
+}
+
+node::NodeOptions MakeNodeOptions(const Options& options, const v1::DaemonConfig& config,
+                                  const fabric::FabricOptions& fabric) {
+  node::NodeOptions made;
+  made.fabric = fabric;
+  made.fabric.keys.reset();  // Whoever has sockets proves them.
+  made.config_file = options.config_file;
+  made.key_file = config.peers().key_file();
+  made.operation_timeout_ns = config.clients().operation_timeout_ms() * kMs;
+  made.stalled_timeout_ns = config.clients().stalled_timeout_ms() * kMs;
+  made.rendezvous_timeout_ns = config.clients().rendezvous_timeout_ms() * kMs;
+  made.way_timeout_ns = std::max(made.way_timeout_ns, fabric.grace_period_ns);
+  made.groups_per_user_max = GroupsPerUser(options, config.clients());
+  made.link_latency_ns = std::uint64_t{config.peers().link_latency_us()} * 1000;
+  made.link_bytes_per_second = config.peers().link_bytes_per_second();
+  made.is_stopped = [](std::uint64_t pid) { return platform::IsStopped(static_cast<pid_t>(pid)); };
+  return made;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
+                                                       const v1::DaemonConfig& config,
+                                                       TerminationSignals& signals) {
+  std::unique_ptr<Daemon> daemon(new Daemon);
+  daemon->config_ = config;
+  daemon->config_file_ = options.config_file;
+  daemon->is_private_ = options.is_private;
+  const absl::StatusOr<fabric::NodeIdentity> self = MakeIdentity(options, config);
+  if (!self.ok()) return self.status();
+  absl::StatusOr<fabric::FabricOptions> fabric_options = MakeFabricOptions(config, *self);
+  if (!fabric_options.ok()) return fabric_options.status();
+  const std::uint32_t cores = queue::UsableCores();
+  const auto scheduling = queue::SchedulingPolicy::Choose(SchedulingOf(options, config), cores);
+  spdlog::info("scheduling as for {} cores, {} usable",
+               scheduling.waiting.gives_way ? "few" : "many", cores);
+  fabric_options->scheduling = scheduling;
+  const std::optional<ClusterKeys> keys = fabric_options->keys;
+  const absl::StatusOr<bool> looks = LooksForNeighbours(options, config, keys.has_value());
+  if (!looks.ok()) return looks.status();
+
+  daemon->recorder_ = std::make_unique<record::FlightRecorder>(self->name);
+  daemon->operation_counts_ = std::make_unique<record::OperationCounts>();
+  daemon->rail_recorder_ = std::make_unique<RailRecorder>(*daemon->recorder_);
+  daemon->scratch_ = std::make_unique<ScratchPool>(config.scratch_bytes_max());
+  fabric_options->rail_observers = daemon->rail_recorder_.get();
+
+  LoopOptions loop_options;
+  loop_options.scheduling = scheduling;
+  loop_options.ends_with_last_client = options.is_private;
+  daemon->loop_ =
+      std::make_unique<Loop>(daemon->io_, loop_options, *daemon->recorder_, daemon->events_);
+  daemon->loop_->set_on_useless(
+      [](void* context) { static_cast<TerminationSignals*>(context)->RequestStop(); }, &signals);
+
+  auto intake =
+      intake::Intake::Create(daemon->io_, MakeIntakeOptions(options, config), *daemon->loop_);
+  if (!intake.ok()) return intake.status();
+  daemon->intake_ = *std::move(intake);
+
+  daemon->node_ = std::make_unique<node::Node>(MakeNodeOptions(options, config, *fabric_options),
+                                               *daemon->scratch_, *daemon->recorder_,
+                                               *daemon->operation_counts_, &platform::MonotonicNow,
+                                               *daemon->loop_, platform::MonotonicNow());
+  auto fabric =
+      fabric::TcpFabric::Create(daemon->io_, *std::move(fabric_options), daemon->node_->links());
+  if (!fabric.ok()) return fabric.status();
+  daemon->fabric_ = *std::move(fabric);
+  if (*looks) daemon->LookForNeighbours(*self, *keys);
+  daemon->calls_ = std::make_unique<PostedCalls>(daemon->io_, *daemon->node_, *daemon->intake_,
+                                                 daemon->loop_->wakeups());
+  daemon->control_ = control::ControlServer::Create(*daemon->calls_, *daemon->intake_,
+                                                    *daemon->recorder_, daemon->events_);
+  daemon->loop_->Join({*daemon->node_, *daemon->intake_, *daemon->fabric_, *daemon->control_,
+                       daemon->discovery_.get()});
+  return daemon;
+}
+
+void Daemon::LookForNeighbours(const fabric::NodeIdentity& self, const ClusterKeys& keys) {
+  cluster::HelloSocketOptions options;
+  options.discovery.self = self.id;
+  options.discovery.name = self.name;
+  options.discovery.incarnation = self.incarnation;
+  options.discovery.cluster = config_.cluster();
+  options.discovery.keys = HelloKeysOf(keys);
+  const auto& interfaces = config_.discovery().interfaces();
+  options.interfaces.assign(interfaces.begin(), interfaces.end());
+  options.port = static_cast<std::uint16_t>(config_.discovery().port());
+  discovery_ = std::make_unique<cluster::HelloSockets>(io_, std::move(options), *fabric_);
+}
+
+absl::Status Daemon::Start() {
+  if (!config_.metrics().listen().empty()) {
+    auto metrics =
+        control::MetricsEndpoint::Create(config_.metrics().listen(), *calls_, *operation_counts_);
+    if (!metrics.ok()) return metrics.status();
+    metrics_ = *std::move(metrics);
+    spdlog::info("metrics for Prometheus at {}, port {}, /metrics", config_.metrics().listen(),
+                 metrics_->port());
+  }
+  for (const std::string& address : fabric_->listening()) {
+    spdlog::info("listening for peers on {}", address);
+  }
+  spdlog::info("mlxcommd {} is ready: node {}, cluster {}", MLXCOMM_VERSION, config_.node_name(),
+               config_.cluster());
+  if (discovery_ != nullptr) discovery_->Start();
+  loop_thread_ = std::thread([this] { loop_->Run(); });
+  return absl::OkStatus();
+}
+
+void Daemon::TellOfReload(record::EventSeverity severity, const std::string& object,
+                          const std::string& text) {
+  using record::EventSeverity;
+  spdlog::log(severity == EventSeverity::kError     ? spdlog::level::err
+              : severity == EventSeverity::kWarning ? spdlog::level::warn
+                                                    : spdlog::level::info,
+              "SIGHUP: {}: {}", object, text);
+  record::LoggedEvent event;
+  event.unix_ns = platform::UnixNow();
+  event.kind = severity == EventSeverity::kNote      ? "reloaded"
+               : severity == EventSeverity::kWarning ? "restart_needed"
+                                                     : "reload_failed";
+  event.severity = severity;
+  event.object = object;
+  event.text = MakePrintable(text);
+  events_.Add(std::move(event));
+}
+
+void Daemon::Reload(const absl::Status& log_reopened) {
+  if (!log_reopened.ok()) {
+    TellOfReload(record::EventSeverity::kError, "log", std::string(log_reopened.message()));
+  }
+  // The configuration names the key file, whose mistakes would be told twice.
+  if (ReloadKeys()) LookAtConfigAgain();
+}
+
+// False: the file will not do.
+bool Daemon::ReloadKeys() {
+  const std::string& path = config_.peers().key_file();
+  if (path.empty()) return true;
+  absl::StatusOr<ClusterKeys> keys = ReadKeyFile(path);
+  if (!keys.ok()) {
+    TellOfReload(record::EventSeverity::kError, "cluster key",
+                 absl::StrCat("the keys stay as they were: ", keys.status().message()));
+    return false;
+  }
+  TellOfReload(record::EventSeverity::kNote, "cluster key",
+               absl::StrCat("accepts ", keys->current.IdText(),
+                            keys->previous.has_value() ? " and still " : "",
+                            keys->previous.has_value() ? keys->previous->IdText() : ""));
+  asio::post(io_, [this, keys = *std::move(keys)] {
+    fabric_->SetKeys(keys);
+    if (discovery_ != nullptr) discovery_->SetKeys(HelloKeysOf(keys));
+  });
+  return true;
+}
+
+void Daemon::LookAtConfigAgain() {
+  if (is_private_ && config_file_.empty()) return;  // It has read none.
+  const absl::StatusOr<v1::DaemonConfig> now = ReadConfigFile(config_file_);
+  if (!now.ok()) {
+    TellOfReload(record::EventSeverity::kError, "configuration",
+                 absl::StrCat("stays as it was at the start, and the next start will fail: ",
+                              now.status().message()));
+  } else if (!google::protobuf::util::MessageDifferencer::Equals(*now, config_)) {
+    TellOfReload(record::EventSeverity::kWarning, "configuration",
+                 absl::StrCat(config_file_.empty() ? "the defaults have" : config_file_ + " has",
+                              " changed since the start: restart mlxcommd for it to hold"));
+  }
+}
+
+absl::Status Daemon::Drain() {
+  const std::uint64_t timeout_ms = config_.drain_timeout_ms();
+  spdlog::info("stopping: running jobs have {} ms to end", timeout_ms);
+  asio::post(io_, [this] { intake_->StopAccepting(); });
+  const bool drained = loop_->Drain(timeout_ms * kMs);
+  metrics_.reset();  // Its requests wait for the loop.
+  loop_->RequestStop();
+  loop_thread_.join();
+  if (discovery_ != nullptr) discovery_->Stop();
+  fabric_->Stop();
+  // gRPC ends once every call has been answered, also those that came just now.
+  std::atomic<bool> ended{false};
+  std::thread shutdown([&] {
+    control_->Shutdown(100 * kMs);
+    ended = true;
+  });
+  while (!ended) {
+    loop_->AnswerOpenCalls();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  shutdown.join();
+  if (!drained) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("jobs were still running after ", timeout_ms,
+                     " ms (drain_timeout_ms); their processes were told DAEMON_STOPPING"));
+  }
+  spdlog::info("stopped");
+  return absl::OkStatus();
+}
+
+Daemon::~Daemon() {
+  metrics_.reset();
+  if (loop_thread_.joinable()) {
+    loop_->RequestStop();
+    loop_thread_.join();
+  }
+  control_.reset();
+  discovery_.reset();
+  if (fabric_ != nullptr) fabric_->Stop();
+  if (loop_ != nullptr)
+    loop_->StopWorkers();  // They may still be in a client's arena, which is the intake's.
+  node_.reset();           // Its links' rails use what the fabric has.
+  fabric_.reset();
+  calls_.reset();
+  intake_.reset();
+  loop_.reset();
+}
+
+}  // namespace mlxcomm

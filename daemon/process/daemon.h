@@ -1,0 +1,85 @@
+// The daemon: builds the rooms, joins them, starts, drains, stops.
+//
+// Members are in the order in which they are built; destruction is the reverse.
+//
+// Owner: main. Thread: main; Start() makes the loop's thread. Memory: all of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <asio/io_context.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/cluster/hello_sockets.h"
+#include "daemon/control/control_server.h"
+#include "daemon/control/metrics_endpoint.h"
+#include "daemon/intake/intake.h"
+#include "daemon/loop/loop.h"
+#include "daemon/loop/posted_calls.h"
+#include "daemon/node/node.h"
+#include "daemon/process/options.h"
+#include "daemon/process/signals.h"
+#include "daemon/record/event_log.h"
+#include "daemon/record/flight_recorder.h"
+#include "daemon/record/operation_counts.h"
+#include "daemon/record/rail_recorder.h"
+#include "daemon/transport/tcp/tcp_fabric.h"
+#include "daemon/work/scratch_pool.h"
+#include "mlxcomm/v1/config.pb.h"
+
+namespace mlxcomm {
+
+class Daemon {
+ public:
+  // Takes every resource: socket, ports, identity. Errors name what is missing and
+  // how to mend it. `signals` is told when a private daemon has no use any more.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Create(const Options& options,
+                                                        const v1::DaemonConfig& config,
+                                                        TerminationSignals& signals);
+  ~Daemon();
+
+  // An error: the metrics' port cannot be had.
+  absl::Status Start();
+  // At SIGHUP, the log having been reopened: reads the cluster's key again; connections go on,
+  // and are proved anew where they were with a key that is no longer in it. A file that will not
+  // do changes nothing. The configuration is read once, at the start: that it has changed, or
+  // would not do for the next start, is said. Whatever goes wrong is logged, and an event.
+  void Reload(const absl::Status& log_reopened);
+  // Refuses new jobs, lets running ones end for up to the configured time, then
+  // stops them with DAEMON_STOPPING. DEADLINE_EXCEEDED where that was needed.
+  absl::Status Drain();
+
+ private:
+  Daemon() = default;
+  bool ReloadKeys();
+  void LookAtConfigAgain();
+  void TellOfReload(record::EventSeverity severity, const std::string& object,
+                    const std::string& text);
+  void LookForNeighbours(const fabric::NodeIdentity& self, const ClusterKeys& keys);
+
+  v1::DaemonConfig config_;
+  std::string config_file_;  // Empty: the defaults.
+  bool is_private_ = false;
+  asio::io_context io_{1};
+  std::unique_ptr<record::FlightRecorder> recorder_;
+  std::unique_ptr<record::OperationCounts> operation_counts_;
+  record::EventLog events_;
+  std::unique_ptr<RailRecorder> rail_recorder_;
+  std::unique_ptr<ScratchPool> scratch_;
+  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<intake::Intake> intake_;
+  std::unique_ptr<node::Node> node_;
+  std::unique_ptr<fabric::TcpFabric> fabric_;
+  std::unique_ptr<cluster::HelloSockets> discovery_;  // nullptr: it is off.
+  std::unique_ptr<PostedCalls> calls_;
+  std::unique_ptr<control::ControlServer> control_;
+  std::unique_ptr<control::MetricsEndpoint> metrics_;  // Where it is configured.
+  std::thread loop_thread_;
+};
+
+}  // namespace mlxcomm

@@ -1,0 +1,80 @@
+#include "daemon/process/rdma_options.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/platform/machine.h"
+
+namespace mlxcomm {
+namespace {
+
+#ifdef __APPLE__
+constexpr bool kOnApple = true;
+#else
+constexpr bool kOnApple = false;
+#endif
+
+}  // namespace
+
+fabric::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config) {
+  return MakeRdmaOptions(config, platform::MacosVersion());
+}
+
+fabric::RdmaOptions MakeRdmaOptions(const v1::RdmaConfig& config, std::string_view macos_version) {
+  fabric::RdmaOptions options;
+  options.enabled = config.has_enabled() ? config.enabled() : kOnApple;
+  options.tells = config.enabled();
+  options.library = config.library();
+  options.probe_program = platform::OwnExecutable();
+  options.driver_program = platform::OwnExecutable();
+  const bool apples = config.limits() == v1::RdmaConfig::APPLE ||
+                      (config.limits() == v1::RdmaConfig::SYSTEM && kOnApple);
+  options.limits = apples ? fabric::rdma::AppleLimits(macos_version) : fabric::rdma::LinuxLimits();
+  if (config.message_bytes() != 0) {
+    options.limits.message_bytes = config.message_bytes();
+    options.limits.message_bytes_max =
+        std::max(options.limits.message_bytes_max, config.message_bytes());
+  }
+  if (config.messages() != 0) options.limits.messages_max = config.messages();
+  if (config.has_receives_after_ready()) {
+    options.limits.receives_after_ready = config.receives_after_ready();
+  }
+  if (config.has_remote_access()) options.limits.remote_access = config.remote_access();
+  if (config.has_completion_events()) {
+    options.limits.completion_events = config.completion_events();
+  }
+  return options;
+}
+
+std::string DescribeLimits(const v1::RdmaConfig& config) {
+  const fabric::RdmaOptions options = MakeRdmaOptions(config);
+  const fabric::rdma::Limits& limits = options.limits;
+  const bool apples = limits.equal_frame_bytes != 0;
+  const std::string kind = apples ? "as of Apple's devices" : "as of Linux's devices";
+  std::string text;
+  const auto add = [&](const char* name, const auto& value, bool configured) {
+    absl::StrAppend(&text, name, "\t", value, "\t", configured ? "configured" : kind, "\n");
+  };
+  const auto word = [](bool value) { return value ? "true" : "false"; };
+  absl::StrAppend(&text, "enabled\t", word(options.enabled), "\t",
+                  config.has_enabled() ? "configured" : "by default", "\n");
+  add("library", options.library.empty() ? "the system's own" : options.library.c_str(),
+      !options.library.empty());
+  add("service", limits.service == fabric::rdma::Service::kReliable ? "RC" : "UC", false);
+  add("message_bytes", limits.message_bytes, config.message_bytes() != 0);
+  add("message_bytes_max", limits.message_bytes_max, false);
+  add("messages", limits.messages_max, config.messages() != 0);
+  add("receives_after_ready", word(limits.receives_after_ready), config.has_receives_after_ready());
+  add("remote_access", word(limits.remote_access), config.has_remote_access());
+  add("completion_events", word(limits.completion_events), config.has_completion_events());
+  add("error_before_destroy", word(limits.error_before_destroy), false);
+  add("equal_frame_bytes", limits.equal_frame_bytes, false);
+  add("frames_max", limits.frames_max, false);
+  add("queue_pairs_max", limits.queue_pairs_max, false);
+  add("regions_max", limits.regions_max, false);
+  add("region_bytes_max", limits.region_bytes_max, false);
+  add("region_boundary", limits.region_boundary, false);
+  return text;
+}
+
+}  // namespace mlxcomm

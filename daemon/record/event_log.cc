@@ -1,0 +1,115 @@
+#include "daemon/record/event_log.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mlxcomm::record {
+namespace {
+
+// Not in the middle of a character of several bytes.
+void Cut(std::string& text, std::size_t bytes_max) {
+  if (text.size() <= bytes_max) return;
+  std::size_t end = bytes_max;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  text.resize(end);
+}
+
+bool MaySee(const std::optional<std::string>& user, const EventLog::Sees& sees) {
+  return !user || sees(*user);
+}
+
+}  // namespace
+
+// Kinds are words of this program's, users' names are not: no kind begins with a blank.
+EventLog::Source& EventLog::SourceOf(const LoggedEvent& event) {
+  if (!event.user) return sources_[event.kind];
+  std::string name = " " + *event.user;
+  const bool is_new = !sources_.contains(name);
+  if (is_new && users_ >= kUsersMax) return sources_[" "];  // With several users'.
+  Source& source = sources_[std::move(name)];
+  if (is_new) {
+    ++users_;
+    if (!event.user->empty()) source.user = event.user;
+  }
+  return source;
+}
+
+void EventLog::Add(LoggedEvent event) {
+  Cut(event.text, kTextBytesMax);
+  Cut(event.object, kObjectBytesMax);
+  const std::lock_guard lock(mutex_);
+  event.number = next_++;
+  Source& source = SourceOf(event);
+  if (source.kept.size() == kKeptMax) {
+    source.kept.pop_front();
+    ++source.dropped;
+  }
+  source.kept.push_back(std::move(event));
+}
+
+EventLog::Part EventLog::Read(Cursor& cursor, std::size_t events_max, const Sees& sees) const {
+  const std::lock_guard lock(mutex_);
+  Part part;
+  std::vector<std::pair<const Source*, std::uint64_t*>> open;
+  for (const auto& [name, source] : sources_) {
+    if (!MaySee(source.user, sees)) continue;
+    std::uint64_t& had = cursor[name];
+    part.lost += source.dropped > had ? source.dropped - had : 0;
+    had = std::max(had, source.dropped);
+    open.emplace_back(&source, &had);
+  }
+  while (part.events.size() < events_max) {
+    const LoggedEvent* oldest = nullptr;
+    std::uint64_t* of_oldest = nullptr;
+    for (const auto& [source, had] : open) {
+      const std::size_t at = *had - source->dropped;
+      if (at == source->kept.size()) continue;
+      if (oldest != nullptr && oldest->number < source->kept[at].number) continue;
+      oldest = &source->kept[at];
+      of_oldest = had;
+    }
+    if (oldest == nullptr) break;
+    ++*of_oldest;
+    if (MaySee(oldest->user, sees)) part.events.push_back(*oldest);
+  }
+  return part;
+}
+
+EventLog::Cursor EventLog::Newest(std::size_t count, const Sees& sees) const {
+  const std::lock_guard lock(mutex_);
+  Cursor cursor;
+  std::vector<std::pair<const Source*, std::uint64_t*>> open;
+  for (const auto& [name, source] : sources_) {
+    if (!MaySee(source.user, sees)) continue;
+    std::uint64_t& had = cursor[name];
+    had = source.dropped + source.kept.size();
+    open.emplace_back(&source, &had);
+  }
+  std::size_t left = std::min(count, kNewestMax);
+  while (left > 0) {
+    const LoggedEvent* newest = nullptr;
+    std::uint64_t* of_newest = nullptr;
+    for (const auto& [source, had] : open) {
+      const std::size_t at = *had - source->dropped;
+      if (at == 0) continue;
+      if (newest != nullptr && newest->number > source->kept[at - 1].number) continue;
+      newest = &source->kept[at - 1];
+      of_newest = had;
+    }
+    if (newest == nullptr) break;
+    --*of_newest;
+    if (MaySee(newest->user, sees)) --left;
+  }
+  return cursor;
+}
+
+const char* SeverityName(EventSeverity severity) {
+  switch (severity) {
+    case EventSeverity::kNote: return "note";
+    case EventSeverity::kWarning: return "warning";
+    case EventSeverity::kError: return "error";
+  }
+  return "note";
+}
+
+}  // namespace mlxcomm::record

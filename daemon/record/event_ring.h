@@ -1,0 +1,89 @@
+// The last events of one thread: it writes, never waits and never asks who reads; any
+// thread may copy them meanwhile and gets whole events only.
+//
+//   begun  = events whose writing has begun        begun - written is 0 or 1
+//   written = events that are complete
+//
+//   Write: begun = n + 1, fence, the eight words of slot n % size, written = n + 1
+//   Copy:  reads written, copies the words, fence, reads begun: what has been begun
+//          since has taken the place of the oldest, which are left out
+//
+// Why that is enough: a word of slot n % size that was not of event n is of an event
+// n + size or later, whose writer had set begun before its fence; so after the reader's
+// fence begun is above n + size, and n is left out. Words are atomic and relaxed, so
+// that a torn copy is a copy that is thrown away, and not a data race.
+//
+// Owner: FlightRecorder. Thread: one writer; Copy from any. Memory: all at creation.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "daemon/record/event.h"
+
+namespace mlxcomm::record {
+
+class EventRing {
+ public:
+  // `size` is a power of two.
+  explicit EventRing(std::size_t size) : mask_(size - 1), slots_(new Slot[size]) {}
+
+  void Write(const Event& event) {
+    const std::uint64_t number = begun_.load(std::memory_order_relaxed);
+    const auto words = std::bit_cast<Words>(event);
+    Slot& slot = slots_[number & mask_];
+    begun_.store(number + 1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      slot.words[i].store(words[i], std::memory_order_relaxed);
+    }
+    written_.store(number + 1, std::memory_order_release);
+  }
+
+  // The newest at most `most` events that are still there, oldest first, appended to
+  // `events`; none before number `first`.
+  void Copy(std::size_t most, std::uint64_t first, std::vector<Event>& events) const {
+    const std::uint64_t written = written_.load(std::memory_order_acquire);
+    const std::uint64_t size = mask_ + 1;
+    const std::uint64_t wanted = most < size ? most : size;
+    std::uint64_t from = written > wanted ? written - wanted : 0;
+    if (from < first) from = first;
+    const std::size_t kept = events.size();
+    for (std::uint64_t number = from; number < written; ++number) {
+      Words words;
+      const Slot& slot = slots_[number & mask_];
+      for (std::size_t i = 0; i < words.size(); ++i) {
+        words[i] = slot.words[i].load(std::memory_order_relaxed);
+      }
+      events.push_back(std::bit_cast<Event>(words));
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);
+    const std::uint64_t begun = begun_.load(std::memory_order_relaxed);
+    const std::uint64_t whole = begun > size ? begun - size : 0;  // The oldest for sure.
+    if (whole <= from) return;
+    const std::uint64_t torn = (whole < written ? whole : written) - from;
+    events.erase(events.begin() + static_cast<std::ptrdiff_t>(kept),
+                 events.begin() + static_cast<std::ptrdiff_t>(kept + torn));
+  }
+
+  std::uint64_t written() const { return written_.load(std::memory_order_acquire); }
+  std::size_t size() const { return mask_ + 1; }
+
+ private:
+  using Words = std::array<std::uint64_t, sizeof(Event) / sizeof(std::uint64_t)>;
+  struct alignas(64) Slot {
+    std::array<std::atomic<std::uint64_t>, sizeof(Event) / sizeof(std::uint64_t)> words{};
+  };
+
+  const std::size_t mask_;
+  const std::unique_ptr<Slot[]> slots_;
+  alignas(64) std::atomic<std::uint64_t> begun_{0};
+  std::atomic<std::uint64_t> written_{0};
+};
+
+}  // namespace mlxcomm::record

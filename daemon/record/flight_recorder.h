@@ -1,0 +1,111 @@
+// The flight recorder: the last events of every thread that works on operations, always
+// on, and read while they are being written.
+//
+//   engine ──▶ track (operations' lives) ─┐
+//   rail ────▶ track (frames)             ├─▶ Copy, by any thread
+//   worker ──▶ track (pieces of work)    ─┘
+//
+// A track is a ring with one writer. When that has ended its track stays readable until
+// its place is needed: what a rail did before it was cut is what one wants to see.
+// Names of groups are kept beside, for events have numbers only and groups go.
+//
+// Owner: Daemon. Thread: a track is written by one thread, without lock or allocation;
+// everything else from any, under a mutex that no writing ever takes.
+// Memory: tracks are allocated whole when they are added, kTracksMax at the most; a name
+// for each group there is, which the core bounds, and for the last kGroupsGoneNamed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/record/event_ring.h"
+
+namespace mlxcomm::record {
+
+enum class TrackKind : std::uint8_t { kEngine, kRail, kWorker };
+
+// A group as its events' readers want to call it.
+struct GroupName {
+  struct Node {
+    std::uint32_t first_rank = 0;
+    std::string name;
+  };
+  std::uint64_t id = 0;
+  std::string user;  // Whose job it is: who may read of it.
+  std::string job;
+  std::string name;
+  std::vector<Node> nodes;  // At most kNodesNamedMax.
+};
+
+struct TrackCopy {
+  TrackKind kind = TrackKind::kEngine;
+  std::string name;
+  bool open = false;          // Its writer has not ended.
+  std::uint64_t written = 0;  // Events since it was opened.
+  std::vector<Event> events;  // Oldest first.
+
+  // From when on nothing is missing; 0: from its beginning.
+  std::uint64_t since_ns() const;
+};
+
+class FlightRecorder {
+ public:
+  static constexpr std::size_t kEngineEvents = 16384;
+  static constexpr std::size_t kRailEvents = 2048;
+  static constexpr std::size_t kWorkerEvents = 2048;
+  static constexpr std::size_t kTracksMax = 64;
+  static constexpr std::size_t kClosedTracksKept = 4;
+  static constexpr std::size_t kGroupsGoneNamed = 256;
+  static constexpr std::size_t kNodesNamedMax = 64;
+
+  // Of the last `engine_events` events of operations' lives, a power of two.
+  explicit FlightRecorder(std::string node, std::size_t engine_events = kEngineEvents)
+      : node_(std::move(node)), engine_events_(engine_events) {}
+  FlightRecorder(const FlightRecorder&) = delete;
+  FlightRecorder& operator=(const FlightRecorder&) = delete;
+
+  // Where one thread writes from now on, until CloseTrack; nullptr: there are as many
+  // tracks as may be, and none of the kind has ended.
+  [[nodiscard]] EventRing* AddTrack(TrackKind kind, std::string name);
+  void CloseTrack(const EventRing* track);
+
+  const std::string& node() const { return node_; }  // Whose record it is.
+  std::size_t TrackCount(TrackKind kind) const;
+  // Of each track of the kind its newest at most `most` events.
+  std::vector<TrackCopy> Copy(TrackKind kind, std::size_t most) const;
+
+  void NameGroup(GroupName name);  // Again: replaces it.
+  void CloseGroup(std::uint64_t id);
+  // Those of groups that are gone, the oldest first, then those of all open ones.
+  std::vector<GroupName> GroupNames() const;
+
+ private:
+  struct Track {
+    TrackKind kind = TrackKind::kEngine;
+    std::string name;
+    bool open = true;
+    std::uint64_t closed_at = 0;  // Which of the closings it was; 0: of no use.
+    std::uint64_t first = 0;      // Events before it are those of the ring's last user.
+    std::unique_ptr<EventRing> ring;
+  };
+  Track* TrackToReuse(TrackKind kind);
+
+  std::size_t EventsOf(TrackKind kind) const;
+
+  const std::string node_;
+  const std::size_t engine_events_;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<Track>> tracks_;
+  std::uint64_t closings_ = 0;
+  std::map<std::uint64_t, GroupName> open_groups_;
+  std::deque<GroupName> gone_groups_;
+};
+
+}  // namespace mlxcomm::record

@@ -1,0 +1,165 @@
+// Circuits: ways through other nodes, each a chain of neighbours that pass frames on.
+//
+//   opener ──CircuitOpen (names the way)──▶ between ──▶ … ──▶ destination
+//          ◀──CircuitOpened────────────────         ◀── …    makes a rail, and so does
+//          ◀══CircuitFrame, CircuitCredit═▶         ◀══▶     the opener, for their links
+//          ◀──CircuitClosed (who, why)──── wherever the way breaks, to both sides
+//
+// A circuit stays on the way that it was opened on. Each hop is a neighbours' channel,
+// which delivers in order, over whichever of their rails, until the last of those has gone,
+// and then the circuit is closed at once on both sides of the gap; so frames on a circuit
+// are never reordered, and never lost without both ends hearing of it. What was under way
+// is sent again by the ends' own channel on the next circuit (link.h), even in the middle
+// of an operation.
+//
+// A forwarder trusts neither end. The way must be a list of different nodes with this
+// one behind the neighbour it came from; frames are taken only from the two neighbours
+// of the circuit; whoever has more under way than the window allows loses the circuit.
+// So what circuits can make a node hold is circuits times window, whatever the others do. What
+// the window does not count passes once (opened), or takes some of what it counts (credit).
+//
+// Why forwarding cannot deadlock. A deadlock needs nodes that wait for each other. Here
+// nobody who carries frames for others ever waits: what arrives on a circuit is handed to
+// the next neighbour's channel at once, whatever that channel's own window or rail says,
+// and the channel has room, for there is never more than circuits times window. If it
+// should not have (another's frames fill it), the circuit is closed, not waited for. Only
+// the ends wait: the sender for credit, which the receiving end gives as soon as its rail
+// has taken the pieces. It takes them at once, always: to a posted receive, or dropped;
+// it does not wait for anything of its own to go out. And credits take no credit. So of
+// the waits-for relation all edges lead from a sender to an end that waits for nobody,
+// and there is no cycle in it, in whatever ring or order the nodes stand. Acknowledgements
+// of the channels below go out whatever else waits there.
+//
+// A frame for a circuit that is not known (any more) is answered with its closing: the two
+// sides of a gap need not see the same gaps, and the one that did not must hear of it.
+//
+// A shorter way takes the place of a longer one: the new circuit becomes a rail of the
+// link first, then the old one goes, and what was under way on it is sent again.
+//
+// Owner: Router. Thread: engine, time is an argument. Memory: kCircuitsMax entries,
+// kCircuitsPerNeighbourMax over one neighbour.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "daemon/link/link.h"
+#include "daemon/transport/circuit/circuit_rail.h"
+#include "proto/types/node_id.h"
+
+namespace mlxcomm::fabric {
+
+// What circuits need of the fabric: Router.
+class CircuitsPort {
+ public:
+  virtual ~CircuitsPort() = default;
+  // Copied to the channel of a neighbour. False: it is none (any more), or takes no more.
+  virtual bool SendToNeighbour(const NodeId& neighbour, const wire::FrameHeader& header,
+                               const std::byte* payload) = 0;
+  // Makes it if there is none; nullptr: there are too many.
+  virtual Link* LinkTo(const NodeId& node) = 0;
+  // A connection to it is being made, and will be its rail.
+  virtual bool IsJoining(const NodeId& node) const = 0;
+  virtual wire::Introduction OwnIntroduction(const Link::Standing& standing) const = 0;
+  virtual std::string NameOf(const NodeId& node) const = 0;
+  // One that was asked for is there; `way_nodes`: how long its way is, with both ends.
+  virtual void OnCircuitOpened(const NodeId& node, std::size_t way_nodes, std::uint64_t now_ns) = 0;
+  // A circuit to it, or what should have become one, has ended.
+  virtual void OnCircuitEnded(const NodeId& node, const std::string& why, std::uint64_t now_ns) = 0;
+};
+
+class Circuits final : public CircuitPort {
+ public:
+  static constexpr std::size_t kCircuitsMax = 2048;
+  static constexpr std::size_t kCircuitsPerNeighbourMax = 256;
+
+  Circuits(const NodeId& self, const RandomSource& random, CircuitsPort& port)
+      : self_(self), random_(random), port_(port) {}
+
+  // Asks for a circuit along the way, self first; it takes the place of one that there
+  // is. False: it cannot even be asked for.
+  bool Open(const std::vector<NodeId>& way, std::uint64_t deadline_ns, std::uint64_t now_ns);
+  bool IsOpening(const NodeId& destination) const { return opening_.contains(destination); }
+  // The circuit frames of a neighbour.
+  void OnFrame(const NodeId& neighbour, const wire::FrameHeader& header,
+               std::span<const std::byte> payload, std::uint64_t now_ns);
+  // Its connection is gone, or another one has come. `reset`: it has probably ended itself.
+  void OnNeighbourGone(const NodeId& neighbour, bool reset, const std::string& why,
+                       std::uint64_t now_ns);
+  // Gives up what was asked for too long ago.
+  void OnTime(std::uint64_t now_ns);
+  std::uint64_t deadline_ns() const;
+
+  std::size_t size() const { return circuits_.size(); }
+  std::size_t forwarded() const;
+  // When a frame of others' operations was last passed on, 0: none was. Signs of life of the ends, and
+  // what daemons say to each other, pass as long as a circuit is there, and that is between jobs too.
+  std::uint64_t operations_passed_ns() const { return operations_passed_ns_; }
+  std::uint64_t violations() const { return violations_; }
+
+  // CircuitPort
+  bool SendOnCircuit(std::uint64_t circuit, const wire::FrameHeader& outer,
+                     const std::byte* payload) override;
+  void CloseCircuit(std::uint64_t circuit, wire::CircuitEnd end, const std::string& why) override;
+
+ private:
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  enum class Place : std::uint8_t { kOpening, kOpener, kBetween, kDestination };
+  // Towards a neighbour; the end itself has one side only.
+  struct Side {
+    NodeId node;
+    std::uint64_t frames = 0;  // Between: sent that way, not yet taken by that end.
+    std::uint64_t bytes = 0;
+  };
+  struct Circuit {
+    Place place = Place::kBetween;
+    std::array<Side, 2> sides;  // [0] towards the opener, [1] the destination.
+    NodeId opener;
+    NodeId destination;
+    CircuitRail* rail = nullptr;         // The ends; the link owns it.
+    Link::Standing told;                 // kOpening
+    std::uint64_t deadline_ns = kNever;  // kOpening
+    std::string through;
+    std::size_t way_nodes = 0;  // The ends.
+    bool opened = false;        // kBetween: the destination has taken it.
+    const NodeId& OtherEnd() const { return place == Place::kDestination ? opener : destination; }
+  };
+
+  void OnOpen(const NodeId& neighbour, const wire::FrameHeader& header,
+              std::span<const std::byte> payload, std::uint64_t now_ns);
+  bool MayCross(const NodeId& neighbour) const;
+  void Accept(std::uint64_t circuit, const wire::Introduction& opener, const NodeId& neighbour,
+              const std::vector<NodeId>& way, std::uint64_t now_ns);
+  void OnOpened(const wire::FrameHeader& header, std::span<const std::byte> payload,
+                std::uint64_t now_ns);
+  std::vector<std::uint64_t> Sorted() const;
+  absl::Status AddRail(std::uint64_t circuit, Link& link, const wire::Introduction& theirs,
+                       const Link::Standing& told, std::uint64_t now_ns);
+  static bool IsOfAnOperation(std::span<const std::byte> piece);
+  void Forward(std::uint64_t circuit, std::size_t to, const wire::FrameHeader& header,
+               std::span<const std::byte> payload);
+  void Arrive(Circuit& circuit, const wire::FrameHeader& header, std::span<const std::byte> payload,
+              std::uint64_t now_ns);
+  void SendClosed(const NodeId& neighbour, std::uint64_t circuit, wire::CircuitEnd end,
+                  const std::string& why, LinkReason reason = LinkReason::kWayEnded);
+  void EndBroken(std::uint64_t circuit, const std::string& why);
+  void End(std::uint64_t circuit, const RailEnd& end, std::uint64_t now_ns);
+  std::string Through(const std::vector<NodeId>& way) const;
+  void CountViolation(const NodeId& neighbour, const char* what);
+
+  NodeId self_;
+  const RandomSource& random_;
+  CircuitsPort& port_;
+  absl::flat_hash_map<std::uint64_t, Circuit> circuits_;
+  absl::flat_hash_set<NodeId> opening_;  // Where to.
+  std::uint64_t now_ns_ = 0;             // As last told; rails that close tell none.
+  std::uint64_t operations_passed_ns_ = 0;
+  std::uint64_t violations_ = 0;
+};
+
+}  // namespace mlxcomm::fabric

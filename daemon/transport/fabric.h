@@ -1,0 +1,232 @@
+// The fabric: everything between this daemon and the other nodes.
+//
+//   Fabric ── Link (one a node) ── Channel (numbers, acks, sends again; sans-I/O)
+//     │              └── Rail: one TCP connection and its thread, to a neighbour;
+//     └── Router             or a circuit through neighbours, to a node further away
+//
+// The fabric keeps links up (dials with back-off, accepts, proves the key, beats
+// hearts), moves frames, and tells its listener what has arrived. It knows
+// nothing of collectives: data goes where a posted receive says.
+//
+// A node is *up* from the first accepted connection, or circuit, until it is *lost*:
+// after a rail is gone for the grace period, at once when its daemon comes back
+// as another incarnation or refuses connections after a reset. In between, rails
+// may go and come, of either kind; the channel sends again what was not acknowledged,
+// and nobody above notices more than a pause.
+//
+//   (unknown) ──proved, new session──▶ up ◀──rail back──┐
+//                                      │ └──rail gone──▶ grace
+//                                      │                   │ too long, refused, new incarnation
+//                                      └───────────────────┴──▶ lost ──▶ (unknown)
+//
+// Owner: Daemon. Thread: all calls and all callbacks on the engine thread, which
+// runs the io_context. Rail threads are the fabric's own and touch only memory
+// of posted receives and of frames being sent. Circuits have no thread but the engine's.
+// Memory: frames are copied up to wire::kEagerBytesMax (control: kControlBytesMax)
+// and referenced above; nothing is allocated for a frame once queues are warm.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/transport/planted_bug.h"
+#include "daemon/transport/rail_observer.h"
+#include "daemon/transport/random_number.h"
+#include "daemon/transport/rdma/limits.h"
+#include "daemon/transport/security_policy.h"
+#include "proto/key/cluster_key.h"
+#include "proto/queue/scheduling_policy.h"
+#include "proto/types/link_reason.h"
+#include "proto/types/node_id.h"
+#include "proto/types/operation_key.h"
+#include "proto/wire/frame.h"
+#include "proto/wire/hello.h"
+
+namespace mlxcomm::fabric {
+
+struct NodeIdentity {
+  NodeId id;
+  std::string name;
+  std::string software_version;
+  std::uint64_t incarnation = 0;
+};
+
+// A receive for kData frames of one step of one operation from one node.
+// Chunks may arrive in any order and each is placed exactly once.
+struct PostedReceive {
+  OperationKey key;
+  std::uint16_t step = 0;
+  std::uint64_t bytes = 0;           // The step's range; > 0.
+  std::byte* destination = nullptr;  // Valid until OnWithdrawn or the last OnDataReceived.
+  // nullptr: the payload is read straight to the destination. Otherwise the
+  // payload is staged by the rail and given to `place` on the rail's thread; on the
+  // engine's where the node is reached through others, the receive is not large, or cores
+  // are scarce.
+  void (*place)(const PostedReceive& receive, std::uint64_t offset, const std::byte* staged,
+                std::uint32_t bytes) = nullptr;
+  const std::byte* operand = nullptr;  // For `place`.
+  std::uint32_t place_arguments = 0;   // For `place`: data type and operator, packed by the owner.
+};
+
+// What people want to be told of besides nodes: nothing follows from it.
+struct FabricNotice {
+  enum class Kind : std::uint8_t { kRailUp, kRailDown, kLinkWaits, kDialFails, kStrangerRefused };
+  Kind kind = Kind::kRailUp;
+  std::string node;  // Or the address that was dialed, or that the stranger came from.
+  std::string path;  // Rails: "en2 - en3", "rdma en2 - en3"; empty for a way through other nodes.
+  std::string why;
+};
+
+class FabricListener {
+ public:
+  virtual ~FabricListener() = default;
+
+  virtual void OnNotice(const FabricNotice&) {}
+  // Others' operations have begun to go through this node (not only circuits for them), or have not
+  // for a while.
+  virtual void OnForwarding(bool /*forwards*/) {}
+
+  // A new channel session: nothing of an earlier one is left.
+  virtual void OnNodeUp(const NodeIdentity& node) = 0;
+  // Everything that was sent, posted or referenced is gone by now: no rail
+  // thread touches any of it any more, and no further callback names it.
+  virtual void OnNodeLost(const NodeId& node, const absl::Status& why) = 0;
+
+  virtual void OnControl(const NodeId& node, std::span<const std::byte> message) = 0;
+  // Payload is valid only during the call.
+  virtual void OnEager(const NodeId& node, const wire::FrameHeader& header,
+                       std::span<const std::byte> payload) = 0;
+  virtual void OnGrant(const NodeId& node, const wire::FrameHeader& header) = 0;
+  virtual void OnCredit(const NodeId& node, const wire::FrameHeader& header) = 0;
+  // A kData frame has been placed by its posted receive.
+  virtual void OnDataReceived(const NodeId& node, const wire::FrameHeader& header) = 0;
+  // The payload of the kData frame sent with `cookie` will never be read again:
+  // acknowledged, or cancelled.
+  virtual void OnDataReleased(const NodeId& node, std::uint64_t cookie) = 0;
+  // After Withdraw: no rail touches the receives of this operation any more.
+  virtual void OnWithdrawn(const NodeId& node, const OperationKey& key) = 0;
+};
+
+// RDMA rails, beside connections (rdma/rdma_rails.h).
+struct RdmaOptions {
+  bool enabled = false;
+  bool tells = true;          // Also of paths without a device, that there is none, and why.
+  std::string library;        // Of verbs; empty: the system's own.
+  std::string probe_program;  // Which runs rdma::RunProbe when it is told to (rdma/probe.h).
+  std::uint64_t probe_timeout_ns = 5'000'000'000;
+  // Which runs rdma::RunDriver when it is told to (rdma/driver_process.h); empty: this process calls
+  // the driver, and ends with it.
+  std::string driver_program;
+  rdma::Limits limits;
+};
+
+struct FabricOptions {
+  NodeIdentity self;
+  std::string cluster;
+  std::optional<ClusterKeys> keys;  // Absent only where there are no peers.
+  SecurityPolicy security;
+  std::vector<std::string> listen;   // "ADDRESS:PORT", "[ADDRESS]:PORT"; port 0: any.
+  std::vector<std::string> connect;  // "HOST:PORT".
+  std::uint64_t heartbeat_interval_ns = 500'000'000;
+  std::uint64_t heartbeat_timeout_ns = 2'000'000'000;
+  std::uint64_t grace_period_ns = 5'000'000'000;
+  std::uint64_t reset_grace_ns = 200'000'000;
+  std::uint64_t reconnect_delay_min_ns = 20'000'000;
+  std::uint64_t reconnect_delay_max_ns = 2'000'000'000;
+  std::uint32_t strangers_max = 32;  // Connections that have not proved the key, at once.
+  std::uint64_t greeting_timeout_ns = 2'000'000'000;
+  // How long a connection stays that was proved with a key which is no longer taken.
+  std::uint64_t new_proof_timeout_ns = 5'000'000'000;
+  // What may wait for one node, and how much of it may be copied.
+  std::uint32_t queued_frames_max = 65536;
+  std::uint64_t copied_bytes_max = 256 * 1024 * 1024;
+  RandomSource random = RandomNumber;
+  queue::SchedulingPolicy scheduling;
+  RdmaOptions rdma;
+  bool routes = true;                           // Nodes that are no neighbours are reached.
+  PlantedBug planted_bug = PlantedBug::kNone;   // For tests of the tests.
+  RailObserverMaker* rail_observers = nullptr;  // nullptr: nobody looks.
+
+  // The limit of silence bears that a rail is asked at every second interval, or a little later.
+  bool may_ask_seldom() const { return heartbeat_timeout_ns >= 4 * heartbeat_interval_ns; }
+};
+
+struct RailSnapshot {
+  Transport transport = Transport::kTcp;
+  std::string local_address;
+  std::string remote_address;
+  std::string local_interface;  // As in RailPath; empty for a route.
+  std::string remote_interface;
+  std::string detail;                     // For people: why it is not up.
+  LinkReason reason = LinkReason::kNone;  // The same for programs.
+  bool peers_reason = false;              // It is the other side that has said so, of itself.
+  std::string security;  // "tls", "plain"; empty: for each hop its own, or not up yet.
+  ClusterKeyId key{};    // That it was proved with; zero where security is empty.
+  bool up = false;
+  std::uint64_t sent_bytes = 0;
+  // Of those, over RDMA: copied before they were sent, headers included; and sent from where
+  // they lay. How many regions of clients' arenas its device has, and may; and their bytes.
+  std::uint64_t copied_bytes = 0;
+  std::uint64_t direct_bytes = 0;
+  std::uint32_t arena_regions = 0;
+  std::uint32_t arena_regions_max = 0;
+  std::uint64_t arena_region_bytes = 0;
+  std::uint64_t received_bytes = 0;
+  double sent_bytes_per_second = 0;
+  double received_bytes_per_second = 0;
+  // What it delivered while it was busy, measured: now and at best; 0: not yet known.
+  double delivery_bytes_per_second = 0;
+  double delivery_bytes_per_second_best = 0;
+  std::uint64_t round_trip_ns = 0;      // Of the last heartbeat.
+  std::uint64_t round_trip_ns_min = 0;  // The shortest so far; 0: none yet.
+  std::uint32_t round_trips = 0;        // How many have been measured.
+  // Of RDMA rails.
+  std::string device;
+  std::string service;  // "UC", "RC"; empty: not up.
+  std::uint64_t lost_messages = 0;
+};
+
+struct RdmaDeviceSnapshot {
+  std::string name;
+  bool active = false;
+  bool opened = true;  // False: the daemon may not.
+  std::string state;   // Of its port, for people.
+  std::vector<std::string> gids;
+  // Of this daemon, and what there may be; 0 as the most: it was not opened yet.
+  std::uint32_t queue_pairs = 0;
+  std::uint32_t queue_pairs_max = 0;
+  std::uint32_t regions = 0;
+  std::uint32_t regions_max = 0;
+  std::uint64_t busy_ns = 0;  // A call of its driver has not come back for so long.
+  // The process that calls its driver, 0: none runs; how many have ended, and how the last one did.
+  int driver_pid = 0;
+  std::uint32_t drivers_ended = 0;
+  std::string last_end;
+};
+
+struct RdmaSnapshot {
+  bool enabled = false;
+  bool asked_for = false;
+  std::string state;                      // What came of looking for devices (RdmaStatus).
+  std::string detail;                     // For people.
+  LinkReason reason = LinkReason::kNone;  // Why there are none.
+  std::vector<RdmaDeviceSnapshot> devices;
+};
+
+struct LinkSnapshot {
+  std::string peer;  // Node name, or the configured address while unknown.
+  NodeId peer_id;    // All zero while unknown.
+  LinkState state = LinkState::kConnecting;
+  LinkReason reason = LinkReason::kNone;  // Why it is not up.
+  std::string detail;                     // For people.
+  std::vector<RailSnapshot> rails;
+};
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,263 @@
+#include "daemon/transport/frame_reader.h"
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "daemon/platform/machine.h"
+
+namespace mlxcomm::fabric {
+namespace {
+
+// Only these come from the other side; all else is this machine's, or the way between.
+DownCause CauseOf(int error) {
+  return error == ECONNRESET || error == EPIPE ? DownCause::kReset : DownCause::kCut;
+}
+
+const char* ErrorText(int error) {
+  return error == EBADMSG ? "a TLS record that is not authentic" : std::strerror(error);
+}
+
+}  // namespace
+
+FrameReader::FrameReader(const platform::FileDescriptor& socket, ByteStream& stream,
+                         FrameReaderPort& port)
+    : socket_(socket),
+      stream_(stream),
+      port_(port),
+      staging_(std::make_unique<std::byte[]>(wire::kChunkBytesMax)),
+      read_ahead_{std::vector<std::byte>(kReadAheadBytes), std::vector<std::byte>(kReadAheadBytes)},
+      slots_(std::make_unique<std::byte[]>(kPayloadSlots * wire::kSlotBytesMax)),
+      last_received_ns_(platform::MonotonicNow()) {
+  posted_.Reserve(kReceivesExpected);
+}
+
+void FrameReader::Forget(const OperationKey& key) {
+  // A payload half read goes on into the staging buffer and is dropped.
+  if (posted_.Forget(key)) target_ = staging_.get();
+}
+
+bool FrameReader::HasRoom() const {
+  const std::uint64_t in_use = slots_used_ - slots_freed_.load(std::memory_order_acquire);
+  const std::uint64_t large_controls =
+      large_controls_used_ - large_controls_freed_.load(std::memory_order_acquire);
+  return in_use < kPayloadSlots && large_controls < kLargeControlsMax && port_.HasPlaceForEvent();
+}
+
+// A frame that has begun has its place; another may begin only if there is one.
+bool FrameReader::MayRead() const {
+  return !stalled_ && (target_ != nullptr || header_have_ > 0 || HasRoom());
+}
+
+bool FrameReader::Read(int write_error, int turns) {
+  bool moved = false;
+  for (int turn = 0; turn < turns && !has_ended_; ++turn) {
+    if (TakeReadAhead()) moved = true;
+    // What is left of the last read waits for room, and so do we.
+    if (has_ended_ || stalled_ || has_read_ahead() || !MayRead()) return moved;
+    if (!Fill(write_error)) return moved;
+    moved = true;
+  }
+  if (!has_ended_) TakeReadAhead();
+  return moved;
+}
+
+// Reads ahead for headers and small payloads; large ones go straight to their place.
+// False: there was nothing, or it has ended.
+bool FrameReader::Fill(int write_error) {
+  if (stream_.TakeGap()) DropBegun();
+  const bool in_payload = target_ != nullptr;
+  const std::size_t wanted = in_payload ? incoming_.payload_bytes - payload_have_ : std::size_t{0};
+  iovec parts[2];
+  int count = 0;
+  if (wanted > 0) parts[count++] = {target_ + payload_have_, wanted};
+  read_first_ = 0;
+  read_end_ = 0;
+  if (IsLent(current_)) current_ = 1 - current_;
+  // A grant or an acknowledgement says nothing of what comes behind it.
+  const bool among_data = incoming_.type == wire::FrameType::kData ||
+                          (incoming_.payload_bytes == 0 && posted_.has_large());
+  parts[count++] = {read_ahead_[current_].data(),
+                    among_data ? kReadAheadBytesAmongData : kReadAheadBytes};
+  const ssize_t got = stream_.Read(socket_.get(), parts, count);
+  if (got == 0) {
+    End(DownCause::kReset, "the other side closed the connection");
+    return false;
+  }
+  if (got < 0) {
+    if (errno == EINTR) return false;
+    const bool all_read = errno == EAGAIN || errno == EWOULDBLOCK;
+    if (all_read && write_error == 0) return false;
+    const int error = all_read ? write_error : errno;
+    End(CauseOf(error), ErrorText(error));
+    return false;
+  }
+  const auto bytes = static_cast<std::size_t>(got);
+  received_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  last_received_ns_.store(platform::MonotonicNow(), std::memory_order_relaxed);
+  const std::size_t direct = std::min(bytes, wanted);
+  payload_have_ += direct;
+  read_end_ = bytes - direct;
+  if (!in_payload) return true;
+  if (payload_have_ == incoming_.payload_bytes) {
+    FinishFrame();
+  } else if (target_ == staging_.get()) {
+    posted_.PlaceSome(incoming_, staging_.get(), payload_have_);
+  }
+  return true;
+}
+
+// The rest of what has begun was lost. Nothing has been read ahead: all of that was taken.
+void FrameReader::DropBegun() {
+  header_have_ = 0;
+  payload_have_ = 0;
+  target_ = nullptr;
+  target_control_.reset();
+  const std::uint64_t abandoned = posted_.Abandon();
+  if (abandoned != 0) port_.OnAbandoned(abandoned);
+}
+
+// Consumes what was read ahead, as far as there is room: true if anything was.
+bool FrameReader::TakeReadAhead() {
+  bool any = false;
+  if (stalled_) {
+    any = BeginFrame();
+    if (stalled_) return false;
+  }
+  while (has_read_ahead() && !has_ended_) {
+    if (target_ == nullptr) {
+      if (header_have_ == 0 && !HasRoom()) return any;
+      const std::size_t take = std::min(sizeof incoming_ - header_have_, read_end_ - read_first_);
+      std::memcpy(reinterpret_cast<std::byte*>(&incoming_) + header_have_,
+                  read_ahead_[current_].data() + read_first_, take);
+      header_have_ += take;
+      read_first_ += take;
+      any = true;
+      if (header_have_ == sizeof incoming_ && !BeginFrame()) return any;
+      continue;
+    }
+    const std::size_t take =
+        std::min<std::size_t>(incoming_.payload_bytes - payload_have_, read_end_ - read_first_);
+    std::memcpy(target_ + payload_have_, read_ahead_[current_].data() + read_first_, take);
+    payload_have_ += take;
+    read_first_ += take;
+    any = true;
+    if (payload_have_ == incoming_.payload_bytes) FinishFrame();
+  }
+  return any;
+}
+
+// A header is complete. False: it has ended, or it is stalled.
+bool FrameReader::BeginFrame() {
+  if (!wire::IsWellFormed(incoming_)) {
+    End(DownCause::kViolation, "a frame that breaks a bound");
+    return false;
+  }
+  payload_have_ = 0;
+  incoming_began_ns_ = last_received_ns();
+  if (incoming_.payload_bytes > 0 && !LendReadAhead()) return ChooseTarget();
+  FinishFrame();
+  return true;
+}
+
+// True: all of the payload is here, and stays here.
+bool FrameReader::LendReadAhead() {
+  if (incoming_.type != wire::FrameType::kEager || IsLent(1 - current_)) return false;
+  if (incoming_.payload_bytes > read_end_ - read_first_) return false;
+  target_ = read_ahead_[current_].data() + read_first_;
+  target_slot_ = true;
+  read_first_ += incoming_.payload_bytes;
+  lent_until_[current_] = slots_used_ + 1;
+  return true;
+}
+
+bool FrameReader::ChooseTarget() {
+  target_slot_ = false;
+  target_duplicate_ = false;
+  if (incoming_.type == wire::FrameType::kData) {
+    switch (PlaceOfData()) {
+      case PostedReceives::Place::kDirect: return true;
+      case PostedReceives::Place::kDuplicate: target_duplicate_ = true; [[fallthrough]];
+      case PostedReceives::Place::kDropped:  // Both are read and dropped.
+      case PostedReceives::Place::kStaged: target_ = staging_.get(); return true;
+      case PostedReceives::Place::kUnknown:
+        if (!stalled_) End(DownCause::kCut, "data that nobody had asked for");
+        return false;
+      case PostedReceives::Place::kOutside:
+        End(DownCause::kViolation, "data outside of what was granted, or more than it");
+        return false;
+    }
+  }
+  if (incoming_.payload_bytes > wire::kSlotBytesMax) {
+    target_control_ = std::make_unique<std::vector<std::byte>>(incoming_.payload_bytes);
+    target_ = target_control_->data();
+    return true;
+  }
+  target_slot_ = true;
+  target_ = slots_.get() + (slots_used_ % kPayloadSlots) * wire::kSlotBytesMax;
+  return true;
+}
+
+// The grant may have gone out on another rail, and the receive wait among our commands.
+PostedReceives::Place FrameReader::PlaceOfData() {
+  if (!stalled_) {
+    const PostedReceives::Place place = posted_.Begin(incoming_, &target_);
+    if (place != PostedReceives::Place::kUnknown) return place;
+    port_.TakeCommands();
+  }
+  stalled_ = port_.CommandsWait();
+  return stalled_ ? PostedReceives::Place::kUnknown : posted_.Begin(incoming_, &target_);
+}
+
+// Header and payload are complete.
+void FrameReader::FinishFrame() {
+  header_have_ = 0;
+  std::byte* const payload = std::exchange(target_, nullptr);
+  if (incoming_.type == wire::FrameType::kHeartbeat) {
+    last_asked_ns_.store(last_received_ns(), std::memory_order_relaxed);
+    return port_.OnHeartbeat(incoming_);
+  }
+  if (incoming_.type == wire::FrameType::kEcho) return OnEcho();
+  RailEvent event;
+  event.kind = RailEvent::Kind::kFrame;
+  event.header = incoming_;
+  if (incoming_.type == wire::FrameType::kData) {
+    event.duplicate = target_duplicate_;
+    event.placed = !target_duplicate_ && posted_.Complete(incoming_, payload);
+  } else if (incoming_.payload_bytes > 0) {
+    event.control = std::move(target_control_);
+    if (event.control != nullptr) ++large_controls_used_;
+    event.payload = {payload, incoming_.payload_bytes};
+    if (target_slot_) ++slots_used_;
+  }
+  if (observer_ != nullptr) TellReceived();
+  port_.OnEvent(std::move(event));
+}
+
+void FrameReader::OnEcho() {
+  const std::uint64_t now = platform::MonotonicNow();
+  if (incoming_.offset > now) return;
+  const std::uint64_t took = now - incoming_.offset;
+  const std::uint64_t least = round_trip_ns_min();
+  round_trip_ns_.store(took, std::memory_order_relaxed);
+  round_trips_.store(round_trips() + 1, std::memory_order_relaxed);
+  if (least == 0 || took < least) round_trip_ns_min_.store(took, std::memory_order_relaxed);
+}
+
+// Small frames came with the last read; of large ones placing may have taken its time.
+void FrameReader::TellReceived() {
+  const bool large = incoming_.type == wire::FrameType::kData;
+  observer_->OnReceived(incoming_, incoming_began_ns_,
+                        large ? platform::MonotonicNow() : last_received_ns());
+}
+
+void FrameReader::End(DownCause cause, std::string reason) {
+  has_ended_ = true;
+  end_cause_ = cause;
+  end_reason_ = std::move(reason);
+}
+
+}  // namespace mlxcomm::fabric

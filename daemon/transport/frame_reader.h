@@ -1,0 +1,174 @@
+// The receiving half of a rail that carries bytes: reads frames, puts or reduces their payload where it
+// was posted, and hands them on.
+//
+//   stream ──▶ read ahead ──header──▶ target: where it was posted, staging, a slot, a copy
+//     └────────── large payload, straight ──────────▶ target ──all of it──▶ port: OnEvent
+//
+// What is to be combined with something is so while it is read, part by part: it is in the
+// cache then, and little is left to be done when the last of it comes.
+//
+//   reading ──no place to tell of a frame, or no slot──▶ waits ──room──▶ reading
+//      ├── data for a receive that is not known: the rail takes all commands that wait, and
+//      │   if there is no room for what they call for, the frame waits with them
+//      └── the other side ends, breaks the protocol, or nothing can be read ──▶ ended
+//
+// When writing has failed, what has come is read to its end before that ends the rail: it
+// may be the other side's last word.
+//
+// The payload of an eager frame that was read ahead as a whole stays there until whoever takes the events has
+// done with it; meanwhile the other of two buffers is read into. It is copied to a slot where that one holds
+// such payloads, too: so there is always a buffer to read into.
+//
+// Where the stream has lost something, the frame that it was in is dropped and its claim given
+// back: the channel sends it again.
+//
+// Owner: a rail. Thread: its owner's; OnSlotFreed and OnLargeControlFreed by whoever takes
+// the events, the atomic figures from any. Memory: slots, staging and read-ahead are fixed
+// at creation; a control message above the eager size is allocated, for it is rare,
+// kLargeControlsMax at once.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/platform/file_descriptor.h"
+#include "daemon/transport/byte_stream.h"
+#include "daemon/transport/posted_receives.h"
+#include "daemon/transport/rail.h"
+#include "daemon/transport/rail_observer.h"
+
+namespace mlxcomm::fabric {
+
+// What the reader needs of its rail.
+class FrameReaderPort {
+ public:
+  virtual ~FrameReaderPort() = default;
+  // For a frame that has not begun; one that has keeps its place.
+  virtual bool HasPlaceForEvent() const = 0;
+  // As far as there is room for what they call for.
+  virtual void TakeCommands() = 0;
+  virtual bool CommandsWait() const = 0;
+  // For the engine; there is place for it.
+  virtual void OnEvent(RailEvent&& event) = 0;
+  virtual void OnHeartbeat(const wire::FrameHeader& heartbeat) = 0;
+  // A frame that had begun was lost; nobody has the copy of it that was dropped here.
+  virtual void OnAbandoned(std::uint64_t /*sequence*/) {}
+};
+
+class FrameReader {
+ public:
+  // All outlive it.
+  FrameReader(const platform::FileDescriptor& socket, ByteStream& stream, FrameReaderPort& port);
+
+  // Before anything else; may be nullptr.
+  void Observe(RailObserver* observer) { observer_ = observer; }
+  PostedReceives& posted() { return posted_; }
+  const PostedReceives& posted() const { return posted_; }
+  // The operation's receives are withdrawn: nothing of them is touched any more.
+  void Forget(const OperationKey& key);
+
+  // What the socket has, read so many times at most. `write_error`: why nothing can be
+  // written any more, 0: it can. True: anything moved.
+  bool Read(int write_error, int turns = kTurns);
+  // There may be something to read, and room for it.
+  bool MayRead() const;
+  bool HasRoom() const;
+  // Something that was read has not been handed on.
+  bool has_read_ahead() const { return read_first_ < read_end_; }
+  // And would not wait for commands.
+  bool may_take_read_ahead() const { return !stalled_ && has_read_ahead(); }
+  // There may be something that the socket would not call for; and whether it may be read.
+  bool has_unseen() const { return stream_.HasUnread(); }
+  bool may_read_unseen() const { return has_unseen() && MayRead(); }
+  // Nothing of a frame has been read that has not been handed on.
+  bool is_between_frames() const {
+    return target_ == nullptr && header_have_ == 0 && !has_read_ahead();
+  }
+  bool has_ended() const { return has_ended_; }
+  DownCause end_cause() const { return end_cause_; }
+  const std::string& end_reason() const { return end_reason_; }
+
+  // Whoever takes the events has done with a payload.
+  void OnSlotFreed() { slots_freed_.fetch_add(1, std::memory_order_release); }
+  void OnLargeControlFreed() { large_controls_freed_.fetch_add(1, std::memory_order_release); }
+
+  std::uint64_t received_bytes() const { return received_bytes_.load(std::memory_order_relaxed); }
+  std::uint64_t last_received_ns() const {
+    return last_received_ns_.load(std::memory_order_relaxed);
+  }
+  // The newest heartbeat; 0: there was none.
+  std::uint64_t last_asked_ns() const { return last_asked_ns_.load(std::memory_order_relaxed); }
+  std::uint64_t round_trip_ns() const { return round_trip_ns_.load(std::memory_order_relaxed); }
+  std::uint32_t round_trips() const { return round_trips_.load(std::memory_order_relaxed); }
+  std::uint64_t round_trip_ns_min() const {
+    return round_trip_ns_min_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::size_t kReceivesExpected = 1024;
+  static constexpr std::size_t kPayloadSlots = 128;
+  static constexpr std::size_t kLargeControlsMax = 16;
+  static constexpr int kTurns = 8;
+  // The eager frames that an operation may send at once (four), and small ones with them.
+  static constexpr std::size_t kReadAheadBytes = 72 * 1024;
+  // Among large payloads, and where one may come next: its header, and little that would have to be
+  // copied from here.
+  static constexpr std::size_t kReadAheadBytesAmongData = 4 * 1024;
+
+  void DropBegun();
+  bool Fill(int write_error);
+  bool TakeReadAhead();
+  bool BeginFrame();
+  bool ChooseTarget();
+  bool LendReadAhead();
+  bool IsLent(int buffer) const {
+    return lent_until_[buffer] > slots_freed_.load(std::memory_order_acquire);
+  }
+  PostedReceives::Place PlaceOfData();
+  void FinishFrame();
+  void OnEcho();
+  void TellReceived();
+  void End(DownCause cause, std::string reason);
+
+  const platform::FileDescriptor& socket_;
+  ByteStream& stream_;
+  FrameReaderPort& port_;
+  RailObserver* observer_ = nullptr;
+  PostedReceives posted_;
+  std::unique_ptr<std::byte[]> staging_;
+  std::vector<std::byte> read_ahead_[2];
+  std::uint64_t lent_until_[2] = {
+      0, 0};         // Of each: slots_used_ after the last payload that stays in it.
+  int current_ = 0;  // The one that is read into.
+  std::size_t read_first_ = 0;
+  std::size_t read_end_ = 0;
+  wire::FrameHeader incoming_;
+  std::size_t header_have_ = 0;
+  std::uint64_t incoming_began_ns_ = 0;  // When its header was read.
+  std::byte* target_ = nullptr;          // Where the payload goes.
+  std::size_t payload_have_ = 0;
+  bool target_slot_ = false;
+  bool target_duplicate_ = false;  // A copy of data, read and dropped.
+  bool stalled_ = false;           // The frame's receive may wait among the commands.
+  std::unique_ptr<std::vector<std::byte>> target_control_;
+  std::unique_ptr<std::byte[]> slots_;
+  std::uint64_t slots_used_ = 0;  // Payloads that stay where they were read ahead count, too.
+  std::uint64_t large_controls_used_ = 0;
+  bool has_ended_ = false;
+  DownCause end_cause_ = DownCause::kCut;
+  std::string end_reason_;
+  std::atomic<std::uint64_t> slots_freed_{0};
+  std::atomic<std::uint64_t> large_controls_freed_{0};
+  std::atomic<std::uint64_t> received_bytes_{0};
+  std::atomic<std::uint64_t> last_received_ns_;
+  std::atomic<std::uint64_t> last_asked_ns_{0};
+  std::atomic<std::uint64_t> round_trip_ns_{0};
+  std::atomic<std::uint64_t> round_trip_ns_min_{0};
+  std::atomic<std::uint32_t> round_trips_{0};
+};
+
+}  // namespace mlxcomm::fabric

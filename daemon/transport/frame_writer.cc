@@ -1,0 +1,140 @@
+#include "daemon/transport/frame_writer.h"
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "daemon/platform/machine.h"
+#include "daemon/transport/posted_receives.h"
+
+namespace mlxcomm::fabric {
+FrameWriter::FrameWriter(const platform::FileDescriptor& socket, ByteStream& stream)
+    : socket_(socket), stream_(stream), outgoing_(kFramesMax), unreleased_(kUnreleasedMax) {}
+
+void FrameWriter::Queue(const Channel::Frame& frame) {
+  if (frame.header.type == wire::FrameType::kAck) return PutInFront(frame);
+  if (frame.header.payload_bytes >= kLargeBytes) ++large_frames_;
+  outgoing_[(outgoing_first_ + outgoing_count_++) % kFramesMax] = frame;
+}
+
+void FrameWriter::Echo(const wire::FrameHeader& heartbeat) {
+  echo_clock_ = heartbeat.offset;
+  echo_due_ = true;
+}
+
+// The other side's window waits for acknowledgements, and they are true at any place; they
+// only may not go inside a frame. Several may so change places: what one says stays so. Of
+// each kind one waits at most, whatever the other side sends while it reads nothing: so there
+// is always room for commands.
+void FrameWriter::PutInFront(const Channel::Frame& frame) {
+  const bool inside = front_written_ > 0;
+  for (std::size_t i = inside ? 1 : 0; i < outgoing_count_; ++i) {
+    wire::FrameHeader& waiting = outgoing_[(outgoing_first_ + i) % kFramesMax].header;
+    if (waiting.sequence != 0) break;  // Those without a number are in front.
+    if (waiting.type != frame.header.type || waiting.tag != frame.header.tag) continue;
+    return wire::Renew(waiting, frame.header);
+  }
+  Channel::Frame& begun = outgoing_[outgoing_first_];
+  outgoing_first_ = (outgoing_first_ + kFramesMax - 1) % kFramesMax;
+  ++outgoing_count_;
+  if (inside) outgoing_[outgoing_first_] = begun;
+  (inside ? begun : outgoing_[outgoing_first_]) = frame;
+}
+
+// Puts echo or heartbeat in front of what waits; HasRoom leaves it a place.
+void FrameWriter::PutSignOfLife() {
+  if (outgoing_count_ == kFramesMax) return;
+  wire::FrameHeader header;
+  if (echo_due_) {
+    header.type = wire::FrameType::kEcho;
+    header.offset = echo_clock_;
+    echo_due_ = false;
+  } else {
+    header.type = wire::FrameType::kHeartbeat;
+    header.offset = platform::MonotonicNow();
+    if (asks_for_proof()) header.flags = wire::kProveAnew;
+    heartbeat_due_ = false;
+  }
+  PutInFront({header, nullptr});
+}
+
+void FrameWriter::GatherBatch(iovec* parts, std::size_t* part_count) {
+  std::size_t skip = front_written_;
+  const auto add = [&](const void* data, std::size_t bytes) {
+    if (skip >= bytes) {
+      skip -= bytes;
+      return;
+    }
+    parts[(*part_count)++] = {const_cast<char*>(static_cast<const char*>(data)) + skip,
+                              bytes - skip};
+    skip = 0;
+  };
+  for (std::size_t i = 0; i < std::min(outgoing_count_, kBatchFrames); ++i) {
+    Channel::Frame& frame = outgoing_[(outgoing_first_ + i) % kFramesMax];
+    add(&frame.header, sizeof frame.header);
+    if (frame.header.payload_bytes > 0) add(frame.payload, frame.header.payload_bytes);
+  }
+}
+
+bool FrameWriter::Write() {
+  if (error_ != 0) return false;
+  CollectReleased();
+  if (unreleased_count_ + kBatchFrames > kUnreleasedMax) return false;
+  // Signs of life go between frames, never inside one.
+  if (front_written_ == 0 && (echo_due_ || heartbeat_due_)) PutSignOfLife();
+  blocked_ = false;
+  if (outgoing_count_ == 0) {
+    if (!stream_.HasUnsent()) return false;
+    const ssize_t flushed = stream_.Flush(socket_.get());
+    return flushed < 0 ? OnNotWritten() : flushed > 0;
+  }
+  iovec parts[2 * kBatchFrames];
+  std::size_t part_count = 0;
+  GatherBatch(parts, &part_count);
+  const std::uint64_t began_ns = observer_ == nullptr ? 0 : platform::MonotonicNow();
+  const ssize_t written = stream_.Write(socket_.get(), parts, static_cast<int>(part_count));
+  if (written < 0) return OnNotWritten();
+  sent_bytes_.fetch_add(static_cast<std::uint64_t>(written), std::memory_order_relaxed);
+  OnWritten(static_cast<std::size_t>(written), began_ns);
+  return written > 0;
+}
+
+bool FrameWriter::OnNotWritten() {
+  blocked_ = errno == EAGAIN || errno == EWOULDBLOCK;
+  const bool later = blocked_ || errno == EINTR || errno == ENOBUFS;
+  if (!later) error_ = errno;
+  return false;
+}
+
+void FrameWriter::OnWritten(std::size_t bytes, std::uint64_t began_ns) {
+  const std::uint64_t now = observer_ == nullptr ? 0 : platform::MonotonicNow();
+  if (front_written_ == 0) front_began_ns_ = began_ns;
+  front_written_ += bytes;
+  while (outgoing_count_ > 0) {
+    const wire::FrameHeader& header = outgoing_[outgoing_first_].header;
+    const std::size_t length = sizeof header + header.payload_bytes;
+    if (front_written_ < length) break;
+    front_written_ -= length;
+    written_ += length;
+    if (header.sequence != 0) {
+      unreleased_[(unreleased_first_ + unreleased_count_++) % kUnreleasedMax] = written_;
+    }
+    if (header.payload_bytes >= kLargeBytes) --large_frames_;
+    if (observer_ != nullptr) observer_->OnSent(header, front_began_ns_, now);
+    front_began_ns_ = began_ns;
+    outgoing_first_ = (outgoing_first_ + 1) % kFramesMax;
+    --outgoing_count_;
+  }
+  CollectReleased();
+}
+
+void FrameWriter::CollectReleased() {
+  const std::uint64_t released = stream_.released();
+  for (; unreleased_count_ > 0 && unreleased_[unreleased_first_] <= released; --unreleased_count_) {
+    unreleased_first_ = (unreleased_first_ + 1) % kUnreleasedMax;
+    ++transmitted_;
+  }
+}
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,156 @@
+// A rail: one transport connection to a neighbour, or a circuit to a node further away.
+// It moves frames in order until it says that it is down; what was under way then is
+// unknown. A reliable one loses nothing before that; an unreliable one may lose single
+// frames at any time, but those that come are whole and in order.
+//
+// The contract is kept to what an RDMA queue pair can do as well: bounded posts,
+// "transmitted" means that the payload will not be read again by this rail and
+// acknowledges nothing, data goes where a posted receive says.
+//
+//   (created) ──Expect…──▶ Start ──Give / Pop──▶ down, by itself or by Stop
+//
+//   engine ──commands──▶ rail's thread ──events──▶ engine
+//
+// Several rails serve one link, so whoever reads data claims it first
+// (posted_receives.h); and because a grant may go out on one rail and its data come on
+// another, a rail that reads data for a receive it does not know takes all commands that
+// wait before it judges: the receive was given to it before the grant went out.
+//
+// Owner: Link. Thread: the public calls on the engine thread; a connection's own thread
+// behind them, from Start to Stop. Memory: rings and slots are fixed at creation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "daemon/link/channel.h"
+#include "daemon/transport/arrival_claims.h"
+#include "daemon/transport/fabric.h"
+#include "daemon/transport/receive_budget.h"
+#include "proto/key/cluster_key.h"
+#include "proto/types/link_reason.h"
+
+namespace mlxcomm::fabric {
+
+struct RailCommand {
+  enum class Kind : std::uint8_t {
+    kTransmit,
+    kPostReceive,
+    kForgetCompleted,  // All of a receive has come, on several rails. No hurry: wakes nobody.
+    kWithdraw,         // kWithdrawn follows, in the order of the commands.
+    kHeartbeat,
+  };
+  Kind kind = Kind::kTransmit;
+  Channel::Frame frame;        // kTransmit
+  PostedReceive receive;       // kPostReceive
+  ReceiveBudget::Share share;  // kPostReceive: of the receive's bytes, for all rails.
+  OperationKey key;            // kWithdraw, kForgetCompleted
+  std::uint16_t step = 0;      // kForgetCompleted
+  std::uint64_t clock_ns = 0;  // kHeartbeat: when it was given.
+};
+
+enum class DownCause : std::uint8_t {
+  kCut,        // Nobody knows why, or we wanted it: both daemons may well live.
+  kReset,      // The other side closed it.
+  kViolation,  // The other side broke the protocol: its state is not to be trusted.
+};
+
+inline constexpr LinkReason ReasonOf(DownCause cause) {
+  switch (cause) {
+    case DownCause::kCut: return LinkReason::kCut;
+    case DownCause::kReset: return LinkReason::kReset;
+    case DownCause::kViolation: return LinkReason::kViolation;
+  }
+  return LinkReason::kCut;
+}
+
+// How a rail has ended: what it means for the link, and why, for people and for programs.
+struct RailEnd {
+  RailEnd(std::string text, DownCause its_cause, LinkReason its_reason = LinkReason::kNone)
+      : why(std::move(text)),
+        cause(its_cause),
+        reason(its_reason == LinkReason::kNone ? ReasonOf(its_cause) : its_reason) {}
+  std::string why;
+  DownCause cause;
+  LinkReason reason;
+};
+
+struct RailEvent {
+  enum class Kind : std::uint8_t { kFrame, kTransmitted, kWithdrawn, kDown };
+  Kind kind = Kind::kFrame;
+  bool placed = false;                 // kFrame of kData: its receive was posted.
+  bool duplicate = false;              // kFrame of kData: a copy, read and dropped.
+  DownCause cause = DownCause::kCut;   // kDown
+  std::uint32_t transmitted = 0;       // With every kind: numbered frames written since.
+  wire::FrameHeader header;            // kFrame
+  std::span<const std::byte> payload;  // kFrame: valid until the next Pop.
+  OperationKey key;                    // kWithdrawn
+  std::unique_ptr<std::vector<std::byte>> control;  // Owns the payload of a large kControl.
+  std::uint64_t abandoned = 0;  // kDown, kTransmitted: PostedReceives::Abandon, 0: none.
+  std::string reason;           // kDown
+  LinkReason link_reason = LinkReason::kNone;  // kDown: where more is known than the cause says.
+};
+
+// What is left of a rail that this side has given up: neither read nor written, but there.
+// To the other side a connection that is closed is a daemon that has ended, which waits for
+// nobody; whoever gives up only a rail keeps its end until the other side has another or is
+// lost, and meanwhile that comes to its own verdict, by silence.
+class KeptEnd {
+ public:
+  virtual ~KeptEnd() = default;  // Closes it.
+};
+
+class Rail {
+ public:
+  virtual ~Rail() = default;  // Stops, joins, closes.
+
+  // Before Start: a receive that goes on. As many as there are.
+  virtual void Expect(const PostedReceive& receive, ReceiveBudget::Share share) = 0;
+  // `resumed`: data may still come that an earlier rail was told to forget. `claims`
+  // outlive the rail.
+  virtual absl::Status Start(bool resumed, ArrivalClaims& claims) = 0;
+
+  // False: as full as it may be; try again after the next events. While a command waits, so
+  // does the whole link: few may wait inside, and of acknowledgements only the newest.
+  [[nodiscard]] virtual bool Give(const RailCommand& command) = 0;
+  // As Stop, but first sends what it was given, within a short time. Does not wait.
+  virtual void Finish() = 0;
+  virtual void Stop() = 0;  // Returns once no memory is touched any more; kDown follows.
+  // After Stop; null if nothing is open any more, or if its end tells why it has ended.
+  virtual std::unique_ptr<KeptEnd> KeepEnd() { return nullptr; }
+
+  virtual bool Pop(RailEvent& event) = 0;
+  virtual bool PrepareToSleep() = 0;
+  virtual void WakeUp() = 0;
+
+  // False: it goes through other nodes.
+  virtual bool is_direct() const { return true; }
+  virtual bool is_reliable() const { return true; }
+  virtual std::uint64_t last_received_ns() const = 0;
+  // When the other side last asked for a sign of life; 0: it has not, or nobody can tell, or what
+  // this side has to say goes with its own.
+  virtual std::uint64_t last_asked_ns() const { return 0; }
+  // Bytes a second that it was measured to carry, now and then, and the least round trip (0: not
+  // known), so that it can size its buffers; kAnyRate: leave them to the system. Engine thread.
+  static constexpr double kAnyRate = std::numeric_limits<double>::infinity();
+  virtual void OnRate(double, std::uint64_t) {}
+  // Nothing where no system tells. A call of the system at the most; engine thread.
+  virtual std::optional<HeldBytes> held() const { return std::nullopt; }
+  // Of a connection: the key that both sides proved to hold when it began. Where that is no
+  // longer taken, a side asks the other to prove anew, which is done on another connection.
+  virtual ClusterKeyId proved_with() const { return {}; }
+  virtual void SetProvedWith(const ClusterKeyId&) {}
+  virtual void AskForNewProof() {}
+  virtual bool is_asked_for_new_proof() const { return false; }
+  virtual RailSnapshot Snapshot() const = 0;
+};
+
+}  // namespace mlxcomm::fabric

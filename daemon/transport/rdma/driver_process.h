@@ -1,0 +1,83 @@
+// The process in which a device's driver is called, as the daemon sees it: Apple's driver has been
+// seen to end the process that posts to it (SIGSEGV in ibv_post_recv, when a cable is pulled and
+// without), and any driver may hang. In the daemon that would be the end of every job of the node.
+//
+//   daemon: ProcessDevice ──Call──▶ socket ──▶ RunDriver (driver_main.h) ──▶ verbs
+//                │                                  │ a thread for each queue pair
+//                └── requests, completions, slots ──┘ in shared memory (shared_queue.h)
+//
+// Whoever ends it, or has it ended for want of an answer: its queue pairs fail, the rails go down,
+// connections carry on, and DriverThread starts another one. One that hangs in its driver may not
+// even end when it is killed; then there is none for this device until it has.
+//
+// Owner: ProcessDevice, its queue pairs and regions. Thread: any; one call at a time. Memory: none.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/platform/file_descriptor.h"
+#include "daemon/transport/rdma/driver_messages.h"
+
+namespace mlxcomm::fabric::rdma {
+
+// The argument by which a program is told to be this process; its socket is kDriverSocket.
+inline constexpr char kDriverArgument[] = "--drive-rdma";
+inline constexpr int kDriverSocket = 3;
+
+class DriverProcess {
+ public:
+  // Drivers take long over some calls, opening above all. One that takes longer is taken to hang.
+  static constexpr std::uint64_t kCallNs = 10'000'000'000;
+
+  // `program` runs RunDriver when it is told to; `device` is for people. RESOURCE_EXHAUSTED: no
+  // descriptor. UNAVAILABLE: it cannot be started, or the last one of this device has not ended.
+  static absl::StatusOr<std::shared_ptr<DriverProcess>> Start(const std::string& program,
+                                                              const std::string& device,
+                                                              std::uint64_t call_ns = kCallNs);
+  // It ends by itself when nobody has the other end of its lifeline; else it is ended. Up to 2 s.
+  ~DriverProcess();
+
+  // Descriptors are passed, not given away. An error is the driver's; ABORTED: the process has ended,
+  // DEADLINE_EXCEEDED: it was ended, for it did not answer. Others wait for as long: the engine never
+  // is one of them.
+  absl::StatusOr<DriverAnswer> Call(const DriverRequest& request,
+                                    std::span<const int> descriptors = {});
+  // OK: it runs, as far as is known. Else how it ended.
+  absl::Status Ended();
+  // The same of one that has closed its end of a socket, and so is about to end.
+  absl::Status AwaitEnd();
+  pid_t pid() const { return pid_; }
+
+ private:
+  DriverProcess(std::string device, pid_t pid, platform::FileDescriptor socket,
+                platform::FileDescriptor lifeline, std::uint64_t call_ns)
+      : device_(std::move(device)),
+        pid_(pid),
+        call_ns_(call_ns),
+        socket_(std::move(socket)),
+        lifeline_(std::move(lifeline)) {}
+  absl::Status EndedLocked(std::uint64_t wait_ns);
+  bool Reap(std::uint64_t wait_ns);
+  void Kill();  // Nobody waits for it any more after this.
+
+  const std::string device_;
+  const pid_t pid_;
+  const std::uint64_t call_ns_;
+  std::mutex mutex_;
+  platform::FileDescriptor socket_;
+  // The process reads the other end of this pipe, and ends when nobody has it any more, also where
+  // the daemon was killed while the driver hung.
+  platform::FileDescriptor lifeline_;
+  bool reaped_ = false;  // Or given up.
+  absl::Status ended_;   // Once it is known.
+};
+
+}  // namespace mlxcomm::fabric::rdma

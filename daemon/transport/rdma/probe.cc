@@ -1,0 +1,199 @@
+#include "daemon/transport/rdma/probe.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "daemon/platform/child_process.h"
+#include "daemon/platform/file_descriptor.h"
+#include "daemon/platform/machine.h"
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm::fabric::rdma {
+namespace {
+
+constexpr std::size_t kAnswerBytesMax = 64 * 1024;
+constexpr char kEnd[] = "end";
+// In place of what waitpid tells.
+constexpr int kRuns = -1;
+// Until one that was killed has ended, unless it cannot.
+constexpr std::uint64_t kDieNs = 1'000'000'000;
+// The probe's process ends by itself after so long, should nobody be left to kill it.
+constexpr unsigned kAliveSecondsMax = 120;
+// Of a device's port.
+constexpr char kActive[] = "1";
+constexpr char kNotOpened[] = "-";
+constexpr char kNoLibrary[] = "none: ";  // So a reason begins where there is no library.
+
+// One that was killed and has not gone.
+std::atomic<pid_t> undead{0};
+
+std::string HexOf(const Gid& gid) {
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(gid.data()), gid.size()));
+}
+
+// One queue pair is made and destroyed: that, too, has been seen to hang.
+void Try(Library& library, const Limits& limits, DeviceFacts& facts) {
+  if (!facts.active || facts.gids.empty()) return;
+  const auto device = library.Open(facts.name, limits);
+  if (!device.ok()) {
+    facts.active = false;
+    facts.state = std::string(device.status().message());
+    return;
+  }
+  const QueuePairShape shape{limits.service, limits.message_bytes, kMessagesMin};
+  const auto pair = (*device)->MakeQueuePair(shape, facts.gids.front());
+  if (!pair.ok()) facts.state = std::string(pair.status().message());
+}
+
+void Write(std::FILE* to, const DeviceFacts& facts) {
+  const char* const port = !facts.opened ? kNotOpened : facts.active ? kActive : "0";
+  std::fprintf(to, "device\t%s\t%s\t%s\n", MakePrintable(facts.name).c_str(), port,
+               MakePrintable(facts.state).c_str());
+  for (const Gid& gid : facts.gids) std::fprintf(to, "gid\t%s\n", HexOf(gid).c_str());
+}
+
+enum class Reading : std::uint8_t { kAll, kTooMuch, kTimeOut };
+
+Reading ReadAnswer(int input, std::uint64_t end_ns, std::string& answer) {
+  for (;;) {
+    const std::uint64_t now = platform::MonotonicNow();
+    if (now >= end_ns) return Reading::kTimeOut;
+    pollfd waited{input, POLLIN, 0};
+    if (::poll(&waited, 1, static_cast<int>((end_ns - now) / 1'000'000 + 1)) <= 0) continue;
+    char some[4096];
+    const ssize_t got = ::read(input, some, sizeof some);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return Reading::kAll;
+    if (answer.size() + static_cast<std::size_t>(got) > kAnswerBytesMax) return Reading::kTooMuch;
+    answer.append(some, static_cast<std::size_t>(got));
+  }
+}
+
+// Until it has ended, or the time is over: then `status` stays as it is.
+void AwaitEnd(pid_t pid, std::uint64_t end_ns, int& status) {
+  int told = 0;
+  while (::waitpid(pid, &told, WNOHANG) == 0) {
+    if (platform::MonotonicNow() >= end_ns) return;
+    ::poll(nullptr, 0, 1);
+  }
+  status = told;
+}
+
+bool ReadLine(absl::string_view line, std::vector<DeviceFacts>& devices) {
+  const std::vector<std::string> words = absl::StrSplit(line, '\t');
+  if (words[0] == "device" && words.size() == 4) {
+    DeviceFacts& facts = devices.emplace_back();
+    facts.name = words[1];
+    facts.opened = words[2] != kNotOpened;
+    facts.active = words[2] == kActive;
+    facts.state = words[3];
+    return true;
+  }
+  const bool is_gid = words[0] == "gid" && words.size() == 2 && words[1].size() == 32 &&
+                      std::all_of(words[1].begin(), words[1].end(), absl::ascii_isxdigit);
+  if (!is_gid || devices.empty()) return false;
+  const char* digits = words[1].data();
+  for (auto& byte : devices.back().gids.emplace_back()) {
+    std::from_chars(digits, digits + 2, byte, 16);
+    digits += 2;
+  }
+  return true;
+}
+
+absl::Status Reason(absl::string_view text) {
+  return absl::ConsumePrefix(&text, kNoLibrary) ? absl::NotFoundError(text)
+                                                : absl::UnavailableError(text);
+}
+
+absl::StatusOr<std::vector<DeviceFacts>> Parse(const std::string& answer, int status) {
+  std::vector<DeviceFacts> devices;
+  for (const absl::string_view line : absl::StrSplit(answer, '\n')) {
+    if (line == kEnd) return devices;
+    if (line.substr(0, 4) == "why\t") return Reason(line.substr(4));
+    if (!line.empty() && !ReadLine(line, devices)) break;
+  }
+  return absl::UnavailableError(
+      status != kRuns && WIFSIGNALED(status)
+          ? absl::StrCat("the RDMA driver ended the process that asked it, by signal ",
+                         WTERMSIG(status))
+          : "the process that asks the RDMA driver gave no answer");
+}
+
+}  // namespace
+
+int RunProbe(const std::string& library, const Limits& limits) {
+  ::alarm(kAliveSecondsMax);
+  // What the library prints is not the answer.
+  std::FILE* const answer = ::fdopen(::dup(STDOUT_FILENO), "w");
+  if (answer == nullptr || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return 1;
+  auto loaded = LoadLibrary(library);
+  absl::StatusOr<std::vector<DeviceFacts>> devices =
+      loaded.ok() ? (*loaded)->ListDevices()
+                  : absl::NotFoundError(absl::StrCat(kNoLibrary, loaded.status().message()));
+  if (!devices.ok()) {
+    std::fprintf(answer, "why\t%s\n",
+                 MakePrintable(std::string(devices.status().message())).c_str());
+  } else {
+    for (DeviceFacts& facts : *devices) {
+      Try(**loaded, limits, facts);
+      Write(answer, facts);
+    }
+  }
+  std::fprintf(answer, "%s\n", kEnd);
+  return std::fclose(answer) == 0 ? 0 : 1;
+}
+
+absl::StatusOr<std::vector<DeviceFacts>> Probe(const std::string& program,
+                                               const std::string& library,
+                                               std::uint64_t timeout_ns) {
+  int status = kRuns;
+  if (const pid_t last = undead.load(); last != 0) {
+    if (::waitpid(last, &status, WNOHANG) == 0) {
+      return absl::DeadlineExceededError("the RDMA driver still does not answer");
+    }
+    undead.store(0);
+  }
+  platform::FileDescriptor input;
+  platform::FileDescriptor output;
+  if (!platform::MakePipe(input, output)) {
+    return absl::ResourceExhaustedError("no pipe for the probe of RDMA");
+  }
+  const absl::StatusOr<pid_t> pid =
+      platform::StartProgram(program, {kProbeArgument, library}, {-1, output.get(), -1});
+  if (!pid.ok()) {
+    return absl::UnavailableError(absl::StrCat("RDMA cannot be probed: ", pid.status().message()));
+  }
+  output.Reset();
+  std::string answer;
+  const std::uint64_t end_ns = platform::MonotonicNow() + timeout_ns;
+  const Reading reading = ReadAnswer(input.get(), end_ns, answer);
+  if (reading == Reading::kAll) AwaitEnd(*pid, end_ns, status);
+  if (status == kRuns) {
+    ::kill(*pid, SIGKILL);
+    AwaitEnd(*pid, platform::MonotonicNow() + kDieNs, status);
+  }
+  if (status == kRuns) undead.store(*pid);
+  if (reading == Reading::kAll) return Parse(answer, status);
+  if (reading == Reading::kTooMuch) {
+    return absl::UnavailableError("the process that asks the RDMA driver says too much");
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat("the RDMA driver does not answer within ", timeout_ns / 1'000'000, " ms"));
+}
+
+}  // namespace mlxcomm::fabric::rdma

@@ -1,0 +1,139 @@
+// What drives one queue pair: a thread that takes the engine's commands, writes and reads
+// frames through the messages of its pair, posts them, and looks at what has completed, all
+// of it.
+//
+//   turn: commands ─▶ completions ─▶ write frames ─▶ read frames ─▶ post receives, then sends
+//   nothing moved for a while ─▶ have the completion queue tell, look once more, sleep
+//
+// A driver may hang or take long in any call. So each call is made at the end of something, in
+// AtDriver, while the thread is in the middle of nothing that is not its own; and when it comes
+// back, the first thing it does is to look whether it was stopped meanwhile. Whoever stops it
+// so never waits for the driver: one that is away touches nothing any more but what is here,
+// and what is here lasts until it has come back, for thread and rail share it.
+//
+//   kHere ◀──────▶ kAway: in the driver, or asleep
+//     └── down, or stopped ──▶ kGone: destroys its queue pair, and ends
+//
+// Memory of clients that is being sent from is the one thing of others that a driver may still
+// read: it is held until the queue pair has been destroyed (send_regions.h), and what is read of
+// it after the rail has gone counts for nothing (message_stream.h, Void).
+//
+// Owner: RdmaRail and the thread, whichever is last. Thread: its own; what the engine may call
+// says so. Memory: rings, reader and writer are fixed at creation; messages are the queue pair's.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "daemon/platform/wakeup.h"
+#include "daemon/transport/frame_reader.h"
+#include "daemon/transport/frame_writer.h"
+#include "daemon/transport/rail.h"
+#include "daemon/transport/rdma/message_stream.h"
+#include "daemon/transport/rdma/queue_pair.h"
+#include "daemon/transport/rdma/send_regions.h"
+#include "daemon/transport/spsc_ring.h"
+#include "proto/queue/scheduling_policy.h"
+
+namespace mlxcomm::fabric::rdma {
+
+class RailThread final : private FrameReaderPort {
+ public:
+  // `pair` is connected, its receives are posted. `engine_bell` is there until Stop returns.
+  // `regions`: may be null.
+  RailThread(std::unique_ptr<QueuePair> pair, std::shared_ptr<ArenaRegions> regions,
+             std::uint32_t peer_receives, std::uint64_t connection,
+             const queue::SchedulingPolicy& scheduling, platform::Wakeup bell,
+             platform::Wakeup& engine_bell);
+
+  // Before Run.
+  void Observe(std::unique_ptr<RailObserver> observer);
+  PostedReceives& posted() { return reader_.posted(); }
+  // Its thread: until it is stopped or the rail is down.
+  void Run();
+
+  // The engine.
+  bool Give(const RailCommand& command);
+  bool Pop(RailEvent& event);
+  bool PrepareToSleep() { return events_.PrepareToSleep(); }
+  void WakeUp() { events_.WakeUp(); }
+  void Finish();
+  // Returns once the thread touches nothing that is not its own any more.
+  void Stop();
+  // Any thread.
+  bool is_up() const { return up_.load(std::memory_order_relaxed); }
+  std::uint64_t last_received_ns() const { return heard_ns_.load(std::memory_order_relaxed); }
+  std::uint64_t sent_bytes() const { return writer_.sent_bytes(); }
+  std::uint64_t received_bytes() const { return reader_.received_bytes(); }
+  std::uint64_t copied_bytes() const { return stream_.copied_bytes(); }
+  std::uint64_t direct_bytes() const { return stream_.direct_bytes(); }
+  std::uint64_t lost_messages() const { return lost_messages_.load(std::memory_order_relaxed); }
+  std::uint64_t round_trip_ns() const { return reader_.round_trip_ns(); }
+  std::uint32_t round_trips() const { return reader_.round_trips(); }
+  std::uint64_t round_trip_ns_min() const { return reader_.round_trip_ns_min(); }
+
+ private:
+  static constexpr std::size_t kRingSlots = 1024;
+  static constexpr std::size_t kEventsKept = 3;  // For a frame that has begun, one lost, and kDown.
+  enum class Place : std::uint8_t { kHere, kAway, kGone };
+
+  // False: it was stopped meanwhile, and nothing but what is here may be touched any more.
+  template <typename Call>
+  [[nodiscard]] bool AtDriver(Call call);
+  bool is_stopped() const { return stop_.load(std::memory_order_seq_cst); }
+  bool Turn();
+  bool TakeCompletions(bool& any);
+  void TakeCompletion(const Completion& completion);
+  bool PostAll(bool& any);
+  bool DropRegions();
+  void Silence();
+  bool Sleep();
+  int SleepMs() const;
+  void SendTheRest();
+  bool ObeyCommands();
+  void TellTransmitted();
+  void Emit(RailEvent&& event);
+  void WakeEngine();
+  void GoDown(std::string reason);
+  // FrameReaderPort
+  bool HasPlaceForEvent() const override { return events_.Room() > kEventsKept; }
+  void TakeCommands() override { ObeyCommands(); }
+  bool CommandsWait() const override { return !commands_.IsEmpty(); }
+  void OnEvent(RailEvent&& event) override { Emit(std::move(event)); }
+  void OnHeartbeat(const wire::FrameHeader& heartbeat) override { writer_.Echo(heartbeat); }
+  void OnAbandoned(std::uint64_t sequence) override;
+
+  const queue::SchedulingPolicy scheduling_;
+  std::unique_ptr<QueuePair> pair_;
+  platform::Wakeup bell_;
+  platform::Wakeup& engine_bell_;
+  const platform::FileDescriptor no_socket_;
+  SpscRing<RailCommand> commands_{kRingSlots};
+  SpscRing<RailEvent> events_{kRingSlots};
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> finish_{false};
+  std::uint64_t finish_end_ns_ = 0;   // Engine: so long Stop waits for an orderly end.
+  std::atomic<bool> stopped_{false};  // Stop has done with what is the thread's.
+  std::atomic<bool> silenced_{false};
+  std::atomic<Place> place_{Place::kAway};  // It has not begun.
+  std::atomic<bool> waits_for_room_{false};
+  std::atomic<bool> up_{true};
+  std::atomic<bool> told_down_{false};
+  std::atomic<std::uint64_t> heard_ns_;
+  std::atomic<std::uint64_t> lost_messages_{0};
+  // Engine.
+  bool popped_slot_ = false;
+  bool popped_large_control_ = false;
+  // The thread's.
+  std::unique_ptr<RailObserver> observer_;
+  SendRegions regions_;
+  MessageStream stream_;
+  FrameWriter writer_;
+  FrameReader reader_;
+  bool down_ = false;
+  std::uint64_t now_ns_ = 0;  // When completions were looked at.
+};
+
+}  // namespace mlxcomm::fabric::rdma

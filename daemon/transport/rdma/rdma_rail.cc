@@ -1,0 +1,99 @@
+#include "daemon/transport/rdma/rdma_rail.h"
+
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "daemon/transport/rdma/arena_regions.h"
+#include "daemon/transport/rdma/rail_thread.h"
+
+namespace mlxcomm::fabric::rdma {
+
+absl::StatusOr<std::unique_ptr<RdmaRail>> RdmaRail::Create(Ready& ready,
+                                                           platform::Wakeup& engine_bell) {
+  absl::StatusOr<platform::Wakeup> bell = platform::Wakeup::Create();
+  if (!bell.ok()) return bell.status();
+  auto thread = std::make_shared<RailThread>(std::move(ready.pair), ready.regions,
+                                             ready.peer_receives, ready.connection,
+                                             ready.scheduling, *std::move(bell), engine_bell);
+  return std::unique_ptr<RdmaRail>(new RdmaRail(std::move(thread), std::move(ready)));
+}
+
+RdmaRail::RdmaRail(std::shared_ptr<RailThread> thread, Ready ready)
+    : thread_(std::move(thread)),
+      service_(ready.service),
+      local_address_(std::move(ready.local_address)),
+      remote_address_(std::move(ready.remote_address)),
+      regions_(std::move(ready.regions)) {}
+
+// One that was never started has its queue pair still, and to destroy that is the driver's.
+RdmaRail::~RdmaRail() {
+  Stop();
+  if (started_) return;
+  auto kept = std::make_unique<std::shared_ptr<RailThread>>(std::move(thread_));
+  try {
+    std::thread([kept = kept.get()] { delete kept; }).detach();
+  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): it says why.
+    // Then it is left: this thread calls no driver, and where too many are left no more are made.
+  }
+  static_cast<void>(kept.release());
+}
+
+void RdmaRail::Observe(std::unique_ptr<RailObserver> observer) {
+  thread_->Observe(std::move(observer));
+}
+
+void RdmaRail::Expect(const PostedReceive& receive, ReceiveBudget::Share share) {
+  thread_->posted().Expect(receive, share);
+}
+
+// Nobody waits for the thread's end, for that may be the driver's.
+absl::Status RdmaRail::Start(bool resumed, ArrivalClaims& claims) {
+  thread_->posted().ShareClaims(claims);
+  if (resumed) thread_->posted().DoNotKnowAllWithdrawn();
+  try {
+    std::thread([thread = thread_] { thread->Run(); }).detach();
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(std::string("no thread for the rail: ") + error.what());
+  }
+  started_ = true;
+  return absl::OkStatus();
+}
+
+bool RdmaRail::Give(const RailCommand& command) { return thread_->Give(command); }
+void RdmaRail::Finish() { thread_->Finish(); }
+void RdmaRail::Stop() {
+  if (started_) thread_->Stop();
+}
+bool RdmaRail::Pop(RailEvent& event) { return thread_->Pop(event); }
+bool RdmaRail::PrepareToSleep() { return thread_->PrepareToSleep(); }
+void RdmaRail::WakeUp() { thread_->WakeUp(); }
+std::uint64_t RdmaRail::last_received_ns() const { return thread_->last_received_ns(); }
+
+RailSnapshot RdmaRail::Snapshot() const {
+  RailSnapshot snapshot;
+  snapshot.transport = Transport::kRdma;
+  snapshot.local_address = local_address_;
+  snapshot.remote_address = remote_address_;
+  snapshot.security = "plain";
+  snapshot.key = proved_with_;
+  snapshot.up = thread_->is_up();
+  snapshot.service = service_ == Service::kReliable ? "RC" : "UC";
+  snapshot.lost_messages = thread_->lost_messages();
+  snapshot.sent_bytes = thread_->sent_bytes();
+  snapshot.received_bytes = thread_->received_bytes();
+  snapshot.copied_bytes = thread_->copied_bytes();
+  snapshot.direct_bytes = thread_->direct_bytes();
+  if (regions_ != nullptr) {
+    const DeviceUse use = regions_->use();
+    snapshot.arena_regions = use.arena_regions;
+    snapshot.arena_regions_max = regions_->regions_max();
+    snapshot.arena_region_bytes = use.arena_bytes;
+  }
+  snapshot.round_trip_ns = thread_->round_trip_ns();
+  snapshot.round_trip_ns_min = thread_->round_trip_ns_min();
+  snapshot.round_trips = thread_->round_trips();
+  return snapshot;
+}
+
+}  // namespace mlxcomm::fabric::rdma

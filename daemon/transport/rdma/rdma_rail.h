@@ -1,0 +1,81 @@
+// A rail over one queue pair. Its thread (rail_thread.h) does all that there is to do; this is
+// the engine's end of it.
+//
+//   Create ──Expect…──▶ Start ──Give / Pop──▶ down, by itself or by Stop
+//
+// Unreliable connected pairs lose messages and tell nobody, so the rail says that it is not
+// reliable, and the channel sends again what was lost. There is no end that could be seen
+// either: a queue pair of a daemon that has ended takes what is sent to it. Its link hears
+// nothing any more, or the end of the TCP connection beside it, over which it was set up.
+//
+// Large payload goes from clients' arenas where these are registered, all other is copied into
+// messages; on the other side it is copied out of them. A driver that hangs holds nothing that
+// anybody waits for: what it has of an arena stays mapped for it.
+//
+// Owner: Link. Thread: engine. Memory: shared with the thread, which a driver may hold longer
+// than the rail lives.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "daemon/platform/wakeup.h"
+#include "daemon/transport/rail.h"
+#include "daemon/transport/rail_observer.h"
+#include "daemon/transport/rdma/queue_pair.h"
+#include "proto/queue/scheduling_policy.h"
+
+namespace mlxcomm::fabric::rdma {
+
+class ArenaRegions;
+class RailThread;
+
+class RdmaRail final : public Rail {
+ public:
+  // Of a queue pair that both sides have connected.
+  struct Ready {
+    std::unique_ptr<QueuePair> pair;
+    Service service = Service::kUnreliable;
+    std::uint32_t peer_receives = 0;
+    std::uint64_t connection = 0;  // The same on both sides, of this queue pair alone.
+    std::string local_address;     // For people.
+    std::string remote_address;
+    std::shared_ptr<ArenaRegions> regions = nullptr;  // Of the device; null: all is copied.
+    queue::SchedulingPolicy scheduling = {};
+  };
+  // Takes it, or leaves the queue pair where it is: to destroy that is the driver's.
+  static absl::StatusOr<std::unique_ptr<RdmaRail>> Create(Ready& ready,
+                                                          platform::Wakeup& engine_bell);
+  ~RdmaRail() override;
+
+  // Before Start; may be nullptr.
+  void Observe(std::unique_ptr<RailObserver> observer);
+  void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override;
+  absl::Status Start(bool resumed, ArrivalClaims& claims) override;
+  bool Give(const RailCommand& command) override;
+  void Finish() override;
+  void Stop() override;
+  bool Pop(RailEvent& event) override;
+  bool PrepareToSleep() override;
+  void WakeUp() override;
+  bool is_reliable() const override { return service_ == Service::kReliable; }
+  ClusterKeyId proved_with() const override { return proved_with_; }
+  void SetProvedWith(const ClusterKeyId& key) override { proved_with_ = key; }
+  std::uint64_t last_received_ns() const override;
+  RailSnapshot Snapshot() const override;
+
+ private:
+  RdmaRail(std::shared_ptr<RailThread> thread, Ready ready);
+
+  std::shared_ptr<RailThread> thread_;
+  const Service service_;
+  const std::string local_address_;
+  const std::string remote_address_;
+  const std::shared_ptr<ArenaRegions> regions_;
+  ClusterKeyId proved_with_{};  // By the connection beside it.
+  bool started_ = false;
+};
+
+}  // namespace mlxcomm::fabric::rdma

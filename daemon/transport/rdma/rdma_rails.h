@@ -1,0 +1,123 @@
+// All RDMA rails of this daemon: beside each connection to a neighbour that lies on an interface
+// with an RDMA device, one is made, and made again when it has gone.
+//
+//   connection ─▶ probe (a process of its own) ─▶ device with the connection's address
+//     ─▶ Setup (with the neighbour, over the channel) ─▶ DriverThread (makes, connects) ─▶ RdmaRail
+//
+// The device is the one that has the connection's own address among its GIDs, whatever places
+// they have there; so the messages take the cable that the connection takes. A connection with
+// TLS gets none beside it: RDMA rails carry what they carry as it is.
+//
+// No driver is called on the engine's thread, and none is waited for: probing has a deadline and
+// a process that can be killed, making and connecting have a thread for each device, and if one
+// does not answer, its paths say so and the connections carry on alone.
+//
+// Where RDMA is off, neighbours who offer rails are told so.
+//
+// Owner: TcpFabric. Thread: engine; time is an argument. Memory: one entry for each path, one
+// thread for each device that is used.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/link/links.h"
+#include "daemon/platform/wakeup.h"
+#include "daemon/transport/fabric.h"
+#include "daemon/transport/rdma/driver_thread.h"
+#include "daemon/transport/rdma/setup.h"
+
+namespace mlxcomm::fabric::rdma {
+
+class RdmaRails {
+ public:
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  // Until devices are looked for again, where a path has none; doubled each time.
+  static constexpr std::uint64_t kProbeAgainNsMin = 10'000'000'000;
+  static constexpr std::uint64_t kProbeAgainNsMax = 600'000'000'000;
+
+  // All outlive it. `bell` wakes the engine.
+  RdmaRails(const FabricOptions& options, Links& links, platform::Wakeup& bell);
+  ~RdmaRails();
+
+  // A connection has become a rail.
+  struct Connection {
+    NodeId peer;
+    RailPath path;
+    Gid local{};  // Its address here.
+    bool encrypted = false;
+    ClusterKeyId key{};  // That both sides have proved to hold.
+  };
+  void OnConnection(const Connection& connection);
+  // Inside a callback of Links: kept until Turn.
+  void OnRailSetup(const NodeId& peer, std::span<const std::byte> payload);
+  void OnRailGone() { look_ = true; }
+  void OnInterfaceUp(std::uint64_t now_ns);
+  // As Fabric's.
+  void AddMemory(const ClientMemory& memory);
+  void RemoveMemory(const std::byte* data);
+
+  // Not inside a callback of Links. How much there was to do.
+  std::size_t Turn(std::uint64_t now_ns);
+  std::uint64_t deadline_ns() const;
+  // Adds, to links' rails, RDMA rails that there are not, and why.
+  void Describe(std::vector<LinkSnapshot>& links) const;
+  RdmaSnapshot Describe() const;
+
+ private:
+  struct Beside;
+  struct Probing;
+  // Why a path has no device.
+  struct Lack {
+    LinkReason reason = LinkReason::kNone;  // For programs.
+    std::string text;                       // For people.
+  };
+  struct Heard {
+    NodeId peer;
+    wire::RailSetup message;
+  };
+
+  std::uint32_t PathsOn(const DriverThread& driver) const;
+  Beside* Find(const NodeId& peer, const RailPath& path) const;
+  void StartProbe();
+  bool TakeProbe(std::uint64_t now_ns);
+  // What came of looking for devices, as RdmaStatus has it; as a reason: none where there may be some.
+  const char* Found() const;
+  LinkReason WhyNotFound() const;
+  bool IsTold(const Beside& beside) const;
+  // Which device the path is for; empty: none, and why.
+  std::string DeviceFor(const Beside& beside, Lack& why) const;
+  bool AnyWithoutDevice() const;
+  void GiveDevices(std::uint64_t now_ns);
+  std::size_t TakeResults(std::uint64_t now_ns);
+  std::size_t TakeMessages(std::uint64_t now_ns);
+  void Look(std::uint64_t now_ns);
+  void Refuse(const Heard& heard, const Lack& why);
+  DriverThread* DriverOf(const std::string& device, Lack& why);
+  void SendTo(const NodeId& peer, const wire::RailSetup& message);
+
+  const FabricOptions& options_;
+  Links& links_;
+  platform::Wakeup& bell_;
+  absl::flat_hash_map<std::string, std::unique_ptr<DriverThread>> drivers_;
+  std::vector<ClientMemory> memories_;            // For devices that come.
+  std::vector<std::unique_ptr<Beside>> besides_;  // They use drivers.
+  std::uint64_t last_ticket_ = 0;
+  std::deque<Heard> heard_;
+  std::shared_ptr<Probing> probing_;  // While one runs.
+  std::optional<absl::StatusOr<std::vector<DeviceFacts>>> found_;
+  std::uint64_t probe_again_ns_ = kNever;
+  std::uint64_t probe_pause_ns_ = kProbeAgainNsMin;
+  bool look_ = false;
+};
+
+}  // namespace mlxcomm::fabric::rdma

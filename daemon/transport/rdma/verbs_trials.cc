@@ -1,0 +1,218 @@
+// Trials that ask verbs themselves: what a device says, and how much it gives.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/platform/shared_memory.h"
+#include "daemon/transport/rdma/trials.h"
+#include "daemon/transport/rdma/verbs_device.h"
+#include "daemon/transport/rdma/verbs_library.h"
+#include "daemon/transport/rdma/verbs_queue_pair.h"
+#include "daemon/transport/rdma/verbs_region.h"
+
+namespace mlxcomm::fabric::rdma {
+namespace {
+
+constexpr std::size_t kLargeBytes = std::size_t{256} << 20;
+constexpr std::size_t kSmallBytes = 64 * 1024;
+constexpr std::size_t kRegionsMax = 256;
+
+// A device that is open, with a protection domain.
+struct Opened {
+  Opened() = default;
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+  ~Opened() {
+    if (domain != nullptr) verbs.dealloc_pd(domain);
+    if (context != nullptr) verbs.close_device(context);
+  }
+  Verbs verbs{};
+  ibv_context* context = nullptr;
+  ibv_pd* domain = nullptr;
+};
+
+absl::Status Failed(const char* what, int error) {
+  return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error)));
+}
+
+absl::Status OpenDevice(const TrialSubject& subject, Opened& opened) {
+  const absl::StatusOr<Verbs> verbs = LoadVerbs(subject.library);
+  if (!verbs.ok()) return verbs.status();
+  opened.verbs = *verbs;
+  int count = 0;
+  ibv_device** const list = opened.verbs.get_device_list(&count);
+  if (list == nullptr) return Failed("devices cannot be listed", errno);
+  for (int i = 0; i < count && opened.context == nullptr; ++i) {
+    const char* const name = opened.verbs.get_device_name(list[i]);
+    if (name != nullptr && subject.device == name)
+      opened.context = opened.verbs.open_device(list[i]);
+  }
+  const int error = errno;
+  opened.verbs.free_device_list(list);
+  if (opened.context == nullptr) return Failed("it cannot be opened", error);
+  opened.domain = opened.verbs.alloc_pd(opened.context);
+  return opened.domain != nullptr ? absl::OkStatus()
+                                  : Failed("it gives no protection domain", errno);
+}
+
+// A later addition, which not every header has.
+template <typename Port>
+std::string LinkLayer(const Port& port) {
+  if constexpr (requires { port.link_layer; }) {
+    return absl::StrCat(", link_layer ", static_cast<int>(port.link_layer));
+  } else {
+    return {};
+  }
+}
+
+std::string DescribePort(const Opened& opened, std::uint8_t number) {
+  ibv_port_attr port{};
+  if (opened.verbs.query_port(opened.context, number, &port) != 0) {
+    return absl::StrCat("; port ", number, " cannot be asked");
+  }
+  std::string text =
+      absl::StrCat("; port ", number, ": state ", static_cast<int>(port.state),
+                   port.state == IBV_PORT_ACTIVE ? " (active)" : "", ", max_mtu ",
+                   128 << port.max_mtu, ", active_mtu ", 128 << port.active_mtu, ", lid ", port.lid,
+                   LinkLayer(port), ", active_width ", static_cast<int>(port.active_width),
+                   ", active_speed ", static_cast<int>(port.active_speed), ", max_msg_sz ",
+                   port.max_msg_sz, ", gid_tbl_len ", port.gid_tbl_len);
+  for (const auto& [index, gid] : ListGids(opened.verbs, opened.context, {number, port, ""})) {
+    absl::StrAppend(&text, ", GID ", index, " ", GidText(gid));
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> DescribeDevice(const TrialSubject& subject) {
+  Opened opened;
+  if (absl::Status status = OpenDevice(subject, opened); !status.ok()) return status;
+  ibv_device_attr its{};
+  const int error = opened.verbs.query_device(opened.context, &its);
+  if (error != 0) return Failed("it cannot be asked", error);
+  its.fw_ver[sizeof its.fw_ver - 1] = '\0';
+  std::string text = absl::StrCat(
+      "firmware \"", its.fw_ver, "\", max_qp ", its.max_qp, ", max_qp_wr ", its.max_qp_wr,
+      ", max_sge ", its.max_sge, ", max_cq ", its.max_cq, ", max_cqe ", its.max_cqe, ", max_mr ",
+      its.max_mr, ", max_mr_size ", its.max_mr_size, ", max_pd ", its.max_pd, ", page_size_cap ",
+      its.page_size_cap, ", phys_port_cnt ", static_cast<int>(its.phys_port_cnt));
+  const int ports = std::min<int>(its.phys_port_cnt, 8);
+  for (int number = 1; number <= ports; ++number) {
+    text += DescribePort(opened, static_cast<std::uint8_t>(number));
+  }
+  return text;
+}
+
+absl::StatusOr<std::string> TryDepth(const TrialSubject& subject) {
+  Opened opened;
+  if (absl::Status status = OpenDevice(subject, opened); !status.ok()) return status;
+  const std::uint32_t wanted = std::min(subject.limits.frames_max, apple::kFramesMax);
+  ibv_cq* const queue =
+      opened.verbs.create_cq(opened.context, static_cast<int>(2 * wanted), nullptr, nullptr, 0);
+  if (queue == nullptr) return Failed("it gives no completion queue", errno);
+  ibv_qp_init_attr attributes{};
+  attributes.send_cq = attributes.recv_cq = queue;
+  attributes.qp_type = subject.limits.service == Service::kReliable ? IBV_QPT_RC : IBV_QPT_UC;
+  attributes.cap.max_send_wr = attributes.cap.max_recv_wr = wanted;
+  attributes.cap.max_send_sge = attributes.cap.max_recv_sge = apple::kEntriesMax;
+  ibv_qp* const pair = opened.verbs.create_qp(opened.domain, &attributes);
+  absl::StatusOr<std::string> told = Failed("it gives no queue pair", errno);
+  if (pair != nullptr) {
+    ibv_qp_attr now{};
+    ibv_qp_init_attr granted{};
+    const int error = opened.verbs.query_qp(pair, &now, IBV_QP_CAP, &granted);
+    told = absl::StrCat(
+        "of ", wanted, " wanted, ibv_create_qp says ", attributes.cap.max_send_wr, " and ",
+        attributes.cap.max_recv_wr, ", ibv_query_qp ",
+        error != 0 ? std::string(std::strerror(error))
+                   : absl::StrCat(granted.cap.max_send_wr, " and ", granted.cap.max_recv_wr));
+    opened.verbs.destroy_qp(pair);
+  }
+  opened.verbs.destroy_cq(queue);
+  return told;
+}
+
+namespace {
+
+absl::StatusOr<std::string> Register(const TrialSubject& subject, const MessageMemory& memory) {
+  Opened opened;
+  if (absl::Status status = OpenDevice(subject, opened); !status.ok()) return status;
+  ibv_mr* const region = opened.verbs.reg_mr(opened.domain, memory.address(), memory.bytes(),
+                                             AccessOf(subject.limits));
+  if (region == nullptr) return Failed("it does not register memory", errno);
+  const int error = opened.verbs.dereg_mr(region);
+  if (error != 0) return Failed("registered; it is not given back", error);
+  return std::string("registered, and given back");
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> TryLargeRegion(const TrialSubject& subject) {
+  const auto memory = MessageMemory::Map(kLargeBytes, subject.limits.region_boundary);
+  if (!memory.ok()) return memory.status();
+  return Register(subject, *memory);
+}
+
+// As a client's arena is, of which the driver's process gets the descriptor.
+absl::StatusOr<std::string> TrySharedRegion(const TrialSubject& subject) {
+  const auto segment = platform::SharedSegment::Create("mlxcomm-trial", kLargeBytes);
+  if (!segment.ok()) return segment.status();
+  const auto memory = MessageMemory::MapShared(segment->descriptor(), 0, kLargeBytes,
+                                               subject.limits.region_boundary);
+  if (!memory.ok()) return memory.status();
+  return Register(subject, *memory);
+}
+
+absl::StatusOr<std::string> TryRegionOverBoundary(const TrialSubject& subject) {
+  Opened opened;
+  if (absl::Status status = OpenDevice(subject, opened); !status.ok()) return status;
+  // Addresses with a boundary among them, of which only those beside it get pages.
+  constexpr std::size_t kSpan = apple::kRegionBoundary + 2 * kSmallBytes;
+  void* const span =
+      ::mmap(nullptr, kSpan, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (span == MAP_FAILED) return absl::ResourceExhaustedError("no addresses for it");
+  const std::uint64_t first = reinterpret_cast<std::uintptr_t>(span) + kSmallBytes;
+  const std::uint64_t boundary =
+      (first + apple::kRegionBoundary - 1) / apple::kRegionBoundary * apple::kRegionBoundary;
+  void* const memory = static_cast<std::byte*>(span) + (boundary - first);
+  absl::StatusOr<std::string> told = absl::ResourceExhaustedError("no memory for it");
+  if (::mprotect(memory, 2 * kSmallBytes, PROT_READ | PROT_WRITE) == 0) {
+    ibv_mr* const region =
+        opened.verbs.reg_mr(opened.domain, memory, 2 * kSmallBytes, AccessOf(subject.limits));
+    told = Failed("it does not register it", errno);
+    if (region != nullptr) {
+      told = std::string("registered; whether what goes through it is right was not tried");
+      opened.verbs.dereg_mr(region);
+    }
+  }
+  ::munmap(span, kSpan);
+  return told;
+}
+
+absl::StatusOr<std::string> CountRegions(const TrialSubject& subject) {
+  Opened opened;
+  if (absl::Status status = OpenDevice(subject, opened); !status.ok()) return status;
+  const auto memory = MessageMemory::Map(kRegionsMax * kSmallBytes, subject.limits.region_boundary);
+  if (!memory.ok()) return memory.status();
+  std::vector<ibv_mr*> regions;
+  int error = 0;
+  while (regions.size() < kRegionsMax) {
+    std::byte* const part = memory->address() + regions.size() * kSmallBytes;
+    ibv_mr* const region =
+        opened.verbs.reg_mr(opened.domain, part, kSmallBytes, AccessOf(subject.limits));
+    error = errno;
+    if (region == nullptr) break;
+    regions.push_back(region);
+  }
+  const std::size_t count = regions.size();
+  for (ibv_mr* const region : regions) opened.verbs.dereg_mr(region);
+  if (count == kRegionsMax) return absl::StrCat("at least ", count);
+  return absl::StrCat(count, " at once; then: ", std::strerror(error));
+}
+
+}  // namespace mlxcomm::fabric::rdma

@@ -1,0 +1,50 @@
+// Proof that the other daemon holds the cluster's key: the HMACs of wire/hello.h.
+//
+// Owner: functions only. Thread: any. Memory: the caller's.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "daemon/transport/random_number.h"
+#include "proto/key/cluster_key.h"
+#include "proto/types/link_reason.h"
+#include "proto/wire/hello.h"
+
+namespace mlxcomm::fabric {
+
+enum class Role : bool { kDialer, kAcceptor };
+
+wire::Greeting MakeGreeting(std::string_view cluster, const ClusterKeys& keys,
+                            wire::Security wanted);
+// What is wrong with a greeting, for people and for programs; an empty text: nothing.
+struct GreetingFault {
+  std::string_view text;
+  LinkReason reason = LinkReason::kNone;
+};
+GreetingFault CheckGreeting(const wire::Greeting& greeting, std::string_view cluster);
+
+// The key that both sides use, of those of this side; nullptr: they have none in common.
+const ClusterKey* ChooseKey(const ClusterKeys& own, const wire::Greeting& dialer,
+                            const wire::Greeting& acceptor);
+// What comes after the proof: TLS where either side wants it.
+bool WantTls(const wire::Greeting& dialer, const wire::Greeting& acceptor);
+// For this connection's TLS only.
+DerivedKey MakeTlsKey(const ClusterKey& key, const wire::Greeting& dialer,
+                      const wire::Greeting& acceptor, const wire::Proof& dialers_proof,
+                      const wire::Proof& acceptors_proof);
+
+// HMAC-SHA256 of (role of the sender, dialer's greeting, acceptor's greeting, message).
+wire::Mac MakeMac(std::span<const std::uint8_t> key, Role sender, const wire::Greeting& dialer,
+                  const wire::Greeting& acceptor, std::span<const std::uint8_t> message);
+// HMAC-SHA256 of the bytes.
+wire::Mac KeyedHash(std::span<const std::uint8_t> key, std::span<const std::uint8_t> bytes);
+bool EqualInConstantTime(const wire::Mac& a, const wire::Mac& b);
+
+// A NUL-padded field, whatever the other side put there.
+std::string_view TextOf(std::span<const char> field);
+void PutText(std::string_view text, std::span<char> field);
+
+}  // namespace mlxcomm::fabric

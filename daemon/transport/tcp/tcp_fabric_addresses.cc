@@ -1,0 +1,73 @@
+// The half of TcpFabric for addresses that come and go while it runs.
+#include <algorithm>
+#include <string>
+
+#include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/transport/tcp/tcp_fabric.h"
+
+namespace mlxcomm::fabric {
+
+absl::StatusOr<std::uint16_t> TcpFabric::AddListener(const std::string& address) {
+  if (stopped_) return absl::AbortedError("stopping");
+  if (!options_.keys.has_value()) {
+    return absl::FailedPreconditionError("to listen for peers needs the cluster's key");
+  }
+  if (const absl::Status status = Listen(address); !status.ok()) return status;
+  Activate();
+  asio::error_code error;
+  const Tcp::endpoint endpoint = listeners_.back()->acceptor.local_endpoint(error);
+  if (error) return absl::UnavailableError(absl::StrCat(address, ": ", error.message()));
+  return endpoint.port();
+}
+
+// Its loop sees that it is closed, and takes it away.
+void TcpFabric::RemoveListener(const std::string& address) {
+  for (const auto& listener : listeners_) {
+    asio::error_code ignored;
+    if (listener->address == address) listener->acceptor.close(ignored);
+  }
+}
+
+absl::Status TcpFabric::AddPeer(const std::string& address) {
+  if (stopped_) return absl::AbortedError("stopping");
+  if (!options_.keys.has_value()) {
+    return absl::FailedPreconditionError("to dial peers needs the cluster's key");
+  }
+  const bool there = std::any_of(dialers_.begin(), dialers_.end(), [&](const auto& dialer) {
+    return dialer->address == address && dialer->added && !dialer->removed;
+  });
+  if (there) return absl::OkStatus();
+  dialers_.push_back(std::make_unique<Dialer>(io_, address));
+  dialers_.back()->added = true;
+  Activate();
+  asio::co_spawn(io_, DialLoop(*dialers_.back()), asio::detached);
+  return absl::OkStatus();
+}
+
+// What it waits for ends; its loop sees that it is removed, and takes it away.
+void TcpFabric::RemovePeer(const std::string& address) {
+  for (const auto& dialer : dialers_) {
+    if (dialer->address != address || !dialer->added) continue;
+    dialer->removed = true;
+    dialer->pause.cancel();
+  }
+}
+
+std::vector<std::string> TcpFabric::listening() const {
+  std::vector<std::string> addresses;
+  for (const auto& listener : listeners_) {
+    asio::error_code error;
+    const Tcp::endpoint endpoint = listener->acceptor.local_endpoint(error);
+    if (error) continue;
+    const std::string address = endpoint.address().to_string();
+    addresses.push_back(endpoint.address().is_v6()
+                            ? absl::StrCat("[", address, "]:", endpoint.port())
+                            : absl::StrCat(address, ":", endpoint.port()));
+  }
+  return addresses;
+}
+
+}  // namespace mlxcomm::fabric

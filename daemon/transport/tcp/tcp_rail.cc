@@ -1,0 +1,485 @@
+#include "daemon/transport/tcp/tcp_rail.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <system_error>
+#include <utility>
+
+#include "daemon/platform/machine.h"
+#include "daemon/platform/thread_quality.h"
+#include "daemon/transport/rail_commands.h"
+#include "daemon/transport/tcp/tcp_socket.h"
+#include "proto/types/invariant.h"
+
+namespace mlxcomm::fabric {
+namespace {
+
+// While it is busy, the engine is woken after so much data, or so many frames written.
+constexpr std::uint64_t kUntoldBytesMax = 512 * 1024;
+constexpr std::uint32_t kUntoldFramesMax = 8;
+// How often the engine reads at one look: a frame that is not large, and what comes with it.
+constexpr int kLookTurns = 3;
+// Smaller changes of the rate than these are left alone.
+constexpr double kMuchSlower = 0.75;
+constexpr double kMuchFaster = 1.25;
+// How long an orderly end may take when the other side does not read.
+constexpr std::uint64_t kFinishNs = 500'000'000;
+
+class KeptSocket final : public KeptEnd {
+ public:
+  explicit KeptSocket(platform::FileDescriptor socket) : socket_(std::move(socket)) {}
+
+ private:
+  platform::FileDescriptor socket_;
+};
+
+int MillisecondsUntil(std::uint64_t deadline_ns) {
+  const std::uint64_t now = platform::MonotonicNow();
+  return now >= deadline_ns ? 0 : static_cast<int>((deadline_ns - now) / 1'000'000 + 1);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TcpRail>> TcpRail::Create(
+    platform::FileDescriptor socket, std::string local_address, std::string remote_address,
+    const queue::SchedulingPolicy& scheduling, platform::Wakeup& engine_bell,
+    SocketWatches::Handle watch, std::unique_ptr<ByteStream> stream) {
+  absl::StatusOr<platform::Wakeup> bell = platform::Wakeup::Create();
+  if (!bell.ok()) return bell.status();
+  SetUpSocket(socket.get());
+  if (stream == nullptr) stream = std::make_unique<PlainStream>();
+  return std::unique_ptr<TcpRail>(
+      new TcpRail(std::move(socket), std::move(local_address), std::move(remote_address),
+                  scheduling, engine_bell, *std::move(bell), std::move(watch), std::move(stream)));
+}
+
+TcpRail::TcpRail(platform::FileDescriptor socket, std::string local_address,
+                 std::string remote_address, const queue::SchedulingPolicy& scheduling,
+                 platform::Wakeup& engine_bell, platform::Wakeup bell, SocketWatches::Handle watch,
+                 std::unique_ptr<ByteStream> stream)
+    : socket_(std::move(socket)),
+      local_address_(std::move(local_address)),
+      remote_address_(std::move(remote_address)),
+      engine_bell_(engine_bell),
+      bell_(std::move(bell)),
+      scheduling_(scheduling),
+      watch_(std::move(watch)),
+      may_change_hands_(watch_ != nullptr),
+      stream_(std::move(stream)),
+      writer_(socket_, *stream_),
+      reader_(socket_, *stream_, *this) {}
+
+TcpRail::~TcpRail() { Stop(); }
+
+void TcpRail::Observe(std::unique_ptr<RailObserver> observer) {
+  observer_ = std::move(observer);
+  writer_.Observe(observer_.get());
+  reader_.Observe(observer_.get());
+}
+
+void TcpRail::Expect(const PostedReceive& receive, ReceiveBudget::Share share) {
+  reader_.posted().Expect(receive, share);
+}
+
+absl::Status TcpRail::Start(bool resumed, ArrivalClaims& claims) {
+  reader_.posted().ShareClaims(claims);
+  if (resumed) reader_.posted().DoNotKnowAllWithdrawn();
+  if (may_change_hands_ && !IsForThread())
+    driver_.store(Driver::kEngine, std::memory_order_release);
+  try {
+    thread_ = std::thread([this] { Run(); });
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(std::string("no thread for the rail: ") + error.what());
+  }
+  return absl::OkStatus();
+}
+
+// What Stop and Finish store tells the thread that it drives.
+void TcpRail::DriveNoMore() {
+  ends_ = true;
+  if (watch_ != nullptr) watch_->Close();
+}
+
+void TcpRail::Finish() {
+  DriveNoMore();
+  finish_.store(true, std::memory_order_relaxed);
+  stop_.store(true, std::memory_order_release);
+  bell_.Ring();
+}
+
+void TcpRail::Stop() {
+  DriveNoMore();
+  stop_.store(true, std::memory_order_release);
+  bell_.Ring();
+  if (thread_.joinable()) thread_.join();
+  up_.store(false, std::memory_order_relaxed);
+}
+
+std::unique_ptr<KeptEnd> TcpRail::KeepEnd() {
+  if (socket_.get() < 0) return nullptr;
+  return std::make_unique<KeptSocket>(std::move(socket_));
+}
+
+bool TcpRail::Give(const RailCommand& command) {
+  const bool given = commands_.Push(RailCommand(command));
+  if (EngineDrives()) {
+    TakeGiven(command);
+    return given;
+  }
+  const bool may_wait = given && command.kind == RailCommand::Kind::kForgetCompleted;
+  if (!may_wait && commands_.ConsumerSleeps()) bell_.Ring();
+  return given;
+}
+
+bool TcpRail::Pop(RailEvent& event) {
+  if (std::exchange(popped_slot_, false)) reader_.OnSlotFreed();
+  if (std::exchange(popped_large_control_, false)) reader_.OnLargeControlFreed();
+  // One look a turn, which ends when there is nothing to pop.
+  if (EngineDrives() && events_.IsEmpty() && !std::exchange(looked_, true)) Look();
+  if (events_.Pop(event)) {
+    popped_large_control_ = event.control != nullptr;
+    popped_slot_ =
+        event.kind == RailEvent::Kind::kFrame && !event.payload.empty() && !popped_large_control_;
+    return true;
+  }
+  looked_ = false;
+  // The other half is in Sleep: either we see that it waits, or it sees the room.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (waits_for_room_.load(std::memory_order_relaxed)) bell_.Ring();
+  return false;
+}
+
+RailSnapshot TcpRail::Snapshot() const {
+  RailSnapshot snapshot;
+  snapshot.transport = Transport::kTcp;
+  snapshot.local_address = local_address_;
+  snapshot.remote_address = remote_address_;
+  snapshot.security = stream_->is_encrypted() ? "tls" : "plain";
+  snapshot.key = proved_with_;
+  snapshot.up = up_.load(std::memory_order_relaxed);
+  snapshot.sent_bytes = writer_.sent_bytes();
+  snapshot.received_bytes = reader_.received_bytes();
+  snapshot.round_trip_ns = reader_.round_trip_ns();
+  snapshot.round_trip_ns_min = reader_.round_trip_ns_min();
+  snapshot.round_trips = reader_.round_trips();
+  return snapshot;
+}
+
+// For whoever drives, at its next turn.
+void TcpRail::OnRate(double bytes_per_second, std::uint64_t round_trip_ns) {
+  round_trip_ns_.store(round_trip_ns, std::memory_order_relaxed);
+  rate_.store(bytes_per_second, std::memory_order_relaxed);
+}
+
+void TcpRail::FitToRate() {
+  const double rate = rate_.load(std::memory_order_relaxed);
+  if (rate < fitted_rate_ * kMuchSlower || rate > fitted_rate_ * kMuchFaster) {
+    fitted_rate_ = rate;
+    fitted_ =
+        FitSendBuffer(socket_.get(), rate, round_trip_ns_.load(std::memory_order_relaxed), fitted_);
+  }
+}
+
+// Only whoever drives may touch the socket: it may be closed at its end.
+std::optional<HeldBytes> TcpRail::held() const {
+  if (EngineDrives()) {
+    if (down_) return std::nullopt;
+    const std::optional<std::uint64_t> bytes = UnacknowledgedBytes(socket_.get());
+    if (!bytes) return std::nullopt;
+    return HeldBytes{*bytes, platform::MonotonicNow()};
+  }
+  if (!held_asked_.load(std::memory_order_relaxed)) {
+    held_asked_.store(true, std::memory_order_relaxed);
+  }
+  const std::uint64_t at_ns = held_at_ns_.load(std::memory_order_relaxed);
+  if (at_ns == 0) return std::nullopt;
+  return HeldBytes{held_bytes_.load(std::memory_order_relaxed), at_ns};
+}
+
+// From when somebody has asked first: a link that never had another rail does not.
+void TcpRail::LookAtHeld() {
+  if (!held_asked_.load(std::memory_order_relaxed)) return;
+  const std::optional<std::uint64_t> bytes = UnacknowledgedBytes(socket_.get());
+  held_bytes_.store(bytes.value_or(0), std::memory_order_relaxed);
+  held_at_ns_.store(bytes ? platform::MonotonicNow() : 0, std::memory_order_relaxed);
+}
+
+bool TcpRail::PrepareToSleep() {
+  if (EngineDrives()) {
+    const bool waits = events_.IsEmpty() && writer_.transmitted() == 0 &&
+                       !reader_.may_take_read_ahead() && !reader_.has_unseen() && watch_->is_open();
+    const bool all_given = commands_.IsEmpty() && writer_.is_empty();
+    if (!waits || (!all_given && !writer_.is_blocked())) return false;
+    WatchSocket();
+  }
+  if (!events_.PrepareToSleep()) return false;
+  // The thread may have given it up just now: either it sees that we sleep, or we see that.
+  if (!EngineDrives() || watch_->is_armed()) return true;
+  events_.WakeUp();
+  return false;
+}
+
+// It says when there is something to read, or when what waits may be written.
+void TcpRail::WatchSocket() {
+  looks_ = false;
+  empty_looks_ = 0;
+  watch_->Arm();
+  if (IsStuck()) watch_->ArmForWriting();
+}
+
+void TcpRail::HandOver() {
+  watch_->Close();
+  wrote_ = false;
+  driver_.store(Driver::kThread, std::memory_order_release);
+  bell_.Ring();
+}
+
+// Eager frames, of which an operation gives several, go out with the next look, and large ones:
+// the more the system takes at once, the less it costs. Of others the first one goes out at once,
+// for a grant may be what the other side waits for in the middle of its data (a pair of nodes at
+// 10 Gb/s would lose a tenth of its rate).
+void TcpRail::TakeGiven(const RailCommand& command) {
+  if (down_) return;
+  looks_ = true;  // It will be answered.
+  ObeyCommands();
+  if (IsTooHeavy()) return HandOver();
+  const bool is_eager = command.kind == RailCommand::Kind::kTransmit &&
+                        command.frame.header.type == wire::FrameType::kEager;
+  if (is_eager || writer_.holds_large() || std::exchange(wrote_, true)) return;
+  writer_.Write();
+  if (IsForThread()) HandOver();
+}
+
+void TcpRail::Look() {
+  if (down_) return;
+  if (!watch_->is_open()) {
+    looks_ = true;  // Nobody has looked since the thread did.
+    if (!watch_->Open(socket_.get())) {
+      may_change_hands_ = false;
+      return HandOver();
+    }
+  }
+  if (watch_->TakeReady()) looks_ = true;
+  wrote_ = false;
+  FitToRate();
+  ObeyCommands();
+  if (IsTooHeavy()) return HandOver();
+  if (looks_ || !writer_.is_blocked()) writer_.Write();
+  if (looks_ || writer_.error() != 0) LookAtSocket();
+  // It may have been too much: then nothing of the driver's is to be touched any more.
+  if (!EngineDrives() || down_) return;
+  TellTransmitted();
+  if (IsForThread()) HandOver();
+}
+
+void TcpRail::LookAtSocket() {
+  const std::uint64_t before = reader_.received_bytes() + writer_.sent_bytes();
+  const std::uint64_t read_before = reader_.received_bytes();
+  reader_.Read(writer_.error(), kLookTurns);
+  if (reader_.has_ended()) {
+    watch_->Close();
+    return GoDown(reader_.end_cause(), reader_.end_reason());
+  }
+  writer_.Write();  // An echo.
+  const bool too_much = reader_.received_bytes() - read_before > kLookBytesMax;
+  if (!scheduling_.engine_drives_all && too_much) return HandOver();
+  const bool moved = reader_.received_bytes() + writer_.sent_bytes() > before;
+  empty_looks_ = moved ? 0 : empty_looks_ + 1;
+  if (empty_looks_ >= kEmptyLooksMax && !reader_.has_unseen()) WatchSocket();
+}
+
+void TcpRail::Run() {
+  platform::ServeWhoWaits();
+  std::uint64_t idle_since = 0;
+  while (!stop_.load(std::memory_order_acquire)) {
+    if (driver_.load(std::memory_order_acquire) == Driver::kEngine) {
+      Park();
+      idle_since = 0;
+      continue;
+    }
+    if (down_) break;
+    if (Turn()) {
+      idle_since = 0;
+      continue;
+    }
+    if (down_) break;
+    const std::uint64_t now = platform::MonotonicNow();
+    if (idle_since == 0) idle_since = now;
+    if (now - idle_since < scheduling_.rail_spin_ns) continue;
+    if (may_change_hands_ && IsQuiet(now)) {
+      GiveToEngine();
+    } else {
+      Sleep();
+    }
+  }
+  if (!down_ && finish_.load(std::memory_order_relaxed)) SendTheRest();
+  if (!down_) GoDown(DownCause::kCut, "stopped");
+}
+
+// True: anything moved.
+bool TcpRail::Turn() {
+  FitToRate();
+  bool moved = ObeyCommands();
+  const bool wrote = writer_.Write();
+  moved = wrote || moved;
+  if (wrote || writer_.is_blocked()) LookAtHeld();
+  moved = reader_.Read(writer_.error()) || moved;
+  if (reader_.has_ended()) {
+    GoDown(reader_.end_cause(), reader_.end_reason());
+    return false;
+  }
+  if (moved && writer_.transmitted() < kUntoldFramesMax) return true;
+  TellTransmitted();
+  if (!moved && untold_bytes_ > 0) WakeEngine();
+  return moved;
+}
+
+// The engine drives.
+void TcpRail::Park() {
+  while (!stop_.load(std::memory_order_acquire) &&
+         driver_.load(std::memory_order_acquire) == Driver::kEngine) {
+    pollfd bell = {bell_.descriptor(), POLLIN, 0};
+    ::poll(&bell, 1, -1);
+    bell_.Drain();
+  }
+  quiet_since_ns_ = platform::MonotonicNow();
+  quiet_bytes_ = writer_.sent_bytes() + reader_.received_bytes();
+}
+
+bool TcpRail::IsQuiet(std::uint64_t now_ns) {
+  const std::uint64_t bytes = writer_.sent_bytes() + reader_.received_bytes();
+  const bool busy = IsHeavy() || IsStuck() || writer_.transmitted() > 0 ||
+                    !reader_.is_between_frames() || bytes - quiet_bytes_ > kQuietBytes;
+  if (!busy) return now_ns - quiet_since_ns_ >= kQuietNs;
+  quiet_since_ns_ = now_ns;
+  quiet_bytes_ = bytes;
+  return false;
+}
+
+// The last thing the thread does with what is the driver's.
+void TcpRail::GiveToEngine() {
+  driver_.store(Driver::kEngine, std::memory_order_release);
+  if (events_.ConsumerSleeps()) engine_bell_.Ring();
+}
+
+void TcpRail::Sleep() {
+  const bool has_room = reader_.HasRoom();
+  // Room has come since the last look: nobody will call for what is read already, nor for
+  // what has been written and could not be told.
+  if (has_room && (reader_.may_take_read_ahead() || writer_.transmitted() > 0)) return;
+  if (reader_.may_read_unseen()) return;
+  if (has_room) {
+    // Else they wait until the socket has taken some of what was given earlier.
+    if (writer_.HasRoom() && !commands_.PrepareToSleep()) return;
+  } else {
+    // The engine's next empty Pop rings; commands wait until then as well.
+    waits_for_room_.store(true, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (reader_.HasRoom()) {
+      waits_for_room_.store(false, std::memory_order_relaxed);
+      return;
+    }
+  }
+  pollfd waited[2] = {{socket_.get(), 0, 0}, {bell_.descriptor(), POLLIN, 0}};
+  if (reader_.MayRead()) waited[0].events |= POLLIN;
+  if (writer_.WantsToWrite()) waited[0].events |= POLLOUT;
+  // A socket that is not asked for anything still reports its end, again and again.
+  if (waited[0].events == 0) waited[0].fd = -1;
+  constexpr int kSafetyNetMs = 100;
+  ::poll(waited, 2, has_room ? SleepMs() : kSafetyNetMs);
+  if (has_room) commands_.WakeUp();
+  waits_for_room_.store(false, std::memory_order_relaxed);
+  if ((waited[1].revents & POLLIN) != 0) bell_.Drain();
+}
+
+// Until the engine may drive, if nothing happens until then.
+int TcpRail::SleepMs() const {
+  if (!may_change_hands_ || IsHeavy() || IsStuck() || !reader_.is_between_frames()) return -1;
+  return MillisecondsUntil(quiet_since_ns_ + kQuietNs);
+}
+
+// An orderly end: what was given goes out, then the other side reads to the end and
+// closes. What it still sends is for nobody.
+void TcpRail::SendTheRest() {
+  const std::uint64_t deadline = platform::MonotonicNow() + kFinishNs;
+  pollfd waited = {socket_.get(), POLLOUT, 0};
+  for (;;) {
+    bool moved = ObeyCommands();
+    moved = writer_.Write() || moved;
+    if (writer_.error() != 0) return;
+    if (!moved && writer_.is_empty()) break;
+    if (!moved && ::poll(&waited, 1, MillisecondsUntil(deadline)) == 0) return;
+    if (platform::MonotonicNow() >= deadline) return;
+  }
+  stream_->End(socket_.get());
+  ::shutdown(socket_.get(), SHUT_WR);
+  waited.events = POLLIN;
+  // One that goes on sending is not listened to for longer than one that is silent.
+  std::byte nobodys[4096];
+  while (platform::MonotonicNow() < deadline &&
+         ::poll(&waited, 1, MillisecondsUntil(deadline)) > 0) {
+    const ssize_t got = ::recv(socket_.get(), nobodys, sizeof nobodys, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return;
+  }
+}
+
+bool TcpRail::ObeyCommands() {
+  return fabric::ObeyCommands(commands_, writer_, reader_, *this,
+                              finish_.load(std::memory_order_relaxed));
+}
+
+void TcpRail::OnHeartbeat(const wire::FrameHeader& heartbeat) {
+  if (heartbeat.flags == wire::kProveAnew) {
+    asked_for_new_proof_.store(true, std::memory_order_relaxed);
+  }
+  writer_.Echo(heartbeat);
+}
+
+// Every event carries it; this one is for when there is no other.
+void TcpRail::TellTransmitted() {
+  if (writer_.transmitted() == 0 || !HasPlaceForEvent()) return;
+  RailEvent event;
+  event.kind = RailEvent::Kind::kTransmitted;
+  Emit(std::move(event));
+}
+
+// Whoever emits has made sure of the place (kEventsKept).
+void TcpRail::Emit(RailEvent&& event) {
+  event.transmitted = writer_.TakeTransmitted();
+  const bool may_wait =
+      event.kind == RailEvent::Kind::kFrame && event.header.type == wire::FrameType::kData;
+  untold_bytes_ += event.header.payload_bytes;
+  const bool has_room = events_.Push(std::move(event));
+  MLXCOMM_INVARIANT(has_room);
+  if (!may_wait || untold_bytes_ >= kUntoldBytesMax) WakeEngine();
+}
+
+void TcpRail::WakeEngine() {
+  untold_bytes_ = 0;
+  if (events_.ConsumerSleeps()) engine_bell_.Ring();
+}
+
+void TcpRail::GoDown(DownCause cause, std::string reason) {
+  if (std::exchange(down_, true)) return;
+  up_.store(false, std::memory_order_relaxed);
+  const bool finishes = finish_.load(std::memory_order_relaxed);
+  if (!finishes) {
+    // Not a polite end: what the kernel still holds must not go on for minutes.
+    const linger at_once{1, 0};
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  }
+  // Else it stays for KeepEnd.
+  if (finishes || cause != DownCause::kCut) socket_.Reset();
+  RailEvent event;
+  event.kind = RailEvent::Kind::kDown;
+  event.cause = cause;
+  event.abandoned = reader_.posted().Abandon();
+  event.reason = std::move(reason);
+  Emit(std::move(event));
+}
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,215 @@
+// A rail over one TCP connection: a thread that drives the writer and the reader, takes the
+// engine's commands, and tells it of what has happened.
+//
+//   loop: commands ─▶ write what the socket takes ─▶ read what it has ─▶ sleep in
+//         poll() when none of it moved anything (after a short spin if data did just
+//         now), woken by the socket or by the engine's bell
+//
+// The reader stops when the event ring or the payload slots are full, and goes on
+// when the engine has taken some: TCP then holds the other side back. Two places of
+// the event ring are kept for a frame that has begun and for the end, so that what
+// was placed is always told, and the thread never waits in the middle of a frame.
+//
+// While data keeps coming the engine is not woken for each frame of it, nor for what was
+// written: what they cause can wait until some have gathered, and a thread that is woken
+// costs as much as a good part of a frame.
+//
+// A rail that goes down because the other side has ended, or has broken the protocol,
+// closes its socket; one that is stopped, or fails for a reason on this machine, leaves it
+// open for KeepEnd. What the kernel holds to be sent may still arrive: frames that were
+// written whole, which have their numbers, and one that never becomes whole.
+//
+// Who drives. While there is little to carry, the engine drives the rail itself, in Give and
+// Pop, and sleeps on its socket: a frame so wakes one thread on each side, not two. It never
+// waits there, and moves no payload that would take it longer than to wake the thread. Eager
+// frames of one turn go out together, in one call of the system, which costs more than they do.
+//
+//             Start, nothing large posted
+//                      │   a large frame is given, or a large receive; the socket takes no
+//                      ▼   more, or has much to be read; its watch cannot be opened
+//   thread ◀─────── engine
+//      │ └──────────────▲
+//      │     kQuietNs in which nothing large was there and little moved
+//      └── (Start otherwise)
+//   either ──Stop, Finish: the engine has no part in it from then on──▶ thread
+//
+// Where cores are scarce (SchedulingPolicy::engine_drives_all) the engine drives whatever the size:
+// there is no core on which the thread would run beside it. It moves a few reads' worth at each look, so
+// that its other work has its turn, and while a full socket takes nothing it sleeps until
+// there is room. The thread then is there for the end, and where the watch cannot be opened.
+//
+// `driver_` says who, and is stored only by that one, as its last act on all that is the
+// driver's; whoever reads that it is its turn has all that the other did. Both rings stay
+// in use, so a command that is given while the rail changes hands is obeyed by the next.
+//
+// The measured rate comes from the engine with each tick; whoever drives makes the socket's buffer
+// fit it, and tells what the socket holds.
+//
+// Owner: Link. Thread: its own; the rest of Rail's calls on the engine thread.
+// Memory: rings are fixed at creation; the writer's and the reader's beside.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "daemon/platform/file_descriptor.h"
+#include "daemon/platform/wakeup.h"
+#include "daemon/transport/byte_stream.h"
+#include "daemon/transport/frame_reader.h"
+#include "daemon/transport/frame_writer.h"
+#include "daemon/transport/rail.h"
+#include "daemon/transport/rail_observer.h"
+#include "daemon/transport/spsc_ring.h"
+#include "daemon/transport/tcp/socket_watch.h"
+#include "proto/queue/scheduling_policy.h"
+
+namespace mlxcomm::fabric {
+
+class TcpRail final : public Rail, private FrameReaderPort {
+ public:
+  // `socket` is connected and non-blocking. `engine_bell` wakes the engine. Without a watch
+  // the thread always drives; without a stream the connection is plain.
+  static absl::StatusOr<std::unique_ptr<TcpRail>> Create(
+      platform::FileDescriptor socket, std::string local_address, std::string remote_address,
+      const queue::SchedulingPolicy& scheduling, platform::Wakeup& engine_bell,
+      SocketWatches::Handle watch = nullptr, std::unique_ptr<ByteStream> stream = nullptr);
+  ~TcpRail() override;
+
+  // Before Start; may be nullptr.
+  void Observe(std::unique_ptr<RailObserver> observer);
+  void SetProvedWith(const ClusterKeyId& key) override { proved_with_ = key; }
+  void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override;
+  absl::Status Start(bool resumed, ArrivalClaims& claims) override;
+  bool Give(const RailCommand& command) override;
+  void Finish() override;
+  void Stop() override;
+  std::unique_ptr<KeptEnd> KeepEnd() override;
+  bool Pop(RailEvent& event) override;
+  bool PrepareToSleep() override;
+  void WakeUp() override { events_.WakeUp(); }
+  std::uint64_t last_received_ns() const override { return reader_.last_received_ns(); }
+  std::uint64_t last_asked_ns() const override {
+    return writer_.asks_for_proof() ? 0 : reader_.last_asked_ns();
+  }
+  void OnRate(double bytes_per_second, std::uint64_t round_trip_ns) override;
+  std::optional<HeldBytes> held() const override;
+  ClusterKeyId proved_with() const override { return proved_with_; }
+  void AskForNewProof() override { writer_.AskForNewProof(); }
+  bool is_asked_for_new_proof() const override {
+    return asked_for_new_proof_.load(std::memory_order_relaxed);
+  }
+  RailSnapshot Snapshot() const override;
+
+ private:
+  static constexpr std::size_t kRingSlots = 1024;
+  static constexpr std::size_t kEventsKept = 2;  // For a frame that has begun, and for kDown.
+
+  // How long little may have moved until the engine drives, and how much that is.
+  static constexpr std::uint64_t kQuietNs = 2'000'000;
+  static constexpr std::uint64_t kQuietBytes = 1024 * 1024;
+  // What the engine reads at one look is little.
+  static constexpr std::uint64_t kLookBytesMax = 128 * 1024;
+  // Looks without anything until the socket has to call.
+  static constexpr int kEmptyLooksMax = 64;
+  enum class Driver : std::uint8_t { kThread, kEngine };
+
+  TcpRail(platform::FileDescriptor socket, std::string local_address, std::string remote_address,
+          const queue::SchedulingPolicy& scheduling, platform::Wakeup& engine_bell,
+          platform::Wakeup bell, SocketWatches::Handle watch, std::unique_ptr<ByteStream> stream);
+
+  // The engine, driving.
+  bool EngineDrives() const {
+    return !ends_ && driver_.load(std::memory_order_acquire) == Driver::kEngine;
+  }
+  void TakeGiven(const RailCommand& command);
+  void Look();
+  void LookAtSocket();
+  bool IsTooHeavy() const { return !scheduling_.engine_drives_all && IsHeavy(); }
+  // After what was given has been written, as far as the socket takes it.
+  bool IsForThread() const { return !scheduling_.engine_drives_all && (IsHeavy() || IsStuck()); }
+  void WatchSocket();
+  void HandOver();
+  void DriveNoMore();
+
+  // The thread, driving.
+  void Run();
+  bool Turn();
+  void Park();
+  bool IsQuiet(std::uint64_t now_ns);
+  void GiveToEngine();
+  void Sleep();
+  int SleepMs() const;
+  void SendTheRest();
+
+  // Whoever drives.
+  bool IsHeavy() const { return writer_.holds_large() || reader_.posted().has_large(); }
+  bool IsStuck() const { return !writer_.is_empty() && writer_.error() == 0; }
+  bool ObeyCommands();
+  void LookAtHeld();
+  void FitToRate();
+  void TellTransmitted();
+  void Emit(RailEvent&& event);
+  void WakeEngine();
+  void GoDown(DownCause cause, std::string reason);
+  // FrameReaderPort
+  bool HasPlaceForEvent() const override { return events_.Room() > kEventsKept; }
+  void TakeCommands() override { ObeyCommands(); }
+  bool CommandsWait() const override { return !commands_.IsEmpty(); }
+  void OnEvent(RailEvent&& event) override { Emit(std::move(event)); }
+  void OnHeartbeat(const wire::FrameHeader& heartbeat) override;
+
+  platform::FileDescriptor socket_;
+  std::string local_address_;
+  std::string remote_address_;
+  platform::Wakeup& engine_bell_;
+  platform::Wakeup bell_;
+  SpscRing<RailCommand> commands_{kRingSlots};
+  SpscRing<RailEvent> events_{kRingSlots};
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> finish_{false};
+  std::atomic<bool> waits_for_room_{false};
+  std::atomic<bool> up_{true};
+  std::atomic<bool> asked_for_new_proof_{false};
+  // As last told.
+  std::atomic<double> rate_{0};
+  std::atomic<std::uint64_t> round_trip_ns_{0};
+  // By the thread, while it drives; read one without the other they are still an estimate.
+  mutable std::atomic<bool> held_asked_{false};
+  std::atomic<std::uint64_t> held_bytes_{0};
+  std::atomic<std::uint64_t> held_at_ns_{0};  // 0: not known.
+  ClusterKeyId proved_with_{};
+  bool popped_slot_ = false;  // Engine: the event handed out last holds a slot.
+  bool popped_large_control_ = false;
+
+  const queue::SchedulingPolicy scheduling_;
+  std::atomic<Driver> driver_{Driver::kThread};
+  // Engine.
+  SocketWatches::Handle watch_;  // Open only while the engine drives.
+  bool ends_ = false;            // Stop or Finish was called.
+  bool looks_ = true;            // Something may have come; else the watch says so.
+  bool looked_ = false;          // In this turn.
+  bool wrote_ = false;           // Since the last look.
+  int empty_looks_ = 0;
+
+  // The driver's.
+  bool may_change_hands_;  // There is a watch, and it opens.
+  std::unique_ptr<RailObserver> observer_;
+  std::unique_ptr<ByteStream> stream_;
+  FrameWriter writer_;
+  FrameReader reader_;
+  std::uint64_t untold_bytes_ = 0;  // Of data whose events the engine was not woken for.
+  double fitted_rate_ = 0;          // What the send buffer was last judged by.
+  bool fitted_ = false;             // It is not the system's own.
+  bool down_ = false;
+  std::uint64_t quiet_since_ns_ = 0;
+  std::uint64_t quiet_bytes_ = 0;  // All that had moved by then.
+  std::thread thread_;
+};
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,599 @@
+// The sending half: each frame goes to a rail until it is acknowledged, whatever rails
+// lose and whenever they go, and each payload is let go of exactly once.
+#include "daemon/link/channel.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "daemon/link/arrival_order.h"
+
+namespace mlxcomm::fabric::channel_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr std::uint64_t kMs = 1'000'000;
+
+wire::FrameHeader Header(wire::FrameType type, std::uint64_t number, std::uint32_t bytes) {
+  wire::FrameHeader header;
+  header.type = type;
+  header.number = number;
+  header.payload_bytes = bytes;
+  return header;
+}
+wire::FrameHeader Data(std::uint64_t number, std::uint32_t bytes = 100'000) {
+  return Header(wire::FrameType::kData, number, bytes);
+}
+
+class ChannelTest : public testing::Test {
+ protected:
+  void Send(std::uint64_t number, std::uint64_t cookie) {
+    ASSERT_TRUE(channel.Send(Data(number), payload.data(), cookie).ok());
+  }
+  // What is handed now, as (rail, sequence).
+  std::vector<std::pair<std::size_t, std::uint64_t>> Hand(bool reliable_control = false) {
+    std::vector<std::pair<std::size_t, std::uint64_t>> handed;
+    std::size_t rail = 0;
+    while (channel.NextToHand(frame, rail, reliable_control)) {
+      handed.emplace_back(rail, frame.header.sequence);
+    }
+    channel.OnNow(now);
+    return handed;
+  }
+
+  Channel channel;
+  Channel::Frame frame;  // Handed last.
+  std::vector<std::byte> payload = std::vector<std::byte>(wire::kChunkBytesMax);
+  std::uint64_t now = kMs;
+};
+
+TEST_F(ChannelTest, NumbersFramesAndReleasesWhatIsAcknowledged) {
+  channel.OnRailUp(0, true);
+  Send(1, 11);
+  Send(2, 12);
+  EXPECT_THAT(Hand(), ElementsAre(std::pair(0, 1), std::pair(0, 2)));
+  channel.OnTransmitted(0, 2);
+  EXPECT_THAT(channel.released(), IsEmpty());
+  EXPECT_TRUE(channel.OnAcknowledged(1));
+  EXPECT_THAT(channel.released(), ElementsAre(11));
+  EXPECT_EQ(channel.queued(), 1u);
+}
+
+TEST_F(ChannelTest, ReleasesWhatHasArrivedBeyondAGap) {
+  channel.OnRailUp(0, true);
+  for (std::uint64_t i = 1; i <= 3; ++i) Send(i, 10 + i);
+  Hand();
+  channel.OnTransmitted(0, 3);
+  EXPECT_TRUE(channel.OnArrived(3));
+  EXPECT_TRUE(channel.OnArrived(3));
+  EXPECT_THAT(channel.released(), ElementsAre(13));
+  EXPECT_TRUE(channel.OnAcknowledged(3));
+  EXPECT_THAT(channel.released(), ElementsAre(13, 11, 12));
+  EXPECT_TRUE(channel.OnAcknowledged(1));  // An older one comes late, on another rail.
+  EXPECT_EQ(channel.queued(), 0u);
+}
+
+TEST_F(ChannelTest, RefusesAcknowledgementOfWhatWasNeverHanded) {
+  Send(1, 11);
+  EXPECT_FALSE(channel.OnAcknowledged(1));
+  EXPECT_FALSE(channel.OnArrived(1));
+  EXPECT_FALSE(channel.OnAcknowledged(99));
+  EXPECT_FALSE(channel.OnArrived(99));
+}
+
+// Why: a hostile peer can acknowledge what a rail is still reading, and an honest one's
+// word can come on another rail before this one has told that it has written the frame.
+TEST_F(ChannelTest, ReleasesNothingThatARailMayStillRead) {
+  channel.OnRailUp(0, true);
+  Send(1, 11);
+  Hand();
+  EXPECT_TRUE(channel.OnAcknowledged(1));
+  EXPECT_THAT(channel.released(), IsEmpty());
+  channel.OnTransmitted(0, 1);
+  EXPECT_THAT(channel.released(), ElementsAre(11));
+  EXPECT_EQ(channel.queued(), 0u);
+}
+
+// Why: a failed operation's buffers must come back although nobody acknowledges.
+TEST_F(ChannelTest, CancelReleasesAtOnceButForFramesInARailsHands) {
+  channel.OnRailUp(0, true);
+  Send(1, 11);
+  Hand();
+  Send(1, 12);
+  channel.Cancel(KeyOf(Data(1)));
+  EXPECT_THAT(channel.released(), ElementsAre(12));
+  channel.OnTransmitted(0, 1);
+  EXPECT_THAT(channel.released(), ElementsAre(12, 11));
+  EXPECT_THAT(Hand(), ElementsAre(std::pair(0, 2)));
+  EXPECT_EQ(frame.header.type, wire::FrameType::kCancelled);
+}
+
+TEST_F(ChannelTest, BoundsWhatARailHoldsUnwritten) {
+  channel.OnRailUp(0, true);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(channel.Send(Data(1, wire::kChunkBytesMax), payload.data(), 1).ok());
+  }
+  EXPECT_EQ(Hand().size(), 4u);
+  channel.OnTransmitted(0, 1);
+  EXPECT_EQ(Hand().size(), 1u);
+}
+
+// Why: an unreliable rail has nothing else that holds the sender back.
+TEST_F(ChannelTest, BoundsWhatAnUnreliableRailHasUnderWay) {
+  channel.OnRailUp(0, false);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(channel.Send(Data(1, wire::kChunkBytesMax), payload.data(), 1).ok());
+  }
+  EXPECT_EQ(Hand().size(), 4u);
+  channel.OnTransmitted(0, 4);
+  EXPECT_THAT(Hand(), IsEmpty());
+  ASSERT_TRUE(channel.OnAcknowledged(1));
+  EXPECT_EQ(Hand().size(), 1u);
+}
+
+TEST_F(ChannelTest, RunsAtMostAWindowAhead) {
+  channel.OnRailUp(0, true);
+  for (std::uint64_t i = 0; i < 2 * wire::kWindow; ++i) {
+    ASSERT_TRUE(channel.Send(Header(wire::FrameType::kGrant, i, 0), nullptr, 0).ok());
+  }
+  std::size_t handed = 0;
+  for (std::size_t count = Hand().size(); count > 0; count = Hand().size()) {
+    handed += count;
+    channel.OnTransmitted(0, count);
+  }
+  EXPECT_EQ(handed, wire::kWindow);
+  EXPECT_TRUE(channel.OnArrived(5));
+  EXPECT_THAT(Hand(), IsEmpty());
+  EXPECT_TRUE(channel.OnAcknowledged(1));
+  EXPECT_EQ(Hand().size(), 1u);
+}
+
+// Why: what is copied is kept on the other side until what is missing before it has come.
+TEST_F(ChannelTest, BoundsWhatTheOtherSideMayHaveToKeep) {
+  channel.OnRailUp(0, true);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(
+        channel
+            .Send(Header(wire::FrameType::kControl, 1, wire::kControlBytesMax), payload.data(), 0)
+            .ok());
+  }
+  std::size_t handed = 0;
+  for (std::size_t count = Hand().size(); count > 0; count = Hand().size()) {
+    handed += count;
+    channel.OnTransmitted(0, count);
+  }
+  EXPECT_EQ(handed, wire::kEarlyBytesMax / wire::kControlBytesMax);
+  EXPECT_TRUE(channel.OnAcknowledged(2));
+  EXPECT_EQ(Hand().size(), 2u);
+}
+
+TEST_F(ChannelTest, RefusesMoreThanItsLimits) {
+  Channel small(Channel::Limits{2, 1000});
+  const auto send = [&](wire::FrameType type, std::uint32_t bytes) {
+    return small.Send(Header(type, 1, bytes), payload.data(), 0);
+  };
+  EXPECT_TRUE(send(wire::FrameType::kEager, 600).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(send(wire::FrameType::kEager, 600)));
+  EXPECT_TRUE(send(wire::FrameType::kData, 600).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(send(wire::FrameType::kGrant, 0)));
+}
+
+TEST_F(ChannelTest, SendsOnAnotherRailWhatWasUnderWayOnOneThatGoes) {
+  channel.OnRailUp(0, true);
+  Send(1, 11);
+  Send(2, 12);
+  Send(3, 13);
+  Hand();
+  channel.OnTransmitted(0, 2);
+  EXPECT_TRUE(channel.OnArrived(2));
+  channel.OnRailUp(1, true);
+  channel.OnRailDown(0);
+  EXPECT_THAT(Hand(), ElementsAre(std::pair(1, 1), std::pair(1, 3)));
+  EXPECT_EQ(channel.resent(), 2u);
+  // Its first copy has arrived after all.
+  EXPECT_TRUE(channel.OnAcknowledged(3));
+  EXPECT_THAT(channel.released(), ElementsAre(12));
+  channel.OnTransmitted(1, 2);
+  EXPECT_THAT(channel.released(), ElementsAre(12, 11, 13));
+}
+
+TEST_F(ChannelTest, TakesForLostWhatAnUnreliableRailHasOvertaken) {
+  for (const bool reliable : {false, true}) {
+    Channel fresh;
+    fresh.OnRailUp(0, reliable);
+    std::size_t rail = 0;
+    for (std::uint64_t i = 1; i <= 3; ++i) {
+      ASSERT_TRUE(fresh.Send(Data(i), payload.data(), i).ok());
+      ASSERT_TRUE(fresh.NextToHand(frame, rail, false));
+    }
+    fresh.OnTransmitted(0, 3);
+    ASSERT_TRUE(fresh.OnArrived(2));
+    fresh.FindLost();
+    EXPECT_EQ(fresh.NextToHand(frame, rail, false), !reliable);
+    if (!reliable) {
+      EXPECT_EQ(frame.header.sequence, 1u);
+    }
+    EXPECT_FALSE(fresh.NextToHand(frame, rail, false));
+  }
+}
+
+// Why: behind the last frame comes nothing that could tell of its loss.
+TEST_F(ChannelTest, ProbesForTheLastFrameWithGrowingPatience) {
+  channel.OnRailUp(0, false);
+  Send(1, 11);
+  Hand();
+  channel.OnTransmitted(0, 1);
+  std::uint64_t waited = 0;
+  for (int probe = 0; probe < 3; ++probe) {
+    const std::uint64_t due = channel.deadline_ns();
+    ASSERT_NE(due, Channel::kNever);
+    ASSERT_GT(due - now, waited);
+    waited = due - now;
+    now = due - 1;
+    channel.OnNow(now);
+    EXPECT_THAT(Hand(), IsEmpty());
+    now = due;
+    channel.OnNow(now);
+    EXPECT_THAT(Hand(), ElementsAre(std::pair(0, 1)));
+    channel.OnTransmitted(0, 1);
+  }
+  EXPECT_TRUE(channel.OnAcknowledged(1));
+  channel.OnNow(now);
+  EXPECT_EQ(channel.deadline_ns(), Channel::kNever);
+  EXPECT_THAT(channel.released(), ElementsAre(11));
+}
+
+// Why: a rail whose other end was not there yet may lose all that was handed to it. What is sent
+// again goes on a rail that works, and its acknowledgement tells nothing of the rest; to wait for
+// them one by one, each twice as long as the one before, was to wait for longer than a link
+// may be silent.
+TEST_F(ChannelTest, SendsAllAgainThatOneRailHasLostAtOnce) {
+  channel.OnRailUp(0, false);
+  for (std::uint64_t i = 1; i <= 5; ++i) Send(i, 10 + i);
+  Hand();
+  channel.OnTransmitted(0, 5);
+  channel.OnRailUp(1, false);
+  Send(6, 16);
+  EXPECT_THAT(Hand(), ElementsAre(std::pair(1, 6)));
+  channel.OnTransmitted(1, 1);
+  now += kMs;
+  EXPECT_TRUE(channel.OnArrived(6));
+  channel.FindLost();
+  now = channel.deadline_ns();
+  channel.OnNow(now);
+  EXPECT_THAT(Hand(), testing::SizeIs(5));
+}
+
+TEST_F(ChannelTest, SendsOnceMoreWhatThePeerAsksFor) {
+  channel.OnRailUp(0, true);
+  Send(1, 11);
+  Hand();
+  channel.OnTransmitted(0, 1);
+  channel.OnWanted(1);
+  channel.OnWanted(1);
+  EXPECT_THAT(Hand(), ElementsAre(std::pair(0, 1)));
+  channel.OnTransmitted(0, 1);
+  EXPECT_TRUE(channel.OnAcknowledged(1));
+  channel.OnWanted(1);  // It was asked for before it came.
+  channel.OnWanted(77);
+  EXPECT_THAT(Hand(), IsEmpty());
+  EXPECT_THAT(channel.released(), ElementsAre(11));
+}
+
+// Why: what a control frame says may have come of what was received before it.
+TEST_F(ChannelTest, KeepsControlFramesFromUnreliableRailsWhereThereAreGaps) {
+  channel.OnRailUp(0, false);
+  channel.OnRailUp(1, true);
+  ASSERT_TRUE(channel.Send(Header(wire::FrameType::kControl, 1, 10), payload.data(), 0).ok());
+  EXPECT_THAT(Hand(/*reliable_control=*/true), ElementsAre(std::pair(1, 1)));
+}
+
+// Why: if control frames waited where all rails are unreliable and both ends have gaps, neither
+// would send again what fills the other's: the link would stand still for ever.
+TEST_F(ChannelTest, HandsControlFramesWhereThereAreOnlyUnreliableRails) {
+  channel.OnRailUp(0, false);
+  channel.OnRailUp(1, false);
+  const wire::FrameHeader control = Header(wire::FrameType::kControl, 1, 8);
+  ASSERT_TRUE(channel.Send(control, payload.data(), 0).ok());
+  EXPECT_EQ(Hand(/*reliable_control=*/true).size(), 1u);
+}
+
+// Why: a rail that stops without telling looked fast a moment ago; frames would wait for it
+// until heartbeats are missed.
+// How: a rail that was measured to be fast gets all it may hold and then is silent; as time
+// goes by, what waits goes over the slow one.
+TEST_F(ChannelTest, GoesAnotherWayWhenTheBestRailStandsStill) {
+  channel.OnRailUp(0, true);
+  std::uint64_t sequence = 0;
+  for (int i = 0; i < 40; ++i) {
+    for (int k = 0; k < 4; ++k) Send(1, 1);
+    Hand();
+    channel.OnTransmitted(0, 4);
+    now += kMs;
+    channel.OnNow(now);
+    sequence += 3;  // One stays under way, so that it is busy.
+    ASSERT_TRUE(channel.OnAcknowledged(sequence));
+    Hand();
+  }
+  EXPECT_GT(channel.flight(0).meter().bytes_per_second(), 2e8);
+  channel.OnRailUp(1, true);
+  for (int i = 0; i < 200; ++i) Send(1, 1);
+  std::size_t on_second = 0;
+  for (const auto& [rail, number] : Hand()) on_second += rail;
+  const std::uint64_t before = now;
+  while (on_second == 0 && channel.deadline_ns() != Channel::kNever && now < before + 1000 * kMs) {
+    now = channel.deadline_ns();
+    channel.OnNow(now);
+    for (const auto& [rail, number] : Hand()) on_second += rail;
+  }
+  EXPECT_GT(on_second, 0u);
+  EXPECT_LT(now - before, 100 * kMs);
+}
+
+// Why: a deadline that has passed and that nothing takes away keeps the engine awake for all
+// of the grace period.
+// How: a frame waits for the best of two rails; both go before it is judged again.
+TEST_F(ChannelTest, WaitsForNoRailThatHasGone) {
+  channel.OnRailUp(0, true);
+  channel.OnRailUp(1, true);
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(channel.Send(Data(1, wire::kChunkBytesMax), payload.data(), 1).ok());
+  }
+  // One is written and acknowledged, so it is known to be the faster one, and is filled.
+  Hand();
+  for (std::uint64_t sequence = 1; channel.deadline_ns() == Channel::kNever && sequence < 100;
+       ++sequence) {
+    now += kMs;
+    channel.OnNow(now);
+    channel.OnTransmitted(0, 1);
+    ASSERT_TRUE(channel.OnAcknowledged(sequence));
+    Hand();
+  }
+  ASSERT_NE(channel.deadline_ns(), Channel::kNever);
+  channel.OnRailDown(0);
+  channel.OnRailDown(1);
+  EXPECT_EQ(channel.deadline_ns(), Channel::kNever);
+}
+
+// A channel over three rails that are cut, lose and delay at random, and the receiving half
+// at their other end.
+class ChannelStory {
+ public:
+  explicit ChannelStory(std::uint32_t seed) : random_(seed) { rails_[2].reliable = false; }
+
+  bool AllHasCome() const { return arrived_.size() == kFrames && sender_.queued() == 0; }
+  void Turn() {
+    const std::size_t at = random_() % 3;
+    switch (random_() % 12) {
+      case 0:
+      case 1: Send(); break;
+      case 2:
+      case 3: Hand(); break;
+      case 4:
+      case 5: Write(at); break;
+      case 6:
+      case 7:
+      case 8:
+        if (rails_[at].written.empty()) break;
+        Take(rails_[at].written.front());
+        rails_[at].written.pop_front();
+        break;
+      case 9: Acknowledge(); break;
+      case 10:
+        now_ += random_() % (100 * kMs);
+        sender_.OnNow(now_);
+        break;
+      case 11: CutOrMend(at); break;
+    }
+    for (const std::uint64_t cookie : sender_.released()) ++released_[cookie];
+    sender_.released().clear();
+  }
+  void ExpectAllWell() {
+    for (std::uint64_t i = 1; i <= kFrames; ++i) {
+      EXPECT_EQ(arrived_[i], 1) << i;
+      EXPECT_EQ(released_[i], 1) << i;
+    }
+    EXPECT_EQ(grants_, grants_sent_);
+    EXPECT_EQ(sender_.copied_bytes(), 0u);
+    EXPECT_EQ(receiver_.kept_bytes(), 0u);
+  }
+
+ private:
+  static constexpr std::uint64_t kFrames = 300;
+  struct Wire {
+    bool up = false;
+    bool reliable = true;
+    std::deque<wire::FrameHeader> handed;  // Not yet written.
+    std::deque<wire::FrameHeader> written;
+  };
+
+  void Send() {
+    if (sent_ == kFrames) return;
+    ++sent_;
+    const bool data = random_() % 2 == 0;
+    const wire::FrameHeader header =
+        data ? Data(0, 1000) : Header(wire::FrameType::kGrant, ++grants_sent_, 0);
+    ASSERT_TRUE(sender_.Send(header, payload_.data(), sent_).ok());
+    if (!data) ++released_[sent_];  // Nothing to release.
+  }
+  void Hand() {
+    Channel::Frame frame;
+    std::size_t to = 0;
+    while (sender_.NextToHand(frame, to, false)) rails_[to].handed.push_back(frame.header);
+  }
+  void Write(std::size_t at) {
+    Wire& rail = rails_[at];
+    if (rail.handed.empty()) return;
+    if (rail.reliable || random_() % 4 != 0) rail.written.push_back(rail.handed.front());
+    rail.handed.pop_front();
+    sender_.OnTransmitted(at, 1);
+  }
+  void Take(const wire::FrameHeader& header) {
+    const ArrivalOrder::Arrival arrival = receiver_.OnArrived(header.sequence);
+    ASSERT_NE(arrival, ArrivalOrder::Arrival::kViolation);
+    if (arrival == ArrivalOrder::Arrival::kDuplicate) return;
+    if (header.type == wire::FrameType::kData || arrival == ArrivalOrder::Arrival::kNext) {
+      Tell(header);
+    } else {
+      ASSERT_TRUE(receiver_.Keep(header, {}, nullptr));
+    }
+    std::span<const std::byte> kept;
+    while (arrival == ArrivalOrder::Arrival::kNext) {
+      const wire::FrameHeader* const due = receiver_.NextDue(kept);
+      if (due == nullptr) return;
+      Tell(*due);
+    }
+  }
+  void Tell(const wire::FrameHeader& header) {
+    ++arrived_[header.sequence];
+    if (header.type != wire::FrameType::kGrant) return;
+    ASSERT_EQ(header.number, ++grants_);
+  }
+  void Acknowledge() {
+    ASSERT_TRUE(sender_.OnAcknowledged(receiver_.received()));
+    for (std::uint64_t s = 0; s < wire::kWindow && receiver_.has_gaps(); ++s) {
+      const std::uint64_t sequence = receiver_.received() + 1 + s;
+      if (!receiver_.HasCome(sequence)) continue;
+      ASSERT_TRUE(sender_.OnArrived(sequence));
+    }
+    sender_.FindLost();
+  }
+  void CutOrMend(std::size_t at) {
+    Wire& rail = rails_[at];
+    if (!rail.up) {
+      rail.up = true;
+      sender_.OnRailUp(at, rail.reliable);
+    } else if (random_() % 4 == 0) {
+      rail.up = false;
+      rail.handed.clear();
+      rail.written.clear();
+      sender_.OnRailDown(at);
+    }
+  }
+
+  std::mt19937 random_;
+  Wire rails_[3];
+  Channel sender_;
+  ArrivalClaims claims_;
+  ArrivalOrder receiver_{claims_};
+  std::map<std::uint64_t, int> arrived_;
+  std::map<std::uint64_t, int> released_;
+  std::uint64_t grants_ = 0;
+  std::uint64_t grants_sent_ = 0;
+  std::uint64_t sent_ = 0;
+  std::uint64_t now_ = 1;
+  const std::vector<std::byte> payload_ = std::vector<std::byte>(1000);
+};
+
+// Why: rails die at any moment, with frames queued, handed, written, delivered and
+// acknowledged in every mixture, and unreliable ones lose single frames. All must go up
+// once, what is no data in order, and every payload be released once.
+TEST(ChannelStoryTest, DeliversOnceOverRailsThatDieAndLose) {
+  for (std::uint32_t seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    ChannelStory story(seed);
+    for (int turn = 0; !story.AllHasCome(); ++turn) {
+      ASSERT_LT(turn, 200'000);
+      story.Turn();
+      if (testing::Test::HasFatalFailure()) return;
+    }
+    story.ExpectAllWell();
+  }
+}
+
+// Why: a peer may ask for a frame as often as it likes. If the copies that rails hold were
+// miscounted, the payload would be let go of while it is read.
+// How: as many copies as eight bits cannot count, on several rails, for one alone takes no more;
+// a large frame behind them makes the next rail the better one.
+TEST_F(ChannelTest, KeepsAPayloadHoweverOftenThePeerAsksForItAgain) {
+  ASSERT_TRUE(channel.Send(Data(1, 100), payload.data(), 11).ok());
+  std::map<std::size_t, std::size_t> frames_of;
+  int copies = 0;
+  const auto hand = [&] {
+    for (const auto& [rail, sequence] : Hand()) {
+      ++frames_of[rail];
+      if (sequence == 1) ++copies;
+    }
+  };
+  for (std::size_t rail = 0; rail < Channel::kRailsMax && copies < 256; ++rail) {
+    channel.OnRailUp(rail, true);
+    for (int i = 0; i < 60 && copies < 256; ++i) {
+      if (copies > 0) channel.OnWanted(1);
+      hand();
+    }
+    if (copies == 256) break;
+    Send(2 + rail, 12 + rail);
+    hand();
+  }
+  ASSERT_EQ(copies, 256);
+  EXPECT_TRUE(channel.OnAcknowledged(1));
+  EXPECT_THAT(channel.released(), IsEmpty());
+  for (const auto& [rail, frames] : frames_of) channel.OnTransmitted(rail, frames);
+  EXPECT_THAT(channel.released(), ElementsAre(11));
+}
+
+// Why: a peer that does not read may let as many frames wait as the limit says; a large slot
+// for each small one would be many times what is copied.
+TEST_F(ChannelTest, HoldsNotMuchMoreMemoryThanItCopies) {
+  for (const std::uint32_t bytes : {1u, 100u, 129u, 3000u, wire::kSlotBytesMax}) {
+    Channel waiting;
+    const wire::FrameHeader header = Header(wire::FrameType::kControl, 0, bytes);
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(waiting.Send(header, payload.data(), 0).ok());
+    EXPECT_GE(waiting.slot_bytes(), waiting.copied_bytes());
+    EXPECT_LE(waiting.slot_bytes(), std::max<std::uint64_t>(100 * 128, 2 * waiting.copied_bytes()));
+    // They are used again.
+    const std::uint64_t before = waiting.slot_bytes();
+    waiting.Reset();
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(waiting.Send(header, payload.data(), 0).ok());
+    EXPECT_EQ(waiting.slot_bytes(), before);
+  }
+}
+
+// Why: neighbours decide how much of what they send is for others; it must not take the room
+// for what this daemon says itself, or its own operations would fail for it.
+TEST_F(ChannelTest, LeavesRoomForItsOwnWhateverIsCarriedForOthers) {
+  Channel narrow({100, 1'000'000});
+  const auto send = [&](wire::FrameType type, std::uint32_t bytes) {
+    return narrow.Send(Header(type, 0, bytes), payload.data(), 0).ok();
+  };
+  int carried = 0;
+  while (send(wire::FrameType::kCircuitFrame, 80) && ++carried < 1000) continue;
+  EXPECT_EQ(carried, 75);
+  EXPECT_FALSE(send(wire::FrameType::kTopology, 104));
+  EXPECT_TRUE(send(wire::FrameType::kCircuitClosed, 10));  // Else an end would never hear of it.
+  for (int i = 0; i < 24; ++i) EXPECT_TRUE(send(wire::FrameType::kControl, 1000));
+  EXPECT_FALSE(send(wire::FrameType::kControl, 1000));
+  // Room comes as they are acknowledged.
+  narrow.OnRailUp(0, true);
+  std::size_t rail = 0;
+  while (narrow.NextToHand(frame, rail, false)) {
+    narrow.OnTransmitted(0, 1);
+    ASSERT_TRUE(narrow.OnAcknowledged(frame.header.sequence));
+  }
+  EXPECT_EQ(narrow.queued(), 0u);
+  EXPECT_TRUE(send(wire::FrameType::kTopology, 104));
+}
+
+TEST_F(ChannelTest, LeavesBytesForItsOwnWhateverIsCarriedForOthers) {
+  Channel narrow({100'000, 1'000'000});
+  const auto send = [&](wire::FrameType type, std::uint32_t bytes) {
+    return narrow.Send(Header(type, 0, bytes), payload.data(), 0).ok();
+  };
+  std::uint32_t carried = 0;
+  while (send(wire::FrameType::kCircuitFrame, 10'000) && carried < 10'000'000) carried += 10'000;
+  EXPECT_EQ(carried, 750'000u);
+  EXPECT_TRUE(send(wire::FrameType::kControl, 250'000));
+  narrow.Reset();
+  EXPECT_TRUE(send(wire::FrameType::kCircuitFrame, 10'000));
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric::channel_test

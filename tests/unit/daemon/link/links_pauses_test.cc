@@ -1,0 +1,104 @@
+// Two nodes' Links and a process that does not run for a while, as it is stopped or its machine sleeps:
+// the clock jumps, and what was due meanwhile is due at once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "tests/unit/daemon/link/paper_rails.h"
+
+namespace mlxcomm::fabric::links_pauses_test {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class LinksPausesTest : public testing::Test {
+ protected:
+  std::shared_ptr<Connection> Connect(const std::string& cable) {
+    return Join(here, there, {cable, cable}, now_ns);
+  }
+  bool HasRail(const std::string& cable) {
+    return here.links->HasRailOver(there.id(), {cable, cable});
+  }
+  LinkState State() { return here.links->Snapshot().at(0).state; }
+  // From deadline to deadline, as a process that runs.
+  void RunHere(std::uint64_t ns) {
+    for (const std::uint64_t end_ns = now_ns + ns; now_ns < end_ns;) {
+      now_ns = std::clamp(here.links->deadline_ns(), now_ns, end_ns);
+      here.links->OnTime(now_ns);
+      here.links->Poll(now_ns);
+    }
+  }
+  void SleepHere(std::uint64_t ns) {
+    now_ns += ns;
+    here.links->OnTime(now_ns);
+    here.links->Poll(now_ns);
+  }
+
+  Daemon here{0};
+  Daemon there{1};
+  const std::uint64_t interval_ns = here.options.heartbeat_interval_ns;
+  const std::uint64_t grace_ns = here.options.grace_period_ns;
+  std::uint64_t now_ns = 1;
+};
+
+// Why: both daemons of one machine, or of two that slept at the same time, have heard nothing of each
+// other, and both are there.
+TEST_F(LinksPausesTest, GiveARailTimeToAnswerAfterAPauseLongerThanSilenceMayLast) {
+  const std::shared_ptr<Connection> answers = Connect("1");
+  const std::shared_ptr<Connection> silent = Connect("2");
+  RunHere(10 * interval_ns);
+  answers->answers = silent->answers = false;  // The other side sleeps as well.
+  SleepHere(100 * here.options.heartbeat_timeout_ns);
+  EXPECT_TRUE(HasRail("1") && HasRail("2"));
+  answers->answers = true;
+  there.links->OnTime(now_ns);
+  RunHere(interval_ns);
+  EXPECT_TRUE(HasRail("1")) << "it has answered";
+  EXPECT_FALSE(HasRail("2")) << "it had time to";
+  EXPECT_EQ(State(), LinkState::kUp);
+}
+
+// Why: a machine that sleeps often must not take a peer that has gone for one that is there.
+TEST_F(LinksPausesTest, FindSilenceThoughThereArePauses) {
+  Connect("1")->answers = false;
+  int pauses = 0;
+  for (; HasRail("1") && pauses < 10; ++pauses) {
+    SleepHere(4 * interval_ns);
+    RunHere(interval_ns);
+  }
+  EXPECT_LE(pauses, 2);
+}
+
+// Why: nobody could come back to a daemon that did not run. How: it does not run for longer than its
+// grace period is, in the middle of that.
+TEST_F(LinksPausesTest, LoseNobodyForAGracePeriodThatNobodyHereLivedToSee) {
+  Connect("1")->ends[0]->GoDown(DownCause::kCut);
+  RunHere(grace_ns / 2);
+  ASSERT_EQ(State(), LinkState::kGrace);
+  SleepHere(2 * grace_ns);
+  EXPECT_EQ(State(), LinkState::kGrace);
+  RunHere(grace_ns / 2 - 3 * interval_ns);
+  EXPECT_THAT(here.lost, IsEmpty());
+  RunHere(3 * interval_ns);
+  ASSERT_EQ(here.lost.size(), 1u);
+  EXPECT_THAT(here.lost[0], HasSubstr("no connection to it for 5000 ms"));
+}
+
+// Why: a daemon that ended is given a fifth of a second to be started again.
+TEST_F(LinksPausesTest, GiveTheOtherDaemonAHeartbeatIntervalToComeBackAtLeast) {
+  for (PaperRail* const end : Connect("1")->ends) end->GoDown(DownCause::kReset);
+  there.links->Poll(now_ns);
+  RunHere(1);
+  ASSERT_EQ(State(), LinkState::kGrace);
+  SleepHere(grace_ns);
+  EXPECT_EQ(State(), LinkState::kGrace);
+  Connect("1");
+  EXPECT_EQ(State(), LinkState::kUp);
+  EXPECT_THAT(here.lost, IsEmpty());
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric::links_pauses_test

@@ -1,0 +1,112 @@
+// Which rail is given a frame, and how many in advance: by how fast each was measured and by
+// what lies before it, as the channel that chooses sees it.
+#include "daemon/link/rail_flight.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "daemon/link/channel.h"
+
+namespace mlxcomm::fabric::rail_flight_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::UnorderedElementsAre;
+
+constexpr std::uint64_t kMs = 1'000'000;
+
+wire::FrameHeader Data(std::uint32_t bytes) {
+  wire::FrameHeader header;
+  header.type = wire::FrameType::kData;
+  header.number = 1;
+  header.payload_bytes = bytes;
+  return header;
+}
+
+// Why: what a rail holds unwritten can go no other way any more, when it turns out to be later.
+// How: acknowledgements at several rates; beside others the rail is full with two milliseconds'
+// worth, alone, where nothing is chosen, with the most.
+TEST(RailFlightTest, IsFullWithLessOfASlowRailIfThereAreOthers) {
+  constexpr std::uint64_t kFrame = 128 * 1024;
+  const auto held_bytes = [](double rate, bool alone) {
+    RailFlight flight;
+    flight.Open(true);
+    std::uint64_t now = kMs;
+    for (std::uint64_t done = 0; done < 500; ++done) {
+      while (!flight.IsFull(alone)) flight.OnHanded(done, kFrame);
+      flight.OnNow(now);
+      now += static_cast<std::uint64_t>(static_cast<double>(kFrame) * 1e9 / rate);
+      flight.OnWritten();
+      flight.OnAcknowledged(done, now);
+    }
+    return static_cast<double>((flight.unwritten_frames() + 1) * kFrame);
+  };
+  EXPECT_NEAR(held_bytes(1.25e8, false), 512 * 1024, 128 * 1024);
+  EXPECT_NEAR(held_bytes(1e9, false), 2e6, 2e5);
+  EXPECT_NEAR(held_bytes(1e10, false), 4 * 1024 * 1024, 256 * 1024);
+  EXPECT_NEAR(held_bytes(1.25e8, true), 4 * 1024 * 1024, 256 * 1024);
+}
+
+// Why: acknowledgements come back behind what the other side sends; by them alone a rail that
+// has delivered all it was given may look as full as one that has delivered nothing.
+// How: two rails with as much under way each; the systems tell that only the second's is gone.
+TEST(RailFlightTest, ChoosesByWhatTheSystemsHoldWhereTheyTell) {
+  constexpr std::uint32_t kFrame = 100'000;
+  const std::vector<std::byte> bytes(kFrame);
+  Channel channel;
+  std::vector<std::size_t> rails;
+  const auto hand = [&](int frames) {
+    for (int i = 0; i < frames; ++i) {
+      EXPECT_TRUE(channel.Send(Data(kFrame), bytes.data(), 1).ok());
+    }
+    rails.clear();
+    Channel::Frame next;
+    for (std::size_t rail = 0; channel.NextToHand(next, rail, false);) rails.push_back(rail);
+    channel.OnNow(kMs);
+  };
+  channel.OnRailUp(0, true);
+  channel.OnRailUp(1, true);
+  hand(8);
+  ASSERT_THAT(rails, UnorderedElementsAre(0, 0, 0, 0, 1, 1, 1, 1));
+  channel.OnTransmitted(0, 4);
+  channel.OnTransmitted(1, 4);
+  channel.OnHeld(0, {4 * kFrame, kMs});
+  channel.OnHeld(1, {0, kMs});
+  hand(4);
+  EXPECT_THAT(rails, ElementsAre(1, 1, 1, 1));
+}
+
+// Why: a rail that stands still tells nothing any more; by its rate it would be empty soon.
+TEST(RailFlightTest, ThinksOfWhatIsHeldAsGoneForNoLongerThanAcknowledgementsTake) {
+  RailFlight flight;
+  flight.Open(true);
+  std::uint64_t now = kMs;
+  const auto carry = [&](std::uint64_t frames, std::uint64_t took_ns) {
+    for (std::uint64_t i = 0; i < frames; ++i) {
+      const std::uint64_t ordinal = flight.OnHanded(i, 100'000);
+      flight.OnNow(now);
+      flight.OnWritten();
+      now += took_ns;
+      flight.OnAcknowledged(ordinal, now);
+    }
+  };
+  carry(200, kMs);
+  for (int i = 0; i < 20; ++i) flight.OnHanded(1000, 100'000);
+  flight.OnNow(now);
+  for (int i = 0; i < 20; ++i) flight.OnWritten();
+  flight.OnHeld({2'000'000, now});
+  const double rate = 1e8;
+  const std::uint64_t soon = flight.ArrivalNs(100'000, rate, now + flight.meter().round_trip_ns());
+  const std::uint64_t later =
+      flight.ArrivalNs(100'000, rate, now + flight.meter().round_trip_ns() + kMs / 2);
+  EXPECT_LT(soon, flight.ArrivalNs(100'000, rate, now));
+  EXPECT_EQ(later, soon);
+  EXPECT_GE(flight.ArrivalNs(100'000, rate, now + 1000 * kMs), 900 * kMs) << "it stands still";
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric::rail_flight_test

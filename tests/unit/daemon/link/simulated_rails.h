@@ -1,0 +1,464 @@
+// Rails that exist only in virtual time, two ends each, and the two sides of a link that
+// they join: each rail has a rate and a latency, may lose single frames, and may be cut.
+//
+// Owner: the test. Thread: one. Memory: what is on the cables.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/link/link.h"
+#include "daemon/transport/posted_receives.h"
+
+namespace mlxcomm::fabric {
+
+// One direction of a cable.
+struct Lane {
+  struct OnWire {
+    wire::FrameHeader header;
+    std::vector<std::byte> payload;
+    std::uint64_t written_ns = 0;  // The sender's rail is done with it.
+    std::uint64_t arrives_ns = 0;
+    bool written = false;
+  };
+  double bytes_per_second = 1e9;
+  std::uint64_t latency_ns = 10'000;
+  std::uint64_t busy_until_ns = 0;
+  double loss = 0;
+  bool silent = false;  // Takes frames and delivers none.
+  std::deque<OnWire> frames;
+  std::uint64_t carried_bytes = 0;
+};
+
+// A cable; its two ends may end at different times.
+struct Cable {
+  Lane lanes[2];  // By the side that sends.
+  bool reliable = true;
+  bool direct = true;
+  std::mt19937* random = nullptr;
+  int kept_ends = 0;  // Given up and still open.
+
+  static Cable Of(double bytes_per_second, std::uint64_t latency_ns) {
+    Cable cable;
+    for (Lane& lane : cable.lanes) {
+      lane.bytes_per_second = bytes_per_second;
+      lane.latency_ns = latency_ns;
+    }
+    return cable;
+  }
+  static Cable Lossy(double loss) {
+    Cable cable;
+    cable.reliable = false;
+    for (Lane& lane : cable.lanes) lane.loss = loss;
+    return cable;
+  }
+  static Cable Circuit() {
+    Cable cable;
+    cable.direct = false;
+    return cable;
+  }
+};
+
+class SimulatedRail final : public Rail {
+ public:
+  SimulatedRail(std::shared_ptr<Cable> cable, int side, const std::uint64_t& now)
+      : cable_(std::move(cable)), side_(side), now_(now), heard_ns_(now) {}
+  ~SimulatedRail() override { Stop(); }
+
+  void Expect(const PostedReceive& receive, ReceiveBudget::Share share) override {
+    posted_.Expect(receive, share);
+  }
+  absl::Status Start(bool resumed, ArrivalClaims& claims) override {
+    posted_.ShareClaims(claims);
+    if (resumed) posted_.DoNotKnowAllWithdrawn();
+    return absl::OkStatus();
+  }
+  bool Give(const RailCommand& command) override {
+    if (down_) return true;
+    if (command.kind != RailCommand::Kind::kTransmit) {
+      if (commands_.size() >= 64) return false;
+      commands_.push_back(command);
+      return true;
+    }
+    if (lane().frames.size() >= 1024) return false;
+    Lane::OnWire frame;
+    frame.header = command.frame.header;
+    // Read as late as a real rail may.
+    source_.push_back(command.frame.payload);
+    const std::uint64_t bytes = sizeof frame.header + frame.header.payload_bytes;
+    lane().busy_until_ns =
+        std::max(lane().busy_until_ns, now_) +
+        static_cast<std::uint64_t>(static_cast<double>(bytes) * 1e9 / lane().bytes_per_second);
+    frame.written_ns = lane().busy_until_ns;
+    frame.arrives_ns = frame.written_ns + lane().latency_ns;
+    lane().frames.push_back(std::move(frame));
+    return true;
+  }
+  void Finish() override { Stop(); }
+  void Stop() override { GoDown(DownCause::kCut, "stopped"); }
+  std::unique_ptr<KeptEnd> KeepEnd() override {
+    return open_ ? std::make_unique<End>(cable_) : nullptr;
+  }
+  void GoDown(DownCause cause, const std::string& why) {
+    if (std::exchange(down_, true)) return;
+    open_ = cause == DownCause::kCut;
+    source_.clear();
+    // What was written is on the cable still; the rest never was.
+    std::erase_if(lane().frames, [](const Lane::OnWire& frame) { return !frame.written; });
+    RailEvent event;
+    event.kind = RailEvent::Kind::kDown;
+    event.cause = cause;
+    event.transmitted = std::exchange(transmitted_, 0);
+    event.abandoned = posted_.Abandon();
+    event.reason = why;
+    events_.push_back(std::move(event));
+  }
+
+  bool Pop(RailEvent& event) override {
+    popped_.clear();
+    if (events_.empty() && transmitted_ > 0) {
+      event = {};
+      event.kind = RailEvent::Kind::kTransmitted;
+      event.transmitted = std::exchange(transmitted_, 0);
+      return true;
+    }
+    if (events_.empty()) return false;
+    event = std::move(events_.front());
+    events_.pop_front();
+    event.transmitted += std::exchange(transmitted_, 0);
+    if (event.kind == RailEvent::Kind::kFrame && event.header.type != wire::FrameType::kData) {
+      popped_ = std::move(payloads_.front());
+      payloads_.pop_front();
+      event.payload = popped_;
+    }
+    return true;
+  }
+  bool PrepareToSleep() override { return events_.empty() && transmitted_ == 0; }
+  void WakeUp() override {}
+  bool is_direct() const override { return cable_->direct; }
+  bool is_reliable() const override { return cable_->reliable; }
+  std::uint64_t last_received_ns() const override { return heard_ns_; }
+  std::optional<HeldBytes> held() const override {
+    if (!cable_->reliable) return std::nullopt;
+    HeldBytes held{0, now_};
+    for (const Lane::OnWire& frame : cable_->lanes[side_].frames) {
+      if (frame.written) held.bytes += sizeof frame.header + frame.header.payload_bytes;
+    }
+    return held;
+  }
+  // As if a sign of life had come back when nothing else was on the cable.
+  RailSnapshot Snapshot() const override {
+    RailSnapshot snapshot;
+    snapshot.round_trip_ns_min = cable_->lanes[0].latency_ns + cable_->lanes[1].latency_ns;
+    return snapshot;
+  }
+
+  // What has been written by now.
+  void Write() {
+    for (std::size_t i = 0; i < lane().frames.size() && !source_.empty(); ++i) {
+      Lane::OnWire& frame = lane().frames[i];
+      if (frame.written) continue;
+      if (frame.written_ns > now_) return;
+      frame.written = true;
+      const std::byte* const from = source_.front();
+      source_.pop_front();
+      if (from != nullptr) frame.payload.assign(from, from + frame.header.payload_bytes);
+      if (frame.header.sequence != 0) ++transmitted_;
+      lane().carried_bytes += frame.header.payload_bytes;
+    }
+  }
+  // What has arrived by now. `half`: and the header of what comes next, but not its end.
+  void Read(bool half = false) {
+    Lane& from = cable_->lanes[1 - side_];
+    while (!down_ && !from.frames.empty() && from.frames.front().written &&
+           from.frames.front().arrives_ns <= now_) {
+      Lane::OnWire& frame = from.frames.front();
+      if (from.silent) return;
+      const bool lost = !cable_->reliable && Chance() < from.loss;
+      if (!lost && !TakeFrame(frame, half)) return;
+      from.frames.pop_front();
+    }
+    if (!half && !down_) TakeCommands();
+  }
+  void TakeCommands() {
+    for (; !commands_.empty(); commands_.pop_front()) {
+      const RailCommand& command = commands_.front();
+      switch (command.kind) {
+        case RailCommand::Kind::kPostReceive: Expect(command.receive, command.share); break;
+        case RailCommand::Kind::kForgetCompleted:
+          posted_.ForgetCompleted(command.key, command.step);
+          break;
+        case RailCommand::Kind::kWithdraw: {
+          posted_.Forget(command.key);
+          RailEvent event;
+          event.kind = RailEvent::Kind::kWithdrawn;
+          event.key = command.key;
+          events_.push_back(std::move(event));
+          break;
+        }
+        default: break;
+      }
+    }
+  }
+  bool is_down() const { return down_; }
+  // Of the next thing that happens on this end; kNever: nothing.
+  std::uint64_t NextNs() const {
+    std::uint64_t next = ~std::uint64_t{0};
+    const auto& out = cable_->lanes[side_].frames;
+    for (const Lane::OnWire& frame : out) {
+      if (!frame.written) {
+        next = frame.written_ns;
+        break;
+      }
+    }
+    const Lane& in = cable_->lanes[1 - side_];
+    if (!in.silent && !in.frames.empty()) next = std::min(next, in.frames.front().arrives_ns);
+    return next;
+  }
+
+ private:
+  struct End : KeptEnd {
+    explicit End(std::shared_ptr<Cable> of) : cable(std::move(of)) { ++cable->kept_ends; }
+    ~End() override { --cable->kept_ends; }
+    std::shared_ptr<Cable> cable;
+  };
+  Lane& lane() { return cable_->lanes[side_]; }
+  double Chance() { return static_cast<double>((*cable_->random)()) / 4294967296.0; }
+  // False: it is only half here, or it took the rail down.
+  bool TakeFrame(Lane::OnWire& frame, bool half) {
+    heard_ns_ = now_;
+    RailEvent event;
+    event.header = frame.header;
+    if (frame.header.type == wire::FrameType::kData) {
+      std::byte* to = nullptr;
+      PostedReceives::Place place = posted_.Begin(frame.header, &to);
+      if (place == PostedReceives::Place::kUnknown) {
+        TakeCommands();  // As late as may be.
+        place = posted_.Begin(frame.header, &to);
+      }
+      if (place == PostedReceives::Place::kOutside || place == PostedReceives::Place::kUnknown) {
+        GoDown(place == PostedReceives::Place::kOutside ? DownCause::kViolation : DownCause::kCut,
+               "data that is wrong here");
+        return false;
+      }
+      if (place == PostedReceives::Place::kDirect) {
+        const std::size_t now = half ? frame.payload.size() / 2 : frame.payload.size();
+        std::memcpy(to, frame.payload.data(), now);
+      }
+      if (half && place != PostedReceives::Place::kDuplicate) return false;
+      event.duplicate = place == PostedReceives::Place::kDuplicate;
+      event.placed = !event.duplicate && posted_.Complete(frame.header, frame.payload.data());
+    } else {
+      payloads_.push_back(std::move(frame.payload));
+    }
+    events_.push_back(std::move(event));
+    return true;
+  }
+
+  std::shared_ptr<Cable> cable_;
+  int side_;
+  const std::uint64_t& now_;
+  std::uint64_t heard_ns_;
+  bool down_ = false;
+  bool open_ = false;
+  PostedReceives posted_;
+  std::deque<RailCommand> commands_;
+  std::deque<const std::byte*> source_;
+  std::deque<RailEvent> events_;
+  std::deque<std::vector<std::byte>> payloads_;
+  std::vector<std::byte> popped_;
+  std::uint32_t transmitted_ = 0;
+};
+
+// A link's two sides in one virtual time.
+class TwoSides {
+ public:
+  struct Side : FabricListener {
+    explicit Side(FabricOptions with) : options(std::move(with)), link(options, NodeId{}, *this) {}
+    void OnNodeUp(const NodeIdentity&) override { ++ups; }
+    void OnNodeLost(const NodeId&, const absl::Status& why) override {
+      lost.push_back(std::string(why.message()));
+    }
+    void OnControl(const NodeId&, std::span<const std::byte> message) override {
+      control.emplace_back(reinterpret_cast<const char*>(message.data()), message.size());
+      released_at_control.push_back(released.size());
+    }
+    void OnEager(const NodeId&, const wire::FrameHeader&, std::span<const std::byte>) override {}
+    void OnGrant(const NodeId&, const wire::FrameHeader& header) override {
+      grants.push_back(header.number);
+    }
+    void OnCredit(const NodeId&, const wire::FrameHeader&) override {}
+    void OnDataReceived(const NodeId&, const wire::FrameHeader& header) override {
+      data.push_back(header.offset);
+      data_bytes += header.payload_bytes;
+    }
+    void OnDataReleased(const NodeId&, std::uint64_t cookie) override {
+      released.push_back(cookie);
+    }
+    void OnWithdrawn(const NodeId&, const OperationKey& key) override {
+      withdrawn.push_back(key.number);
+    }
+    FabricOptions options;
+    Link link;
+    int ups = 0;
+    std::vector<std::string> lost;
+    std::vector<std::string> control;
+    std::vector<std::size_t> released_at_control;
+    std::vector<std::uint64_t> grants;
+    std::vector<std::uint64_t> data;
+    std::vector<std::uint64_t> released;
+    std::vector<std::uint64_t> withdrawn;
+    std::uint64_t data_bytes = 0;
+  };
+  struct Joined {
+    std::string name;
+    std::shared_ptr<Cable> cable;
+    SimulatedRail* ends[2] = {nullptr, nullptr};  // The links'; checked by HasRailOver.
+  };
+
+  explicit TwoSides(const FabricOptions& options = {}, std::uint32_t seed = 1)
+      : random(seed), a(options), b(options) {}
+
+  // "rdma": one that is beside connections.
+  RailPath PathOf(const std::string& name) const { return {name, name, name == "rdma"}; }
+  // Joins both sides over a new cable.
+  Joined& Join(const std::string& name, const Cable& like = {}) {
+    Joined& joined = *rails.emplace_back(std::make_unique<Joined>());
+    joined.name = name;
+    joined.cable = std::make_shared<Cable>(like);
+    joined.cable->random = &random;
+    const wire::Introduction told[2] = {IntroductionOf(a), IntroductionOf(b)};
+    const Link::Standing standing[2] = {a.link.standing(), b.link.standing()};
+    for (int side = 0; side < 2; ++side) {
+      auto rail = std::make_unique<SimulatedRail>(joined.cable, side, now);
+      joined.ends[side] = rail.get();
+      NodeIdentity peer;
+      peer.name = side == 0 ? "b" : "a";
+      peer.incarnation = 1;
+      const absl::Status added = SideOf(side).link.AddRail(std::move(rail), PathOf(name), peer,
+                                                           told[1 - side], standing[side], now);
+      EXPECT_TRUE(added.ok()) << added;
+    }
+    return joined;
+  }
+  Side& SideOf(int side) { return side == 0 ? a : b; }
+  bool Has(int side, const Joined& joined) {
+    return SideOf(side).link.HasRailOver(PathOf(joined.name));
+  }
+  // One end notices that the cable is gone; what was written may still arrive.
+  void CutEnd(Joined& joined, int side, DownCause cause = DownCause::kCut) {
+    if (Has(side, joined)) joined.ends[side]->GoDown(cause, "cut");
+  }
+  void Cut(Joined& joined) {
+    joined.cable->lanes[0].silent = joined.cable->lanes[1].silent = true;
+    CutEnd(joined, 0);
+    CutEnd(joined, 1);
+    for (int side = 0; side < 2; ++side) SideOf(side).link.Poll(now);
+  }
+  // Everything that is due now.
+  void Settle() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const auto& joined : rails) {
+        for (int side = 0; side < 2; ++side) {
+          if (!Has(side, *joined)) continue;
+          joined->ends[side]->Write();
+          joined->ends[side]->Read();
+        }
+      }
+      for (int side = 0; side < 2; ++side) {
+        Link& link = SideOf(side).link;
+        if (link.Poll(now) > 0) moved = true;
+        if (link.deadline_ns() <= now) link.OnTime(now);
+        link.FlushAcknowledgement();
+      }
+    }
+  }
+  std::uint64_t NextNs() {
+    std::uint64_t next = std::min(a.link.deadline_ns(), b.link.deadline_ns());
+    for (const auto& joined : rails) {
+      for (int side = 0; side < 2; ++side) {
+        if (Has(side, *joined)) next = std::min(next, joined->ends[side]->NextNs());
+      }
+    }
+    return next;
+  }
+  // Until `done`, or nothing can happen any more, or the time is over.
+  template <typename Done>
+  bool RunUntil(std::uint64_t end_ns, Done done) {
+    for (;;) {
+      Settle();
+      if (done()) return true;
+      const std::uint64_t next = NextNs();
+      if (next == Link::kNever || next > end_ns) {
+        now = std::max(now, end_ns == Link::kNever ? now : end_ns);
+        return done();
+      }
+      now = std::max(now + 1, next);
+    }
+  }
+  void Run() {
+    RunUntil(Link::kNever, [] { return false; });
+  }
+
+  static wire::Introduction IntroductionOf(const Side& side) {
+    const Link::Standing standing = side.link.standing();
+    wire::Introduction introduction{};
+    introduction.session = standing.session;
+    introduction.known_peer_session = standing.known_peer_session;
+    introduction.next_expected = standing.next_expected;
+    introduction.incarnation = 1;
+    return introduction;
+  }
+  // A posts, b sends in chunks; or the other way round.
+  void Post(int side, std::uint64_t number, std::vector<std::byte>& target) {
+    PostedReceive receive;
+    receive.key.number = number;
+    receive.bytes = target.size();
+    receive.destination = target.data();
+    ASSERT_TRUE(SideOf(side).link.PostReceive(receive).ok());
+  }
+  void SendData(int side, std::uint64_t number, const std::vector<std::byte>& source,
+                std::uint32_t chunk) {
+    for (std::size_t at = 0; at < source.size(); at += chunk) {
+      wire::FrameHeader header;
+      header.type = wire::FrameType::kData;
+      header.number = number;
+      header.offset = at;
+      header.payload_bytes =
+          static_cast<std::uint32_t>(std::min<std::size_t>(chunk, source.size() - at));
+      ASSERT_TRUE(SideOf(side).link.Send(header, source.data() + at, ++cookie).ok());
+    }
+  }
+  void SendGrant(int side, std::uint64_t number) {
+    wire::FrameHeader header;
+    header.type = wire::FrameType::kGrant;
+    header.number = number;
+    ASSERT_TRUE(SideOf(side).link.Send(header, nullptr, 0).ok());
+  }
+  void SendControl(int side, const std::string& text) {
+    wire::FrameHeader header;
+    header.type = wire::FrameType::kControl;
+    header.payload_bytes = static_cast<std::uint32_t>(text.size());
+    ASSERT_TRUE(
+        SideOf(side).link.Send(header, reinterpret_cast<const std::byte*>(text.data()), 0).ok());
+  }
+
+  std::mt19937 random;
+  std::uint64_t now = 1'000'000'000;
+  std::uint64_t cookie = 0;
+  Side a;
+  Side b;
+  std::vector<std::unique_ptr<Joined>> rails;
+};
+
+}  // namespace mlxcomm::fabric

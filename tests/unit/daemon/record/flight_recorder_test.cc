@@ -1,0 +1,164 @@
+// Tracks that come and go, and the names of groups.
+#include "daemon/record/flight_recorder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <thread>
+
+namespace mlxcomm::record::flight_recorder_test {
+namespace {
+
+Event At(std::uint64_t time_ns) {
+  Event event;
+  event.kind = EventKind::kSent;
+  event.time_ns = time_ns;
+  return event;
+}
+
+std::string NameOf(int number) { return "rail " + std::to_string(number); }
+
+TEST(FlightRecorderTest, KeepsATrackOfAKindForEachWriter) {
+  FlightRecorder recorder("node");
+  EventRing* const engine = recorder.AddTrack(TrackKind::kEngine, "engine");
+  EventRing* const rail = recorder.AddTrack(TrackKind::kRail, "rail");
+  engine->Write(At(1));
+  rail->Write(At(2));
+  rail->Write(At(3));
+  const auto engines = recorder.Copy(TrackKind::kEngine, 10);
+  const auto rails = recorder.Copy(TrackKind::kRail, 1);
+  ASSERT_EQ(engines.size(), 1u);
+  ASSERT_EQ(rails.size(), 1u);
+  EXPECT_EQ(engines[0].events.size(), 1u);
+  ASSERT_EQ(rails[0].events.size(), 1u);
+  EXPECT_EQ(rails[0].events[0].time_ns, 3u);
+  EXPECT_EQ(rails[0].written, 2u);
+  EXPECT_EQ(rails[0].name, "rail");
+  EXPECT_TRUE(rails[0].open);
+}
+
+// Why: what a rail did before it was cut is what one looks for afterwards.
+TEST(FlightRecorderTest, ShowsATrackWhoseWriterHasEnded) {
+  FlightRecorder recorder("node");
+  EventRing* const rail = recorder.AddTrack(TrackKind::kRail, "rail");
+  rail->Write(At(5));
+  recorder.CloseTrack(rail);
+  EXPECT_NE(recorder.AddTrack(TrackKind::kRail, "next"), rail);
+  const auto rails = recorder.Copy(TrackKind::kRail, 10);
+  ASSERT_EQ(rails.size(), 2u);
+  EXPECT_FALSE(rails[0].open);
+  EXPECT_EQ(rails[0].events.size(), 1u);
+}
+
+// Why: a cable that comes and goes all day must not take memory each time.
+TEST(FlightRecorderTest, TakesTheTrackThatWasClosedFirstAndShowsNothingOfItsLastUser) {
+  FlightRecorder recorder("node");
+  for (int i = 0; i < 1000; ++i) {
+    EventRing* const rail = recorder.AddTrack(TrackKind::kRail, NameOf(i));
+    ASSERT_NE(rail, nullptr);
+    rail->Write(At(static_cast<std::uint64_t>(i)));
+    recorder.CloseTrack(rail);
+  }
+  const auto rails = recorder.Copy(TrackKind::kRail, 10);
+  ASSERT_EQ(rails.size(), FlightRecorder::kClosedTracksKept);
+  for (const TrackCopy& rail : rails) {
+    ASSERT_EQ(rail.events.size(), 1u);
+    EXPECT_EQ(rail.name, NameOf(static_cast<int>(rail.events[0].time_ns)));
+    EXPECT_GE(rail.events[0].time_ns, 1000 - FlightRecorder::kClosedTracksKept);
+  }
+}
+
+// Why: a cable that flaps, or whose other end refuses it, has rails without a frame; they must
+// not take the place of the rail that carried something.
+TEST(FlightRecorderTest, KeepsTracksThatHaveSomethingToShowBeforeThoseThatHaveNot) {
+  FlightRecorder recorder("node");
+  for (std::size_t i = 0; i < FlightRecorder::kClosedTracksKept; ++i) {
+    EventRing* const rail = recorder.AddTrack(TrackKind::kRail, NameOf(static_cast<int>(i)));
+    rail->Write(At(i));
+    recorder.CloseTrack(rail);
+  }
+  for (int i = 100; i < 120; ++i) {
+    recorder.CloseTrack(recorder.AddTrack(TrackKind::kRail, NameOf(i)));
+  }
+  const auto rails = recorder.Copy(TrackKind::kRail, 10);
+  const auto kept = std::count_if(rails.begin(), rails.end(),
+                                  [](const TrackCopy& rail) { return !rail.events.empty(); });
+  EXPECT_GE(static_cast<std::size_t>(kept) + 1, FlightRecorder::kClosedTracksKept);
+}
+
+TEST(FlightRecorderTest, HasNoTrackBeyondTheMostUntilOneIsClosed) {
+  FlightRecorder recorder("node");
+  EventRing* last = nullptr;
+  for (std::size_t i = 0; i < FlightRecorder::kTracksMax; ++i) {
+    last = recorder.AddTrack(TrackKind::kRail, "rail");
+    ASSERT_NE(last, nullptr);
+  }
+  EXPECT_EQ(recorder.AddTrack(TrackKind::kRail, "one more"), nullptr);
+  recorder.CloseTrack(nullptr);  // What had no track closes none.
+  recorder.CloseTrack(last);
+  EXPECT_EQ(recorder.AddTrack(TrackKind::kWorker, "of another size"), nullptr);
+  EXPECT_EQ(recorder.AddTrack(TrackKind::kRail, "one more"), last);
+}
+
+TEST(FlightRecorderTest, KnowsAGroupByItsLastNameAndItsFirstNodes) {
+  FlightRecorder recorder("node");
+  recorder.NameGroup({11, "ann", "job", "name", {}});
+  GroupName wide{11, "ann", "job", "again", {}};
+  wide.nodes.resize(1000);
+  recorder.NameGroup(wide);
+  const auto names = recorder.GroupNames();
+  ASSERT_EQ(names.size(), 1u);
+  EXPECT_EQ(names.back().name, "again");
+  EXPECT_EQ(names.back().nodes.size(), FlightRecorder::kNodesNamedMax);
+}
+
+// Why: a job that makes and closes a group each step is still that job, and its world group
+// is older than all of them.
+TEST(FlightRecorderTest, KnowsEveryOpenGroupAndTheLastOfThoseThatAreGone) {
+  FlightRecorder recorder("node");
+  const std::uint64_t most = FlightRecorder::kGroupsGoneNamed;
+  recorder.NameGroup({1, "ann", "job", "job", {}});
+  for (std::uint64_t id = 2; id <= most + 11; ++id) {
+    recorder.NameGroup({id, "ann", "job", "job/rows", {}});
+    recorder.CloseGroup(id);
+    recorder.CloseGroup(id);  // Again, as an unknown one: nothing.
+  }
+  const auto names = recorder.GroupNames();
+  ASSERT_EQ(names.size(), most + 1);
+  EXPECT_EQ(names.front().id, 12u);
+  EXPECT_EQ(names[most - 1].id, most + 11);
+  EXPECT_EQ(names.back().name, "job");
+}
+
+// Why: mlxcommctl may ask at any moment, also while rails come and go.
+TEST(FlightRecorderTest, IsReadWhileTracksAreWrittenAddedAndClosed) {
+  FlightRecorder recorder("node");
+  std::atomic<bool> stop{false};
+  const auto write = [&] {
+    while (!stop.load(std::memory_order_relaxed)) {
+      EventRing* const rail = recorder.AddTrack(TrackKind::kRail, "rail");
+      for (std::uint64_t i = 0; i < 5000; ++i) rail->Write(At(i));
+      recorder.CloseTrack(rail);
+      recorder.NameGroup({1, "ann", "job", "name", {}});
+    }
+  };
+  std::thread first(write);
+  std::thread second(write);
+  for (int i = 0; i < 40; ++i) {
+    for (const TrackCopy& rail : recorder.Copy(TrackKind::kRail, 5000)) {
+      ASSERT_LE(rail.events.size(), FlightRecorder::kRailEvents);
+      for (std::size_t k = 1; k < rail.events.size(); ++k) {
+        ASSERT_EQ(rail.events[k].time_ns, rail.events[k - 1].time_ns + 1);
+      }
+    }
+    ASSERT_LE(recorder.GroupNames().size(), 1u);
+  }
+  stop = true;
+  first.join();
+  second.join();
+}
+
+}  // namespace
+}  // namespace mlxcomm::record::flight_recorder_test

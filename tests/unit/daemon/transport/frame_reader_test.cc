@@ -1,0 +1,186 @@
+// How much a reader asks its stream for at a time, and where it has it put: a copy saved for large
+// payloads, a call of the system for small ones. What it makes of the bytes is tried with rails.
+#include "daemon/transport/frame_reader.h"
+
+#include <gtest/gtest.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace mlxcomm::fabric::frame_reader_test {
+namespace {
+
+constexpr std::uint32_t kLarge = 256 * 1024;
+constexpr std::uint64_t kAmongDataMax = 4 * 1024;
+
+// What has come already, `most` bytes in a read; counts what goes elsewhere than to `place`.
+class WaitingBytes final : public ByteStream {
+ public:
+  void Append(const wire::FrameHeader& header, std::byte fill) {
+    const auto* const bytes = reinterpret_cast<const std::byte*>(&header);
+    bytes_.insert(bytes_.end(), bytes, bytes + sizeof header);
+    bytes_.insert(bytes_.end(), header.payload_bytes, fill);
+  }
+  ssize_t Read(int /*socket*/, iovec* parts, int count) override {
+    if (taken_ == bytes_.size()) {
+      errno = EAGAIN;
+      return -1;
+    }
+    ++reads;
+    ssize_t got = 0;
+    for (int i = 0; i < count; ++i) {
+      const std::size_t bytes = std::min(
+          {parts[i].iov_len, bytes_.size() - taken_, most - static_cast<std::size_t>(got)});
+      std::memcpy(parts[i].iov_base, bytes_.data() + taken_, bytes);
+      taken_ += bytes;
+      got += static_cast<ssize_t>(bytes);
+      const auto* const at = static_cast<const std::byte*>(parts[i].iov_base);
+      if (at < place || at >= place + kLarge) elsewhere_most = std::max(elsewhere_most, bytes);
+    }
+    return got;
+  }
+  ssize_t Write(int /*socket*/, iovec* /*parts*/, int /*count*/) override { return -1; }
+  bool is_encrypted() const override { return false; }
+
+  const std::byte* place = nullptr;
+  std::size_t most = kLarge;
+  int reads = 0;
+  std::size_t elsewhere_most = 0;  // In one read.
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::size_t taken_ = 0;
+};
+
+class FrameReaderTest : public testing::Test, protected FrameReaderPort {
+ protected:
+  void SetUp() override {
+    reader_.posted().ShareClaims(claims_);
+    stream_.place = place_.data();
+  }
+  static wire::FrameHeader Header(wire::FrameType type, std::uint64_t sequence,
+                                  std::uint32_t payload_bytes) {
+    wire::FrameHeader header;
+    header.type = type;
+    header.sequence = sequence;
+    header.payload_bytes = payload_bytes;
+    header.number = 5;
+    return header;
+  }
+  void ExpectLarge() {
+    PostedReceive receive;
+    receive.bytes = kLarge;
+    receive.destination = place_.data();
+    receive.key = KeyOf(Header(wire::FrameType::kData, 1, kLarge));
+    reader_.posted().Expect(receive, budget_.Open(kLarge));
+  }
+  void ReadAll() {
+    while (reader_.Read(/*write_error=*/0)) {
+    }
+    ASSERT_FALSE(reader_.has_ended()) << reader_.end_reason();
+  }
+
+  bool HasPlaceForEvent() const override { return true; }
+  void TakeCommands() override {}
+  bool CommandsWait() const override { return false; }
+  void OnEvent(RailEvent&& event) override { events_.push_back(std::move(event)); }
+  void OnHeartbeat(const wire::FrameHeader& /*heartbeat*/) override {}
+
+  platform::FileDescriptor socket_;
+  WaitingBytes stream_;
+  ArrivalClaims claims_;
+  ReceiveBudget budget_;
+  std::vector<std::byte> place_ = std::vector<std::byte>(kLarge);
+  std::vector<RailEvent> events_;
+  FrameReader reader_{socket_, stream_, *this};
+};
+
+// Why: a grant that came before it made the reader read ahead as for small frames, and so copy more
+// than a quarter of what followed once more.
+TEST_F(FrameReaderTest, ReadsALargePayloadToItsPlaceWhateverCameBeforeIt) {
+  ExpectLarge();
+  stream_.Append(Header(wire::FrameType::kGrant, 1, 0), std::byte{});
+  stream_.Append(Header(wire::FrameType::kData, 2, kLarge), std::byte{7});
+  ReadAll();
+  ASSERT_EQ(events_.size(), 2u);
+  EXPECT_TRUE(events_[1].placed);
+  EXPECT_EQ(place_, std::vector<std::byte>(kLarge, std::byte{7}));
+  EXPECT_LE(stream_.elsewhere_most, kAmongDataMax);
+}
+
+TEST_F(FrameReaderTest, ReadsSmallFramesTogetherWhereNothingLargeIsPosted) {
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    stream_.Append(Header(wire::FrameType::kEager, i, wire::kEagerBytesMax), std::byte{7});
+  }
+  ReadAll();
+  EXPECT_EQ(events_.size(), 4u);
+  EXPECT_EQ(stream_.reads, 1);
+}
+
+// Why: a large receive may be posted for as long as its peer is busy, and others' small frames pass
+// meanwhile.
+TEST_F(FrameReaderTest, ReadsSmallFramesTogetherAlsoWhileSomethingLargeIsPosted) {
+  ExpectLarge();
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    stream_.Append(Header(wire::FrameType::kEager, i, wire::kEagerBytesMax), std::byte{7});
+  }
+  ReadAll();
+  ASSERT_EQ(events_.size(), 4u);
+  for (const RailEvent& event : events_) {
+    EXPECT_TRUE(std::all_of(event.payload.begin(), event.payload.end(),
+                            [](std::byte byte) { return byte == std::byte{7}; }));
+  }
+  EXPECT_EQ(stream_.reads, 2) << "what came first may have been large";
+}
+
+// Why: each was copied from where it was read ahead to a slot, to be copied from there where it is used.
+TEST_F(FrameReaderTest, LeavesEagerPayloadsWhereTheyWereReadAhead) {
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    stream_.Append(Header(wire::FrameType::kEager, i, wire::kEagerBytesMax), std::byte{7});
+  }
+  ReadAll();
+  ASSERT_EQ(events_.size(), 4u);
+  for (std::size_t i = 1; i < events_.size(); ++i) {
+    EXPECT_EQ(events_[i].payload.data(),
+              events_[i - 1].payload.data() + wire::kEagerBytesMax + sizeof(wire::FrameHeader));
+  }
+}
+
+// Why: a buffer that is read into again too soon would change what somebody is still reading.
+// How: frames of any length, each filled with a number of its own, in reads of any length; they are given
+// back in order, at any time, and must then be what they were.
+TEST_F(FrameReaderTest, KeepsEachPayloadUntilItIsGivenBack) {
+  std::mt19937 random(5);
+  std::uint64_t sequence = 0;
+  std::size_t given_back = 0;
+  for (int turn = 0; turn < 3000; ++turn) {
+    if (sequence - given_back < 100) {
+      const auto bytes = static_cast<std::uint32_t>(
+          random() % 3 == 0 ? random() % 64 : random() % (wire::kEagerBytesMax + 1));
+      ++sequence;
+      stream_.Append(Header(wire::FrameType::kEager, sequence, bytes),
+                     static_cast<std::byte>(sequence % 251));
+    }
+    stream_.most = 1 + random() % (128 * 1024);
+    if (random() % 2 == 0) reader_.Read(/*write_error=*/0);
+    ASSERT_FALSE(reader_.has_ended()) << reader_.end_reason();
+    while (given_back < events_.size() && random() % 3 != 0) {
+      const RailEvent& event = events_[given_back++];
+      const auto fill = static_cast<std::byte>(event.header.sequence % 251);
+      ASSERT_EQ(event.payload.size(), event.header.payload_bytes);
+      ASSERT_TRUE(std::all_of(event.payload.begin(), event.payload.end(), [fill](std::byte byte) {
+        return byte == fill;
+      })) << event.header.sequence;
+      if (!event.payload.empty()) reader_.OnSlotFreed();
+    }
+  }
+  EXPECT_GT(given_back, 1000u);
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric::frame_reader_test

@@ -1,0 +1,139 @@
+// A driver that hangs, whatever call it is in: the connections carry on, nothing piles up, and a
+// fabric that is stopped ends.
+#include "daemon/transport/rdma/driver_thread.h"
+#include "tests/unit/daemon/transport/rdma/rdma_rails_fixture.h"
+#include "tests/unit/looks.h"
+
+namespace mlxcomm::fabric::driver_hangs_test {
+namespace {
+
+class DriverHangsTest : public RdmaRailsTest {
+ protected:
+  DriverHangsTest() { rdma::FakeVerbsControl::ForgetHung(); }
+  // Whatever hung comes back, and then all of it is gone: also a queue pair that is made only
+  // then, for nobody wants it any more.
+  ~DriverHangsTest() override {
+    control.Want("");
+    a.reset();
+    b.reset();
+    // Without the io_context, for its fabrics are gone.
+    const std::uint64_t end = platform::MonotonicNow() + 60'000'000'000;
+    const auto is_left = [] {
+      return rdma::DriverThread::threads() > 0 || rdma::FakeVerbsControl::QueuePairs() > 0;
+    };
+    for (Looks looks; is_left() && platform::MonotonicNow() < end;) looks.Rest();
+    EXPECT_EQ(rdma::DriverThread::threads(), 0);
+    EXPECT_EQ(rdma::FakeVerbsControl::QueuePairs(), 0);
+  }
+  // The probe, which is a process of its own (probe_test.cc), knows the device without asking.
+  static void KnowTheDevice(FabricOptions& options) {
+    options.rdma.driver_program.clear();
+    options.rdma.probe_program = rdma::FakeVerbsControl::Folder() + "/knows";
+    std::ofstream(options.rdma.probe_program)
+        << "#!/bin/sh\nprintf 'device\\trdma_en1\\t1\\tactive\\n"
+           "gid\\t00000000000000000000ffff7f000001\\nend\\n'\n";
+    std::filesystem::permissions(options.rdma.probe_program, std::filesystem::perms::owner_all);
+  }
+};
+
+class DriverCallTest : public DriverHangsTest, public testing::WithParamInterface<const char*> {};
+
+// How: the call hangs from the beginning. Some are made only once a rail carries something, or when
+// it goes: then the queue pairs fail as well.
+TEST_P(DriverCallTest, HangsAndTheConnectionCarriesOn) {
+  const std::string hang = std::string("hang ") + GetParam();
+  const auto has_hung = [] { return rdma::FakeVerbsControl::HasHung(GetParam()); };
+  control.Want(hang);
+  Join(KnowTheDevice);
+  ASSERT_TRUE(RunUntil(both(), [&] { return has_hung() || BothUp(); })) << Detail(*a);
+  for (int i = 0; i < 20 && !has_hung(); ++i) Carry(256 * 1024);
+  if (!has_hung()) control.Want(hang + "\nbreak rdma_en1");
+  ASSERT_TRUE(RunUntil(both(), has_hung)) << Detail(*a);
+  for (int i = 0; i < 4; ++i) Carry(1024 * 1024);
+  ASSERT_TRUE(
+      RunUntil(both(), [&] { return !IsUp(*a, Transport::kRdma) && !IsUp(*b, Transport::kRdma); }));
+  Carry(1024 * 1024);
+  EXPECT_TRUE(a->lost.empty());
+  EXPECT_TRUE(b->lost.empty());
+  const std::uint64_t before = platform::MonotonicNow();
+  for (Node* const node : both()) node->fabric->Stop();
+  EXPECT_LT(platform::MonotonicNow() - before, 10'000'000'000u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Calls, DriverCallTest,
+    testing::Values("ibv_get_device_list", "ibv_free_device_list", "ibv_get_device_name",
+                    "ibv_open_device", "ibv_query_device", "ibv_query_port", "ibv_query_gid",
+                    "ibv_alloc_pd", "ibv_reg_mr", "ibv_dereg_mr", "ibv_create_comp_channel",
+                    "ibv_destroy_comp_channel", "ibv_create_cq", "ibv_destroy_cq", "ibv_create_qp",
+                    "ibv_modify_qp", "ibv_query_qp", "ibv_destroy_qp", "ibv_post_recv",
+                    "ibv_post_send", "ibv_poll_cq", "ibv_req_notify_cq", "ibv_get_cq_event",
+                    "ibv_ack_cq_events", "ibv_wc_status_str"),
+    [](const auto& call) { return std::string(call.param); });
+
+// Why: each rail whose thread never comes back keeps that thread, its queue pair and its region.
+// One a minute, for weeks, would be the end of the machine.
+TEST_F(DriverHangsTest, LeavesOnlyAFewThreadsInADriverThatNeverComesBack) {
+  Join([](FabricOptions& options) {
+    KnowTheDevice(options);
+    options.heartbeat_timeout_ns = 300'000'000;
+  });
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
+  control.Want("hang ibv_poll_cq");
+  ASSERT_TRUE(RunUntil(both(), [&] {
+    return (Detail(*a) + Detail(*b)).find("has not given back 3 queue pairs") != std::string::npos;
+  })) << Detail(*a);
+  EXPECT_LE(rdma::FakeVerbsControl::QueuePairs(), 6);
+  Carry(1024 * 1024);
+  control.Want("");
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
+}
+
+// Why: set-up is tried again and again while one call has not come back, and a neighbour may offer
+// as often as it likes.
+TEST_F(DriverHangsTest, PilesUpNoJobs) {
+  control.Want("hang ibv_create_qp");
+  platform::Wakeup bell;
+  const rdma::Limits limits;
+  auto driver = *rdma::DriverThread::Start({FAKE_VERBS_LIBRARY, "rdma_en1", limits}, bell);
+  const rdma::QueuePairShape shape{limits.service, 4096, 4};
+  std::uint64_t ticket = 1;
+  driver->Make(ticket, shape, rdma::Ipv4Gid(1), 10);
+  ASSERT_TRUE(RunUntil({}, [] { return rdma::FakeVerbsControl::HasHung("ibv_create_qp"); }));
+  for (; ticket < 100; ++ticket) {
+    driver->Cancel(ticket);
+    driver->Make(ticket + 1, shape, rdma::Ipv4Gid(1), 10);
+    EXPECT_EQ(driver->waiting(), 1u);
+  }
+  control.Want("");
+  rdma::DriverThread::Result first;
+  ASSERT_TRUE(RunUntil({}, [&] { return driver->Pop(first); }));
+  EXPECT_EQ(first.ticket, 1u);
+  rdma::DriverThread::Result last;
+  ASSERT_TRUE(RunUntil({}, [&] { return driver->Pop(last); }));
+  EXPECT_EQ(last.ticket, ticket);
+}
+
+// Why: a queue pair that waits to be connected is the driver's to destroy.
+TEST_F(DriverHangsTest, DestroysTheQueuePairOfAConnectionThatIsCalledOff) {
+  platform::Wakeup bell;
+  const rdma::Limits limits;
+  auto driver = *rdma::DriverThread::Start({FAKE_VERBS_LIBRARY, "rdma_en1", limits}, bell);
+  const rdma::QueuePairShape shape{limits.service, 4096, 4};
+  driver->Make(1, shape, rdma::Ipv4Gid(1), 10);
+  rdma::DriverThread::Result made;
+  ASSERT_TRUE(RunUntil({}, [&] { return driver->Pop(made); }));
+  ASSERT_TRUE(made.status.ok()) << made.status;
+  control.Want("hang ibv_create_cq");
+  driver->Make(2, shape, rdma::Ipv4Gid(1), 10);
+  ASSERT_TRUE(RunUntil({}, [] { return rdma::FakeVerbsControl::HasHung("ibv_create_cq"); }));
+  driver->Connect(3, std::move(made.pair), {});
+  driver->Cancel(3);
+  control.Want("");
+  ASSERT_TRUE(RunUntil({}, [&] { return driver->Pop(made); }));
+  EXPECT_EQ(made.ticket, 2u);
+  ASSERT_TRUE(RunUntil({}, [&] { return driver->use().queue_pairs == 1; }));
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric::driver_hangs_test

@@ -1,0 +1,293 @@
+#include "daemon/transport/rdma/message_stream.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "proto/wire/frame.h"
+#include "proto/wire/rdma_message.h"
+#include "tests/unit/daemon/transport/rdma/stream_pair.h"
+#include "tests/unit/seeds.h"
+
+namespace mlxcomm::fabric::rdma::message_stream_test {
+namespace {
+
+// Sizes around the edges of a message of 4096 bytes with a header of 48.
+TEST(MessageStreamTest, CarriesFramesOfAllSizesInOrder) {
+  Pair pair;
+  std::uint64_t sequence = 0;
+  const std::uint32_t body = 4096 - 48;
+  for (const std::uint32_t payload :
+       {0u, 1u, 79u, body - 80, body - 81, body - 79, body, body - 160, 2 * body, 100'000u, 0u}) {
+    ++sequence;
+    while (!pair.ends[0].Write(sequence, payload)) pair.Turn();
+    pair.Turn();
+  }
+  pair.Turn();
+  ASSERT_EQ(pair.ends[1].frames.size(), sequence);
+  EXPECT_EQ(pair.ends[1].gaps, 0);
+  EXPECT_TRUE(pair.ends[1].partial.empty());
+}
+
+// Why: a send that meets no receive is lost, or worse. What is not read is not posted anew.
+TEST(MessageStreamTest, SendsNoMoreThanTheOtherSideHasPosted) {
+  Pair pair;
+  std::uint64_t sequence = 1;
+  for (int i = 0; i < 100; ++i) {
+    while (pair.ends[0].Write(sequence, 3000)) ++sequence;
+    pair.Turn(/*read=*/false);
+    pair.now += 10 * MessageStream::kKeepAliveNs;  // However long it takes.
+  }
+  EXPECT_EQ(pair.sent_with_frames[0], 4) << "the others are left for what carries no frames";
+}
+
+// Why: a daemon may be stopped, and its device goes on: what has been posted takes what comes, and
+// nobody posts anew. However long that lasts, there is a receive for each message.
+TEST(MessageStreamTest, SendsNoMoreThanThatToASideThatIsStopped) {
+  Pair pair;
+  std::uint64_t sequence = 1;
+  for (int i = 0; i < 1000; ++i) {
+    while (pair.ends[0].Write(sequence, 3000)) ++sequence;
+    pair.TurnOf(0);
+    pair.now += 50 * kMs;
+  }
+  EXPECT_EQ(pair.sent[0], 8);
+  EXPECT_EQ(pair.ends[0].stream->deadline_ns(), MessageStream::kNever);
+  for (int i = 0; i < 10; ++i) pair.Turn();  // It goes on, and so does this side.
+  const std::size_t before = pair.ends[1].frames.size();
+  for (int i = 0; i < 10; ++i) {
+    while (pair.ends[0].Write(sequence, 3000)) ++sequence;
+    pair.Turn();
+  }
+  EXPECT_GT(pair.ends[1].frames.size(), before);
+}
+
+// Why: a side that stood still finds, long after its last message, what the other one said before
+// that had come. It is no word of that message, which has its receive still.
+TEST(MessageStreamTest, TakesNoOldWordForOneOfItsLastMessages) {
+  Pair pair;
+  pair.now += MessageStream::kKeepAliveNs;
+  pair.TurnOf(1);  // A sign of life, which waits at the side that stands still.
+  ASSERT_EQ(pair.sent[1], 1);
+  std::uint64_t sequence = 1;
+  while (pair.ends[0].Write(sequence, 3000)) ++sequence;
+  MessageStream::Outgoing out;
+  int sent = 0;
+  pair.ends[0].stream->OnNow(pair.now);
+  for (; pair.ends[0].stream->NextSend(out); ++sent) pair.ends[0].stream->OnSent(out.slot);
+  pair.now += 10 * MessageStream::kLostNs;
+  pair.TurnOf(0);
+  while (pair.ends[0].Write(sequence, 3000)) ++sequence;
+  pair.TurnOf(0);
+  EXPECT_LE(sent + pair.sent[0], 8);
+}
+
+// Why: credit must come back although the receiver has nothing to send by itself.
+TEST(MessageStreamTest, TellsOfCreditWithoutFramesOfItsOwn) {
+  Pair pair;
+  for (std::uint64_t sequence = 1; sequence <= 1000; ++sequence) {
+    int turns = 0;
+    while (!pair.ends[0].Write(sequence, 3000)) {
+      pair.Turn();
+      ASSERT_LT(++turns, 10) << "time does not pass, so only credit helps";
+    }
+  }
+  pair.Turn();
+  EXPECT_EQ(pair.ends[1].frames.size(), 1000u);
+  EXPECT_LT(pair.sent[1], 1000 / 3);
+}
+
+// Why: both may have used up all that they had, at once; none may wait for the other for ever.
+TEST(MessageStreamTest, BothSidesFillEachOtherAndGoOn) {
+  Pair pair;
+  std::uint64_t next[2] = {1, 1};
+  pair.latency = kMs;
+  for (int i = 0; i < 2000; ++i) {
+    for (int side = 0; side < 2; ++side) {
+      while (pair.ends[side].Write(next[side], 2500)) ++next[side];
+    }
+    pair.Turn();
+    pair.now += kMs / 4;
+  }
+  EXPECT_GT(pair.ends[0].frames.size(), 700u);
+  EXPECT_GT(pair.ends[1].frames.size(), 700u);
+}
+
+TEST(MessageStreamTest, LosesOnlyTheFramesThatWereInALostMessage) {
+  Pair pair;
+  int number = 0;
+  pair.lose = [&](int from) { return from == 0 && ++number == 2; };
+  for (std::uint64_t sequence = 1; sequence <= 4; ++sequence) {
+    while (!pair.ends[0].Write(sequence, 5000)) pair.Turn();  // Each ends in a second message.
+    pair.Turn();
+  }
+  pair.Turn();
+  EXPECT_EQ(pair.ends[1].frames, (std::vector<std::uint64_t>{2, 3, 4}));
+  EXPECT_EQ(pair.ends[1].gaps, 1);
+  EXPECT_EQ(pair.ends[1].stream->lost_messages(), 1u);
+}
+
+// A frame over many messages, of which one in the middle is lost: the messages that hold
+// nothing but the rest of it are passed over.
+TEST(MessageStreamTest, SkipsTheRestOfALargeFrameOfWhichSomeIsLost) {
+  Pair pair;
+  int number = 0;
+  pair.lose = [&](int from) { return from == 0 && ++number == 3; };
+  for (std::uint64_t sequence = 1; sequence <= 2; ++sequence) {
+    while (!pair.ends[0].Write(sequence, 60'000)) pair.Turn();
+    pair.Turn();
+  }
+  pair.Turn();
+  EXPECT_EQ(pair.ends[1].frames, (std::vector<std::uint64_t>{2}));
+}
+
+// Why: while half a frame is kept here, a copy of it that comes on another rail is taken for one
+// too many. How: the end of a frame is lost, and an empty message tells of it.
+TEST(MessageStreamTest, TellsOfAGapBeforeMoreFramesCome) {
+  Pair pair;
+  int number = 0;
+  pair.lose = [&](int from) { return from == 0 && ++number == 2; };
+  ASSERT_TRUE(pair.ends[0].Write(1, 5000));
+  pair.Turn();
+  pair.Turn();
+  EXPECT_FALSE(pair.ends[1].partial.empty());
+  pair.now += MessageStream::kKeepAliveNs;
+  pair.TurnOf(0);
+  pair.TurnOf(1, /*read=*/false);
+  EXPECT_TRUE(pair.ends[1].stream->HasUnread());
+  pair.Turn();
+  EXPECT_EQ(pair.ends[1].gaps, 1);
+  EXPECT_TRUE(pair.ends[1].partial.empty());
+  EXPECT_FALSE(pair.ends[1].stream->HasUnread());
+  ASSERT_TRUE(pair.ends[0].Write(2, 5000));
+  pair.Turn();
+  pair.Turn();
+  EXPECT_EQ(pair.ends[1].frames, (std::vector<std::uint64_t>{2}));
+}
+
+// Why: nothing tells of the loss of the last messages. If their credit were gone for ever, the
+// rail would stand still.
+TEST(MessageStreamTest, GoesOnAfterAllThatWasUnderWayIsLost) {
+  Pair pair;
+  bool out = true;
+  pair.lose = [&](int) { return out; };
+  std::uint64_t sequence = 1;
+  for (int i = 0; i < 10; ++i) {
+    while (pair.ends[0].Write(sequence, 3000)) ++sequence;
+    while (pair.ends[1].Write(sequence, 3000)) ++sequence;
+    pair.Turn();
+  }
+  out = false;
+  for (int i = 0; i < 30; ++i) {
+    pair.now += 50 * kMs;
+    pair.Turn();
+  }
+  const std::size_t before = pair.ends[1].frames.size();
+  for (int i = 0; i < 100; ++i) {
+    while (pair.ends[0].Write(sequence, 3000)) ++sequence;
+    pair.Turn();
+  }
+  EXPECT_GT(pair.ends[1].frames.size(), before + 50);
+}
+
+// However messages are lost and late, both ways: no send meets no receive, what is read are
+// whole frames in order, and it never stands still: the reserve is large enough for these losses.
+TEST(MessageStreamTest, KeepsItsWordUnderLossAndDelay) {
+  for (std::uint32_t seed = 1; seed <= Seeds(60); ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 source(seed);
+    const auto random = [&] { return static_cast<std::uint32_t>(source()); };
+    Pair pair(10 + random() % 13, 1024u << random() % 4);
+    const unsigned loss = random() % 15;
+    pair.latency = random() % (3 * kMs);
+    pair.lose = [&](int) { return random() % 100 < loss; };
+    std::uint64_t next[2] = {1, 1};
+    std::uint32_t size[2] = {0, 0};
+    for (int turn = 0; turn < 3000 && !testing::Test::HasFailure(); ++turn) {
+      for (int side = 0; side < 2; ++side) {
+        if (random() % 4 == 0) continue;
+        while (pair.ends[side].Write(next[side], size[side])) {
+          ++next[side];
+          size[side] = random() % 3 == 0 ? random() % 9000 : random() % 200;
+        }
+      }
+      pair.Turn(random() % 8 != 0);
+      pair.now += random() % kMs;
+    }
+    pair.lose = [](int) { return false; };
+    for (int turn = 0; turn < 400; ++turn) {
+      pair.now += 10 * kMs;
+      pair.Turn();
+    }
+    for (int side = 0; side < 2; ++side) {
+      const int before = pair.sent_with_frames[side];
+      const std::size_t frames_before = pair.ends[1 - side].frames.size();
+      for (int turn = 0; turn < 40; ++turn) {
+        while (pair.ends[side].Write(next[side], size[side])) ++next[side];
+        pair.Turn();
+        pair.now += 10 * kMs;
+      }
+      EXPECT_GT(pair.sent_with_frames[side], before + 20);
+      EXPECT_GT(pair.ends[1 - side].frames.size(), frames_before);
+    }
+  }
+}
+
+TEST(MessageStreamTest, SaysThatItIsThereWhenItHasNothingToSay) {
+  Pair pair;
+  pair.Turn();
+  EXPECT_EQ(pair.sent[0], 0);
+  pair.now = pair.ends[0].stream->deadline_ns();
+  pair.Turn();
+  EXPECT_EQ(pair.sent[0], 1);
+  EXPECT_EQ(pair.sent[1], 1);
+  pair.Turn();
+  EXPECT_EQ(pair.sent[0], 1);
+}
+
+TEST(MessageStreamTest, TakesAShortMessageForALostOne) {
+  Pair pair;
+  ASSERT_TRUE(pair.ends[0].Write(1, 1000));
+  pair.latency = kMs;
+  pair.Turn();
+  pair.under_way[1].front().bytes.resize(200);
+  ASSERT_TRUE(pair.ends[0].Write(2, 1000));
+  pair.now += kMs;
+  pair.Turn();
+  pair.now += kMs;
+  pair.Turn();
+  EXPECT_EQ(pair.ends[1].frames, (std::vector<std::uint64_t>{2}));
+}
+
+TEST(MessageStreamTest, RefusesWhatTheOtherSideWouldNotSend) {
+  const auto taken = [](const std::function<void(wire::MessageHeader&)>& change,
+                        std::uint32_t bytes = 4096) {
+    End end(4, 4096, 1000 * kMs);
+    wire::MessageHeader header;
+    header.connection = 77;
+    header.number = 1;
+    header.bytes = 200;
+    header.first_frame = 0;
+    header.posted = 4;
+    change(header);
+    std::memcpy(end.memory.data(), &header, sizeof header);
+    return end.stream->OnReceived(0, bytes);
+  };
+  EXPECT_TRUE(taken([](auto&) {}));
+  EXPECT_TRUE(taken([](auto& header) { header.number = 5; }));
+  EXPECT_FALSE(taken([](auto& header) { header.number = 0; }));
+  EXPECT_FALSE(taken([](auto& header) { header.bytes = 4096; }));
+  EXPECT_FALSE(taken([](auto& header) { header.first_frame = 200; }));
+  EXPECT_FALSE(taken([](auto& header) { header.seen = 1; }));
+  EXPECT_FALSE(taken([](auto& header) { header.posted = 5; }));
+  EXPECT_TRUE(taken([](auto& header) { header.raw = 2, header.raw_bytes = 4096; }));
+  EXPECT_FALSE(taken([](auto& header) { header.raw = 3, header.raw_bytes = 4096; }));
+  EXPECT_FALSE(taken([](auto& header) { header.raw = 2, header.raw_bytes = 4095; }));
+  EXPECT_FALSE(taken([](auto& header) { header.raw_bytes = 4096; }));
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric::rdma::message_stream_test

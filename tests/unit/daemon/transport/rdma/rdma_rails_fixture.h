@@ -1,0 +1,137 @@
+// Two fabrics over loopback with RDMA rails beside their connection, over the fake verbs.
+//
+// Owner: a test. Thread: its own, which is both engines. Memory: theirs.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/platform/machine.h"
+#include "daemon/platform/shared_memory.h"
+#include "tests/unit/daemon/transport/rdma/fake_verbs_control.h"
+#include "tests/unit/daemon/transport/tcp/loopback.h"
+#include "tests/unit/daemon/transport/tcp/some_keys.h"
+
+namespace mlxcomm::fabric {
+
+// A client's arena: whoever touches it when it is not mapped any more ends the test.
+class Arena {
+ public:
+  static constexpr std::size_t kBytes = 8 * 1024 * 1024;
+
+  Arena() {
+    auto segment = std::make_shared<platform::SharedSegment>(
+        *platform::SharedSegment::Create("arena", kBytes));
+    data_ = segment->data();
+    descriptor_ = segment->descriptor();
+    owner_ = std::move(segment);
+    mapped_ = owner_;
+  }
+  std::span<std::byte> bytes() const { return {data_, kBytes}; }
+  ClientMemory memory() const { return {owner_, data_, kBytes, descriptor_}; }
+  void LetGo() { owner_.reset(); }
+  bool is_mapped() const { return !mapped_.expired(); }
+
+ private:
+  std::byte* data_ = nullptr;
+  int descriptor_ = -1;
+  std::shared_ptr<const void> owner_;
+  std::weak_ptr<const void> mapped_;
+};
+
+class RdmaRailsTest : public FabricTest {
+ protected:
+  ~RdmaRailsTest() override {
+    EXPECT_EQ(control.TakeFaults(), "");
+    control.Want("");
+  }
+  void Join(const std::function<void(FabricOptions&)>& change = [](FabricOptions&) {}) {
+    const auto with_rdma = [change](FabricOptions& options) {
+      options.rdma.enabled = true;
+      options.rdma.library = FAKE_VERBS_LIBRARY;
+      options.rdma.probe_program = PROBE_PROGRAM;
+      options.rdma.driver_program = PROBE_PROGRAM;
+      options.rdma.probe_timeout_ns = 60'000'000'000;
+      options.heartbeat_interval_ns = 50'000'000;
+      options.heartbeat_timeout_ns = 1'000'000'000;
+      change(options);
+    };
+    a = std::make_unique<Node>(io, "a", std::uint8_t{1}, std::vector<std::string>{},
+                               std::uint8_t{7}, with_rdma);
+    cable = std::make_unique<LoopbackCable>(io, a->address());
+    b = std::make_unique<Node>(io, "b", std::uint8_t{2}, std::vector{cable->address()},
+                               std::uint8_t{7}, with_rdma);
+  }
+  std::vector<Node*> both() { return {a.get(), b.get()}; }
+  static const RailSnapshot* RailOf(const std::vector<LinkSnapshot>& links, Transport transport) {
+    for (const LinkSnapshot& link : links) {
+      for (const RailSnapshot& rail : link.rails) {
+        if (rail.transport == transport) return &rail;
+      }
+    }
+    return nullptr;
+  }
+  static bool IsUp(const Node& node, Transport transport) {
+    const std::vector<LinkSnapshot> links = node.fabric->Snapshot();
+    const RailSnapshot* const rail = RailOf(links, transport);
+    return rail != nullptr && rail->up;
+  }
+  static std::string Detail(const Node& node) {
+    const std::vector<LinkSnapshot> links = node.fabric->Snapshot();
+    const RailSnapshot* const rail = RailOf(links, Transport::kRdma);
+    return rail == nullptr ? "no rail" : rail->detail;
+  }
+  static bool ProvedWith(const Node& node, std::uint8_t key) {
+    const std::vector<LinkSnapshot> links = node.fabric->Snapshot();
+    for (const Transport transport : {Transport::kTcp, Transport::kRdma}) {
+      const RailSnapshot* const rail = RailOf(links, transport);
+      if (rail == nullptr || rail->key != KeyOf(key).id()) return false;
+    }
+    return true;
+  }
+  bool BothUp() { return IsUp(*a, Transport::kRdma) && IsUp(*b, Transport::kRdma); }
+  void Carry(std::size_t bytes) {
+    std::vector<std::byte> source(bytes);
+    Carry(source);
+  }
+  void Carry(std::span<std::byte> source) {
+    const std::size_t bytes = source.size();
+    for (std::size_t i = 0; i < bytes; ++i) source[i] = static_cast<std::byte>(i * 7 + i / 999);
+    std::vector<std::byte> target(bytes);
+    const std::uint64_t had = b->data_bytes;
+    const int released = a->released[9];
+    const std::uint64_t chunk = 256 * 1024;
+    SendChunks(*a, *b, source, target, chunk);
+    ASSERT_TRUE(RunUntil(both(),
+                         [&] {
+                           return b->data_bytes == had + bytes &&
+                                  a->released[9] == released + static_cast<int>(bytes / chunk);
+                         }))
+        << "of " << bytes << " bytes have come " << b->data_bytes - had;
+    EXPECT_TRUE(std::equal(source.begin(), source.end(), target.begin()));
+  }
+  static RailSnapshot Rdma(const Node& node) {
+    const std::vector<LinkSnapshot> links = node.fabric->Snapshot();
+    const RailSnapshot* const rail = RailOf(links, Transport::kRdma);
+    return rail == nullptr ? RailSnapshot() : *rail;
+  }
+  // Carries from the arena until some of it has gone without a copy.
+  void CarryUntilDirect(const Arena& arena) {
+    const std::uint64_t before = Rdma(*a).direct_bytes;
+    for (int i = 0; i < 100 && Rdma(*a).direct_bytes == before; ++i) Carry(arena.bytes());
+    ASSERT_GT(Rdma(*a).direct_bytes, before);
+  }
+
+  rdma::FakeVerbsControl control;
+  std::unique_ptr<Node> a;
+  std::unique_ptr<LoopbackCable> cable;
+  std::unique_ptr<Node> b;
+};
+
+}  // namespace mlxcomm::fabric

@@ -1,0 +1,361 @@
+// Two fabrics over loopback with RDMA rails beside their connection, over the fake verbs: they
+// are made by themselves, carry, go and come back, while the connection carries on.
+#include <random>
+
+#include "daemon/transport/tcp/authentication.h"
+#include "proto/wire/rail_setup.h"
+#include "tests/unit/daemon/transport/rdma/rdma_rails_fixture.h"
+
+namespace mlxcomm::fabric::rdma_rails_test {
+namespace {
+
+TEST_F(RdmaRailsTest, MakesARailBesideTheConnectionAndCarriesOverBoth) {
+  Join();
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
+  const std::vector<LinkSnapshot> links = a->fabric->Snapshot();
+  EXPECT_EQ(links.at(0).rails.size(), 2u);
+  const RailSnapshot& rail = *RailOf(links, Transport::kRdma);
+  EXPECT_EQ(rail.security, "plain");
+  EXPECT_NE(rail.local_address.find("rdma_en1 127.0.0.1 queue pair"), std::string::npos)
+      << rail.local_address;
+  for (int i = 0; i < 5; ++i) Carry(8 * 1024 * 1024);
+  EXPECT_EQ(a->up.size(), 1u);
+  EXPECT_GT(RailOf(a->fabric->Snapshot(), Transport::kRdma)->sent_bytes, 1'000'000u);
+}
+
+// Why: the connection is the spare, and nobody above may notice.
+TEST_F(RdmaRailsTest, ComesBackAfterTheQueuePairHasFailed) {
+  Join();
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
+  for (int round = 0; round < 3; ++round) {
+    control.Want("break rdma_en1");
+    ASSERT_TRUE(RunUntil(
+        both(), [&] { return !IsUp(*a, Transport::kRdma) && !IsUp(*b, Transport::kRdma); }));
+    Carry(1024 * 1024);
+    control.Want("");
+    ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
+    Carry(1024 * 1024);
+  }
+  EXPECT_TRUE(a->lost.empty());
+  EXPECT_TRUE(b->lost.empty());
+}
+
+// Why: Linux waits with a device that is deleted until nobody has it open, and tells nobody.
+TEST_F(RdmaRailsTest, ClosesADeviceThatTheSystemTakesAwayAndOpensItAgainWhenItIsBack) {
+  const std::string entry = rdma::FakeVerbsControl::EntryOf("rdma_en1");
+  std::ofstream(entry) << "1";
+  Join();
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
+  control.Want("taken rdma_en1");
+  std::filesystem::remove(entry);
+  const auto is_told = [&] {
+    return Detail(*a).find("there is no RDMA device") != std::string::npos;
+  };
+  ASSERT_TRUE(RunUntil(both(), [&] { return !IsUp(*b, Transport::kRdma) && is_told(); }))
+      << Detail(*a);
+  Carry(1024 * 1024);
+  std::ofstream(entry) << "1";
+  control.Want("");
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
+  Carry(1024 * 1024);
+  EXPECT_TRUE(a->lost.empty());
+  EXPECT_TRUE(b->lost.empty());
+  std::filesystem::remove(entry);
+}
+
+// Why: where nothing arrives any more, and nobody is told, silence has to be noticed.
+TEST_F(RdmaRailsTest, NoticesARailThatHasGoneSilentInTheMiddle) {
+  Join();
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
+  control.Want("mute rdma_en1");
+  for (int i = 0; i < 4; ++i) Carry(4 * 1024 * 1024);
+  ASSERT_TRUE(
+      RunUntil(both(), [&] { return !IsUp(*a, Transport::kRdma) && !IsUp(*b, Transport::kRdma); }));
+  EXPECT_TRUE(IsUp(*a, Transport::kTcp));
+  EXPECT_TRUE(a->lost.empty());
+}
+
+// Why: after idle hours it has to work still, or be known to have gone. How: nobody sends anything;
+// signs of life go over the queue pair itself, both ways, and when nothing arrives there any more
+// the rail goes although the connection beside it lives.
+TEST_F(RdmaRailsTest, ShowsSignsOfLifeWhileIdleAndIsMissedWithoutThem) {
+  Join();
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
+  const auto received = [](const Node& node) {
+    const std::vector<LinkSnapshot> links = node.fabric->Snapshot();
+    return RailOf(links, Transport::kRdma)->received_bytes;
+  };
+  idle = true;
+  const std::uint64_t before[2] = {received(*a), received(*b)};
+  const std::uint64_t sign = sizeof(wire::FrameHeader);
+  ASSERT_TRUE(RunUntil(both(), [&] {
+    return received(*a) >= before[0] + 10 * sign && received(*b) >= before[1] + 10 * sign;
+  }));
+  EXPECT_TRUE(BothUp());
+  control.Want("mute rdma_en1");
+  ASSERT_TRUE(
+      RunUntil(both(), [&] { return !IsUp(*a, Transport::kRdma) && !IsUp(*b, Transport::kRdma); }));
+  EXPECT_TRUE(IsUp(*a, Transport::kTcp));
+  control.Want("");
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
+  EXPECT_TRUE(a->lost.empty());
+}
+
+// Why: a queue pair of a daemon that has ended takes what is sent to it, and tells nobody. How: silence
+// would show after an hour.
+TEST_F(RdmaRailsTest, GoesWithTheConnectionOfADaemonThatHasEnded) {
+  Join([](FabricOptions& options) { options.heartbeat_timeout_ns = 3'600'000'000'000; });
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
+  b->fabric->Stop();
+  ASSERT_TRUE(RunUntil({a.get()}, [&] { return !a->lost.empty(); }));
+}
+
+// Why: a connection that is cut is no daemon that has ended: the queue pair carries the channel.
+TEST_F(RdmaRailsTest, CarriesTheChannelWhileTheConnectionIsOut) {
+  Join();
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
+  cable->PullOut();
+  ASSERT_TRUE(
+      RunUntil(both(), [&] { return !IsUp(*a, Transport::kTcp) && !IsUp(*b, Transport::kTcp); }));
+  Carry(2 * 1024 * 1024);
+  EXPECT_TRUE(BothUp());
+  cable->PlugIn();
+  ASSERT_TRUE(
+      RunUntil(both(), [&] { return IsUp(*a, Transport::kTcp) && IsUp(*b, Transport::kTcp); }));
+  EXPECT_EQ(a->up.size(), 1u);
+  EXPECT_TRUE(a->lost.empty());
+}
+
+// Why: what the daemon there has proved on the connection holds for the queue pair beside it,
+// and a key that is no longer taken must not live on in one.
+TEST_F(RdmaRailsTest, GoesOnWhenTheConnectionIsProvedAnewAndGoesWhenItIsNot) {
+  Join([](FabricOptions& options) { options.new_proof_timeout_ns = 1'000'000'000; });
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
+  const std::string made = RailOf(a->fabric->Snapshot(), Transport::kRdma)->local_address;
+  EXPECT_TRUE(ProvedWith(*a, 7));
+  for (Node* const node : both()) node->fabric->SetKeys(KeysOf(8, 7));
+  for (Node* const node : both()) node->fabric->SetKeys(KeysOf(8));
+  ASSERT_TRUE(RunUntil(both(), [&] { return ProvedWith(*a, 8) && ProvedWith(*b, 8); }));
+  EXPECT_EQ(RailOf(a->fabric->Snapshot(), Transport::kRdma)->local_address, made);
+  Carry(1024 * 1024);
+
+  cable->PullOut();  // Nothing is left that could be proved.
+  ASSERT_TRUE(
+      RunUntil(both(), [&] { return !IsUp(*a, Transport::kTcp) && !IsUp(*b, Transport::kTcp); }));
+  a->fabric->SetKeys(KeysOf(9));
+  ASSERT_TRUE(RunUntil(both(), [&] { return !a->lost.empty(); }));
+}
+
+// Why: what a device has is asked of it, and of the other side's; the configuration may not know.
+TEST_F(RdmaRailsTest, TakesUnreliableQueuePairsWhereThereAreNoOthers) {
+  Join([](FabricOptions& options) { options.rdma.limits.service = rdma::Service::kReliable; });
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
+  Carry(1024 * 1024);
+}
+
+// Why: a device that garbles what is longer than a frame says nothing of it, as before macOS 26.3.
+TEST_F(RdmaRailsTest, SendsOneFrameAMessageWhereADeviceHasNoMore) {
+  control.Want("one_frame_only 1");
+  Join([](FabricOptions& options) {
+    const bool earlier = options.self.name == "b";
+    options.rdma.limits = rdma::AppleLimits(earlier ? "26.2" : "26.3");
+  });
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
+  const std::uint64_t before = Rdma(*a).sent_bytes;
+  for (int i = 0; i < 100 && Rdma(*a).sent_bytes < before + 1024 * 1024; ++i)
+    Carry(4 * 1024 * 1024);
+  EXPECT_GE(Rdma(*a).sent_bytes, before + 1024 * 1024);
+}
+
+// Why: whoever holds the key may still say anything. How: set-up messages of random bits, offers of
+// one name again and again, all while rails are made; then it is quiet, and the rail is there.
+TEST_F(RdmaRailsTest, OutlivesWhatANeighbourSaysThatIsWrong) {
+  Join();
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
+  std::mt19937_64 random(1);
+  const auto say = [&](Node& from, const Node& to, const wire::RailSetup& message) {
+    wire::FrameHeader header;
+    header.type = wire::FrameType::kRailSetup;
+    header.payload_bytes = sizeof message;
+    return from.links->Send(to.options.self.id, header,
+                            reinterpret_cast<const std::byte*>(&message), 0);
+  };
+  for (int i = 0; i < 400; ++i) {
+    wire::RailSetup message{};
+    message.kind = static_cast<wire::SetupKind>(random() % 6);
+    message.attempt = random() % 3;
+    PutText("127.0.0.1", message.sender_interface);
+    PutText("127.0.0.1", message.receiver_interface);
+    message.services = static_cast<std::uint32_t>(random() % 3);
+    message.message_bytes = 4096u << random() % 14;
+    message.messages = 4 + static_cast<std::uint32_t>(random() % 4096);
+    message.queue_pair = static_cast<std::uint32_t>(random());
+    message.receives = 4;
+    message.mtu_bytes = 1024;
+    if (i % 3 == 0) {  // Bits as they come.
+      for (std::size_t at = 0; at < sizeof message; at += 1 + random() % 40) {
+        reinterpret_cast<std::uint8_t*>(&message)[at] ^= static_cast<std::uint8_t>(random());
+      }
+    }
+    if (i % 2 == 0) message.queue_pair &= 0xffffff;
+    ASSERT_TRUE(say(*a, *b, message).ok());
+    ASSERT_TRUE(say(*b, *a, message).ok());
+    if (i % 10 == 0) RunUntil(both(), [&, turns = 0]() mutable { return ++turns > 20; });
+  }
+  Carry(1024 * 1024);
+  ASSERT_TRUE(
+      RunUntil(both(), [&] { return BothUp() && rdma::FakeVerbsControl::QueuePairs() == 2; }))
+      << Detail(*a) << "; " << Detail(*b);
+  Carry(1024 * 1024);
+  EXPECT_TRUE(a->lost.empty());
+  EXPECT_TRUE(b->lost.empty());
+}
+
+TEST_F(RdmaRailsTest, SaysWhyThereIsNone) {
+  control.Want("down rdma_en1");
+  Join();
+  ASSERT_TRUE(RunUntil(both(), [&] {
+    return Detail(*a) == "there is no RDMA device for 127.0.0.1";
+  })) << Detail(*a);
+  EXPECT_FALSE(RailOf(a->fabric->Snapshot(), Transport::kRdma)->up);
+  EXPECT_TRUE(IsUp(*a, Transport::kTcp));
+}
+
+TEST_F(RdmaRailsTest, HasNoneBesideAConnectionWithTls) {
+  Join([](FabricOptions& options) { options.security.elsewhere = Security::kTls; });
+  ASSERT_TRUE(RunUntil(both(), [&] { return Detail(*a).find("TLS") != std::string::npos; }))
+      << Detail(*a);
+}
+
+TEST_F(RdmaRailsTest, SaysThatTheOtherSideHasNone) {
+  Join([](FabricOptions& options) {
+    if (options.self.name == "b") options.rdma.library = "/nowhere/libverbs.so";
+  });
+  ASSERT_TRUE(RunUntil(both(), [&] {
+    return Detail(*a).find("the other side: no library of verbs") != std::string::npos;
+  })) << Detail(*a);
+}
+
+TEST_F(RdmaRailsTest, SaysThatItIsOffOnTheOtherSide) {
+  Join([](FabricOptions& options) { options.rdma.enabled = options.self.name == "a"; });
+  ASSERT_TRUE(RunUntil(both(), [&] {
+    return Detail(*a).find("the other side: RDMA is off there") != std::string::npos;
+  })) << Detail(*a);
+  EXPECT_EQ(Detail(*b), "no rail");
+}
+
+// Why: the driver is known to hang. Connections, and the engine, go on.
+TEST_F(RdmaRailsTest, GoesOnWithoutADriverThatHangs) {
+  control.Want("hang ibv_modify_qp");
+  Join([](FabricOptions& options) { options.rdma.probe_timeout_ns = 300'000'000; });
+  ASSERT_TRUE(RunUntil(both(), [&] {
+    return Detail(*a).find("does not answer") != std::string::npos;
+  })) << Detail(*a);
+  Carry(1024 * 1024);
+  control.Want("");
+}
+
+TEST_F(RdmaRailsTest, GoesDownWhenADriverHangsUnderARail) {
+  Join();
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
+  control.Want("hang ibv_poll_cq");
+  for (int i = 0; i < 4; ++i) Carry(4 * 1024 * 1024);
+  ASSERT_TRUE(
+      RunUntil(both(), [&] { return !IsUp(*a, Transport::kRdma) && !IsUp(*b, Transport::kRdma); }));
+  EXPECT_TRUE(a->lost.empty());
+  Carry(1024 * 1024);
+  control.Want("");
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
+}
+
+TEST_F(RdmaRailsTest, SendsFromArenasWithoutACopy) {
+  Join();
+  Arena arena;
+  a->fabric->AddMemory(arena.memory());
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
+  CarryUntilDirect(arena);
+  const RailSnapshot before = Rdma(*a);
+  EXPECT_EQ(before.arena_regions, 1u);
+  EXPECT_EQ(before.arena_region_bytes, Arena::kBytes);
+  EXPECT_GT(before.arena_regions_max, 1u);
+  // How much goes over which rail is up to how fast each is just now.
+  const auto sent_directly = [&] { return Rdma(*a).direct_bytes - before.direct_bytes; };
+  for (int i = 0; i < 10 || (i < 300 && sent_directly() <= 1'000'000); ++i) Carry(arena.bytes());
+  const RailSnapshot after = Rdma(*a);
+  const std::uint64_t direct = after.direct_bytes - before.direct_bytes;
+  const std::uint64_t copied = after.copied_bytes - before.copied_bytes;
+  RecordProperty("direct_bytes", std::to_string(direct));
+  RecordProperty("copied_bytes", std::to_string(copied));
+  EXPECT_GT(direct, 1'000'000u);
+  EXPECT_LT(copied, direct / 10) << "headers, and the ends of chunks of 256 KiB";
+
+  a->fabric->RemoveMemory(arena.bytes().data());
+  arena.LetGo();
+  // The driver's thread counts it out first, then lets go of the memory.
+  ASSERT_TRUE(RunUntil(both(), [&] { return Rdma(*a).arena_regions == 0 && !arena.is_mapped(); }));
+  Carry(1024 * 1024);
+}
+
+// Why: what is lost of payload without headers must not be filled up with what follows.
+TEST_F(RdmaRailsTest, SendsFromArenasWhereMessagesAreLost) {
+  control.Want("loss 0.01");
+  Join();
+  Arena arena;
+  a->fabric->AddMemory(arena.memory());
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
+  CarryUntilDirect(arena);
+  for (int i = 0; i < 10; ++i) Carry(arena.bytes());
+  EXPECT_GT(Rdma(*a).direct_bytes, 0u);
+}
+
+// Why: regions are few, and other processes have them: that is no failure.
+TEST_F(RdmaRailsTest, CopiesWhereTheDriverRegistersNothingMore) {
+  control.Want("regions 1");  // The queue pair's; each driver's process counts its own here.
+  Join();
+  Arena arena;
+  a->fabric->AddMemory(arena.memory());
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
+  for (int i = 0; i < 3; ++i) Carry(arena.bytes());
+  EXPECT_EQ(Rdma(*a).direct_bytes, 0u);
+  EXPECT_GT(Rdma(*a).copied_bytes, 0u);
+  EXPECT_EQ(Rdma(*a).arena_regions, 0u);
+  EXPECT_TRUE(BothUp());
+}
+
+// Why: a driver that hangs may read what was posted whenever it likes, long after its rail has
+// been given up and the client has gone. Nobody waits for it, and the pages stay for it.
+TEST_F(RdmaRailsTest, KeepsAnArenaForADriverThatHangsAndForNobodyElse) {
+  Join();
+  Arena arena;
+  a->fabric->AddMemory(arena.memory());
+  ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
+  CarryUntilDirect(arena);
+  control.Want("delay_us 3000");  // So that some of it is still to be read.
+  std::vector<std::byte> target(Arena::kBytes);
+  const std::uint64_t before = Rdma(*a).direct_bytes;
+  // A rail that has become slow may be given nothing of one round.
+  int expected = a->released[9];
+  const auto is_direct = [&] { return Rdma(*a).direct_bytes > before; };
+  for (int i = 0; i < 100 && !is_direct(); ++i) {
+    SendChunks(*a, *b, arena.bytes(), target);
+    expected += 32;
+    ASSERT_TRUE(RunUntil(both(), [&] { return is_direct() || a->released[9] == expected; }));
+  }
+  ASSERT_TRUE(is_direct());
+  control.Want("delay_us 3000\nhang ibv_post_send\nhang ibv_poll_cq");
+  ASSERT_TRUE(RunUntil(both(), [&] { return a->released[9] == expected; }));
+  EXPECT_TRUE(std::equal(target.begin(), target.end(), arena.bytes().begin()));
+  a->fabric->RemoveMemory(arena.bytes().data());
+  arena.LetGo();
+  ASSERT_TRUE(
+      RunUntil(both(), [&] { return !IsUp(*a, Transport::kRdma) && !IsUp(*b, Transport::kRdma); }));
+  EXPECT_TRUE(arena.is_mapped());
+  Carry(1024 * 1024);
+
+  control.Want("");
+  ASSERT_TRUE(RunUntil(both(), [&] { return !arena.is_mapped() && BothUp(); })) << Detail(*a);
+  EXPECT_EQ(Rdma(*a).arena_regions, 0u);
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric::rdma_rails_test

@@ -1,0 +1,420 @@
+// Two fabrics in one process, over loopback: they prove the key, carry frames, place
+// data, and go on where they were when a connection is cut.
+#include "daemon/transport/fabric.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <asio/co_spawn.hpp>
+#include <asio/connect.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/read.hpp>
+#include <asio/use_awaitable.hpp>
+#include <asio/write.hpp>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "daemon/platform/machine.h"
+#include "daemon/transport/tcp/authentication.h"
+#include "daemon/transport/tcp/handshake.h"
+#include "tests/unit/daemon/transport/tcp/loopback.h"
+#include "tests/unit/daemon/transport/tcp/some_keys.h"
+
+namespace mlxcomm::fabric::fabric_test {
+namespace {
+
+using Tcp = asio::ip::tcp;
+
+TEST_F(FabricTest, CarriesControlAndEagerFramesBothWaysInOrder) {
+  Node a(io, "a", 1);
+  Node b(io, "b", 2, {a.address()});
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
+  EXPECT_EQ(a.up[0].name, "b");
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(SendText(a, b, "to b " + std::to_string(i)).ok());
+    ASSERT_TRUE(SendText(b, a, std::string(100'000, 'x')).ok());
+  }
+  ASSERT_TRUE(
+      RunUntil({&a, &b}, [&] { return a.control.size() == 100 && b.control.size() == 100; }));
+  for (std::size_t i = 0; i < 100; ++i) {
+    EXPECT_EQ(b.control[i], "to b " + std::to_string(i));
+  }
+}
+
+TEST_F(FabricTest, PlacesDataWhereItWasPostedAndReleasesIt) {
+  Node a(io, "a", 1);
+  Node b(io, "b", 2, {a.address()});
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
+  std::vector<std::byte> source(2 * 1024 * 1024 + 12), target(source.size());
+  for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::byte>(i * 7 >> 3);
+  SendChunks(a, b, source, target);
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] {
+    b.fabric->PrepareToSleep();  // Acknowledgements go out when there is nothing else to do.
+    b.fabric->WakeUp();
+    return b.data_bytes == source.size() && a.released[9] == 9;
+  }));
+  EXPECT_TRUE(source == target);
+}
+
+TEST_F(FabricTest, WithdrawnReceiveIsToldAndItsDataDropped) {
+  Node a(io, "a", 1);
+  Node b(io, "b", 2, {a.address()});
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
+  std::vector<std::byte> source(1024 * 1024), target(source.size());
+  SendChunks(a, b, source, target);
+  OperationKey key;
+  key.number = 5;
+  b.links->Withdraw(a.options.self.id, key);
+  ASSERT_TRUE(SendText(a, b, "behind it").ok());
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return b.withdrawn == 1 && b.control.size() == 1; }));
+}
+
+// Why: a cable that goes and comes back within the grace period costs a pause, no byte.
+// How: the cable is cut several times in the middle of a transfer; both ends must go
+// on where they were, and nobody above may hear of it.
+TEST_F(FabricTest, GoesOnWhereItWasWhenTheCableIsCutInMidTransfer) {
+  const auto patient = [](FabricOptions& options) { options.reset_grace_ns = 30'000'000'000; };
+  Node a(io, "a", 1, {}, 7, patient);
+  LoopbackCable cable(io, a.address());
+  Node b(io, "b", 2, {cable.address()}, 7, patient);
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
+  std::vector<std::byte> source(4 * 1024 * 1024), target(source.size());
+  for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::byte>(i >> 5);
+  SendChunks(a, b, source, target);
+  for (int cut = 1; cut <= 3; ++cut) {
+    const std::uint64_t mark = cable.carried() + 700'000;
+    ASSERT_TRUE(RunUntil({&a, &b},
+                         [&] { return cable.carried() > mark || b.data_bytes == source.size(); }));
+    cable.Cut();
+  }
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] {
+    b.fabric->PrepareToSleep();
+    b.fabric->WakeUp();
+    return b.data_bytes == source.size() && a.released[9] == 16;
+  }));
+  EXPECT_TRUE(source == target);
+  EXPECT_THAT(a.lost, testing::IsEmpty());
+  EXPECT_THAT(b.lost, testing::IsEmpty());
+  EXPECT_EQ(a.up.size(), 1u);
+}
+
+// Why: the side that hears nothing gives the connection up; if it closed it, the other,
+// which hears well, would take that for the daemon's end and not wait the grace period.
+TEST_F(FabricTest, HalfOpenConnectionThatHealsCostsAPause) {
+  const auto quick = [](FabricOptions& options) {
+    options.heartbeat_timeout_ns = 300'000'000;
+    options.reset_grace_ns = 0;
+    options.grace_period_ns = 60'000'000'000;
+  };
+  Node a(io, "a", 1, {}, 7, quick);
+  LoopbackCable cable(io, a.address());
+  Node b(io, "b", 2, {cable.address()}, 7, quick);
+  const auto both = [&](LinkState state) {
+    return RunUntil({&a, &b}, [&] {
+      return a.fabric->Snapshot().at(0).state == state && b.fabric->Snapshot().at(0).state == state;
+    });
+  };
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
+  cable.Mute();
+  ASSERT_TRUE(SendText(b, a, "said while it could be heard").ok());
+  ASSERT_TRUE(SendText(a, b, "said while nobody heard").ok());
+  ASSERT_TRUE(both(LinkState::kGrace));
+  EXPECT_THAT(a.fabric->Snapshot().at(0).detail, testing::HasSubstr("nothing heard"));
+  EXPECT_THAT(b.fabric->Snapshot().at(0).detail, testing::HasSubstr("nothing heard"));
+  EXPECT_EQ(a.fabric->Snapshot().at(0).reason, LinkReason::kSilent);
+  cable.PlugIn();
+  ASSERT_TRUE(both(LinkState::kUp));
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.control.size() == 1 && b.control.size() == 1; }));
+  EXPECT_THAT(a.lost, testing::IsEmpty());
+  EXPECT_THAT(b.lost, testing::IsEmpty());
+  EXPECT_EQ(a.up.size(), 1u);
+}
+
+TEST_F(FabricTest, RefusesAnotherKeyAndCountsIt) {
+  Node a(io, "a", 1);
+  Node stranger(io, "s", 3, {a.address()}, /*key=*/8);
+  ASSERT_TRUE(RunUntil({&a, &stranger}, [&] {
+    return a.fabric->strangers_refused() >= 2 && !stranger.fabric->Snapshot().at(0).detail.empty();
+  }));
+  EXPECT_EQ(stranger.fabric->Snapshot().at(0).state, LinkState::kConnecting);
+  EXPECT_EQ(stranger.fabric->Snapshot().at(0).reason, LinkReason::kWrongKey);
+  EXPECT_TRUE(a.up.empty());
+  EXPECT_TRUE(stranger.up.empty());
+}
+
+// Why: doctor goes by these, and the sentences beside them may be reworded.
+TEST_F(FabricTest, TellsByAReasonWhyAnAddressIsNotConnected) {
+  const auto free_address = [this] {
+    const auto port =
+        Tcp::acceptor(io, {asio::ip::address_v4::loopback(), 0}).local_endpoint().port();
+    return "127.0.0.1:" + std::to_string(port);
+  };
+  const std::string nobody = free_address();
+  const std::string own = free_address();
+  Node a(io, "a", 1, {nobody, own}, 7, [&](FabricOptions& options) { options.listen = {own}; });
+  const auto reason_of = [&a](const std::string& address) {
+    for (const LinkSnapshot& link : a.fabric->Snapshot()) {
+      if (link.peer == address) return link.reason;
+    }
+    return LinkReason::kNone;
+  };
+  EXPECT_TRUE(RunUntil({&a}, [&] {
+    return reason_of(nobody) == LinkReason::kConnectionRefused &&
+           reason_of(own) == LinkReason::kOwnNode;
+  }));
+}
+
+TEST_F(FabricTest, LosesANodeThatStopsAndTakesItBackAsANewOne) {
+  Node a(io, "a", 1);
+  Node b(io, "b", 2, {a.address()});
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1; }));
+  b.fabric->Stop();
+  ASSERT_TRUE(RunUntil({&a}, [&] { return a.lost.size() == 1; }));
+  EXPECT_FALSE(a.links->IsReachable(b.options.self.id));
+  EXPECT_EQ(a.fabric->Snapshot().at(0).state, LinkState::kLost);
+  EXPECT_EQ(a.fabric->Snapshot().at(0).reason, LinkReason::kReset);
+  Node again(io, "b", 2, {a.address()});
+  ASSERT_TRUE(RunUntil({&a, &again}, [&] { return a.up.size() == 2; }));
+}
+
+TEST_F(FabricTest, OneLinkResultsWhenBothDial) {
+  // A port that is free now; b's address must be known before b is there.
+  const auto port =
+      Tcp::acceptor(io, {asio::ip::address_v4::loopback(), 0}).local_endpoint().port();
+  const std::string b_address = "127.0.0.1:" + std::to_string(port);
+  Node a(io, "a", 1, {b_address});
+  Node b(io, "b", 2, {a.address()}, 7,
+         [&](FabricOptions& options) { options.listen = {b_address}; });
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
+  ASSERT_TRUE(SendText(a, b, "hello").ok());
+  ASSERT_TRUE(SendText(b, a, "hello").ok());
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.control.size() == 1 && b.control.size() == 1; }));
+  EXPECT_EQ(a.fabric->Snapshot().size(), 1u);
+}
+
+// Why: what a daemon says last (why it ends, that its ranks have left) stands behind all
+// that is queued, and only a few frames are in a rail's hands at a time.
+// How: far more than those few, then Stop at once; the other side runs beside it.
+TEST_F(FabricTest, StopSendsWhatIsQueued) {
+  asio::io_context other_io;
+  Node b(other_io, "b", 2);
+  Node a(io, "a", 1, {b.address()});
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
+  constexpr std::size_t kMessages = 300;
+  for (std::size_t i = 0; i < kMessages; ++i) ASSERT_TRUE(SendText(a, b, std::to_string(i)).ok());
+  std::thread stopping([&a] { a.fabric->Stop(); });
+  while (b.lost.empty()) {
+    other_io.restart();
+    other_io.poll();
+    b.fabric->Poll();
+  }
+  stopping.join();
+  ASSERT_EQ(b.control.size(), kMessages);
+  EXPECT_EQ(b.control.back(), std::to_string(kMessages - 1));
+}
+
+TEST_F(FabricTest, StopEndsThoughTheOtherSideTakesNothing) {
+  Node a(io, "a", 1);
+  Node b(io, "b", 2, {a.address()});
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1 && b.up.size() == 1; }));
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(SendText(a, b, std::string(200'000, 'x')).ok());
+  a.fabric->Stop();
+}
+
+// A neighbour that holds the key and is led through the hello by the test, step by step.
+struct RawPeer {
+  explicit RawPeer(asio::io_context& context, std::uint8_t id = 9)
+      : io(context), socket(context), acceptor(context, {asio::ip::address_v4::loopback(), 0}) {
+    options.self.id.bytes[0] = id;
+    options.cluster = "test";
+    options.keys = KeysOf(7);
+    options.greeting_timeout_ns = 60'000'000'000;
+  }
+  std::string address() const {
+    return "127.0.0.1:" + std::to_string(acceptor.local_endpoint().port());
+  }
+  void Spawn(asio::awaitable<void> coroutine) {
+    asio::co_spawn(io, std::move(coroutine), [](const std::exception_ptr& error) {
+      EXPECT_EQ(error, nullptr) << "the hello failed";
+    });
+  }
+  wire::Introduction OwnIntroduction(const std::string& name = "raw") const {
+    wire::Introduction own{};
+    own.incarnation = 1;
+    own.session = session;
+    own.next_expected = 1;
+    PutText(name, own.node_name);
+    return own;
+  }
+  asio::awaitable<void> DialUpToTheVerdict(std::string to) {
+    const auto port = static_cast<std::uint16_t>(std::stoi(to.substr(to.rfind(':') + 1)));
+    co_await socket.async_connect({asio::ip::address_v4::loopback(), port}, asio::use_awaitable);
+    absl::StatusOr<Proved> got = co_await ProveAsDialer(socket, options);
+    EXPECT_TRUE(got.ok()) << got.status();
+    proved = *got;
+    const auto verdict = co_await ReceiveVerdict(socket, proved);
+    EXPECT_TRUE(verdict.ok() && *verdict == wire::VerdictCode::kAccepted);
+    ++steps;
+  }
+  asio::awaitable<void> Introduce(wire::Introduction own) {
+    EXPECT_TRUE((co_await SendIntroduction(socket, plain, proved, own)).ok());
+    introduced = (co_await ReceiveIntroduction(socket, plain, proved)).ok();
+    ++steps;
+  }
+  asio::awaitable<void> Dial(std::string to, std::string name = "raw") {
+    co_await DialUpToTheVerdict(std::move(to));
+    co_await Introduce(OwnIntroduction(name));
+  }
+  // Takes the other side's dial, all of the hello, and keeps the connection.
+  asio::awaitable<void> Accept() {
+    accepted = std::make_unique<Tcp::socket>(co_await acceptor.async_accept(asio::use_awaitable));
+    absl::StatusOr<Proved> got = co_await CheckDialer(*accepted, options);
+    EXPECT_TRUE(got.ok()) << got.status();
+    EXPECT_TRUE(
+        (co_await SendVerdict(*accepted, options, *got, wire::VerdictCode::kAccepted)).ok());
+    EXPECT_TRUE((co_await ReceiveIntroduction(*accepted, plain, *got)).ok());
+    EXPECT_TRUE((co_await SendIntroduction(*accepted, plain, *got, OwnIntroduction())).ok());
+    ++steps;
+  }
+  void SendFrame(const wire::FrameHeader& header) {
+    asio::write(socket, asio::buffer(&header, sizeof header));
+  }
+
+  asio::io_context& io;
+  PlainStream plain;
+  FabricOptions options;
+  Tcp::socket socket;
+  Tcp::acceptor acceptor;
+  std::unique_ptr<Tcp::socket> accepted;
+  Proved proved;
+  std::uint64_t session = 77;
+  int steps = 0;
+  bool introduced = false;
+};
+
+// Why: an introduction says "I have no rail to you". If the other connection between the
+// two became the rail while it was under way, it is stale, and following it would tear
+// down the good rail; both would dial again and again.
+// How: the peer dials and stops before its introduction; meanwhile the node's own dial
+// becomes the rail; then the stale introduction arrives.
+TEST_F(FabricTest, KeepsItsRailWhenAStaleIntroductionArrives) {
+  RawPeer peer(io);
+  Node a(io, "a", 1, {peer.address()});
+  peer.Spawn(peer.DialUpToTheVerdict(a.address()));
+  ASSERT_TRUE(RunUntil({&a}, [&] { return peer.steps == 1; }));
+  peer.Spawn(peer.Accept());
+  ASSERT_TRUE(RunUntil({&a}, [&] { return a.up.size() == 1; }));
+  peer.Spawn(peer.Introduce(peer.OwnIntroduction()));
+  ASSERT_TRUE(RunUntil({&a}, [&] { return peer.steps == 3; }));
+  EXPECT_FALSE(peer.introduced);
+  EXPECT_EQ(a.fabric->Snapshot().at(0).state, LinkState::kUp);
+  EXPECT_THAT(a.lost, testing::IsEmpty());
+}
+
+TEST_F(FabricTest, ReplacesItsRailWhenThePeerSaysThatItHasNone) {
+  Node a(io, "a", 1);
+  RawPeer peer(io);
+  peer.Spawn(peer.Dial(a.address()));
+  ASSERT_TRUE(RunUntil({&a}, [&] { return a.up.size() == 1 && peer.steps == 2; }));
+  RawPeer again(io);
+  again.session = 78;
+  again.Spawn(again.Dial(a.address()));
+  ASSERT_TRUE(RunUntil({&a}, [&] { return a.up.size() == 2 && again.steps == 2; }));
+  EXPECT_EQ(a.lost.size(), 1u);
+  EXPECT_EQ(a.fabric->Snapshot().size(), 1u);
+}
+
+TEST_F(FabricTest, ShowsNamesOfOthersOnlyAsTheyCanBePrinted) {
+  Node a(io, "a", 1);
+  RawPeer peer(io);
+  peer.Spawn(peer.Dial(a.address(), "evil\n\xff[31m"));
+  ASSERT_TRUE(RunUntil({&a}, [&] { return a.up.size() == 1; }));
+  EXPECT_EQ(a.up[0].name, "evil??[31m");
+  EXPECT_EQ(a.fabric->Snapshot().at(0).peer, "evil??[31m");
+}
+
+// Why: a peer that breaks the protocol is lost at once, with a reason, not after a wait.
+class FabricViolationTest : public FabricTest,
+                            public testing::WithParamInterface<wire::FrameHeader> {};
+
+wire::FrameHeader Frame(wire::FrameType type, std::uint64_t sequence, std::uint64_t acknowledged,
+                        std::uint32_t magic = wire::kFrameMagic) {
+  wire::FrameHeader header;
+  header.magic = magic;
+  header.type = type;
+  header.sequence = sequence;
+  header.acknowledged = acknowledged;
+  return header;
+}
+
+TEST_P(FabricViolationTest, LosesAPeerThatBreaksTheProtocol) {
+  Node a(io, "a", 1);
+  RawPeer peer(io);
+  peer.Spawn(peer.Dial(a.address()));
+  ASSERT_TRUE(RunUntil({&a}, [&] { return a.up.size() == 1 && peer.introduced; }));
+  peer.SendFrame(GetParam());
+  ASSERT_TRUE(RunUntil({&a}, [&] { return a.lost.size() == 1; }));
+  EXPECT_THAT(a.lost[0], testing::HasSubstr("broke the protocol"));
+  EXPECT_FALSE(a.links->IsReachable(peer.options.self.id));
+}
+
+INSTANTIATE_TEST_SUITE_P(BeyondTheWindowFutureAndGarbage, FabricViolationTest,
+                         testing::Values(Frame(wire::FrameType::kGrant,
+                                               /*sequence=*/wire::kWindow + 1, 0),
+                                         Frame(wire::FrameType::kAck, 0, /*acknowledged=*/1000),
+                                         Frame(wire::FrameType::kAck, 0, 0, /*magic=*/0)));
+
+// Why: whoever knows no key may neither hold a place for long nor take all of them.
+// How: strangers that say nothing; they are refused when their time is over, and a
+// neighbour that comes then gets in.
+TEST_F(FabricTest, RefusesSilentStrangersAndGoesOn) {
+  Node a(io, "a", 1, {}, 7, [](FabricOptions& options) {
+    options.strangers_max = 2;
+    options.greeting_timeout_ns = 50'000'000;
+  });
+  const auto port = static_cast<std::uint16_t>(std::stoi(a.address().substr(10)));
+  std::vector<Tcp::socket> strangers;
+  for (int i = 0; i < 5; ++i) {
+    strangers.emplace_back(io).connect({asio::ip::address_v4::loopback(), port});
+  }
+  ASSERT_TRUE(RunUntil({&a}, [&] { return a.fabric->strangers_refused() == 5; }));
+  Node b(io, "b", 2, {a.address()});
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1; }));
+}
+
+// Why: a daemon that was just restarted must get in whoever holds the places.
+// How: the strangers' time is never over; one place after the other is given away, and
+// those of the address that has most go first.
+TEST_F(FabricTest, GivesTheOldestStrangersPlaceToANewcomer) {
+  Node a(io, "a", 1, {}, 7, [](FabricOptions& options) {
+    options.strangers_max = 3;
+    options.greeting_timeout_ns = 3600'000'000'000;
+  });
+  const auto port = static_cast<std::uint16_t>(std::stoi(a.address().substr(10)));
+  std::vector<std::unique_ptr<Tcp::socket>> strangers;
+  for (int i = 0; i < 5; ++i) {
+    strangers.push_back(std::make_unique<Tcp::socket>(io));
+    strangers.back()->connect({asio::ip::address_v4::loopback(), port});
+  }
+  ASSERT_TRUE(RunUntil({&a}, [&] { return a.fabric->strangers_refused() == 2; }));
+  Node b(io, "b", 2, {a.address()});
+  ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.up.size() == 1; }));
+  EXPECT_EQ(a.fabric->strangers_refused(), 3u);
+  const auto closed = [&](std::size_t i) {
+    char any;
+    asio::error_code error;
+    strangers[i]->non_blocking(true);
+    strangers[i]->read_some(asio::buffer(&any, 1), error);
+    return error == asio::error::eof || error == asio::error::connection_reset;
+  };
+  for (std::size_t i = 0; i < strangers.size(); ++i) EXPECT_EQ(closed(i), i < 3) << i;
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric::fabric_test

@@ -1,0 +1,484 @@
+// What a rail does whose thread drives it.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/platform/machine.h"
+#include "tests/unit/daemon/transport/tcp/one_rail.h"
+#include "tests/unit/looks.h"
+#include "tests/unit/never.h"
+
+namespace mlxcomm::fabric::tcp_rail_test {
+namespace {
+
+class TcpRailTest : public OneRailTest {
+ protected:
+  void SetUp() override { MakeRail(); }
+  void GiveReceive(PostedReceive& receive, std::vector<std::byte>& target) {
+    receive.key.number = 5;
+    receive.bytes = target.size();
+    receive.destination = target.data();
+    rail_->Expect(receive, budgets_.emplace_back().Open(receive.bytes));
+  }
+  // As the link does: tries again while the rail is full.
+  bool GiveInTime(const RailCommand& command) {
+    const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
+    for (Looks looks; !rail_->Give(command); looks.Rest()) {
+      if (platform::MonotonicNow() > deadline) return false;
+    }
+    return true;
+  }
+  wire::FrameHeader ReadHeader() {
+    wire::FrameHeader header;
+    EXPECT_EQ(::recv(far_.get(), &header, sizeof header, MSG_WAITALL),
+              static_cast<ssize_t>(sizeof header));
+    return header;
+  }
+  void GiveWithdraw() {
+    RailCommand command;
+    command.kind = RailCommand::Kind::kWithdraw;
+    command.key.number = 5;
+    ASSERT_TRUE(rail_->Give(command));
+  }
+};
+
+// Why: the rail reads ahead of the engine; with the ring full in the middle of what it
+// has read, not a byte may be skipped.
+// How: far more small frames than the ring holds, taken out one by one at times, so
+// that room comes and goes while the reader looks.
+TEST_F(TcpRailTest, LosesNoFrameWhenTheEngineIsSlow) {
+  Start();
+  constexpr std::uint64_t kFrames = 20'000;
+  std::thread far([this] {
+    std::vector<std::byte> bytes;
+    for (std::uint64_t i = 1; i <= kFrames; ++i) {
+      wire::FrameHeader header = Header(wire::FrameType::kEager, i, i % 3 == 0 ? 0 : 64);
+      const std::vector<std::byte> frame = FrameBytes(header, static_cast<int>(i % 100));
+      bytes.insert(bytes.end(), frame.begin(), frame.end());
+    }
+    SendFromFar(bytes);
+  });
+  for (std::uint64_t i = 1; i <= kFrames; ++i) {
+    const RailEvent event = Next(RailEvent::Kind::kFrame);
+    if (event.header.sequence != i) {
+      ADD_FAILURE() << "frame " << event.header.sequence << " instead of " << i;
+      far_.Reset();
+      break;
+    }
+    for (const std::byte byte : event.payload) {
+      ASSERT_EQ(byte, static_cast<std::byte>(i % 100));
+    }
+    if (i % 500 == 0) {
+      // Until it is full again.
+      const std::uint64_t before = rail_->Snapshot().received_bytes;
+      for (int look = 0; look < 100 && rail_->Snapshot().received_bytes == before; ++look) {
+        std::this_thread::yield();
+      }
+    }
+  }
+  far.join();
+}
+
+TEST_F(TcpRailTest, PlacesDataDirectlyAndByFunction) {
+  std::vector<std::byte> target(300'000);
+  PostedReceive receive;
+  GiveReceive(receive, target);
+  std::vector<std::byte> summed(1000, std::byte{1});
+  PostedReceive adding;
+  adding.step = 1;
+  adding.place = [](const PostedReceive& to, std::uint64_t offset, const std::byte* staged,
+                    std::uint32_t bytes) {
+    for (std::uint32_t i = 0; i < bytes; ++i) {
+      std::byte& sum = to.destination[offset + i];
+      sum = static_cast<std::byte>(std::to_integer<int>(sum) + std::to_integer<int>(staged[i]));
+    }
+  };
+  GiveReceive(adding, summed);
+  Start();
+  SendFromFar(FrameBytes(Header(wire::FrameType::kData, 1, 200'000), 7));
+  wire::FrameHeader second = Header(wire::FrameType::kData, 2, 1000);
+  second.step = 1;
+  SendFromFar(FrameBytes(second, 4));
+  SendFromFar(FrameBytes(Header(wire::FrameType::kData, 3, 100'000, 200'000), 9));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Next(RailEvent::Kind::kFrame).placed);
+  EXPECT_EQ(target[0], std::byte{7});
+  EXPECT_EQ(target[199'999], std::byte{7});
+  EXPECT_EQ(target[200'000], std::byte{9});
+  EXPECT_EQ(target.back(), std::byte{9});
+  EXPECT_THAT(summed, testing::Each(std::byte{5}));
+}
+
+// Why: once a receive is complete its memory is somebody else's; so not a byte may be
+// placed beyond what it has room for, and nothing of the frame that would.
+TEST_F(TcpRailTest, GoesDownWhenMoreDataComesThanWasAskedFor) {
+  std::vector<std::byte> target(1000);
+  PostedReceive receive;
+  GiveReceive(receive, target);
+  Start();
+  SendFromFar(FrameBytes(Header(wire::FrameType::kData, 1, 500), 1));
+  SendFromFar(FrameBytes(Header(wire::FrameType::kData, 2, 501, 499), 2));
+  Next(RailEvent::Kind::kFrame);
+  const RailEvent down = Next(RailEvent::Kind::kDown);
+  EXPECT_EQ(down.cause, DownCause::kViolation);
+  EXPECT_EQ(target[499], std::byte{1});
+  EXPECT_EQ(target[500], std::byte{0});
+}
+
+TEST_F(TcpRailTest, GoesDownWhenDataWouldLieOutside) {
+  std::vector<std::byte> target(1000);
+  PostedReceive receive;
+  GiveReceive(receive, target);
+  Start();
+  SendFromFar(FrameBytes(Header(wire::FrameType::kData, 1, 500, ~std::uint64_t{0} - 100), 1));
+  EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kViolation);
+}
+
+TEST_F(TcpRailTest, GoesDownWhenNobodyHadAskedForTheData) {
+  Start();
+  SendFromFar(FrameBytes(Header(wire::FrameType::kData, 1, 500), 1));
+  EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kCut);
+}
+
+TEST_F(TcpRailTest, DropsDataOfWhatWasWithdrawn) {
+  std::vector<std::byte> target(1000);
+  PostedReceive receive;
+  GiveReceive(receive, target);
+  Start();
+  // Half a frame is under way when the receive goes.
+  const std::vector<std::byte> frame = FrameBytes(Header(wire::FrameType::kData, 1, 1000), 3);
+  SendFromFar({frame.begin(), frame.begin() + 580});
+  GiveWithdraw();
+  EXPECT_EQ(Next(RailEvent::Kind::kWithdrawn).key.number, 5u);
+  std::fill(target.begin(), target.end(), std::byte{0xee});
+  SendFromFar({frame.begin() + 580, frame.end()});
+  SendFromFar(FrameBytes(Header(wire::FrameType::kData, 2, 1000), 4));
+  EXPECT_FALSE(Next(RailEvent::Kind::kFrame).placed);
+  EXPECT_FALSE(Next(RailEvent::Kind::kFrame).placed);
+  EXPECT_THAT(target, testing::Each(std::byte{0xee}));
+}
+
+// Why: an earlier rail was told to forget; this one cannot know of it.
+TEST_F(TcpRailTest, DropsUnknownDataWhenResumed) {
+  Start(/*resumed=*/true);
+  SendFromFar(FrameBytes(Header(wire::FrameType::kData, 1, 500), 1));
+  EXPECT_FALSE(Next(RailEvent::Kind::kFrame).placed);
+}
+
+TEST_F(TcpRailTest, GoesDownOnGarbageAndOnTheEnd) {
+  Start();
+  SendFromFar(std::vector<std::byte>(200, std::byte{0x5a}));
+  EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kViolation);
+}
+
+TEST_F(TcpRailTest, TellsThatTheOtherSideHasClosed) {
+  Start();
+  far_.Reset();
+  EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kReset);
+}
+
+// Why: to the other side an end is the end of this daemon, which only gives up a rail.
+TEST_F(TcpRailTest, LeavesItsEndOpenWhenItIsStopped) {
+  Start();
+  rail_->Stop();
+  EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kCut);
+  std::unique_ptr<KeptEnd> end = rail_->KeepEnd();
+  ASSERT_NE(end, nullptr);
+  rail_.reset();
+  std::byte any;
+  EXPECT_EQ(::recv(far_.get(), &any, 1, MSG_DONTWAIT), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  end.reset();
+  EXPECT_EQ(::recv(far_.get(), &any, 1, MSG_DONTWAIT), 0);
+}
+
+TEST_F(TcpRailTest, LeavesNothingOpenWhereTheOtherSideHasEndedOrBrokenTheProtocol) {
+  Start();
+  SendFromFar(std::vector<std::byte>(200, std::byte{0x5a}));
+  Next(RailEvent::Kind::kDown);
+  rail_->Stop();
+  EXPECT_EQ(rail_->KeepEnd(), nullptr);
+  std::byte any;
+  EXPECT_LE(::recv(far_.get(), &any, 1, 0), 0);
+}
+
+// Why: no route, no interface, no memory: all of that happens to daemons that live.
+TEST_F(TcpRailTest, TakesAFailureOfThisMachineForNoEndOfTheOtherSide) {
+  platform::FileDescriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
+  ASSERT_EQ(::fcntl(socket.get(), F_SETFL, O_NONBLOCK), 0);
+  auto created = TcpRail::Create(std::move(socket), "here", "there", {}, bell_);
+  ASSERT_TRUE(created.ok());
+  rail_ = *std::move(created);
+  Start();  // ENOTCONN.
+  EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kCut);
+}
+
+// Why: a neighbour that ends says why and is gone; if we happen to write just then, the
+// failing write must not cost what it said.
+TEST_F(TcpRailTest, ReadsTheLastWordsThoughNothingCanBeWrittenAnyMore) {
+  for (std::uint64_t i = 1; i <= 100; ++i) {
+    SendFromFar(FrameBytes(Header(wire::FrameType::kGrant, i)));
+  }
+  far_.Reset();
+  RailCommand command;
+  command.frame.header = Header(wire::FrameType::kGrant, 1);
+  ASSERT_TRUE(rail_->Give(command));
+  Start();
+  for (std::uint64_t i = 1; i <= 100; ++i) {
+    ASSERT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, i);
+  }
+  EXPECT_EQ(Next(RailEvent::Kind::kDown).cause, DownCause::kReset);
+}
+
+// Why: large control messages are allocated; a neighbour that sends nothing else must
+// not fill the memory of a daemon that is slow to take them.
+// How: what has been read is never more than the limit ahead of what was taken.
+TEST_F(TcpRailTest, HoldsFewLargeControlMessagesAtOnce) {
+  Start();
+  constexpr std::uint64_t kMessages = 100;
+  constexpr std::uint64_t kFrameBytes = wire::kControlBytesMax + sizeof(wire::FrameHeader);
+  std::thread far([this] {
+    for (std::uint64_t i = 1; i <= kMessages; ++i) {
+      SendFromFar(FrameBytes(Header(wire::FrameType::kControl, i, wire::kControlBytesMax)));
+    }
+  });
+  std::uint64_t most_ahead = 0;
+  for (std::uint64_t i = 1; i <= kMessages; ++i) {
+    for (int look = 0; look < 1000; ++look) {
+      const std::uint64_t taken = (i - 1) * kFrameBytes;
+      most_ahead = std::max(most_ahead, rail_->Snapshot().received_bytes - taken);
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, i);
+  }
+  far.join();
+  EXPECT_LE(most_ahead, 18 * kFrameBytes);
+}
+
+// Why: what was read ahead is not in the socket any more. If the rail fell asleep just
+// when room came, nothing would wake it for the rest.
+// How: more small messages than there are slots, and the engine comes to take them
+// about when the rail gives up looking.
+TEST_F(TcpRailTest, TakesWhatItHadReadAheadHoweverRoomComes) {
+  Start();
+  constexpr std::uint64_t kMessages = 140;
+  std::uint64_t sequence = 0;
+  for (int round = 0; round < 1000; ++round) {
+    std::vector<std::byte> bytes;
+    for (std::uint64_t i = 0; i < kMessages; ++i) {
+      const std::vector<std::byte> frame =
+          FrameBytes(Header(wire::FrameType::kEager, ++sequence, 1));
+      bytes.insert(bytes.end(), frame.begin(), frame.end());
+    }
+    const std::uint64_t all = rail_->Snapshot().received_bytes + bytes.size();
+    SendFromFar(bytes);
+    while (rail_->Snapshot().received_bytes < all) std::this_thread::yield();
+    const std::uint64_t until =
+        platform::MonotonicNow() + 100 * static_cast<std::uint64_t>(round % 1000);
+    while (platform::MonotonicNow() < until) continue;
+    for (std::uint64_t i = kMessages; i > 0; --i) {
+      ASSERT_EQ(Next(RailEvent::Kind::kFrame).header.sequence, sequence - i + 1);
+    }
+  }
+}
+
+// Why: the other side's window waits for acknowledgements; behind megabytes of data, which
+// a slow cable takes long for, they would hold back what it sends.
+// How: two data frames that do not fit the socket, then an acknowledgement. It comes before
+// the second, and not inside the first.
+TEST_F(TcpRailTest, PutsAcknowledgementsBeforeTheDataThatWaits) {
+  const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{7});
+  RailCommand command;
+  command.kind = RailCommand::Kind::kTransmit;
+  command.frame.payload = payload.data();
+  for (const std::uint64_t sequence : {1u, 2u}) {
+    command.frame.header = Header(wire::FrameType::kData, sequence, wire::kChunkBytesMax);
+    ASSERT_TRUE(rail_->Give(command));
+  }
+  command.frame = {Header(wire::FrameType::kAck, 0), nullptr};
+  ASSERT_TRUE(rail_->Give(command));
+  Start();
+  std::vector<wire::FrameType> types;
+  std::vector<std::byte> read(payload.size());
+  for (int i = 0; i < 3; ++i) {
+    wire::FrameHeader header;
+    ASSERT_EQ(::recv(far_.get(), &header, sizeof header, MSG_WAITALL),
+              static_cast<ssize_t>(sizeof header));
+    ASSERT_TRUE(wire::IsWellFormed(header));
+    types.push_back(header.type);
+    if (header.payload_bytes == 0) continue;
+    ASSERT_EQ(::recv(far_.get(), read.data(), header.payload_bytes, MSG_WAITALL),
+              static_cast<ssize_t>(header.payload_bytes));
+    EXPECT_EQ(read, payload);
+  }
+  EXPECT_EQ(types.back(), wire::FrameType::kData);
+  EXPECT_EQ(std::count(types.begin(), types.end(), wire::FrameType::kAck), 1);
+}
+
+// Why: whoever sends and does not read makes this side acknowledge without end. A rail that
+// was filled with that took no commands any more; with those the whole link waited, and
+// the engine looked for room without a pause.
+// How: ten times as many acknowledgements as there are places, while the socket is full. All
+// are taken, and the newest of each block goes out.
+TEST_F(TcpRailTest, TakesEveryCommandHoweverManyAcknowledgementsWait) {
+  // Static: what has been read here may, to the rail's thread, be still on its way.
+  static const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{7});
+  RailCommand command;
+  command.frame = {Header(wire::FrameType::kData, 1, wire::kChunkBytesMax), payload.data()};
+  ASSERT_TRUE(rail_->Give(command));
+  Start();
+  LookUntil([&] { return rail_->Snapshot().sent_bytes != 0; });
+  constexpr std::uint64_t kAcknowledgements = 10'000;
+  for (std::uint64_t i = 1; i <= kAcknowledgements; ++i) {
+    command.frame = {Header(wire::FrameType::kAck, 0), nullptr};
+    command.frame.header.acknowledged = i;
+    command.frame.header.tag = i % wire::Arrived::kBlocks;
+    ASSERT_TRUE(GiveInTime(command)) << "acknowledgement " << i;
+  }
+  command.frame = {Header(wire::FrameType::kGrant, 2), nullptr};
+  ASSERT_TRUE(GiveInTime(command));
+  ReadHeader();
+  std::vector<std::byte> read(payload.size());
+  ASSERT_EQ(::recv(far_.get(), read.data(), read.size(), MSG_WAITALL),
+            static_cast<ssize_t>(read.size()));
+  std::map<std::uint32_t, std::uint64_t> newest;
+  int count = 0;
+  for (wire::FrameHeader header = ReadHeader(); header.type == wire::FrameType::kAck && count < 100;
+       header = ReadHeader()) {
+    newest[header.tag] = header.acknowledged;
+    ++count;
+  }
+  // The last ones may have come while the first were being written.
+  EXPECT_LE(count, 2 * static_cast<int>(wire::Arrived::kBlocks));
+  EXPECT_EQ(newest, (std::map<std::uint32_t, std::uint64_t>{
+                        {0, 10'000}, {1, 9'997}, {2, 9'998}, {3, 9'999}}));
+}
+
+#if defined(__linux__)
+// The threads of this process, and whether one of them sleeps.
+std::set<std::string> Threads() {
+  std::set<std::string> threads;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    threads.insert(entry.path());
+  }
+  return threads;
+}
+bool Sleeps(const std::string& thread) {
+  std::ifstream file(thread + "/stat");
+  const std::string stat((std::istreambuf_iterator<char>(file)), {});
+  const std::size_t name_end = stat.rfind(')');
+  return name_end + 2 < stat.size() && stat[name_end + 2] == 'S';
+}
+
+// Why: a thread that looks again and again whether a socket has room takes a core from the
+// others, for as long as the other side does not read.
+// How: numbered frames until the rail takes no more; then its thread is seen asleep. When the
+// other side reads, it wakes up and sends all of them.
+TEST_F(TcpRailTest, SleepsWhileCommandsWaitForTheSocket) {
+  const std::set<std::string> before = Threads();
+  Start();
+  std::string thread;
+  for (const std::string& one : Threads()) {
+    if (!before.contains(one)) thread = one;
+  }
+  RailCommand command;
+  std::uint64_t given = 0;
+  const std::uint64_t deadline = platform::MonotonicNow() + kNeverNs;
+  bool full_and_asleep = false;
+  while (!full_and_asleep && platform::MonotonicNow() < deadline) {
+    command.frame.header = Header(wire::FrameType::kGrant, given + 1);
+    if (rail_->Give(command)) {
+      ++given;
+    } else {
+      // Its commands, and what it has taken of them. Before that it may only be starting.
+      full_and_asleep = given > 2000 && Sleeps(thread);
+    }
+  }
+  EXPECT_TRUE(full_and_asleep);
+  for (std::uint64_t i = 1; i <= given; ++i) ASSERT_EQ(ReadHeader().sequence, i);
+}
+#endif
+
+TEST_F(TcpRailTest, EchoesHeartbeatsAndTellsWhenItWasAskedLast) {
+  Start();
+  EXPECT_EQ(rail_->last_asked_ns(), 0u);
+  const std::uint64_t before = platform::MonotonicNow();
+  SendFromFar(FrameBytes(Header(wire::FrameType::kHeartbeat, 0, 0, 4711)));
+  wire::FrameHeader echo;
+  ASSERT_EQ(::recv(far_.get(), &echo, sizeof echo, MSG_WAITALL), ssize_t{sizeof echo});
+  EXPECT_EQ(echo.type, wire::FrameType::kEcho);
+  EXPECT_EQ(echo.offset, 4711u);
+  EXPECT_TRUE(wire::IsWellFormed(echo));
+  EXPECT_GE(rail_->last_asked_ns(), before);
+  EXPECT_LE(rail_->last_asked_ns(), platform::MonotonicNow());
+}
+
+// Why: when the daemon ends, what it said last (why it ends, what it has received) must
+// come to its neighbours.
+TEST_F(TcpRailTest, FinishSendsWhatWasGivenBeforeTheEnd) {
+  Start();
+  std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{8});
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    RailCommand command;
+    command.frame = {Header(wire::FrameType::kData, i, wire::kChunkBytesMax), payload.data()};
+    ASSERT_TRUE(rail_->Give(command));
+  }
+  rail_->Finish();
+  std::vector<std::byte> got(4 * (sizeof(wire::FrameHeader) + payload.size()));
+  ASSERT_EQ(::recv(far_.get(), got.data(), got.size(), MSG_WAITALL),
+            static_cast<ssize_t>(got.size()));
+  std::byte more;
+  EXPECT_EQ(::recv(far_.get(), &more, 1, 0), 0);
+  far_.Reset();
+  rail_->Stop();
+  Next(RailEvent::Kind::kDown);
+  EXPECT_EQ(transmitted_, 4u);
+}
+
+// Why: while a daemon ends nobody takes events; that must not hold back what it says.
+TEST_F(TcpRailTest, FinishSendsThoughNobodyTakesEventsAnyMore) {
+  Start();
+  // The ring has 1024 places, two of which are kept.
+  for (std::size_t i = 1; i <= 1100; ++i) {
+    SendFromFar(FrameBytes(Header(wire::FrameType::kGrant, i)));
+  }
+  LookUntil([&] { return rail_->Snapshot().received_bytes >= 1022 * sizeof(wire::FrameHeader); });
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    GiveWithdraw();
+    RailCommand command;
+    command.frame.header = Header(wire::FrameType::kGrant, i);
+    ASSERT_TRUE(rail_->Give(command));
+  }
+  rail_->Finish();
+  std::vector<wire::FrameHeader> got(4);
+  EXPECT_EQ(::recv(far_.get(), got.data(), 4 * sizeof got[0], MSG_WAITALL),
+            static_cast<ssize_t>(3 * sizeof got[0]));
+  EXPECT_EQ(got[2].sequence, 3u);
+}
+
+TEST_F(TcpRailTest, TellsOfEachNumberedFrameThatItHasWritten) {
+  Start();
+  for (std::uint64_t i = 0; i <= 3; ++i) {
+    RailCommand command;
+    command.frame.header = Header(i == 0 ? wire::FrameType::kAck : wire::FrameType::kGrant, i);
+    ASSERT_TRUE(rail_->Give(command));
+  }
+  while (transmitted_ < 3) Next(RailEvent::Kind::kTransmitted);
+  EXPECT_EQ(transmitted_, 3u);
+}
+
+}  // namespace
+}  // namespace mlxcomm::fabric::tcp_rail_test
