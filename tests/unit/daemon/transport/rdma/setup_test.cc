@@ -277,10 +277,20 @@ TEST_F(SetupTest, GivesUpOnADriverThatDoesNotAnswer) {
   for (const Side* side : {offerer.get(), answerer.get()}) {
     EXPECT_NE(side->setup.detail().find("does not answer"), std::string::npos);
   }
-  EXPECT_EQ(answerer->setup.reason(), LinkReason::kRdmaDriverSilent);
   // It comes back after all: nobody wants it any more.
   answerer->setup.OnMade(attempt, QueuePairAddress{}, 16, now);
   EXPECT_EQ(answerer->setup.state(), Setup::State::kIdle);
+}
+
+TEST_F(SetupTest, TellsByItsReasonThatItIsItsOwnDriverThatDoesNotAnswer) {
+  offerer = std::make_unique<Side>(true, Limits());
+  answerer = std::make_unique<Side>(false, Limits());
+  offerer->hangs = true;
+  Settle();
+  Wait(Setup::kAttemptNs);
+  EXPECT_EQ(offerer->setup.detail(), "the driver does not answer");
+  EXPECT_EQ(offerer->setup.reason(), LinkReason::kRdmaDriverSilent);
+  EXPECT_FALSE(offerer->setup.peers_reason());
 }
 
 TEST_F(SetupTest, GivesUpOnAnotherSideThatDoesNotAnswer) {
