@@ -12,6 +12,7 @@
 #include "daemon/control/visibility.h"
 #include "daemon/engine.h"
 #include "daemon/platform/machine.h"
+#include "proto/status_words.h"
 
 namespace mlxcomm {
 
@@ -127,14 +128,17 @@ void Engine::AddLinks(v1::NodeStatus& node) const {
     v1::LinkStatus& link = *node.add_links();
     link.set_peer(snapshot.peer);
     if (snapshot.peer_id != NodeId{}) link.set_peer_id(snapshot.peer_id.ToString());
-    link.set_state(snapshot.state);
+    link.set_state(Told(snapshot.state));
+    link.set_reason(Told(snapshot.reason));
     link.set_detail(snapshot.detail);
     for (const fabric::RailSnapshot& rail : snapshot.rails) {
       v1::RailStatus& told = *link.add_rails();
-      told.set_transport(rail.transport);
+      told.set_transport(Told(rail.transport));
       told.set_local_address(rail.local_address);
       told.set_remote_address(rail.remote_address);
-      told.set_state(rail.up ? "up" : "down");
+      told.set_state(rail.up ? v1::RailState::up : v1::RailState::down);
+      told.set_reason(Told(rail.reason));
+      told.set_peers_reason(rail.peers_reason);
       told.set_sent_bytes(rail.sent_bytes);
       told.set_received_bytes(rail.received_bytes);
       told.set_copied_bytes(rail.copied_bytes);
@@ -154,12 +158,12 @@ void Engine::AddLinks(v1::NodeStatus& node) const {
       told.set_origin(OriginOf(snapshot.peer_id, rail));
       told.set_security(rail.security);
       if (!rail.security.empty()) told.set_key_id(KeyIdText(rail.key));
-      if (rail.transport != "rdma") continue;
+      if (rail.transport != Transport::kRdma) continue;
       v1::RdmaRailStatus& rdma = *told.mutable_rdma();
       rdma.set_device(rail.device);
       rdma.set_service(rail.service);
       rdma.set_lost_messages(rail.lost_messages);
-      rdma.set_reason(rail.reason);
+      rdma.set_reason(std::string(RdmaWord(told.reason(), rail.peers_reason)));
     }
   }
 }
@@ -170,6 +174,7 @@ void Engine::AddRdma(v1::NodeStatus& node) const {
   v1::RdmaStatus& told = *node.mutable_rdma();
   told.set_state(snapshot.state);
   told.set_detail(snapshot.detail);
+  told.set_reason(Told(snapshot.reason));
   told.set_asked_for(snapshot.asked_for);
   // No Mac has so many; and what is said has to fit into a message.
   constexpr int kDevicesTold = 16;
@@ -180,6 +185,7 @@ void Engine::AddRdma(v1::NodeStatus& node) const {
     one.set_name(device.name);
     one.set_active(device.active);
     one.set_state(device.state);
+    if (!device.opened) one.set_reason(v1::LinkReason::rdma_not_opened);
     for (const std::string& gid : device.gids) {
       if (one.gids_size() < kGidsTold) one.add_gids(gid);
     }
@@ -341,6 +347,7 @@ void Engine::OnStatusQuery(const NodeId& node, std::uint64_t query) {
   answer.set_query(query);
   v1::StatusReply own;
   FillOwnPart(*answer.mutable_node(), &own);
+  WriteOlderWords(*answer.mutable_node());
   for (const v1::JobStatus& job : own.jobs()) {
     if (job.state() != "forming") *answer.add_jobs() = job;
   }
@@ -367,6 +374,7 @@ void Engine::OnStatusAnswer(const NodeId& node, const v1::StatusAnswer& answer) 
     const std::string name = other.name();
     const std::string version = other.version();
     other = answer.node();
+    ReadOlderWords(other);
     other.set_id(id);  // As it has proved it: links and cables are told by these.
     other.set_name(name);
     other.set_version(version);

@@ -11,6 +11,10 @@
 
 namespace mlxcomm::ctl {
 
+// So ends the message where no daemon can be reached.
+inline constexpr char kHowToStartIt[] =
+    ". Start it (mlxcommd --config FILE), or name its socket (--socket, MLXCOMM_SOCKET)";
+
 // `socket_path` empty: as every client looks for it (queue::SocketCandidates).
 Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply);
 // INVALID_ARGUMENT: the daemon says which figure is beyond which limit.

@@ -26,6 +26,7 @@
 #include "daemon/fabric/rdma/message_memory.h"
 #include "daemon/fabric/rdma/shared_queue.h"
 #include "daemon/fabric/rdma/spin_times.h"
+#include "daemon/fabric/status_reason.h"
 #include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/thread_quality.h"
@@ -350,6 +351,7 @@ DriverAnswer Driver::Do(const DriverRequest& request,
     status = absl::UnimplementedError("nothing of the kind can be asked for");
   }
   answer.code = static_cast<std::int32_t>(status.code());
+  answer.reason = static_cast<std::uint32_t>(ReasonOf(status));
   PutText(std::string(status.message()), answer.message);
   return answer;
 }

@@ -40,7 +40,8 @@ struct DriverRequest {
 static_assert(std::is_trivially_copyable_v<DriverRequest>);
 
 struct DriverAnswer {
-  std::int32_t code = 0;  // Of absl::Status.
+  std::int32_t code = 0;     // Of absl::Status,
+  std::uint32_t reason = 0;  // and its LinkReason.
   std::array<char, 500> message{};
   std::uint32_t is_there = 0;
   std::uint32_t messages = 0;  // kMake: each way, as they were granted.

@@ -153,6 +153,7 @@ class Device {
 // What is known of a device without using it, as the probe found it (probe.h).
 struct DeviceFacts {
   std::string name;
+  bool opened = true;     // False: it may not be.
   bool active = false;    // Its port is.
   std::string state;      // Of the port, for people.
   std::vector<Gid> gids;  // None that are zero.
