@@ -19,16 +19,37 @@
 #include "client/ctl/command_line.h"
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/installed_files.h"
+#include "client/ctl/launch.h"
 #include "client/ctl/link_loads.h"
 #include "client/ctl/output.h"
 #include "client/ctl/quantities.h"
 #include "client/ctl/render_bench.h"
 #include "client/ctl/render_status.h"
-#include "client/ctl/verbs.h"
 #include "client/lib/find_place.h"
 
 namespace mlxcomm::ctl {
 namespace {
+
+// Measures operations as nccl-tests does. Either `ranks` of them here, or this process is one.
+struct BenchOptions {
+  std::string called;  // How this program was: argv[0].
+  std::string socket_path;
+  std::string job;  // Empty: from the environment, else "bench".
+  std::string operation = "all_reduce";
+  std::string data_type = "float32";
+  std::string reduce_operator = "sum";
+  std::uint64_t from_bytes = 8;
+  std::uint64_t to_bytes = std::uint64_t{128} << 20;
+  double factor = 4;
+  std::uint32_t iterations = 20;
+  std::uint32_t warm_up = 5;
+  bool check = true;
+  bool in_place = false;
+  bool json = false;
+  unsigned ranks = 0;
+  std::optional<std::uint32_t> rank;  // Both or neither; neither: from the environment.
+  std::optional<std::uint32_t> size;
+};
 
 constexpr char kProgramName[] = "mlxcomm-bench";
 constexpr char kJobDefault[] = "bench";  // The same on all ranks, where no launcher names one.
@@ -253,8 +274,6 @@ int RunRankZero(const BenchOptions& options, const std::vector<std::string>& com
   return wrong == 0 ? 0 : kExitFailed;
 }
 
-}  // namespace
-
 int RunBench(const BenchOptions& options) {
   BenchSubject subject;
   std::string error;
@@ -294,41 +313,41 @@ int RunBench(const BenchOptions& options) {
   return RunRankZero(options, command, subject, counts.size());
 }
 
-void AddBench(CLI::App& app, Verbs& verbs) {
+}  // namespace
+
+Run AddBench(CLI::App& bench, const Invocation& invocation) {
   const auto made = std::make_shared<BenchOptions>();
   BenchOptions& options = *made;
-  options.called = verbs.called();
-  CLI::App* const bench = app.add_subcommand(
-      "bench", "Measure operations between the ranks of a job: time, bandwidth, values checked");
+  options.called = invocation.called;
   CLI::Option* const ranks =
-      bench->add_option("-n,--ranks", options.ranks, "Start so many ranks on this machine")
+      bench.add_option("-n,--ranks", options.ranks, "Start so many ranks on this machine")
           ->check(CLI::Range(1, 64));
   CLI::Option* const rank =
-      bench->add_option("--rank", options.rank, "Which rank this is (as the launcher says)");
+      bench.add_option("--rank", options.rank, "Which rank this is (as the launcher says)");
   CLI::Option* const size =
-      bench->add_option("--size", options.size, "Of how many (as the launcher says)");
+      bench.add_option("--size", options.size, "Of how many (as the launcher says)");
   rank->needs(size)->excludes(ranks);
   size->needs(rank)->excludes(ranks);
-  bench->add_option("--op", options.operation, "The operation (all_reduce)")
+  bench.add_option("--op", options.operation, "The operation (all_reduce)")
       ->type_name("{" + BenchKindNames(",") + "}");
-  bench->add_option("-d,--dtype", options.data_type, "Type of the elements (float32)")
+  bench.add_option("-d,--dtype", options.data_type, "Type of the elements (float32)")
       ->type_name(kDataTypes);
-  bench->add_option("-o,--operator", options.reduce_operator, "How a reduction combines (sum)")
+  bench.add_option("-o,--operator", options.reduce_operator, "How a reduction combines (sum)")
       ->type_name(kOperators);
-  AddQuantity(*bench, "-b,--from", options.from_bytes, ParseBytes, "64M or 1.5G",
+  AddQuantity(bench, "-b,--from", options.from_bytes, ParseBytes, "64M or 1.5G",
               "The first size (8)");
-  AddQuantity(*bench, "-e,--to", options.to_bytes, ParseBytes, "64M or 1.5G",
+  AddQuantity(bench, "-e,--to", options.to_bytes, ParseBytes, "64M or 1.5G",
               "The last size (128M)");
-  bench->add_option("-f,--factor", options.factor, "From one size to the next (4)");
-  bench->add_option("-i,--iterations", options.iterations, "Operations timed for each size (20)");
-  bench->add_option("-w,--warm-up", options.warm_up, "Operations before them (5)");
-  bench->add_flag_callback("--no-check", [made] { made->check = false; }, "Do not check values");
-  bench->add_flag("--in-place", options.in_place,
-                  "The result over the input, as MLX's all_reduce has it");
-  bench->add_flag("--json", options.json, "For programs: one object, when all is measured");
-  bench->add_option("--job", options.job, "The job's name, the same on all ranks");
-  bench->add_option("--socket", options.socket_path, "The daemon's Unix socket");
-  verbs.Add(*bench, [made] { return RunBench(*made); });
+  bench.add_option("-f,--factor", options.factor, "From one size to the next (4)");
+  bench.add_option("-i,--iterations", options.iterations, "Operations timed for each size (20)");
+  bench.add_option("-w,--warm-up", options.warm_up, "Operations before them (5)");
+  bench.add_flag_callback("--no-check", [made] { made->check = false; }, "Do not check values");
+  bench.add_flag("--in-place", options.in_place,
+                 "The result over the input, as MLX's all_reduce has it");
+  bench.add_flag("--json", options.json, "For programs: one object, when all is measured");
+  bench.add_option("--job", options.job, "The job's name, the same on all ranks");
+  bench.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  return [made] { return RunBench(*made); };
 }
 
 }  // namespace mlxcomm::ctl

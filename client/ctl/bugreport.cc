@@ -32,11 +32,19 @@
 #include "client/ctl/render_status.h"
 #include "client/ctl/render_topology.h"
 #include "client/ctl/secrets.h"
-#include "client/ctl/verbs.h"
 #include "proto/key/key_file.h"
 
 namespace mlxcomm::ctl {
 namespace {
+
+struct BugreportOptions {
+  std::string called;  // How this program was: argv[0].
+  std::string socket_path;
+  std::string config_file;
+  std::string output;  // Empty: mlxcomm-bugreport-TIME.tar.gz here.
+  bool json = false;   // What was written, for programs.
+  bool rdma = false;   // Try what is taken of RDMA devices, and show what came of it.
+};
 
 constexpr char kRdmaFile[] = "rdma.txt";
 
@@ -212,8 +220,6 @@ int FailInside(const std::string& what) {
   return ReportFailure({FailureCode::kInternal, kNoRank, what});
 }
 
-}  // namespace
-
 int RunBugreport(const BugreportOptions& options) {
   v1::DoctorReply checkups;
   std::string config_file = options.config_file;
@@ -269,26 +275,26 @@ int RunBugreport(const BugreportOptions& options) {
   return WriteOut(options.json ? receipt.Json() : rdma + output + "\n" + contents, "report");
 }
 
-void AddBugreport(CLI::App& app, Verbs& verbs) {
+}  // namespace
+
+Run AddBugreport(CLI::App& bugreport, const Invocation& invocation) {
   const auto made = std::make_shared<BugreportOptions>();
   BugreportOptions& options = *made;
-  options.called = verbs.called();
-  CLI::App* const bugreport =
-      app.add_subcommand("bugreport", "An archive of all that helps to find a bug, without keys");
-  bugreport->add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  options.called = invocation.called;
+  bugreport.add_option("--socket", options.socket_path, "The daemon's Unix socket");
   bugreport
-      ->add_option("--config", options.config_file,
-                   "The daemon's configuration, where it does not run")
+      .add_option("--config", options.config_file,
+                  "The daemon's configuration, where it does not run")
       ->type_name("FILE");
   bugreport
-      ->add_option("-o,--output", options.output, "The archive (mlxcomm-bugreport-TIME.tar.gz)")
+      .add_option("-o,--output", options.output, "The archive (mlxcomm-bugreport-TIME.tar.gz)")
       ->type_name("FILE");
-  bugreport->add_flag(
+  bugreport.add_flag(
       "--rdma", options.rdma,
       "Also try what RDMA devices here can do, in processes of their own, and show it");
-  bugreport->add_flag("--json", options.json,
-                      "For programs: where the archive is, and what is in it");
-  verbs.Add(*bugreport, [made] { return RunBugreport(*made); });
+  bugreport.add_flag("--json", options.json,
+                     "For programs: where the archive is, and what is in it");
+  return [made] { return RunBugreport(*made); };
 }
 
 }  // namespace mlxcomm::ctl

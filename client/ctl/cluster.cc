@@ -24,14 +24,27 @@
 
 #include "client/ctl/command_line.h"
 #include "client/ctl/daemon_call.h"
+#include "client/ctl/output.h"
 #include "client/ctl/render_status.h"
-#include "client/ctl/verbs.h"
 #include "proto/key/key_code.h"
 #include "proto/key/key_file.h"
 #include "proto/queue/dial.h"
 
 namespace mlxcomm::ctl {
 namespace {
+
+// The cluster's key on this machine.
+struct ClusterOptions {
+  std::string socket_path;
+  std::string key_file;  // Empty: where mlxcommd looks that is not told otherwise.
+  std::string name;      // create
+  std::string from;      // join, rotate --take: another key file; empty: asks.
+  bool json = false;     // On standard output instead of the bare code.
+  bool id_only = false;  // key show
+  bool take = false;     // key rotate
+  bool finish = false;
+  bool force = false;
+};
 
 constexpr auto kReloadTime = std::chrono::seconds(5);
 
@@ -223,8 +236,6 @@ int FinishRotation(const ClusterOptions& options, const std::string& path, Clust
   return PrintTold(options, keys, /*shows_code=*/false, TellDaemon(options, keys));
 }
 
-}  // namespace
-
 int RunClusterCreate(const ClusterOptions& options) {
   const std::string path = PathOf(options);
   if (!options.name.empty() && !IsClusterName(options.name)) {
@@ -313,40 +324,46 @@ int RunClusterKeyRotate(const ClusterOptions& options) {
   return PrintTold(options, changed, /*shows_code=*/!options.take, told);
 }
 
-void AddCluster(CLI::App& app, Verbs& verbs) {
-  const auto made = std::make_shared<ClusterOptions>();
+std::shared_ptr<ClusterOptions> AddKeyOptions(CLI::App& verb) {
+  auto made = std::make_shared<ClusterOptions>();
+  verb.add_flag("--json", made->json,
+                "For programs: what there is now, and the code where it is shown");
+  verb.add_option("--key-file", made->key_file, "Of this machine (where mlxcommd looks)");
+  verb.add_option("--socket", made->socket_path, "The daemon's Unix socket");
+  return made;
+}
+
+}  // namespace
+
+Run AddClusterCreate(CLI::App& create, const Invocation&) {
+  const auto made = AddKeyOptions(create);
+  create.add_option("--name", made->name, "What the cluster is called");
+  return [made] { return RunClusterCreate(*made); };
+}
+
+Run AddClusterJoin(CLI::App& join, const Invocation&) {
+  const auto made = AddKeyOptions(join);
+  join.add_option("--from", made->from, "A key file to take it from, instead of asking");
+  return [made] { return RunClusterJoin(*made); };
+}
+
+Run AddClusterKeyShow(CLI::App& show, const Invocation&) {
+  const auto made = AddKeyOptions(show);
+  show.add_flag("--id", made->id_only, "Not the key, only what is no secret");
+  return [made] { return RunClusterKeyShow(*made); };
+}
+
+Run AddClusterKeyRotate(CLI::App& rotate, const Invocation&) {
+  const auto made = AddKeyOptions(rotate);
   ClusterOptions& options = *made;
-  CLI::App* const cluster =
-      app.add_subcommand("cluster", "The cluster's key: make it, take it, change it");
-  cluster->require_subcommand(1);
-  CLI::App* const key = cluster->add_subcommand("key", "Show or change the key");
-  key->require_subcommand(1);
-  CLI::App* const create = cluster->add_subcommand("create", "Make a key, for a new cluster");
-  CLI::App* const join =
-      cluster->add_subcommand("join", "Take the key of another machine: asks for its code");
-  CLI::App* const show = key->add_subcommand("show", "The key's code, for the other machines");
-  CLI::App* const rotate =
-      key->add_subcommand("rotate", "Change the key while jobs run; the old one is still accepted");
-  for (CLI::App* const verb : {create, join, show, rotate}) {
-    verb->add_flag("--json", options.json,
-                   "For programs: what there is now, and the code where it is shown");
-    verb->add_option("--key-file", options.key_file, "Of this machine (where mlxcommd looks)");
-    verb->add_option("--socket", options.socket_path, "The daemon's Unix socket");
-  }
-  create->add_option("--name", options.name, "What the cluster is called");
-  join->add_option("--from", options.from, "A key file to take it from, instead of asking");
-  show->add_flag("--id", options.id_only, "Not the key, only what is no secret");
-  CLI::Option* const take = rotate->add_flag(
+  CLI::Option* const take = rotate.add_flag(
       "--take", options.take, "Take the new key of the machine that changed it: asks for its code");
-  rotate->add_option("--from", options.from, "A key file to take it from, instead of asking")
+  rotate.add_option("--from", options.from, "A key file to take it from, instead of asking")
       ->needs(take);
   CLI::Option* const finish =
-      rotate->add_flag("--finish", options.finish, "Accept the old key no more")->excludes(take);
-  rotate->add_flag("--force", options.force, "Also where a node lacks the new key")->needs(finish);
-  verbs.Add(*create, [made] { return RunClusterCreate(*made); });
-  verbs.Add(*join, [made] { return RunClusterJoin(*made); });
-  verbs.Add(*show, [made] { return RunClusterKeyShow(*made); });
-  verbs.Add(*rotate, [made] { return RunClusterKeyRotate(*made); });
+      rotate.add_flag("--finish", options.finish, "Accept the old key no more")->excludes(take);
+  rotate.add_flag("--force", options.force, "Also where a node lacks the new key")->needs(finish);
+  return [made] { return RunClusterKeyRotate(*made); };
 }
 
 }  // namespace mlxcomm::ctl

@@ -1,18 +1,9 @@
 #include "client/ctl/command_line.h"
 
-#include <stdexcept>
-
 #include "client/ctl/quantities.h"
 #include "client/ctl/render_status.h"
 
 namespace mlxcomm::ctl {
-
-int Verbs::Run() const {
-  for (const auto& [verb, run] : verbs_) {
-    if (verb->parsed()) return run();
-  }
-  throw std::logic_error("a verb was parsed that nothing runs");
-}
 
 CLI::Option* AddDuration(CLI::App& verb, const std::string& name, std::uint64_t& value,
                          std::uint64_t min_ns, std::uint64_t max_ns, const std::string& what) {

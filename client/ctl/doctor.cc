@@ -18,10 +18,26 @@
 #include "client/ctl/rank_placement.h"
 #include "client/ctl/ssh_command.h"
 #include "client/ctl/terminal.h"
-#include "client/ctl/verbs.h"
 
 namespace mlxcomm::ctl {
 namespace {
+
+// What is wrong here and in the cluster, and how it is mended.
+struct DoctorOptions {
+  std::string called;  // How this program was: argv[0].
+  std::string socket_path;
+  std::string config_file;  // Of a daemon that does not run; empty: the service's.
+  bool json = false;
+  bool all = false;      // Also what was found to be well.
+  bool fix = false;      // Says what it would do.
+  bool yes = false;      // And does it.
+  bool codes = false;    // Lists what can be found.
+  bool ssh = false;      // Also whether hosts can be reached by ssh as launch does it:
+  std::string hosts;     // These, as launch takes them, or
+  std::string hostfile;  // those; neither: the cluster's other nodes.
+  std::string ssh_command = "ssh";
+  std::uint64_t ssh_timeout_ns = 30'000'000'000;
+};
 
 ClusterFacts AskDaemon(const std::string& socket_path) {
   ClusterFacts cluster;
@@ -123,6 +139,8 @@ std::vector<Finding> Examine(const ExaminationOptions& options) {
   return Check(facts).Sorted();
 }
 
+namespace {
+
 int RunDoctor(const DoctorOptions& options) {
   if (options.codes) return WriteOut(RenderCodes(), "codes");
   ExaminationOptions how{OwnPath(options.called), options.socket_path, options.config_file};
@@ -150,43 +168,43 @@ int RunDoctor(const DoctorOptions& options) {
   return any(Severity::kWarning) ? kExitWarnings : 0;
 }
 
-void AddDoctor(CLI::App& app, Verbs& verbs) {
+}  // namespace
+
+Run AddDoctor(CLI::App& doctor, const Invocation& invocation) {
   const auto made = std::make_shared<DoctorOptions>();
   DoctorOptions& options = *made;
-  options.called = verbs.called();
-  CLI::App* const doctor =
-      app.add_subcommand("doctor", "What is wrong here and in the cluster, and its remedy");
-  doctor->add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  options.called = invocation.called;
+  doctor.add_option("--socket", options.socket_path, "The daemon's Unix socket");
   doctor
-      ->add_option("--config", options.config_file,
-                   "The daemon's configuration, where it does not run")
+      .add_option("--config", options.config_file,
+                  "The daemon's configuration, where it does not run")
       ->type_name("FILE");
-  CLI::Option* const json = doctor->add_flag("--json", options.json, "For programs");
-  doctor->add_flag("--all", options.all, "Also what is well");
+  CLI::Option* const json = doctor.add_flag("--json", options.json, "For programs");
+  doctor.add_flag("--all", options.all, "Also what is well");
   CLI::Option* const fix =
-      doctor->add_flag("--fix", options.fix, "Say which commands would mend it")->excludes(json);
-  doctor->add_flag("--yes", options.yes, "And run those that are safe")->needs(fix);
-  doctor->add_flag("--codes", options.codes, "List all that can be found")->excludes(json);
+      doctor.add_flag("--fix", options.fix, "Say which commands would mend it")->excludes(json);
+  doctor.add_flag("--yes", options.yes, "And run those that are safe")->needs(fix);
+  doctor.add_flag("--codes", options.codes, "List all that can be found")->excludes(json);
   CLI::Option* const ssh =
-      doctor->add_flag("--ssh", options.ssh, "Also whether hosts can be reached as launch does it");
+      doctor.add_flag("--ssh", options.ssh, "Also whether hosts can be reached as launch does it");
   CLI::Option* const hosts =
       doctor
-          ->add_option("--hosts", options.hosts,
-                       "These: mac-1,mac-2 or mac-[1-4] (the cluster's other nodes)")
+          .add_option("--hosts", options.hosts,
+                      "These: mac-1,mac-2 or mac-[1-4] (the cluster's other nodes)")
           ->needs(ssh);
   doctor
-      ->add_option("--hostfile", options.hostfile, "Those in a file of MLX, MPI or `hosts export`")
+      .add_option("--hostfile", options.hostfile, "Those in a file of MLX, MPI or `hosts export`")
       ->type_name("FILE")
       ->needs(ssh)
       ->excludes(hosts);
   doctor
-      ->add_option("--ssh-command", options.ssh_command, "How ssh is called: \"ssh -p 2222\" (ssh)")
+      .add_option("--ssh-command", options.ssh_command, "How ssh is called: \"ssh -p 2222\" (ssh)")
       ->needs(ssh);
   constexpr std::uint64_t kSecondNs = 1'000'000'000;
-  AddDuration(*doctor, "--ssh-timeout", options.ssh_timeout_ns, kSecondNs / 100, 600 * kSecondNs,
+  AddDuration(doctor, "--ssh-timeout", options.ssh_timeout_ns, kSecondNs / 100, 600 * kSecondNs,
               "Patience with each host (30s)")
       ->needs(ssh);
-  verbs.Add(*doctor, [made] { return RunDoctor(*made); });
+  return [made] { return RunDoctor(*made); };
 }
 
 }  // namespace mlxcomm::ctl

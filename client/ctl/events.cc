@@ -7,9 +7,16 @@
 #include "client/ctl/render_event.h"
 #include "client/ctl/stop_signal.h"
 #include "client/ctl/terminal.h"
-#include "client/ctl/verbs.h"
 
 namespace mlxcomm::ctl {
+namespace {
+
+struct EventsOptions {
+  std::string socket_path;
+  std::uint32_t last = 20;
+  bool follow = false;
+  bool json = false;  // A line for each.
+};
 
 int RunEvents(const EventsOptions& options) {
   StopSignal stop;
@@ -33,17 +40,17 @@ int RunEvents(const EventsOptions& options) {
   return failure.ok() ? code : ReportFailure(failure);
 }
 
-void AddEvents(CLI::App& app, Verbs& verbs) {
+}  // namespace
+
+Run AddEvents(CLI::App& events, const Invocation&) {
   const auto made = std::make_shared<EventsOptions>();
   EventsOptions& options = *made;
-  CLI::App* const events =
-      app.add_subcommand("events", "What has happened to nodes, links, rails and jobs");
-  events->add_option("--socket", options.socket_path, "The daemon's Unix socket");
-  events->add_option("-n,--last", options.last, "How many of those that have happened (20)");
-  events->add_flag("-f,--follow", options.follow, "And those that happen from now on");
-  events->add_flag("--json", options.json,
-                   "For programs: a line each (EventsReply of diagnostics.proto)");
-  verbs.Add(*events, [made] { return RunEvents(*made); });
+  events.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  events.add_option("-n,--last", options.last, "How many of those that have happened (20)");
+  events.add_flag("-f,--follow", options.follow, "And those that happen from now on");
+  events.add_flag("--json", options.json,
+                  "For programs: a line each (EventsReply of diagnostics.proto)");
+  return [made] { return RunEvents(*made); };
 }
 
 }  // namespace mlxcomm::ctl

@@ -12,11 +12,22 @@
 #include "client/ctl/hostfile.h"
 #include "client/ctl/imported_config.h"
 #include "client/ctl/output.h"
-#include "client/ctl/verbs.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::ctl {
 namespace {
+
+// Hosts as others write them, as our own file of hosts or as configurations.
+struct HostsImportOptions {
+  std::string file;
+  std::string output;      // Empty: standard output.
+  std::string config_dir;  // Not empty: a configuration for each node goes there.
+  std::string cluster;     // Empty: by the key, so no word of it in the configurations.
+  std::string key_file = "/etc/mlxcommd/key";
+  std::string links;  // "ring", "all"; empty: by what the file says.
+  unsigned port = 7470;
+  bool json = false;
+};
 
 int Print(const std::string& text) {
   if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
@@ -63,8 +74,6 @@ int WriteConfigs(const Hostfile& file, const HostsImportOptions& options) {
   return 0;
 }
 
-}  // namespace
-
 int RunHostsImport(const HostsImportOptions& options) {
   Hostfile file;
   const Failure failure = ReadHostfile(options.file, file);
@@ -80,34 +89,28 @@ int RunHostsImport(const HostsImportOptions& options) {
   return Print(text);
 }
 
-void AddHosts(CLI::App& app, Verbs& verbs) {
+}  // namespace
+
+Run AddHostsImport(CLI::App& verb, const Invocation&) {
   const auto made = std::make_shared<HostsImportOptions>();
   HostsImportOptions& options = *made;
-  CLI::App* const hosts = app.add_subcommand("hosts", "Lists of hosts");
-  hosts->require_subcommand(1);
-  CLI::App* const import = hosts->add_subcommand(
-      "import", "Hosts from a file of MLX or MPI, for launch --hostfile or as configurations");
-  import->add_option("file", options.file, "The file")->required()->type_name("FILE");
-  import->add_option("-o,--output", options.output, "Where the hosts go (standard output)")
+  verb.add_option("file", options.file, "The file")->required()->type_name("FILE");
+  verb.add_option("-o,--output", options.output, "Where the hosts go (standard output)")
       ->type_name("FILE");
-  import
-      ->add_option("--config-dir", options.config_dir,
-                   "Write a configuration for each node there, in place of the hosts")
+  verb.add_option("--config-dir", options.config_dir,
+                  "Write a configuration for each node there, in place of the hosts")
       ->type_name("DIR");
-  import->add_option("--cluster", options.cluster,
-                     "The cluster's name in them (none: that which the key came with)");
-  import->add_option("--key-file", options.key_file, "Where the key is (/etc/mlxcommd/key)")
+  verb.add_option("--cluster", options.cluster,
+                  "The cluster's name in them (none: that which the key came with)");
+  verb.add_option("--key-file", options.key_file, "Where the key is (/etc/mlxcommd/key)")
       ->type_name("FILE");
-  import->add_option("--port", options.port, "The daemons' port (7470)")
-      ->check(CLI::Range(1, 65535));
-  import
-      ->add_option("--links", options.links,
-                   "ring: to the next host; all: to every one (by the file)")
+  verb.add_option("--port", options.port, "The daemons' port (7470)")->check(CLI::Range(1, 65535));
+  verb.add_option("--links", options.links,
+                  "ring: to the next host; all: to every one (by the file)")
       ->check(CLI::IsMember({"ring", "all"}));
-  import->add_flag("--json", options.json,
-                   "For programs: the hosts, and which configurations were written");
-  verbs.Add(*import, [made] { return RunHostsImport(*made); });
-  AddHostsExport(*hosts, verbs);
+  verb.add_flag("--json", options.json,
+                "For programs: the hosts, and which configurations were written");
+  return [made] { return RunHostsImport(*made); };
 }
 
 }  // namespace mlxcomm::ctl

@@ -11,10 +11,21 @@
 #include "client/ctl/exported_hosts.h"
 #include "client/ctl/new_file.h"
 #include "client/ctl/output.h"
-#include "client/ctl/verbs.h"
 
 namespace mlxcomm::ctl {
 namespace {
+
+// MLX's host file from the fabric that the daemons have found.
+struct HostsExportOptions {
+  std::string socket_path;
+  std::string output;                  // Empty, or "-": standard output.
+  std::string nodes;                   // "all", or names of nodes; empty: all.
+  std::string rank_order;              // Names of nodes, in the order of the ranks.
+  std::string backend;                 // Empty: the best that there is.
+  std::vector<std::string> ssh_names;  // "NODE=HOST".
+  bool force = false;                  // Over a file that is there.
+  bool json = false;
+};
 
 Failure WrongUsage(const std::string& message) {
   return {FailureCode::kInvalidArgument, kNoRank, message};
@@ -68,8 +79,6 @@ int Write(const HostsExportOptions& options, const std::string& text) {
   return Fail(kExitFailed, "cannot write " + options.output + ": " + std::strerror(errno));
 }
 
-}  // namespace
-
 int RunHostsExport(const HostsExportOptions& options) {
   ExportWishes wishes;
   if (const Failure failure = ReadWishes(options, wishes); !failure.ok())
@@ -91,33 +100,32 @@ int RunHostsExport(const HostsExportOptions& options) {
   return to_file ? 0 : WriteOut(text, "hosts");
 }
 
-void AddHostsExport(CLI::App& hosts, Verbs& verbs) {
+}  // namespace
+
+Run AddHostsExport(CLI::App& verb, const Invocation&) {
   const auto made = std::make_shared<HostsExportOptions>();
   HostsExportOptions& options = *made;
-  CLI::App* const verb = hosts.add_subcommand(
-      "export",
-      "A host file for launch --hostfile and mlx.launch, from the cables that were found");
-  verb->add_option("-o,--output", options.output,
-                   "The file, which must be new; -: standard output (-)")
+  verb.add_option("-o,--output", options.output,
+                  "The file, which must be new; -: standard output (-)")
       ->type_name("FILE");
-  verb->add_flag("--force", options.force, "Write over a file that is there");
+  verb.add_flag("--force", options.force, "Write over a file that is there");
   CLI::Option* const nodes =
-      verb->add_option("--nodes", options.nodes, "Which nodes: all, or a,b (all that are up)");
-  verb->add_option("--rank-order", options.rank_order,
-                   "These nodes in this order: a,b (such that neighbours share a cable)")
+      verb.add_option("--nodes", options.nodes, "Which nodes: all, or a,b (all that are up)");
+  verb.add_option("--rank-order", options.rank_order,
+                  "These nodes in this order: a,b (such that neighbours share a cable)")
       ->excludes(nodes);
-  verb->add_option("--backend", options.backend,
-                   "What mlx.launch is to take (the best that there is)")
+  verb.add_option("--backend", options.backend,
+                  "What mlx.launch is to take (the best that there is)")
       ->type_name("{ring,jaccl,jaccl-ring}")
       ->check(CLI::IsMember({"ring", "jaccl", "jaccl-ring"}));
-  verb->add_option("--ssh-name", options.ssh_names,
-                   "NODE=HOST: what ssh is given for a node (its name); may be repeated")
+  verb.add_option("--ssh-name", options.ssh_names,
+                  "NODE=HOST: what ssh is given for a node (its name); may be repeated")
       ->take_all()
       ->allow_extra_args(false);
-  verb->add_option("--socket", options.socket_path, "The daemon's Unix socket");
-  verb->add_flag("--json", options.json,
-                 "For programs: the hosts, and what there is to know of them");
-  verbs.Add(*verb, [made] { return RunHostsExport(*made); });
+  verb.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  verb.add_flag("--json", options.json,
+                "For programs: the hosts, and what there is to know of them");
+  return [made] { return RunHostsExport(*made); };
 }
 
 }  // namespace mlxcomm::ctl

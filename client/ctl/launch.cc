@@ -17,6 +17,7 @@
 
 #include "client/ctl/command_line.h"
 #include "client/ctl/installed_files.h"
+#include "client/ctl/launch.h"
 #include "client/ctl/launch_frames.h"
 #include "client/ctl/launch_hosts.h"
 #include "client/ctl/local_ranks.h"
@@ -25,7 +26,6 @@
 #include "client/ctl/rank_placement.h"
 #include "client/ctl/ssh_command.h"
 #include "client/ctl/ssh_host.h"
-#include "client/ctl/verbs.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::ctl {
@@ -319,46 +319,44 @@ int RunLaunch(const LaunchOptions& options) {
   return launch.Run();
 }
 
-void AddLaunch(CLI::App& app, Verbs& verbs) {
+Run AddLaunch(CLI::App& launch, const Invocation& invocation) {
   const auto made = std::make_shared<LaunchOptions>();
   LaunchOptions& options = *made;
-  options.called = verbs.called();
-  CLI::App* const launch =
-      app.add_subcommand("launch", "Start the ranks of a job, here or on other hosts by ssh");
+  options.called = invocation.called;
   launch
-      ->add_option("-n,--ranks,--ranks-per-node,--repeat-hosts", options.ranks,
-                   "How many ranks on each host (1, or what the hostfile says)")
+      .add_option("-n,--ranks,--ranks-per-node,--repeat-hosts", options.ranks,
+                  "How many ranks on each host (1, or what the hostfile says)")
       ->check(CLI::Range(1, 64));
-  CLI::Option* const hosts = launch->add_option(
+  CLI::Option* const hosts = launch.add_option(
       "--hosts", options.hosts, "Hosts for ssh: mac-1,mac-2 or mac-[1-4] (this one)");
   CLI::Option* const hostfile = launch
-                                    ->add_option("--hostfile", options.hostfile,
-                                                 "Hosts from a file of MLX, MPI or `hosts export`")
+                                    .add_option("--hostfile", options.hostfile,
+                                                "Hosts from a file of MLX, MPI or `hosts export`")
                                     ->type_name("FILE");
-  launch->add_option("--nodes", options.nodes, "Nodes of this cluster: all, or a,b")
+  launch.add_option("--nodes", options.nodes, "Nodes of this cluster: all, or a,b")
       ->excludes(hosts)
       ->excludes(hostfile);
   hosts->excludes(hostfile);
   launch
-      ->add_option("--env", options.environment,
-                   "NAME=VALUE for the ranks, or NAME as it is here; may be repeated")
+      .add_option("--env", options.environment,
+                  "NAME=VALUE for the ranks, or NAME as it is here; may be repeated")
       ->take_all()
       ->allow_extra_args(false);
   launch
-      ->add_option("--stdin", options.input,
-                   "Who reads what is piped in, or typed: all ranks, rank 0, or none (all)")
+      .add_option("--stdin", options.input,
+                  "Who reads what is piped in, or typed: all ranks, rank 0, or none (all)")
       ->check(CLI::IsMember({"all", "0", "none"}));
-  launch->add_option("--cwd", options.directory, "Where they start (here, if it is there)")
+  launch.add_option("--cwd", options.directory, "Where they start (here, if it is there)")
       ->type_name("DIR");
-  launch->add_option("--python", options.python, "Run the command with this Python")
+  launch.add_option("--python", options.python, "Run the command with this Python")
       ->type_name("FILE");
-  launch->add_option("--ssh", options.ssh, "How ssh is called: \"ssh -p 2222\" (ssh)");
-  launch->add_option("--job", options.job, "The job's name (default: one of its own)");
-  launch->add_option("--socket", options.socket_path, "The daemon's Unix socket");
-  launch->add_flag("--verbose", options.verbose, "Say what is started, and how it ends");
-  launch->add_option("command", options.command, "-- PROGRAM [ARGUMENT...]")->required();
-  launch->positionals_at_end();
-  verbs.Add(*launch, [made] { return RunLaunch(*made); });
+  launch.add_option("--ssh", options.ssh, "How ssh is called: \"ssh -p 2222\" (ssh)");
+  launch.add_option("--job", options.job, "The job's name (default: one of its own)");
+  launch.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  launch.add_flag("--verbose", options.verbose, "Say what is started, and how it ends");
+  launch.add_option("command", options.command, "-- PROGRAM [ARGUMENT...]")->required();
+  launch.positionals_at_end();
+  return [made] { return RunLaunch(*made); };
 }
 
 }  // namespace mlxcomm::ctl

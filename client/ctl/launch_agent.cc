@@ -15,7 +15,7 @@
 #include "client/ctl/installed_files.h"
 #include "client/ctl/launch_frames.h"
 #include "client/ctl/local_ranks.h"
-#include "client/ctl/verbs.h"
+#include "client/ctl/output.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -148,8 +148,6 @@ class Agent : public RankListener {
   bool failed_ = false;
 };
 
-}  // namespace
-
 int RunLaunchAgent(const std::string& called) {
   struct sigaction action{};
   action.sa_handler = OnAgentSignal;
@@ -164,10 +162,10 @@ int RunLaunchAgent(const std::string& called) {
   return agent.Run();
 }
 
-void AddLaunchAgent(CLI::App& app, Verbs& verbs) {
-  CLI::App* const agent =
-      app.add_subcommand("launch-agent", "What launch starts on another host")->group("");
-  verbs.Add(*agent, [called = verbs.called()] { return RunLaunchAgent(called); });
+}  // namespace
+
+Run AddLaunchAgent(CLI::App&, const Invocation& invocation) {
+  return [called = invocation.called] { return RunLaunchAgent(called); };
 }
 
 }  // namespace mlxcomm::ctl

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "client/ctl/hostfile.h"
-#include "client/ctl/verbs.h"
+#include "client/ctl/launch.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 #include "proto/types/failure.h"
 

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "client/ctl/render_status.h"
-#include "client/ctl/verbs.h"
 
 namespace mlxcomm::ctl {
 

@@ -9,6 +9,11 @@
 
 namespace mlxcomm::ctl {
 
+inline constexpr int kExitFailed = 1;  // The daemon or a rank failed.
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitNoDaemon = 3;
+inline constexpr int kExitWarnings = 4;  // doctor: warnings, but no error.
+
 // The exit code; `what` for the message: "cannot write the status".
 int WriteOut(const std::string& text, const char* what);
 // To standard error; kExitNoDaemon or kExitFailed.

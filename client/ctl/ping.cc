@@ -8,9 +8,19 @@
 #include "client/ctl/quantities.h"
 #include "client/ctl/render_ping.h"
 #include "client/ctl/stop_signal.h"
-#include "client/ctl/verbs.h"
 
 namespace mlxcomm::ctl {
+namespace {
+
+struct PingOptions {
+  std::string socket_path;
+  std::string node;
+  std::uint32_t count = 5;
+  std::uint64_t interval_ns = 200'000'000;
+  std::uint64_t timeout_ns = 1'000'000'000;
+  std::optional<std::uint64_t> payload_bytes;
+  bool json = false;
+};
 
 int RunPing(const PingOptions& options) {
   StopSignal stop;
@@ -39,19 +49,19 @@ int RunPing(const PingOptions& options) {
   return kExitFailed;
 }
 
-void AddPing(CLI::App& app, Verbs& verbs) {
+}  // namespace
+
+Run AddPing(CLI::App& ping, const Invocation&) {
   const auto made = std::make_shared<PingOptions>();
   PingOptions& options = *made;
-  CLI::App* const ping =
-      app.add_subcommand("ping", "Round trip and loss to a node, between the daemons");
-  ping->add_option("node", options.node, "Its name")->required();
-  ping->add_option("--socket", options.socket_path, "The daemon's Unix socket");
-  ping->add_option("-c,--count", options.count, "How many (5)")->check(CLI::Range(1, 100000));
-  AddDuration(*ping, "-i,--interval", options.interval_ns, 1'000'000, 3600'000'000'000,
+  ping.add_option("node", options.node, "Its name")->required();
+  ping.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  ping.add_option("-c,--count", options.count, "How many (5)")->check(CLI::Range(1, 100000));
+  AddDuration(ping, "-i,--interval", options.interval_ns, 1'000'000, 3600'000'000'000,
               "Between two (200ms)");
-  AddDuration(*ping, "-W,--timeout", options.timeout_ns, 1'000'000, 10'000'000'000,
+  AddDuration(ping, "-W,--timeout", options.timeout_ns, 1'000'000, 10'000'000'000,
               "Patience with each (1s)");
-  ping->add_option_function<std::string>(
+  ping.add_option_function<std::string>(
       "-s,--size",
       [&options](const std::string& text) {
         options.payload_bytes = ParseBytes(text);
@@ -60,8 +70,8 @@ void AddPing(CLI::App& app, Verbs& verbs) {
         }
       },
       "Bytes each way (56)");
-  ping->add_flag("--json", options.json, "For programs: one object, at the end");
-  verbs.Add(*ping, [made] { return RunPing(*made); });
+  ping.add_flag("--json", options.json, "For programs: one object, at the end");
+  return [made] { return RunPing(*made); };
 }
 
 }  // namespace mlxcomm::ctl

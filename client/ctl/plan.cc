@@ -10,10 +10,27 @@
 #include "client/ctl/quantities.h"
 #include "client/ctl/render_plan.h"
 #include "client/ctl/render_status.h"
-#include "client/ctl/verbs.h"
 
 namespace mlxcomm::ctl {
 namespace {
+
+struct PlanOptions {
+  std::string socket_path;
+  std::string operation;
+  std::string data_type;  // Empty, as all below: the daemon's default.
+  std::string reduce_operator;
+  std::string plan;
+  std::optional<std::uint64_t> bytes;
+  std::uint32_t nodes = 0;
+  std::uint32_t ranks_per_node = 1;
+  std::uint32_t root = 0;
+  std::uint64_t latency_ns = 0;  // 0, as below: as the daemon has it.
+  std::uint64_t bytes_per_second = 0;
+  std::uint32_t links_per_node = 0;
+  bool steps = false;
+  bool json = false;
+  bool dot = false;
+};
 
 // Shown by --help and completed; the daemon says what it takes.
 constexpr char kPlans[] = "{ring,exchange,halving_doubling,tree,two_level}";
@@ -44,8 +61,6 @@ Failure TextOf(const PlanOptions& options, const v1::PlanReply& plan, std::strin
   return {};
 }
 
-}  // namespace
-
 int RunPlan(const PlanOptions& options) {
   if (!options.bytes && options.operation != "barrier") {
     std::fputs("mlxcommctl: --bytes is needed: what each rank passes, as 64M\n", stderr);
@@ -63,35 +78,35 @@ int RunPlan(const PlanOptions& options) {
   return Fail(kExitFailed, absl::StrCat("not proved: ", plan.verdict()));
 }
 
-void AddPlan(CLI::App& app, Verbs& verbs) {
+}  // namespace
+
+Run AddPlan(CLI::App& plan, const Invocation&) {
   const auto made = std::make_shared<PlanOptions>();
   PlanOptions& options = *made;
-  CLI::App* const plan =
-      app.add_subcommand("plan", "How an operation would be carried out, with cost and proof");
-  plan->add_option("--op", options.operation, "The operation")->required()->type_name(kPlanned);
-  plan->add_option("--nodes", options.nodes, "How many nodes")->required();
-  plan->add_option("--ranks-per-node", options.ranks_per_node, "How many ranks on each (1)");
-  AddQuantity(*plan, "--bytes", options.bytes, ParseBytes, "64M or 1.5G",
+  plan.add_option("--op", options.operation, "The operation")->required()->type_name(kPlanned);
+  plan.add_option("--nodes", options.nodes, "How many nodes")->required();
+  plan.add_option("--ranks-per-node", options.ranks_per_node, "How many ranks on each (1)");
+  AddQuantity(plan, "--bytes", options.bytes, ParseBytes, "64M or 1.5G",
               "What each rank passes: all of it, or its block");
-  plan->add_option("--dtype", options.data_type, "Type of the elements (float32)")
+  plan.add_option("--dtype", options.data_type, "Type of the elements (float32)")
       ->type_name(kDataTypes);
-  plan->add_option("--operator", options.reduce_operator, "How a reduction combines (sum)")
+  plan.add_option("--operator", options.reduce_operator, "How a reduction combines (sum)")
       ->type_name(kOperators);
-  plan->add_option("--root", options.root, "Rank of the root, where there is one (0)");
-  plan->add_option("--plan", options.plan, "Which way (the cheapest)")->type_name(kPlans);
-  AddQuantity(*plan, "--latency", options.latency_ns, ParseDuration, "30us",
+  plan.add_option("--root", options.root, "Rank of the root, where there is one (0)");
+  plan.add_option("--plan", options.plan, "Which way (the cheapest)")->type_name(kPlans);
+  AddQuantity(plan, "--latency", options.latency_ns, ParseDuration, "30us",
               "Of a link, one way (as this node has it)");
-  AddQuantity(*plan, "--bandwidth", options.bytes_per_second, ParseRate, "4.5G",
+  AddQuantity(plan, "--bandwidth", options.bytes_per_second, ParseRate, "4.5G",
               "Of a link, bytes a second each way (as this node has it)");
-  plan->add_option("--links", options.links_per_node,
-                   "Links that a node fills at once (as this node has it)");
-  plan->add_flag("--steps", options.steps, "Every step of every node");
+  plan.add_option("--links", options.links_per_node,
+                  "Links that a node fills at once (as this node has it)");
+  plan.add_flag("--steps", options.steps, "Every step of every node");
   CLI::Option* const json =
-      plan->add_flag("--json", options.json, "For programs (PlanReply of diagnostics.proto)");
-  plan->add_flag("--dot", options.dot, "A picture for Graphviz; with --steps one of the steps")
+      plan.add_flag("--json", options.json, "For programs (PlanReply of diagnostics.proto)");
+  plan.add_flag("--dot", options.dot, "A picture for Graphviz; with --steps one of the steps")
       ->excludes(json);
-  plan->add_option("--socket", options.socket_path, "The daemon's Unix socket");
-  verbs.Add(*plan, [made] { return RunPlan(*made); });
+  plan.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  return [made] { return RunPlan(*made); };
 }
 
 }  // namespace mlxcomm::ctl

@@ -104,10 +104,6 @@ int RunRankKeeper() {
   return 0;
 }
 
-void AddRankKeeper(CLI::App& app, Verbs& verbs) {
-  CLI::App* const keeper =
-      app.add_subcommand("rank-keeper", "What ends ranks whose launch was killed")->group("");
-  verbs.Add(*keeper, RunRankKeeper);
-}
+Run AddRankKeeper(CLI::App&, const Invocation&) { return RunRankKeeper; }
 
 }  // namespace mlxcomm::ctl

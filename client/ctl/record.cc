@@ -9,13 +9,23 @@
 #include "client/ctl/command_line.h"
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/json_text.h"
+#include "client/ctl/output.h"
 #include "client/ctl/render_record.h"
 #include "client/ctl/render_status.h"
 #include "client/ctl/render_trace.h"
-#include "client/ctl/verbs.h"
 
 namespace mlxcomm::ctl {
 namespace {
+
+// What the flight recorder holds: a table, or a trace for Perfetto.
+struct RecordOptions {
+  std::string socket_path;
+  std::string job;  // Empty, as group: all.
+  std::string group;
+  std::uint32_t operations_max = 0;  // 0: all that are there.
+  bool json = false;                 // Of a trace: to a terminal as well.
+  bool tracks = false;
+};
 
 void AddRecordOptions(CLI::App& verb, RecordOptions& options) {
   verb.add_option("--socket", options.socket_path, "The daemon's Unix socket");
@@ -43,8 +53,6 @@ int Write(const std::string& text, const char* what) {
   return kExitFailed;
 }
 
-}  // namespace
-
 int RunRecord(const RecordOptions& options) {
   v1::FlightRecordReply record;
   const v1::FlightRecordRequest request = RequestOf(options, options.json && options.tracks);
@@ -71,32 +79,30 @@ int RunTrace(const RecordOptions& options) {
   return failure.ok() ? Write(text + "\n", "trace") : Report(failure);
 }
 
-void AddRecord(CLI::App& app, Verbs& verbs) {
+}  // namespace
+
+Run AddRecord(CLI::App& record, const Invocation&) {
   const auto made = std::make_shared<RecordOptions>();
   RecordOptions& options = *made;
-  CLI::App* const record =
-      app.add_subcommand("record", "The last operations of this node: each phase, who came last");
-  AddRecordOptions(*record, options);
+  AddRecordOptions(record, options);
   options.operations_max = 20;
-  record->add_option("-n,--operations", options.operations_max,
-                     "How many, the newest (20); 0: all that are still there");
-  CLI::Option* const json = record->add_flag(
+  record.add_option("-n,--operations", options.operations_max,
+                    "How many, the newest (20); 0: all that are still there");
+  CLI::Option* const json = record.add_flag(
       "--json", options.json, "For programs (FlightRecordReply of diagnostics.proto)");
-  record->add_flag("--tracks", options.tracks, "With what each rail and worker did for them")
+  record.add_flag("--tracks", options.tracks, "With what each rail and worker did for them")
       ->needs(json);
-  verbs.Add(*record, [made] { return RunRecord(*made); });
+  return [made] { return RunRecord(*made); };
 }
 
-void AddTrace(CLI::App& app, Verbs& verbs) {
+Run AddTrace(CLI::App& trace, const Invocation&) {
   const auto made = std::make_shared<RecordOptions>();
   RecordOptions& options = *made;
-  CLI::App* const trace = app.add_subcommand(
-      "trace", "The same for Perfetto (https://ui.perfetto.dev): mlxcommctl trace > trace.json");
-  AddRecordOptions(*trace, options);
-  trace->add_option("-n,--operations", options.operations_max,
-                    "How many, the newest (all that are still there)");
-  trace->add_flag("--json", options.json, "Write to a terminal, too: a trace is JSON");
-  verbs.Add(*trace, [made] { return RunTrace(*made); });
+  AddRecordOptions(trace, options);
+  trace.add_option("-n,--operations", options.operations_max,
+                   "How many, the newest (all that are still there)");
+  trace.add_flag("--json", options.json, "Write to a terminal, too: a trace is JSON");
+  return [made] { return RunTrace(*made); };
 }
 
 }  // namespace mlxcomm::ctl

@@ -10,10 +10,16 @@
 #include "client/ctl/render_status.h"
 #include "client/ctl/stop_signal.h"
 #include "client/ctl/terminal.h"
-#include "client/ctl/verbs.h"
 
 namespace mlxcomm::ctl {
 namespace {
+
+struct StatusOptions {
+  std::string socket_path;
+  bool json = false;
+  bool watch = false;  // Again and again, until SIGINT or SIGTERM.
+  std::uint64_t interval_ns = 1'000'000'000;
+};
 
 Failure Fetch(const StatusOptions& options, bool colours, std::string& text) {
   v1::StatusReply status;
@@ -52,8 +58,6 @@ int Watch(const StatusOptions& options) {
   return 0;
 }
 
-}  // namespace
-
 int RunStatus(const StatusOptions& options) {
   if (options.watch) return Watch(options);
   std::string text;
@@ -61,16 +65,17 @@ int RunStatus(const StatusOptions& options) {
   return failure.ok() ? WriteOut(text, "status") : ReportFailure(failure);
 }
 
-void AddStatus(CLI::App& app, Verbs& verbs) {
+}  // namespace
+
+Run AddStatus(CLI::App& status, const Invocation&) {
   const auto made = std::make_shared<StatusOptions>();
   StatusOptions& options = *made;
-  CLI::App* const status = app.add_subcommand("status", "Nodes, links, jobs, who waits for whom");
-  status->add_option("--socket", options.socket_path, "The daemon's Unix socket");
-  status->add_flag("--json", options.json, "For programs (StatusReply of diagnostics.proto)");
-  status->add_flag("--watch", options.watch, "Again and again, until Ctrl-C");
-  AddDuration(*status, "--interval", options.interval_ns, 50'000'000, 3600'000'000'000,
+  status.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  status.add_flag("--json", options.json, "For programs (StatusReply of diagnostics.proto)");
+  status.add_flag("--watch", options.watch, "Again and again, until Ctrl-C");
+  AddDuration(status, "--interval", options.interval_ns, 50'000'000, 3600'000'000'000,
               "Between two looks (1s)");
-  verbs.Add(*status, [made] { return RunStatus(*made); });
+  return [made] { return RunStatus(*made); };
 }
 
 }  // namespace mlxcomm::ctl

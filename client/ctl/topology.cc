@@ -7,9 +7,15 @@
 #include "client/ctl/output.h"
 #include "client/ctl/render_topology.h"
 #include "client/ctl/terminal.h"
-#include "client/ctl/verbs.h"
 
 namespace mlxcomm::ctl {
+namespace {
+
+enum class TopologyForm { kText, kJson, kDot, kSvg };
+struct TopologyOptions {
+  std::string socket_path;
+  TopologyForm form = TopologyForm::kText;
+};
 
 int RunTopology(const TopologyOptions& options) {
   v1::TopologyReply topology;
@@ -26,24 +32,24 @@ int RunTopology(const TopologyOptions& options) {
   return WriteOut(text, "topology");
 }
 
-void AddTopology(CLI::App& app, Verbs& verbs) {
+}  // namespace
+
+Run AddTopology(CLI::App& topology, const Invocation&) {
   const auto made = std::make_shared<TopologyOptions>();
   TopologyOptions& options = *made;
-  CLI::App* const topology =
-      app.add_subcommand("topology", "Which nodes and cables there are, and what they form");
-  topology->add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  topology.add_option("--socket", options.socket_path, "The daemon's Unix socket");
   const auto form = [&options](TopologyForm which) {
     return [&options, which](std::int64_t) { options.form = which; };
   };
-  CLI::Option* const json = topology->add_flag_function(
+  CLI::Option* const json = topology.add_flag_function(
       "--json", form(TopologyForm::kJson), "For programs (TopologyReply of diagnostics.proto)");
   CLI::Option* const dot =
-      topology->add_flag_function("--dot", form(TopologyForm::kDot), "A picture for Graphviz");
+      topology.add_flag_function("--dot", form(TopologyForm::kDot), "A picture for Graphviz");
   CLI::Option* const svg =
-      topology->add_flag_function("--svg", form(TopologyForm::kSvg), "A picture");
+      topology.add_flag_function("--svg", form(TopologyForm::kSvg), "A picture");
   json->excludes(dot)->excludes(svg);
   dot->excludes(svg);
-  verbs.Add(*topology, [made] { return RunTopology(*made); });
+  return [made] { return RunTopology(*made); };
 }
 
 }  // namespace mlxcomm::ctl
