@@ -37,8 +37,10 @@ CommandOption OptionOf(const CLI::Option& option) {
   made.values = ValuesIn(type);
   // Every verb has --socket, and it is always a path.
   const bool socket = std::count(made.names.begin(), made.names.end(), "--socket") != 0;
-  made.takes_file =
-      socket || type.starts_with("FILE") || type.starts_with("DIR") || type.starts_with("PATH");
+  made.takes_file = socket || type.starts_with("FILE") || type.starts_with("PATH");
+  made.takes_folder = type.starts_with("DIR");
+  made.takes_nodes = type.starts_with("NODE");
+  made.takes_list = option.get_delimiter() == ',' || type.starts_with("NODES");
   return made;
 }
 
@@ -87,7 +89,7 @@ google::protobuf::Value JsonOf(const CommandOption& option) {
   fields["description"] = Text(option.description);
   fields["values"] = List(option.values);
   fields["takes_value"] = Flag(option.takes_value);
-  fields["takes_file"] = Flag(option.takes_file);
+  fields["takes_file"] = Flag(option.takes_file || option.takes_folder);
   fields["required"] = Flag(option.required);
   fields["positional"] = Flag(option.positional);
   return value;

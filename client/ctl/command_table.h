@@ -1,10 +1,10 @@
 // What mlxcommctl can be told, as its parser has it: the one source of completion, of the
 // test that man pages say all, and of `mlxcommctl completion --json`.
 //
-//   main.cc's CLI::App ──TableOf──▶ Command ──▶ write_completion.h, JSON
+//   main.cc's CLI::App ──TableOf──▶ Command ──▶ complete.h, JSON
 //
 // A value list comes from the option's type name, `type_name("{ring,tree}")`, as --help shows
-// it; a file from one that is FILE, DIR or PATH. What --help hides (a verb of no group) is not in it.
+// it; a file from one that is FILE or PATH, a folder from DIR, nodes from NODE or NODES. What --help hides (a verb of no group) is not in it.
 //
 // Owner: none, values. Thread: any. Memory: the table.
 #pragma once
@@ -24,6 +24,9 @@ struct CommandOption {
   std::vector<std::string> values;  // Empty: anything.
   bool takes_value = false;
   bool takes_file = false;
+  bool takes_folder = false;
+  bool takes_nodes = false;
+  bool takes_list = false;  // a,b
   bool required = false;
   bool positional = false;
 };

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 
@@ -16,13 +17,15 @@ namespace mlxcomm::ctl {
 namespace {
 
 constexpr std::uint64_t kTimeoutNs = 5'000'000'000;
-constexpr std::uint64_t kNoDeadline = 0;  // It goes on until the caller or the daemon ends.
+constexpr std::uint64_t kNoDeadline =
+    UINT64_MAX;  // It goes on until the caller or the daemon ends.
 
-Failure DialDaemon(const std::string& socket_path, queue::Dialed& dialed) {
+Failure DialDaemon(const std::string& socket_path, std::uint64_t timeout_ns,
+                   queue::Dialed& dialed) {
   Failure failure;
   std::string absent;
   for (const std::string& candidate : queue::SocketCandidates(socket_path)) {
-    failure = queue::Dial(candidate, queue::ProcessRole::kTool, 0, kTimeoutNs, dialed);
+    failure = queue::Dial(candidate, queue::ProcessRole::kTool, 0, timeout_ns, dialed);
     // One that is there and says nothing: no other is asked in its place.
     if (failure.code == FailureCode::kDeadlineExceeded) {
       failure.code = FailureCode::kUnavailable;
@@ -61,7 +64,9 @@ using Invoke = std::function<grpc::Status(v1::Diagnostics::Stub&, grpc::ClientCo
 
 Failure Call(const std::string& socket_path, std::uint64_t timeout_ns, const Invoke& invoke) {
   queue::Dialed dialed;
-  if (Failure failure = DialDaemon(socket_path, dialed); !failure.ok()) return failure;
+  if (Failure failure = DialDaemon(socket_path, std::min(timeout_ns, kTimeoutNs), dialed);
+      !failure.ok())
+    return failure;
   ::fcntl(dialed.connection, F_SETFL, O_NONBLOCK);
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -81,8 +86,9 @@ Failure Call(const std::string& socket_path, std::uint64_t timeout_ns, const Inv
 
 }  // namespace
 
-Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply) {
-  return Call(socket_path, kTimeoutNs,
+Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply,
+                    std::uint64_t timeout_ns) {
+  return Call(socket_path, timeout_ns,
               [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
                 return stub.Status(&context, v1::StatusRequest(), &reply);
               });

@@ -3,6 +3,7 @@
 // Owner: functions. Thread: main. Memory: plain messages.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -12,7 +13,8 @@
 namespace mlxcomm::ctl {
 
 // `socket_path` empty: as every client looks for it (queue::SocketCandidates).
-Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply);
+Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply,
+                    std::uint64_t timeout_ns = 5'000'000'000);
 // INVALID_ARGUMENT: the daemon says which figure is beyond which limit.
 Failure FetchPlan(const std::string& socket_path, const v1::PlanRequest& request,
                   v1::PlanReply& reply);

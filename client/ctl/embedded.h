@@ -8,6 +8,9 @@
 namespace mlxcomm::ctl {
 
 extern const std::string_view kProtoDescriptors;  // A FileDescriptorSet, with comments.
+extern const std::string_view kCompleteBash;      // Scripts: complete.h.
+extern const std::string_view kCompleteFish;
+extern const std::string_view kCompleteZsh;
 extern const std::string_view kBenchSchema;
 extern const std::string_view kBugreportSchema;
 extern const std::string_view kCompletionSchema;

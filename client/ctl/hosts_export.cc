@@ -110,9 +110,11 @@ Run AddHostsExport(CLI::App& verb, const Invocation&) {
       ->type_name("FILE");
   verb.add_flag("--force", options.force, "Write over a file that is there");
   CLI::Option* const nodes =
-      verb.add_option("--nodes", options.nodes, "Which nodes: all, or a,b (all that are up)");
+      verb.add_option("--nodes", options.nodes, "Which nodes: all, or a,b (all that are up)")
+          ->type_name("NODES");
   verb.add_option("--rank-order", options.rank_order,
                   "These nodes in this order: a,b (such that neighbours share a cable)")
+      ->type_name("NODES")
       ->excludes(nodes);
   verb.add_option("--backend", options.backend,
                   "What mlx.launch is to take (the best that there is)")

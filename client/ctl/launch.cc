@@ -334,6 +334,7 @@ Run AddLaunch(CLI::App& launch, const Invocation& invocation) {
                                                 "Hosts from a file of MLX, MPI or `hosts export`")
                                     ->type_name("FILE");
   launch.add_option("--nodes", options.nodes, "Nodes of this cluster: all, or a,b")
+      ->type_name("NODES")
       ->excludes(hosts)
       ->excludes(hostfile);
   hosts->excludes(hostfile);

@@ -21,6 +21,8 @@ class CommandTableTest : public testing::Test {
     create->add_option("--how", text_, "Which way")->type_name("{ring,tree}");
     create->add_option("--socket", text_, "The daemon's Unix socket");
     create->add_option("--key", text_, "The key")->type_name("FILE");
+    create->add_option("--where", text_, "The folder")->type_name("DIR");
+    create->add_option("--nodes", text_, "Which")->type_name("NODES");
     create->add_flag("!--no-key", flag_, "Without");
     CLI::App* const launch = app_.add_subcommand("launch", "Start");
     launch->add_option("command", words_, "-- PROGRAM")->required();
@@ -62,6 +64,8 @@ TEST_F(CommandTableTest, HasEveryVerbAndOptionOfTheParser) {
   EXPECT_TRUE(Option(create, "--socket").takes_file);
   EXPECT_TRUE(Option(create, "--key").takes_file);
   EXPECT_FALSE(Option(create, "--no-key").takes_value);
+  EXPECT_TRUE(Option(create, "--where").takes_folder);
+  EXPECT_TRUE(Option(create, "--nodes").takes_nodes && Option(create, "--nodes").takes_list);
   EXPECT_FALSE(create.runs_program());
 }
 
