@@ -13,8 +13,6 @@
 #include <string>
 #include <utility>
 
-#include <google/protobuf/struct.pb.h>
-
 #include "client/ctl/command_line.h"
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/doctor/collect.h"
@@ -32,6 +30,7 @@
 #include "client/ctl/render_status.h"
 #include "client/ctl/render_topology.h"
 #include "client/ctl/secrets.h"
+#include "mlxcomm/v1/ctl.pb.h"
 #include "proto/key/key_file.h"
 
 namespace mlxcomm::ctl {
@@ -55,7 +54,7 @@ struct ReportFile {
 };
 
 template <typename Message>
-std::string JsonOf(const Failure& failure, const Message& message) {
+std::string JsonOrWhyNot(const Failure& failure, const Message& message) {
   std::string text;
   if (!failure.ok()) return "\"" + Shown(failure.message) + "\"\n";
   return ToJson(message, text).ok() ? text : "";
@@ -150,20 +149,20 @@ std::vector<ReportFile> Gather(const BugreportOptions& options, const std::strin
        std::string("mlxcommctl ") + MLXCOMM_VERSION + "\n" + Said({"mlxcommd", "--version"})});
   files.push_back({"status.txt", "nodes, links, jobs",
                    answered.ok() ? RenderStatus(status, false) : Shown(answered.message) + "\n"});
-  files.push_back({"status.json", "the same for programs", JsonOf(answered, status)});
+  files.push_back({"status.json", "the same for programs", JsonOrWhyNot(answered, status)});
   files.push_back({"topology.txt", "what the cables form",
                    drawn.ok() ? RenderTopology(topology, false) : Shown(drawn.message) + "\n"});
-  files.push_back({"topology.json", "the same for programs", JsonOf(drawn, topology)});
+  files.push_back({"topology.json", "the same for programs", JsonOrWhyNot(drawn, topology)});
   if (drawn.ok())
     files.push_back({"topology.svg", "the same as a picture", DrawTopologySvg(topology)});
   files.push_back(
-      {"nodes.json", "each node's system, clock and interfaces", JsonOf(checked, checkups)});
+      {"nodes.json", "each node's system, clock and interfaces", JsonOrWhyNot(checked, checkups)});
   files.push_back({"doctor.txt", "what doctor finds", RenderFindings(findings, true, false)});
   files.push_back({"doctor.json", "the same for programs", FindingsAsJson(findings)});
   files.push_back({"events.txt", "what has happened", events});
   files.push_back({"record.txt", "the last operations",
                    recorded.ok() ? RenderRecord(record) : Shown(recorded.message) + "\n"});
-  files.push_back({"record.json", "the same for programs", JsonOf(recorded, record)});
+  files.push_back({"record.json", "the same for programs", JsonOrWhyNot(recorded, record)});
   files.push_back({"config.textproto", "the configuration", config});
   files.push_back({"log.txt", "the end of the daemon's log", LogOf(config)});
   if (options.rdma) {
@@ -195,26 +194,11 @@ class WorkFolder {
   std::string path_;
 };
 
-// What was written, for programs.
-class Receipt {
- public:
-  explicit Receipt(const std::string& archive) {
-    (*object_.mutable_fields())["archive"].set_string_value(archive);
-  }
-  void Add(const std::string& name, const std::string& what) {
-    auto& files = *(*object_.mutable_fields())["files"].mutable_list_value();
-    auto& file = *files.add_values()->mutable_struct_value()->mutable_fields();
-    file["name"].set_string_value(name);
-    file["what"].set_string_value(what);
-  }
-  std::string Json() const {
-    std::string text;
-    return ToJson(object_, text).ok() ? text : "{}\n";
-  }
-
- private:
-  google::protobuf::Struct object_;
-};
+void Add(v1::BugreportReceipt& receipt, const std::string& name, const std::string& what) {
+  v1::BugreportFile& file = *receipt.add_files();
+  file.set_name(name);
+  file.set_what(what);
+}
 
 int FailInside(const std::string& what) {
   return ReportFailure({FailureCode::kInternal, kNoRank, what});
@@ -247,11 +231,12 @@ int RunBugreport(const BugreportOptions& options) {
   std::string contents =
       "What is in this report. Keys have been removed from every file; names "
       "and addresses of machines and jobs have not: look before you share it.\n\n";
-  Receipt receipt(output);
-  receipt.Add("README.txt", "what is in this report");
+  v1::BugreportReceipt receipt;  // What was written, for programs.
+  receipt.set_archive(output);
+  Add(receipt, "README.txt", "what is in this report");
   std::string rdma;
   for (ReportFile& file : Gather(options, config_file, config)) {
-    receipt.Add(file.name, file.what);
+    Add(receipt, file.name, file.what);
     contents += file.name + "  " + file.what + "\n";
     const std::string text = WithoutSecrets(std::move(file.text), keys);
     if (file.name == kRdmaFile) rdma = text + "\n";
@@ -272,7 +257,8 @@ int RunBugreport(const BugreportOptions& options) {
     return FailInside("tar: " +
                       (packed.ok() ? packed->text : std::string(packed.status().message())));
   }
-  return WriteOut(options.json ? receipt.Json() : rdma + output + "\n" + contents, "report");
+  return WriteOut(options.json ? JsonOf(std::move(receipt)) : rdma + output + "\n" + contents,
+                  "report");
 }
 
 }  // namespace

@@ -20,12 +20,12 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "client/ctl/command_line.h"
 #include "client/ctl/daemon_call.h"
+#include "client/ctl/json_text.h"
 #include "client/ctl/output.h"
 #include "client/ctl/render_status.h"
+#include "mlxcomm/v1/ctl.pb.h"
 #include "proto/key/key_code.h"
 #include "proto/key/key_file.h"
 #include "proto/queue/dial.h"
@@ -172,22 +172,17 @@ const char* NameOf(Reload told) {
   return "has not read it";
 }
 
-// What goes to standard output: the key's code, where there is a reason to show it; with
-// --json one object (schema/cluster.json).
+// What goes to standard output: the key's code, where there is a reason to show it; with --json one object.
 int Print(const ClusterOptions& options, const ClusterKeys& keys, bool shows_code,
           std::optional<Reload> told = std::nullopt) {
-  std::string text = shows_code ? CodeOf(keys) + "\n" : "";
-  if (options.json) {
-    nlohmann::ordered_json object = {
-        {"cluster", keys.cluster}, {"key_file", PathOf(options)}, {"keys", IdsOf(keys)}};
-    if (shows_code) object["code"] = CodeOf(keys);
-    if (told.has_value()) object["daemon"] = NameOf(*told);
-    text = object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  }
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
-    return FailWith(std::string("cannot write the key: ") + std::strerror(errno));
-  }
-  return 0;
+  if (!options.json) return WriteOut(shows_code ? CodeOf(keys) + "\n" : "", "key");
+  v1::ClusterKeyReport report;
+  report.set_cluster(keys.cluster);
+  report.set_key_file(PathOf(options));
+  for (const std::string& id : IdsOf(keys)) report.add_keys(id);
+  if (shows_code) report.set_code(CodeOf(keys));
+  if (told.has_value()) report.set_daemon(NameOf(*told));
+  return WriteOut(JsonOf(std::move(report)), "key");
 }
 
 // The same where the daemon was told; not to have reached one that runs is a failure.

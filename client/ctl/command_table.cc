@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
-#include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
 #include <CLI/CLI.hpp>
+
+#include "client/ctl/json_text.h"
+#include "mlxcomm/v1/ctl.pb.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -63,38 +65,6 @@ void Fill(const CLI::App& app, Command& command) {
   }
 }
 
-google::protobuf::Value Text(const std::string& text) {
-  google::protobuf::Value value;
-  value.set_string_value(text);
-  return value;
-}
-
-google::protobuf::Value List(const std::vector<std::string>& texts) {
-  google::protobuf::Value value;
-  auto& list = *value.mutable_list_value();
-  for (const std::string& text : texts) *list.add_values() = Text(text);
-  return value;
-}
-
-google::protobuf::Value Flag(bool set) {
-  google::protobuf::Value value;
-  value.set_bool_value(set);
-  return value;
-}
-
-google::protobuf::Value JsonOf(const CommandOption& option) {
-  google::protobuf::Value value;
-  auto& fields = *value.mutable_struct_value()->mutable_fields();
-  fields["names"] = List(option.names);
-  fields["description"] = Text(option.description);
-  fields["values"] = List(option.values);
-  fields["takes_value"] = Flag(option.takes_value);
-  fields["takes_file"] = Flag(option.takes_file || option.takes_folder);
-  fields["required"] = Flag(option.required);
-  fields["positional"] = Flag(option.positional);
-  return value;
-}
-
 }  // namespace
 
 bool Command::runs_program() const {
@@ -121,23 +91,24 @@ std::vector<const Command*> Flattened(const Command& top) {
 }
 
 std::string TableJson(const Command& top) {
-  google::protobuf::Value table;
-  auto& commands =
-      *(*table.mutable_struct_value()->mutable_fields())["commands"].mutable_list_value();
+  v1::CommandTable table;
   for (const Command* const command : Flattened(top)) {
-    auto& fields = *commands.add_values()->mutable_struct_value()->mutable_fields();
-    fields["path"] = Text(command->path);
-    fields["description"] = Text(command->description);
-    fields["has_commands"] = Flag(!command->commands.empty());
-    auto& options = *fields["options"].mutable_list_value();
-    for (const CommandOption& option : command->options) *options.add_values() = JsonOf(option);
+    v1::CommandEntry& entry = *table.add_commands();
+    entry.set_path(command->path);
+    entry.set_description(command->description);
+    entry.set_has_commands(!command->commands.empty());
+    for (const CommandOption& option : command->options) {
+      v1::CommandOption& told = *entry.add_options();
+      told.mutable_names()->Assign(option.names.begin(), option.names.end());
+      told.set_description(option.description);
+      told.mutable_values()->Assign(option.values.begin(), option.values.end());
+      told.set_takes_value(option.takes_value);
+      told.set_takes_file(option.takes_file || option.takes_folder);
+      told.set_required(option.required);
+      told.set_positional(option.positional);
+    }
   }
-  std::string text;
-  google::protobuf::util::JsonPrintOptions format;
-  format.add_whitespace = true;
-  // Of our own texts: these are UTF-8, and nothing else can be wrong.
-  if (!google::protobuf::util::MessageToJsonString(table, &text, format).ok()) return {};
-  return text;
+  return JsonOf(std::move(table));
 }
 
 }  // namespace mlxcomm::ctl

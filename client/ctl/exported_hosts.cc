@@ -4,9 +4,10 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
-#include <nlohmann/json.hpp>
-
+#include "client/ctl/host_list.h"
+#include "client/ctl/json_text.h"
 #include "client/ctl/rank_placement.h"
 #include "proto/types/plain_text.h"
 
@@ -405,12 +406,12 @@ Failure ExportHosts(const Fabric& fabric, const ExportWishes& wishes, ExportedHo
 }
 
 std::string ExportedJson(const ExportedHosts& exported) {
-  using nlohmann::ordered_json;
-  ordered_json root = ordered_json::parse(HostfileJson(exported.file));
-  root["nodes"] = exported.nodes;
-  root["neighbours_share_cables"] = exported.neighbours_share_cables;
-  root["notes"] = exported.notes;
-  return root.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  v1::ExportedHostList list;
+  FillHosts(exported.file, list);
+  list.mutable_nodes()->Assign(exported.nodes.begin(), exported.nodes.end());
+  list.set_neighbours_share_cables(exported.neighbours_share_cables);
+  list.mutable_notes()->Assign(exported.notes.begin(), exported.notes.end());
+  return JsonOf(std::move(list));
 }
 
 }  // namespace mlxcomm::ctl

@@ -9,6 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "client/ctl/host_list.h"
+#include "client/ctl/json_text.h"
 #include "proto/types/plain_text.h"
 #include "proto/types/read_at_most.h"
 
@@ -16,7 +18,6 @@ namespace mlxcomm::ctl {
 namespace {
 
 using nlohmann::json;
-using nlohmann::ordered_json;
 
 constexpr std::size_t kFileBytesMax = 16 << 20;
 // Of a host, with its user. It bounds what brackets make as well: a short text may stand for
@@ -403,20 +404,9 @@ Failure ParseHostList(const std::string& called, std::string_view text, Hostfile
 }
 
 std::string HostfileJson(const Hostfile& file) {
-  ordered_json hosts = ordered_json::array();
-  for (const HostEntry& host : file.hosts) {
-    ordered_json rdma = ordered_json::array();
-    for (const std::vector<std::string>& devices : host.rdma) {
-      if (devices.empty()) rdma.push_back(nullptr);
-      if (devices.size() == 1) rdma.push_back(devices[0]);
-      if (devices.size() > 1) rdma.push_back(devices);
-    }
-    ordered_json one = {{"ssh", host.name}, {"ips", host.ips}, {"rdma", rdma}};
-    if (host.slots != 1) one["slots"] = host.slots;
-    hosts.push_back(std::move(one));
-  }
-  const ordered_json root = {{"backend", file.backend}, {"envs", file.envs}, {"hosts", hosts}};
-  return root.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  v1::HostList list;
+  FillHosts(file, list);
+  return JsonOf(std::move(list));
 }
 
 }  // namespace mlxcomm::ctl

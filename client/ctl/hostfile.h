@@ -47,7 +47,7 @@ Failure ReadHostfile(const std::string& path, Hostfile& file);
 Failure ParseHostfile(const std::string& path, std::string_view text, Hostfile& file);
 // "a,b[1-3]"; the caller's name for it stands in the error.
 Failure ParseHostList(const std::string& called, std::string_view text, Hostfile& file);
-// Ours, which MLX reads as well.
+// Ours, which MLX reads as well (HostList of ctl.proto).
 std::string HostfileJson(const Hostfile& file);
 
 }  // namespace mlxcomm::ctl

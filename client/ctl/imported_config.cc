@@ -8,10 +8,12 @@
 #include <cctype>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include <google/protobuf/text_format.h>
-#include <nlohmann/json.hpp>
 
+#include "client/ctl/host_list.h"
+#include "client/ctl/json_text.h"
 #include "mlxcomm/v1/config.pb.h"
 #include "proto/wire/hello.h"
 
@@ -161,11 +163,11 @@ Failure MakeConfigs(const Hostfile& file, const ImportOptions& options,
 
 std::string ImportedJson(const Hostfile& file, const std::string& links,
                          const std::vector<std::string>& paths) {
-  using nlohmann::ordered_json;
-  ordered_json root = ordered_json::parse(HostfileJson(file));
-  root["configs"] = paths;
-  root["links"] = links;
-  return root.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  v1::ImportedHostList list;
+  FillHosts(file, list);
+  list.mutable_configs()->Assign(paths.begin(), paths.end());
+  list.set_links(links);
+  return JsonOf(std::move(list));
 }
 
 }  // namespace mlxcomm::ctl

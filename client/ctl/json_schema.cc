@@ -1,6 +1,6 @@
 #include "client/ctl/json_schema.h"
 
-#include <memory>
+#include <array>
 #include <set>
 #include <string>
 #include <string_view>
@@ -11,6 +11,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include "client/ctl/embedded.h"
+#include "mlxcomm/v1/ctl.pb.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -52,10 +53,30 @@ void Describe(pb::Value& schema, const std::string& comment) {
   if (!comment.empty()) Field(schema, "description") = TextValue(comment);
 }
 
+template <typename Texts>
+pb::Value ListOf(const Texts& texts) {
+  pb::Value list;
+  for (const auto& text : texts) *list.mutable_list_value()->add_values() = TextValue(text);
+  return list;
+}
+
+// google.protobuf.Struct and Value are JSON themselves, and have no fields to be described.
+bool IsFreeJson(const pb::Descriptor& message) {
+  return message.file()->name() == pb::Struct::descriptor()->file()->name();
+}
+
 // As protobuf prints it: 64-bit numbers as strings; a float may be "NaN" or "Infinity".
 pb::Value OneOf(const pb::FieldDescriptor& field) {
   using Kind = pb::FieldDescriptor;
   pb::Value schema;
+  Object(schema);
+  const v1::JsonForm& form = field.options().GetExtension(v1::json);
+  if (!form.pattern().empty()) Field(schema, "pattern") = TextValue(form.pattern());
+  if (form.values_size() > 0) Field(schema, "enum") = ListOf(form.values());
+  if (form.type_size() > 0) {
+    Field(schema, "type") = ListOf(form.type());
+    return schema;
+  }
   switch (field.cpp_type()) {
     case Kind::CPPTYPE_BOOL: Field(schema, "type") = TextValue("boolean"); break;
     case Kind::CPPTYPE_INT32: Field(schema, "type") = TextValue("integer"); break;
@@ -70,12 +91,9 @@ pb::Value OneOf(const pb::FieldDescriptor& field) {
           TextValue(field.cpp_type() == Kind::CPPTYPE_INT64 ? "^-?[0-9]+$" : "^[0-9]+$");
       break;
     case Kind::CPPTYPE_FLOAT:
-    case Kind::CPPTYPE_DOUBLE: {
-      auto& types = *Field(schema, "type").mutable_list_value();
-      *types.add_values() = TextValue("number");
-      *types.add_values() = TextValue("string");
+    case Kind::CPPTYPE_DOUBLE:
+      Field(schema, "type") = ListOf(std::array{"number", "string"});
       break;
-    }
     case Kind::CPPTYPE_STRING: Field(schema, "type") = TextValue("string"); break;
     case Kind::CPPTYPE_ENUM: {
       auto& names = *Field(schema, "enum").mutable_list_value();
@@ -85,6 +103,9 @@ pb::Value OneOf(const pb::FieldDescriptor& field) {
       break;
     }
     case Kind::CPPTYPE_MESSAGE:
+      if (field.message_type()->full_name() == "google.protobuf.Struct")
+        Field(schema, "type") = TextValue("object");
+      if (IsFreeJson(*field.message_type())) break;
       Field(schema, "$ref") = TextValue("#/$defs/" + std::string(field.message_type()->name()));
       break;
   }
@@ -117,7 +138,9 @@ pb::Value MessageSchema(const pb::Descriptor& message) {
   for (int i = 0; i < message.field_count(); ++i) {
     const pb::FieldDescriptor& field = *message.field(i);
     Field(properties, std::string(field.name())) = FieldSchema(field);
-    if (!field.has_presence()) *required.add_values() = TextValue(std::string(field.name()));
+    const bool may_be_missing = field.options().GetExtension(v1::json).may_be_missing();
+    if (!field.has_presence() && !may_be_missing)
+      *required.add_values() = TextValue(std::string(field.name()));
   }
   Field(schema, "additionalProperties").set_bool_value(false);
   return schema;
@@ -125,7 +148,9 @@ pb::Value MessageSchema(const pb::Descriptor& message) {
 
 // It and all that it holds, by their names.
 void Define(const pb::Descriptor& message, pb::Value& definitions, std::set<std::string>& seen) {
-  if (message.options().map_entry() || !seen.insert(std::string(message.name())).second) return;
+  if (message.options().map_entry() || IsFreeJson(message) ||
+      !seen.insert(std::string(message.name())).second)
+    return;
   Field(definitions, std::string(message.name())) = MessageSchema(message);
   for (int i = 0; i < message.field_count(); ++i) {
     const pb::FieldDescriptor* field = message.field(i);
@@ -135,40 +160,6 @@ void Define(const pb::Descriptor& message, pb::Value& definitions, std::set<std:
 }
 
 }  // namespace
-
-const std::vector<VerbSchema>& VerbSchemas() {
-  static const auto* const schemas = new std::vector<VerbSchema>{
-      {"bench", {}, kBenchSchema},
-      {"bugreport", {}, kBugreportSchema},
-      {"cluster create", {}, kClusterSchema},
-      {"cluster join", {}, kClusterSchema},
-      {"cluster key rotate", {}, kClusterSchema},
-      {"cluster key show", {}, kClusterSchema},
-      {"completion", {}, kCompletionSchema},
-      {"doctor", {}, kDoctorSchema},
-      {"events", "mlxcomm.v1.EventsReply", {}},
-      {"firstlight", {}, kFirstLightSchema},
-      {"hosts export", {}, kHostsExportSchema},
-      {"hosts import", {}, kHostsImportSchema},
-      {"ping", {}, kPingSchema},
-      {"plan", "mlxcomm.v1.PlanReply", {}},
-      {"record", "mlxcomm.v1.FlightRecordReply", {}},
-      {"schema", {}, kSchemaSchema},
-      {"status", "mlxcomm.v1.StatusReply", {}},
-      {"topology", "mlxcomm.v1.TopologyReply", {}},
-      {"trace", {}, kTraceSchema},
-  };
-  return *schemas;
-}
-
-std::optional<std::string> SchemaOf(std::string_view verb) {
-  for (const VerbSchema& schema : VerbSchemas()) {
-    if (schema.verb != verb) continue;
-    if (!schema.document.empty()) return std::string(schema.document);
-    return SchemaOfMessage(schema.message, "mlxcommctl " + std::string(verb) + " --json");
-  }
-  return std::nullopt;
-}
 
 std::optional<std::string> SchemaOfMessage(std::string_view message, std::string_view title) {
   pb::FileDescriptorSet files;

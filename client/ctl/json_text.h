@@ -1,4 +1,5 @@
-// A daemon's answer for programs: JSON with the field names of the .proto file.
+// A message for programs: JSON with the field names of the .proto file. All that --json prints is one, a
+// daemon's answer or one of ctl.proto.
 //
 // Owner: none, a pure function. Thread: any. Memory: the text.
 #pragma once
@@ -16,5 +17,9 @@ namespace mlxcomm::ctl {
 enum class JsonLayout : std::uint8_t { kIndented, kCompact };
 Failure ToJson(const google::protobuf::Message& message, std::string& text,
                JsonLayout layout = JsonLayout::kIndented);
+
+// The same of a message that this program has made, which is always well-formed but for its texts: bytes
+// that are no UTF-8 (of a path, of a name that others have chosen) are shown as U+FFFD.
+std::string JsonOf(google::protobuf::Message&& message, JsonLayout layout = JsonLayout::kIndented);
 
 }  // namespace mlxcomm::ctl

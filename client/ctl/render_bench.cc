@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
-#include <initializer_list>
 #include <sstream>
 #include <utility>
 
+#include "client/ctl/json_text.h"
 #include "client/ctl/quantities.h"
 #include "client/ctl/render_status.h"
+#include "mlxcomm/v1/ctl.pb.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -41,55 +42,37 @@ std::string OperatorName(const BenchSubject& subject) {
                                              : std::string(" ") + ReduceOperatorName(subject.op);
 }
 
-// Names come from other nodes: whatever is in them stays inside the string.
-std::string JsonString(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    char escape[8];
-    if (c == '"' || c == '\\') {
-      quoted += {'\\', c};
-    } else if (byte < 0x20) {
-      std::snprintf(escape, sizeof escape, "\\u%04x", byte);
-      quoted += escape;
-    } else {
-      quoted += c;
-    }
+void Fill(const LinkLoad& load, v1::BenchLink& link) {
+  link.set_from(load.from);
+  link.set_to(load.to);
+  link.set_bytes_per_operation(load.bytes);
+  link.set_bytes_per_second(load.bytes_per_second);
+  link.set_best_bytes_per_second(load.best_bytes_per_second);
+  link.set_fraction_of_best(load.fraction());
+  for (const RailLoad& one : load.rails) {
+    v1::BenchRail& rail = *link.add_rails();
+    rail.set_transport(one.transport);
+    rail.set_bytes_per_operation(one.bytes);
+    rail.set_bytes_per_second(one.bytes_per_second);
+    rail.set_best_bytes_per_second(one.best_bytes_per_second);
   }
-  return quoted + "\"";
 }
 
-std::string Number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.9g", value);
-  return text;
-}
-
-std::string Object(std::initializer_list<std::pair<const char*, std::string>> fields) {
-  std::string object;
-  for (const auto& [name, value] : fields) {
-    object += (object.empty() ? "{" : ", ") + JsonString(name) + ": " + value;
+void Fill(const BenchRun& run, const BenchResult& result, v1::BenchSize& size) {
+  const std::uint64_t bytes = BenchBytes(run.subject, result.count);
+  size.set_bytes(static_cast<double>(bytes));
+  size.set_count(static_cast<double>(result.count));
+  size.set_time_us(result.mean_ns / kMicro);
+  size.set_time_us_fastest_rank(result.fastest_ns / kMicro);
+  size.set_time_us_slowest_rank(result.slowest_ns / kMicro);
+  size.set_algorithm_bytes_per_second(AlgorithmBandwidth(bytes, result.mean_ns));
+  size.set_bus_bytes_per_second(BusBandwidth(run.subject, bytes, result.mean_ns));
+  if (run.check) {
+    size.mutable_wrong()->set_number_value(static_cast<double>(result.wrong));
+  } else {
+    size.mutable_wrong()->set_null_value(google::protobuf::NULL_VALUE);
   }
-  return object + "}";
-}
-
-std::string JsonOf(const RailLoad& load) {
-  return Object({{"transport", JsonString(load.transport)},
-                 {"bytes_per_operation", Number(load.bytes)},
-                 {"bytes_per_second", Number(load.bytes_per_second)},
-                 {"best_bytes_per_second", Number(load.best_bytes_per_second)}});
-}
-
-std::string JsonOf(const LinkLoad& load) {
-  std::string rails;
-  for (const RailLoad& rail : load.rails) rails += (rails.empty() ? "" : ", ") + JsonOf(rail);
-  return Object({{"from", JsonString(load.from)},
-                 {"to", JsonString(load.to)},
-                 {"bytes_per_operation", Number(load.bytes)},
-                 {"bytes_per_second", Number(load.bytes_per_second)},
-                 {"best_bytes_per_second", Number(load.best_bytes_per_second)},
-                 {"fraction_of_best", Number(load.fraction())},
-                 {"rails", "[" + rails + "]"}});
+  for (const LinkLoad& load : result.loads) Fill(load, *size.add_links());
 }
 
 // "rdma 1.90 GB/s (93%, at best 5.10 GB/s), tcp ..."; empty where there is one kind of rails, of TCP.
@@ -108,21 +91,6 @@ std::string RenderRails(const LinkLoad& load) {
     text += ")";
   }
   return text + "\n";
-}
-
-std::string JsonOf(const BenchRun& run, const BenchResult& result) {
-  const std::uint64_t bytes = BenchBytes(run.subject, result.count);
-  std::string links;
-  for (const LinkLoad& load : result.loads) links += (links.empty() ? "" : ", ") + JsonOf(load);
-  return Object({{"bytes", std::to_string(bytes)},
-                 {"count", std::to_string(result.count)},
-                 {"time_us", Number(result.mean_ns / kMicro)},
-                 {"time_us_fastest_rank", Number(result.fastest_ns / kMicro)},
-                 {"time_us_slowest_rank", Number(result.slowest_ns / kMicro)},
-                 {"algorithm_bytes_per_second", Number(AlgorithmBandwidth(bytes, result.mean_ns))},
-                 {"bus_bytes_per_second", Number(BusBandwidth(run.subject, bytes, result.mean_ns))},
-                 {"wrong", run.check ? std::to_string(result.wrong) : "null"},
-                 {"links", "[" + links + "]"}});
 }
 
 }  // namespace
@@ -187,23 +155,22 @@ std::string RenderBenchEnd(const BenchRun& run) {
 }
 
 std::string BenchJson(const BenchRun& run) {
-  std::string results;
-  for (const BenchResult& result : run.results) {
-    results += (results.empty() ? "\n  " : ",\n  ") + JsonOf(run, result);
+  v1::BenchReport report;
+  report.set_operation(BenchKindName(run.subject.kind));
+  report.set_data_type(DataTypeName(run.subject.type));
+  if (run.subject.op == ReduceOperator::kNone) {
+    report.mutable_operator_()->set_null_value(google::protobuf::NULL_VALUE);
+  } else {
+    report.mutable_operator_()->set_string_value(ReduceOperatorName(run.subject.op));
   }
-  return Object({{"operation", JsonString(BenchKindName(run.subject.kind))},
-                 {"data_type", JsonString(DataTypeName(run.subject.type))},
-                 {"operator", run.subject.op == ReduceOperator::kNone
-                                  ? "null"
-                                  : JsonString(ReduceOperatorName(run.subject.op))},
-                 {"ranks", std::to_string(run.subject.ranks)},
-                 {"cluster", JsonString(run.cluster)},
-                 {"nodes", std::to_string(run.nodes)},
-                 {"iterations", std::to_string(run.iterations)},
-                 {"warm_up", std::to_string(run.warm_up)},
-                 {"in_place", run.in_place ? "true" : "false"},
-                 {"results", "[" + results + "]"}}) +
-         "\n";
+  report.set_ranks(run.subject.ranks);
+  report.set_cluster(run.cluster);
+  report.set_nodes(run.nodes);
+  report.set_iterations(run.iterations);
+  report.set_warm_up(run.warm_up);
+  report.set_in_place(run.in_place);
+  for (const BenchResult& result : run.results) Fill(run, result, *report.add_results());
+  return JsonOf(std::move(report));
 }
 
 }  // namespace mlxcomm::ctl

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstdio>
-
-#include <google/protobuf/struct.pb.h>
+#include <utility>
 
 #include "client/ctl/json_text.h"
 #include "client/ctl/quantities.h"
 #include "client/ctl/render_status.h"
+#include "mlxcomm/v1/ctl.pb.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -102,41 +102,36 @@ std::string RenderPings(std::span<const v1::PingReply> replies) {
 
 std::string PingsAsJson(std::span<const v1::PingReply> replies) {
   const RoundTrips back = OfPings(replies);
-  google::protobuf::Struct object;
-  auto& fields = *object.mutable_fields();
-  fields["node"].set_string_value(replies.empty() ? "" : replies.back().node());
-  fields["sent"].set_number_value(static_cast<double>(replies.size()));
-  fields["came_back"].set_number_value(static_cast<double>(back.count));
-  fields["round_trip_ns_min"].set_number_value(static_cast<double>(back.min_ns));
-  fields["round_trip_ns_mean"].set_number_value(static_cast<double>(back.mean_ns()));
-  fields["round_trip_ns_max"].set_number_value(static_cast<double>(back.max_ns));
-  auto& all = *fields["round_trips_ns"].mutable_list_value();
+  v1::PingReport report;
+  report.set_sent(static_cast<std::uint32_t>(replies.size()));
+  report.set_came_back(static_cast<std::uint32_t>(back.count));
+  report.set_round_trip_ns_min(static_cast<double>(back.min_ns));
+  report.set_round_trip_ns_mean(static_cast<double>(back.mean_ns()));
+  report.set_round_trip_ns_max(static_cast<double>(back.max_ns));
   for (const v1::PingReply& reply : replies) {
-    if (reply.round_trip_ns() == 0) {
-      all.add_values()->set_null_value(google::protobuf::NULL_VALUE);
-    } else {
-      all.add_values()->set_number_value(static_cast<double>(reply.round_trip_ns()));
-    }
+    google::protobuf::Value& one = *report.add_round_trips_ns();
+    one.set_null_value(google::protobuf::NULL_VALUE);
+    if (reply.round_trip_ns() != 0)
+      one.set_number_value(static_cast<double>(reply.round_trip_ns()));
   }
-  auto& rails = *fields["rails"].mutable_list_value();
   if (!replies.empty()) {
+    report.set_node(replies.back().node());
     for (const v1::RailStatus& rail : replies.back().link().rails()) {
-      auto& told = *rails.add_values()->mutable_struct_value()->mutable_fields();
-      told["transport"].set_string_value(rail.transport());
-      told["local_interface"].set_string_value(rail.local_interface());
-      told["remote_interface"].set_string_value(rail.remote_interface());
-      told["state"].set_string_value(rail.state());
-      told["round_trip_ns"].set_number_value(static_cast<double>(rail.round_trip_ns()));
-      told["round_trip_ns_min"].set_number_value(static_cast<double>(rail.round_trip_ns_min()));
+      v1::PingedRail& told = *report.add_rails();
+      told.set_transport(rail.transport());
+      told.set_local_interface(rail.local_interface());
+      told.set_remote_interface(rail.remote_interface());
+      told.set_state(rail.state());
+      told.set_round_trip_ns(static_cast<double>(rail.round_trip_ns()));
+      told.set_round_trip_ns_min(static_cast<double>(rail.round_trip_ns_min()));
       const RoundTrips beats = OfHeartbeats(replies, rail);
-      told["heartbeats"].set_number_value(static_cast<double>(beats.count));
-      told["heartbeat_ns_min"].set_number_value(static_cast<double>(beats.min_ns));
-      told["heartbeat_ns_mean"].set_number_value(static_cast<double>(beats.mean_ns()));
-      told["heartbeat_ns_max"].set_number_value(static_cast<double>(beats.max_ns));
+      told.set_heartbeats(static_cast<std::uint32_t>(beats.count));
+      told.set_heartbeat_ns_min(static_cast<double>(beats.min_ns));
+      told.set_heartbeat_ns_mean(static_cast<double>(beats.mean_ns()));
+      told.set_heartbeat_ns_max(static_cast<double>(beats.max_ns));
     }
   }
-  std::string text;
-  return ToJson(object, text).ok() ? text : "{}\n";
+  return JsonOf(std::move(report));
 }
 
 }  // namespace mlxcomm::ctl

@@ -13,22 +13,15 @@
 namespace mlxcomm::ctl {
 namespace {
 
-using google::protobuf::ListValue;
 using google::protobuf::Struct;
 
-constexpr double kProcess = 1;
+constexpr std::uint32_t kProcess = 1;
 
 void Set(Struct& object, const std::string& name, const std::string& text) {
   (*object.mutable_fields())[name].set_string_value(text);
 }
-void Set(Struct& object, const std::string& name, double number) {
-  (*object.mutable_fields())[name].set_number_value(number);
-}
 void SetCount(Struct& object, const std::string& name, std::uint64_t count) {
-  Set(object, name, static_cast<double>(count));
-}
-Struct& Arguments(Struct& object) {
-  return *(*object.mutable_fields())["args"].mutable_struct_value();
+  (*object.mutable_fields())[name].set_number_value(static_cast<double>(count));
 }
 
 struct Slice {
@@ -36,66 +29,64 @@ struct Slice {
   std::uint64_t end_ns = 0;
 };
 
-class Trace {
+class TraceWriter {
  public:
-  explicit Trace(std::uint64_t begin_ns) : begin_ns_(begin_ns) {
-    Set(trace_, "displayTimeUnit", "ns");
-    events_ = (*trace_.mutable_fields())["traceEvents"].mutable_list_value();
+  explicit TraceWriter(std::uint64_t begin_ns) : begin_ns_(begin_ns) {
+    trace_.set_displaytimeunit("ns");
   }
 
   void NameProcess(const std::string& name) {
-    Set(Arguments(AddMetadata("process_name", 0)), "name", name);
+    Set(*AddMetadata("process_name", 0).mutable_args(), "name", name);
   }
   // A new thread, shown below those that there are.
   std::uint32_t AddThread(const std::string& name) {
     const std::uint32_t thread = ++threads_;
-    Set(Arguments(AddMetadata("thread_name", thread)), "name", name);
-    SetCount(Arguments(AddMetadata("thread_sort_index", thread)), "sort_index", thread);
+    Set(*AddMetadata("thread_name", thread).mutable_args(), "name", name);
+    SetCount(*AddMetadata("thread_sort_index", thread).mutable_args(), "sort_index", thread);
     return thread;
   }
-  Struct& AddSlice(std::uint32_t thread, const Slice& slice, const std::string& name,
-                   const std::string& category) {
-    Struct& event = AddEvent("X", name, thread);
-    Set(event, "cat", category);
-    Set(event, "ts", Microseconds(slice.begin_ns - begin_ns_));
-    Set(event, "dur", Microseconds(slice.end_ns - slice.begin_ns));
+  v1::TraceEvent& AddSlice(std::uint32_t thread, const Slice& slice, const std::string& name,
+                           const std::string& category) {
+    v1::TraceEvent& event = AddEvent("X", name, thread);
+    event.set_cat(category);
+    event.set_ts(Microseconds(slice.begin_ns - begin_ns_));
+    event.set_dur(Microseconds(slice.end_ns - slice.begin_ns));
     return event;
   }
   // An empty thread would look like one that did nothing.
   void AddGap(std::uint32_t thread, std::uint64_t until_ns) {
     if (until_ns > begin_ns_) AddSlice(thread, {begin_ns_, until_ns}, "no longer recorded", "gap");
   }
-  Struct Take(const v1::FlightRecordReply& record) {
-    Struct& other = *(*trace_.mutable_fields())["otherData"].mutable_struct_value();
-    Set(other, "node", Shown(record.node()));
-    Set(other, "begin_unix_ns", std::to_string(begin_ns_));
+  v1::Trace Take(const v1::FlightRecordReply& record) {
+    Set(*trace_.mutable_otherdata(), "node", Shown(record.node()));
+    Set(*trace_.mutable_otherdata(), "begin_unix_ns", std::to_string(begin_ns_));
     return std::move(trace_);
   }
 
  private:
   static double Microseconds(std::uint64_t ns) { return static_cast<double>(ns) / 1000; }
-  Struct& AddEvent(const std::string& phase, const std::string& name, std::uint32_t thread) {
-    Struct& event = *events_->add_values()->mutable_struct_value();
-    Set(event, "ph", phase);
-    Set(event, "name", name);
-    Set(event, "pid", kProcess);
-    SetCount(event, "tid", thread);
+  v1::TraceEvent& AddEvent(const std::string& phase, const std::string& name,
+                           std::uint32_t thread) {
+    v1::TraceEvent& event = *trace_.add_traceevents();
+    event.set_ph(phase);
+    event.set_name(name);
+    event.set_pid(kProcess);
+    event.set_tid(thread);
     return event;
   }
-  Struct& AddMetadata(const std::string& name, std::uint32_t thread) {
+  v1::TraceEvent& AddMetadata(const std::string& name, std::uint32_t thread) {
     return AddEvent("M", name, thread);
   }
 
   std::uint64_t begin_ns_;
-  Struct trace_;
-  ListValue* events_ = nullptr;
+  v1::Trace trace_;
   std::uint32_t threads_ = 0;
 };
 
 // One rank's operations, on as many threads as overlap.
 class RankThreads {
  public:
-  RankThreads(Trace& trace, std::string name) : trace_(trace), name_(std::move(name)) {
+  RankThreads(TraceWriter& trace, std::string name) : trace_(trace), name_(std::move(name)) {
     lanes_.push_back({trace_.AddThread(name_), 0});
   }
   std::uint32_t ThreadFor(const Slice& slice) {
@@ -113,12 +104,12 @@ class RankThreads {
     std::uint32_t thread;
     std::uint64_t busy_until_ns;
   };
-  Trace& trace_;
+  TraceWriter& trace_;
   std::string name_;
   std::vector<Lane> lanes_;
 };
 
-void AddPhase(Trace& trace, std::uint32_t thread, const Slice& whole, const Phase& phase,
+void AddPhase(TraceWriter& trace, std::uint32_t thread, const Slice& whole, const Phase& phase,
               const char* name) {
   if (phase.begin_ns == 0) return;  // It never came to that.
   const Slice slice{std::clamp(phase.begin_ns, whole.begin_ns, whole.end_ns),
@@ -126,10 +117,10 @@ void AddPhase(Trace& trace, std::uint32_t thread, const Slice& whole, const Phas
   if (slice.end_ns > slice.begin_ns) trace.AddSlice(thread, slice, name, "phase");
 }
 
-void AddOperation(Trace& trace, std::uint32_t thread, const Slice& slice,
+void AddOperation(TraceWriter& trace, std::uint32_t thread, const Slice& slice,
                   const v1::RecordedOperation& operation, std::uint64_t now_ns) {
-  Struct& event = trace.AddSlice(thread, slice, DescribeRecorded(operation), "operation");
-  Struct& arguments = Arguments(event);
+  Struct& arguments =
+      *trace.AddSlice(thread, slice, DescribeRecorded(operation), "operation").mutable_args();
   Set(arguments, "state", operation.failure().empty() ? operation.state() : operation.failure());
   Set(arguments, "group", Shown(operation.group_name()));
   Set(arguments, "last", Shown(operation.last()));
@@ -145,7 +136,7 @@ void AddOperation(Trace& trace, std::uint32_t thread, const Slice& slice,
   AddPhase(trace, thread, slice, phases.end, moves ? "ends" : "works on this node");
 }
 
-void AddRanks(Trace& trace, const v1::FlightRecordReply& record) {
+void AddRanks(TraceWriter& trace, const v1::FlightRecordReply& record) {
   using Key = std::pair<std::string, std::uint32_t>;  // Group, rank: sorted as people would.
   std::map<Key, std::vector<std::pair<Slice, const v1::RecordedOperation*>>> ranks;
   for (const v1::RecordedOperation& operation : record.operations()) {
@@ -210,7 +201,7 @@ std::vector<Placed> OneAfterTheOther(const v1::RecordedTrack& track, const std::
   return placed;
 }
 
-void AddSpans(Trace& trace, const v1::RecordedTrack& track, const std::string& what,
+void AddSpans(TraceWriter& trace, const v1::RecordedTrack& track, const std::string& what,
               const std::string& name, const std::map<std::uint64_t, std::string>& groups) {
   const std::uint32_t thread = trace.AddThread(name);
   if (track.spans_left_out() > 0) trace.AddGap(thread, track.since_ns());
@@ -222,7 +213,7 @@ void AddSpans(Trace& trace, const v1::RecordedTrack& track, const std::string& w
       title += " " + std::to_string(span->source_rank()) + ">" +
                std::to_string(span->destination_rank()) + " tag " + std::to_string(span->tag());
     }
-    Struct& arguments = Arguments(trace.AddSlice(thread, slice, title, track.kind()));
+    Struct& arguments = *trace.AddSlice(thread, slice, title, track.kind()).mutable_args();
     SetCount(arguments, "bytes", span->bytes());
     SetCount(arguments, "step", span->step());
   }
@@ -241,8 +232,8 @@ std::uint64_t FirstMoment(const v1::FlightRecordReply& record) {
 
 }  // namespace
 
-Struct RenderTrace(const v1::FlightRecordReply& record) {
-  Trace trace(FirstMoment(record));
+v1::Trace RenderTrace(const v1::FlightRecordReply& record) {
+  TraceWriter trace(FirstMoment(record));
   trace.NameProcess("node " + Shown(record.node()) + " (mlxcommd)");
   AddRanks(trace, record);
   std::map<std::uint64_t, std::string> groups;

@@ -13,14 +13,13 @@
 // Owner: none, a pure function. Thread: any. Memory: the trace.
 #pragma once
 
-#include <google/protobuf/struct.pb.h>
-
+#include "mlxcomm/v1/ctl.pb.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm::ctl {
 
 // To be written as JSON. Times are microseconds since the trace's first moment, which
 // "otherData" tells.
-google::protobuf::Struct RenderTrace(const v1::FlightRecordReply& record);
+v1::Trace RenderTrace(const v1::FlightRecordReply& record);
 
 }  // namespace mlxcomm::ctl

@@ -1,11 +1,17 @@
 // The verb schema: what the --json of a verb holds. It asks no daemon.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/ctl/command_line.h"
 #include "client/ctl/json_schema.h"
+#include "client/ctl/json_text.h"
 #include "client/ctl/output.h"
+#include "mlxcomm/v1/ctl.pb.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -16,25 +22,28 @@ struct SchemaOptions {
 };
 
 int RunSchema(const SchemaOptions& options) {
-  std::string verb;
-  for (const std::string& word : options.verb) verb += (verb.empty() ? "" : " ") + word;
-  if (!verb.empty()) {
-    if (const std::optional<std::string> schema = SchemaOf(verb))
-      return WriteOut(*schema, "schema");
+  const std::string wanted = absl::StrJoin(options.verb, " ");
+  std::vector<std::string> names;
+  for (const Verb& verb : Verbs()) {
+    if (*verb.message == '\0') continue;
+    names.emplace_back(verb.path);
+    if (wanted != verb.path) continue;
+    const auto schema = SchemaOfMessage(absl::StrCat("mlxcomm.v1.", verb.message),
+                                        "mlxcommctl " + wanted + " --json");
+    if (!schema) return Fail(kExitFailed, absl::StrCat("there is no message ", verb.message));
+    return WriteOut(*schema, "schema");
   }
-  std::string names;
-  for (const VerbSchema& schema : VerbSchemas()) {
-    if (options.json) {
-      names += (names.empty() ? "" : ", ") + ("\"" + std::string(schema.verb) + "\"");
-    } else {
-      names += std::string(schema.verb) + "\n";
-    }
+  std::sort(names.begin(), names.end());
+  const std::string lines = absl::StrJoin(names, "\n") + "\n";
+  if (!wanted.empty()) {
+    std::fprintf(stderr, "mlxcommctl: no schema of \"%s\": expected one of these verbs\n%s",
+                 wanted.c_str(), lines.c_str());
+    return kExitUsage;
   }
-  if (verb.empty())
-    return WriteOut(options.json ? "{\"verbs\": [" + names + "]}\n" : names, "schema");
-  std::fprintf(stderr, "mlxcommctl: no schema of \"%s\": expected one of these verbs\n%s",
-               verb.c_str(), names.c_str());
-  return kExitUsage;
+  if (!options.json) return WriteOut(lines, "verbs");
+  v1::SchemaList list;
+  list.mutable_verbs()->Assign(names.begin(), names.end());
+  return WriteOut(JsonOf(std::move(list)), "verbs");
 }
 
 }  // namespace

@@ -6,9 +6,9 @@ namespace mlxcomm::ctl {
 namespace {
 
 constexpr Verb kVerbs[] = {
-#define VERB(path, add, group, help) {path, add, group, help, false},
-#define FOLDER(path, group, help) {path, nullptr, group, help, false},
-#define HIDDEN(path, add, help) {path, add, "", help, true},
+#define VERB(path, add, message, group, help) {path, add, message, group, help, false},
+#define FOLDER(path, group, help) {path, nullptr, "", group, help, false},
+#define HIDDEN(path, add, help) {path, add, "", "", help, true},
 #include "client/ctl/verbs.def"
 #undef VERB
 #undef FOLDER

@@ -28,9 +28,10 @@ using Run = std::function<int()>;
 using AddOptions = Run(CLI::App& verb, const Invocation& invocation);
 
 struct Verb {
-  const char* path;   // "status", "cluster create"
-  AddOptions* add;    // Null: it has only verbs below it.
-  const char* group;  // Of --help.
+  const char* path;     // "status", "cluster create"
+  AddOptions* add;      // Null: it has only verbs below it.
+  const char* message;  // Of mlxcomm.v1, that --json prints; empty: it prints none.
+  const char* group;    // Of --help.
   const char* help;
   bool hidden;
 };
@@ -40,7 +41,7 @@ std::span<const Verb> Verbs();
 // Adds them all; the list says what to run for which.
 std::vector<std::pair<const CLI::App*, Run>> AddVerbs(CLI::App& app, const Invocation& invocation);
 
-#define VERB(path, add, group, help) AddOptions add;
+#define VERB(path, add, message, group, help) AddOptions add;
 #define FOLDER(path, group, help)
 #define HIDDEN(path, add, help) AddOptions add;
 #include "client/ctl/verbs.def"

@@ -51,7 +51,7 @@ TEST(RenderBenchTest, SaysOverWhichRailsTheBytesWent) {
                                "tcp 105 MB/s (10% of the bytes)\n"),
       std::string::npos)
       << RenderBenchEnd(run);
-  EXPECT_NE(BenchJson(run).find("\"rails\": [{\"transport\": \"rdma\""), std::string::npos);
+  EXPECT_NE(BenchJson(run).find("\"transport\": \"rdma\""), std::string::npos);
   load.rails = {{"tcp", 1048576, 1.05e9, 1.25e9}};
   EXPECT_EQ(RenderBenchEnd(run).find("over"), std::string::npos) << "nothing new";
 }

@@ -14,8 +14,6 @@
 namespace mlxcomm::ctl::render_trace_test {
 namespace {
 
-using google::protobuf::Struct;
-
 struct Slice {
   std::string name;
   double begin = 0;
@@ -23,24 +21,20 @@ struct Slice {
 };
 
 // By the thread's name: its slices in the order of the file.
-std::map<std::string, std::vector<Slice>> Threads(const Struct& trace) {
-  std::map<double, std::string> names;
+std::map<std::string, std::vector<Slice>> Threads(const v1::Trace& trace) {
+  std::map<std::uint32_t, std::string> names;
   std::map<std::string, std::vector<Slice>> threads;
-  for (const auto& value : trace.fields().at("traceEvents").list_value().values()) {
-    const auto& event = value.struct_value().fields();
-    const double thread = event.at("tid").number_value();
-    const std::string name = event.at("name").string_value();
-    if (event.at("ph").string_value() == "M") {
-      const auto& arguments = event.at("args").struct_value().fields();
-      if (name != "thread_name") continue;
-      std::string told = arguments.at("name").string_value();
+  for (const v1::TraceEvent& event : trace.traceevents()) {
+    if (event.ph() == "M") {
+      if (event.name() != "thread_name") continue;
+      std::string told = event.args().fields().at("name").string_value();
       while (threads.contains(told)) told += "'";
-      names[thread] = told;
+      names[event.tid()] = told;
       threads[told];
     } else {
-      EXPECT_EQ(event.at("ph").string_value(), "X");
-      const double begin = event.at("ts").number_value();
-      threads[names.at(thread)].push_back({name, begin, begin + event.at("dur").number_value()});
+      EXPECT_EQ(event.ph(), "X");
+      threads[names.at(event.tid())].push_back(
+          {event.name(), event.ts(), event.ts() + event.dur()});
     }
   }
   return threads;
