@@ -154,7 +154,7 @@ std::vector<ReportFile> Gather(const BugreportOptions& options, const std::strin
                    drawn.ok() ? RenderTopology(topology, false) : Shown(drawn.message) + "\n"});
   files.push_back({"topology.json", "the same for programs", JsonOrWhyNot(drawn, topology)});
   if (drawn.ok())
-    files.push_back({"topology.svg", "the same as a picture", DrawTopologySvg(topology)});
+    files.push_back({"topology.dot", "the same as a picture for Graphviz", DrawTopology(topology)});
   files.push_back(
       {"nodes.json", "each node's system, clock and interfaces", JsonOrWhyNot(checked, checkups)});
   files.push_back({"doctor.txt", "what doctor finds", RenderFindings(findings, true, false)});

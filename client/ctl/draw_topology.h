@@ -1,9 +1,7 @@
-// A TopologyReply as a picture: nodes on a circle in ring order, every cable a line of its
-// own with its rate, the ring's way behind them. Pure functions, tested by their text.
+// A TopologyReply as a picture for Graphviz: nodes on a circle in ring order, every cable a line of its own
+// with its figures and interfaces, those of the ring thick, those that are down dashed and red.
 //
-// As SVG it needs no other program, and is legible on light and on dark pages.
-//
-// Owner: none. Thread: any. Memory: the text.
+// Owner: none, a pure function. Thread: any. Memory: the text.
 #pragma once
 
 #include <string>
@@ -12,8 +10,6 @@
 
 namespace mlxcomm::ctl {
 
-std::string DrawTopologySvg(const v1::TopologyReply& topology);
-// For Graphviz (neato or circo).
-std::string DrawTopologyDot(const v1::TopologyReply& topology);
+std::string DrawTopology(const v1::TopologyReply& topology);
 
 }  // namespace mlxcomm::ctl

@@ -1,8 +1,10 @@
 #include <memory>
+#include <utility>
 
 #include "client/ctl/command_line.h"
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/draw_topology.h"
+#include "client/ctl/graphviz.h"
 #include "client/ctl/json_text.h"
 #include "client/ctl/output.h"
 #include "client/ctl/render_topology.h"
@@ -25,8 +27,13 @@ int RunTopology(const TopologyOptions& options) {
   if (!failure.ok()) return ReportFailure(failure);
   switch (options.form) {
     case TopologyForm::kJson: break;
-    case TopologyForm::kDot: text = DrawTopologyDot(topology); break;
-    case TopologyForm::kSvg: text = DrawTopologySvg(topology); break;
+    case TopologyForm::kDot: text = DrawTopology(topology); break;
+    case TopologyForm::kSvg: {
+      auto drawn = SvgOf(DrawTopology(topology));
+      if (!drawn.ok()) return Fail(kExitFailed, std::string(drawn.status().message()));
+      text = *std::move(drawn);
+      break;
+    }
     case TopologyForm::kText: text = RenderTopology(topology, ColoursWanted()); break;
   }
   return WriteOut(text, "topology");
@@ -43,10 +50,10 @@ Run AddTopology(CLI::App& topology, const Invocation&) {
   };
   CLI::Option* const json = topology.add_flag_function(
       "--json", form(TopologyForm::kJson), "For programs (TopologyReply of diagnostics.proto)");
-  CLI::Option* const dot =
-      topology.add_flag_function("--dot", form(TopologyForm::kDot), "A picture for Graphviz");
-  CLI::Option* const svg =
-      topology.add_flag_function("--svg", form(TopologyForm::kSvg), "A picture");
+  CLI::Option* const dot = topology.add_flag_function("--dot", form(TopologyForm::kDot),
+                                                      "A picture in Graphviz's language");
+  CLI::Option* const svg = topology.add_flag_function("--svg", form(TopologyForm::kSvg),
+                                                      "A picture, which Graphviz's dot draws");
   json->excludes(dot)->excludes(svg);
   dot->excludes(svg);
   return [made] { return RunTopology(*made); };
