@@ -3,9 +3,9 @@
 
 #include <CLI/CLI.hpp>
 
-#include "client/ctl/command_line.h"
-#include "client/ctl/output.h"
-#include "client/ctl/verbs.h"
+#include "client/ctl/cli/command_line.h"
+#include "client/ctl/cli/output.h"
+#include "client/ctl/cli/verbs.h"
 
 int main(int argc, char** argv) {
   using namespace mlxcomm::ctl;

@@ -8,9 +8,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/ctl/cli/quantities.h"
 #include "client/ctl/doctor/check.h"
-#include "client/ctl/quantities.h"
-#include "client/ctl/render_status.h"
+#include "client/ctl/status/render_status.h"
 
 namespace mlxcomm::ctl {
 namespace {

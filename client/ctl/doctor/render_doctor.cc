@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "client/ctl/json_text.h"
-#include "client/ctl/render_status.h"
+#include "client/ctl/cli/json_text.h"
+#include "client/ctl/status/render_status.h"
 #include "mlxcomm/v1/ctl.pb.h"
 
 namespace mlxcomm::ctl {

@@ -6,10 +6,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "client/ctl/cli/json_text.h"
+#include "client/ctl/cluster/secrets.h"
 #include "client/ctl/firstlight/assumptions.h"
-#include "client/ctl/json_text.h"
-#include "client/ctl/render_status.h"
-#include "client/ctl/secrets.h"
+#include "client/ctl/status/render_status.h"
 #include "mlxcomm/v1/ctl.pb.h"
 #include "proto/types/invariant.h"
 
