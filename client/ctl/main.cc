@@ -1,8 +1,11 @@
-// mlxcommctl: shows and steers the daemon. One file a verb.
+// mlxcommctl: shows and steers the daemon. Its verbs: verbs.def.
+#include <algorithm>
+
 #include <CLI/CLI.hpp>
 
-#include "client/ctl/command_line.h"
-#include "client/ctl/verbs.h"
+#include "client/ctl/cli/command_line.h"
+#include "client/ctl/cli/output.h"
+#include "client/ctl/cli/verbs.h"
 
 int main(int argc, char** argv) {
   using namespace mlxcomm::ctl;
@@ -16,19 +19,12 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", MLXCOMM_VERSION);
   app.require_subcommand(1);
   app.failure_message(UsageError);
-
-  // In the order of --help.
-  Verbs verbs(argv[0]);
-  for (const auto add :
-       {AddStatus, AddTopology, AddDoctor, AddPing, AddEvents, AddBugreport, AddFirstLight, AddPlan,
-        AddRecord, AddTrace, AddBench, AddCompletion, AddSchema, AddCluster, AddLaunch,
-        AddLaunchAgent, AddRankKeeper, AddHosts}) {
-    add(app, verbs);
-  }
+  const auto runs = AddVerbs(app, {argv[0], app});
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
-  return verbs.Run();
+  const auto asked = [](const auto& one) { return one.first->parsed(); };
+  return std::find_if(runs.begin(), runs.end(), asked)->second();
 }

@@ -1,14 +1,18 @@
 """A file of `mlxcommctl firstlight`, read as what anybody may have sent: bounded, checked against the
 schema, and then for what no schema says. And what it makes of the fakes."""
 
+import functools
 import json
 import pathlib
 import re
+import shutil
+import subprocess
+import sys
 
 import jsonschema
 
 BYTES_MAX = 8 << 20
-SCHEMA = pathlib.Path(__file__).parents[2] / "client/ctl/schema/firstlight.json"
+LIST_MAX = 8192
 # A word of a control file or a script, so that a name says nothing else there.
 WORD = re.compile(r"[A-Za-z0-9_.:-]{1,63}")
 DAY_US = 24 * 3600 * 1_000_000
@@ -40,8 +44,7 @@ def read(path):
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise BadFile(f"{path}: no JSON: {error}") from None
     try:
-        jsonschema.validate(document, json.loads(SCHEMA.read_text(encoding="utf-8")),
-                            cls=jsonschema.Draft202012Validator)
+        jsonschema.validate(document, schema(), cls=jsonschema.Draft202012Validator)
     except jsonschema.ValidationError as error:
         where = "/".join(map(str, error.absolute_path)) or "the document"
         raise BadFile(f"{path}: {where}: {error.message[:300]}") from None
@@ -49,8 +52,25 @@ def read(path):
     return document
 
 
+def mlxcommctl():
+    beside = pathlib.Path(sys.executable).parent / "mlxcommctl"
+    program = beside if beside.exists() else shutil.which("mlxcommctl")
+    if program is None:
+        raise RuntimeError("there is no mlxcommctl beside this Python, and none in PATH")
+    return program
+
+
+@functools.cache
+def schema():
+    return json.loads(subprocess.run([mlxcommctl(), "schema", "firstlight"], capture_output=True,
+                                     check=True).stdout)
+
+
 def check(document):
     """What a schema does not say."""
+    need(document["version"] == 1, "version: expected 1, the only one so far")
+    for name, value in document.items():
+        need(not isinstance(value, list) or len(value) <= LIST_MAX, f"{name}: more than {LIST_MAX} entries")
     ids = [one["id"] for one in document["assumptions"]]
     need(len(ids) == len(set(ids)), "assumptions: two of one id")
     for device in document["rdma"]["devices"]:

@@ -2,8 +2,8 @@
 //
 // Hostile: the text. It comes from other programs and other people, and its names end up on ssh's
 // command line and in the configurations of daemons.
-// Read by: ParseHostfile, ParseHostList (client/ctl/hostfile.h), MakeConfigs, ImportedJson
-// (client/ctl/imported_config.h).
+// Read by: ParseHostfile, ParseHostList (client/ctl/hosts/hostfile.h), MakeConfigs, ImportedJson
+// (client/ctl/hosts/imported_config.h).
 //
 // Must hold:
 //   - a name that is accepted is no option of ssh and has nothing that a shell understands; there
@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/ctl/hostfile.h"
-#include "client/ctl/imported_config.h"
+#include "client/ctl/hosts/hostfile.h"
+#include "client/ctl/hosts/imported_config.h"
 #include "daemon/process/config_file.h"
 #include "tests/fuzz/fuzz.h"
 

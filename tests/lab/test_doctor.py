@@ -33,7 +33,7 @@ def test_a_cut_ring_is_told_by_topology_and_doctor(lab):
     assert closes and "a line of 4 nodes" in closes[0][2], closes
     assert "5 of 5 came back" in tell(c, 0, "ping", "node-3", "-i", "1ms")  # The other way round.
     assert "rail to-3 - to-0 is down" in tell(c, 0, "events", "-n", "100")
-    assert 'class="down"' in tell(c, 0, "topology", "--svg")
+    assert "style=dashed" in tell(c, 0, "topology", "--dot")
 
 
 def test_doctor_finds_ends_of_a_cable_with_different_mtus(lab):

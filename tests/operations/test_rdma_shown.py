@@ -58,7 +58,7 @@ def test_a_cable_tells_its_rails(cluster, verbs):
     cable, = json.loads(ctl(c, "topology", "--json"))["cables"]
     assert [(rail["transport"], rail["state"]) for rail in cable["rails"]] == [("tcp", "up"), ("rdma", "up")]
     assert re.search(r"up  .*  \(tcp.*, rdma.*\)\n", ctl(c, "topology"))
-    assert ", RDMA" in ctl(c, "topology", "--svg") and ", RDMA" in ctl(c, "topology", "--dot")
+    assert ", RDMA" in ctl(c, "topology", "--dot")
 
 
 def test_bench_tells_over_which_rails_the_bytes_went(cluster, verbs):

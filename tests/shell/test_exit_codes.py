@@ -17,7 +17,7 @@ ARGUMENTS = {
 def test_all_three_list_the_same():
     readme = (ROOT / "client/ctl/README.md").read_text()
     table = set(re.findall(r"^\| (\d) \|", readme, re.MULTILINE))
-    manual = (ROOT / "client/ctl/mlxcommctl.1").read_text()
+    manual = (ROOT / "client/ctl/cli/mlxcommctl.1").read_text()
     section = manual.split(".Sh EXIT STATUS")[1].split(".Sh ")[0]
     told = re.search(r"Exit codes:(.*)", mlxcommctl("--help").stdout).group(1)
     assert table == set(re.findall(r"^\.It (\d)$", section, re.MULTILINE)) == {"0", "1", "2", "3", "4"}

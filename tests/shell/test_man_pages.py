@@ -11,7 +11,7 @@ from conftest import PATIENCE, find_program
 from shell.command_table import commands, named
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGES = {"mlxcommctl": ROOT / "client/ctl/mlxcommctl.1", "mlxcommd": ROOT / "daemon/process/mlxcommd.8"}
+PAGES = {"mlxcommctl": ROOT / "client/ctl/cli/mlxcommctl.1", "mlxcommd": ROOT / "daemon/process/mlxcommd.8"}
 
 
 def fragment(path, command):

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/ctl/cli/quantities.h"
 #include "client/ctl/doctor/check.h"
-#include "client/ctl/quantities.h"
-#include "client/ctl/render_status.h"
-#include "client/ctl/render_topology.h"
+#include "client/ctl/status/render_status.h"
+#include "client/ctl/topology/render_topology.h"
 #include "proto/status_words.h"
 
 namespace mlxcomm::ctl {

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/ctl/cli/quantities.h"
 #include "client/ctl/doctor/check.h"
-#include "client/ctl/quantities.h"
-#include "client/ctl/render_status.h"
+#include "client/ctl/status/render_status.h"
 
 namespace mlxcomm::ctl {
 namespace {

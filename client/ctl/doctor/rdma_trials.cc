@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "client/ctl/doctor/program_output.h"
-#include "client/ctl/render_status.h"
+#include "client/ctl/status/render_status.h"
 
 namespace mlxcomm::ctl {
 namespace {

@@ -1,9 +1,10 @@
 #include "client/ctl/doctor/render_doctor.h"
 
-#include <google/protobuf/struct.pb.h>
+#include <utility>
 
-#include "client/ctl/json_text.h"
-#include "client/ctl/render_status.h"
+#include "client/ctl/cli/json_text.h"
+#include "client/ctl/status/render_status.h"
+#include "mlxcomm/v1/ctl.pb.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -96,27 +97,24 @@ std::string RenderFindings(std::span<const Finding> findings, bool all, bool col
 }
 
 std::string FindingsAsJson(std::span<const Finding> findings) {
-  google::protobuf::Struct object;
-  auto& fields = *object.mutable_fields();
-  auto& list = *fields["findings"].mutable_list_value();
+  v1::DoctorReport report;
   for (const Finding& finding : findings) {
     const FindingKind& kind = *KindOf(finding.code);
-    auto& told = *list.add_values()->mutable_struct_value()->mutable_fields();
-    told["code"].set_string_value(finding.code);
-    told["severity"].set_string_value(SeverityText(kind.severity));
-    told["title"].set_string_value(std::string(kind.title));
-    told["object"].set_string_value(Shown(finding.object));
-    told["found"].set_string_value(Shown(finding.found));
-    told["expected"].set_string_value(Shown(finding.expected));
-    told["remedy"].set_string_value(Shown(finding.remedy));
-    told["command"].set_string_value(Shown(CommandLine(finding.fix)));
-    told["safe"].set_bool_value(finding.fix.safe);
+    v1::DoctorFinding& told = *report.add_findings();
+    told.set_code(finding.code);
+    told.set_severity(SeverityText(kind.severity));
+    told.set_title(std::string(kind.title));
+    told.set_object(Shown(finding.object));
+    told.set_found(Shown(finding.found));
+    told.set_expected(Shown(finding.expected));
+    told.set_remedy(Shown(finding.remedy));
+    told.set_command(Shown(CommandLine(finding.fix)));
+    told.set_safe(finding.fix.safe);
   }
-  fields["errors"].set_number_value(static_cast<double>(Count(findings, Severity::kError)));
-  fields["warnings"].set_number_value(static_cast<double>(Count(findings, Severity::kWarning)));
-  fields["notes"].set_number_value(static_cast<double>(Count(findings, Severity::kNote)));
-  std::string text;
-  return ToJson(object, text).ok() ? text : "{}\n";
+  report.set_errors(static_cast<std::uint32_t>(Count(findings, Severity::kError)));
+  report.set_warnings(static_cast<std::uint32_t>(Count(findings, Severity::kWarning)));
+  report.set_notes(static_cast<std::uint32_t>(Count(findings, Severity::kNote)));
+  return JsonOf(std::move(report));
 }
 
 std::string RenderCodes() {

@@ -13,7 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "client/ctl/ssh_command.h"
+#include "client/ctl/launch/ssh_command.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::ctl {

@@ -13,22 +13,36 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/ctl/command_line.h"
-#include "client/ctl/daemon_call.h"
+#include "client/ctl/cli/command_line.h"
+#include "client/ctl/cli/installed_files.h"
+#include "client/ctl/cli/new_file.h"
+#include "client/ctl/cli/output.h"
+#include "client/ctl/cli/quantities.h"
+#include "client/ctl/cluster/secrets.h"
+#include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/doctor/collect.h"
 #include "client/ctl/doctor/program_output.h"
 #include "client/ctl/firstlight/assumptions.h"
 #include "client/ctl/firstlight/steps.h"
-#include "client/ctl/installed_files.h"
-#include "client/ctl/new_file.h"
-#include "client/ctl/output.h"
-#include "client/ctl/quantities.h"
-#include "client/ctl/secrets.h"
-#include "client/ctl/verbs.h"
 #include "proto/key/key_file.h"
 
 namespace mlxcomm::ctl {
 namespace {
+
+// What is taken of Macs, tried on this one.
+struct FirstLightOptions {
+  std::string called;  // How this program was: argv[0].
+  std::string socket_path;
+  std::string config_file;
+  std::string output;              // Empty: mlxcomm-firstlight-TIME.json here.
+  std::vector<std::string> steps;  // Empty: all.
+  std::vector<std::string> skip;
+  std::string prompt_command;  // Empty: a person, if there is a terminal.
+  std::uint64_t large_bytes = std::uint64_t{1} << 30;
+  bool yes = false;    // Nobody is asked.
+  bool names = false;  // Names and addresses stay as they are.
+  bool json = false;
+};
 
 constexpr std::chrono::minutes kBudget{20};
 
@@ -149,6 +163,8 @@ std::uint64_t Lit::NowUs() const { return SinceBeginUs(UnixNowNs()); }
 
 std::span<const Step> Steps() { return kSteps; }
 
+namespace {
+
 int RunFirstLight(const FirstLightOptions& options) {
   for (const std::vector<std::string>* names : {&options.steps, &options.skip}) {
     for (const std::string& name : *names) {
@@ -187,36 +203,35 @@ int RunFirstLight(const FirstLightOptions& options) {
   return WriteOut(Summary(notes) + "\n" + output + "\n", "summary");
 }
 
-void AddFirstLight(CLI::App& app, Verbs& verbs) {
+}  // namespace
+
+Run AddFirstLight(CLI::App& verb, const Invocation& invocation) {
   const auto made = std::make_shared<FirstLightOptions>();
   FirstLightOptions& options = *made;
-  options.called = verbs.called();
-  CLI::App* const verb = app.add_subcommand(
-      "firstlight", "Try all that is taken of Macs, on this one or two, into one file to send");
-  verb->add_option("--socket", options.socket_path, "The daemon's Unix socket");
-  verb->add_option("--config", options.config_file,
-                   "The daemon's configuration, where it does not run")
+  options.called = invocation.called;
+  verb.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  verb.add_option("--config", options.config_file,
+                  "The daemon's configuration, where it does not run")
       ->type_name("FILE");
-  verb->add_option("-o,--output", options.output, "The file (mlxcomm-firstlight-TIME.json)")
+  verb.add_option("-o,--output", options.output, "The file (mlxcomm-firstlight-TIME.json)")
       ->type_name("FILE");
-  verb->add_option("--steps", options.steps, "Only these, as A,B")
+  verb.add_option("--steps", options.steps, "Only these, as A,B")
       ->delimiter(',')
       ->type_name("{" + StepNames() + "}");
-  verb->add_option("--skip", options.skip, "Not these, as A,B")
+  verb.add_option("--skip", options.skip, "Not these, as A,B")
       ->delimiter(',')
       ->type_name("{" + StepNames() + "}");
-  verb->add_flag("--yes", options.yes, "Ask nothing: what needs hands is left out");
-  verb->add_option(
+  verb.add_flag("--yes", options.yes, "Ask nothing: what needs hands is left out");
+  verb.add_option(
           "--prompt-command", options.prompt_command,
           "Does what a person would be asked: its arguments are pull, plug or sleep, and of a "
           "cable its interface")
       ->type_name("COMMAND");
-  AddQuantity(*verb, "--large", options.large_bytes, ParseBytes, "64M or 1.5G",
+  AddQuantity(verb, "--large", options.large_bytes, ParseBytes, "64M or 1.5G",
               "The largest operation (1G)");
-  verb->add_flag("--names", options.names, "Leave names and addresses as they are");
-  verb->add_flag("--json", options.json,
-                 "For programs: the file's text on standard output as well");
-  verbs.Add(*verb, [made] { return RunFirstLight(*made); });
+  verb.add_flag("--names", options.names, "Leave names and addresses as they are");
+  verb.add_flag("--json", options.json, "For programs: the file's text on standard output as well");
+  return [made] { return RunFirstLight(*made); };
 }
 
 }  // namespace mlxcomm::ctl

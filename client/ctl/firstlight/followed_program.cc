@@ -8,7 +8,7 @@
 #include <array>
 #include <cerrno>
 
-#include "client/ctl/child_process.h"
+#include "client/ctl/launch/child_process.h"
 
 namespace mlxcomm::ctl {
 

@@ -6,17 +6,17 @@
 
 #include <nlohmann/json.hpp>
 
+#include "client/ctl/cli/json_text.h"
+#include "client/ctl/cluster/secrets.h"
 #include "client/ctl/firstlight/assumptions.h"
-#include "client/ctl/render_status.h"
-#include "client/ctl/secrets.h"
+#include "client/ctl/status/render_status.h"
+#include "mlxcomm/v1/ctl.pb.h"
 #include "proto/types/invariant.h"
 
 namespace mlxcomm::ctl {
 namespace {
 
-using nlohmann::ordered_json;
-
-constexpr int kVersion = 1;
+constexpr std::uint32_t kVersion = 1;
 constexpr const char* kAbout[] = {
     "What mlxcommctl firstlight has seen on one machine, for the people who write mlxcomm.",
     "assumptions: each thing that mlxcomm takes of Macs; confirmed, refuted, or not tried and why.",
@@ -42,81 +42,87 @@ class Writer {
   const std::vector<std::string>& keys_;
 };
 
-ordered_json Assumed(const Notes& notes, const Writer& text) {
-  ordered_json all = ordered_json::array();
+void FillAssumptions(const Notes& notes, const Writer& text, v1::FirstLightDocument& document) {
   for (const Assumption& one : Assumptions()) {
     const Judgement judgement = notes.Of(one.id);
-    all.push_back({{"id", one.id},
-                   {"assumed", one.assumed},
-                   {"source", one.source},
-                   {"step", one.step},
-                   {"verdict", VerdictText(judgement.verdict)},
-                   {"seen", text(judgement.seen)}});
+    v1::FirstLightAssumption& told = *document.add_assumptions();
+    told.set_id(std::string(one.id));
+    told.set_assumed(std::string(one.assumed));
+    told.set_source(std::string(one.source));
+    told.set_step(std::string(one.step));
+    told.set_verdict(VerdictText(judgement.verdict));
+    told.set_seen(text(judgement.seen));
   }
-  return all;
 }
 
-ordered_json Devices(const RdmaTrials& rdma, const Writer& text) {
-  ordered_json all = ordered_json::array();
-  for (const TriedDevice& device : rdma.devices) {
-    ordered_json gids = ordered_json::array();
-    for (const std::string& gid : device.gids) gids.push_back(text(gid));
-    ordered_json trials = ordered_json::array();
-    for (const RdmaTrial& trial : device.trials) {
-      trials.push_back(
-          {{"name", trial.name}, {"verdict", trial.verdict}, {"text", text(trial.text)}});
-    }
-    all.push_back({{"name", text(device.name)},
-                   {"active", device.active},
-                   {"state", text(device.state)},
-                   {"gids", gids},
-                   {"trials", trials}});
+void FillSteps(const Notes& notes, const Writer& text, v1::FirstLightDocument& document) {
+  for (const StepNote& step : notes.steps) {
+    v1::FirstLightStep& told = *document.add_steps();
+    told.set_name(step.name);
+    told.set_outcome(step.outcome);
+    told.set_why(text(step.why));
+    told.set_began_ms(static_cast<std::uint32_t>(step.began_ms));
+    told.set_took_ms(static_cast<std::uint32_t>(step.took_ms));
   }
-  return all;
 }
 
-ordered_json Rdma(const RdmaTrials& rdma, const Writer& text) {
-  ordered_json limits = ordered_json::array();
+void FillRdma(const RdmaTrials& rdma, const Writer& text, v1::FirstLightRdma& told) {
   for (const RdmaLimit& limit : rdma.limits) {
     if (limit.name == "library" || limit.name == "configuration") continue;  // Paths.
-    limits.push_back(
-        {{"name", limit.name}, {"value", text(limit.value)}, {"source", text(limit.source)}});
+    v1::FirstLightLimit& one = *told.add_limits();
+    one.set_name(limit.name);
+    one.set_value(text(limit.value));
+    one.set_source(text(limit.source));
   }
-  const std::string trouble = rdma.devices_trouble + rdma.trials_trouble + rdma.limits_trouble;
-  return {{"limits", limits}, {"devices", Devices(rdma, text)}, {"trouble", text(trouble)}};
+  for (const TriedDevice& device : rdma.devices) {
+    v1::FirstLightDevice& one = *told.add_devices();
+    one.set_name(text(device.name));
+    one.set_active(device.active);
+    one.set_state(text(device.state));
+    for (const std::string& gid : device.gids) one.add_gids(text(gid));
+    for (const RdmaTrial& trial : device.trials) {
+      v1::FirstLightTrial& tried = *one.add_trials();
+      tried.set_name(trial.name);
+      tried.set_verdict(trial.verdict);
+      tried.set_text(text(trial.text));
+    }
+  }
+  told.set_trouble(text(rdma.devices_trouble + rdma.trials_trouble + rdma.limits_trouble));
 }
 
-ordered_json Interfaces(const Notes& notes, const Writer& text) {
-  ordered_json all = ordered_json::array();
+void FillInterfaces(const Notes& notes, const Writer& text, v1::FirstLightDocument& document) {
   for (const InterfaceFacts& one : notes.interfaces) {
-    all.push_back({{"name", text(one.name)},
-                   {"hardware", text(one.hardware)},
-                   {"running", one.running},
-                   {"thunderbolt", one.thunderbolt},
-                   {"mtu", one.mtu},
-                   {"bridge", text(one.bridge)},
-                   {"has_link_local", one.has_link_local}});
+    v1::FirstLightInterface& told = *document.add_interfaces();
+    told.set_name(text(one.name));
+    told.set_hardware(text(one.hardware));
+    told.set_running(one.running);
+    told.set_thunderbolt(one.thunderbolt);
+    told.set_mtu(one.mtu);
+    told.set_bridge(text(one.bridge));
+    told.set_has_link_local(one.has_link_local);
   }
-  return all;
 }
 
-ordered_json Events(const Notes& notes, const Writer& text) {
-  ordered_json all = ordered_json::array();
+void FillEvents(const Notes& notes, const Writer& text, v1::FirstLightDocument& document) {
   std::vector<Happening> sorted = notes.happenings;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.at_us < b.at_us; });
   for (const Happening& one : sorted) {
-    all.push_back({{"at_us", one.at_us},
-                   {"source", one.source},
-                   {"kind", one.kind},
-                   {"rail", text(one.rail)},
-                   {"text", text(one.text)}});
+    v1::FirstLightEvent& told = *document.add_events();
+    told.set_at_us(static_cast<double>(one.at_us));
+    told.set_source(one.source);
+    told.set_kind(one.kind);
+    told.set_rail(text(one.rail));
+    told.set_text(text(one.text));
   }
-  return all;
+  document.set_events_left_out(static_cast<std::uint32_t>(notes.happenings_left_out));
 }
 
 // Of a list each entry on a line of its own, so that people can read it.
-std::string Written(const ordered_json& document) {
+std::string Written(v1::FirstLightDocument&& message) {
+  using nlohmann::ordered_json;
+  ordered_json document = ordered_json::parse(JsonOf(std::move(message), JsonLayout::kCompact));
+  document["system"] = nlohmann::json(document["system"]);  // Protobuf's maps have no order.
   constexpr auto kReplace = ordered_json::error_handler_t::replace;
   std::string out = "{\n";
   bool first = true;
@@ -203,45 +209,36 @@ std::size_t Notes::Count(Verdict verdict) const {
 std::string Document(const Notes& notes, const Pseudonyms& pseudonyms,
                      const std::vector<std::string>& keys) {
   const Writer text(pseudonyms, keys);
-  ordered_json document;
-  document["format"] = "mlxcomm-firstlight";
-  document["version"] = kVersion;
-  document["about"] = kAbout;
-  document["names_replaced"] = pseudonyms.replaces();
-  ordered_json system = ordered_json::object();
-  for (const auto& [name, value] : notes.system) system[name] = text(value);
-  document["system"] = system;
-  document["took_ms"] = notes.took_ms;
-  document["summary"] = {{"confirmed", notes.Count(Verdict::kConfirmed)},
-                         {"refuted", notes.Count(Verdict::kRefuted)},
-                         {"not_tried", notes.Count(Verdict::kNotTried)}};
-  document["assumptions"] = Assumed(notes, text);
-  document["steps"] = ordered_json::array();
-  for (const StepNote& step : notes.steps) {
-    document["steps"].push_back({{"name", step.name},
-                                 {"outcome", step.outcome},
-                                 {"why", text(step.why)},
-                                 {"began_ms", step.began_ms},
-                                 {"took_ms", step.took_ms}});
-  }
-  document["measurements"] = ordered_json::array();
+  v1::FirstLightDocument document;
+  document.set_format("mlxcomm-firstlight");
+  document.set_version(kVersion);
+  for (const char* const line : kAbout) document.add_about(line);
+  document.set_names_replaced(pseudonyms.replaces());
+  for (const auto& [name, value] : notes.system) (*document.mutable_system())[name] = text(value);
+  document.set_took_ms(static_cast<std::uint32_t>(notes.took_ms));
+  v1::FirstLightSummary& summary = *document.mutable_summary();
+  summary.set_confirmed(static_cast<std::uint32_t>(notes.Count(Verdict::kConfirmed)));
+  summary.set_refuted(static_cast<std::uint32_t>(notes.Count(Verdict::kRefuted)));
+  summary.set_not_tried(static_cast<std::uint32_t>(notes.Count(Verdict::kNotTried)));
+  FillAssumptions(notes, text, document);
+  FillSteps(notes, text, document);
   for (const Measurement& one : notes.measurements) {
-    document["measurements"].push_back(
-        {{"name", text(one.name)}, {"value", one.value}, {"unit", one.unit}});
+    v1::FirstLightFigure& told = *document.add_measurements();
+    told.set_name(text(one.name));
+    told.set_value(one.value);
+    told.set_unit(one.unit);
   }
-  document["interfaces"] = Interfaces(notes, text);
-  document["findings"] = ordered_json::array();
-  for (const std::string& finding : notes.findings) document["findings"].push_back(text(finding));
-  document["rdma"] = Rdma(notes.rdma, text);
-  document["rails"] = ordered_json::array();
+  FillInterfaces(notes, text, document);
+  for (const std::string& finding : notes.findings) document.add_findings(text(finding));
+  FillRdma(notes.rdma, text, *document.mutable_rdma());
   for (const RailNote& rail : notes.rails) {
-    document["rails"].push_back({{"rail", text(rail.rail)},
-                                 {"transport", rail.transport},
-                                 {"interface", text(rail.interface)}});
+    v1::FirstLightRail& told = *document.add_rails();
+    told.set_rail(text(rail.rail));
+    told.set_transport(rail.transport);
+    told.set_interface(text(rail.interface));
   }
-  document["events"] = Events(notes, text);
-  document["events_left_out"] = notes.happenings_left_out;
-  return Written(document);
+  FillEvents(notes, text, document);
+  return Written(std::move(document));
 }
 
 std::string Summary(const Notes& notes) {

@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "client/ctl/daemon_call.h"
+#include "client/ctl/daemon/daemon_call.h"
 #include "client/ctl/firstlight/followed_program.h"
 #include "client/ctl/firstlight/steps.h"
 #include "proto/status_words.h"

@@ -12,12 +12,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/ctl/cli/installed_files.h"
 #include "client/ctl/doctor/collect.h"
+#include "client/ctl/doctor/examination.h"
 #include "client/ctl/doctor/program_output.h"
-#include "client/ctl/examination.h"
 #include "client/ctl/firstlight/assumptions.h"
 #include "client/ctl/firstlight/steps.h"
-#include "client/ctl/installed_files.h"
 
 namespace mlxcomm::ctl {
 namespace {

@@ -1,0 +1,357 @@
+// mlxcommctl bench: its ranks, and on rank 0 the table. What a rank does is mlxcomm-bench's,
+// a program of its own beside this one: it needs the client library, this one the daemon's
+// messages, and neither is to be in the other's way.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "client/ctl/bench/bandwidth.h"
+#include "client/ctl/bench/link_loads.h"
+#include "client/ctl/bench/render_bench.h"
+#include "client/ctl/cli/command_line.h"
+#include "client/ctl/cli/installed_files.h"
+#include "client/ctl/cli/output.h"
+#include "client/ctl/cli/quantities.h"
+#include "client/ctl/daemon/daemon_call.h"
+#include "client/ctl/launch/launch.h"
+#include "client/ctl/status/render_status.h"
+#include "client/lib/find_place.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+// Measures operations as nccl-tests does. Either `ranks` of them here, or this process is one.
+struct BenchOptions {
+  std::string called;  // How this program was: argv[0].
+  std::string socket_path;
+  std::string job;  // Empty: from the environment, else "bench".
+  std::string operation = "all_reduce";
+  std::string data_type = "float32";
+  std::string reduce_operator = "sum";
+  std::uint64_t from_bytes = 8;
+  std::uint64_t to_bytes = std::uint64_t{128} << 20;
+  double factor = 4;
+  std::uint32_t iterations = 20;
+  std::uint32_t warm_up = 5;
+  bool check = true;
+  bool in_place = false;
+  bool json = false;
+  unsigned ranks = 0;
+  std::optional<std::uint32_t> rank;  // Both or neither; neither: from the environment.
+  std::optional<std::uint32_t> size;
+};
+
+constexpr char kProgramName[] = "mlxcomm-bench";
+constexpr char kJobDefault[] = "bench";  // The same on all ranks, where no launcher names one.
+
+bool Subject(const BenchOptions& options, BenchSubject& subject, std::string& error) {
+  const auto kind = FindBenchKind(options.operation);
+  const auto type = FindDataType(options.data_type);
+  const auto op = FindOperator(options.reduce_operator);
+  if (!kind) error = "--op " + options.operation + ": expected one of " + BenchKindNames(", ");
+  if (!type) error = "--dtype " + options.data_type + ": expected one of " + kDataTypes.Names(", ");
+  if (!op) {
+    error = "--operator " + options.reduce_operator + ": expected one of " +
+            kReduceOperators.Names(", ");
+  }
+  if (kind && options.in_place && !MayBeInPlace(*kind)) {
+    error = "--in-place: " + options.operation + " has no result over its input; expected --op " +
+            kOperations.NamesWhere(", ",
+                                   [](const OperationRow& row) { return MayBeInPlace(row.value); });
+  }
+  if (!error.empty()) return false;
+  subject.kind = *kind;
+  subject.type = *type;
+  subject.op = Reduces(*kind) ? *op : ReduceOperator::kNone;
+  return true;
+}
+
+// All ranks here, as `launch` starts them; only rank 0 has something to say.
+int LaunchRanks(const BenchOptions& options, const std::string& own_path) {
+  LaunchOptions launch;
+  launch.socket_path = options.socket_path;
+  launch.job = options.job;
+  launch.called = own_path;
+  launch.ranks = options.ranks;
+  launch.prefix = false;
+  launch.command = {own_path,       "bench",
+                    "--op",         options.operation,
+                    "--dtype",      options.data_type,
+                    "--operator",   options.reduce_operator,
+                    "--from",       std::to_string(options.from_bytes),
+                    "--to",         std::to_string(options.to_bytes),
+                    "--factor",     std::to_string(options.factor),
+                    "--iterations", std::to_string(options.iterations),
+                    "--warm-up",    std::to_string(options.warm_up)};
+  if (!options.check) launch.command.push_back("--no-check");
+  if (options.in_place) launch.command.push_back("--in-place");
+  if (options.json) launch.command.push_back("--json");
+  return RunLaunch(launch);
+}
+
+std::vector<std::string> CommandOfRanks(const BenchOptions& options, const std::string& program,
+                                        const BenchSubject& subject, const client::Place& place,
+                                        const std::vector<std::uint64_t>& counts) {
+  std::vector<std::string> command = {program,
+                                      "--job",
+                                      place.job,
+                                      "--rank",
+                                      std::to_string(place.rank),
+                                      "--size",
+                                      std::to_string(subject.ranks),
+                                      "--kind",
+                                      std::to_string(static_cast<int>(subject.kind)),
+                                      "--type",
+                                      std::to_string(static_cast<int>(subject.type)),
+                                      "--operator",
+                                      std::to_string(static_cast<int>(subject.op)),
+                                      "--iterations",
+                                      std::to_string(options.iterations),
+                                      "--warm-up",
+                                      std::to_string(options.warm_up),
+                                      "--check",
+                                      options.check ? "1" : "0"};
+  if (!options.socket_path.empty())
+    command.insert(command.end(), {"--socket", options.socket_path});
+  if (options.in_place) command.push_back("--in-place");
+  command.push_back("--counts");
+  for (const std::uint64_t count : counts) command.push_back(std::to_string(count));
+  return command;
+}
+
+[[noreturn]] void Become(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  ::execv(arguments[0], arguments.data());
+  ::_exit(Fail(kExitFailed, "cannot start " + command[0] + ": " + std::strerror(errno)));
+}
+
+// Rank 0's process, spoken to by lines.
+class RankZero {
+ public:
+  explicit RankZero(const std::vector<std::string>& command) {
+    std::array<int, 2> in{-1, -1};
+    std::array<int, 2> out{-1, -1};
+    if (::pipe(in.data()) != 0 || ::pipe(out.data()) != 0) return;
+    for (const int end : {in[0], in[1], out[0], out[1]}) ::fcntl(end, F_SETFD, FD_CLOEXEC);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(in[0], STDIN_FILENO);
+      ::dup2(out[1], STDOUT_FILENO);
+      Become(command);
+    }
+    ::close(in[0]);
+    ::close(out[1]);
+    to_ = ::fdopen(in[1], "w");
+    from_ = ::fdopen(out[0], "r");
+  }
+  ~RankZero() { Finish(); }
+  RankZero(const RankZero&) = delete;
+  RankZero& operator=(const RankZero&) = delete;
+
+  bool started() const { return pid_ > 0 && to_ != nullptr && from_ != nullptr; }
+  // False: it has ended.
+  bool Read(std::string& line) {
+    char text[512];
+    if (std::fgets(text, sizeof text, from_) == nullptr) return false;
+    line = text;
+    if (line.ends_with('\n')) line.pop_back();
+    return true;
+  }
+  void Go() {
+    std::fputs("go\n", to_);
+    std::fflush(to_);
+  }
+  // Its exit code; what it is told from here on is to end.
+  int Finish() {
+    if (to_ != nullptr) std::fclose(std::exchange(to_, nullptr));
+    if (from_ != nullptr) std::fclose(std::exchange(from_, nullptr));
+    if (pid_ <= 0) return kExitFailed;
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = -1;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  }
+
+ private:
+  pid_t pid_ = -1;
+  FILE* to_ = nullptr;
+  FILE* from_ = nullptr;
+};
+
+class Table {
+ public:
+  Table(const BenchOptions& options, BenchRun& run, std::size_t sizes)
+      : options_(options), run_(run), sizes_(sizes), progress_(::isatty(STDERR_FILENO) != 0) {}
+
+  // All ranks are there, and wait for the word to go on with the next size.
+  bool Begin() {
+    if (!run_.results.empty()) return Progress();
+    Look(status_);
+    run_.cluster = status_.cluster();
+    run_.nodes = static_cast<std::uint32_t>(status_.nodes_size());
+    return Print(options_.json ? "" : RenderBenchHead(run_)) && Progress();
+  }
+  bool Add(BenchResult result) {
+    v1::StatusReply now;
+    if (Look(now)) {
+      result.loads =
+          LoadsBetween(status_, now, static_cast<double>(result.operations), result.mean_ns);
+    }
+    status_.Swap(&now);
+    run_.results.push_back(std::move(result));
+    return Print(options_.json ? "" : RenderBenchRow(run_, run_.results.back()));
+  }
+  bool End() { return Print(options_.json ? BenchJson(run_) : RenderBenchEnd(run_)); }
+
+ private:
+  // Without it the table has no word of links, which is said once.
+  bool Look(v1::StatusReply& status) {
+    const Failure failure = FetchStatus(options_.socket_path, status);
+    if (!failure.ok() && !std::exchange(said_, true)) {
+      Fail(0, "nothing will be said of links: " + failure.message);
+    }
+    return failure.ok();
+  }
+  bool Progress() {
+    if (!progress_) return true;
+    std::fprintf(stderr, "size %zu of %zu\r", run_.results.size() + 1, sizes_);
+    return true;
+  }
+  bool Print(const std::string& text) {
+    return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  }
+
+  const BenchOptions& options_;
+  BenchRun& run_;
+  const std::size_t sizes_;
+  const bool progress_;
+  bool said_ = false;
+  v1::StatusReply status_;
+};
+
+int RunRankZero(const BenchOptions& options, const std::vector<std::string>& command,
+                const BenchSubject& subject, std::size_t sizes) {
+  std::signal(SIGPIPE, SIG_IGN);  // Seen by the write that fails.
+  RankZero rank(command);
+  if (!rank.started())
+    return Fail(kExitFailed, std::string("cannot start a rank: ") + std::strerror(errno));
+  BenchRun run{.subject = subject,
+               .iterations = options.iterations,
+               .warm_up = options.warm_up,
+               .check = options.check,
+               .in_place = options.in_place};
+  Table table(options, run, sizes);
+  std::uint64_t wrong = 0;
+  for (std::string line; rank.Read(line);) {
+    BenchResult result;
+    bool shown = true;
+    if (line == "ready") {
+      shown = table.Begin();
+      rank.Go();
+    } else if (ParseBenchResult(line, result)) {
+      wrong += result.wrong;
+      shown = table.Add(std::move(result));
+    } else {
+      return Fail(kExitFailed,
+                  "mlxcomm-bench said \"" + line + "\": install the same release of both");
+    }
+    if (!shown)
+      return Fail(kExitFailed, "cannot write the table: " + std::string(std::strerror(errno)));
+  }
+  const int code = rank.Finish();
+  if (code != 0) return code;
+  if (!table.End())
+    return Fail(kExitFailed, "cannot write the table: " + std::string(std::strerror(errno)));
+  return wrong == 0 ? 0 : kExitFailed;
+}
+
+int RunBench(const BenchOptions& options) {
+  BenchSubject subject;
+  std::string error;
+  if (!Subject(options, subject, error)) return Fail(kExitUsage, error);
+  // Smaller factors are not told to the ranks exactly, and make a list that does not end.
+  if (options.from_bytes == 0 || options.from_bytes > options.to_bytes ||
+      !(options.factor >= 1.01) || options.iterations == 0) {
+    return Fail(
+        kExitUsage,
+        "--from, --to, --factor, --iterations: expected sizes of at least 1 that grow from the "
+        "first to the last, a factor of at least 1.01, at least one iteration");
+  }
+  const std::string own_path = OwnPath(options.called);
+  if (options.ranks > 0) return LaunchRanks(options, own_path);
+  client::PlaceGiven given{.job = options.job, .rank = options.rank, .size = options.size};
+  client::Place place;
+  const Failure failure = client::FindPlace(client::ProcessEnvironment, given, place);
+  if (!failure.ok()) return Fail(kExitUsage, failure.message);
+  if (!place.launched && !options.rank) {
+    return Fail(kExitUsage,
+                "say how many ranks to start here (mlxcommctl bench -n 2), or which one "
+                "this is (--rank 0 --size 2 --job NAME, on every node), or start it by a "
+                "launcher (mlxcommctl launch -n 2 -- mlxcommctl bench)");
+  }
+  if (place.job == client::kDefaultJob) place.job = kJobDefault;
+  subject.ranks = place.size;
+  const std::string program = FindProgramBeside(own_path, kProgramName, "bench");
+  if (program.empty()) {
+    return Fail(kExitFailed,
+                std::string(kProgramName) + " is not beside " + own_path +
+                    ": activate the Python environment that mlxcomm is installed in, whose "
+                    "mlxcommctl has it, or install mlxcomm again");
+  }
+  const auto counts = BenchCounts(subject, options.from_bytes, options.to_bytes, options.factor);
+  const auto command = CommandOfRanks(options, program, subject, place, counts);
+  if (place.rank != 0) Become(command);
+  return RunRankZero(options, command, subject, counts.size());
+}
+
+}  // namespace
+
+Run AddBench(CLI::App& bench, const Invocation& invocation) {
+  const auto made = std::make_shared<BenchOptions>();
+  BenchOptions& options = *made;
+  options.called = invocation.called;
+  CLI::Option* const ranks =
+      bench.add_option("-n,--ranks", options.ranks, "Start so many ranks on this machine")
+          ->check(CLI::Range(1, 64));
+  CLI::Option* const rank =
+      bench.add_option("--rank", options.rank, "Which rank this is (as the launcher says)");
+  CLI::Option* const size =
+      bench.add_option("--size", options.size, "Of how many (as the launcher says)");
+  rank->needs(size)->excludes(ranks);
+  size->needs(rank)->excludes(ranks);
+  bench.add_option("--op", options.operation, "The operation (all_reduce)")
+      ->type_name(OneOf(BenchKindNames(",")));
+  bench.add_option("-d,--dtype", options.data_type, "Type of the elements (float32)")
+      ->type_name(OneOf(kDataTypes.Names(",")));
+  bench.add_option("-o,--operator", options.reduce_operator, "How a reduction combines (sum)")
+      ->type_name(OneOf(kReduceOperators.Names(",")));
+  AddQuantity(bench, "-b,--from", options.from_bytes, ParseBytes, "64M or 1.5G",
+              "The first size (8)");
+  AddQuantity(bench, "-e,--to", options.to_bytes, ParseBytes, "64M or 1.5G",
+              "The last size (128M)");
+  bench.add_option("-f,--factor", options.factor, "From one size to the next (4)");
+  bench.add_option("-i,--iterations", options.iterations, "Operations timed for each size (20)");
+  bench.add_option("-w,--warm-up", options.warm_up, "Operations before them (5)");
+  bench.add_flag_callback("--no-check", [made] { made->check = false; }, "Do not check values");
+  bench.add_flag("--in-place", options.in_place,
+                 "The result over the input, as MLX's all_reduce has it");
+  bench.add_flag("--json", options.json, "For programs: one object, when all is measured");
+  bench.add_option("--job", options.job, "The job's name, the same on all ranks");
+  bench.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  return [made] { return RunBench(*made); };
+}
+
+}  // namespace mlxcomm::ctl

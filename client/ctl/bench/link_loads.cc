@@ -1,0 +1,102 @@
+#include "client/ctl/bench/link_loads.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "proto/status_words.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+// Ports tell the connections of an interface apart, and a new one from the old.
+using RailKey = std::tuple<std::string, std::string, std::string, std::string>;
+using SentBytes = std::map<RailKey, std::uint64_t>;
+
+struct Span {
+  double operations = 0;
+  double nanoseconds_each = 0;
+  double per_second() const { return 1e9 / nanoseconds_each; }  // Operations.
+};
+
+bool IsCable(const v1::RailStatus& rail) {
+  return rail.state() == v1::RailState::up && rail.transport() != v1::Transport::route;
+}
+
+RailKey KeyOf(const v1::NodeStatus& node, const v1::LinkStatus& link, const v1::RailStatus& rail) {
+  return {node.name(), link.peer(), rail.local_address(), rail.remote_address()};
+}
+
+RailLoad& KindIn(LinkLoad& load, const std::string& transport) {
+  for (RailLoad& kind : load.rails) {
+    if (kind.transport == transport) return kind;
+  }
+  return load.rails.emplace_back(RailLoad{.transport = transport});
+}
+
+struct Cable {
+  double best_bytes_per_second = 0;
+  double bytes = 0;
+  bool shared = false;  // By rails of two kinds.
+};
+
+std::optional<LinkLoad> LoadOf(const v1::NodeStatus& node, const v1::LinkStatus& link,
+                               const SentBytes& before, const Span& span) {
+  LinkLoad load{.from = node.name(), .to = link.peer()};
+  std::map<std::pair<std::string, std::string>, Cable> cables;
+  for (const v1::RailStatus& rail : link.rails()) {
+    if (!IsCable(rail)) continue;
+    const auto found = before.find(KeyOf(node, link, rail));
+    if (found == before.end() || found->second > rail.sent_bytes()) return std::nullopt;
+    const double bytes = static_cast<double>(rail.sent_bytes() - found->second) / span.operations;
+    const double best = rail.delivery_bytes_per_second_best();
+    load.bytes += bytes;
+    RailLoad& kind = KindIn(load, WordOf(rail.transport()));
+    kind.bytes += bytes;
+    kind.best_bytes_per_second += best;
+    // Connections that are listed without their interfaces are cables of their own.
+    const std::string& local =
+        rail.local_interface().empty() ? rail.local_address() : rail.local_interface();
+    Cable& cable = cables[{local, rail.remote_interface()}];
+    cable.shared = cable.shared || rail.transport() == v1::Transport::rdma;
+    cable.bytes += bytes;
+    cable.best_bytes_per_second = std::max(cable.best_bytes_per_second, best);
+  }
+  if (cables.empty()) return std::nullopt;
+  load.bytes_per_second = load.bytes * span.per_second();
+  for (RailLoad& kind : load.rails) kind.bytes_per_second = kind.bytes * span.per_second();
+  std::sort(load.rails.begin(), load.rails.end(),
+            [](const RailLoad& a, const RailLoad& b) { return a.transport < b.transport; });
+  for (const auto& [ends, cable] : cables) {
+    const double now = cable.shared ? cable.bytes * span.per_second() : 0;
+    load.best_bytes_per_second += std::max(cable.best_bytes_per_second, now);
+  }
+  return load;
+}
+
+}  // namespace
+
+std::vector<LinkLoad> LoadsBetween(const v1::StatusReply& before, const v1::StatusReply& after,
+                                   double operations, double nanoseconds_each) {
+  std::vector<LinkLoad> loads;
+  if (operations <= 0 || nanoseconds_each <= 0) return loads;
+  SentBytes sent;
+  for (const v1::NodeStatus& node : before.nodes()) {
+    for (const v1::LinkStatus& link : node.links()) {
+      for (const v1::RailStatus& rail : link.rails()) {
+        if (IsCable(rail)) sent[KeyOf(node, link, rail)] = rail.sent_bytes();
+      }
+    }
+  }
+  for (const v1::NodeStatus& node : after.nodes()) {
+    for (const v1::LinkStatus& link : node.links()) {
+      std::optional<LinkLoad> load = LoadOf(node, link, sent, {operations, nanoseconds_each});
+      if (load) loads.push_back(*std::move(load));
+    }
+  }
+  return loads;
+}
+
+}  // namespace mlxcomm::ctl

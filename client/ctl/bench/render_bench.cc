@@ -1,0 +1,176 @@
+#include "client/ctl/bench/render_bench.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <sstream>
+#include <utility>
+
+#include "client/ctl/cli/json_text.h"
+#include "client/ctl/cli/quantities.h"
+#include "client/ctl/status/render_status.h"
+#include "mlxcomm/v1/ctl.pb.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+constexpr double kGiga = 1e9;
+constexpr double kMicro = 1e3;
+
+std::string Percent(double fraction) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%.0f%%", fraction * 100);
+  return text;
+}
+
+// Four digits are more than two runs agree in.
+std::string Figure(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f", value < 10 ? 2 : value < 1000 ? 1 : 0, value);
+  return text;
+}
+
+// "-": nothing was carried by a link whose best is known.
+std::string BusiestLink(const std::vector<LinkLoad>& loads) {
+  double most = 0;
+  for (const LinkLoad& load : loads) most = std::max(most, load.fraction());
+  return most > 0 ? Percent(most) : "-";
+}
+
+std::string OperatorName(const BenchSubject& subject) {
+  return subject.op == ReduceOperator::kNone ? ""
+                                             : std::string(" ") + ReduceOperatorName(subject.op);
+}
+
+void Fill(const LinkLoad& load, v1::BenchLink& link) {
+  link.set_from(load.from);
+  link.set_to(load.to);
+  link.set_bytes_per_operation(load.bytes);
+  link.set_bytes_per_second(load.bytes_per_second);
+  link.set_best_bytes_per_second(load.best_bytes_per_second);
+  link.set_fraction_of_best(load.fraction());
+  for (const RailLoad& one : load.rails) {
+    v1::BenchRail& rail = *link.add_rails();
+    rail.set_transport(one.transport);
+    rail.set_bytes_per_operation(one.bytes);
+    rail.set_bytes_per_second(one.bytes_per_second);
+    rail.set_best_bytes_per_second(one.best_bytes_per_second);
+  }
+}
+
+void Fill(const BenchRun& run, const BenchResult& result, v1::BenchSize& size) {
+  const std::uint64_t bytes = BenchBytes(run.subject, result.count);
+  size.set_bytes(static_cast<double>(bytes));
+  size.set_count(static_cast<double>(result.count));
+  size.set_time_us(result.mean_ns / kMicro);
+  size.set_time_us_fastest_rank(result.fastest_ns / kMicro);
+  size.set_time_us_slowest_rank(result.slowest_ns / kMicro);
+  size.set_algorithm_bytes_per_second(AlgorithmBandwidth(bytes, result.mean_ns));
+  size.set_bus_bytes_per_second(BusBandwidth(run.subject, bytes, result.mean_ns));
+  if (run.check) {
+    size.mutable_wrong()->set_number_value(static_cast<double>(result.wrong));
+  } else {
+    size.mutable_wrong()->set_null_value(google::protobuf::NULL_VALUE);
+  }
+  for (const LinkLoad& load : result.loads) Fill(load, *size.add_links());
+}
+
+// "rdma 1.90 GB/s (93%, at best 5.10 GB/s), tcp ..."; empty where there is one kind of rails, of TCP.
+std::string RenderRails(const LinkLoad& load) {
+  const bool only_tcp = load.rails.size() == 1 && load.rails[0].transport == "tcp";
+  if (load.rails.empty() || only_tcp) return {};
+  std::string text;
+  for (const RailLoad& rail : load.rails) {
+    const double share = load.bytes > 0 ? rail.bytes / load.bytes : 0;
+    text += (text.empty() ? "    over " : ", ") + Shown(rail.transport) + " " +
+            HumanRate(static_cast<std::uint64_t>(rail.bytes_per_second)) + " (" + Percent(share) +
+            " of the bytes";
+    if (rail.best_bytes_per_second > 0) {
+      text += ", at best " + HumanRate(static_cast<std::uint64_t>(rail.best_bytes_per_second));
+    }
+    text += ")";
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+bool ParseBenchResult(const std::string& line, BenchResult& result) {
+  std::istringstream words(line);
+  return static_cast<bool>(words >> result.count >> result.operations >> result.mean_ns >>
+                           result.fastest_ns >> result.slowest_ns >> result.wrong) &&
+         result.count > 0 && result.mean_ns > 0;
+}
+
+std::string RenderBenchHead(const BenchRun& run) {
+  const BenchSubject& subject = run.subject;
+  char head[160];
+  std::snprintf(head, sizeof head, "%12s %12s %9s %10s %9s %9s %6s %6s\n", "size", "count", "type",
+                "time", "algbw", "busbw", "link", "wrong");
+  char units[160];
+  std::snprintf(units, sizeof units, "%12s %12s %9s %10s %9s %9s %6s %6s\n", "(B)", "(elements)",
+                "", "(us)", "(GB/s)", "(GB/s)", "", "");
+  return std::string(BenchKindName(subject.kind)) + OperatorName(subject) + ", " +
+         Plural(subject.ranks, "rank") +
+         (run.nodes == 0 ? "" : " on a cluster of " + Plural(run.nodes, "node")) + ", " +
+         (run.in_place ? "in place, " : "") + Plural(run.iterations, "iteration") + " after " +
+         std::to_string(run.warm_up) + " to warm up\n" + head + units;
+}
+
+std::string RenderBenchRow(const BenchRun& run, const BenchResult& result) {
+  const std::uint64_t bytes = BenchBytes(run.subject, result.count);
+  char row[200];
+  std::snprintf(
+      row, sizeof row, "%12" PRIu64 " %12" PRIu64 " %9s %10s %9s %9s %6s %6s\n", bytes,
+      result.count, DataTypeName(run.subject.type), Figure(result.mean_ns / kMicro).c_str(),
+      Figure(AlgorithmBandwidth(bytes, result.mean_ns) / kGiga).c_str(),
+      Figure(BusBandwidth(run.subject, bytes, result.mean_ns) / kGiga).c_str(),
+      BusiestLink(result.loads).c_str(), run.check ? std::to_string(result.wrong).c_str() : "-");
+  return row;
+}
+
+std::string RenderBenchEnd(const BenchRun& run) {
+  if (run.results.empty()) return {};
+  std::string end;
+  const BenchResult& largest = run.results.back();
+  if (!largest.loads.empty()) {
+    end += "links, at " + HumanBytes(static_cast<double>(BenchBytes(run.subject, largest.count))) +
+           "\n";
+  }
+  for (const LinkLoad& load : largest.loads) {
+    end += "  " + Shown(load.from) + " to " + Shown(load.to) + "  " +
+           HumanRate(static_cast<std::uint64_t>(load.bytes_per_second));
+    end += load.best_bytes_per_second > 0
+               ? ", " + Percent(load.fraction()) + " of its best (" +
+                     HumanRate(static_cast<std::uint64_t>(load.best_bytes_per_second)) + ")\n"
+               : "\n";
+    end += RenderRails(load);
+  }
+  std::uint64_t wrong = 0;
+  for (const BenchResult& result : run.results) wrong += result.wrong;
+  if (!run.check) return end + "values were not checked\n";
+  return end + (wrong == 0 ? "all values are right\n"
+                           : "WRONG: " + Plural(wrong, "element") +
+                                 ". Tell the makers, with mlxcommctl record of all nodes\n");
+}
+
+std::string BenchJson(const BenchRun& run) {
+  v1::BenchReport report;
+  report.set_operation(BenchKindName(run.subject.kind));
+  report.set_data_type(DataTypeName(run.subject.type));
+  if (run.subject.op == ReduceOperator::kNone) {
+    report.mutable_operator_()->set_null_value(google::protobuf::NULL_VALUE);
+  } else {
+    report.mutable_operator_()->set_string_value(ReduceOperatorName(run.subject.op));
+  }
+  report.set_ranks(run.subject.ranks);
+  report.set_cluster(run.cluster);
+  report.set_nodes(run.nodes);
+  report.set_iterations(run.iterations);
+  report.set_warm_up(run.warm_up);
+  report.set_in_place(run.in_place);
+  for (const BenchResult& result : run.results) Fill(run, result, *report.add_results());
+  return JsonOf(std::move(report));
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,43 @@
+// A measurement as a person reads it, line by line as it goes, and as JSON.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client/ctl/bench/bandwidth.h"
+#include "client/ctl/bench/link_loads.h"
+
+namespace mlxcomm::ctl {
+
+struct BenchResult {
+  std::uint64_t count = 0;
+  std::uint64_t operations = 0;  // Carried out, warm-up and check too.
+  double mean_ns = 0;            // Of ranks and iterations.
+  double fastest_ns = 0;         // Of the ranks' means.
+  double slowest_ns = 0;
+  std::uint64_t wrong = 0;  // Elements, of all ranks.
+  std::vector<LinkLoad> loads = {};
+};
+
+struct BenchRun {
+  BenchSubject subject = {};
+  std::string cluster = {};
+  std::uint32_t nodes = 0;
+  std::uint32_t iterations = 0;
+  std::uint32_t warm_up = 0;
+  bool check = true;
+  bool in_place = false;
+  std::vector<BenchResult> results = {};
+};
+
+// False: not what mlxcomm-bench writes.
+[[nodiscard]] bool ParseBenchResult(const std::string& line, BenchResult& result);
+
+std::string RenderBenchHead(const BenchRun& run);
+std::string RenderBenchRow(const BenchRun& run, const BenchResult& result);
+// What the links carried at the largest size, and whether all values were right.
+std::string RenderBenchEnd(const BenchRun& run);
+std::string BenchJson(const BenchRun& run);
+
+}  // namespace mlxcomm::ctl

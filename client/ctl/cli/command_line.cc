@@ -1,0 +1,37 @@
+#include "client/ctl/cli/command_line.h"
+
+#include "client/ctl/cli/quantities.h"
+#include "client/ctl/status/render_status.h"
+
+namespace mlxcomm::ctl {
+
+CLI::Option* AddDuration(CLI::App& verb, const std::string& name, std::uint64_t& value,
+                         std::uint64_t min_ns, std::uint64_t max_ns, const std::string& what) {
+  const auto take = [&value, name, min_ns, max_ns](const std::string& text) {
+    const std::optional<std::uint64_t> parsed = ParseDuration(text);
+    if (!parsed || *parsed < min_ns || *parsed > max_ns) {
+      throw CLI::ValidationError(name, "\"" + text + "\" is no time from " +
+                                           HumanNanoseconds(min_ns) + " to " +
+                                           HumanNanoseconds(max_ns) + ", such as 500ms or 2s");
+    }
+    value = *parsed;
+  };
+  return verb.add_option_function<std::string>(name, take, what);
+}
+
+std::string UsageError(const CLI::App* app, const CLI::Error& error) {
+  std::string verb = app->get_name();
+  while (!app->get_subcommands().empty()) {
+    app = app->get_subcommands().front();
+    verb += " " + app->get_name();
+  }
+  std::string what = error.what();
+  if (what == "A subcommand is required") {
+    const std::vector<std::string> words = app->remaining();
+    what = words.empty() ? "a verb of " + verb + " is required"
+                         : verb + " has no verb \"" + Shown(words.front()) + "\"";
+  }
+  return "mlxcommctl: " + what + "\n" + verb + " --help says more\n";
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,40 @@
+// Options that several verbs have, and what is said of a command line that is wrong.
+//
+// Owner: functions. Thread: main. Memory: none.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <CLI/CLI.hpp>
+
+#include "client/ctl/cli/verbs.h"
+
+namespace mlxcomm::ctl {
+
+// A figure with a unit, into `value`; `form` tells how it is written.
+template <typename Value>
+CLI::Option* AddQuantity(CLI::App& verb, const std::string& name, Value& value,
+                         std::optional<std::uint64_t> (*parse)(std::string_view),
+                         const std::string& form, const std::string& what) {
+  const auto take = [&value, parse, name, form](const std::string& text) {
+    const std::optional<std::uint64_t> parsed = parse(text);
+    if (!parsed) throw CLI::ValidationError(name, "\"" + text + "\" is not of the form " + form);
+    value = parsed.value();
+  };
+  return verb.add_option_function<std::string>(name, take, what + ", as " + form);
+}
+
+// "1s", "200ms" into `value`, which is from `min_ns` to `max_ns`.
+CLI::Option* AddDuration(CLI::App& verb, const std::string& name, std::uint64_t& value,
+                         std::uint64_t min_ns, std::uint64_t max_ns, const std::string& what);
+
+// An option's type_name for values that --help shows and shells complete: "{sum,prod,min}".
+inline std::string OneOf(const std::string& names) { return "{" + names + "}"; }
+
+// What is wrong, and where to read more: of the verb that was called. For CLI::App::failure_message.
+std::string UsageError(const CLI::App* app, const CLI::Error& error);
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,61 @@
+// The verbs completion, which writes the script for a shell, and __complete, which that script asks.
+#include <memory>
+
+#include "client/ctl/cli/command_line.h"
+#include "client/ctl/cli/command_table.h"
+#include "client/ctl/cli/complete.h"
+#include "client/ctl/cli/embedded.h"
+#include "client/ctl/cli/output.h"
+#include "client/ctl/daemon/daemon_call.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+struct CompletionOptions {
+  std::string shell;
+  bool json = false;  // All that mlxcommctl can be told.
+};
+
+int RunCompletion(const CompletionOptions& options, const CLI::App& app) {
+  constexpr char kWhat[] = "completion";
+  if (options.json) return WriteOut(TableJson(TableOf(app)), kWhat);
+  if (options.shell == "bash") return WriteOut(std::string(kCompleteBash), kWhat);
+  if (options.shell == "zsh") return WriteOut(std::string(kCompleteZsh), kWhat);
+  if (options.shell == "fish") return WriteOut(std::string(kCompleteFish), kWhat);
+  return Fail(kExitUsage, "completion for which shell? bash, zsh or fish");
+}
+
+// Somebody waits at the keyboard.
+constexpr std::uint64_t kPatienceNs = 300'000'000;
+
+std::vector<std::string> NamesOfNodes(const std::string& socket_path) {
+  v1::StatusReply status;
+  std::vector<std::string> names;
+  if (!FetchStatus(socket_path, status, kPatienceNs).ok()) return names;
+  for (const v1::NodeStatus& node : status.nodes()) names.push_back(node.name());
+  return names;
+}
+
+int RunComplete(const CLI::App& verb, const CLI::App& app) {
+  std::string text;
+  for (const std::string& line : Complete(TableOf(app), verb.remaining(), NamesOfNodes))
+    text += line + "\n";
+  return WriteOut(text, "completion");
+}
+
+}  // namespace
+
+Run AddCompletion(CLI::App& completion, const Invocation& invocation) {
+  const auto made = std::make_shared<CompletionOptions>();
+  completion.add_option("shell", made->shell, "Which shell")->type_name("{bash,zsh,fish}");
+  completion.add_flag("--json", made->json, "For programs: every verb and option");
+  return [made, &app = invocation.app] { return RunCompletion(*made, app); };
+}
+
+Run AddComplete(CLI::App& complete, const Invocation& invocation) {
+  complete.prefix_command();  // All words are somebody else's command line,
+  complete.set_help_flag();   // also -h.
+  return [&complete, &app = invocation.app] { return RunComplete(complete, app); };
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,15 @@
+// Files of the tree that are part of the program; embed.cmake writes their bytes.
+//
+// Owner: the program. Thread: any. Memory: constant.
+#pragma once
+
+#include <string_view>
+
+namespace mlxcomm::ctl {
+
+extern const std::string_view kProtoDescriptors;  // A FileDescriptorSet, with comments.
+extern const std::string_view kCompleteBash;      // Scripts: complete.h.
+extern const std::string_view kCompleteFish;
+extern const std::string_view kCompleteZsh;
+
+}  // namespace mlxcomm::ctl

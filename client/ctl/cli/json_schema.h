@@ -1,0 +1,17 @@
+// The JSON Schema (draft 2020-12) of a message as json_text.h prints it, with the comments of its .proto
+// file as descriptions. The files are in the program as descriptors (embedded.h), for the generated code
+// has no comments.
+//
+// Owner: none, a pure function. Thread: any. Memory: the text.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace mlxcomm::ctl {
+
+// Of "mlxcomm.v1.StatusReply"; nothing: there is no such message.
+std::optional<std::string> SchemaOfMessage(std::string_view message, std::string_view title);
+
+}  // namespace mlxcomm::ctl

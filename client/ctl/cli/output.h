@@ -1,0 +1,24 @@
+// How verbs write what they have to say: to standard output, with the failure to do so told.
+//
+// Thread: main.
+#pragma once
+
+#include <string>
+
+#include "proto/types/failure.h"
+
+namespace mlxcomm::ctl {
+
+inline constexpr int kExitFailed = 1;  // The daemon or a rank failed.
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitNoDaemon = 3;
+inline constexpr int kExitWarnings = 4;  // doctor: warnings, but no error.
+
+// The exit code; `what` for the message: "cannot write the status".
+int WriteOut(const std::string& text, const char* what);
+// To standard error; kExitNoDaemon or kExitFailed.
+int ReportFailure(const Failure& failure);
+// The same of what is no Failure; the exit code, as it was given.
+int Fail(int code, const std::string& message);
+
+}  // namespace mlxcomm::ctl

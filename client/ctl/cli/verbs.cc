@@ -1,0 +1,42 @@
+#include "client/ctl/cli/verbs.h"
+
+#include <CLI/CLI.hpp>
+
+namespace mlxcomm::ctl {
+namespace {
+
+constexpr Verb kVerbs[] = {
+#define VERB(path, add, message, group, help) {path, add, message, group, help, false},
+#define FOLDER(path, group, help) {path, nullptr, "", group, help, false},
+#define HIDDEN(path, add, help) {path, add, "", "", help, true},
+#include "client/ctl/cli/verbs.def"
+#undef VERB
+#undef FOLDER
+#undef HIDDEN
+};
+
+}  // namespace
+
+std::span<const Verb> Verbs() { return kVerbs; }
+
+std::vector<std::pair<const CLI::App*, Run>> AddVerbs(CLI::App& app, const Invocation& invocation) {
+  std::vector<std::pair<const CLI::App*, Run>> runs;
+  for (const Verb& verb : kVerbs) {
+    CLI::App* above = &app;
+    std::string name = verb.path;
+    for (std::size_t blank; (blank = name.find(' ')) != std::string::npos;) {
+      above = above->get_subcommand(name.substr(0, blank));
+      name.erase(0, blank + 1);
+    }
+    CLI::App* const added = above->add_subcommand(name, verb.help);
+    added->group(verb.hidden ? "" : *verb.group == 0 ? "Verbs" : verb.group);
+    if (verb.add == nullptr) {
+      added->require_subcommand(1);
+    } else {
+      runs.emplace_back(added, verb.add(*added, invocation));
+    }
+  }
+  return runs;
+}
+
+}  // namespace mlxcomm::ctl

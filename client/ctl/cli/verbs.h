@@ -1,0 +1,52 @@
+// The verbs of mlxcommctl as one table. A new verb is a folder with a function that adds its options, a
+// row in verbs.def, and its text in mlxcommctl.1.
+//
+//   verbs.def ──▶ Verbs() ──AddVerbs──▶ CLI::App ──parse──▶ the Run of the verb that was asked for
+//
+// Owner: main. Thread: main. Memory: each verb's options, held by its Run.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace mlxcomm::ctl {
+
+struct Invocation {
+  std::string called;   // How this program was: argv[0].
+  const CLI::App& app;  // With all verbs once the command line is parsed.
+};
+
+// Carries out a verb with the options that the command line had; returns the exit code.
+using Run = std::function<int()>;
+using AddOptions = Run(CLI::App& verb, const Invocation& invocation);
+
+struct Verb {
+  const char* path;     // "status", "cluster create"
+  AddOptions* add;      // Null: it has only verbs below it.
+  const char* message;  // Of mlxcomm.v1, that --json prints; empty: it prints none.
+  const char* group;    // Of --help.
+  const char* help;
+  bool hidden;
+};
+
+std::span<const Verb> Verbs();
+
+// Adds them all; the list says what to run for which.
+std::vector<std::pair<const CLI::App*, Run>> AddVerbs(CLI::App& app, const Invocation& invocation);
+
+#define VERB(path, add, message, group, help) AddOptions add;
+#define FOLDER(path, group, help)
+#define HIDDEN(path, add, help) AddOptions add;
+#include "client/ctl/cli/verbs.def"
+#undef VERB
+#undef FOLDER
+#undef HIDDEN
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,154 @@
+#include "client/ctl/daemon/daemon_call.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+
+#include <grpcpp/create_channel_posix.h>
+#include <grpcpp/grpcpp.h>
+
+#include "mlxcomm/v1/diagnostics.grpc.pb.h"
+#include "proto/queue/dial.h"
+#include "proto/status_words.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+constexpr std::uint64_t kTimeoutNs = 5'000'000'000;
+constexpr std::uint64_t kNoDeadline =
+    UINT64_MAX;  // It goes on until the caller or the daemon ends.
+
+Failure DialDaemon(const std::string& socket_path, std::uint64_t timeout_ns,
+                   queue::Dialed& dialed) {
+  Failure failure;
+  std::string absent;
+  for (const std::string& candidate : queue::SocketCandidates(socket_path)) {
+    failure = queue::Dial(candidate, queue::ProcessRole::kTool, 0, timeout_ns, dialed);
+    // One that is there and says nothing: no other is asked in its place.
+    if (failure.code == FailureCode::kDeadlineExceeded) {
+      failure.code = FailureCode::kUnavailable;
+      return failure;
+    }
+    if (failure.code != FailureCode::kUnavailable) return failure;
+    absent += (absent.empty() ? "" : "; ") + failure.message;
+  }
+  failure.message = absent + kHowToStartIt;
+  return failure;
+}
+
+Failure FailureOf(const grpc::Status& status) {
+  const std::string& message = status.error_message();
+  switch (status.error_code()) {
+    case grpc::StatusCode::OK: return {};
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return {FailureCode::kInvalidArgument, kNoRank, message};
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return {FailureCode::kUnavailable, kNoRank, "mlxcommd does not answer: " + message};
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return {
+          FailureCode::kInternal, kNoRank,
+          "this mlxcommd does not know the call: it is older than mlxcommctl; install the same"};
+    default: return {FailureCode::kInternal, kNoRank, "mlxcommd refuses: " + message};
+  }
+}
+
+// The daemon may be older than this mlxcommctl.
+grpc::Status Read(grpc::Status status, google::protobuf::Message& reply) {
+  if (status.ok()) ReadOlderWords(reply);
+  return status;
+}
+
+using Invoke = std::function<grpc::Status(v1::Diagnostics::Stub&, grpc::ClientContext&)>;
+
+Failure Call(const std::string& socket_path, std::uint64_t timeout_ns, const Invoke& invoke) {
+  queue::Dialed dialed;
+  if (Failure failure = DialDaemon(socket_path, std::min(timeout_ns, kTimeoutNs), dialed);
+      !failure.ok())
+    return failure;
+  ::fcntl(dialed.connection, F_SETFL, O_NONBLOCK);
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  const auto stub = v1::Diagnostics::NewStub(
+      grpc::CreateCustomInsecureChannelFromFd("mlxcommd", dialed.connection, arguments));
+  grpc::ClientContext context;
+  context.AddMetadata(queue::kTokenMetadataKey,
+                      std::string(dialed.hello.token.begin(), dialed.hello.token.end()));
+  if (timeout_ns != kNoDeadline) {
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::microseconds(timeout_ns / 1000));
+  }
+  const grpc::Status status = invoke(*stub, context);
+  ::close(dialed.descriptors[0]);
+  return FailureOf(status);
+}
+
+}  // namespace
+
+Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply,
+                    std::uint64_t timeout_ns) {
+  return Call(socket_path, timeout_ns,
+              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+                return Read(stub.Status(&context, v1::StatusRequest(), &reply), reply);
+              });
+}
+
+Failure FetchCosts(const std::string& socket_path, v1::LinkCosts& reply) {
+  return Call(socket_path, kTimeoutNs,
+              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+                return stub.Costs(&context, v1::CostsRequest(), &reply);
+              });
+}
+
+Failure FetchRecord(const std::string& socket_path, const v1::FlightRecordRequest& request,
+                    v1::FlightRecordReply& reply) {
+  return Call(socket_path, kTimeoutNs,
+              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+                return stub.FlightRecord(&context, request, &reply);
+              });
+}
+
+Failure FetchTopology(const std::string& socket_path, v1::TopologyReply& reply) {
+  return Call(socket_path, kTimeoutNs,
+              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+                return Read(stub.Topology(&context, v1::TopologyRequest(), &reply), reply);
+              });
+}
+
+Failure FetchCheckups(const std::string& socket_path, v1::DoctorReply& reply) {
+  return Call(socket_path, kTimeoutNs,
+              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+                return stub.Doctor(&context, v1::DoctorRequest(), &reply);
+              });
+}
+
+Failure FetchPing(const std::string& socket_path, const v1::PingRequest& request,
+                  v1::PingReply& reply) {
+  const std::uint64_t timeout_ns = kTimeoutNs + std::uint64_t{request.timeout_ms()} * 1'000'000;
+  return Call(socket_path, timeout_ns,
+              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+                return Read(stub.Ping(&context, request, &reply), reply);
+              });
+}
+
+Failure ReadEvents(const std::string& socket_path, const v1::EventsRequest& request,
+                   const std::function<bool(const v1::EventsReply&)>& take) {
+  const std::uint64_t timeout_ns = request.follow() ? kNoDeadline : kTimeoutNs;
+  return Call(socket_path, timeout_ns,
+              [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
+                const auto reader = stub.Events(&context, request);
+                v1::EventsReply reply;
+                while (reader->Read(&reply)) {
+                  if (take(reply)) continue;
+                  context.TryCancel();
+                  static_cast<void>(reader->Finish());  // That it was cancelled.
+                  return grpc::Status::OK;
+                }
+                return reader->Finish();
+              });
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,286 @@
+// The verb bugreport: what somebody who is to help would ask for, in one archive. Every file
+// goes through WithoutSecrets; the archive is readable by its maker alone.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <regex>
+#include <string>
+#include <utility>
+
+#include "client/ctl/cli/command_line.h"
+#include "client/ctl/cli/installed_files.h"
+#include "client/ctl/cli/json_text.h"
+#include "client/ctl/cli/new_file.h"
+#include "client/ctl/cli/output.h"
+#include "client/ctl/cluster/secrets.h"
+#include "client/ctl/daemon/daemon_call.h"
+#include "client/ctl/doctor/collect.h"
+#include "client/ctl/doctor/examination.h"
+#include "client/ctl/doctor/program_output.h"
+#include "client/ctl/doctor/rdma_report.h"
+#include "client/ctl/doctor/render_doctor.h"
+#include "client/ctl/events/render_event.h"
+#include "client/ctl/record/render_record.h"
+#include "client/ctl/status/render_status.h"
+#include "client/ctl/topology/draw_topology.h"
+#include "client/ctl/topology/render_topology.h"
+#include "mlxcomm/v1/ctl.pb.h"
+#include "proto/key/key_file.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+struct BugreportOptions {
+  std::string called;  // How this program was: argv[0].
+  std::string socket_path;
+  std::string config_file;
+  std::string output;  // Empty: mlxcomm-bugreport-TIME.tar.gz here.
+  bool json = false;   // What was written, for programs.
+  bool rdma = false;   // Try what is taken of RDMA devices, and show what came of it.
+};
+
+constexpr char kRdmaFile[] = "rdma.txt";
+
+struct ReportFile {
+  std::string name;
+  std::string what;  // For the list of contents.
+  std::string text;
+};
+
+template <typename Message>
+std::string JsonOrWhyNot(const Failure& failure, const Message& message) {
+  std::string text;
+  if (!failure.ok()) return "\"" + Shown(failure.message) + "\"\n";
+  return ToJson(message, text).ok() ? text : "";
+}
+
+std::string Said(const std::vector<std::string>& words) {
+  ProgramOptions options;
+  options.with_errors = true;
+  const auto output = RunProgram(words, options);
+  return "$ " + CommandLine(words) + "\n" +
+         (output.ok() ? output->text : std::string(output.status().message())) + "\n";
+}
+
+std::string System() {
+  std::string text = Said({"uname", "-a"});
+#if defined(__APPLE__)
+  text += Said({"sw_vers"}) + Said({"ifconfig", "-a"}) +
+          Said({"system_profiler", "SPThunderboltDataType"}) +
+          Said({"networksetup", "-listallhardwareports"}) + Said({"pmset", "-g"});
+#else
+  text += ReadFileText("/etc/os-release") + "\n" + Said({"ip", "-s", "address"}) +
+          Said({"ip", "route"}) + Said({"ip", "-6", "route"});
+#endif
+  return text;
+}
+
+// The last of a file.
+std::string Tail(const std::string& path) {
+  constexpr off_t kTailBytes = 256 * 1024;
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return path + ": " + std::strerror(errno) + "\n";
+  const off_t size = ::lseek(descriptor, 0, SEEK_END);
+  if (size > kTailBytes) {
+    ::lseek(descriptor, size - kTailBytes, SEEK_SET);
+  } else {
+    ::lseek(descriptor, 0, SEEK_SET);
+  }
+  std::string text(static_cast<std::size_t>(kTailBytes), '\0');
+  const ssize_t count = ::read(descriptor, text.data(), text.size());
+  ::close(descriptor);
+  text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  return text;
+}
+
+// log { file: "..." } of the configuration, also of one that is wrong elsewhere; empty: not set.
+std::string LogFileIn(const std::string& config) {
+  const std::string text = std::regex_replace(config, std::regex("#[^\n]*"), "");
+  std::smatch log, file;
+  if (!std::regex_search(text, log, std::regex(R"(\blog\s*:?\s*\{([^}]*)\})"))) return {};
+  const std::string fields = log[1];
+  const std::regex wanted(R"RE(\bfile\s*:\s*(["'])([^"']*)\1)RE");
+  return std::regex_search(fields, file, wanted) ? file[2].str() : std::string();
+}
+
+std::string LogOf(const std::string& config) {
+  const std::string file = LogFileIn(config);
+#if defined(__APPLE__)
+  // What the daemon says before it has a log of its own goes to launchd's.
+  return (file.empty() ? std::string() : Tail(file)) + Tail("/var/log/mlxcommd.log");
+#else
+  if (!file.empty()) return Tail(file);
+  return Said({"journalctl", "-u", "mlxcommd", "-n", "1000", "--no-pager", "-o", "short-iso"});
+#endif
+}
+
+std::vector<ReportFile> Gather(const BugreportOptions& options, const std::string& config_file,
+                               const std::string& config) {
+  std::vector<ReportFile> files;
+  v1::StatusReply status;
+  const Failure answered = FetchStatus(options.socket_path, status);
+  v1::TopologyReply topology;
+  const Failure drawn = FetchTopology(options.socket_path, topology);
+  v1::DoctorReply checkups;
+  const Failure checked = FetchCheckups(options.socket_path, checkups);
+  v1::FlightRecordRequest all;
+  all.set_with_tracks(true);
+  v1::FlightRecordReply record;
+  const Failure recorded = FetchRecord(options.socket_path, all, record);
+  std::string events;
+  v1::EventsRequest kept;
+  kept.set_last(1024);
+  const Failure read = ReadEvents(options.socket_path, kept, [&events](const auto& event) {
+    events += RenderEvent(event, false);
+    return true;
+  });
+  if (!read.ok()) events += Shown(read.message) + "\n";
+  const std::vector<Finding> findings =
+      Examine({OwnPath(options.called), options.socket_path, config_file});
+
+  files.push_back(
+      {"versions.txt", "versions of mlxcommctl and mlxcommd",
+       std::string("mlxcommctl ") + MLXCOMM_VERSION + "\n" + Said({"mlxcommd", "--version"})});
+  files.push_back({"status.txt", "nodes, links, jobs",
+                   answered.ok() ? RenderStatus(status, false) : Shown(answered.message) + "\n"});
+  files.push_back({"status.json", "the same for programs", JsonOrWhyNot(answered, status)});
+  files.push_back({"topology.txt", "what the cables form",
+                   drawn.ok() ? RenderTopology(topology, false) : Shown(drawn.message) + "\n"});
+  files.push_back({"topology.json", "the same for programs", JsonOrWhyNot(drawn, topology)});
+  if (drawn.ok())
+    files.push_back({"topology.dot", "the same as a picture for Graphviz", DrawTopology(topology)});
+  files.push_back(
+      {"nodes.json", "each node's system, clock and interfaces", JsonOrWhyNot(checked, checkups)});
+  files.push_back({"doctor.txt", "what doctor finds", RenderFindings(findings, true, false)});
+  files.push_back({"doctor.json", "the same for programs", FindingsAsJson(findings)});
+  files.push_back({"events.txt", "what has happened", events});
+  files.push_back({"record.txt", "the last operations",
+                   recorded.ok() ? RenderRecord(record) : Shown(recorded.message) + "\n"});
+  files.push_back({"record.json", "the same for programs", JsonOrWhyNot(recorded, record)});
+  files.push_back({"config.textproto", "the configuration", config});
+  files.push_back({"log.txt", "the end of the daemon's log", LogOf(config)});
+  if (options.rdma) {
+    RdmaTrialsOptions how;
+    if (!config.empty()) how.config_file = config_file;
+    files.push_back(
+        {kRdmaFile, "what RDMA devices did when they were tried", RdmaReport(how, status)});
+  }
+  files.push_back({"system.txt", "system, interfaces, addresses, routes", System()});
+  return files;
+}
+
+// A folder of its own, gone with it.
+class WorkFolder {
+ public:
+  WorkFolder() {
+    const char* const place = std::getenv("TMPDIR");
+    path_ = std::string(place != nullptr && *place != '\0' ? place : "/tmp") + "/mlxcomm.XXXXXX";
+    if (::mkdtemp(path_.data()) == nullptr) path_.clear();
+  }
+  ~WorkFolder() {
+    if (!path_.empty()) static_cast<void>(RunProgram({"rm", "-rf", path_}));
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+void Add(v1::BugreportReceipt& receipt, const std::string& name, const std::string& what) {
+  v1::BugreportFile& file = *receipt.add_files();
+  file.set_name(name);
+  file.set_what(what);
+}
+
+int FailInside(const std::string& what) {
+  return ReportFailure({FailureCode::kInternal, kNoRank, what});
+}
+
+int RunBugreport(const BugreportOptions& options) {
+  v1::DoctorReply checkups;
+  std::string config_file = options.config_file;
+  std::vector<std::string> keys;
+  const auto take_key = [&keys](const std::string& path) {
+    if (path.empty()) return;
+    for (std::string& key : KeysIn(ReadFileText(path))) keys.push_back(std::move(key));
+  };
+  if (FetchCheckups(options.socket_path, checkups).ok() && checkups.nodes_size() > 0) {
+    take_key(checkups.nodes(0).key_file());
+    if (config_file.empty()) config_file = checkups.nodes(0).config_file();
+  }
+  if (config_file.empty()) config_file = "/etc/mlxcommd/mlxcommd.textproto";
+  const std::string config = ReadFileText(config_file);
+  take_key(KeyFileIn(config));
+  take_key(DefaultKeyFile());
+
+  const std::string name = "mlxcomm-bugreport-" + TimeForName();
+  const std::string output = options.output.empty() ? name + ".tar.gz" : options.output;
+  const WorkFolder work;
+  const std::string folder = work.path() + "/" + name;
+  if (work.path().empty() || ::mkdir(folder.c_str(), 0700) != 0) {
+    return FailInside("no folder for the report: set TMPDIR to one that can be written to");
+  }
+  std::string contents =
+      "What is in this report. Keys have been removed from every file; names "
+      "and addresses of machines and jobs have not: look before you share it.\n\n";
+  v1::BugreportReceipt receipt;  // What was written, for programs.
+  receipt.set_archive(output);
+  Add(receipt, "README.txt", "what is in this report");
+  std::string rdma;
+  for (ReportFile& file : Gather(options, config_file, config)) {
+    Add(receipt, file.name, file.what);
+    contents += file.name + "  " + file.what + "\n";
+    const std::string text = WithoutSecrets(std::move(file.text), keys);
+    if (file.name == kRdmaFile) rdma = text + "\n";
+    if (!WriteNewFile(folder + "/" + file.name, text)) {
+      return FailInside("cannot write " + folder + "/" + file.name + ": " + std::strerror(errno));
+    }
+  }
+  if (!WriteNewFile(folder + "/README.txt", contents)) return FailInside("cannot write README.txt");
+  // Made beforehand, so that nobody else can read it while it grows; never over another file.
+  if (!WriteNewFile(output, ""))
+    return FailInside("cannot make " + output + ": " + std::strerror(errno));
+  ProgramOptions with_errors;
+  with_errors.with_errors = true;
+  with_errors.timeout_ns = 60'000'000'000;
+  const auto packed = RunProgram({"tar", "-czf", output, "-C", work.path(), name}, with_errors);
+  if (!packed.ok() || packed->exit_code != 0) {
+    ::unlink(output.c_str());
+    return FailInside("tar: " +
+                      (packed.ok() ? packed->text : std::string(packed.status().message())));
+  }
+  return WriteOut(options.json ? JsonOf(std::move(receipt)) : rdma + output + "\n" + contents,
+                  "report");
+}
+
+}  // namespace
+
+Run AddBugreport(CLI::App& bugreport, const Invocation& invocation) {
+  const auto made = std::make_shared<BugreportOptions>();
+  BugreportOptions& options = *made;
+  options.called = invocation.called;
+  bugreport.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  bugreport
+      .add_option("--config", options.config_file,
+                  "The daemon's configuration, where it does not run")
+      ->type_name("FILE");
+  bugreport
+      .add_option("-o,--output", options.output, "The archive (mlxcomm-bugreport-TIME.tar.gz)")
+      ->type_name("FILE");
+  bugreport.add_flag(
+      "--rdma", options.rdma,
+      "Also try what RDMA devices here can do, in processes of their own, and show it");
+  bugreport.add_flag("--json", options.json,
+                     "For programs: where the archive is, and what is in it");
+  return [made] { return RunBugreport(*made); };
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,211 @@
+// The verb doctor: gathers facts, checks them, shows what was found, and on demand mends it.
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/strip.h"
+#include "client/ctl/cli/command_line.h"
+#include "client/ctl/cli/installed_files.h"
+#include "client/ctl/cli/output.h"
+#include "client/ctl/cli/terminal.h"
+#include "client/ctl/daemon/daemon_call.h"
+#include "client/ctl/doctor/check.h"
+#include "client/ctl/doctor/collect.h"
+#include "client/ctl/doctor/examination.h"
+#include "client/ctl/doctor/program_output.h"
+#include "client/ctl/doctor/render_doctor.h"
+#include "client/ctl/launch/launch_hosts.h"
+#include "client/ctl/launch/rank_placement.h"
+#include "client/ctl/launch/ssh_command.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+// What is wrong here and in the cluster, and how it is mended.
+struct DoctorOptions {
+  std::string called;  // How this program was: argv[0].
+  std::string socket_path;
+  std::string config_file;  // Of a daemon that does not run; empty: the service's.
+  bool json = false;
+  bool all = false;      // Also what was found to be well.
+  bool fix = false;      // Says what it would do.
+  bool yes = false;      // And does it.
+  bool codes = false;    // Lists what can be found.
+  bool ssh = false;      // Also whether hosts can be reached by ssh as launch does it:
+  std::string hosts;     // These, as launch takes them, or
+  std::string hostfile;  // those; neither: the cluster's other nodes.
+  std::string ssh_command = "ssh";
+  std::uint64_t ssh_timeout_ns = 30'000'000'000;
+};
+
+ClusterFacts AskDaemon(const std::string& socket_path) {
+  ClusterFacts cluster;
+  Failure failure = FetchStatus(socket_path, cluster.status);
+  if (failure.ok()) failure = FetchCheckups(socket_path, cluster.checkups);
+  if (failure.ok()) failure = FetchTopology(socket_path, cluster.topology);
+  cluster.daemon_answers = failure.ok();
+  cluster.why_not = std::string(absl::StripSuffix(failure.message, kHowToStartIt));
+  return cluster;
+}
+
+// Nothing, or which of its commands failed and what it said; those after it are not run.
+std::string RunFix(const Fix& fix) {
+  std::vector<std::vector<std::string>> commands = fix.then;
+  commands.insert(commands.begin(), fix.command);
+  for (const std::vector<std::string>& words : commands) {
+    ProgramOptions options;
+    options.with_errors = true;
+    const auto output = RunProgram(words, options);
+    if (output.ok() && output->exit_code == 0) continue;
+    std::string said = output.ok() ? output->text : std::string(output.status().message());
+    while (said.ends_with('\n')) said.pop_back();
+    if (said.empty()) said = "ended with " + std::to_string(output->exit_code);
+    return commands.size() == 1 ? said : CommandLine(words) + ": " + said;
+  }
+  return {};
+}
+
+// Says what it would do, or does it and says what came of it. False: something failed.
+bool Mend(const std::vector<Finding>& findings, bool yes) {
+  bool well = true;
+  for (const Finding& finding : findings) {
+    if (finding.fix.command.empty()) continue;
+    const std::string line = finding.code + "  " + CommandLine(finding.fix);
+    if (!finding.fix.safe) {
+      WriteOut(line + "\n  not done by doctor: do it yourself if it fits\n", "findings");
+      continue;
+    }
+    if (!yes) {
+      WriteOut(line + "\n  would be done: mlxcommctl doctor --fix --yes\n", "findings");
+      continue;
+    }
+    const std::string failure = RunFix(finding.fix);
+    well = well && failure.empty();
+    const std::string result = failure.empty() ? "done" : "failed: " + failure;
+    WriteOut(line + "\n  " + result + "\n", "findings");
+  }
+  return well;
+}
+
+SshFacts TrySsh(const SshExamination& wanted, const ClusterFacts& cluster) {
+  SshFacts facts;
+  facts.asked = true;
+  facts.of_cluster = wanted.of_cluster;
+  NodeHosts chosen;
+  if (wanted.of_cluster && cluster.daemon_answers) chosen = HostsOfNodes(cluster.status);
+  facts.nameless = chosen.nameless;
+  chosen.hosts.insert(chosen.hosts.end(), wanted.hosts.begin(), wanted.hosts.end());
+  facts.hosts = ProbeHosts(chosen.hosts, wanted.how);
+  return facts;
+}
+
+// Those that launch would call ssh for, each once.
+Failure ChooseSsh(const DoctorOptions& options, SshExamination& chosen) {
+  chosen.how.command = SshCommand(options.ssh_command);
+  chosen.how.own_path = OwnPath(options.called);
+  chosen.how.socket_path = options.socket_path;
+  chosen.how.timeout_ns = options.ssh_timeout_ns;
+  chosen.of_cluster = options.hosts.empty() && options.hostfile.empty();
+  if (chosen.of_cluster) return {};
+  LaunchOptions wanted;
+  wanted.hosts = options.hosts;
+  wanted.hostfile = options.hostfile;
+  Hostfile file;
+  if (Failure failure = ChooseHosts(wanted, file); !failure.ok()) return failure;
+  for (const PlacedRanks& placed : PlaceRanks(file.hosts, 0, OwnHostName())) {
+    if (!placed.local) chosen.hosts.push_back(placed.host);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Finding> Examine(const ExaminationOptions& options) {
+  Facts facts;
+  facts.own_version = MLXCOMM_VERSION;
+  facts.cluster = AskDaemon(options.socket_path);
+  CollectOptions how;
+  how.config_file = options.config_file;
+  if (how.config_file.empty()) how.config_file = OwnCheckup(facts.cluster).config_file();
+  how.key_file = OwnCheckup(facts.cluster).key_file();
+  // Without a daemon the self test would start one, and doctor changes nothing unasked.
+  if (facts.cluster.daemon_answers) {
+    how.python.pythons = FindPythons(options.own_path, std::getenv("PATH"));
+    how.python.socket_path = options.socket_path;
+  }
+  facts.system = CollectSystem(how);
+  if (options.ssh) facts.ssh = TrySsh(*options.ssh, facts.cluster);
+  return Check(facts).Sorted();
+}
+
+namespace {
+
+int RunDoctor(const DoctorOptions& options) {
+  if (options.codes) return WriteOut(RenderCodes(), "codes");
+  ExaminationOptions how{OwnPath(options.called), options.socket_path, options.config_file};
+  if (options.ssh) {
+    if (options.ssh_command.find_first_not_of(" \t\n") == std::string::npos)
+      return Fail(kExitUsage, "--ssh-command: expected how ssh is called, got nothing");
+    const Failure failure = ChooseSsh(options, how.ssh.emplace());
+    if (!failure.ok()) return Fail(kExitUsage, failure.message);
+  }
+  std::vector<Finding> findings = Examine(how);
+  const std::string text = options.json ? FindingsAsJson(findings)
+                                        : RenderFindings(findings, options.all, ColoursWanted());
+  if (const int code = WriteOut(text, "findings"); code != 0) return code;
+  if (options.fix) {
+    if (!Mend(findings, options.yes)) return kExitFailed;
+    if (options.yes) findings = Examine(how);
+  }
+  const auto any = [&findings](Severity severity) {
+    for (const Finding& finding : findings) {
+      if (KindOf(finding.code)->severity == severity) return true;
+    }
+    return false;
+  };
+  if (any(Severity::kError)) return kExitFailed;
+  return any(Severity::kWarning) ? kExitWarnings : 0;
+}
+
+}  // namespace
+
+Run AddDoctor(CLI::App& doctor, const Invocation& invocation) {
+  const auto made = std::make_shared<DoctorOptions>();
+  DoctorOptions& options = *made;
+  options.called = invocation.called;
+  doctor.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  doctor
+      .add_option("--config", options.config_file,
+                  "The daemon's configuration, where it does not run")
+      ->type_name("FILE");
+  CLI::Option* const json = doctor.add_flag("--json", options.json, "For programs");
+  doctor.add_flag("--all", options.all, "Also what is well");
+  CLI::Option* const fix =
+      doctor.add_flag("--fix", options.fix, "Say which commands would mend it")->excludes(json);
+  doctor.add_flag("--yes", options.yes, "And run those that are safe")->needs(fix);
+  doctor.add_flag("--codes", options.codes, "List all that can be found")->excludes(json);
+  CLI::Option* const ssh =
+      doctor.add_flag("--ssh", options.ssh, "Also whether hosts can be reached as launch does it");
+  CLI::Option* const hosts =
+      doctor
+          .add_option("--hosts", options.hosts,
+                      "These: mac-1,mac-2 or mac-[1-4] (the cluster's other nodes)")
+          ->needs(ssh);
+  doctor
+      .add_option("--hostfile", options.hostfile, "Those in a file of MLX, MPI or `hosts export`")
+      ->type_name("FILE")
+      ->needs(ssh)
+      ->excludes(hosts);
+  doctor
+      .add_option("--ssh-command", options.ssh_command, "How ssh is called: \"ssh -p 2222\" (ssh)")
+      ->needs(ssh);
+  constexpr std::uint64_t kSecondNs = 1'000'000'000;
+  AddDuration(doctor, "--ssh-timeout", options.ssh_timeout_ns, kSecondNs / 100, 600 * kSecondNs,
+              "Patience with each host (30s)")
+      ->needs(ssh);
+  return [made] { return RunDoctor(*made); };
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,56 @@
+#include <memory>
+
+#include "client/ctl/cli/command_line.h"
+#include "client/ctl/cli/json_text.h"
+#include "client/ctl/cli/output.h"
+#include "client/ctl/cli/stop_signal.h"
+#include "client/ctl/cli/terminal.h"
+#include "client/ctl/daemon/daemon_call.h"
+#include "client/ctl/events/render_event.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+struct EventsOptions {
+  std::string socket_path;
+  std::uint32_t last = 20;
+  bool follow = false;
+  bool json = false;  // A line for each.
+};
+
+int RunEvents(const EventsOptions& options) {
+  StopSignal stop;
+  if (options.follow) stop.EndProcess();  // To be stopped is how this ends.
+  v1::EventsRequest request;
+  request.set_last(options.last);
+  request.set_follow(options.follow);
+  const bool colours = ColoursWanted();
+  int code = 0;
+  const Failure failure =
+      ReadEvents(options.socket_path, request, [&](const v1::EventsReply& event) {
+        std::string text;
+        if (!options.json) {
+          text = RenderEvent(event, colours);
+        } else if (ToJson(event, text, JsonLayout::kCompact).ok()) {
+          text += "\n";
+        }
+        code = WriteOut(text, "events");
+        return code == 0;
+      });
+  return failure.ok() ? code : ReportFailure(failure);
+}
+
+}  // namespace
+
+Run AddEvents(CLI::App& events, const Invocation&) {
+  const auto made = std::make_shared<EventsOptions>();
+  EventsOptions& options = *made;
+  events.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  events.add_option("-n,--last", options.last, "How many of those that have happened (20)");
+  events.add_flag("-f,--follow", options.follow, "And those that happen from now on");
+  events.add_flag("--json", options.json,
+                  "For programs: a line each (EventsReply of diagnostics.proto)");
+  return [made] { return RunEvents(*made); };
+}
+
+}  // namespace mlxcomm::ctl

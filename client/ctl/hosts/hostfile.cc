@@ -1,0 +1,412 @@
+#include "client/ctl/hosts/hostfile.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "client/ctl/cli/json_text.h"
+#include "client/ctl/hosts/host_list.h"
+#include "proto/types/plain_text.h"
+#include "proto/types/read_at_most.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kFileBytesMax = 16 << 20;
+// Of a host, with its user. It bounds what brackets make as well: a short text may stand for
+// thousands of names, and each of them would be as long as the rest of the text.
+constexpr std::size_t kHostNameBytesMax = 255;
+// JSON is copied and written by functions that call themselves for what is nested, so a file of
+// nothing but brackets would use up the stack. MLX's hosts need 5.
+constexpr std::size_t kNestingMax = 16;
+
+Failure Invalid(const std::string& place, const std::string& what) {
+  return {FailureCode::kInvalidArgument, kNoRank, place + ": " + what};
+}
+
+std::string InQuotes(std::string_view text) { return "\"" + MakePrintable(text) + "\""; }
+
+bool ReadCount(std::string_view text, unsigned least, unsigned& count) {
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), count);
+  return code == std::errc() && end == text.data() + text.size() && count >= least &&
+         count <= kSlotsMax;
+}
+
+// --- ranges: node[01-03,7]-ib ---------------------------------------------------------
+
+// "01-03" or "7" in digits, behind those that there are; false: it is neither, or they are too many.
+bool AddNumbers(std::string_view part, std::vector<std::string>& numbers) {
+  const std::size_t dash = part.find('-');
+  const std::string_view low = part.substr(0, dash);
+  const std::string_view high = dash == std::string_view::npos ? low : part.substr(dash + 1);
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+  const auto number = [](std::string_view text, std::uint32_t& value) {
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return code == std::errc() && end == text.data() + text.size() && !text.empty();
+  };
+  if (!number(low, first) || !number(high, last) || first > last ||
+      last - first >= kHostsMax - numbers.size() || low.size() > kHostNameBytesMax) {
+    return false;
+  }
+  for (std::uint64_t i = first; i <= last; ++i) {  // 64 bits: `last` may be the largest of 32.
+    std::string digits = std::to_string(i);
+    if (digits.size() < low.size()) digits.insert(0, low.size() - digits.size(), '0');
+    numbers.push_back(std::move(digits));
+  }
+  return true;
+}
+
+// Puts each of `ends` behind each name; false: names are none, too many or too long. So they stay
+// within kHostsMax names of kHostNameBytesMax, however many brackets there are.
+bool Lengthen(const std::vector<std::string>& ends, std::vector<std::string>& names) {
+  if (ends.empty() || names.size() * ends.size() > kHostsMax) return false;
+  std::vector<std::string> longer;
+  for (const std::string& name : names) {
+    for (const std::string& end : ends) {
+      if (name.size() + end.size() > kHostNameBytesMax) return false;
+      longer.push_back(name + end);
+    }
+  }
+  names = std::move(longer);
+  return true;
+}
+
+// From the front, bracket by bracket.
+bool Expand(std::string_view text, std::vector<std::string>& names) {
+  names.assign(1, "");
+  for (;;) {
+    const std::size_t open = text.find('[');
+    if (!Lengthen({std::string(text.substr(0, open))}, names)) return false;
+    if (open == std::string_view::npos) return true;
+    const std::size_t close = text.find(']', open);
+    if (close == std::string_view::npos) return false;
+    std::vector<std::string> numbers;
+    std::istringstream parts{std::string(text.substr(open + 1, close - open - 1))};
+    for (std::string part; std::getline(parts, part, ',');) {
+      if (!AddNumbers(part, numbers)) return false;
+    }
+    if (!Lengthen(numbers, names)) return false;
+    text.remove_prefix(close + 1);
+  }
+}
+
+Failure AddHosts(const std::string& place, const std::string& text, unsigned slots,
+                 Hostfile& file) {
+  std::vector<std::string> names;
+  if (!Expand(text, names) || !std::all_of(names.begin(), names.end(), IsHostName)) {
+    return Invalid(place, "expected a host, as mac-1, user@10.0.0.1 or node[01-04] (at most " +
+                              std::to_string(kHostsMax) + ", of at most " +
+                              std::to_string(kHostNameBytesMax) + " bytes each), got " +
+                              InQuotes(std::string_view(text).substr(0, kHostNameBytesMax)));
+  }
+  if (file.hosts.size() + names.size() > kHostsMax) {
+    return Invalid(place, "expected at most " + std::to_string(kHostsMax) + " hosts");
+  }
+  for (std::string& name : names) {
+    HostEntry entry;
+    entry.name = std::move(name);
+    entry.slots = slots;
+    file.hosts.push_back(std::move(entry));
+  }
+  return {};
+}
+
+// --- MPI: a host a line ---------------------------------------------------------------
+
+bool IsOneOf(const std::string& word, std::initializer_list<const char*> words) {
+  return std::any_of(words.begin(), words.end(), [&](const char* one) { return word == one; });
+}
+
+// "slots=2" and the like behind a host.
+Failure ReadMpiSetting(const std::string& place, const std::string& word, unsigned& slots,
+                       unsigned& slots_max, std::string& user) {
+  const std::size_t equals = word.find('=');
+  std::string name = word.substr(0, equals);
+  const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
+  std::replace(name.begin(), name.end(), '-', '_');
+  const bool count = IsOneOf(name, {"slots", "cpu", "count"});
+  if (count ||
+      IsOneOf(name, {"max_slots", "slots_max", "cpu_max", "max_cpu", "count_max", "max_count"})) {
+    const unsigned least = count ? 0 : 1;  // Of Open MPI's slots=0 the host takes no part.
+    if (ReadCount(value, least, count ? slots : slots_max)) return {};
+    return Invalid(place, name + ": expected " + std::to_string(least) + " to " +
+                              std::to_string(kSlotsMax) + ", got " + InQuotes(value));
+  }
+  if (IsOneOf(name, {"user", "username", "user_name", "login"}) && !value.empty()) {
+    user = value;
+    return {};
+  }
+  return Invalid(
+      place, "expected slots=N, max_slots=N or user=NAME behind the host, got " + InQuotes(word));
+}
+
+// Open MPI allows blanks around the sign. In one pass, for a line may be as long as a file.
+std::string WithoutBlanksAroundSigns(std::string_view line) {
+  std::string joined;
+  for (const char c : line) {
+    if (c == ' ' && joined.ends_with('=')) continue;
+    while (c == '=' && joined.ends_with(' ')) joined.pop_back();
+    joined += c;
+  }
+  return joined;
+}
+
+Failure ParseMpiLine(const std::string& place, std::string_view line, Hostfile& file) {
+  std::istringstream words(WithoutBlanksAroundSigns(line.substr(0, line.find('#'))));
+  std::string host;
+  if (!(words >> host)) return {};
+  unsigned slots = 1;
+  unsigned slots_max = kSlotsMax;
+  std::string user;
+  // MPICH writes the count behind a colon; more than one colon is an IPv6 address.
+  if (std::count(host.begin(), host.end(), ':') == 1) {
+    const std::string count = host.substr(host.find(':') + 1);
+    if (!ReadCount(count, 1, slots)) {
+      return Invalid(place, "expected HOST:N, N at most " + std::to_string(kSlotsMax) + ", got " +
+                                InQuotes(host));
+    }
+    host.resize(host.find(':'));
+  }
+  for (std::string word; words >> word;) {
+    if (Failure failure = ReadMpiSetting(place, word, slots, slots_max, user); !failure.ok())
+      return failure;
+  }
+  if (slots > slots_max) {
+    return Invalid(place, "slots=" + std::to_string(slots) +
+                              " is more than max_slots=" + std::to_string(slots_max));
+  }
+  return AddHosts(place, user.empty() ? host : user + "@" + host, slots, file);
+}
+
+Failure ParseMpi(const std::string& path, std::string_view text, Hostfile& file) {
+  std::istringstream lines{std::string(text)};
+  std::size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    std::replace_if(line.begin(), line.end(), [](char c) { return c == '\t' || c == '\r'; }, ' ');
+    const std::string place = path + ":" + std::to_string(++number);
+    if (Failure failure = ParseMpiLine(place, line, file); !failure.ok()) return failure;
+  }
+  return {};
+}
+
+// --- MLX: JSON ------------------------------------------------------------------------
+
+Failure ReadText(const std::string& place, const json& value, std::string& text) {
+  if (!value.is_string())
+    return Invalid(place, "expected a text, got " + value.dump().substr(0, 80));
+  text = value.get<std::string>();
+  if (IsPlainText(text)) return {};
+  return Invalid(place, "expected a text without control characters");
+}
+
+Failure ReadTexts(const std::string& place, const json& values, std::vector<std::string>& texts) {
+  if (!values.is_array())
+    return Invalid(place, "expected a list, got " + values.dump().substr(0, 80));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Failure failure =
+        ReadText(place + "[" + std::to_string(i) + "]", values[i], texts.emplace_back());
+    if (!failure.ok()) return failure;
+  }
+  return {};
+}
+
+// For each rank null, a device, or a list of devices.
+Failure ReadRdma(const std::string& place, const json& values, HostEntry& host) {
+  if (!values.is_array())
+    return Invalid(place, "expected a list, got " + values.dump().substr(0, 80));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::vector<std::string>& devices = host.rdma.emplace_back();
+    const std::string here = place + "[" + std::to_string(i) + "]";
+    if (values[i].is_null()) continue;
+    const json list = values[i].is_array() ? values[i] : json::array({values[i]});
+    const Failure failure = ReadTexts(here, list, devices);
+    if (!failure.ok()) return Invalid(here, "expected null, a device or a list of devices");
+  }
+  return {};
+}
+
+Failure ReadHost(const std::string& place, const json& value, HostEntry& host) {
+  if (!value.is_object()) {
+    return Invalid(
+        place, std::string("expected {\"ssh\": ..., \"ips\": [...], \"rdma\": [...]}, got ") +
+                   value.dump().substr(0, 80) +
+                   (value.is_array() ? " (a file of addresses that mlx.launch makes for its ranks "
+                                       "names no hosts)"
+                                     : ""));
+  }
+  if (!value.contains("ssh")) return Invalid(place, "expected \"ssh\", the host's name");
+  if (Failure failure = ReadText(place + ".ssh", value["ssh"], host.name); !failure.ok())
+    return failure;
+  if (!IsHostName(host.name)) {
+    return Invalid(place + ".ssh",
+                   "expected a host, as mac-1 or user@10.0.0.1, got " + InQuotes(host.name));
+  }
+  if (value.contains("ips")) {
+    if (Failure failure = ReadTexts(place + ".ips", value["ips"], host.ips); !failure.ok())
+      return failure;
+  }
+  if (value.contains("rdma")) {
+    if (Failure failure = ReadRdma(place + ".rdma", value["rdma"], host); !failure.ok())
+      return failure;
+  }
+  if (!value.contains("slots")) return {};
+  const json& slots = value["slots"];
+  const std::uint64_t count = slots.is_number_unsigned() ? slots.get<std::uint64_t>() : 0;
+  if (!slots.is_number_unsigned() || count > kSlotsMax) {
+    return Invalid(place + ".slots",
+                   "expected 0 to " + std::to_string(kSlotsMax) + ", got " + slots.dump());
+  }
+  host.slots = static_cast<unsigned>(count);
+  return {};
+}
+
+// What MLX's JACCL needs of `rdma`: an entry for each host, none for itself, and a device to each
+// other (in a ring: to those beside it). Its other backends leave the field alone.
+Failure CheckJaccl(const std::string& path, const Hostfile& file) {
+  const bool ring = file.backend == "jaccl-ring";
+  if (!ring && file.backend != "jaccl") return {};
+  const std::size_t count = file.hosts.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::vector<std::vector<std::string>>& rdma = file.hosts[i].rdma;
+    const std::string place = path + ": hosts[" + std::to_string(i) + "].rdma";
+    if (rdma.size() != count) {
+      return Invalid(place, "expected " + std::to_string(count) + " entries, one for each host (" +
+                                file.backend + "), got " + std::to_string(rdma.size()));
+    }
+    for (std::size_t j = 0; j < count; ++j) {
+      const std::string here = place + "[" + std::to_string(j) + "]";
+      if (j == i && !rdma[j].empty()) {
+        return Invalid(here, "expected null, for no device leads from a host to itself, got " +
+                                 InQuotes(rdma[j][0]));
+      }
+      const bool beside = (i + 1) % count == j || (j + 1) % count == i;
+      if (j != i && rdma[j].empty() && (beside || !ring)) {
+        return Invalid(here, "expected the device that leads to " + file.hosts[j].name + " (" +
+                                 file.backend + "), got none");
+      }
+    }
+  }
+  return {};
+}
+
+Failure ReadHosts(const std::string& path, const json& root, Hostfile& file) {
+  const json hosts = root.is_array() ? root : root.value("hosts", json());
+  if (!hosts.is_array()) return Invalid(path, "expected \"hosts\", a list");
+  if (hosts.size() > kHostsMax) {
+    return Invalid(path, "expected at most " + std::to_string(kHostsMax) + " hosts");
+  }
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    const std::string place = path + ": hosts[" + std::to_string(i) + "]";
+    if (Failure failure = ReadHost(place, hosts[i], file.hosts.emplace_back()); !failure.ok())
+      return failure;
+  }
+  return CheckJaccl(path, file);
+}
+
+// How many brackets are open at once, at most. What stands in quotes opens none.
+std::size_t NestingOf(std::string_view text) {
+  std::size_t depth = 0;
+  std::size_t most = 0;
+  bool in_quotes = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_quotes && c == '\\') ++i;  // The next byte ends nothing.
+    if (c == '"') in_quotes = !in_quotes;
+    if (in_quotes) continue;
+    if (c == '[' || c == '{') most = std::max(most, ++depth);
+    if ((c == ']' || c == '}') && depth > 0) --depth;
+  }
+  return most;
+}
+
+Failure ParseMlx(const std::string& path, std::string_view text, Hostfile& file) {
+  if (const std::size_t nesting = NestingOf(text); nesting > kNestingMax) {
+    return Invalid(path, "expected lists and objects nested at most " +
+                             std::to_string(kNestingMax) + " deep (MLX's hosts need 5), got " +
+                             std::to_string(nesting) + ": remove the fields that are deeper");
+  }
+  json root;
+  try {
+    root = json::parse(text);
+  } catch (const json::exception& error) {
+    // "[json.exception.parse_error.101] parse error at line 2, column 7: ...", or out_of_range for a
+    // number that is too large, which may be as long as the file.
+    const std::string what = std::string(error.what()).substr(0, 512);
+    return Invalid(path, MakePrintable(what.substr(std::min(what.size(), what.find("] ") + 2))));
+  }
+  if (root.is_object() && root.contains("backend")) {
+    const Failure failure = ReadText(path + ": backend", root["backend"], file.backend);
+    if (!failure.ok()) return failure;
+  }
+  if (root.is_object() && root.contains("envs")) {
+    if (Failure failure = ReadTexts(path + ": envs", root["envs"], file.envs); !failure.ok())
+      return failure;
+  }
+  return ReadHosts(path, root, file);
+}
+
+}  // namespace
+
+bool IsHostName(std::string_view name) {
+  const std::size_t at = name.rfind('@');
+  const std::string_view user = at == std::string_view::npos ? "" : name.substr(0, at);
+  const std::string_view host = at == std::string_view::npos ? name : name.substr(at + 1);
+  constexpr char kNot[] = " \"'`$;&<>|(){}[]/";  // A user may have a domain: STUDIO\ada.
+  return !host.empty() && host.front() != '-' && (at == std::string_view::npos || !user.empty()) &&
+         !user.starts_with('-') && name.size() <= kHostNameBytesMax && IsPlainText(name) &&
+         name.find_first_of(kNot) == std::string_view::npos &&
+         host.find('\\') == std::string_view::npos;
+}
+
+Failure ParseHostfile(const std::string& path, std::string_view text, Hostfile& file) {
+  file = {};
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const bool is_json =
+      first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
+  const Failure failure = is_json ? ParseMlx(path, text, file) : ParseMpi(path, text, file);
+  if (!failure.ok()) return failure;
+  if (!file.hosts.empty()) return {};
+  return Invalid(
+      path, "expected hosts: MLX's list of {\"ssh\": ...}, or a line `mac-1 slots=2` for each");
+}
+
+Failure ReadHostfile(const std::string& path, Hostfile& file) {
+  std::ifstream stream(path, std::ios::binary);
+  std::string text;
+  const bool is_read = ReadAtMost(stream, kFileBytesMax, text);
+  if (text.size() > kFileBytesMax) return Invalid(path, "the file has more than 16 MiB");
+  if (!stream.is_open() || !is_read) return Invalid(path, "the file cannot be read");
+  return ParseHostfile(path, text, file);
+}
+
+Failure ParseHostList(const std::string& called, std::string_view text, Hostfile& file) {
+  file = {};
+  std::string host;
+  bool inside = false;  // Of brackets, where a comma parts numbers.
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && (text[i] != ',' || inside)) {
+      inside = text[i] == '[' || (inside && text[i] != ']');
+      host += text[i];
+      continue;
+    }
+    if (Failure failure = AddHosts(called, host, 1, file); !failure.ok()) return failure;
+    host.clear();
+  }
+  return {};
+}
+
+std::string HostfileJson(const Hostfile& file) {
+  v1::HostList list;
+  FillHosts(file, list);
+  return JsonOf(std::move(list));
+}
+
+}  // namespace mlxcomm::ctl

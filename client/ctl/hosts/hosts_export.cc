@@ -1,0 +1,133 @@
+// mlxcommctl hosts export: MLX's host file from the fabric that the daemons have found.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "client/ctl/cli/command_line.h"
+#include "client/ctl/cli/new_file.h"
+#include "client/ctl/cli/output.h"
+#include "client/ctl/daemon/daemon_call.h"
+#include "client/ctl/hosts/exported_hosts.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+// MLX's host file from the fabric that the daemons have found.
+struct HostsExportOptions {
+  std::string socket_path;
+  std::string output;                  // Empty, or "-": standard output.
+  std::string nodes;                   // "all", or names of nodes; empty: all.
+  std::string rank_order;              // Names of nodes, in the order of the ranks.
+  std::string backend;                 // Empty: the best that there is.
+  std::vector<std::string> ssh_names;  // "NODE=HOST".
+  bool force = false;                  // Over a file that is there.
+  bool json = false;
+};
+
+Failure WrongUsage(const std::string& message) {
+  return {FailureCode::kInvalidArgument, kNoRank, message};
+}
+
+Failure FetchFabric(const std::string& socket_path, Fabric& fabric) {
+  Failure failure = FetchStatus(socket_path, fabric.status);
+  if (failure.ok()) failure = FetchTopology(socket_path, fabric.topology);
+  if (failure.ok()) failure = FetchCheckups(socket_path, fabric.checkups);
+  return failure;
+}
+
+Failure ReadWishes(const HostsExportOptions& options, ExportWishes& wishes) {
+  wishes.backend = options.backend;
+  wishes.keep_order = !options.rank_order.empty();
+  const std::string& names = wishes.keep_order ? options.rank_order : options.nodes;
+  if (wishes.keep_order || (!names.empty() && names != "all")) {
+    Hostfile listed;
+    const std::string called = wishes.keep_order ? "--rank-order" : "--nodes";
+    if (Failure failure = ParseHostList(called, names, listed); !failure.ok()) return failure;
+    for (const HostEntry& one : listed.hosts) wishes.nodes.push_back(one.name);
+  }
+  for (const std::string& text : options.ssh_names) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+      return WrongUsage("--ssh-name: expected NODE=HOST, got \"" + text + "\"");
+    wishes.ssh_names.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return {};
+}
+
+// Beside it first, so that whoever reads the file has the old one or the new one.
+bool Replace(const std::string& path, const std::string& text) {
+  const std::string beside = path + "." + std::to_string(::getpid()) + ".new";
+  if (!WriteNewFile(beside, text)) return false;
+  if (std::rename(beside.c_str(), path.c_str()) == 0) return true;
+  const int why = errno;
+  ::unlink(beside.c_str());
+  errno = why;
+  return false;
+}
+
+int Write(const HostsExportOptions& options, const std::string& text) {
+  const bool written =
+      options.force ? Replace(options.output, text) : WriteNewFile(options.output, text);
+  if (written) return 0;
+  if (errno == EEXIST && !options.force) {
+    return Fail(kExitFailed,
+                options.output + " is there already: name another file, or take --force");
+  }
+  return Fail(kExitFailed, "cannot write " + options.output + ": " + std::strerror(errno));
+}
+
+int RunHostsExport(const HostsExportOptions& options) {
+  ExportWishes wishes;
+  if (const Failure failure = ReadWishes(options, wishes); !failure.ok())
+    return Fail(kExitUsage, failure.message);
+  Fabric fabric;
+  if (const Failure failure = FetchFabric(options.socket_path, fabric); !failure.ok())
+    return ReportFailure(failure);
+  ExportedHosts exported;
+  if (const Failure failure = ExportHosts(fabric, wishes, exported); !failure.ok())
+    return Fail(kExitFailed, failure.message);
+  const std::string text = HostfileJson(exported.file);
+  const bool to_file = !options.output.empty() && options.output != "-";
+  if (to_file) {
+    if (const int code = Write(options, text); code != 0) return code;
+  }
+  for (const std::string& note : exported.notes)
+    std::fprintf(stderr, "mlxcommctl: %s\n", note.c_str());
+  if (options.json) return WriteOut(ExportedJson(exported), "hosts");
+  return to_file ? 0 : WriteOut(text, "hosts");
+}
+
+}  // namespace
+
+Run AddHostsExport(CLI::App& verb, const Invocation&) {
+  const auto made = std::make_shared<HostsExportOptions>();
+  HostsExportOptions& options = *made;
+  verb.add_option("-o,--output", options.output,
+                  "The file, which must be new; -: standard output (-)")
+      ->type_name("FILE");
+  verb.add_flag("--force", options.force, "Write over a file that is there");
+  CLI::Option* const nodes =
+      verb.add_option("--nodes", options.nodes, "Which nodes: all, or a,b (all that are up)")
+          ->type_name("NODES");
+  verb.add_option("--rank-order", options.rank_order,
+                  "These nodes in this order: a,b (such that neighbours share a cable)")
+      ->type_name("NODES")
+      ->excludes(nodes);
+  verb.add_option("--backend", options.backend,
+                  "What mlx.launch is to take (the best that there is)")
+      ->type_name("{ring,jaccl,jaccl-ring}")
+      ->check(CLI::IsMember({"ring", "jaccl", "jaccl-ring"}));
+  verb.add_option("--ssh-name", options.ssh_names,
+                  "NODE=HOST: what ssh is given for a node (its name); may be repeated")
+      ->take_all()
+      ->allow_extra_args(false);
+  verb.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  verb.add_flag("--json", options.json,
+                "For programs: the hosts, and what there is to know of them");
+  return [made] { return RunHostsExport(*made); };
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,60 @@
+#include "client/ctl/launch/child_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+namespace mlxcomm::ctl {
+
+bool MakePipe(std::array<int, 2>& ends) {
+  if (::pipe(ends.data()) != 0) return false;
+  for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
+  return true;
+}
+
+void CloseDescriptor(int& descriptor) {
+  if (descriptor >= 0) ::close(std::exchange(descriptor, -1));
+}
+
+pid_t ForkGroup() {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t child = ::fork();
+  const int why = errno;
+  if (child == 0) {
+    ::setpgid(0, 0);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+      struct sigaction action{};
+      ::sigaction(signal, nullptr, &action);
+      if (action.sa_handler != SIG_IGN) std::signal(signal, SIG_DFL);
+    }
+    std::signal(SIGPIPE, SIG_DFL);  // Ours is ignored.
+  } else if (child > 0) {
+    ::setpgid(child, child);  // Whoever is first; the other fails harmlessly.
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = why;
+  return child;
+}
+
+void Become(const std::vector<std::string>& command, int in, int out, int error) {
+  if (in >= 0) ::dup2(in, STDIN_FILENO);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(error, STDERR_FILENO);
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+  std::fprintf(stderr, "mlxcommctl: cannot start %s: %s\n", arguments[0], std::strerror(errno));
+  ::_exit(127);
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,32 @@
+// The verb launch, for verbs that start ranks as it does: bench.
+//
+// Owner: main. Thread: main. Memory: plain values.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace mlxcomm::ctl {
+
+struct LaunchOptions {
+  std::string called;  // How this program was: argv[0].
+  std::string socket_path;
+  std::string job;    // Empty: a name of its own for this launch.
+  std::string hosts;  // One of these three; none: this machine.
+  std::string hostfile;
+  std::string nodes;                     // "all", or names of nodes.
+  unsigned ranks = 0;                    // On each host; 0: as many as the hostfile says, else one.
+  std::vector<std::string> environment;  // "NAME=VALUE".
+  std::string input = "all";             // Who gets standard input: "all", "0", "none".
+  std::string directory;
+  std::string python;
+  std::string ssh = "ssh";
+  std::vector<std::string> command;
+  bool prefix = true;  // Lines are shown behind their rank.
+  bool verbose = false;
+};
+// Starts ranks here and by ssh, prefixes their output, forwards signals, ends all when one
+// fails; the exit code is that of the first that failed (128 + signal).
+int RunLaunch(const LaunchOptions& options);
+
+}  // namespace mlxcomm::ctl

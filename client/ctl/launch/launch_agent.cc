@@ -1,0 +1,171 @@
+// mlxcommctl launch-agent: what ssh starts on another host for `launch`. Frames come in by
+// standard input and go out by standard output (launch.proto). Its life is the connection:
+// when that ends, however it ends, so do the ranks with all that they have started.
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+
+#include "client/ctl/cli/command_line.h"
+#include "client/ctl/cli/installed_files.h"
+#include "client/ctl/cli/output.h"
+#include "client/ctl/launch/launch_frames.h"
+#include "client/ctl/launch/local_ranks.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+// Beyond it, what ranks write waits in their pipes.
+constexpr std::size_t kUnsentBytesMax = std::size_t{1} << 20;
+constexpr auto kLastFramesPatience = std::chrono::seconds(5);
+
+volatile sig_atomic_t g_agent_signal = 0;
+void OnAgentSignal(int signal) { g_agent_signal = signal; }
+
+class Agent : public RankListener {
+ public:
+  explicit Agent(std::string own_path) : own_path_(std::move(own_path)) {}
+
+  int Run() {
+    v1::LaunchFrame hello;
+    hello.mutable_hello()->set_version(MLXCOMM_VERSION);
+    hello.mutable_hello()->set_pid(static_cast<std::uint64_t>(::getpid()));
+    writer_.Begin();
+    writer_.Add(hello);
+    while (connected_ || (ranks_ && !ranks_->done())) {
+      Wait();
+      Read();
+      if (ranks_) ranks_->HoldOutput(connected_ && writer_.pending() > kUnsentBytesMax);
+      if (ranks_) ranks_->Turn();
+      if (g_agent_signal != 0) Lose();
+      Write();
+      if (ranks_ && ranks_->done()) break;
+    }
+    const auto until = Clock::now() + kLastFramesPatience;
+    while (connected_ && writer_.pending() > 0 && Clock::now() < until) {
+      Wait();
+      Write();
+    }
+    return failed_ ? kExitFailed : 0;
+  }
+
+  void OnOutput(unsigned rank, int stream, std::string_view bytes) override {
+    if (!connected_) return;
+    v1::LaunchFrame frame;
+    frame.mutable_output()->set_rank(rank);
+    frame.mutable_output()->set_error(stream == 1);
+    frame.mutable_output()->set_data(bytes.data(), bytes.size());
+    writer_.Add(frame);
+  }
+  void OnEnded(const RankEnd& end) override {
+    v1::LaunchFrame frame;
+    frame.mutable_ended()->set_rank(end.rank);
+    frame.mutable_ended()->set_exit_code(static_cast<std::uint32_t>(end.exit_code));
+    frame.mutable_ended()->set_signal(static_cast<std::uint32_t>(end.signal));
+    writer_.Add(frame);
+  }
+  void OnInputTaken(const RankHost&, std::size_t bytes) override {
+    v1::LaunchFrame frame;
+    frame.set_input_taken(bytes);
+    writer_.Add(frame);
+  }
+  void OnHostText(const std::string&, const std::string&) override {}
+  void OnHostFailed(const std::string&, const std::string&) override {}
+
+ private:
+  void Wait() {
+    std::vector<pollfd> waited;
+    if (connected_) waited.push_back({STDIN_FILENO, POLLIN, 0});
+    if (connected_ && writer_.pending() > 0) waited.push_back({STDOUT_FILENO, POLLOUT, 0});
+    if (ranks_) ranks_->AddTo(waited);
+    // Short, for the end of a child comes without a word on the pipes it has closed.
+    ::poll(waited.data(), static_cast<nfds_t>(waited.size()), 50);
+  }
+  void Write() {
+    if (connected_ && !writer_.WriteTo(STDOUT_FILENO)) Lose();
+  }
+  void Read() {
+    if (!connected_) return;
+    const bool open = reader_.ReadFrom(STDIN_FILENO);
+    for (v1::LaunchFrame frame; reader_.Take(frame);) Take(frame);
+    if (!reader_.error().empty()) Refuse(reader_.error());
+    if (!open) Lose();
+  }
+  // Nobody hears of the ranks any more.
+  void Lose() {
+    connected_ = false;
+    if (ranks_ && !std::exchange(ending_, true)) ranks_->End(SIGTERM);
+  }
+  void Refuse(const std::string& what) {
+    std::fprintf(stderr,
+                 "mlxcommctl: launch-agent: %s: it is for `mlxcommctl launch --hosts` alone\n",
+                 what.c_str());
+    failed_ = true;
+    Lose();
+  }
+  void Take(const v1::LaunchFrame& frame) {
+    if (frame.what_case() == v1::LaunchFrame::kBegin && !ranks_) return Begin(frame.begin());
+    if (!ranks_) return Refuse("what came first is no beginning");
+    if (frame.what_case() == v1::LaunchFrame::kInput)
+      return ranks_->GiveInput(frame.input().data());
+    if (frame.what_case() == v1::LaunchFrame::kEndBySignal) {
+      const auto signal = static_cast<int>(frame.end_by_signal());
+      const bool known =
+          signal == SIGINT || signal == SIGHUP || signal == SIGQUIT || signal == SIGKILL;
+      return ranks_->End(known ? signal : SIGTERM);
+    }
+    Refuse("a frame came that it does not know");
+  }
+  void Begin(const v1::LaunchBegin& begin) {
+    if (begin.command_size() == 0 || begin.ranks_size() == 0)
+      return Refuse("a beginning without ranks came");
+    RankCommand command;
+    command.command.assign(begin.command().begin(), begin.command().end());
+    AddMpiLibrary(own_path_, command.environment);
+    for (const v1::LaunchVariable& variable : begin.environment()) {
+      command.environment.emplace_back(variable.name(), variable.value());
+    }
+    command.directory = begin.directory();
+    command.directory_needed = begin.directory_needed();
+    ranks_.emplace(std::vector<unsigned>(begin.ranks().begin(), begin.ranks().end()),
+                   LocalRanks::Input::kGiven,
+                   std::vector<unsigned>(begin.readers().begin(), begin.readers().end()), *this);
+    ranks_->SetCommand(std::move(command), own_path_);
+    ranks_->Begin();
+  }
+
+  const std::string own_path_;
+  FrameReader reader_{/*noise_first=*/false};
+  FrameWriter writer_;
+  std::optional<LocalRanks> ranks_;
+  bool connected_ = true;
+  bool ending_ = false;
+  bool failed_ = false;
+};
+
+int RunLaunchAgent(const std::string& called) {
+  struct sigaction action{};
+  action.sa_handler = OnAgentSignal;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaction(signal, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  for (const int end : {STDIN_FILENO, STDOUT_FILENO}) {
+    ::fcntl(end, F_SETFL, ::fcntl(end, F_GETFL) | O_NONBLOCK);
+  }
+  const std::string own_path = OwnPath(called);
+  AddOwnFolderToPath(own_path);
+  Agent agent(own_path);
+  return agent.Run();
+}
+
+}  // namespace
+
+Run AddLaunchAgent(CLI::App&, const Invocation& invocation) {
+  return [called = invocation.called] { return RunLaunchAgent(called); };
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,127 @@
+#include "client/ctl/launch/launch_hosts.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <set>
+
+#include "client/ctl/daemon/daemon_call.h"
+#include "client/ctl/launch/rank_placement.h"
+#include "proto/types/plain_text.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+Failure Invalid(const std::string& message) {
+  return {FailureCode::kInvalidArgument, kNoRank, message};
+}
+
+// Other nodes choose their names: one of "root@elsewhere" is not to send us there.
+bool IsNodesHost(const std::string& name) {
+  return IsHostName(name) && name.find('@') == std::string::npos;
+}
+
+// A node's name is the host's for ssh; this node needs none.
+HostEntry EntryOf(const v1::StatusReply& status, const std::string& name) {
+  HostEntry entry;
+  entry.name = name == status.node() ? "localhost" : name;
+  return entry;
+}
+
+Failure ChooseNodes(const LaunchOptions& options, Hostfile& file) {
+  v1::StatusReply status;
+  if (Failure failure = FetchStatus(options.socket_path, status); !failure.ok()) return failure;
+  Hostfile wanted;
+  if (options.nodes == "all") {
+    for (const v1::NodeStatus& node : status.nodes())
+      wanted.hosts.emplace_back().name = node.name();
+    // As status lists them after the own one, so that each node numbers them alike.
+    std::sort(wanted.hosts.begin(), wanted.hosts.end(),
+              [](const HostEntry& a, const HostEntry& b) { return a.name < b.name; });
+  } else if (Failure failure = ParseHostList("--nodes", options.nodes, wanted); !failure.ok()) {
+    return failure;
+  }
+  for (const HostEntry& one : wanted.hosts) {
+    const auto found =
+        std::find_if(status.nodes().begin(), status.nodes().end(),
+                     [&](const v1::NodeStatus& node) { return node.name() == one.name; });
+    const std::string shown = MakePrintable(one.name);
+    if (found == status.nodes().end()) {
+      return Invalid("--nodes: cluster " + MakePrintable(status.cluster()) + " has no node " +
+                     shown + ": mlxcommctl status lists them");
+    }
+    if (found->state() != "up") {
+      return Invalid("--nodes: node " + shown + " is " + MakePrintable(found->state()) +
+                     ": bring it back (mlxcommctl status), or name those that are to take part");
+    }
+    if (!IsNodesHost(one.name)) {
+      return Invalid("--nodes: node \"" + shown + "\" has no name for ssh: name hosts (--hosts)");
+    }
+    file.hosts.push_back(EntryOf(status, one.name));
+  }
+  return {};
+}
+
+}  // namespace
+
+Failure ChooseHosts(const LaunchOptions& options, Hostfile& file) {
+  if (!options.nodes.empty()) return ChooseNodes(options, file);
+  if (!options.hostfile.empty()) return ReadHostfile(options.hostfile, file);
+  return ParseHostList("--hosts", options.hosts.empty() ? "localhost" : options.hosts, file);
+}
+
+NodeHosts HostsOfNodes(const v1::StatusReply& status) {
+  std::set<std::string> names;
+  for (const v1::NodeStatus& node : status.nodes()) {
+    names.insert(node.name());
+    for (const v1::LinkStatus& link : node.links()) {
+      // Of one that was never linked the configured address is all that is known.
+      if (!link.peer_id().empty()) names.insert(link.peer());
+    }
+  }
+  names.erase(status.node());
+  NodeHosts found;
+  for (const std::string& name : names) {
+    if (IsNodesHost(name) && !IsThisMachine(name, "")) {
+      found.hosts.push_back(name);
+    } else {
+      found.nameless.push_back(MakePrintable(name));
+    }
+  }
+  return found;
+}
+
+std::string OwnHostName() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+Failure ReadEnvironment(const std::string& place, const std::vector<std::string>& assignments,
+                        BareName bare,
+                        std::vector<std::pair<std::string, std::string>>& environment) {
+  for (const std::string& assignment : assignments) {
+    const std::size_t equals = assignment.find('=');
+    const std::string name = assignment.substr(0, equals);
+    const auto fits = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+    if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) != 0 ||
+        !std::all_of(name.begin(), name.end(), fits)) {
+      return Invalid(place + ": expected NAME=VALUE, got \"" + MakePrintable(assignment) + "\"");
+    }
+    if (equals != std::string::npos) {
+      environment.emplace_back(name, assignment.substr(equals + 1));
+    } else if (bare == BareName::kEmpty) {  // As mlx.launch takes it.
+      environment.emplace_back(name, "");
+    } else if (const char* const own = std::getenv(name.c_str()); own != nullptr) {
+      environment.emplace_back(name, own);
+    } else {
+      return Invalid(place + ": " + name + " is not set here: give it a value (" + name +
+                     "=VALUE)");
+    }
+  }
+  return {};
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,271 @@
+#include "client/ctl/launch/local_ranks.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+#include "client/ctl/launch/child_process.h"
+#include "client/ctl/launch/launch_frames.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+// Turns in which one rank may be read before the others: it must not starve them.
+constexpr int kReadsMax = 16;
+
+}  // namespace
+
+LocalRanks::LocalRanks(const std::vector<unsigned>& numbers, Input input,
+                       const std::vector<unsigned>& readers, RankListener& listener)
+    : input_(input), listener_(listener), ranks_(numbers.size()) {
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    ranks_[i].number = numbers[i];
+    ranks_[i].reads = std::find(readers.begin(), readers.end(), numbers[i]) != readers.end();
+  }
+}
+
+void LocalRanks::SetCommand(RankCommand command, std::string own_path) {
+  command_ = std::move(command);
+  own_path_ = std::move(own_path);
+}
+
+LocalRanks::~LocalRanks() {
+  for (Rank& rank : ranks_) {
+    for (int& end : rank.output) CloseDescriptor(end);
+    CloseDescriptor(rank.input);
+  }
+}
+
+// Nobody has a terminal itself: the ranks' process groups are in its background, where reading stops a
+// process.
+void LocalRanks::ChooseInput(const Rank& rank, int in) const {
+  if (rank.reads && input_ == Input::kGiven) {
+    ::dup2(in, STDIN_FILENO);
+    return;
+  }
+  if (rank.reads && ::isatty(STDIN_FILENO) == 0) return;
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  if (nothing < 0) return;  // Then it has what we have.
+  ::dup2(nothing, STDIN_FILENO);
+  ::close(nothing);
+}
+
+// In the child: environment, input, directory, the command.
+void LocalRanks::BecomeRank(const Rank& rank, int in, int out, int error) const {
+  ChooseInput(rank, in);
+  ::dup2(error, STDERR_FILENO);
+  // Files of another launch: MLX would take its ring, with ranks that are not ours.
+  for (const char* const name : {"MLX_HOSTFILE", "MLX_IBV_DEVICES", "MLX_JACCL_COORDINATOR",
+                                 "JACCL_RANK", "JACCL_IBV_DEVICES", "JACCL_COORDINATOR"}) {
+    ::unsetenv(name);
+  }
+  for (const auto& [name, value] : command_.environment) ::setenv(name.c_str(), value.c_str(), 1);
+  ::setenv("MLX_RANK", std::to_string(rank.number).c_str(), 1);
+  if (!command_.directory.empty() && ::chdir(command_.directory.c_str()) != 0 &&
+      command_.directory_needed) {
+    std::fprintf(stderr, "mlxcommctl: cannot change to directory %s: %s\n",
+                 command_.directory.c_str(), std::strerror(errno));
+    ::_exit(1);
+  }
+  Become(command_.command, -1, out, STDERR_FILENO);
+}
+
+bool LocalRanks::Start(Rank& rank) {
+  std::array<int, 2> in{-1, -1};
+  std::array<int, 2> out{-1, -1};
+  std::array<int, 2> error{-1, -1};
+  const bool gives = rank.reads && input_ == Input::kGiven;
+  const bool piped = (!gives || MakePipe(in)) && MakePipe(out) && MakePipe(error);
+  if (piped) rank.pid = ForkGroup();
+  if (piped && rank.pid == 0) BecomeRank(rank, in[0], out[1], error[1]);
+  const int why = errno;
+  for (int* const end : {&in[0], &out[1], &error[1]}) CloseDescriptor(*end);
+  if (rank.pid < 0) {
+    for (int* const end : {&in[1], &out[0], &error[0]}) CloseDescriptor(*end);
+    errno = why;
+    return false;
+  }
+  rank.group_left = true;
+  keeper_.Add(rank.pid);
+  rank.output = {out[0], error[0]};
+  for (const int end : {in[1], out[0], error[0]}) {
+    if (end >= 0) ::fcntl(end, F_SETFL, O_NONBLOCK);
+  }
+  if (gives) rank.input = in[1];
+  rank.took_at = Clock::now();
+  return true;
+}
+
+void LocalRanks::Begin() {
+  begun_ = true;
+  if (!keeper_.Start(own_path_)) return StartFailed(ranks_.front());
+  for (Rank& rank : ranks_) {
+    if (killing_) return;  // The listener has heard of one that cannot be started.
+    if (!Start(rank)) StartFailed(rank);
+  }
+}
+
+void LocalRanks::StartFailed(Rank& rank) {
+  const std::string why =
+      std::string("mlxcommctl: cannot be started: ") + std::strerror(errno) + "\n";
+  rank.ended = true;
+  listener_.OnOutput(rank.number, 1, why);
+  listener_.OnEnded({.rank = rank.number, .exit_code = 1});
+}
+
+void LocalRanks::AddTo(std::vector<pollfd>& waited) {
+  for (const Rank& rank : ranks_) {
+    for (const int end : rank.output) {
+      if (end >= 0 && !hold_) waited.push_back({end, POLLIN, 0});
+    }
+    if (rank.input >= 0 && !rank.input_left.empty()) waited.push_back({rank.input, POLLOUT, 0});
+  }
+}
+
+void LocalRanks::ReadOutput(Rank& rank, int stream) {
+  int& end = rank.output[static_cast<std::size_t>(stream)];
+  for (int reads = 0; end >= 0 && reads < kReadsMax; ++reads) {
+    std::array<char, 8192> bytes;
+    const ssize_t got = ::read(end, bytes.data(), bytes.size());
+    if (got > 0) {
+      listener_.OnOutput(rank.number, stream, {bytes.data(), static_cast<std::size_t>(got)});
+    } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
+      listener_.OnOutput(rank.number, stream, {});
+      CloseDescriptor(end);
+    } else {
+      return;
+    }
+  }
+}
+
+void LocalRanks::GiveInput(std::string_view bytes) {
+  if (bytes.empty()) input_ended_ = true;
+  input_given_ += bytes.size();
+  for (Rank& rank : ranks_) {
+    // Before they begin there are no pipes yet.
+    if (rank.reads && (rank.input >= 0 || !begun_)) rank.input_left.append(bytes);
+  }
+  WriteInput();
+}
+
+void LocalRanks::WriteInput() {
+  if (!begun_ || input_ != Input::kGiven) return;
+  for (Rank& rank : ranks_) WriteInput(rank);
+  ReportTaken();
+}
+
+// No more is read before it takes some, and another has nothing left; of other hosts that is not known.
+bool LocalRanks::HoldsUp(const Rank& rank) const {
+  if (rank.input_left.size() < kLaunchInputBytesMax) return false;
+  const auto reads = [&](const Rank& other) { return &other != &rank && other.input >= 0; };
+  const bool alone = std::none_of(ranks_.begin(), ranks_.end(), reads);
+  return alone || std::any_of(ranks_.begin(), ranks_.end(), [&](const Rank& other) {
+           return reads(other) && other.input_left.empty();
+         });
+}
+
+void LocalRanks::WriteInput(Rank& rank) {
+  while (rank.input >= 0 && !rank.input_left.empty()) {
+    const ssize_t written = ::write(rank.input, rank.input_left.data(), rank.input_left.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN) break;
+    if (written < 0) {
+      CloseDescriptor(rank.input);
+      break;
+    }
+    rank.took_at = Clock::now();
+    rank.input_left.erase(0, static_cast<std::size_t>(written));
+  }
+  if (rank.input >= 0 && rank.number != 0 && HoldsUp(rank) &&
+      Clock::now() - rank.took_at > kInputPatience) {
+    CloseDescriptor(rank.input);
+    listener_.OnOutput(rank.number, 1,
+                       "mlxcommctl: this rank has read none of its input for " +
+                           std::to_string(kInputPatience.count()) + " s: it gets no more of it\n");
+  }
+  if (rank.input < 0) rank.input_left.clear();
+  if (rank.input_left.empty()) {
+    rank.took_at = Clock::now();
+    if (input_ended_) CloseDescriptor(rank.input);
+  }
+}
+
+// What a rank does not read any more counts as taken: the rest of it is not waited for.
+void LocalRanks::ReportTaken() {
+  std::size_t left = 0;
+  for (const Rank& rank : ranks_) left = std::max(left, rank.input_left.size());
+  const std::size_t taken = input_given_ - left;
+  if (taken <= input_reported_) return;
+  listener_.OnInputTaken(*this, taken - input_reported_);
+  input_reported_ = taken;
+}
+
+void LocalRanks::Reap(Rank& rank) {
+  int status = 0;
+  if (rank.ended && rank.group_left && ::kill(-rank.pid, 0) != 0) {
+    rank.group_left = false;
+    keeper_.Remove(rank.pid);
+  }
+  if (!rank.alive() || ::waitpid(rank.pid, &status, WNOHANG) != rank.pid) return;
+  rank.ended = true;
+  // What it has written before it ended is said before its end, and is no more than a pipe's.
+  for (int stream = 0; stream < 2; ++stream) ReadOutput(rank, stream);
+  listener_.OnEnded({.rank = rank.number,
+                     .exit_code = WIFSIGNALED(status) ? 0 : WEXITSTATUS(status),
+                     .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0});
+}
+
+void LocalRanks::Turn() {
+  WriteInput();
+  for (Rank& rank : ranks_) {
+    for (int stream = 0; stream < 2 && !hold_; ++stream) ReadOutput(rank, stream);
+  }
+  for (Rank& rank : ranks_) Reap(rank);
+  if (AnyAlive()) last_alive_ = Clock::now();
+  if (killing_ && Clock::now() >= kill_at_) SignalAll(SIGKILL);
+}
+
+void LocalRanks::End(int signal) {
+  SignalAll(signal);
+  if (std::exchange(killing_, true)) return;
+  kill_at_ = Clock::now() + kRankPatience;
+}
+
+// The number of a group in which nobody is left may be somebody else's soon.
+void LocalRanks::SignalAll(int signal) {
+  for (const Rank& rank : ranks_) {
+    if (rank.group_left) ::kill(-rank.pid, signal);
+  }
+}
+
+bool LocalRanks::AnyAlive() const {
+  return std::any_of(ranks_.begin(), ranks_.end(), std::mem_fn(&Rank::alive));
+}
+
+bool LocalRanks::AnyOpen() const {
+  return std::any_of(ranks_.begin(), ranks_.end(), std::mem_fn(&Rank::open));
+}
+
+// Bounded, for where nobody waits for orphans they stay in their group for ever.
+bool LocalRanks::LeftBehind() const {
+  return killing_ && Clock::now() < kill_at_ + kLastWords &&
+         std::any_of(ranks_.begin(), ranks_.end(), std::mem_fn(&Rank::group_left));
+}
+
+// What ranks leave behind is not waited for when all went well, and ended with them
+// otherwise.
+bool LocalRanks::done() const {
+  if (!begun_) return killing_;
+  return !AnyAlive() && !LeftBehind() && !(AnyOpen() && Clock::now() < last_alive_ + kLastWords);
+}
+
+}  // namespace mlxcomm::ctl

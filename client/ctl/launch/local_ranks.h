@@ -1,0 +1,91 @@
+// The ranks of a job on this machine: each a process group of its own with pipes for its
+// output, ended together with everything that it has started, by rank_keeper.h at the latest.
+//
+// Owner: launch, or the agent on another host. Thread: main. Memory: rank_host.h; of each rank
+// that reads, input that its pipe does not take yet, which who gives it bounds by OnInputTaken.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/ctl/launch/rank_host.h"
+#include "client/ctl/launch/rank_keeper.h"
+
+namespace mlxcomm::ctl {
+
+class LocalRanks : public RankHost {
+ public:
+  // Of those that read: what this process has, or what GiveInput gives. The others have nothing.
+  enum class Input { kInherited, kGiven };
+
+  LocalRanks(const std::vector<unsigned>& numbers, Input input,
+             const std::vector<unsigned>& readers, RankListener& listener);
+  ~LocalRanks() override;
+  LocalRanks(const LocalRanks&) = delete;
+  LocalRanks& operator=(const LocalRanks&) = delete;
+
+  // Before Begin; `own_path` is this program's (rank_keeper.h).
+  void SetCommand(RankCommand command, std::string own_path);
+
+  bool ready() const override { return true; }
+  bool failed() const override { return false; }
+  void Begin() override;
+  void AddTo(std::vector<pollfd>& waited) override;
+  void Turn() override;
+  void End(int signal) override;
+  bool done() const override;
+  void GiveInput(std::string_view bytes) override;
+  void HoldOutput(bool hold) override { hold_ = hold; }
+
+ private:
+  struct Rank {
+    unsigned number = 0;
+    pid_t pid = -1;
+    std::array<int, 2> output{-1, -1};  // Of standard output and error.
+    bool reads = false;
+    int input = -1;  // Of what is given; -1: it takes no more.
+    std::string input_left;
+    Clock::time_point took_at;
+    bool ended = false;
+    bool group_left = false;  // Somebody is in its group, perhaps not itself.
+
+    bool alive() const { return pid > 0 && !ended; }
+    bool open() const { return output[0] >= 0 || output[1] >= 0; }
+  };
+
+  bool Start(Rank& rank);
+  void StartFailed(Rank& rank);
+  [[noreturn]] void BecomeRank(const Rank& rank, int in, int out, int error) const;
+  void ChooseInput(const Rank& rank, int in) const;
+  void ReadOutput(Rank& rank, int stream);
+  void WriteInput();
+  void WriteInput(Rank& rank);
+  void ReportTaken();
+  bool HoldsUp(const Rank& rank) const;
+  void Reap(Rank& rank);
+  bool AnyAlive() const;
+  bool AnyOpen() const;
+  bool LeftBehind() const;
+  void SignalAll(int signal);
+
+  RankCommand command_;
+  std::string own_path_;
+  const Input input_;
+  RankListener& listener_;
+  std::vector<Rank> ranks_;
+  RankKeeper keeper_;
+  bool begun_ = false;
+  bool hold_ = false;
+  std::size_t input_given_ = 0;
+  std::size_t input_reported_ = 0;  // As taken.
+  bool input_ended_ = false;
+  bool killing_ = false;
+  Clock::time_point kill_at_;
+  Clock::time_point last_alive_ = Clock::now();
+};
+
+}  // namespace mlxcomm::ctl

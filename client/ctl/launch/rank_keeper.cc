@@ -1,0 +1,109 @@
+#include "client/ctl/launch/rank_keeper.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "client/ctl/cli/command_line.h"
+#include "client/ctl/launch/child_process.h"
+#include "client/ctl/launch/rank_host.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+// Shorter than what pipes take in one piece.
+struct Told {
+  pid_t group = 0;
+  int is_there = 0;
+};
+
+// False: whoever told has ended.
+bool Read(Told& told) {
+  std::size_t got = 0;
+  while (got < sizeof told) {
+    const ssize_t more =
+        ::read(STDIN_FILENO, reinterpret_cast<char*>(&told) + got, sizeof told - got);
+    if (more < 0 && errno == EINTR) continue;
+    if (more <= 0) return false;
+    got += static_cast<std::size_t>(more);
+  }
+  return true;
+}
+
+void EndAll(std::vector<pid_t>& groups) {
+  for (const pid_t group : groups) ::kill(-group, SIGTERM);
+  const auto until = Clock::now() + kRankPatience;
+  while (!groups.empty() && Clock::now() < until) {
+    ::poll(nullptr, 0, 50);
+    std::erase_if(groups, [](pid_t group) { return ::kill(-group, 0) != 0; });
+  }
+  for (const pid_t group : groups) ::kill(-group, SIGKILL);
+}
+
+}  // namespace
+
+bool RankKeeper::Start(const std::string& own_path) {
+  std::array<int, 2> ends{-1, -1};
+  if (!MakePipe(ends)) return false;
+  pid_ = ForkGroup();
+  if (pid_ == 0) {
+    Become({own_path, "rank-keeper"}, ends[0], STDERR_FILENO, STDERR_FILENO);
+  }
+  const int why = errno;
+  CloseDescriptor(ends[0]);
+  to_ = ends[1];
+  if (pid_ < 0) CloseDescriptor(to_);
+  errno = why;
+  return pid_ > 0;
+}
+
+RankKeeper::~RankKeeper() {
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGKILL);
+  CloseDescriptor(to_);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void RankKeeper::Add(pid_t group) { Tell(group, true); }
+
+void RankKeeper::Remove(pid_t group) { Tell(group, false); }
+
+void RankKeeper::Tell(pid_t group, bool is_there) {
+  const Told told{group, is_there ? 1 : 0};
+  ssize_t written = -1;
+  do {
+    written = ::write(to_, &told, sizeof told);
+  } while (written < 0 && errno == EINTR);
+  if (written == sizeof told || std::exchange(said_lost_, true)) return;
+  std::fprintf(stderr, "mlxcommctl: should this process be killed, its ranks live on: %s\n",
+               std::strerror(errno));
+}
+
+int RunRankKeeper() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) std::signal(signal, SIG_IGN);
+  for (const int output : {STDOUT_FILENO, STDERR_FILENO})
+    ::close(output);  // Nobody waits for its end.
+  std::vector<pid_t> groups;
+  for (Told told; Read(told);) {
+    if (told.group <= 1) continue;  // Would be everybody.
+    std::erase(groups, told.group);
+    if (told.is_there != 0) groups.push_back(told.group);
+  }
+  EndAll(groups);
+  return 0;
+}
+
+Run AddRankKeeper(CLI::App&, const Invocation&) { return RunRankKeeper; }
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,234 @@
+#include "client/ctl/launch/ssh_host.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "client/ctl/launch/child_process.h"
+#include "client/ctl/launch/ssh_command.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+// From ssh's start to the agent's first word. ssh's own limits end before it.
+constexpr auto kHelloPatience = std::chrono::seconds(30);
+constexpr std::size_t kTextLineBytesMax = 8192;
+
+std::string HowItEnded(int status) {
+  return WIFSIGNALED(status) ? "ssh ended with signal " + std::to_string(WTERMSIG(status))
+                             : "ssh ended with exit code " + std::to_string(WEXITSTATUS(status));
+}
+
+std::string Listed(const std::vector<unsigned>& ranks) {
+  std::string text;
+  for (const unsigned rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  return (ranks.size() == 1 ? "rank " : "ranks ") + text;
+}
+
+}  // namespace
+
+SshHost::SshHost(std::string name, std::vector<unsigned> ranks, std::vector<unsigned> readers,
+                 RankCommand command, RankListener& listener)
+    : name_(std::move(name)),
+      ranks_(std::move(ranks)),
+      readers_(std::move(readers)),
+      running_(ranks_),
+      command_(std::move(command)),
+      listener_(listener) {}
+
+SshHost::~SshHost() {
+  for (int* const end : {&to_, &from_, &text_}) CloseDescriptor(*end);
+  if (pid_ <= 0 || reaped_) return;
+  ::kill(pid_, SIGKILL);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+bool SshHost::Connect(const std::vector<std::string>& ssh, const std::string& own_path) {
+  std::vector<std::string> command = ssh;
+  command.push_back(name_);
+  command.push_back(AgentCommand(own_path));
+  std::array<std::array<int, 2>, 3> pipes{{{-1, -1}, {-1, -1}, {-1, -1}}};
+  // Many hosts are tried: what one that cannot be started left open the next ones would lack.
+  const auto give_up = [&pipes] {
+    const int reason = errno;
+    for (auto& ends : pipes) {
+      for (int& end : ends) CloseDescriptor(end);
+    }
+    errno = reason;
+    return false;
+  };
+  for (auto& ends : pipes) {
+    if (!MakePipe(ends)) return give_up();
+  }
+  hello_by_ = Clock::now() + kHelloPatience;
+  pid_ = ForkGroup();
+  if (pid_ < 0) return give_up();
+  if (pid_ == 0) Become(command, pipes[0][0], pipes[1][1], pipes[2][1]);
+  for (const int end : {pipes[0][0], pipes[1][1], pipes[2][1]}) ::close(end);
+  to_ = pipes[0][1];
+  from_ = pipes[1][0];
+  text_ = pipes[2][0];
+  for (const int end : {to_, from_, text_}) ::fcntl(end, F_SETFL, O_NONBLOCK);
+  return true;
+}
+
+void SshHost::Begin() {
+  begun_ = true;
+  v1::LaunchFrame frame;
+  v1::LaunchBegin& begin = *frame.mutable_begin();
+  for (const unsigned rank : ranks_) begin.add_ranks(rank);
+  for (const std::string& word : command_.command) begin.add_command(word);
+  for (const auto& [name, value] : command_.environment) {
+    v1::LaunchVariable& variable = *begin.add_environment();
+    variable.set_name(name);
+    variable.set_value(value);
+  }
+  begin.set_directory(command_.directory);
+  begin.set_directory_needed(command_.directory_needed);
+  for (const unsigned rank : readers_) begin.add_readers(rank);
+  const std::size_t bytes = frame.ByteSizeLong();
+  if (bytes <= kLaunchFrameBytesMax) return writer_.Add(frame);
+  Fail("command and variables of the ranks have " + std::to_string(bytes) +
+       " bytes, expected at most " + std::to_string(kLaunchFrameBytesMax) +
+       ": put them into a file");
+}
+
+void SshHost::AddTo(std::vector<pollfd>& waited) {
+  if (from_ >= 0 && !hold_) waited.push_back({from_, POLLIN, 0});
+  if (text_ >= 0 && !hold_) waited.push_back({text_, POLLIN, 0});
+  if (to_ >= 0 && writer_.pending() > 0) waited.push_back({to_, POLLOUT, 0});
+}
+
+void SshHost::GiveInput(std::string_view bytes) {
+  if (to_ < 0) return;
+  v1::LaunchFrame frame;
+  frame.mutable_input()->set_data(bytes.data(), bytes.size());
+  writer_.Add(frame);
+}
+
+void SshHost::End(int signal) {
+  if (!std::exchange(ending_, true)) gone_by_ = Clock::now() + kRankPatience + 3 * kLastWords;
+  if (begun_ && to_ >= 0) {
+    v1::LaunchFrame frame;
+    frame.set_end_by_signal(static_cast<std::uint32_t>(signal));
+    writer_.Add(frame);
+    return;
+  }
+  if (pid_ > 0 && !reaped_) ::kill(pid_, SIGTERM);  // Nothing runs there yet.
+}
+
+void SshHost::Turn() {
+  Write();
+  if (!hold_) ReadText();
+  ReadFrames();
+  Reap();
+  CheckDeadlines();
+}
+
+void SshHost::Write() {
+  if (to_ < 0 || writer_.pending() == 0) return;
+  if (!writer_.WriteTo(to_)) CloseDescriptor(to_);
+}
+
+void SshHost::ReadText() {
+  constexpr int kReadsMax = 16;  // Others want a turn too.
+  std::array<char, 8192> bytes;
+  for (int reads = 0; text_ >= 0 && reads < kReadsMax; ++reads) {
+    const ssize_t got = ::read(text_, bytes.data(), bytes.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    if (got <= 0) CloseDescriptor(text_);
+    if (got > 0) text_left_.append(bytes.data(), static_cast<std::size_t>(got));
+    if (got <= 0 && !text_left_.empty()) text_left_ += '\n';
+    ShowText();
+  }
+}
+
+void SshHost::ShowText() {
+  for (;;) {
+    const std::size_t end = text_left_.find('\n');
+    if (end == std::string::npos && text_left_.size() <= kTextLineBytesMax) return;
+    std::string line = text_left_.substr(0, end);
+    text_left_.erase(0, end == std::string::npos ? end : end + 1);
+    while (line.ends_with('\r')) line.pop_back();
+    if (!line.empty()) listener_.OnHostText(name_, line);
+  }
+}
+
+void SshHost::ReadFrames() {
+  if (from_ < 0 || hold_) return;
+  const bool open = reader_.ReadFrom(from_);
+  for (std::string line; reader_.TakeNoise(line);) listener_.OnHostText(name_, line);
+  for (v1::LaunchFrame frame; reader_.Take(frame);) Take(frame);
+  if (!reader_.error().empty()) Fail(reader_.error());
+  if (!open) CloseDescriptor(from_);
+}
+
+bool SshHost::Has(unsigned rank) const {
+  return std::find(ranks_.begin(), ranks_.end(), rank) != ranks_.end();
+}
+
+void SshHost::Take(const v1::LaunchFrame& frame) {
+  switch (frame.what_case()) {
+    case v1::LaunchFrame::kHello:
+      if (frame.hello().version() != MLXCOMM_VERSION) {
+        return Fail("mlxcommctl there is of release " + frame.hello().version().substr(0, 40) +
+                    ", here " + MLXCOMM_VERSION + ": install the same on both");
+      }
+      said_hello_ = true;
+      return;
+    case v1::LaunchFrame::kOutput:
+      if (!Has(frame.output().rank())) return;  // Also one that has ended: what it left may print.
+      return listener_.OnOutput(frame.output().rank(), frame.output().error() ? 1 : 0,
+                                frame.output().data());
+    case v1::LaunchFrame::kInputTaken: return listener_.OnInputTaken(*this, frame.input_taken());
+    case v1::LaunchFrame::kEnded: return TakeEnd(frame.ended());
+    default: return Fail("it says what no mlxcommctl of this release does");
+  }
+}
+
+void SshHost::TakeEnd(const v1::LaunchEnded& told) {
+  if (std::erase(running_, told.rank()) == 0) return;
+  listener_.OnEnded({.rank = told.rank(),
+                     .exit_code = static_cast<int>(told.exit_code() & 0xff),
+                     .signal = static_cast<int>(told.signal() & 0x7f)});
+}
+
+void SshHost::Reap() {
+  if (reaped_ || from_ >= 0 || ::waitpid(pid_, &status_, WNOHANG) != pid_) return;
+  reaped_ = true;
+  ReadText();
+  CloseDescriptor(to_);
+  if (!begun_ && !ending_) return Fail(HowItEnded(status_));
+  if (begun_ && !running_.empty() &&
+      !(ending_ && WIFEXITED(status_) && WEXITSTATUS(status_) == 0)) {
+    Fail("the connection is lost (" + HowItEnded(status_) + "), and so " + Listed(running_));
+  }
+}
+
+void SshHost::CheckDeadlines() {
+  if (reaped_) return;
+  if (!said_hello_ && !ending_ && Clock::now() >= hello_by_) {
+    Fail("no answer within " + std::to_string(kHelloPatience.count()) + " s");
+  }
+  if (Clock::now() >= gone_by_) {
+    ::kill(pid_, SIGKILL);  // What runs there ends by itself: the connection is its life.
+    CloseDescriptor(from_);
+  }
+}
+
+// The first reason is the one that is told.
+void SshHost::Fail(const std::string& why) {
+  if (std::exchange(failed_, true)) return;
+  if (pid_ > 0 && !reaped_) ::kill(pid_, SIGTERM);
+  listener_.OnHostFailed(name_, why);
+}
+
+}  // namespace mlxcomm::ctl

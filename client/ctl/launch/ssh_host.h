@@ -1,0 +1,78 @@
+// Ranks on another host: an ssh that has started mlxcommctl there (launch_agent.h), and the
+// frames between the two. ssh asks nobody for anything (BatchMode) and stands outside of the
+// terminal's process group, so that Ctrl-C goes by way of the agent to the ranks.
+//
+// When ssh or the connection ends, the agent sees the end of its input and ends its ranks.
+//
+// Owner: launch. Thread: main. Memory: rank_host.h, launch_frames.h.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/ctl/launch/launch_frames.h"
+#include "client/ctl/launch/rank_host.h"
+
+namespace mlxcomm::ctl {
+
+class SshHost : public RankHost {
+ public:
+  SshHost(std::string name, std::vector<unsigned> ranks, std::vector<unsigned> readers,
+          RankCommand command, RankListener& listener);
+  ~SshHost() override;
+  SshHost(const SshHost&) = delete;
+  SshHost& operator=(const SshHost&) = delete;
+
+  // False: ssh cannot be started; errno says why.
+  bool Connect(const std::vector<std::string>& ssh, const std::string& own_path);
+
+  bool ready() const override { return said_hello_; }
+  bool failed() const override { return failed_; }
+  void Begin() override;
+  void AddTo(std::vector<pollfd>& waited) override;
+  void Turn() override;
+  void End(int signal) override;
+  bool done() const override { return reaped_ && from_ < 0; }
+  void GiveInput(std::string_view bytes) override;
+  void HoldOutput(bool hold) override { hold_ = hold; }
+
+ private:
+  void ReadFrames();
+  void ReadText();
+  void ShowText();
+  void Take(const v1::LaunchFrame& frame);
+  void TakeEnd(const v1::LaunchEnded& told);
+  void Write();
+  void Reap();
+  void Fail(const std::string& why);
+  void CheckDeadlines();
+  bool Has(unsigned rank) const;
+
+  const std::string name_;
+  const std::vector<unsigned> ranks_;
+  const std::vector<unsigned> readers_;  // Of them, those that get the input.
+  std::vector<unsigned> running_;        // Of them, those whose end was not heard of.
+  const RankCommand command_;
+  RankListener& listener_;
+  FrameReader reader_{/*noise_first=*/true};
+  FrameWriter writer_;
+  pid_t pid_ = -1;
+  int to_ = -1;
+  int from_ = -1;
+  int text_ = -1;
+  std::string text_left_;
+  bool said_hello_ = false;
+  bool begun_ = false;
+  bool ending_ = false;
+  bool hold_ = false;
+  bool failed_ = false;
+  bool reaped_ = false;
+  int status_ = 0;
+  Clock::time_point hello_by_;
+  Clock::time_point gone_by_ = Clock::time_point::max();
+};
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,139 @@
+#include "client/ctl/ping/render_ping.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "client/ctl/cli/json_text.h"
+#include "client/ctl/cli/quantities.h"
+#include "client/ctl/status/render_status.h"
+#include "mlxcomm/v1/ctl.pb.h"
+#include "proto/status_words.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+struct RoundTrips {
+  std::size_t count = 0;
+  std::uint64_t min_ns = 0;
+  std::uint64_t max_ns = 0;
+  std::uint64_t total_ns = 0;
+
+  void Add(std::uint64_t round_trip_ns) {
+    min_ns = count == 0 ? round_trip_ns : std::min(min_ns, round_trip_ns);
+    max_ns = std::max(max_ns, round_trip_ns);
+    total_ns += round_trip_ns;
+    ++count;
+  }
+  std::uint64_t mean_ns() const { return count == 0 ? 0 : total_ns / count; }
+  std::string Text() const {
+    return "min/avg/max " + HumanNanoseconds(min_ns) + " / " + HumanNanoseconds(mean_ns()) + " / " +
+           HumanNanoseconds(max_ns);
+  }
+};
+
+RoundTrips OfPings(std::span<const v1::PingReply> replies) {
+  RoundTrips all;
+  for (const v1::PingReply& reply : replies) {
+    if (reply.round_trip_ns() != 0) all.Add(reply.round_trip_ns());
+  }
+  return all;
+}
+
+bool AreSame(const v1::RailStatus& a, const v1::RailStatus& b) {
+  return a.transport() == b.transport() && a.local_interface() == b.local_interface() &&
+         a.remote_interface() == b.remote_interface();
+}
+
+// The heartbeats of a rail that came back while the pings were sent. Each answer tells of the
+// last one: the same figure twice is the same heartbeat.
+RoundTrips OfHeartbeats(std::span<const v1::PingReply> replies, const v1::RailStatus& rail) {
+  RoundTrips all;
+  std::uint64_t last_ns = 0;
+  for (const v1::PingReply& reply : replies) {
+    for (const v1::RailStatus& told : reply.link().rails()) {
+      const std::uint64_t round_trip_ns = told.round_trip_ns();
+      if (!AreSame(told, rail) || round_trip_ns == 0 || round_trip_ns == last_ns) continue;
+      all.Add(round_trip_ns);
+      last_ns = round_trip_ns;
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string RenderPing(std::uint32_t number, const v1::PingReply& reply) {
+  const std::string begin = Shown(reply.node()) + "  " + std::to_string(number) + "  ";
+  if (reply.round_trip_ns() == 0) return begin + "lost: it " + Shown(reply.why_not()) + "\n";
+  return begin + HumanNanoseconds(reply.round_trip_ns()) + "\n";
+}
+
+std::string RenderPings(std::span<const v1::PingReply> replies) {
+  if (replies.empty()) return {};
+  const RoundTrips back = OfPings(replies);
+  char loss[32];
+  std::snprintf(loss, sizeof loss, "%.0f%%",
+                100.0 * static_cast<double>(replies.size() - back.count) /
+                    static_cast<double>(replies.size()));
+  std::string out = Shown(replies.back().node()) + ": " + std::to_string(back.count) + " of " +
+                    std::to_string(replies.size()) + " came back, " + loss + " lost";
+  if (back.count > 0) out += "; round trip " + back.Text();
+  out += "\n";
+  const v1::LinkStatus& link = replies.back().link();
+  if (!link.detail().empty()) out += "  " + Shown(link.detail()) + "\n";
+  for (const v1::RailStatus& rail : link.rails()) {
+    const std::string ends =
+        rail.transport() == v1::Transport::route
+            ? "through other nodes"
+            : Shown(rail.local_interface()) + " - " + Shown(rail.remote_interface());
+    out += "  " + WordOf(rail.transport()) + " " + ends + "  " + WordOf(rail.state());
+    const RoundTrips beats = OfHeartbeats(replies, rail);
+    if (beats.count > 0) {
+      out += "  " + std::to_string(beats.count) +
+             (beats.count == 1 ? " heartbeat " : " heartbeats ") + beats.Text();
+      if (rail.round_trip_ns_min() > 0) {
+        out += ", shortest ever " + HumanNanoseconds(rail.round_trip_ns_min());
+      }
+    }
+    if (!rail.detail().empty()) out += "  " + Shown(rail.detail());
+    out += "\n";
+  }
+  return out;
+}
+
+std::string PingsAsJson(std::span<const v1::PingReply> replies) {
+  const RoundTrips back = OfPings(replies);
+  v1::PingReport report;
+  report.set_sent(static_cast<std::uint32_t>(replies.size()));
+  report.set_came_back(static_cast<std::uint32_t>(back.count));
+  report.set_round_trip_ns_min(static_cast<double>(back.min_ns));
+  report.set_round_trip_ns_mean(static_cast<double>(back.mean_ns()));
+  report.set_round_trip_ns_max(static_cast<double>(back.max_ns));
+  for (const v1::PingReply& reply : replies) {
+    google::protobuf::Value& one = *report.add_round_trips_ns();
+    one.set_null_value(google::protobuf::NULL_VALUE);
+    if (reply.round_trip_ns() != 0)
+      one.set_number_value(static_cast<double>(reply.round_trip_ns()));
+  }
+  if (!replies.empty()) {
+    report.set_node(replies.back().node());
+    for (const v1::RailStatus& rail : replies.back().link().rails()) {
+      v1::PingedRail& told = *report.add_rails();
+      told.set_transport(WordOf(rail.transport()));
+      told.set_local_interface(rail.local_interface());
+      told.set_remote_interface(rail.remote_interface());
+      told.set_state(WordOf(rail.state()));
+      told.set_round_trip_ns(static_cast<double>(rail.round_trip_ns()));
+      told.set_round_trip_ns_min(static_cast<double>(rail.round_trip_ns_min()));
+      const RoundTrips beats = OfHeartbeats(replies, rail);
+      told.set_heartbeats(static_cast<std::uint32_t>(beats.count));
+      told.set_heartbeat_ns_min(static_cast<double>(beats.min_ns));
+      told.set_heartbeat_ns_mean(static_cast<double>(beats.mean_ns()));
+      told.set_heartbeat_ns_max(static_cast<double>(beats.max_ns));
+    }
+  }
+  return JsonOf(std::move(report));
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,108 @@
+// The verbs that read the daemon's flight recorder: record and trace.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "client/ctl/cli/command_line.h"
+#include "client/ctl/cli/json_text.h"
+#include "client/ctl/cli/output.h"
+#include "client/ctl/daemon/daemon_call.h"
+#include "client/ctl/record/render_record.h"
+#include "client/ctl/record/render_trace.h"
+#include "client/ctl/status/render_status.h"
+
+namespace mlxcomm::ctl {
+namespace {
+
+// What the flight recorder holds: a table, or a trace for Perfetto.
+struct RecordOptions {
+  std::string socket_path;
+  std::string job;  // Empty, as group: all.
+  std::string group;
+  std::uint32_t operations_max = 0;  // 0: all that are there.
+  bool json = false;                 // Of a trace: to a terminal as well.
+  bool tracks = false;
+};
+
+void AddRecordOptions(CLI::App& verb, RecordOptions& options) {
+  verb.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  verb.add_option("--job", options.job, "Only this job's operations");
+  verb.add_option("--group", options.group, "Only this group's, by its name or id");
+}
+
+v1::FlightRecordRequest RequestOf(const RecordOptions& options, bool with_tracks) {
+  v1::FlightRecordRequest request;
+  request.set_job(options.job);
+  request.set_group(options.group);
+  request.set_operations_max(options.operations_max);
+  request.set_with_tracks(with_tracks);
+  return request;
+}
+
+int Report(const Failure& failure) {
+  std::fprintf(stderr, "mlxcommctl: %s\n", Shown(failure.message).c_str());
+  return failure.code == FailureCode::kUnavailable ? kExitNoDaemon : kExitFailed;
+}
+
+int Write(const std::string& text, const char* what) {
+  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
+  std::fprintf(stderr, "mlxcommctl: cannot write the %s: %s\n", what, std::strerror(errno));
+  return kExitFailed;
+}
+
+int RunRecord(const RecordOptions& options) {
+  v1::FlightRecordReply record;
+  const v1::FlightRecordRequest request = RequestOf(options, options.json && options.tracks);
+  Failure failure = FetchRecord(options.socket_path, request, record);
+  std::string text;
+  if (failure.ok() && options.json) failure = ToJson(record, text);
+  if (!failure.ok()) return Report(failure);
+  return Write(options.json ? text : RenderRecord(record), "record");
+}
+
+int RunTrace(const RecordOptions& options) {
+  if (!options.json && ::isatty(STDOUT_FILENO) != 0) {
+    std::fputs(
+        "mlxcommctl: a trace is read by Perfetto: write it to a file (mlxcommctl trace > "
+        "trace.json) and open that with https://ui.perfetto.dev; for people there is "
+        "mlxcommctl record\n",
+        stderr);
+    return kExitUsage;
+  }
+  v1::FlightRecordReply record;
+  Failure failure = FetchRecord(options.socket_path, RequestOf(options, true), record);
+  std::string text;
+  if (failure.ok()) failure = ToJson(RenderTrace(record), text, JsonLayout::kCompact);
+  return failure.ok() ? Write(text + "\n", "trace") : Report(failure);
+}
+
+}  // namespace
+
+Run AddRecord(CLI::App& record, const Invocation&) {
+  const auto made = std::make_shared<RecordOptions>();
+  RecordOptions& options = *made;
+  AddRecordOptions(record, options);
+  options.operations_max = 20;
+  record.add_option("-n,--operations", options.operations_max,
+                    "How many, the newest (20); 0: all that are still there");
+  CLI::Option* const json = record.add_flag(
+      "--json", options.json, "For programs (FlightRecordReply of diagnostics.proto)");
+  record.add_flag("--tracks", options.tracks, "With what each rail and worker did for them")
+      ->needs(json);
+  return [made] { return RunRecord(*made); };
+}
+
+Run AddTrace(CLI::App& trace, const Invocation&) {
+  const auto made = std::make_shared<RecordOptions>();
+  RecordOptions& options = *made;
+  AddRecordOptions(trace, options);
+  trace.add_option("-n,--operations", options.operations_max,
+                   "How many, the newest (all that are still there)");
+  trace.add_flag("--json", options.json, "Write to a terminal, too: a trace is JSON");
+  return [made] { return RunTrace(*made); };
+}
+
+}  // namespace mlxcomm::ctl

@@ -1,0 +1,89 @@
+// What links carried, from two looks at the status.
+#include "client/ctl/bench/link_loads.h"
+
+#include <string>
+
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+namespace mlxcomm::ctl::link_loads_test {
+namespace {
+
+v1::StatusReply Status(const std::string& rails) {
+  v1::StatusReply status;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(nodes { name: "a" links { peer: "b" )" + rails + "} }", &status));
+  return status;
+}
+std::string Rail(const std::string& port, int sent, const std::string& transport = "tcp") {
+  return "rails { transport: " + transport + " state: up local_address: \"" + port +
+         "\" sent_bytes: " + std::to_string(sent) + " delivery_bytes_per_second_best: 1e6 }";
+}
+
+TEST(LinkLoadsTest, AddsUpTheRailsOfALink) {
+  const auto loads = LoadsBetween(Status(Rail("1", 500) + Rail("2", 0)),
+                                  Status(Rail("1", 2500) + Rail("2", 1000)), 10, 200'000);
+  ASSERT_EQ(loads.size(), 1u);
+  EXPECT_EQ(loads[0].from + " " + loads[0].to, "a b");
+  EXPECT_DOUBLE_EQ(loads[0].bytes, 300);
+  EXPECT_DOUBLE_EQ(loads[0].bytes_per_second, 1.5e6);
+  EXPECT_DOUBLE_EQ(loads[0].fraction(), 0.75);
+}
+
+// Why: a connection that came up since counts from 0, and half a link is no link.
+TEST(LinkLoadsTest, LeavesOutALinkWhoseRailBeganAnew) {
+  EXPECT_TRUE(LoadsBetween(Status(Rail("1", 500)), Status(Rail("2", 900)), 1, 1).empty());
+  EXPECT_TRUE(LoadsBetween(Status(Rail("1", 500)), Status(Rail("1", 400)), 1, 1).empty());
+}
+
+TEST(LinkLoadsTest, CountsWhatIsForwardedOnTheCablesAlone) {
+  const auto loads = LoadsBetween(Status(Rail("1", 0) + Rail("2", 0, "route")),
+                                  Status(Rail("1", 10) + Rail("2", 10, "route")), 1, 1);
+  ASSERT_EQ(loads.size(), 1u);
+  EXPECT_DOUBLE_EQ(loads[0].bytes, 10);
+}
+
+std::string RailOn(const std::string& interface, const std::string& transport, int sent,
+                   double best) {
+  return "rails { transport: " + transport + " state: up local_address: \"" + transport +
+         interface + "\" local_interface: \"" + interface +
+         "\" remote_interface: \"en1\" sent_bytes: " + std::to_string(sent) +
+         " delivery_bytes_per_second_best: " + std::to_string(best) + " }";
+}
+
+// Why: a connection and a queue pair share their cable. The sum of what each has shown alone would be
+// twice what there is, and a full cable look half empty.
+TEST(LinkLoadsTest, CountsACableOnceWhateverRailsAreOnIt) {
+  const auto loads =
+      LoadsBetween(Status(RailOn("en2", "tcp", 0, 3e6) + RailOn("en2", "rdma", 0, 5e6) +
+                          RailOn("en3", "tcp", 0, 3e6)),
+                   Status(RailOn("en2", "tcp", 100, 3e6) + RailOn("en2", "rdma", 900, 5e6) +
+                          RailOn("en3", "tcp", 600, 3e6)),
+                   1, 200'000);
+  ASSERT_EQ(loads.size(), 1u);
+  EXPECT_DOUBLE_EQ(loads[0].bytes, 1600);
+  EXPECT_DOUBLE_EQ(loads[0].best_bytes_per_second, 8e6);
+  EXPECT_DOUBLE_EQ(loads[0].fraction(), 1);
+  ASSERT_EQ(loads[0].rails.size(), 2u);
+  EXPECT_EQ(loads[0].rails[0].transport, "rdma");
+  EXPECT_DOUBLE_EQ(loads[0].rails[0].bytes, 900);
+  EXPECT_DOUBLE_EQ(loads[0].rails[0].bytes_per_second, 4.5e6);
+  EXPECT_DOUBLE_EQ(loads[0].rails[1].bytes, 700);
+  EXPECT_DOUBLE_EQ(loads[0].rails[1].best_bytes_per_second, 6e6);
+}
+
+// Both at once may carry more than either has alone: then that is the best of the cable.
+TEST(LinkLoadsTest, TakesWhatASharedCableCarriesNowForItsBest) {
+  const auto loads = LoadsBetween(
+      Status(RailOn("en2", "tcp", 0, 3e6) + RailOn("en2", "rdma", 0, 5e6)),
+      Status(RailOn("en2", "tcp", 600, 3e6) + RailOn("en2", "rdma", 1000, 5e6)), 1, 200'000);
+  EXPECT_DOUBLE_EQ(loads.at(0).best_bytes_per_second, 8e6);
+}
+
+TEST(LinkLoadsTest, SaysNothingOfATimeThatIsNone) {
+  EXPECT_TRUE(LoadsBetween(Status(Rail("1", 0)), Status(Rail("1", 9)), 0, 1).empty());
+  EXPECT_TRUE(LoadsBetween(Status(Rail("1", 0)), Status(Rail("1", 9)), 1, 0).empty());
+}
+
+}  // namespace
+}  // namespace mlxcomm::ctl::link_loads_test

@@ -1,0 +1,103 @@
+// What shells make of it is tests/shell/test_completion.py's.
+#include "client/ctl/cli/complete.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace mlxcomm::ctl::complete_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+CommandOption Option(std::vector<std::string> names, const std::string& description) {
+  CommandOption option;
+  option.names = std::move(names);
+  option.description = description;
+  option.takes_value = true;
+  return option;
+}
+
+class CompleteTest : public testing::Test {
+ protected:
+  CompleteTest() {
+    Command plan;
+    plan.path = plan.name = "plan";
+    plan.description = "How";
+    plan.options = {Option({"-p", "--plan"}, "Which way"), Option({"--bytes"}, "What each passes"),
+                    Option({"--cwd"}, "Where"), Option({"--steps"}, "All steps"),
+                    Option({"--socket"}, "The socket")};
+    plan.options[0].values = {"ring", "tree"};
+    plan.options[0].takes_list = true;
+    plan.options[2].takes_folder = true;
+    plan.options[3].takes_value = false;
+    plan.options[4].takes_file = true;
+    Command ping = plan;
+    ping.path = ping.name = "ping";
+    ping.options.push_back(Option({"node"}, "Its name"));
+    ping.options.back().positional = ping.options.back().takes_nodes = true;
+    Command launch;
+    launch.path = launch.name = "launch";
+    launch.options = {Option({"-n"}, "How many"), Option({"command"}, "The program")};
+    launch.options[1].positional = true;
+    top_.commands = {plan, ping, launch};
+  }
+
+  std::vector<std::string> Offered(std::vector<std::string> words) {
+    words.insert(words.begin(), "mlxcommctl");
+    return Complete(top_, words, [this](const std::string& socket) {
+      asked_ = socket;
+      return nodes_;
+    });
+  }
+
+  Command top_;
+  std::vector<std::string> nodes_;
+  std::string asked_ = "nobody";
+};
+
+TEST_F(CompleteTest, OffersVerbsThenTheirOptions) {
+  EXPECT_THAT(Offered({"p"}), ElementsAre("plan\tHow", "ping\tHow"));
+  EXPECT_THAT(Offered({"plan", "--s"}), ElementsAre("--steps\tAll steps", "--socket\tThe socket"));
+  EXPECT_THAT(Offered({"plan", ""}).size(), 6u) << "nothing else can stand there";
+  EXPECT_THAT(Offered({"nothing", "-"}), IsEmpty());
+  EXPECT_THAT(Offered({}), IsEmpty());
+}
+
+TEST_F(CompleteTest, OffersValuesInBothFormsAndOfListsTheNext) {
+  EXPECT_THAT(Offered({"plan", "-p", "r"}), ElementsAre("ring\tWhich way"));
+  EXPECT_THAT(Offered({"plan", "--plan=r"}), ElementsAre("--plan=ring\tWhich way"));
+  EXPECT_THAT(Offered({"plan", "--plan=tree,r"}), ElementsAre("--plan=tree,ring\tWhich way"));
+  EXPECT_THAT(Offered({"plan", "--bytes", ""}), ElementsAre(":hint What each passes"));
+  EXPECT_THAT(Offered({"plan", "--steps=r"}), IsEmpty()) << "a flag has no value";
+  EXPECT_THAT(Offered({"plan", "--socket=x"}), ElementsAre(":files"));
+  EXPECT_THAT(Offered({"plan", "--cwd", "x"}), ElementsAre(":folders"));
+}
+
+// Why: an option's value may be any word, also one that is a verb's or begins with a hyphen.
+TEST_F(CompleteTest, StepsOverValues) {
+  EXPECT_THAT(Offered({"plan", "--bytes", "ping", "--cw"}), ElementsAre("--cwd\tWhere"));
+  EXPECT_THAT(Offered({"launch", "-n", "--", "-"}), ElementsAre("-n\tHow many"));
+}
+
+TEST_F(CompleteTest, LeavesAProgramToTheShell) {
+  EXPECT_THAT(Offered({"launch", "-n", "2", "--", ""}), ElementsAre(":program 5"));
+  EXPECT_THAT(Offered({"launch", "-n", "2", "--", "cat", "-"}), ElementsAre(":program 5"));
+  EXPECT_THAT(Offered({"launch", "-n", "2", "cat", "--x", "y"}), ElementsAre(":program 4"));
+  EXPECT_THAT(Offered({"launch", "c"}), ElementsAre(":program 2"));
+}
+
+// Why: nodes name themselves, and bash puts what is offered on the command line as it is.
+TEST_F(CompleteTest, OffersOnlyNamesOfNodesThatMeanNothingToAShell) {
+  nodes_ = {"mac-1", "mac-2.local", "$(reboot)", "a b", "-x", "a\nb", "*", "", "~root"};
+  EXPECT_THAT(Offered({"ping", ""}), ElementsAre("mac-1\tIts name", "mac-2.local\tIts name"));
+  EXPECT_EQ(asked_, "");
+  EXPECT_THAT(Offered({"ping", "--socket", "s", "mac-2"}), ElementsAre("mac-2.local\tIts name"));
+  EXPECT_EQ(asked_, "s");
+  Offered({"ping", "--socket=t", "m"});
+  EXPECT_EQ(asked_, "t");
+  EXPECT_THAT(Offered({"ping", "mac-1", ""}).size(), 6u) << "one is enough";
+}
+
+}  // namespace
+}  // namespace mlxcomm::ctl::complete_test

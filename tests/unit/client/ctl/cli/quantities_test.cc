@@ -1,0 +1,60 @@
+// Figures as people write and read them.
+#include "client/ctl/cli/quantities.h"
+
+#include <cstdint>
+#include <optional>
+
+#include <gtest/gtest.h>
+
+namespace mlxcomm::ctl::quantities_test {
+namespace {
+
+constexpr std::uint64_t kKi = 1024;
+
+TEST(QuantitiesTest, ReadsSizesInPowersOf1024) {
+  EXPECT_EQ(ParseBytes("0"), 0u);
+  EXPECT_EQ(ParseBytes("512"), 512u);
+  EXPECT_EQ(ParseBytes("512B"), 512u);
+  EXPECT_EQ(ParseBytes("512K"), 512 * kKi);
+  EXPECT_EQ(ParseBytes("64M"), 64 * kKi * kKi);
+  EXPECT_EQ(ParseBytes("64MiB"), 64 * kKi * kKi);
+  EXPECT_EQ(ParseBytes("1.5G"), 3 * kKi * kKi * kKi / 2);
+  EXPECT_EQ(ParseBytes("0.25T"), kKi * kKi * kKi * kKi / 4);
+  EXPECT_EQ(ParseBytes("2.000K"), 2 * kKi);
+}
+
+// Why: half a byte, or a size that wrapped round, would be answered as if it were meant.
+TEST(QuantitiesTest, RefusesWhatItWouldHaveToGuess) {
+  for (const char* const text :
+       {"", "M", "-1", "+1", "1.", ".5M", "1.5", "0.3K", "64MB", "64 M", "64m", "1e6", "0x10",
+        "1.5.5G", "64M ", "99999999999999999999", "8388608T", "0.0000000001G", "nan"}) {
+    EXPECT_EQ(ParseBytes(text), std::nullopt) << text;
+  }
+  EXPECT_EQ(ParseBytes("4194304T"), std::uint64_t{1} << 62);
+}
+
+TEST(QuantitiesTest, ReadsRatesAndTimesInPowersOf1000) {
+  EXPECT_EQ(ParseRate("4.5G"), 4'500'000'000u);
+  EXPECT_EQ(ParseRate("800MB/s"), 800'000'000u);
+  EXPECT_EQ(ParseRate("800MiB"), std::nullopt);
+  EXPECT_EQ(ParseDuration("30us"), 30'000u);
+  EXPECT_EQ(ParseDuration("1.5ms"), 1'500'000u);
+  EXPECT_EQ(ParseDuration("2s"), 2'000'000'000u);
+  EXPECT_EQ(ParseDuration("30"), std::nullopt);
+  EXPECT_EQ(ParseDuration("0.5ns"), std::nullopt);
+}
+
+TEST(QuantitiesTest, ShowsThreeDigits) {
+  EXPECT_EQ(HumanNanoseconds(0), "0 ns");
+  EXPECT_EQ(HumanNanoseconds(999), "999 ns");
+  EXPECT_EQ(HumanNanoseconds(1'000), "1.00 us");
+  EXPECT_EQ(HumanNanoseconds(30'000), "30.0 us");
+  EXPECT_EQ(HumanNanoseconds(12'345'678), "12.3 ms");
+  EXPECT_EQ(HumanNanoseconds(999'600'000), "1.00 s");
+  EXPECT_EQ(HumanNanoseconds(3'600'000'000'000), "3600 s");
+  EXPECT_EQ(HumanRate(5'650'000'000), "5.65 GB/s");
+  EXPECT_EQ(HumanRate(999), "999 B/s");
+}
+
+}  // namespace
+}  // namespace mlxcomm::ctl::quantities_test

@@ -1,0 +1,102 @@
+#include "client/ctl/topology/draw_topology.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include <google/protobuf/text_format.h>
+
+namespace mlxcomm::ctl::draw_topology_test {
+namespace {
+
+using testing::HasSubstr;
+
+// A ring of three, twice cabled between a and b, with the cable from c to a cut.
+v1::TopologyReply Three() {
+  v1::TopologyReply topology;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(node: "a" cluster: "c<1>" shape: "line" ring: "1" ring: "2" ring: "3"
+         nodes { id: "1" name: "a" state: "up" answered: true }
+         nodes { id: "2" name: "b" state: "up" answered: true }
+         nodes { id: "3" name: "c & d" state: "up" answered: true }
+         cables { from_node: "1" from_interface: "en2" to_node: "2" to_interface: "en3"
+                  state: up bytes_per_second_best: 3.2e9 round_trip_ns: 40000 }
+         cables { from_node: "2" from_interface: "en5" to_node: "1" to_interface: "en4" state: up }
+         cables { from_node: "1" from_interface: "en6" to_node: "3" to_interface: "en7"
+                  state: down detail: "pulled" })",
+      &topology));
+  return topology;
+}
+
+std::size_t Count(const std::string& text, const std::string& what) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
+    ++count;
+  return count;
+}
+
+TEST(DrawTopologyTest, DrawsEveryCableWithItsRateAndItsEnds) {
+  const std::string dot = DrawTopology(Three());
+  EXPECT_EQ(Count(dot, " -- "), 3u);
+  EXPECT_EQ(Count(dot, "style=dashed"), 1u);
+  EXPECT_EQ(Count(dot, "penwidth=3];"), 2u) << "the ring is not closed, so the third is not in it";
+  for (const char* text :
+       {"label=\"3.20 GB/s, 40.0 us\"", "label=\"not measured yet\"", "taillabel=\"en2\"",
+        "headlabel=\"en7\"", "label=\"down\"", "en6 - en7 c & d: down, pulled",
+        "label=\"c<1>, 3 nodes: line\\nthick: ring order, not closed; dashed red: down\""}) {
+    EXPECT_THAT(dot, HasSubstr(text));
+  }
+}
+
+// Why: names come from other machines.
+TEST(DrawTopologyTest, KeepsNamesInTheirQuotes) {
+  v1::TopologyReply topology = Three();
+  topology.mutable_nodes(0)->set_name("a\"]; b\\");
+  EXPECT_THAT(DrawTopology(topology), HasSubstr("label=\"a\\\"]; b\\\\\\nup\""));
+  topology.mutable_nodes(0)->set_name("a\nb");
+  topology.mutable_cables(0)->set_from_interface(std::string(100, 'x'));
+  EXPECT_THAT(DrawTopology(topology), HasSubstr("label=\"a?b\\nup\""));
+  EXPECT_THAT(DrawTopology(topology), HasSubstr("taillabel=\"xxxxxxxxxxxxxxxxxxxxxx..\""));
+}
+
+TEST(DrawTopologyTest, MarksThisNodeAndThoseThatAreLost) {
+  v1::TopologyReply topology = Three();
+  topology.mutable_nodes(2)->set_state("lost");
+  const std::string dot = DrawTopology(topology);
+  EXPECT_THAT(dot, HasSubstr("label=\"a\\nup, this node\", color=\"#0a5bd0\", penwidth=3"));
+  EXPECT_THAT(dot, HasSubstr("label=\"c & d\\nlost\", color=\"#c62828\""));
+  topology.mutable_nodes(1)->set_answered(false);  // Its cable is cut, and it is not given up yet.
+  EXPECT_THAT(DrawTopology(topology),
+              HasSubstr("label=\"b\\ndoes not answer\", color=\"#c62828\""));
+}
+
+TEST(DrawTopologyTest, DrawsASwitchInTheMiddleWithAPortForEachInterface) {
+  v1::TopologyReply topology = Three();
+  topology.clear_cables();
+  for (const auto& [from, to] : {std::pair{"1", "2"}, {"2", "3"}, {"1", "3"}}) {
+    v1::TopologyCable& cable = *topology.add_cables();
+    cable.set_from_node(from);
+    cable.set_from_interface("en0");
+    cable.set_to_node(to);
+    cable.set_to_interface("en0");
+    cable.set_state(v1::RailState::up);
+    cable.set_switch_number(1);
+    cable.set_round_trip_ns(40000);
+  }
+  const std::string dot = DrawTopology(topology);
+  EXPECT_EQ(Count(dot, " -- \"switch 1\""), 3u);
+  EXPECT_EQ(Count(dot, "label=\"40.0 us\""), 2u) << "along the ring, which is not closed";
+}
+
+TEST(DrawTopologyTest, DrawsOneNodeAlone) {
+  v1::TopologyReply topology;
+  topology.set_shape("alone");
+  topology.add_nodes()->set_name("a");
+  EXPECT_THAT(DrawTopology(topology), HasSubstr(", 1 node: alone\""));
+  EXPECT_THAT(DrawTopology({}), HasSubstr("graph topology {"));
+}
+
+}  // namespace
+}  // namespace mlxcomm::ctl::draw_topology_test
