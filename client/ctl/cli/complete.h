@@ -5,8 +5,6 @@
 //   :files, :folders            the shell's own; behind the '=' of the word, if it has one
 //   :program 4                  a program with arguments, which the shell completes; 4 words stand before it
 //   :hint TEXT                  what belongs there, where nothing can be offered
-//
-// Owner: none, a pure function but for `nodes`. Thread: any. Memory: the lines.
 #pragma once
 
 #include <functional>

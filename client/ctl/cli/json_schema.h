@@ -1,8 +1,6 @@
 // The JSON Schema (draft 2020-12) of a message as json_text.h prints it, with the comments of its .proto
 // file as descriptions. The files are in the program as descriptors (embedded.h), for the generated code
 // has no comments.
-//
-// Owner: none, a pure function. Thread: any. Memory: the text.
 #pragma once
 
 #include <optional>

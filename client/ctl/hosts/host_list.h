@@ -1,6 +1,4 @@
 // A list of hosts as one of ctl.proto's messages that begin as MLX's object does: backend, envs, hosts.
-//
-// Owner: none, pure functions. Thread: any. Memory: the message.
 #pragma once
 
 #include "client/ctl/hosts/hostfile.h"

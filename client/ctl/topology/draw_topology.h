@@ -1,7 +1,5 @@
 // A TopologyReply as a picture for Graphviz: nodes on a circle in ring order, every cable a line of its own
 // with its figures and interfaces, those of the ring thick, those that are down dashed and red.
-//
-// Owner: none, a pure function. Thread: any. Memory: the text.
 #pragma once
 
 #include <string>
