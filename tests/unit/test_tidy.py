@@ -44,6 +44,10 @@ ALLOWED = {
     "client/python/": ("client/lib/mlxcomm", "client/lib/interrupt.h", "client/mlx/", "client/python/"),
     "client/examples/": ("client/lib/mlxcomm",),
 }
+# What makes it matter who owns an object, and on which thread it is called. Asked of every header, the answer
+# was "Owner: none" in 109 of them, and readers learnt to skip it.
+SHARED = re.compile(r"\bstd::(jthread|thread|mutex|shared_mutex|condition_variable|atomic)\b|\babsl::Mutex\b|"
+                    r"\bMap(ped|ping)\w*")
 OURS = ("proto/", "daemon/", "client/", "tests/", "mlxcomm/v1/")
 
 
@@ -80,10 +84,9 @@ def test_header_opens_with_its_idea(path):
     text = text_of(path)
     assert text.startswith(("//", "/*")), "a header opens with a comment"
     assert "#pragma once" in text or "#ifndef" in text or "HWY_TARGET_TOGGLE" in text
-    if path.endswith("mlxcomm.h"):
-        return
-    for word in ("Owner", "Thread", "Memory"):
-        assert word in text, f"the opening comment says nothing of {word}"
+    if not path.endswith("mlxcomm.h") and SHARED.search(text):
+        for word in ("Owner", "Thread", "Memory"):
+            assert word in text, f"a thread, lock or mapping, and the opening comment says nothing of {word}"
 
 
 @pytest.mark.parametrize("path", [f for f in FILES if f.endswith((".h", ".hpp", ".cc", ".py", ".swift"))])
