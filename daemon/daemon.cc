@@ -17,6 +17,8 @@
 #include "daemon/platform/system_facts.h"
 #include "daemon/rdma_options.h"
 #include "proto/key/key_file.h"
+#include "proto/queue/scheduling_policy.h"
+#include "proto/queue/usable_cores.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm {
@@ -29,6 +31,15 @@ fabric::Security SecurityOf(v1::PeerConfig::Security security) {
     case v1::PeerConfig::PLAIN: return fabric::Security::kPlain;
     case v1::PeerConfig::TLS: return fabric::Security::kTls;
     default: return fabric::Security::kAuto;
+  }
+}
+
+queue::Scheduling SchedulingOf(const Options& options, const v1::DaemonConfig& config) {
+  if (options.scheduling) return *options.scheduling;
+  switch (config.scheduling()) {
+    case v1::DaemonConfig::FEW_CORES: return queue::Scheduling::kFewCores;
+    case v1::DaemonConfig::MANY_CORES: return queue::Scheduling::kManyCores;
+    default: return queue::Scheduling::kAuto;
   }
 }
 
@@ -113,6 +124,7 @@ intake::IntakeOptions MakeIntakeOptions(const Options& options, const v1::Daemon
   made.clients_max = clients.clients_max();
   made.arena_bytes_max = clients.arena_bytes_max();
   made.hello_timeout_ns = clients.hello_timeout_ms() * kMs;
+  made.scheduling = SchedulingOf(options, config);
   made.rendezvous_timeout_ns = clients.rendezvous_timeout_ms() * kMs;
   // A private daemon serves its user alone, so there is nobody to keep apart.
   made.all_users = clients.all_users() && !options.is_private;
@@ -164,6 +176,11 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   if (!self.ok()) return self.status();
   absl::StatusOr<fabric::FabricOptions> fabric_options = MakeFabricOptions(config, *self);
   if (!fabric_options.ok()) return fabric_options.status();
+  const std::uint32_t cores = queue::UsableCores();
+  const auto scheduling = queue::SchedulingPolicy::Choose(SchedulingOf(options, config), cores);
+  spdlog::info("scheduling as for {} cores, {} usable",
+               scheduling.waiting.gives_way ? "few" : "many", cores);
+  fabric_options->scheduling = scheduling;
   const std::optional<ClusterKeys> keys = fabric_options->keys;
   const absl::StatusOr<bool> looks = LooksForNeighbours(options, config, keys.has_value());
   if (!looks.ok()) return looks.status();
@@ -175,7 +192,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   fabric_options->rail_observers = daemon->rail_recorder_.get();
 
   LoopOptions loop_options;
-  loop_options.workers = std::clamp(platform::CoreCount() / 2, 1u, 4u);  // The loop is one more.
+  loop_options.scheduling = scheduling;
   loop_options.ends_with_last_client = options.is_private;
   daemon->loop_ =
       std::make_unique<Loop>(daemon->io_, loop_options, *daemon->recorder_, daemon->events_);

@@ -11,6 +11,7 @@
 
 #include "mlxcomm/v1/diagnostics.grpc.pb.h"
 #include "proto/queue/dial.h"
+#include "proto/status_words.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -31,9 +32,7 @@ Failure DialDaemon(const std::string& socket_path, queue::Dialed& dialed) {
     if (failure.code != FailureCode::kUnavailable) return failure;
     absent += (absent.empty() ? "" : "; ") + failure.message;
   }
-  failure.message = absent +
-                    ". Start it (mlxcommd --config FILE), or name its socket (--socket, "
-                    "MLXCOMM_SOCKET)";
+  failure.message = absent + kHowToStartIt;
   return failure;
 }
 
@@ -54,8 +53,11 @@ Failure FailureOf(const grpc::Status& status) {
   }
 }
 
-// A proof takes its time on a machine that trains.
-constexpr std::uint64_t kPlanTimeoutNs = 30'000'000'000;
+// The daemon may be older than this mlxcommctl.
+grpc::Status Read(grpc::Status status, google::protobuf::Message& reply) {
+  if (status.ok()) ReadOlderWords(reply);
+  return status;
+}
 
 using Invoke = std::function<grpc::Status(v1::Diagnostics::Stub&, grpc::ClientContext&)>;
 
@@ -84,15 +86,14 @@ Failure Call(const std::string& socket_path, std::uint64_t timeout_ns, const Inv
 Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply) {
   return Call(socket_path, kTimeoutNs,
               [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-                return stub.Status(&context, v1::StatusRequest(), &reply);
+                return Read(stub.Status(&context, v1::StatusRequest(), &reply), reply);
               });
 }
 
-Failure FetchPlan(const std::string& socket_path, const v1::PlanRequest& request,
-                  v1::PlanReply& reply) {
-  return Call(socket_path, kPlanTimeoutNs,
+Failure FetchCosts(const std::string& socket_path, v1::LinkCosts& reply) {
+  return Call(socket_path, kTimeoutNs,
               [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-                return stub.Plan(&context, request, &reply);
+                return stub.Costs(&context, v1::CostsRequest(), &reply);
               });
 }
 
@@ -107,7 +108,7 @@ Failure FetchRecord(const std::string& socket_path, const v1::FlightRecordReques
 Failure FetchTopology(const std::string& socket_path, v1::TopologyReply& reply) {
   return Call(socket_path, kTimeoutNs,
               [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-                return stub.Topology(&context, v1::TopologyRequest(), &reply);
+                return Read(stub.Topology(&context, v1::TopologyRequest(), &reply), reply);
               });
 }
 
@@ -123,7 +124,7 @@ Failure FetchPing(const std::string& socket_path, const v1::PingRequest& request
   const std::uint64_t timeout_ns = kTimeoutNs + std::uint64_t{request.timeout_ms()} * 1'000'000;
   return Call(socket_path, timeout_ns,
               [&](v1::Diagnostics::Stub& stub, grpc::ClientContext& context) {
-                return stub.Ping(&context, request, &reply);
+                return Read(stub.Ping(&context, request, &reply), reply);
               });
 }
 

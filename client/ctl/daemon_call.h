@@ -11,11 +11,14 @@
 
 namespace mlxcomm::ctl {
 
+// So ends the message where no daemon can be reached.
+inline constexpr char kHowToStartIt[] =
+    ". Start it (mlxcommd --config FILE), or name its socket (--socket, MLXCOMM_SOCKET)";
+
 // `socket_path` empty: as every client looks for it (queue::SocketCandidates).
 Failure FetchStatus(const std::string& socket_path, v1::StatusReply& reply);
-// INVALID_ARGUMENT: the daemon says which figure is beyond which limit.
-Failure FetchPlan(const std::string& socket_path, const v1::PlanRequest& request,
-                  v1::PlanReply& reply);
+// Of this node's links, as jobs that form now are told; 0: not measured.
+Failure FetchCosts(const std::string& socket_path, v1::LinkCosts& reply);
 Failure FetchRecord(const std::string& socket_path, const v1::FlightRecordRequest& request,
                     v1::FlightRecordReply& reply);
 

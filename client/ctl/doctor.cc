@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/strip.h"
 #include "client/ctl/command_line.h"
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/doctor/check.h"
@@ -29,7 +30,7 @@ ClusterFacts AskDaemon(const std::string& socket_path) {
   if (failure.ok()) failure = FetchCheckups(socket_path, cluster.checkups);
   if (failure.ok()) failure = FetchTopology(socket_path, cluster.topology);
   cluster.daemon_answers = failure.ok();
-  cluster.why_not = failure.message;
+  cluster.why_not = std::string(absl::StripSuffix(failure.message, kHowToStartIt));
   return cluster;
 }
 

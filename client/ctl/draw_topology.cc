@@ -12,6 +12,7 @@
 
 #include "client/ctl/render_status.h"
 #include "client/ctl/render_topology.h"
+#include "proto/status_words.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -217,13 +218,13 @@ class Picture {
     const DrawnPoint bend =
         (a + b) * 0.5 + DrawnPoint{-along.y, along.x} * (place * kBend / length);
     DrawCurve(cable, {a, bend, b});
-    const bool labelled =
-        topology_.cables_size() <= kLabelledCablesMax || IsInRing(cable) || cable.state() != "up";
+    const bool labelled = topology_.cables_size() <= kLabelledCablesMax || IsInRing(cable) ||
+                          cable.state() != v1::RailState::up;
     if (!labelled) return;
     // Cables across the ring meet in its middle.
     const bool across = !IsInRing(cable) && total_.size() > static_cast<std::size_t>(boxes_.size());
     const double where = across ? 0.36 : 0.5;
-    const bool up = cable.state() == "up";
+    const bool up = cable.state() == v1::RailState::up;
     LabelOn({a, bend, b}, where, CableLabel(cable), up ? "" : " bad");
     LabelOn({a, bend, b}, Leaving({a, bend, b}, from->second), cable.from_interface(), " faint");
     LabelOn({b, bend, a}, Leaving({b, bend, a}, to->second), cable.to_interface(), " faint");
@@ -238,7 +239,7 @@ class Picture {
       const auto pair = PairOf(cable);
       const double place = drawn_[pair]++ - (total_[pair] - 1) / 2.0;
       Label(between + DrawnPoint{0, place * 19}, CableLabel(cable),
-            cable.state() == "up" ? "" : " bad");
+            cable.state() == v1::RailState::up ? "" : " bad");
     }
     const DrawnPoint middle = SwitchAt(cable.switch_number());
     const std::pair<const std::string*, const std::string*> ends[] = {
@@ -253,15 +254,17 @@ class Picture {
   }
 
   void DrawCurve(const v1::TopologyCable& cable, const Curve& curve) {
-    const std::string told = NodeNameIn(topology_, cable.from_node()) + " " +
-                             cable.from_interface() + " - " + cable.to_interface() + " " +
-                             NodeNameIn(topology_, cable.to_node()) + ": " + cable.state() + ", " +
-                             (cable.state() == "up" ? CableFigures(cable) : cable.detail()) +
-                             (RailsOn(cable).empty() ? "" : "; " + RailsOn(cable));
-    lines_ += std::string("<path class=\"") + (cable.state() == "up" ? "cable" : "down") +
-              "\" d=\"M" + Number(curve.a.x) + " " + Number(curve.a.y) + " Q" +
-              Number(curve.bend.x) + " " + Number(curve.bend.y) + " " + Number(curve.b.x) + " " +
-              Number(curve.b.y) + "\"><title>" + Escaped(told) + "</title></path>\n";
+    const std::string told =
+        NodeNameIn(topology_, cable.from_node()) + " " + cable.from_interface() + " - " +
+        cable.to_interface() + " " + NodeNameIn(topology_, cable.to_node()) + ": " +
+        WordOf(cable.state()) + ", " +
+        (cable.state() == v1::RailState::up ? CableFigures(cable) : cable.detail()) +
+        (RailsOn(cable).empty() ? "" : "; " + RailsOn(cable));
+    lines_ += std::string("<path class=\"") +
+              (cable.state() == v1::RailState::up ? "cable" : "down") + "\" d=\"M" +
+              Number(curve.a.x) + " " + Number(curve.a.y) + " Q" + Number(curve.bend.x) + " " +
+              Number(curve.bend.y) + " " + Number(curve.b.x) + " " + Number(curve.b.y) +
+              "\"><title>" + Escaped(told) + "</title></path>\n";
   }
 
   // Where the line has left the node's box by enough for a label.
@@ -335,8 +338,9 @@ class Picture {
                            ? (topology_.ring_closed() ? "wide band: the ring"
                                                       : "wide band: ring order, not closed")
                            : "";
-    const bool any_down = std::any_of(topology_.cables().begin(), topology_.cables().end(),
-                                      [](const auto& cable) { return cable.state() != "up"; });
+    const bool any_down =
+        std::any_of(topology_.cables().begin(), topology_.cables().end(),
+                    [](const auto& cable) { return cable.state() != v1::RailState::up; });
     if (any_down) text += std::string(text.empty() ? "" : "; ") + "dashed red: down";
     return text;
   }
@@ -378,7 +382,7 @@ std::string DrawTopologyDot(const v1::TopologyReply& topology) {
   }
   std::set<std::pair<std::string, std::string>> ports;
   for (const v1::TopologyCable& cable : topology.cables()) {
-    const std::string state = cable.state() == "up" ? "" : ", color=red, style=dashed";
+    const std::string state = cable.state() == v1::RailState::up ? "" : ", color=red, style=dashed";
     if (cable.switch_number() > 0) {
       const std::string hub = DotString("switch " + std::to_string(cable.switch_number()));
       const std::pair<const std::string*, const std::string*> ends[] = {

@@ -83,7 +83,9 @@ class CableFinder {
       const auto other = places_.find(link.peer_id());
       if (other == places_.end() || other->second == own) continue;
       for (const v1::RailStatus& rail : link.rails()) {
-        if (rail.transport() == "route" || (rail.transport() == "rdma") != rdma) continue;
+        if (rail.transport() == v1::Transport::route ||
+            (rail.transport() == v1::Transport::rdma) != rdma)
+          continue;
         rdma ? AddDevice(node, own, other->second, rail) : AddConnection(own, other->second, rail);
       }
     }
@@ -95,7 +97,7 @@ class CableFinder {
   }
 
   void AddConnection(std::size_t own, std::size_t other, const v1::RailStatus& rail) {
-    if (rail.state() != "up") return;
+    if (rail.state() != v1::RailState::up) return;
     const std::string from = EndName(rail.local_interface(), rail.local_address());
     const std::string to = EndName(rail.remote_interface(), rail.remote_address());
     if (from.empty() || to.empty()) return;

@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "proto/status_words.h"
+
 namespace mlxcomm::ctl {
 namespace {
 
@@ -20,7 +22,7 @@ struct Span {
 };
 
 bool IsCable(const v1::RailStatus& rail) {
-  return rail.state() == "up" && rail.transport() != "route";
+  return rail.state() == v1::RailState::up && rail.transport() != v1::Transport::route;
 }
 
 RailKey KeyOf(const v1::NodeStatus& node, const v1::LinkStatus& link, const v1::RailStatus& rail) {
@@ -51,14 +53,14 @@ std::optional<LinkLoad> LoadOf(const v1::NodeStatus& node, const v1::LinkStatus&
     const double bytes = static_cast<double>(rail.sent_bytes() - found->second) / span.operations;
     const double best = rail.delivery_bytes_per_second_best();
     load.bytes += bytes;
-    RailLoad& kind = KindIn(load, rail.transport());
+    RailLoad& kind = KindIn(load, WordOf(rail.transport()));
     kind.bytes += bytes;
     kind.best_bytes_per_second += best;
     // Connections that are listed without their interfaces are cables of their own.
     const std::string& local =
         rail.local_interface().empty() ? rail.local_address() : rail.local_interface();
     Cable& cable = cables[{local, rail.remote_interface()}];
-    cable.shared = cable.shared || rail.transport() == "rdma";
+    cable.shared = cable.shared || rail.transport() == v1::Transport::rdma;
     cable.bytes += bytes;
     cable.best_bytes_per_second = std::max(cable.best_bytes_per_second, best);
   }

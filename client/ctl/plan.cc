@@ -1,17 +1,20 @@
 #include <cstdio>
 #include <memory>
+#include <string>
 
-#include "absl/strings/str_cat.h"
+#include "absl/status/status.h"
 #include "client/ctl/command_line.h"
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/draw_plan.h"
 #include "client/ctl/json_text.h"
 #include "client/ctl/output.h"
+#include "client/ctl/plan_answer.h"
 #include "client/ctl/quantities.h"
 #include "client/ctl/render_plan.h"
 #include "client/ctl/render_status.h"
 #include "client/ctl/verbs.h"
 #include "proto/types/operation.h"
+#include "proto/queue/dial.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -22,21 +25,16 @@ std::string PlannedNames() {
                                 [](const OperationRow& row) { return !IsPointToPoint(row.value); });
 }
 
-v1::PlanRequest RequestOf(const PlanOptions& options) {
-  v1::PlanRequest request;
-  request.set_operation(options.operation);
-  request.set_data_type(options.data_type);
-  request.set_reduce_operator(options.reduce_operator);
-  request.set_bytes(options.bytes.value_or(0));
-  request.set_nodes(options.nodes);
-  request.set_ranks_per_node(options.ranks_per_node);
-  request.set_plan(options.plan);
-  request.set_root(options.root);
-  request.mutable_costs()->set_latency_ns(options.latency_ns);
-  request.mutable_costs()->set_bytes_per_second(options.bytes_per_second);
-  request.mutable_costs()->set_links_per_node(options.links_per_node);
-  request.set_with_steps(options.steps);
-  return request;
+// What this node's links cost, where not all of it is given. Without a daemon, unless one is named,
+// there are the defaults.
+Failure FetchOwnCosts(const PlanOptions& options, v1::LinkCosts& own) {
+  if (!NeedsOwnCosts(options)) return {};
+  const Failure failure = FetchCosts(options.socket_path, own);
+  const bool is_named = queue::SocketCandidates(options.socket_path).size() == 1;
+  if (failure.code != FailureCode::kUnavailable || is_named) return failure;
+  std::fprintf(stderr, "mlxcommctl: what links cost is the default, for no daemon tells: %s\n",
+               failure.message.c_str());
+  return {};
 }
 
 Failure TextOf(const PlanOptions& options, const v1::PlanReply& plan, std::string& text) {
@@ -53,23 +51,26 @@ int RunPlan(const PlanOptions& options) {
     std::fputs("mlxcommctl: --bytes is needed: what each rank passes, as 64M\n", stderr);
     return kExitUsage;
   }
+  // What is asked for wrongly is the command line's fault, whether there is a daemon or not.
+  absl::Status status = ReadPlanQuestion(options, {}).status();
+  if (!status.ok()) return Fail(kExitUsage, std::string(status.message()));
+  v1::LinkCosts own;
+  if (const Failure failure = FetchOwnCosts(options, own); !failure.ok())
+    return ReportFailure(failure);
   v1::PlanReply plan;
+  status = AnswerPlan(options, own, plan);
+  if (!status.ok()) return Fail(kExitUsage, std::string(status.message()));
   std::string text;
-  Failure failure = FetchPlan(options.socket_path, RequestOf(options), plan);
-  if (failure.ok()) failure = TextOf(options, plan, text);
-  // What is asked for wrongly is the command line's fault.
-  if (failure.code == FailureCode::kInvalidArgument) return Fail(kExitUsage, failure.message);
-  if (!failure.ok()) return ReportFailure(failure);
-  if (const int code = WriteOut(text, "plan"); code != 0) return code;
-  if (plan.verified()) return 0;
-  return Fail(kExitFailed, absl::StrCat("not proved: ", plan.verdict()));
+  if (const Failure failure = TextOf(options, plan, text); !failure.ok())
+    return ReportFailure(failure);
+  return WriteOut(text, "plan");
 }
 
 void AddPlan(CLI::App& app, Verbs& verbs) {
   const auto made = std::make_shared<PlanOptions>();
   PlanOptions& options = *made;
-  CLI::App* const plan =
-      app.add_subcommand("plan", "How an operation would be carried out, with cost and proof");
+  CLI::App* const plan = app.add_subcommand(
+      "plan", "How an operation would be carried out, what it costs, what each link carries");
   plan->add_option("--op", options.operation, "The operation")
       ->required()
       ->type_name(OneOf(PlannedNames()));

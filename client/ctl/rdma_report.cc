@@ -5,6 +5,7 @@
 #include "client/ctl/doctor/program_output.h"
 #include "client/ctl/doctor/render_doctor.h"
 #include "client/ctl/render_status.h"
+#include "proto/status_words.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -58,8 +59,8 @@ std::string Rail(const v1::NodeStatus& node, const v1::LinkStatus& link,
                  const v1::RailStatus& rail) {
   std::string text = "  " + Shown(node.name()) + " " + Shown(rail.local_interface()) + " to " +
                      Shown(link.peer()) + " " + Shown(rail.remote_interface()) + ": " +
-                     Shown(rail.state());
-  if (rail.state() != "up") {
+                     WordOf(rail.state());
+  if (rail.state() != v1::RailState::up) {
     return text + ", " + Shown(rail.rdma().reason()) + ": " + Shown(rail.detail()) + "\n";
   }
   return text + ", " + Shown(rail.local_address()) + " - " + Shown(rail.remote_address()) + ", " +
@@ -93,7 +94,7 @@ std::string Rails(const v1::StatusReply& status) {
     text += "\n";
     for (const v1::LinkStatus& link : node.links()) {
       for (const v1::RailStatus& rail : link.rails()) {
-        if (rail.transport() != "rdma") continue;
+        if (rail.transport() != v1::Transport::rdma) continue;
         any = true;
         text += Rail(node, link, rail);
       }

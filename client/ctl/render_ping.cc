@@ -8,6 +8,7 @@
 #include "client/ctl/json_text.h"
 #include "client/ctl/quantities.h"
 #include "client/ctl/render_status.h"
+#include "proto/status_words.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -82,10 +83,11 @@ std::string RenderPings(std::span<const v1::PingReply> replies) {
   const v1::LinkStatus& link = replies.back().link();
   if (!link.detail().empty()) out += "  " + Shown(link.detail()) + "\n";
   for (const v1::RailStatus& rail : link.rails()) {
-    const std::string ends = rail.transport() == "route" ? "through other nodes"
-                                                         : Shown(rail.local_interface()) + " - " +
-                                                               Shown(rail.remote_interface());
-    out += "  " + Shown(rail.transport()) + " " + ends + "  " + Shown(rail.state());
+    const std::string ends =
+        rail.transport() == v1::Transport::route
+            ? "through other nodes"
+            : Shown(rail.local_interface()) + " - " + Shown(rail.remote_interface());
+    out += "  " + WordOf(rail.transport()) + " " + ends + "  " + WordOf(rail.state());
     const RoundTrips beats = OfHeartbeats(replies, rail);
     if (beats.count > 0) {
       out += "  " + std::to_string(beats.count) +
@@ -122,10 +124,10 @@ std::string PingsAsJson(std::span<const v1::PingReply> replies) {
   if (!replies.empty()) {
     for (const v1::RailStatus& rail : replies.back().link().rails()) {
       auto& told = *rails.add_values()->mutable_struct_value()->mutable_fields();
-      told["transport"].set_string_value(rail.transport());
+      told["transport"].set_string_value(WordOf(rail.transport()));
       told["local_interface"].set_string_value(rail.local_interface());
       told["remote_interface"].set_string_value(rail.remote_interface());
-      told["state"].set_string_value(rail.state());
+      told["state"].set_string_value(WordOf(rail.state()));
       told["round_trip_ns"].set_number_value(static_cast<double>(rail.round_trip_ns()));
       told["round_trip_ns_min"].set_number_value(static_cast<double>(rail.round_trip_ns_min()));
       const RoundTrips beats = OfHeartbeats(replies, rail);

@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <functional>
 #include <map>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -65,17 +64,15 @@ std::string RenderEstimates(const v1::PlanReply& plan) {
 std::string RenderLinks(const v1::PlanReply& plan) {
   if (plan.links_size() == 0) return {};
   // By what they carry, most first.
-  using Load = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
+  using Load = std::pair<std::uint64_t, std::uint64_t>;
   std::map<Load, std::vector<const v1::PlanLink*>, std::greater<>> loads;
   for (const v1::PlanLink& link : plan.links()) {
-    loads[{link.bytes(), link.messages(), link.optimal_bytes()}].push_back(&link);
+    loads[{link.bytes(), link.messages()}].push_back(&link);
   }
   std::string out = "\nlinks between nodes, each direction by itself\n";
   for (const auto& [load, links] : loads) {
-    const auto& [bytes, messages, optimal] = load;
-    out += "  " + Bytes(bytes) + " in " + Plural(messages, "message") +
-           (bytes == optimal ? ", the optimum" : ", but the optimum is " + Bytes(optimal)) +
-           ", on ";
+    const auto& [bytes, messages] = load;
+    out += "  " + Bytes(bytes) + " in " + Plural(messages, "message") + ", on ";
     out += links.size() == 1 ? "" : "each of " + std::to_string(links.size()) + ": ";
     int shown = 0;
     for (const v1::PlanLink* const link : links) {
@@ -88,15 +85,9 @@ std::string RenderLinks(const v1::PlanReply& plan) {
   return out;
 }
 
-std::string RenderProof(const v1::PlanReply& plan) {
-  std::string out = "\n" + Plural(plan.steps(), "step") + ", " +
-                    Plural(plan.messages(), "message") + ", at most " +
-                    Bytes(plan.scratch_bytes_max()) + " of the daemon's memory a node\n";
-  out += plan.verified() ? "proved" : "NOT PROVED";
-  if (plan.verified_bytes() < plan.bytes()) {
-    out += " for " + Bytes(plan.verified_bytes()) + ", which has the same steps";
-  }
-  return out + ": " + Shown(plan.verdict()) + "\n";
+std::string RenderTotals(const v1::PlanReply& plan) {
+  return "\n" + Plural(plan.steps(), "step") + ", " + Plural(plan.messages(), "message") +
+         ", at most " + Bytes(plan.scratch_bytes_max()) + " of the daemon's memory a node\n";
 }
 
 std::string PlaceText(const v1::PlanPlace& place) {
@@ -175,7 +166,7 @@ std::string RenderPlan(const v1::PlanReply& plan) {
   std::string out = Shown(plan.operation()) + ": " + Plural(plan.nodes(), "node") + ", " +
                     Plural(plan.ranks_per_node(), "rank") + " on each, " + Bytes(plan.bytes()) +
                     " a rank\n";
-  return out + RenderChoice(plan) + RenderEstimates(plan) + RenderLinks(plan) + RenderProof(plan) +
+  return out + RenderChoice(plan) + RenderEstimates(plan) + RenderLinks(plan) + RenderTotals(plan) +
          RenderSteps(plan);
 }
 

@@ -9,7 +9,7 @@
 
 namespace mlxcomm::ctl {
 
-// The choice in one line, what the others would cost, what each link carries, the proof;
+// The choice in one line, what the others would cost, what each link carries, what it comes to;
 // then the steps, where the reply has them.
 std::string RenderPlan(const v1::PlanReply& plan);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "client/ctl/quantities.h"
+#include "proto/status_words.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::ctl {
@@ -54,15 +55,22 @@ std::string EndOf(const std::string& interface, const std::string& address) {
   return Shown(interface) + (address.empty() ? "" : " " + Shown(address));
 }
 
+// What is being done, or is tried again by itself; of connections the health line says more.
+bool Passes(const v1::RailStatus& rail) {
+  if (rail.transport() != v1::Transport::rdma) return true;
+  if (rail.reason() == v1::LinkReason::rdma_not_made) return !rail.peers_reason();
+  return rail.reason() == v1::LinkReason::none || rail.reason() == v1::LinkReason::rdma_looking ||
+         rail.reason() == v1::LinkReason::rdma_being_made;
+}
+
 void RenderRail(const v1::RailStatus& rail, const Painter& paint, std::string& out) {
   const std::string local = EndOf(rail.local_interface(), rail.local_address());
-  out += "      " + Shown(rail.transport()) + " " + local + (local.empty() ? "" : " ") + "- " +
-         EndOf(rail.remote_interface(), rail.remote_address()) + "  " + paint.State(rail.state());
-  if (rail.state() != "up") {
+  out += "      " + WordOf(rail.transport()) + " " + local + (local.empty() ? "" : " ") + "- " +
+         EndOf(rail.remote_interface(), rail.remote_address()) + "  " +
+         paint.State(WordOf(rail.state()));
+  if (rail.state() != v1::RailState::up) {
     out += (rail.detail().empty() ? "" : "  " + Shown(rail.detail()));
-    const std::string& reason = rail.rdma().reason();
-    const bool passes = reason.empty() || reason == "looking" || reason == "set-up";
-    out += passes ? "\n" : " (mlxcommctl doctor says what mends it)\n";
+    out += Passes(rail) ? "\n" : " (mlxcommctl doctor says what mends it)\n";
     return;
   }
   if (!rail.rdma().service().empty()) out += "  " + Shown(rail.rdma().service());
@@ -124,8 +132,8 @@ void RenderUse(const v1::UseStatus& use, std::string& out) {
 
 // Nobody asked for them, or nobody could: not worth a line on machines with dozens.
 bool IsLeftOutByItself(const v1::DiscoveryInterface& interface) {
-  return interface.detail() == "loopback" ||
-         interface.detail().find("name it in discovery") != std::string::npos;
+  return interface.reason() == v1::DiscoveryReason::loopback ||
+         interface.reason() == v1::DiscoveryReason::unless_named;
 }
 
 // A link leads to it; which state that is in is seen there.
@@ -144,8 +152,7 @@ bool IsMacosPort(const std::string& name) {
 void RenderBridged(const v1::DiscoveryStatus& discovery, std::string& out) {
   std::string ports;
   for (const v1::DiscoveryInterface& interface : discovery.interfaces()) {
-    if (!interface.used() && interface.detail().starts_with("a member of a bridge") &&
-        IsMacosPort(interface.name()))
+    if (interface.reason() == v1::DiscoveryReason::bridge_member && IsMacosPort(interface.name()))
       ports += (ports.empty() ? "" : ", ") + Shown(interface.name());
   }
   if (ports.empty()) return;
@@ -205,10 +212,8 @@ void RenderNode(const v1::NodeStatus& node, bool own, const Painter& paint, std:
   RenderDiscovery(node, out);
   RenderRdma(node, out);
   for (const v1::LinkStatus& link : node.links()) {
-    out += "    to " + Shown(link.peer()) + "  " + paint.State(link.state());
-    const bool repeats = link.detail().starts_with(link.state() + ": ");
-    const std::size_t skipped = repeats ? link.state().size() + 2 : 0;
-    if (!link.detail().empty()) out += "  " + Shown(link.detail().substr(skipped));
+    out += "    to " + Shown(link.peer()) + "  " + paint.State(WordOf(link.state()));
+    if (!link.detail().empty()) out += "  " + Shown(link.detail());
     out += "\n";
     for (const v1::RailStatus& rail : link.rails()) RenderRail(rail, paint, out);
   }
@@ -313,7 +318,7 @@ void RenderJob(const v1::JobStatus& job, const Painter& paint, std::string& out)
 
 bool IsRouted(const v1::LinkStatus& link) {
   return std::any_of(link.rails().begin(), link.rails().end(), [](const v1::RailStatus& rail) {
-    return rail.transport() == "route" && rail.state() == "up";
+    return rail.transport() == v1::Transport::route && rail.state() == v1::RailState::up;
   });
 }
 
@@ -322,7 +327,7 @@ std::string PulledCable(const v1::StatusReply& status) {
   for (const v1::NodeStatus& node : status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
       for (const v1::RailStatus& rail : link.rails()) {
-        if (rail.state() == "up" || rail.transport() == "rdma") continue;
+        if (rail.state() == v1::RailState::up || rail.transport() == v1::Transport::rdma) continue;
         const std::string& at =
             rail.local_interface().empty() ? rail.remote_address() : rail.local_interface();
         return "link " + node.name() + " to " + link.peer() +
@@ -356,11 +361,12 @@ std::string LinkThatIsDown(const v1::StatusReply& status) {
   std::string first;
   for (const v1::NodeStatus& node : status.nodes()) {
     for (const v1::LinkStatus& link : node.links()) {
-      if (link.state() == "up") continue;
-      const bool consequence = link.detail().find("the way through ") != std::string::npos;
+      if (link.state() == v1::LinkState::up) continue;
+      const bool consequence = GoesThroughOthers(link.reason());
       if (consequence && !first.empty()) continue;
       first = "link " + node.name() + " to " + link.peer() +
-              (link.state() == "grace" ? " is down, and waited for" : " is " + link.state()) +
+              (link.state() == v1::LinkState::grace ? " is down, and waited for"
+                                                    : " is " + WordOf(link.state())) +
               ": is mlxcommd running there, and the cable in?";
       if (!consequence) return first;
     }

@@ -6,6 +6,7 @@
 
 #include "client/ctl/quantities.h"
 #include "client/ctl/render_status.h"
+#include "proto/status_words.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -78,10 +79,10 @@ std::string CableFigures(const v1::TopologyCable& cable) {
 }
 
 std::string CableLabel(const v1::TopologyCable& cable) {
-  if (cable.state() != "up") return "down";
+  if (cable.state() != v1::RailState::up) return "down";
   for (const v1::TopologyRail& rail : cable.rails()) {
-    if (rail.transport() != "rdma") continue;
-    return CableFigures(cable) + (rail.state() == "up" ? ", RDMA" : ", no RDMA");
+    if (rail.transport() != v1::Transport::rdma) continue;
+    return CableFigures(cable) + (rail.state() == v1::RailState::up ? ", RDMA" : ", no RDMA");
   }
   return CableFigures(cable);
 }
@@ -90,14 +91,14 @@ std::string RailsOn(const v1::TopologyCable& cable) {
   std::string text;
   const bool alone = cable.rails_size() < 2;
   for (const v1::TopologyRail& rail : cable.rails()) {
-    if (alone && rail.transport() == "tcp") continue;
+    if (alone && rail.transport() == v1::Transport::tcp) continue;
     text += text.empty() ? "" : ", ";
-    if (rail.state() != "up") {
-      text += "no " + Shown(rail.transport()) +
+    if (rail.state() != v1::RailState::up) {
+      text += "no " + WordOf(rail.transport()) +
               (rail.detail().empty() ? "" : ": " + Shown(rail.detail()));
       continue;
     }
-    text += Shown(rail.transport());
+    text += WordOf(rail.transport());
     if (alone || rail.bytes_per_second_best() < 1) continue;
     text += " " + HumanRate(static_cast<std::uint64_t>(rail.bytes_per_second_best()));
   }
@@ -130,12 +131,12 @@ std::string RenderTopology(const v1::TopologyReply& topology, bool colours) {
   for (const Line& line : lines) {
     const v1::TopologyCable& cable = *line.cable;
     out += "  " + Padded(line.from, widths[0]) + " - " + Padded(line.to, widths[1]) + "  " +
-           State(cable.state(), colours) + "  ";
-    out += cable.state() == "up" ? CableFigures(cable) : Shown(cable.detail());
+           State(WordOf(cable.state()), colours) + "  ";
+    out += cable.state() == v1::RailState::up ? CableFigures(cable) : Shown(cable.detail());
     if (cable.switch_number() > 0) {
       out += ", through switch " + std::to_string(cable.switch_number());
     }
-    const std::string rails = cable.state() == "up" ? RailsOn(cable) : "";
+    const std::string rails = cable.state() == v1::RailState::up ? RailsOn(cable) : "";
     if (!rails.empty()) out += "  (" + rails + ")";
     while (out.ends_with(' ')) out.pop_back();
     out += "\n";

@@ -54,13 +54,22 @@ bool SshHost::Connect(const std::vector<std::string>& ssh, const std::string& ow
   std::vector<std::string> command = ssh;
   command.push_back(name_);
   command.push_back(AgentCommand(own_path));
-  std::array<std::array<int, 2>, 3> pipes;
+  std::array<std::array<int, 2>, 3> pipes{{{-1, -1}, {-1, -1}, {-1, -1}}};
+  // Many hosts are tried: what one that cannot be started left open the next ones would lack.
+  const auto give_up = [&pipes] {
+    const int reason = errno;
+    for (auto& ends : pipes) {
+      for (int& end : ends) CloseDescriptor(end);
+    }
+    errno = reason;
+    return false;
+  };
   for (auto& ends : pipes) {
-    if (!MakePipe(ends)) return false;
+    if (!MakePipe(ends)) return give_up();
   }
   hello_by_ = Clock::now() + kHelloPatience;
   pid_ = ForkGroup();
-  if (pid_ < 0) return false;
+  if (pid_ < 0) return give_up();
   if (pid_ == 0) Become(command, pipes[0][0], pipes[1][1], pipes[2][1]);
   for (const int end : {pipes[0][0], pipes[1][1], pipes[2][1]}) ::close(end);
   to_ = pipes[0][1];

@@ -98,14 +98,14 @@ int RunFirstLight(const FirstLightOptions& options);
 struct PlanOptions {
   std::string socket_path;
   std::string operation;
-  std::string data_type;  // Empty, as all below: the daemon's default.
+  std::string data_type;  // Empty, as all below: by itself.
   std::string reduce_operator;
   std::string plan;
   std::optional<std::uint64_t> bytes;
   std::uint32_t nodes = 0;
   std::uint32_t ranks_per_node = 1;
   std::uint32_t root = 0;
-  std::uint64_t latency_ns = 0;  // 0, as below: as the daemon has it.
+  std::uint64_t latency_ns = 0;  // 0, as below: as this node has it.
   std::uint64_t bytes_per_second = 0;
   std::uint32_t links_per_node = 0;
   bool steps = false;

@@ -65,15 +65,10 @@ LoadedModule LoadModule() {
   return loaded;
 }
 
-queue::SpinLimits SpinLimitsHere() { return queue::SpinLimits::For(queue::UsableCores()); }
-
 }  // namespace
 
 Connection::Connection(mlxcomm_interrupt interrupt)
-    : creator_pid_(OwnProcess()),
-      interrupt_(interrupt),
-      spins_{queue::AdaptiveSpin(SpinLimitsHere()), queue::AdaptiveSpin(SpinLimitsHere()),
-             queue::AdaptiveSpin(SpinLimitsHere())} {}
+    : creator_pid_(OwnProcess()), interrupt_(interrupt) {}
 
 Failure Connection::Open(const mlxcomm_connect_options& options, std::unique_ptr<Connection>& out) {
   if (LoadedBeforeFork()) {
@@ -155,6 +150,8 @@ Failure Connection::Reach(const mlxcomm_connect_options& options, queue::Dialed&
 Failure Connection::Map(queue::Dialed& dialed) {
   arena_bytes_ = dialed.hello.arena_bytes;
   rendezvous_timeout_ns_ = dialed.hello.rendezvous_timeout_ns;
+  scheduling_ = queue::SchedulingPolicy::Choose(dialed.hello.scheduling, queue::UsableCores());
+  spins_.fill(queue::AdaptiveSpin(scheduling_.waiting));
   void* const arena =
       ::mmap(nullptr, arena_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, dialed.descriptors[0], 0);
   int error = arena == MAP_FAILED ? errno : 0;

@@ -34,6 +34,7 @@
 #include "proto/queue/adaptive_spin.h"
 #include "proto/queue/dial.h"
 #include "proto/queue/ring.h"
+#include "proto/queue/scheduling_policy.h"
 #include "proto/types/failure.h"
 
 namespace mlxcomm::client {
@@ -114,6 +115,8 @@ class Connection {
 
   void NoteCopiedResult(std::uint64_t bytes, std::uint64_t nanoseconds);
 
+  // As the daemon's hello and this process's cores have it.
+  const queue::SchedulingPolicy& scheduling() const { return scheduling_; }
   // False in a forked child: nothing of the parent's may be touched there.
   bool usable() const;
 
@@ -166,6 +169,7 @@ class Connection {
   int doorbell_ = -1;
   std::byte* arena_ = nullptr;
   std::uint64_t arena_bytes_ = 0;
+  queue::SchedulingPolicy scheduling_;
   std::uint64_t rendezvous_timeout_ns_ = 0;  // The daemon's, as it says; 0: it does not.
   std::byte* queue_ = nullptr;
   std::unique_ptr<ArenaAllocator> allocator_;

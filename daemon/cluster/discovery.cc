@@ -124,20 +124,22 @@ void Discovery::OnOwnHello(Port& port, const wire::DiscoveryHello& hello, std::u
   if (hello.incarnation == options_.incarnation) {
     if (hello.address == port.facts.address) return;  // The system's own copy.
     ++counters_.looped;
-    port.detail_ns = now_ns;
-    port.detail =
+    port.fault_ns = now_ns;
+    port.fault = {
+        v1::DiscoveryReason::own_hellos,
         absl::StrCat("it hears this node's own hellos: it is on one cable or switch with ",
-                     std::string(fabric::TextOf(hello.interface_name)));
+                     std::string(fabric::TextOf(hello.interface_name)))};
     return;
   }
   const wire::HeardNode* const entry = EntryOf(options_.self, hello);
   const bool is_alive = entry != nullptr && entry->nonce == port.nonce;
   Repeat(port, hello, /*asks_back=*/true, now_ns);
   if (is_alive) {
-    port.detail_ns = now_ns;
-    port.detail = absl::StrCat("another machine has this node's id: on ",
+    port.fault_ns = now_ns;
+    port.fault = {v1::DiscoveryReason::same_id,
+                  absl::StrCat("another machine has this node's id: on ",
                                std::string(fabric::TextOf(hello.node_name)),
-                               ", end mlxcommd, remove node-id in its state_directory, start it");
+                               ", end mlxcommd, remove node-id in its state_directory, start it")};
   } else {
     ++counters_.replayed;
   }
@@ -364,11 +366,11 @@ bool Discovery::Knows(const NodeId& id, const std::string& local_interface,
   return neighbours_.contains(Key{local_interface, id, remote_interface});
 }
 
-std::string Discovery::DetailOf(const std::string& interface, std::uint64_t now_ns) const {
+InterfaceFault Discovery::FaultOf(const std::string& interface, std::uint64_t now_ns) const {
   const auto found = interfaces_.find(interface);
   if (found == interfaces_.end()) return {};
   const Port& port = found->second;
-  return now_ns < port.detail_ns + kLostNs ? port.detail : std::string();
+  return now_ns < port.fault_ns + kLostNs ? port.fault : InterfaceFault{};
 }
 
 }  // namespace mlxcomm::cluster

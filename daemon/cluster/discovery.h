@@ -32,6 +32,7 @@
 #include <tuple>
 #include <vector>
 
+#include "daemon/cluster/interface_choice.h"
 #include "daemon/cluster/sealed_hello.h"
 #include "daemon/fabric/random_number.h"
 #include "proto/key/cluster_key.h"
@@ -123,8 +124,8 @@ class Discovery {
   std::vector<const Neighbour*> Neighbours() const;  // In a fixed order.
   bool Knows(const NodeId& id, const std::string& local_interface,
              const std::string& remote_interface) const;
-  // What is wrong there, for people; empty: nothing, or it has not been seen for a while.
-  std::string DetailOf(const std::string& interface, std::uint64_t now_ns) const;
+  // What is wrong there; none: nothing, or it has not been seen for a while.
+  InterfaceFault FaultOf(const std::string& interface, std::uint64_t now_ns) const;
 
  private:
   using Key = std::tuple<std::string, NodeId, std::string>;  // Local interface, node, remote one.
@@ -140,8 +141,8 @@ class Discovery {
     std::vector<wire::HeardNode> to_repeat;
     std::uint64_t tokens = kHellosPerSecond;
     std::uint64_t tokens_filled_ns = 0;
-    std::string detail;
-    std::uint64_t detail_ns = 0;  // When that was seen last.
+    InterfaceFault fault;
+    std::uint64_t fault_ns = 0;  // When that was seen last.
   };
 
   bool TakeToken(Port& port, std::uint64_t now_ns);

@@ -87,9 +87,9 @@ void HelloSockets::Look() {
   left_out_.clear();
   std::map<std::string, Place> wanted;
   for (const platform::NetworkInterface& one : *all) {
-    const std::string why = WhyNotUsed(one, options_.interfaces);
-    if (!why.empty()) {
-      left_out_[one.name] = why;
+    InterfaceFault why = WhyNotUsed(one, options_.interfaces);
+    if (!why.IsNone()) {
+      left_out_[one.name] = std::move(why);
       continue;
     }
     wanted[one.name] = {one.name, one.index, *platform::LinkLocalAddressOf(one),
@@ -105,7 +105,7 @@ void HelloSockets::Look() {
     if (ports_.contains(name)) continue;
     const absl::Status opened = Open(place);
     if (opened.ok()) continue;
-    left_out_[name] = std::string(opened.message());
+    left_out_[name] = {v1::DiscoveryReason::not_opened, std::string(opened.message())};
     next_look_ns_ = now + kTryAgainNs;
   }
 }
@@ -224,10 +224,14 @@ void HelloSockets::SendHello(const std::string& interface, const wire::Discovery
   Port& port = *found->second;
   const absl::Status sent =
       port.socket.Send({reinterpret_cast<const std::uint8_t*>(&hello), sizeof hello});
-  const std::string detail(sent.message());
-  if (detail == port.detail) return;
-  port.detail = detail;
-  if (!sent.ok()) spdlog::warn("discovery: {}", detail);
+  const std::string text(sent.message());
+  if (text == port.fault.text) return;
+  port.fault = {};
+  if (sent.ok()) return;
+  const bool no_route = absl::IsFailedPrecondition(sent);
+  port.fault = {no_route ? v1::DiscoveryReason::no_route_to_host : v1::DiscoveryReason::not_sent,
+                text};
+  spdlog::warn("discovery: {}", text);
 }
 
 void HelloSockets::Dial(const std::string& address) {
@@ -241,16 +245,17 @@ void HelloSockets::StopDialing(const std::string& address) { fabric_.RemovePeer(
 
 void HelloSockets::Describe(v1::DiscoveryStatus& status) const {
   const std::uint64_t now = platform::MonotonicNow();
-  std::map<std::string, std::string> details;
+  std::map<std::string, InterfaceFault> faults;
   for (const auto& [name, port] : ports_) {
-    details[name] = port->detail.empty() ? discovery_.DetailOf(name, now) : port->detail;
+    faults[name] = port->fault.IsNone() ? discovery_.FaultOf(name, now) : port->fault;
   }
-  details.insert(left_out_.begin(), left_out_.end());
-  for (const auto& [name, detail] : details) {
+  faults.insert(left_out_.begin(), left_out_.end());
+  for (const auto& [name, fault] : faults) {
     v1::DiscoveryInterface& told = *status.add_interfaces();
     told.set_name(name);
     told.set_used(ports_.contains(name));
-    told.set_detail(detail);
+    told.set_reason(fault.reason);
+    told.set_detail(fault.text);
   }
   for (const Discovery::Neighbour* const one : discovery_.Neighbours()) {
     v1::DiscoveredNeighbour& told = *status.add_neighbours();

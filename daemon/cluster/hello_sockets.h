@@ -74,7 +74,7 @@ class HelloSockets final : private DiscoveryPort {
     std::uint32_t read_in_slice = 0;
     std::uint64_t slice_ns = 0;  // When it began.
     bool rests = false;          // Has read enough in it.
-    std::string detail;          // Why nothing could be sent.
+    InterfaceFault fault;        // Why nothing could be sent.
   };
 
   // DiscoveryPort
@@ -107,7 +107,7 @@ class HelloSockets final : private DiscoveryPort {
   bool told_blind_ = false;  // That the interfaces cannot be listed.
   std::uint64_t opened_ = 0;
   std::map<std::string, std::unique_ptr<Port>> ports_;
-  std::map<std::string, std::string> left_out_;  // Interfaces, and why.
+  std::map<std::string, InterfaceFault> left_out_;  // Interfaces, and why.
   bool stopped_ = false;
 };
 

@@ -67,27 +67,32 @@ bool MatchesPattern(std::string_view name, std::string_view pattern) {
   return pattern.find_first_not_of('*', in_pattern) == std::string_view::npos;
 }
 
-std::string WhyNotUsed(const platform::NetworkInterface& interface,
-                       const std::vector<std::string>& patterns) {
-  if (interface.loopback) return "loopback";
+InterfaceFault WhyNotUsed(const platform::NetworkInterface& interface,
+                          const std::vector<std::string>& patterns) {
+  using Reason = v1::DiscoveryReason;
+  const auto unless_named = [](std::string_view what) {
+    return InterfaceFault{
+        Reason::unless_named,
+        absl::StrCat(std::string(what), "; name it in discovery { interfaces } to use it")};
+  };
+  if (interface.loopback) return {Reason::loopback, "loopback"};
   if (!patterns.empty()) {
     const bool allowed = std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) {
       return MatchesPattern(interface.name, pattern);
     });
-    if (!allowed) return "not among discovery { interfaces }";
+    if (!allowed) return {Reason::not_asked_for, "not among discovery { interfaces }"};
   } else {
     for (const Kind& kind : kLeftOut) {
-      if (std::string_view(interface.name).starts_with(kind.prefix)) {
-        return absl::StrCat(std::string(kind.what),
-                            "; name it in discovery { interfaces } to use it");
-      }
+      if (std::string_view(interface.name).starts_with(kind.prefix)) return unless_named(kind.what);
     }
-    if (interface.point_to_point) return "a tunnel; name it in discovery { interfaces } to use it";
+    if (interface.point_to_point) return unless_named("a tunnel");
   }
-  if (interface.bridge_member) return "a member of a bridge, which has its frames";
-  if (!interface.running) return "down, or nothing is plugged in";
-  if (!interface.multicast) return "it has no multicast";
-  if (!platform::LinkLocalAddressOf(interface)) return "it has no IPv6 link-local address";
+  if (interface.bridge_member)
+    return {Reason::bridge_member, "a member of a bridge, which has its frames"};
+  if (!interface.running) return {Reason::interface_down, "down, or nothing is plugged in"};
+  if (!interface.multicast) return {Reason::no_multicast, "it has no multicast"};
+  if (!platform::LinkLocalAddressOf(interface))
+    return {Reason::no_link_local, "it has no IPv6 link-local address"};
   return {};
 }
 

@@ -58,7 +58,7 @@ class TopologyWriter {
   void AddLostNodes() {
     for (const v1::NodeStatus& node : status_.nodes()) {
       for (const v1::LinkStatus& link : node.links()) {
-        if (link.peer_id().empty() || link.state() != "lost") continue;
+        if (link.peer_id().empty() || link.state() != v1::LinkState::lost) continue;
         if (!ids_.insert(link.peer_id()).second) continue;
         v1::TopologyNode& told = *reply_.add_nodes();
         told.set_id(link.peer_id());
@@ -72,7 +72,7 @@ class TopologyWriter {
     for (const v1::LinkStatus& link : node.links()) {
       for (const v1::RailStatus& rail : link.rails()) {
         const bool is_cable = !rail.local_interface().empty() && !rail.remote_interface().empty() &&
-                              (rail.transport() == "rdma") == rdma;
+                              (rail.transport() == v1::Transport::rdma) == rdma;
         if (is_cable && !link.peer_id().empty()) AddCable(node.id(), link.peer_id(), rail);
       }
     }
@@ -82,17 +82,17 @@ class TopologyWriter {
     const CableEnds ends =
         node < peer ? CableEnds(node, rail.local_interface(), peer, rail.remote_interface())
                     : CableEnds(peer, rail.remote_interface(), node, rail.local_interface());
-    const bool up = rail.state() == "up";
+    const bool up = rail.state() == v1::RailState::up;
     // One that is not there lies on the cable of the connection beside it, or on none.
-    if (rail.transport() == "rdma" && !up && !cables_.contains(ends)) return;
+    if (rail.transport() == v1::Transport::rdma && !up && !cables_.contains(ends)) return;
     const auto [found, is_new] = cables_.try_emplace(ends);
     v1::TopologyCable& cable = found->second;
     v1::TopologyRail& on_it = RailOn(cable, rail.transport());
-    if (on_it.state().empty() || (up && on_it.state() != "up")) {
+    if (on_it.state() == v1::RailState::unknown || (up && on_it.state() != v1::RailState::up)) {
       on_it.set_state(rail.state());
       on_it.set_detail(rail.detail());
     }
-    if (is_new || (up && cable.state() != "up")) {
+    if (is_new || (up && cable.state() != v1::RailState::up)) {
       cable.set_state(rail.state());
       cable.set_detail(rail.detail());
     }
@@ -105,7 +105,7 @@ class TopologyWriter {
     cable.set_round_trip_ns(std::max(cable.round_trip_ns(), rail.round_trip_ns()));
   }
 
-  static v1::TopologyRail& RailOn(v1::TopologyCable& cable, const std::string& transport) {
+  static v1::TopologyRail& RailOn(v1::TopologyCable& cable, v1::Transport::Value transport) {
     for (v1::TopologyRail& rail : *cable.mutable_rails()) {
       if (rail.transport() == transport) return rail;
     }
@@ -122,7 +122,7 @@ class TopologyWriter {
           std::max(cable.bytes_per_second_best(), rail.bytes_per_second_best()));
     }
     std::sort(cable.mutable_rails()->begin(), cable.mutable_rails()->end(),
-              [](const auto& a, const auto& b) { return a.transport() > b.transport(); });
+              [](const auto& a, const auto& b) { return a.transport() < b.transport(); });
   }
 
   static double Slower(double one, double other) {
@@ -142,7 +142,7 @@ class TopologyWriter {
     for (v1::TopologyCable& cable : *reply_.mutable_cables()) {
       const auto from = place.find(cable.from_node());
       const auto to = place.find(cable.to_node());
-      if (cable.state() != "up" || from == place.end() || to == place.end()) continue;
+      if (cable.state() != v1::RailState::up || from == place.end() || to == place.end()) continue;
       wiring.cables.push_back(
           {from->second, cable.from_interface(), to->second, cable.to_interface()});
       up.push_back(&cable);

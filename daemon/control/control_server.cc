@@ -1,9 +1,7 @@
 #include "daemon/control/control_server.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <future>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -20,7 +18,6 @@
 #include "daemon/control/aside.h"
 #include "daemon/control/call_queue.h"
 #include "daemon/control/event_stream.h"
-#include "daemon/control/plan_reply.h"
 #include "daemon/control/record_reply.h"
 #include "daemon/control/refusal.h"
 #include "daemon/control/unary_call.h"
@@ -158,30 +155,6 @@ std::unique_ptr<StatusAnswer> Merged(StatusThread& thread, std::unique_ptr<Answe
   return std::make_unique<MergedAnswer<Reply, Make>>(thread, std::move(answer), std::move(make));
 }
 
-struct ToldCosts {
-  Failure failure;
-  v1::LinkCosts costs;
-};
-
-// The engine's word for a thread that waits for it, and may have given up meanwhile.
-class PromisedCosts final : public CostsAnswer {
- public:
-  explicit PromisedCosts(std::promise<ToldCosts> promise) : promise_(std::move(promise)) {}
-  ~PromisedCosts() override {
-    if (!told_) Fail({FailureCode::kDaemonStopping, kNoRank, "the daemon is stopping"});
-  }
-  void Succeed(const v1::LinkCosts& costs) override { Tell({{}, costs}); }
-  void Fail(const Failure& failure) override { Tell({failure, {}}); }
-
- private:
-  void Tell(ToldCosts told) {
-    told_ = true;
-    promise_.set_value(std::move(told));
-  }
-  std::promise<ToldCosts> promise_;
-  bool told_ = false;
-};
-
 class DiagnosticsCalls {
  public:
   DiagnosticsCalls(ControlPort& port, const intake::Intake& intake,
@@ -194,7 +167,7 @@ class DiagnosticsCalls {
     ServeUnary(queue, service, &Service::RequestTopology, *this, &DiagnosticsCalls::Topology);
     ServeUnary(queue, service, &Service::RequestPing, *this, &DiagnosticsCalls::Ping);
     ServeUnary(queue, service, &Service::RequestDoctor, *this, &DiagnosticsCalls::Doctor);
-    ServeUnary(queue, service, &Service::RequestPlan, *this, &DiagnosticsCalls::Plan);
+    ServeUnary(queue, service, &Service::RequestCosts, *this, &DiagnosticsCalls::Costs);
     ServeUnary(queue, service, &Service::RequestFlightRecord, *this,
                &DiagnosticsCalls::FlightRecord);
     ServeEvents(queue, {service, events_, event_streams_,
@@ -231,17 +204,13 @@ class DiagnosticsCalls {
     port_.Doctor(call.MakeAnswer());
   }
 
-  // Not by the engine, which has payload to move.
-  void Plan(UnaryCall<v1::PlanRequest, v1::PlanReply>& call) {
+  void Costs(UnaryCall<v1::CostsRequest, v1::LinkCosts>& call) {
     if (!Identify(intake_, call.context())) return call.Refuse(RefuseStranger());
-    planning_.Start(
-        call.MakeAnswer(),
-        [this, &request = call.request(), deadline = call.context().deadline()](
-            v1::PlanReply& reply) { return MakePlans(request, deadline, reply); },
-        "another plan is being made: ask again");
+    port_.MeasureLinks(call.MakeAnswer());
   }
 
-  // Nor this one, whose writers go on meanwhile. A copy has the record's size.
+  // Not by the engine, which has payload to move; the record's writers go on meanwhile. A copy has
+  // the record's size.
   void FlightRecord(UnaryCall<v1::FlightRecordRequest, v1::FlightRecordReply>& call) {
     const auto who = Identify(intake_, call.context());
     if (!who) return call.Refuse(RefuseStranger());
@@ -260,40 +229,12 @@ class DiagnosticsCalls {
     if (!who) return std::nullopt;
     return EventReader{recorder_.node(), who->peer.uid, who->peer.user};
   }
-  Failure MakePlans(const v1::PlanRequest& request, std::chrono::system_clock::time_point deadline,
-                    v1::PlanReply& reply) {
-    v1::LinkCosts own;
-    if (NeedsOwnCosts(request)) {
-      const ToldCosts told = OwnCosts(deadline);
-      if (!told.failure.ok()) return told.failure;
-      own = told.costs;
-    }
-    const absl::Status status = WritePlanReply(request, own, reply);
-    if (status.ok()) return {};
-    return {
-        absl::IsInvalidArgument(status) ? FailureCode::kInvalidArgument : FailureCode::kInternal,
-        kNoRank, std::string(status.message())};
-  }
-  ToldCosts OwnCosts(std::chrono::system_clock::time_point deadline) {
-    constexpr auto kPatience = std::chrono::seconds(10);  // Or the caller's, who has left then.
-    std::promise<ToldCosts> promise;
-    std::future<ToldCosts> told = promise.get_future();
-    port_.MeasureLinks(std::make_unique<PromisedCosts>(std::move(promise)));
-    const auto until = std::min(deadline, std::chrono::system_clock::now() + kPatience);
-    if (told.wait_until(until) == std::future_status::ready) return told.get();
-    return {{FailureCode::kUnavailable, kNoRank,
-             "the daemon's engine did not tell in time what its links cost: give latency, "
-             "bandwidth and links yourself, or ask again"},
-            {}};
-  }
-
   ControlPort& port_;
   const intake::Intake& intake_;
   const telemetry::FlightRecorder& recorder_;
   const telemetry::EventLog& events_;
   EventStreams event_streams_;
   StatusThread merging_;
-  Aside<v1::PlanReply> planning_;
   Aside<v1::FlightRecordReply> reading_;
 };
 

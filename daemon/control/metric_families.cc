@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "proto/status_words.h"
 #include "proto/types/operation.h"
 #include "proto/types/plain_text.h"
 
@@ -97,10 +98,10 @@ void AddRails(const v1::NodeStatus& node, Families& families) {
     for (const v1::RailStatus& rail : link.rails()) {
       // Other nodes' names; made printable here, so that no two become the same afterwards.
       Rails& sum = rails[{{"peer", MakePrintable(link.peer())},
-                          {"transport", rail.transport()},
+                          {"transport", WordOf(rail.transport())},
                           {"local_interface", rail.local_interface()},
                           {"remote_interface", MakePrintable(rail.remote_interface())}}];
-      (rail.state() == "up" ? sum.up : sum.down) += 1;
+      (rail.state() == v1::RailState::up ? sum.up : sum.down) += 1;
       sum.sent += static_cast<double>(rail.sent_bytes());
       sum.received += static_cast<double>(rail.received_bytes());
       sum.copied += static_cast<double>(rail.copied_bytes());
@@ -137,7 +138,7 @@ void AddLinks(const v1::NodeStatus& node, Families& families) {
   std::map<std::string, double> links;  // An address that leads to a known peer is one.
   for (const v1::LinkStatus& link : node.links()) {
     double& value = links[MakePrintable(link.peer())];
-    if (link.state() == "up") value = 1;
+    if (link.state() == v1::LinkState::up) value = 1;
   }
   for (const auto& [peer, value] : links) AddValue(up, {{"peer", peer}}, value);
 }

@@ -7,17 +7,11 @@
 #include <utility>
 #include <vector>
 
-#ifdef MLXCOMM_HAS_CIVETWEB
-#include <CivetServer.h>
-#include <prometheus/text_serializer.h>
-#else
 #include <prometheus/collectable.h>
 #include <prometheus/exposer.h>
-#endif
 
 #include "absl/strings/str_cat.h"
 #include "daemon/control/metric_families.h"
-#include "daemon/control/openmetrics_text.h"
 
 namespace mlxcomm::control {
 namespace {
@@ -59,49 +53,6 @@ std::vector<std::string> ServerOptions(const std::string& address) {
   return {"listening_ports", address, "num_threads", "2", "request_timeout_ms", "2000"};
 }
 
-#ifdef MLXCOMM_HAS_CIVETWEB
-
-class MetricsPage final : public CivetHandler {
- public:
-  MetricsPage(ControlPort& port, const telemetry::OperationCounts& operations)
-      : port_(port), operations_(operations) {}
-
-  bool handleGet(CivetServer*, mg_connection* connection) override {
-    const bool open = AcceptsOpenMetrics(mg_get_header(connection, "Accept"));
-    const auto families = Collect(port_, operations_);
-    const std::string text = open ? OpenMetricsText().Serialize(families)
-                                  : prometheus::TextSerializer().Serialize(families);
-    const std::string head =
-        absl::StrCat("HTTP/1.1 200 OK\r\nContent-Type: ",
-                     open ? kOpenMetricsType : "text/plain; version=0.0.4; charset=utf-8",
-                     "\r\nContent-Length: ", text.size(), "\r\nConnection: close\r\n\r\n");
-    // Whoever has gone meanwhile needs nothing.
-    (void)mg_write(connection, head.data(), head.size());
-    (void)mg_write(connection, text.data(), text.size());
-    return true;
-  }
-
- private:
-  ControlPort& port_;
-  const telemetry::OperationCounts& operations_;
-};
-
-class HttpMetricsEndpoint final : public MetricsEndpoint {
- public:
-  HttpMetricsEndpoint(const std::string& address, ControlPort& port,
-                      const telemetry::OperationCounts& operations)
-      : page_(port, operations), server_(ServerOptions(address)) {
-    server_.addHandler("/metrics", page_);
-  }
-  int port() const override { return server_.getListeningPorts().front(); }
-
- private:
-  MetricsPage page_;
-  mutable CivetServer server_;  // After what it calls; it does not say what leaves it as it is.
-};
-
-#else
-
 class Collector final : public prometheus::Collectable {
  public:
   Collector(ControlPort& port, const telemetry::OperationCounts& operations)
@@ -130,8 +81,6 @@ class HttpMetricsEndpoint final : public MetricsEndpoint {
   std::shared_ptr<Collector> collector_;  // The library holds it weakly.
   prometheus::Exposer exposer_;
 };
-
-#endif
 
 }  // namespace
 

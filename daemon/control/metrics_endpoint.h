@@ -1,6 +1,5 @@
-// The metrics' HTTP port, where the configuration names one: GET /metrics as OpenMetrics for
-// those who accept it, else in Prometheus's text format, version 0.0.4. Where civetweb's own
-// header is missing it is always the latter, by prometheus-cpp's handler (CMakeLists.txt).
+// The metrics' HTTP port, where the configuration names one: GET /metrics in Prometheus's text format,
+// version 0.0.4, by prometheus-cpp's Exposer, which adds figures of its own (exposer_*).
 //
 //   GET ─server's thread─▶ snapshot by the engine, as status takes it ─▶ families ─▶ text
 //

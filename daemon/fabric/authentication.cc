@@ -35,13 +35,16 @@ wire::Greeting MakeGreeting(std::string_view cluster, const ClusterKeys& keys,
   return greeting;
 }
 
-std::string_view CheckGreeting(const wire::Greeting& greeting, std::string_view cluster) {
-  if (greeting.magic != wire::kGreetingMagic) return "it is not an mlxcommd";
-  if (greeting.version != wire::kWireVersion) return "it speaks another version";
-  if (TextOf(greeting.cluster) != cluster) return "it belongs to another cluster";
+GreetingFault CheckGreeting(const wire::Greeting& greeting, std::string_view cluster) {
+  if (greeting.magic != wire::kGreetingMagic)
+    return {"it is not an mlxcommd", LinkReason::kNotADaemon};
+  if (greeting.version != wire::kWireVersion)
+    return {"it speaks another version", LinkReason::kVersionTooFar};
+  if (TextOf(greeting.cluster) != cluster)
+    return {"it belongs to another cluster", LinkReason::kWrongCluster};
   if (greeting.security != wire::Security::kPlainWillDo &&
       greeting.security != wire::Security::kTls) {
-    return "it wants a security that this version does not know";
+    return {"it wants a security that this version does not know", LinkReason::kVersionTooFar};
   }
   return {};
 }

@@ -10,6 +10,7 @@
 
 #include "daemon/fabric/random_number.h"
 #include "proto/key/cluster_key.h"
+#include "proto/types/link_reason.h"
 #include "proto/wire/hello.h"
 
 namespace mlxcomm::fabric {
@@ -18,8 +19,12 @@ enum class Role : bool { kDialer, kAcceptor };
 
 wire::Greeting MakeGreeting(std::string_view cluster, const ClusterKeys& keys,
                             wire::Security wanted);
-// Empty: fine. Otherwise what is wrong with it, for the log.
-std::string_view CheckGreeting(const wire::Greeting& greeting, std::string_view cluster);
+// What is wrong with a greeting, for people and for programs; an empty text: nothing.
+struct GreetingFault {
+  std::string_view text;
+  LinkReason reason = LinkReason::kNone;
+};
+GreetingFault CheckGreeting(const wire::Greeting& greeting, std::string_view cluster);
 
 // The key that both sides use, of those of this side; nullptr: they have none in common.
 const ClusterKey* ChooseKey(const ClusterKeys& own, const wire::Greeting& dialer,

@@ -30,7 +30,7 @@ absl::Status CircuitRail::Start(bool resumed, ArrivalClaims& claims) {
 void CircuitRail::Finish() {
   if (down_) return;
   port_.CloseCircuit(circuit_, wire::CircuitEnd::kReset, "its daemon has ended");
-  GoDown(DownCause::kCut, "stopped");
+  GoDown(DownCause::kCut, "stopped", LinkReason::kStopped);
 }
 
 void CircuitRail::Stop() { GiveUp("stopped"); }
@@ -39,12 +39,14 @@ void CircuitRail::Stop() { GiveUp("stopped"); }
 void CircuitRail::GiveUp(const std::string& why) {
   if (down_) return;
   port_.CloseCircuit(circuit_, wire::CircuitEnd::kCut, "the other side gave it up: " + why);
-  GoDown(DownCause::kCut, why);
+  GoDown(DownCause::kCut, why, LinkReason::kWayEnded);
 }
 
-void CircuitRail::OnClosed(DownCause cause, const std::string& why) { GoDown(cause, why); }
+void CircuitRail::OnClosed(DownCause cause, const std::string& why, LinkReason reason) {
+  GoDown(cause, why, reason);
+}
 
-void CircuitRail::GoDown(DownCause cause, std::string reason) {
+void CircuitRail::GoDown(DownCause cause, std::string reason, LinkReason link_reason) {
   if (std::exchange(down_, true)) return;
   queue_.clear();
   RailEvent& event = events_.emplace_back();
@@ -53,12 +55,13 @@ void CircuitRail::GoDown(DownCause cause, std::string reason) {
   event.transmitted = std::exchange(transmitted_, 0);
   event.abandoned = posted_.Abandon();
   event.reason = std::move(reason);
+  event.link_reason = link_reason;
 }
 
 void CircuitRail::Violation(const std::string& what) {
   if (down_) return;
   port_.CloseCircuit(circuit_, wire::CircuitEnd::kCut, "the other side refuses it: " + what);
-  GoDown(DownCause::kViolation, what);
+  GoDown(DownCause::kViolation, what, LinkReason::kViolation);
 }
 
 bool CircuitRail::Give(const RailCommand& command) {
@@ -275,7 +278,7 @@ void CircuitRail::FinishFrame(std::span<const std::byte> only_piece) {
 
 RailSnapshot CircuitRail::Snapshot() const {
   RailSnapshot snapshot;
-  snapshot.transport = "route";
+  snapshot.transport = Transport::kRoute;
   snapshot.local_address = "through " + through_;
   snapshot.remote_address = peer_;
   snapshot.up = !down_;

@@ -70,7 +70,7 @@ class CircuitRail final : public Rail {
                std::uint64_t now_ns);
   void OnCredit(std::uint64_t frames, std::uint64_t bytes, std::uint64_t now_ns);
   // The circuit has ended by itself.
-  void OnClosed(DownCause cause, const std::string& why);
+  void OnClosed(DownCause cause, const std::string& why, LinkReason reason = LinkReason::kWayEnded);
 
  private:
   static constexpr std::size_t kQueueMax = 1024;
@@ -89,7 +89,7 @@ class CircuitRail final : public Rail {
   void TellTaken(std::size_t bytes);
   void GiveUp(const std::string& why);
   void Violation(const std::string& what);
-  void GoDown(DownCause cause, std::string reason);
+  void GoDown(DownCause cause, std::string reason, LinkReason link_reason);
 
   CircuitPort& port_;
   std::uint64_t circuit_;

@@ -56,6 +56,11 @@ wire::FrameHeader Header(wire::FrameType type, std::uint64_t circuit, std::size_
   return header;
 }
 
+// Where nothing more is known, as by a closing of an older daemon.
+LinkReason OfEnd(wire::CircuitEnd end) {
+  return end == wire::CircuitEnd::kReset ? LinkReason::kPeerStopped : LinkReason::kWayEnded;
+}
+
 }  // namespace
 
 std::string Circuits::Through(const std::vector<NodeId>& way) const {
@@ -148,11 +153,12 @@ void Circuits::OnFrame(const NodeId& neighbour, const wire::FrameHeader& header,
         std::string_view(reinterpret_cast<const char*>(payload.data()), payload.size());
     const std::string why = MakePrintable(text);
     const auto end = static_cast<wire::CircuitEnd>(header.step);
+    const LinkReason reason = LinkReasonOf(header.tag, OfEnd(end));
     if (circuit.place == Place::kBetween) {
-      SendClosed(circuit.sides[1 - from].node, header.group, end, why);
+      SendClosed(circuit.sides[1 - from].node, header.group, end, why, reason);
     }
     const bool reset = end == wire::CircuitEnd::kReset;
-    return End(header.group, reset ? DownCause::kReset : DownCause::kCut, why, now_ns);
+    return End(header.group, {why, reset ? DownCause::kReset : DownCause::kCut, reason}, now_ns);
   }
   switch (circuit.place) {
     case Place::kBetween: return Forward(header.group, 1 - from, header, payload);
@@ -346,26 +352,27 @@ void Circuits::OnNeighbourGone(const NodeId& neighbour, bool reset, const std::s
       const bool end_gone = neighbour == circuit.opener || neighbour == circuit.destination;
       const std::size_t other = circuit.sides[0].node == neighbour ? 1 : 0;
       SendClosed(circuit.sides[other].node, id,
-                 reset && end_gone ? wire::CircuitEnd::kReset : wire::CircuitEnd::kCut, text);
+                 reset && end_gone ? wire::CircuitEnd::kReset : wire::CircuitEnd::kCut, text,
+                 LinkReason::kWayLostLink);
     }
-    End(id, DownCause::kCut, text, now_ns);
+    End(id, {text, DownCause::kCut, LinkReason::kWayLostLink}, now_ns);
   }
 }
 
 // Forgets it; the link of an end hears of it at once.
-void Circuits::End(std::uint64_t id, DownCause cause, const std::string& why,
-                   std::uint64_t now_ns) {
+void Circuits::End(std::uint64_t id, const RailEnd& end, std::uint64_t now_ns) {
   const auto found = circuits_.find(id);
   const Circuit circuit = std::move(found->second);
   circuits_.erase(found);
   if (circuit.place == Place::kBetween) return;
   if (circuit.place == Place::kOpening) opening_.erase(circuit.destination);
   if (circuit.rail != nullptr) {
-    circuit.rail->OnClosed(cause,
-                           absl::StrCat("the way through ", circuit.through, " has ended: ", why));
+    circuit.rail->OnClosed(
+        end.cause, absl::StrCat("the way through ", circuit.through, " has ended: ", end.why),
+        end.reason);
     port_.LinkTo(circuit.OtherEnd())->Poll(now_ns);
   }
-  port_.OnCircuitEnded(circuit.OtherEnd(), why, now_ns_);
+  port_.OnCircuitEnded(circuit.OtherEnd(), end.why, now_ns_);
 }
 
 void Circuits::OnTime(std::uint64_t now_ns) {
@@ -402,15 +409,16 @@ void Circuits::CloseCircuit(std::uint64_t id, wire::CircuitEnd end, const std::s
   circuits_.erase(found);
   if (circuit.place == Place::kOpening) opening_.erase(circuit.destination);
   const std::size_t out = circuit.place == Place::kDestination ? 0 : 1;
-  SendClosed(circuit.sides[out].node, id, end, why);
+  SendClosed(circuit.sides[out].node, id, end, why, OfEnd(end));
   port_.OnCircuitEnded(circuit.OtherEnd(), why, now_ns_);
 }
 
 void Circuits::SendClosed(const NodeId& neighbour, std::uint64_t id, wire::CircuitEnd end,
-                          const std::string& why) {
+                          const std::string& why, LinkReason reason) {
   const std::string_view text = std::string_view(why).substr(0, wire::kCircuitTextBytesMax);
   wire::FrameHeader header = Header(wire::FrameType::kCircuitClosed, id, text.size());
   header.step = static_cast<std::uint16_t>(end);
+  header.tag = static_cast<std::uint32_t>(reason);
   // If it cannot be told, its connection is gone, and the circuit with it; or it is so
   // far behind that the ends' signs of life will find out.
   port_.SendToNeighbour(neighbour, header, reinterpret_cast<const std::byte*>(text.data()));

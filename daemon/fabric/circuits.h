@@ -146,9 +146,9 @@ class Circuits final : public CircuitPort {
   void Arrive(Circuit& circuit, const wire::FrameHeader& header, std::span<const std::byte> payload,
               std::uint64_t now_ns);
   void SendClosed(const NodeId& neighbour, std::uint64_t circuit, wire::CircuitEnd end,
-                  const std::string& why);
+                  const std::string& why, LinkReason reason = LinkReason::kWayEnded);
   void EndBroken(std::uint64_t circuit, const std::string& why);
-  void End(std::uint64_t circuit, DownCause cause, const std::string& why, std::uint64_t now_ns);
+  void End(std::uint64_t circuit, const RailEnd& end, std::uint64_t now_ns);
   std::string Through(const std::vector<NodeId>& way) const;
   void CountViolation(const NodeId& neighbour, const char* what);
 

@@ -42,6 +42,8 @@
 #include "daemon/fabric/rdma/limits.h"
 #include "daemon/fabric/security_policy.h"
 #include "proto/key/cluster_key.h"
+#include "proto/queue/scheduling_policy.h"
+#include "proto/types/link_reason.h"
 #include "proto/types/node_id.h"
 #include "proto/types/operation_key.h"
 #include "proto/wire/frame.h"
@@ -146,6 +148,7 @@ struct FabricOptions {
   std::uint32_t queued_frames_max = 65536;
   std::uint64_t copied_bytes_max = 256 * 1024 * 1024;
   RandomSource random = RandomNumber;
+  queue::SchedulingPolicy scheduling;
   RdmaOptions rdma;
   bool routes = true;                           // Nodes that are no neighbours are reached.
   PlantedBug planted_bug = PlantedBug::kNone;   // For tests of the tests.
@@ -156,12 +159,14 @@ struct FabricOptions {
 };
 
 struct RailSnapshot {
-  std::string transport;  // "tcp", "rdma", "route"
+  Transport transport = Transport::kTcp;
   std::string local_address;
   std::string remote_address;
   std::string local_interface;  // As in RailPath; empty for a route.
   std::string remote_interface;
-  std::string detail;    // For people: why it is not up.
+  std::string detail;                     // For people: why it is not up.
+  LinkReason reason = LinkReason::kNone;  // The same for programs.
+  bool peers_reason = false;              // It is the other side that has said so, of itself.
   std::string security;  // "tls", "plain"; empty: for each hop its own, or not up yet.
   ClusterKeyId key{};    // That it was proved with; zero where security is empty.
   bool up = false;
@@ -185,14 +190,14 @@ struct RailSnapshot {
   // Of RDMA rails.
   std::string device;
   std::string service;  // "UC", "RC"; empty: not up.
-  std::string reason;   // Why it is not up, for programs (RdmaRailStatus).
   std::uint64_t lost_messages = 0;
 };
 
 struct RdmaDeviceSnapshot {
   std::string name;
   bool active = false;
-  std::string state;  // Of its port, for people.
+  bool opened = true;  // False: the daemon may not.
+  std::string state;   // Of its port, for people.
   std::vector<std::string> gids;
   // Of this daemon, and what there may be; 0 as the most: it was not opened yet.
   std::uint32_t queue_pairs = 0;
@@ -209,16 +214,18 @@ struct RdmaDeviceSnapshot {
 struct RdmaSnapshot {
   bool enabled = false;
   bool asked_for = false;
-  std::string state;   // What came of looking for devices (RdmaStatus).
-  std::string detail;  // For people.
+  std::string state;                      // What came of looking for devices (RdmaStatus).
+  std::string detail;                     // For people.
+  LinkReason reason = LinkReason::kNone;  // Why there are none.
   std::vector<RdmaDeviceSnapshot> devices;
 };
 
 struct LinkSnapshot {
-  std::string peer;    // Node name, or the configured address while unknown.
-  NodeId peer_id;      // All zero while unknown.
-  std::string state;   // "up", "connecting", "grace", "lost"
-  std::string detail;  // For people.
+  std::string peer;  // Node name, or the configured address while unknown.
+  NodeId peer_id;    // All zero while unknown.
+  LinkState state = LinkState::kConnecting;
+  LinkReason reason = LinkReason::kNone;  // Why it is not up.
+  std::string detail;                     // For people.
   std::vector<RailSnapshot> rails;
 };
 

@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/fabric/security_policy.h"
+#include "daemon/fabric/status_reason.h"
 #include "daemon/fabric/tcp/tls_stream.h"
 #include "daemon/platform/await_tuple.h"
 #include "daemon/platform/interfaces.h"
@@ -29,7 +30,8 @@ using namespace asio::experimental::awaitable_operators;  // NOLINT: operators o
 using platform::kTuple;
 
 absl::Status Ended(const asio::error_code& error) {
-  return absl::UnavailableError(absl::StrCat("the connection ended: ", error.message()));
+  return WithReason(absl::UnavailableError(absl::StrCat("the connection ended: ", error.message())),
+                    LinkReason::kEndedEarly);
 }
 
 template <typename Operation>
@@ -37,7 +39,9 @@ asio::awaitable<absl::Status> WithDeadline(tcp::socket& socket, const Proved& pr
                                            Operation operation) {
   asio::steady_timer deadline(socket.get_executor(), proved.deadline);
   const auto first = co_await (std::move(operation) || deadline.async_wait(kTuple));
-  if (first.index() == 1) co_return absl::UnavailableError("no answer in time");
+  if (first.index() == 1) {
+    co_return WithReason(absl::UnavailableError("no answer in time"), LinkReason::kNoAnswer);
+  }
   const asio::error_code error = std::get<0>(std::get<0>(first));
   co_return error ? Ended(error) : absl::OkStatus();
 }
@@ -71,6 +75,10 @@ wire::Mac MacOf(const Proved& proved, Role sender, const Message& message) {
                  BytesOf(message, offsetof(Message, mac)));
 }
 
+absl::Status Refusal(std::string_view why, LinkReason reason) {
+  return WithReason(absl::PermissionDeniedError(std::string(why)), reason);
+}
+
 // On which of this machine's interfaces the connection lies.
 absl::Status FindOwnInterface(const tcp::socket& socket, Proved& proved) {
   asio::error_code error;
@@ -90,7 +98,9 @@ wire::Security Wanted(const FabricOptions& options, const Proved& proved) {
 // Once both greetings are there.
 absl::Status SettleOnKey(const FabricOptions& options, Proved& proved) {
   const ClusterKey* const key = ChooseKey(*options.keys, proved.dialer, proved.acceptor);
-  if (key == nullptr) return absl::PermissionDeniedError("it does not hold this cluster's key");
+  if (key == nullptr) {
+    return Refusal("it does not hold this cluster's key", LinkReason::kWrongKey);
+  }
   proved.key = *key;
   proved.proof_key = key->Derive("proof");
   return absl::OkStatus();
@@ -116,14 +126,15 @@ const wire::Proof& MakeProof(const FabricOptions& options, Proved& proved) {
 absl::Status CheckProof(Proved& proved, const wire::Proof& proof) {
   const Role theirs = proved.own_role == Role::kDialer ? Role::kAcceptor : Role::kDialer;
   if (!EqualInConstantTime(proof.mac, MacOf(proved, theirs, proof))) {
-    return absl::PermissionDeniedError(
-        "it does not hold this cluster's key, or what was said has been changed on the way");
+    return Refusal(
+        "it does not hold this cluster's key, or what was said has been changed on the way",
+        LinkReason::kNotProved);
   }
   TheirProof(proved) = proof;
   proved.peer.bytes = proof.node_id;
   proved.path.remote = MakePrintable(TextOf(proof.interface_name));
   if (proved.path.remote.empty()) {
-    return absl::PermissionDeniedError("it does not say on which interface it is");
+    return Refusal("it does not say on which interface it is", LinkReason::kNotProved);
   }
   return absl::OkStatus();
 }
@@ -134,8 +145,12 @@ asio::awaitable<absl::Status> WaitFor(tcp::socket& socket, const Proved& proved,
 }
 
 absl::Status StreamError() {
-  if (errno == EBADMSG) return absl::PermissionDeniedError("a TLS record that is not authentic");
-  return absl::UnavailableError(absl::StrCat("the connection ended: ", std::strerror(errno)));
+  if (errno == EBADMSG) {
+    return Refusal("a TLS record that is not authentic", LinkReason::kTlsFailed);
+  }
+  return WithReason(
+      absl::UnavailableError(absl::StrCat("the connection ended: ", std::strerror(errno))),
+      LinkReason::kEndedEarly);
 }
 
 bool MustWait() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
@@ -152,9 +167,9 @@ asio::awaitable<absl::StatusOr<Proved>> ProveAsDialer(tcp::socket& socket,
   if (status.ok()) status = co_await Transmit(socket, proved, proved.dialer);
   if (status.ok()) status = co_await Receive(socket, proved, proved.acceptor);
   if (!status.ok()) co_return status;
-  if (const std::string_view wrong = CheckGreeting(proved.acceptor, options.cluster);
-      !wrong.empty()) {
-    co_return absl::PermissionDeniedError(std::string(wrong));
+  if (const GreetingFault wrong = CheckGreeting(proved.acceptor, options.cluster);
+      !wrong.text.empty()) {
+    co_return Refusal(wrong.text, wrong.reason);
   }
   status = SettleOnKey(options, proved);
   if (status.ok()) status = co_await Transmit(socket, proved, MakeProof(options, proved));
@@ -169,9 +184,9 @@ asio::awaitable<absl::StatusOr<Proved>> CheckDialer(tcp::socket& socket,
   proved.deadline = DeadlineFromNow(options);
   absl::Status status = co_await Receive(socket, proved, proved.dialer);
   if (!status.ok()) co_return status;
-  if (const std::string_view wrong = CheckGreeting(proved.dialer, options.cluster);
-      !wrong.empty()) {
-    co_return absl::PermissionDeniedError(std::string(wrong));
+  if (const GreetingFault wrong = CheckGreeting(proved.dialer, options.cluster);
+      !wrong.text.empty()) {
+    co_return Refusal(wrong.text, wrong.reason);
   }
   status = FindOwnInterface(socket, proved);
   if (!status.ok()) co_return status;
@@ -199,8 +214,13 @@ asio::awaitable<absl::StatusOr<wire::VerdictCode>> ReceiveVerdict(tcp::socket& s
   wire::Verdict verdict{};
   absl::Status status = co_await Receive(socket, proved, proof);
   if (!status.ok()) {
-    co_return absl::UnavailableError(absl::StrCat(std::string(status.message()),
-                                                  " (does it hold the same key? look at its log)"));
+    // It ends the connection of whom it does not believe; who says nothing may be slow.
+    const LinkReason reason =
+        ReasonOf(status) == LinkReason::kEndedEarly ? LinkReason::kNotProved : ReasonOf(status);
+    co_return WithReason(
+        absl::UnavailableError(absl::StrCat(std::string(status.message()),
+                                            " (does it hold the same key? look at its log)")),
+        reason);
   }
   status = CheckProof(proved, proof);
   if (status.ok()) status = co_await Receive(socket, proved, verdict);
@@ -216,11 +236,11 @@ asio::awaitable<absl::StatusOr<std::unique_ptr<ByteStream>>> Secure(tcp::socket&
   absl::StatusOr<std::unique_ptr<TlsStream>> stream =
       TlsStream::Create(proved.own_role, MakeTlsKey(*proved.key, proved.dialer, proved.acceptor,
                                                     proved.dialers_proof, proved.acceptors_proof));
-  if (!stream.ok()) co_return stream.status();
+  if (!stream.ok()) co_return WithReason(stream.status(), LinkReason::kTlsFailed);
   for (;;) {
     const absl::StatusOr<TlsStream::Progress> progress =
         (*stream)->Handshake(socket.native_handle());
-    if (!progress.ok()) co_return progress.status();
+    if (!progress.ok()) co_return WithReason(progress.status(), LinkReason::kTlsFailed);
     if (*progress == TlsStream::Progress::kDone) co_return *std::move(stream);
     const absl::Status ready =
         co_await WaitFor(socket, proved,
@@ -254,7 +274,10 @@ asio::awaitable<absl::StatusOr<wire::Introduction>> ReceiveIntroduction(tcp::soc
   for (std::size_t have = 0; have < sizeof theirs;) {
     iovec part = {reinterpret_cast<char*>(&theirs) + have, sizeof theirs - have};
     const ssize_t got = stream.Read(socket.native_handle(), &part, 1);
-    if (got == 0) co_return absl::UnavailableError("the connection ended: End of file");
+    if (got == 0) {
+      co_return WithReason(absl::UnavailableError("the connection ended: End of file"),
+                           LinkReason::kEndedEarly);
+    }
     if (got < 0 && !MustWait()) co_return StreamError();
     if (got > 0) {
       have += static_cast<std::size_t>(got);
@@ -265,7 +288,7 @@ asio::awaitable<absl::StatusOr<wire::Introduction>> ReceiveIntroduction(tcp::soc
   }
   const Role sender = proved.own_role == Role::kDialer ? Role::kAcceptor : Role::kDialer;
   if (!EqualInConstantTime(theirs.mac, MacOf(proved, sender, theirs)) || theirs.session == 0) {
-    co_return absl::PermissionDeniedError("its introduction is not proved");
+    co_return Refusal("its introduction is not proved", LinkReason::kNotProved);
   }
   co_return theirs;
 }

@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/fabric/status_reason.h"
 
 namespace mlxcomm::fabric {
 namespace {
@@ -187,7 +188,8 @@ std::size_t Link::PollRail(std::size_t at, std::uint64_t now_ns) {
     } else {
       channel_.OnTransmitted(at, event.transmitted);
       const bool joined = !rails_[at].resumed || HasHeard(rails_[at], 0);
-      RemoveRailAt(at, event.reason, joined ? event.cause : DownCause::kCut, now_ns);
+      const DownCause cause = joined ? event.cause : DownCause::kCut;
+      RemoveRailAt(at, {event.reason, cause, event.link_reason}, now_ns);
     }
     break;
   }
@@ -320,8 +322,9 @@ void Link::TakeAbandoned(const RailEvent& event) {
 void Link::OnViolation(const std::string& what) {
   spdlog::error("node {} broke the protocol ({} times by now): {}", peer_.name, ++violations_,
                 what);
-  Lose(absl::DataLossError(
-      absl::StrCat("it broke the protocol (", what, "); do both run the same version?")));
+  Lose(WithReason(absl::DataLossError(absl::StrCat("it broke the protocol (", what,
+                                                   "); do both run the same version?")),
+                  LinkReason::kViolation));
 }
 
 bool Link::OnAcknowledgement(const wire::FrameHeader& header) {
@@ -453,6 +456,7 @@ bool Link::HandTheRest() {
   withdrawn_.clear();
   if (rail_count_ == 0) {
     state_ = State::kLost;
+    reason_ = LinkReason::kStopped;
     detail_ = "this daemon has stopped";
     return true;
   }

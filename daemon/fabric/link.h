@@ -134,8 +134,7 @@ class Link {
            (theirs.known_peer_session == session_ || theirs.known_peer_session == 0);
   }
   // Stops the rail and takes in everything that it has delivered. Nothing if there is none.
-  void RemoveRail(const RailPath& path, const std::string& why, DownCause cause,
-                  std::uint64_t now_ns);
+  void RemoveRail(const RailPath& path, const RailEnd& end, std::uint64_t now_ns);
   // A local interface is gone or has no carrier: so are the rails over it.
   void OnInterfaceDown(const std::string& interface, std::uint64_t now_ns);
   // A rail, not yet started, on which we have told `told` and read `theirs`. Goes on
@@ -195,6 +194,7 @@ class Link {
   void OnTime(std::uint64_t now_ns);
   bool lost_by_reset() const { return state_ == State::kGrace && grace_after_reset_; }
   const std::string& detail() const { return detail_; }
+  LinkReason reason() const { return reason_; }
   LinkSnapshot Snapshot() const;
   // What is kept here, for bounds.
   const Channel& channel() const { return channel_; }
@@ -277,15 +277,15 @@ class Link {
   bool HasHeard(const OnRail& on, std::uint64_t since_ns) const;
   void KeepEndOf(std::size_t at, std::uint64_t now_ns);
   void CloseKept();
-  void AskThoseBeside(const std::string& why, std::uint64_t now_ns);
+  void AskThoseBeside(const RailEnd& end, std::uint64_t now_ns);
   void RemoveTheSilent(std::uint64_t now_ns);
   void DropOlderCircuits(std::size_t newest, std::uint64_t now_ns);
-  void RemoveRailAt(std::size_t at, const std::string& why, DownCause cause, std::uint64_t now_ns);
+  void RemoveRailAt(std::size_t at, const RailEnd& end, std::uint64_t now_ns);
   void TellOfRail(std::size_t at, FabricNotice::Kind kind, const std::string& why);
   void DropRail(std::size_t at);
   void BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs);
   void ForgetChannel();
-  void EnterGrace(const std::string& why, bool reset, std::uint64_t now_ns);
+  void EnterGrace(const RailEnd& end, std::uint64_t now_ns);
   void AskForSign(std::size_t at, std::uint64_t now_ns);
   void GiveSignOfLife(std::size_t at, std::uint64_t now_ns);
   bool MayStayUnasked(const OnRail& on, std::uint64_t now_ns) const;
@@ -300,6 +300,7 @@ class Link {
   NodeIdentity peer_;
   State state_ = State::kLost;
   std::string detail_ = "not connected yet";
+  LinkReason reason_ = LinkReason::kNone;  // Why it is not up.
   std::uint64_t session_ = 0;
   std::uint64_t peer_session_ = 0;
   ArrivalClaims claims_;

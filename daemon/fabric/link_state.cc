@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/fabric/link.h"
+#include "daemon/fabric/status_reason.h"
 
 namespace mlxcomm::fabric {
 
@@ -33,26 +34,30 @@ std::size_t Link::PlaceOf(const RailPath& path) const {
   return kNoRail;
 }
 
-void Link::RemoveRail(const RailPath& path, const std::string& why, DownCause cause,
-                      std::uint64_t now_ns) {
-  if (const std::size_t at = PlaceOf(path); at != kNoRail) RemoveRailAt(at, why, cause, now_ns);
+void Link::RemoveRail(const RailPath& path, const RailEnd& end, std::uint64_t now_ns) {
+  if (const std::size_t at = PlaceOf(path); at != kNoRail) RemoveRailAt(at, end, now_ns);
 }
 
 void Link::OnInterfaceDown(const std::string& interface, std::uint64_t now_ns) {
   for (std::size_t at = 0; at < kRailsMax; ++at) {
     if (rails_[at].rail == nullptr || rails_[at].path.local != interface) continue;
-    RemoveRailAt(at, absl::StrCat("interface ", interface, " is down"), DownCause::kCut, now_ns);
+    RemoveRailAt(at,
+                 {absl::StrCat("interface ", interface, " is down"), DownCause::kCut,
+                  LinkReason::kInterfaceDown},
+                 now_ns);
   }
 }
 
-void Link::EnterGrace(const std::string& why, bool reset, std::uint64_t now_ns) {
+void Link::EnterGrace(const RailEnd& end, std::uint64_t now_ns) {
+  const bool reset = end.cause == DownCause::kReset;
   state_ = State::kGrace;
+  reason_ = end.reason;
   grace_after_reset_ = reset;
-  grace_why_ = why;
+  grace_why_ = end.why;
   grace_end_ns_ = now_ns + (reset ? options_.reset_grace_ns : options_.grace_period_ns);
-  detail_ = absl::StrCat("rail down: ", why, "; waiting for it to come back");
+  detail_ = absl::StrCat("rail down: ", end.why, "; waiting for it to come back");
   spdlog::warn("link to {}: {}", peer_.name, detail_);
-  listener_.OnNotice({FabricNotice::Kind::kLinkWaits, peer_.name, {}, why});
+  listener_.OnNotice({FabricNotice::Kind::kLinkWaits, peer_.name, {}, end.why});
 }
 
 // Takes it out of all that counts rails; it has been stopped.
@@ -101,8 +106,7 @@ void Link::CloseKept() {
   }
 }
 
-void Link::RemoveRailAt(std::size_t at, const std::string& why, DownCause cause,
-                        std::uint64_t now_ns) {
+void Link::RemoveRailAt(std::size_t at, const RailEnd& end, std::uint64_t now_ns) {
   now_ns_ = now_ns;
   OnRail& on = rails_[at];
   on.rail->Stop();
@@ -111,22 +115,22 @@ void Link::RemoveRailAt(std::size_t at, const std::string& why, DownCause cause,
     Deliver(at, event);
     if (on.rail == nullptr) return;  // Lost while delivering.
   }
-  if (cause == DownCause::kCut) KeepEndOf(at, now_ns);
-  TellOfRail(at, FabricNotice::Kind::kRailDown, why);
+  if (end.cause == DownCause::kCut) KeepEndOf(at, now_ns);
+  TellOfRail(at, FabricNotice::Kind::kRailDown, end.why);
   DropRail(at);
-  if (cause == DownCause::kReset) AskThoseBeside(why, now_ns);
+  if (end.cause == DownCause::kReset) AskThoseBeside(end, now_ns);
   if (rail_count_ == 0) {
-    if (state_ == State::kUp) EnterGrace(why, cause == DownCause::kReset, now_ns);
+    if (state_ == State::kUp) EnterGrace(end, now_ns);
     return;
   }
-  spdlog::warn("link to {}: a rail is down ({}), {} left", peer_.name, why, rail_count_);
+  spdlog::warn("link to {}: a rail is down ({}), {} left", peer_.name, end.why, rail_count_);
   Pump();
 }
 
 // A connection that is closed is a daemon that has ended, or was cut by something in between.
 // RDMA rails hear of no end: where no connection is left they are asked for a sign of life, and
 // go as well if there soon is none.
-void Link::AskThoseBeside(const std::string& why, std::uint64_t now_ns) {
+void Link::AskThoseBeside(const RailEnd& end, std::uint64_t now_ns) {
   for (const OnRail& on : rails_) {
     if (on.rail != nullptr && on.rail->is_direct() && !on.path.rdma) return;
   }
@@ -135,7 +139,7 @@ void Link::AskThoseBeside(const std::string& why, std::uint64_t now_ns) {
     GiveSignOfLife(at, now_ns);
     asked_since_ns_ = now_ns;
     asked_until_ns_ = now_ns + options_.reset_grace_ns / 2;
-    asked_why_ = why;
+    asked_why_ = end.why;
   }
 }
 
@@ -146,7 +150,7 @@ void Link::RemoveTheSilent(std::uint64_t now_ns) {
         rails_[at].rail->last_received_ns() > asked_since_ns_) {
       continue;
     }
-    RemoveRailAt(at, absl::StrCat("the connection beside it: ", asked_why_), DownCause::kReset,
+    RemoveRailAt(at, {absl::StrCat("the connection beside it: ", asked_why_), DownCause::kReset},
                  now_ns);
   }
 }
@@ -181,14 +185,17 @@ bool Link::Holds(const Standing& told, const wire::Introduction& theirs) const {
 absl::Status Link::MayAdd(const Rail& rail, const RailPath& path, const wire::Introduction& theirs,
                           const Standing& told) const {
   if (!Holds(told, theirs)) {
-    return absl::AbortedError("the sessions have changed since they were told");
+    return WithReason(absl::AbortedError("the sessions have changed since they were told"),
+                      LinkReason::kAnotherConnection);
   }
   if (PlaceOf(path) != kNoRail || (is_neighbour() && !rail.is_direct())) {
-    return absl::AbortedError("another connection was faster");
+    return WithReason(absl::AbortedError("another connection was faster"),
+                      LinkReason::kAnotherConnection);
   }
   if (rail_count_ == kRailsMax && GoesOnWith(theirs)) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("there are ", kRailsMax, " rails to it already, the most there may be"));
+    return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                          "there are ", kRailsMax, " rails to it already, the most there may be")),
+                      LinkReason::kTooMany);
   }
   return absl::OkStatus();
 }
@@ -203,12 +210,14 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
       (theirs.next_expected == 0 || !channel_.OnAcknowledged(theirs.next_expected - 1))) {
     // The peer believes that it goes on: it must see this connection end.
     OnViolation("it acknowledges frames that it cannot have");
-    return absl::DataLossError("its channel cannot be gone on with");
+    return WithReason(absl::DataLossError("its channel cannot be gone on with"),
+                      LinkReason::kViolation);
   }
   if (reachable() && !goes_on) {
-    Lose(absl::UnavailableError(peer.incarnation == peer_.incarnation
-                                    ? "it had given up on this node"
-                                    : "its daemon was restarted"));
+    Lose(WithReason(absl::UnavailableError(peer.incarnation == peer_.incarnation
+                                               ? "it had given up on this node"
+                                               : "its daemon was restarted"),
+                    LinkReason::kPeerRestarted));
   }
   session_ = told.session;  // What the peer has been told holds.
   if (!goes_on) ForgetChannel();
@@ -225,6 +234,7 @@ absl::Status Link::AddRail(std::unique_ptr<Rail> rail, const RailPath& path,
     spdlog::info("link to {}: a rail {}, {} in all", peer_.name,
                  state_ == State::kGrace ? "is back, going on" : "has joined", rail_count_);
     state_ = State::kUp;
+    reason_ = LinkReason::kNone;
     detail_.clear();
   } else {
     BeginAnew(peer, theirs);
@@ -270,7 +280,8 @@ void Link::TakeRail(std::size_t at, std::unique_ptr<Rail> rail, const RailPath& 
 void Link::DropOlderCircuits(std::size_t newest, std::uint64_t now_ns) {
   for (std::size_t at = 0; at < kRailsMax; ++at) {
     if (at == newest || rails_[at].rail == nullptr || rails_[at].rail->is_direct()) continue;
-    RemoveRailAt(at, "a better way has been found", DownCause::kCut, now_ns);
+    RemoveRailAt(at, {"a better way has been found", DownCause::kCut, LinkReason::kReplaced},
+                 now_ns);
   }
 }
 
@@ -279,6 +290,7 @@ void Link::BeginAnew(const NodeIdentity& peer, const wire::Introduction& theirs)
   peer_session_ = theirs.session;
   acknowledge_now_ = false;
   state_ = State::kUp;
+  reason_ = LinkReason::kNone;
   detail_.clear();
   spdlog::info("link to {} is up (node {})", peer_.name, peer_.id.ToString());
   listener_.OnNodeUp(peer_);
@@ -301,8 +313,10 @@ void Link::ForgetChannel() {
 
 void Link::Lose(const absl::Status& why) {
   if (!reachable()) return;
+  // After a grace period for the reason that it began with.
+  if (state_ != State::kGrace || ReasonOf(why) != LinkReason::kNone) reason_ = ReasonOf(why);
   state_ = State::kLost;
-  detail_ = absl::StrCat("lost: ", std::string(why.message()));
+  detail_ = std::string(why.message());
   spdlog::warn("node {} is lost: {}", peer_.name, std::string(why.message()));
   StopRails();
   for (std::size_t at = 0; at < kRailsMax; ++at) {
@@ -394,10 +408,11 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   // It may be this engine that was asleep: what lies in the socket was not heard yet.
   if (PollRail(at, now_ns) > 0) Pump();
   if (on.rail == nullptr || !IsSilent(on, now_ns)) return;
-  RemoveRailAt(
-      at,
-      absl::StrCat("nothing heard for ", (now_ns - on.rail->last_received_ns()) / 1'000'000, " ms"),
-      DownCause::kCut, now_ns);
+  // One through other nodes ends with its way, whichever part of that has fallen silent.
+  const LinkReason reason = on.rail->is_direct() ? LinkReason::kSilent : LinkReason::kWayEnded;
+  const std::uint64_t silent_ms = (now_ns - on.rail->last_received_ns()) / 1'000'000;
+  RemoveRailAt(at, {absl::StrCat("nothing heard for ", silent_ms, " ms"), DownCause::kCut, reason},
+               now_ns);
 }
 
 // What the other side has just sent is a sign of life, and it has one from us: our answer. It may
@@ -451,7 +466,10 @@ LinkSnapshot Link::Snapshot() const {
   LinkSnapshot snapshot;
   snapshot.peer = peer_.name.empty() ? peer_.id.ToString() : peer_.name;
   snapshot.peer_id = peer_.id;
-  snapshot.state = state_ == State::kUp ? "up" : state_ == State::kGrace ? "grace" : "lost";
+  snapshot.state = state_ == State::kUp      ? LinkState::kUp
+                   : state_ == State::kGrace ? LinkState::kGrace
+                                             : LinkState::kLost;
+  snapshot.reason = reason_;
   snapshot.detail = detail_;
   for (std::size_t at = 0; at < kRailsMax; ++at) {
     const OnRail& on = rails_[at];

@@ -5,12 +5,23 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/fabric/authentication.h"
+#include "daemon/fabric/status_reason.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric {
 namespace {
 
 absl::Status NoLink() { return absl::FailedPreconditionError("no link to this node"); }
+
+absl::Status Busy(const char* why) {
+  return WithReason(absl::AbortedError(why), LinkReason::kAnotherConnection);
+}
+
+absl::Status TooManyRails() {
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                        "the link has ", Link::kRailsMax, " rails already, the most there may be")),
+                    LinkReason::kTooMany);
+}
 
 }  // namespace
 
@@ -298,14 +309,13 @@ void Links::Abandon(const Join& join) {
 absl::StatusOr<Links::Join> Links::BeginAsDialer(const NodeId& peer, const RailPath& path) {
   Link* const link = LinkTo(peer);
   if (link == nullptr) return TooManyNodes();
-  if (link->HasRailOver(path)) return absl::AbortedError("linked already");
+  if (link->HasRailOver(path)) return Busy("linked already");
   if (link->direct_rails() >= Link::kRailsMax) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the link has ", Link::kRailsMax, " rails already, the most there may be"));
+    return TooManyRails();
   }
   const bool anew = !link->reachable();
   if (Excluded(peer, path, anew, true) || Excluded(peer, path, anew, false)) {
-    return absl::AbortedError("another connection to it is being made");
+    return Busy("another connection to it is being made");
   }
   return Begin(*link, path, link->standing(), /*as_dialer=*/true, anew);
 }
@@ -322,14 +332,14 @@ absl::StatusOr<Links::Join> Links::BeginAsAcceptor(const NodeId& peer, const Rai
   const bool stale =
       (now.rail != 0 && now.rail != mark.rail) || (anew && now.rails_added != mark.rails_added);
   if (stale || PrefersOwnDial(peer, path, anew) || Excluded(peer, path, anew, false)) {
-    return absl::AbortedError("another connection is preferred");
+    return Busy("another connection is preferred");
   }
   if (now.rail != 0) {
-    link->RemoveRail(path, "replaced by a newer connection", DownCause::kCut, now_ns);
+    link->RemoveRail(
+        path, {"replaced by a newer connection", DownCause::kCut, LinkReason::kReplaced}, now_ns);
     ObserveNeighbours(now_ns);
   } else if (!anew && link->direct_rails() >= Link::kRailsMax) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the link has ", Link::kRailsMax, " rails already, the most there may be"));
+    return TooManyRails();
   }
   return Begin(*link, path, link->AnswerTo(theirs), /*as_dialer=*/false, anew);
 }
@@ -358,10 +368,10 @@ absl::Status Links::Finish(const Join& join, std::unique_ptr<Rail> rail,
 }
 
 void Links::RemoveRail(const NodeId& peer, const RailPath& path, const std::string& why,
-                       std::uint64_t now_ns) {
+                       LinkReason reason, std::uint64_t now_ns) {
   Link* const link = FindLink(peer);
   if (link == nullptr) return;
-  link->RemoveRail(path, why, DownCause::kCut, now_ns);
+  link->RemoveRail(path, {why, DownCause::kCut, reason}, now_ns);
   ObserveNeighbours(now_ns);
 }
 
@@ -372,9 +382,11 @@ void Links::OnInterfaceDown(const std::string& interface, std::uint64_t now_ns) 
   ObserveNeighbours(now_ns);
 }
 
-void Links::OnGone(const NodeId& node, const std::string& why) {
+void Links::OnGone(const NodeId& node, const std::string& why, LinkReason reason) {
   Link* const link = FindLink(node);
-  if (link != nullptr && link->lost_by_reset()) link->Lose(absl::UnavailableError(why));
+  if (link != nullptr && link->lost_by_reset()) {
+    link->Lose(WithReason(absl::UnavailableError(why), reason));
+  }
 }
 
 // Circuits hand to the channels of neighbours, which therefore come after them.
@@ -410,9 +422,10 @@ void Links::StopRails() {
 }
 
 absl::Status Links::TooManyNodes() {
-  return absl::ResourceExhaustedError(
-      absl::StrCat("this daemon has met ", kLinksMax,
-                   " nodes of late, the most it remembers; those that are gone it forgets"));
+  return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                        "this daemon has met ", kLinksMax,
+                        " nodes of late, the most it remembers; those that are gone it forgets")),
+                    LinkReason::kTooMany);
 }
 
 }  // namespace mlxcomm::fabric

@@ -156,12 +156,13 @@ class Links final : private RouterPort, private RailSetupListener {
   void Tell(const FabricNotice& notice) { listener_.OnNotice(notice); }
   // Gives it up, if there is one; the other side is not told.
   void RemoveRail(const NodeId& peer, const RailPath& path, const std::string& why,
-                  std::uint64_t now_ns);
+                  LinkReason reason, std::uint64_t now_ns);
   // A local interface has lost its carrier or is gone: rails over it go at once.
   void OnInterfaceDown(const std::string& interface, std::uint64_t now_ns);
   // Connections to it are refused after its last one was reset, or another node answers
   // at its address: it has ended. Only if its link is in grace after a reset.
-  void OnGone(const NodeId& node, const std::string& why);
+  void OnGone(const NodeId& node, const std::string& why,
+              LinkReason reason = LinkReason::kPeerStopped);
 
   // For the orderly end. Nothing is delivered any more. True: all is handed to the rails.
   void FlushAcknowledgements();

@@ -27,6 +27,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -35,6 +36,7 @@
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/receive_budget.h"
 #include "proto/key/cluster_key.h"
+#include "proto/types/link_reason.h"
 
 namespace mlxcomm::fabric {
 
@@ -61,6 +63,26 @@ enum class DownCause : std::uint8_t {
   kViolation,  // The other side broke the protocol: its state is not to be trusted.
 };
 
+inline constexpr LinkReason ReasonOf(DownCause cause) {
+  switch (cause) {
+    case DownCause::kCut: return LinkReason::kCut;
+    case DownCause::kReset: return LinkReason::kReset;
+    case DownCause::kViolation: return LinkReason::kViolation;
+  }
+  return LinkReason::kCut;
+}
+
+// How a rail has ended: what it means for the link, and why, for people and for programs.
+struct RailEnd {
+  RailEnd(std::string text, DownCause its_cause, LinkReason its_reason = LinkReason::kNone)
+      : why(std::move(text)),
+        cause(its_cause),
+        reason(its_reason == LinkReason::kNone ? ReasonOf(its_cause) : its_reason) {}
+  std::string why;
+  DownCause cause;
+  LinkReason reason;
+};
+
 struct RailEvent {
   enum class Kind : std::uint8_t { kFrame, kTransmitted, kWithdrawn, kDown };
   Kind kind = Kind::kFrame;
@@ -74,6 +96,7 @@ struct RailEvent {
   std::unique_ptr<std::vector<std::byte>> control;  // Owns the payload of a large kControl.
   std::uint64_t abandoned = 0;  // kDown, kTransmitted: PostedReceives::Abandon, 0: none.
   std::string reason;           // kDown
+  LinkReason link_reason = LinkReason::kNone;  // kDown: where more is known than the cause says.
 };
 
 // What is left of a rail that this side has given up: neither read nor written, but there.

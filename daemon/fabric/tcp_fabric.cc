@@ -15,6 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/fabric/authentication.h"
+#include "daemon/fabric/status_reason.h"
 #include "daemon/fabric/tcp/tcp_rail.h"
 #include "daemon/fabric/tcp/tcp_socket.h"
 #include "daemon/platform/await_tuple.h"
@@ -26,15 +27,6 @@ namespace {
 
 using namespace asio::experimental::awaitable_operators;  // NOLINT: operators only.
 using platform::kTuple;
-
-// On so few no rail's thread would run beside the engine: to hand over would only be a change
-// of threads.
-constexpr std::uint32_t kFewCores = 4;
-
-TcpRail::EngineShare EngineShareHere() {
-  return platform::CoreCount() <= kFewCores ? TcpRail::EngineShare::kAll
-                                            : TcpRail::EngineShare::kSmall;
-}
 
 struct HostAndPort {
   std::string host;
@@ -68,6 +60,12 @@ rdma::Gid GidOf(const asio::ip::address& address) {
   return address.is_v6()
              ? address.to_v6().to_bytes()
              : asio::ip::make_address_v6(asio::ip::v4_mapped, address.to_v4()).to_bytes();
+}
+
+LinkReason ReasonOfError(const asio::error_code& error) {
+  if (error == asio::error::host_unreachable) return LinkReason::kNoRouteToHost;
+  // The system has waited for it, and longer than this daemon would.
+  return error == asio::error::timed_out ? LinkReason::kNoAnswer : LinkReason::kConnectFailed;
 }
 
 // A connection that lasted less is dialed again after the back-off, not at once: a pair
@@ -316,12 +314,13 @@ asio::awaitable<absl::Status> TcpFabric::JoinAsDialer(Tcp::socket& socket, Strea
                                                       const Proved& proved) {
   if (IsOutdated(proved.peer, proved.path)) {
     links_.RemoveRail(proved.peer, proved.path, "proved anew with the cluster's new key",
-                      platform::MonotonicNow());
+                      LinkReason::kReplaced, platform::MonotonicNow());
   }
   const absl::StatusOr<Links::Join> join = links_.BeginAsDialer(proved.peer, proved.path);
   if (!join.ok()) co_return join.status();
   const absl::Status sent = co_await SendIntroduction(socket, *stream, proved, join->own);
-  absl::StatusOr<wire::Introduction> theirs = absl::UnavailableError(sent.message());
+  absl::StatusOr<wire::Introduction> theirs =
+      WithReason(absl::UnavailableError(sent.message()), ReasonOf(sent));
   if (sent.ok()) theirs = co_await ReceiveIntroduction(socket, *stream, proved);
   if (stopped_) co_return absl::AbortedError("stopping");
   if (theirs.ok()) co_return AddRail(socket, std::move(stream), proved, *join, *theirs);
@@ -346,8 +345,8 @@ absl::Status TcpFabric::AddRail(Tcp::socket& socket, Stream stream, const Proved
   const std::string name =
       absl::StrCat("to ", MakePrintable(TextOf(theirs.node_name)), " tcp ", local, " - ", remote);
   absl::StatusOr<std::unique_ptr<TcpRail>> rail =
-      TcpRail::Create(std::move(descriptor), std::move(local), std::move(remote), bell_,
-                      watches_.Take(), EngineShareHere(), std::move(stream));
+      TcpRail::Create(std::move(descriptor), std::move(local), std::move(remote),
+                      options_.scheduling, bell_, watches_.Take(), std::move(stream));
   if (!rail.ok()) {
     links_.Abandon(join);
     return rail.status();
@@ -393,6 +392,7 @@ asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
   while (!stopped_ && !dialer.removed) {
     if (IsLinked(dialer)) {
       dialer.detail.clear();
+      dialer.reason = LinkReason::kNone;
       const std::uint64_t since = platform::MonotonicNow();
       dialer.pause.expires_at(asio::steady_timer::time_point::max());
       dialer.waits = Dialer::Waits::kForRailToGo;
@@ -408,6 +408,7 @@ asio::awaitable<void> TcpFabric::DialLoop(Dialer& dialer) {
     const absl::Status status = co_await Dial(dialer);
     if (stopped_) co_return;
     if (status.ok() || dialer.removed || IsLinked(dialer)) continue;
+    dialer.reason = ReasonOf(status, LinkReason::kConnectFailed);
     if (dialer.detail != status.message()) {
       dialer.detail = std::string(status.message());
       spdlog::info("{}: {}", dialer.address, dialer.detail);
@@ -437,11 +438,15 @@ asio::awaitable<absl::StatusOr<std::vector<TcpFabric::Tcp::endpoint>>> TcpFabric
   Tcp::resolver resolver(io_);
   const auto resolved = co_await (resolver.async_resolve(to.host, to.port, kTuple) ||
                                   dialer.pause.async_wait(kTuple));
-  if (resolved.index() == 1) co_return absl::UnavailableError("its name is not resolved in time");
+  if (resolved.index() == 1) {
+    co_return WithReason(absl::UnavailableError("its name is not resolved in time"),
+                         LinkReason::kUnknownHost);
+  }
   const auto& [resolve_error, endpoints] = std::get<0>(resolved);
   if (resolve_error) {
-    co_return absl::UnavailableError(
-        absl::StrCat("no such host or interface: ", resolve_error.message()));
+    co_return WithReason(absl::UnavailableError(
+                             absl::StrCat("no such host or interface: ", resolve_error.message())),
+                         LinkReason::kUnknownHost);
   }
   co_return std::vector<Tcp::endpoint>(endpoints.begin(), endpoints.end());
 }
@@ -461,13 +466,18 @@ asio::awaitable<absl::Status> TcpFabric::Connect(Tcp::socket& socket, Dialer& di
     socket.set_option(Tcp::no_delay(true), ignored);
     const auto first =
         co_await (socket.async_connect(*endpoint, kTuple) || deadline.async_wait(kTuple));
-    if (first.index() == 1) co_return absl::UnavailableError("no answer to connect in time");
+    if (first.index() == 1) {
+      co_return WithReason(absl::UnavailableError("no answer to connect in time"),
+                           LinkReason::kNoAnswer);
+    }
     error = std::get<0>(std::get<0>(first));
   }
   if (!error) co_return absl::OkStatus();
   const std::string text = absl::StrCat("cannot connect: ", error.message());
-  if (error == asio::error::connection_refused) co_return absl::NotFoundError(text);
-  co_return absl::UnavailableError(text);
+  if (error == asio::error::connection_refused) {
+    co_return WithReason(absl::NotFoundError(text), LinkReason::kConnectionRefused);
+  }
+  co_return WithReason(absl::UnavailableError(text), ReasonOfError(error));
 }
 
 // NOT_FOUND: the connection was refused.
@@ -483,20 +493,28 @@ asio::awaitable<absl::Status> TcpFabric::Dial(Dialer& dialer) {
   if (!verdict.ok()) co_return verdict.status();
   if (stopped_) co_return absl::AbortedError("stopping");
   if (proved->peer == options_.self.id) {
-    co_return absl::UnavailableError("this is this node itself, or one with the same node id");
+    co_return WithReason(
+        absl::UnavailableError("this is this node itself, or one with the same node id"),
+        LinkReason::kOwnNode);
   }
   if (dialer.known && dialer.peer != proved->peer) {
-    links_.OnGone(dialer.peer, absl::StrCat("another node answers at ", dialer.address,
-                                            ": it was set up anew, or is another machine"));
+    links_.OnGone(dialer.peer,
+                  absl::StrCat("another node answers at ", dialer.address,
+                               ": it was set up anew, or is another machine"),
+                  LinkReason::kOtherNode);
   }
   dialer.peer = proved->peer;
   dialer.path = proved->path;
   dialer.known = true;
   switch (*verdict) {
     case wire::VerdictCode::kAccepted: break;
-    case wire::VerdictCode::kStopping: co_return absl::UnavailableError("it is stopping");
-    case wire::VerdictCode::kAlreadyLinked: co_return absl::AbortedError("linked already");
-    default: co_return absl::UnavailableError("it refuses the connection");
+    case wire::VerdictCode::kStopping:
+      co_return WithReason(absl::UnavailableError("it is stopping"), LinkReason::kPeerStopping);
+    case wire::VerdictCode::kAlreadyLinked:
+      co_return WithReason(absl::AbortedError("linked already"), LinkReason::kAnotherConnection);
+    default:
+      co_return WithReason(absl::UnavailableError("it refuses the connection"),
+                           LinkReason::kRefused);
   }
   absl::StatusOr<Stream> stream = co_await Secure(socket, *proved);
   if (!stream.ok()) co_return stream.status();
@@ -553,16 +571,18 @@ std::vector<LinkSnapshot> TcpFabric::Snapshot() const {
     if (link == snapshots.end()) {
       LinkSnapshot& snapshot = snapshots.emplace_back();
       snapshot.peer = dialer->address;
-      snapshot.state = "connecting";
+      snapshot.state = LinkState::kConnecting;
+      snapshot.reason = dialer->reason;
       snapshot.detail = dialer->detail;
       continue;
     }
     // A cable of a link that is up over others, or in grace.
     RailSnapshot& rail = link->rails.emplace_back();
-    rail.transport = "tcp";
+    rail.transport = Transport::kTcp;
     rail.remote_address = dialer->address;
     rail.local_interface = dialer->path.local;
     rail.remote_interface = dialer->path.remote;
+    rail.reason = dialer->reason;
     rail.detail = dialer->detail;
   }
   rdma_.Describe(snapshots);

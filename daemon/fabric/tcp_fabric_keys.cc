@@ -67,7 +67,7 @@ void TcpFabric::LookAtProofs(std::uint64_t now_ns) {
   outdated_ = std::move(found);
   for (const Outdated& one : too_old) {
     links_.RemoveRail(one.peer, one.path, "it was proved with a key that is no longer taken",
-                      now_ns);
+                      LinkReason::kKeyRetired, now_ns);
   }
   for (const auto& dialer : dialers_) {
     if (dialer->waits == Dialer::Waits::kForRailToGo && !IsLinked(*dialer)) dialer->pause.cancel();

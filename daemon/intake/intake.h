@@ -40,6 +40,7 @@
 #include "daemon/platform/shared_memory.h"
 #include "proto/queue/hello.h"
 #include "proto/queue/layout.h"
+#include "proto/queue/scheduling_policy.h"
 #include "proto/types/failure.h"
 
 namespace mlxcomm::intake {
@@ -69,8 +70,9 @@ struct IntakeOptions {
   std::uint32_t clients_max = 64;
   std::uint64_t arena_bytes_max = 0;  // Of a client; 0: the machine's memory.
   std::uint64_t hello_timeout_ns = 2'000'000'000;
-  std::uint64_t rendezvous_timeout_ns = 0;  // For DaemonHello; 0: not told.
-  bool all_users = false;                   // Else only root and the daemon's own user.
+  std::uint64_t rendezvous_timeout_ns = 0;                  // For DaemonHello; 0: not told.
+  queue::Scheduling scheduling = queue::Scheduling::kAuto;  // Likewise: as it was named.
+  bool all_users = false;  // Else only root and the daemon's own user.
   UserOptions users;
   // 0, as below: three quarters of what all may have where all_users is set, else all.
   Amounts per_user;

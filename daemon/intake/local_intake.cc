@@ -141,6 +141,7 @@ Failure LocalIntake::Open(LocalStream::socket& socket, const Peer& peer, std::ui
   queue::DaemonHello answer{};
   answer.magic = queue::kDaemonHelloMagic;
   answer.version = queue::kHelloVersion;
+  answer.scheduling = options_.scheduling;
   answer.arena_bytes = session.arena_bytes();
   answer.token = token;
   answer.rendezvous_timeout_ns = options_.rendezvous_timeout_ns;

@@ -52,7 +52,7 @@ void Loop::Join(const Parts& parts) {
   fabric_ = &parts.fabric;
   control_ = &parts.control;
   discovery_ = parts.discovery;
-  workers_ = std::make_unique<Workers>(options_.workers, bell_, recorder_);
+  workers_ = std::make_unique<Workers>(options_.scheduling, bell_, recorder_);
   done_work_.reserve(Workers::kWorksMax);
   bell_watch_.assign(bell_.descriptor());
   WatchBell();
@@ -71,15 +71,16 @@ void Loop::WatchBell() {
 
 void Loop::Run() {
   platform::ServeWhoWaits();
-  const std::uint32_t cores = platform::CoreCount();
-  queue::AdaptiveSpin spin(queue::SpinLimits::For(cores));
+  queue::AdaptiveSpin spin(options_.scheduling.waiting);
   while (!stop_.load(std::memory_order_acquire)) {
     now_ns_ = platform::MonotonicNow();
     if (Turn()) {
       spin.Found(now_ns_);
     } else if (!workers_->Help()) {
-      const bool others_work = cores > 1 && workers_->IsUnderWay();
-      if (!spin.LookAgain(now_ns_, others_work)) Sleep();
+      const bool others_work = workers_->IsUnderWay();
+      if (!spin.LookAgain(now_ns_, options_.scheduling.engine_awaits_workers && others_work)) {
+        Sleep();
+      }
     }
   }
 }

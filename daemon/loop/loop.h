@@ -34,11 +34,12 @@
 #include "daemon/telemetry/event_log.h"
 #include "daemon/telemetry/flight_recorder.h"
 #include "daemon/work/workers.h"
+#include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm {
 
 struct LoopOptions {
-  std::uint32_t workers = 1;
+  queue::SchedulingPolicy scheduling;
   // Private daemons end with their last client, or when nobody came in time.
   bool ends_with_last_client = false;
   std::uint64_t first_client_timeout_ns = 30'000'000'000;

@@ -4,6 +4,7 @@
 #include "daemon/platform/interfaces.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/system_facts.h"
+#include "proto/status_words.h"
 
 namespace mlxcomm {
 
@@ -36,6 +37,7 @@ void DescribeRdma(const fabric::RdmaSnapshot& snapshot, v1::NodeStatus& node) {
   v1::RdmaStatus& told = *node.mutable_rdma();
   told.set_state(snapshot.state);
   told.set_detail(snapshot.detail);
+  told.set_reason(Told(snapshot.reason));
   told.set_asked_for(snapshot.asked_for);
   // No Mac has so many; and what is said has to fit into a message.
   constexpr int kDevicesTold = 16;
@@ -46,6 +48,7 @@ void DescribeRdma(const fabric::RdmaSnapshot& snapshot, v1::NodeStatus& node) {
     one.set_name(device.name);
     one.set_active(device.active);
     one.set_state(device.state);
+    if (!device.opened) one.set_reason(v1::LinkReason::rdma_not_opened);
     for (const std::string& gid : device.gids) {
       if (one.gids_size() < kGidsTold) one.add_gids(gid);
     }

@@ -43,8 +43,7 @@ void CombineReceived(const fabric::PostedReceive& receive, std::uint64_t offset,
   const std::byte* inputs[] = {receive.operand + offset, staged};
   if ((receive.place_arguments & kReceivedFirst) != 0) std::swap(inputs[0], inputs[1]);
   std::byte* const output = receive.destination + offset;
-  reduce::Combine(reduction, inputs, 2, &output, 1, bytes / DataTypeBytes(reduction.type),
-                  reduce::Stores::kOrdinary);
+  reduce::Combine(reduction, inputs, 2, &output, 1, bytes / DataTypeBytes(reduction.type));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/node/own_status.h"
+#include "proto/status_words.h"
 #include "proto/wire/frame.h"
 
 namespace mlxcomm::node {
@@ -288,6 +289,7 @@ void Node::OnStatusQuery(const NodeId& node, std::uint64_t query) {
   v1::StatusAnswer& answer = *message.mutable_status_answer();
   answer.set_query(query);
   WriteNode(Own(), *answer.mutable_node());
+  WriteOlderWords(*answer.mutable_node());
   v1::StatusReply jobs;
   WriteJobs(Own(), jobs);
   answer.mutable_jobs()->Swap(jobs.mutable_jobs());

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/node/status_parts.h"
+#include "proto/status_words.h"
 
 namespace mlxcomm::node {
 namespace {
@@ -146,14 +147,17 @@ void WriteLinks(const NodePort& port, v1::NodeStatus& node) {
     v1::LinkStatus& link = *node.add_links();
     link.set_peer(snapshot.peer);
     if (snapshot.peer_id != NodeId{}) link.set_peer_id(snapshot.peer_id.ToString());
-    link.set_state(snapshot.state);
+    link.set_state(Told(snapshot.state));
+    link.set_reason(Told(snapshot.reason));
     link.set_detail(snapshot.detail);
     for (const fabric::RailSnapshot& rail : snapshot.rails) {
       v1::RailStatus& told = *link.add_rails();
-      told.set_transport(rail.transport);
+      told.set_transport(Told(rail.transport));
       told.set_local_address(rail.local_address);
       told.set_remote_address(rail.remote_address);
-      told.set_state(rail.up ? "up" : "down");
+      told.set_state(rail.up ? v1::RailState::up : v1::RailState::down);
+      told.set_reason(Told(rail.reason));
+      told.set_peers_reason(rail.peers_reason);
       told.set_sent_bytes(rail.sent_bytes);
       told.set_received_bytes(rail.received_bytes);
       told.set_copied_bytes(rail.copied_bytes);
@@ -173,12 +177,12 @@ void WriteLinks(const NodePort& port, v1::NodeStatus& node) {
       told.set_origin(port.OriginOf(snapshot.peer_id, rail));
       told.set_security(rail.security);
       if (!rail.security.empty()) told.set_key_id(KeyIdText(rail.key));
-      if (rail.transport != "rdma") continue;
+      if (rail.transport != Transport::kRdma) continue;
       v1::RdmaRailStatus& rdma = *told.mutable_rdma();
       rdma.set_device(rail.device);
       rdma.set_service(rail.service);
       rdma.set_lost_messages(rail.lost_messages);
-      rdma.set_reason(rail.reason);
+      rdma.set_reason(std::string(RdmaWord(told.reason(), rail.peers_reason)));
     }
   }
 }

@@ -6,7 +6,6 @@
 #include <cstdlib>
 
 #include "proto/queue/dial.h"
-#include "proto/queue/usable_cores.h"
 
 namespace mlxcomm::platform {
 namespace {
@@ -23,8 +22,6 @@ std::uint64_t MonotonicNow() {
                                         std::chrono::steady_clock::now().time_since_epoch())
                                         .count());
 }
-
-std::uint32_t CoreCount() { return queue::UsableCores(); }
 
 std::string HostName() {
   char name[256] = {};

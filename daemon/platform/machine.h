@@ -1,4 +1,4 @@
-// What this machine and process have: time, memory, cores, name, places for files.
+// What this machine and process have: time, memory, name, places for files.
 //
 // Owner: none. Thread: any. Memory: none.
 #pragma once
@@ -11,7 +11,6 @@ namespace mlxcomm::platform {
 std::uint64_t MonotonicNow();  // Nanoseconds; unrelated to the date.
 std::uint64_t PhysicalMemoryBytes();
 std::uint64_t OwnMemoryBytes();  // Resident; on Linux without clients' arenas.
-std::uint32_t CoreCount();       // Those this process may use; at least 1.
 // Where the caller runs; kAnyCore where the system does not say.
 inline constexpr std::uint32_t kAnyCore = 0xffffffff;
 std::uint32_t CurrentCore();

@@ -101,8 +101,11 @@ absl::Status MulticastSocket::Send(std::span<const std::uint8_t> datagram) const
     const ssize_t sent = ::sendmsg(socket_.get(), &message, 0);
     if (sent == static_cast<ssize_t>(datagram.size())) return absl::OkStatus();
     if (sent < 0 && errno == EINTR) continue;
-    const std::string why = sent < 0 ? std::strerror(errno) : "sent in part";
-    return absl::UnavailableError(absl::StrCat("cannot send on ", place_.interface, ": ", why));
+    const int error = sent < 0 ? errno : 0;
+    const std::string text = absl::StrCat("cannot send on ", place_.interface, ": ",
+                                          sent < 0 ? std::strerror(error) : "sent in part");
+    return error == EHOSTUNREACH ? absl::FailedPreconditionError(text)
+                                 : absl::UnavailableError(text);
   }
 }
 

@@ -36,6 +36,7 @@ class MulticastSocket {
   static absl::StatusOr<MulticastSocket> Open(const Place& place);
 
   int descriptor() const { return socket_.get(); }  // Readable when something has come.
+  // FAILED_PRECONDITION: there is no route, as macOS says as well of what it forbids. UNAVAILABLE: else.
   absl::Status Send(std::span<const std::uint8_t> datagram) const;
 
   struct Received {

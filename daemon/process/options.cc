@@ -3,6 +3,18 @@
 #include <CLI/CLI.hpp>
 
 namespace mlxcomm {
+namespace {
+
+// A value of the environment is not checked by CLI11, but left out.
+queue::Scheduling SchedulingIn(const std::string& word) {
+  if (word == "auto") return queue::Scheduling::kAuto;
+  if (word == "few_cores") return queue::Scheduling::kFewCores;
+  if (word == "many_cores") return queue::Scheduling::kManyCores;
+  throw CLI::ValidationError("--scheduling (or MLXCOMM_SCHEDULING)",
+                             "expected auto, few_cores or many_cores, got \"" + word + "\"");
+}
+
+}  // namespace
 
 std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
   CLI::App app{
@@ -14,6 +26,11 @@ std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
   app.add_option("--socket", options.socket_path, "Unix socket for local processes");
   app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error or off")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}));
+  std::string scheduling;
+  app.add_option("--scheduling", scheduling,
+                 "How threads share the cores, in place of the configuration: auto, few_cores or "
+                 "many_cores")
+      ->envname("MLXCOMM_SCHEDULING");
   app.add_flag("--private", options.is_private, "End with the last client; keep nothing on disk");
   app.add_flag("--check-config", options.check_config, "Check the configuration and end");
   app.add_flag("--print-config", options.print_config,
@@ -22,6 +39,7 @@ std::optional<int> ParseOptions(int argc, char** argv, Options& options) {
                "End with code 0 where to be started again mends nothing (codes 2 and 3)");
   try {
     app.parse(argc, argv);
+    if (!scheduling.empty()) options.scheduling = SchedulingIn(scheduling);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
   }

@@ -63,6 +63,6 @@ struct Reduction {
 // element. An output may be the same as an input; otherwise buffers do not overlap.
 void Combine(const Reduction& reduction, const std::byte* const* inputs, std::size_t input_count,
              std::byte* const* outputs, std::size_t output_count, std::size_t elements,
-             Stores stores);
+             Stores stores = Stores::kOrdinary);
 
 }  // namespace mlxcomm::reduce

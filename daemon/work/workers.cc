@@ -13,12 +13,15 @@
 namespace mlxcomm {
 namespace {
 
-constexpr std::uint32_t kFewCores = 4;
 // The engine takes no further piece after so long, for there may be more for it to see.
 constexpr std::uint64_t kEnoughNs = 4'000;
 
 std::uint64_t BytesOf(const collective::LocalWork& work, std::uint64_t elements) {
   return elements * DataTypeBytes(work.type);
+}
+
+reduce::StoredWork StoredWorkOf(const collective::LocalWork& work) {
+  return {work.type, work.input_count, work.step_bytes};
 }
 
 void DoPart(const collective::LocalWork& work, std::uint64_t first, std::uint64_t elements,
@@ -34,15 +37,17 @@ void DoPart(const collective::LocalWork& work, std::uint64_t first, std::uint64_
 
 }  // namespace
 
-Workers::Workers(std::uint32_t count, platform::Wakeup& engine_bell,
+Workers::Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& engine_bell,
                  telemetry::FlightRecorder& recorder, std::uint64_t cache_bytes)
-    : engine_bell_(engine_bell),
+    : scheduling_(scheduling),
+      engine_bell_(engine_bell),
       recorder_(recorder),
       slots_(std::make_unique<Slot[]>(kWorksMax)),
       store_choice_(cache_bytes != 0 ? cache_bytes : platform::LastLevelCacheBytes()) {
   done_here_.reserve(kWorksMax);
-  if (count > 0) engine_.track = recorder.AddTrack(telemetry::TrackKind::kWorker, "engine");
-  for (std::uint32_t i = 0; i < count; ++i) {
+  if (scheduling.workers > 0)
+    engine_.track = recorder.AddTrack(telemetry::TrackKind::kWorker, "engine");
+  for (std::uint32_t i = 0; i < scheduling.workers; ++i) {
     workers_.push_back(std::make_unique<Worker>());
     workers_[i]->hand.track =
         recorder.AddTrack(telemetry::TrackKind::kWorker, absl::StrCat("worker ", i));
@@ -79,7 +84,7 @@ bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,
   slot.work = work;
   slot.cookie = cookie;
   slot.operation = operation;
-  slot.stores = store_choice_.Choose(*work);
+  slot.stores = store_choice_.Choose(StoredWorkOf(*work));
   slot.work_ns.store(0, std::memory_order_relaxed);
   slot.piece_elements = ElementsOfPiece(*work);
   const std::uint64_t pieces = PiecesOf(*work, slot.piece_elements);
@@ -183,7 +188,7 @@ std::size_t Workers::Poll(std::vector<std::uint64_t>& done) {
   const std::size_t before = done.size();
   const auto answer = [&](std::uint32_t index) {
     Slot& slot = slots_[index];
-    store_choice_.Learn(*slot.work, slot.stores, BytesTouched(*slot.work),
+    store_choice_.Learn(StoredWorkOf(*slot.work), slot.stores, BytesTouched(*slot.work),
                         slot.work_ns.load(std::memory_order_relaxed));
     slot.used = false;
     ++polled_;
@@ -225,14 +230,13 @@ Workers::Traffic Workers::traffic() const {
 
 void Workers::Run(Worker& worker) {
   platform::ServeWhoWaits();
-  const std::uint32_t cores = platform::CoreCount();
-  queue::AdaptiveSpin spin(queue::SpinLimits::For(cores));
+  queue::AdaptiveSpin spin(scheduling_.waiting);
   Piece piece;
   std::uint64_t now = platform::MonotonicNow();
   while (!stop_.load(std::memory_order_acquire)) {
     if (Take(End::kBack, piece)) {
       spin.Found(now);
-      const bool moved = cores <= kFewCores && AvoidEngine();
+      const bool moved = AvoidEngine();
       const bool woke = piece.more && WakeOne();
       if (moved || woke) now = platform::MonotonicNow();
       if (!DoPiece(piece, worker.hand, now)) continue;
@@ -244,7 +248,7 @@ void Workers::Run(Worker& worker) {
     }
     // Who waits on the engine's core sees no work before the engine has done all of it.
     const bool came = spin.Saw(written_.load(std::memory_order_relaxed), now);
-    if (came && cores <= kFewCores) AvoidEngine();
+    if (came) AvoidEngine();
     if (!spin.LookAgain(now)) Sleep(worker);
     now = platform::MonotonicNow();
   }
@@ -253,6 +257,7 @@ void Workers::Run(Worker& worker) {
 // Where all look and give way, no core seems idle, and the system leaves two who work on one
 // core while the other has but lookers. True: that took a moment.
 bool Workers::AvoidEngine() {
+  if (!scheduling_.workers_avoid_engine) return false;
   const std::uint32_t core = platform::CurrentCore();
   if (core != engine_core_.load(std::memory_order_relaxed)) return false;
   platform::LeaveCore(core);

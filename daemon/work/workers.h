@@ -31,9 +31,9 @@
 #include "daemon/collective/action.h"
 #include "daemon/fabric/spsc_ring.h"
 #include "daemon/platform/wakeup.h"
+#include "daemon/reduce/store_choice.h"
 #include "daemon/telemetry/flight_recorder.h"
-#include "daemon/work/store_choice.h"
-#include "proto/queue/adaptive_spin.h"
+#include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm {
 
@@ -43,8 +43,8 @@ class Workers {
 
   // Each worker writes what it does into a track of `recorder`, which outlives them.
   // cache_bytes 0: of this machine's last-level cache.
-  Workers(std::uint32_t count, platform::Wakeup& engine_bell, telemetry::FlightRecorder& recorder,
-          std::uint64_t cache_bytes = 0);
+  Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& engine_bell,
+          telemetry::FlightRecorder& recorder, std::uint64_t cache_bytes = 0);
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
@@ -70,7 +70,7 @@ class Workers {
     std::uint64_t bytes_written = 0;
   };
   Traffic traffic() const;
-  const StoreChoice& store_choice() const { return store_choice_; }
+  const reduce::StoreChoice& store_choice() const { return store_choice_; }
   void CountOwn(const collective::LocalWork& work) { engine_.Count(work, work.elements); }
 
  private:
@@ -118,6 +118,7 @@ class Workers {
     return static_cast<std::uint32_t>(&slot - slots_.get());
   }
 
+  const queue::SchedulingPolicy scheduling_;
   platform::Wakeup& engine_bell_;
   telemetry::FlightRecorder& recorder_;
   std::unique_ptr<Slot[]> slots_;
@@ -127,7 +128,7 @@ class Workers {
   std::atomic<std::uint32_t> engine_core_{0};  // When it last submitted.
   std::vector<std::unique_ptr<Worker>> workers_;
   Hand engine_;
-  StoreChoice store_choice_;
+  reduce::StoreChoice store_choice_;
   std::uint64_t polled_ = 0;              // Works.
   std::vector<std::uint32_t> done_here_;  // Slots whose last piece the engine did.
 };

@@ -26,16 +26,11 @@ struct SpinLimits {
   std::uint64_t least_ns = 0;
   std::uint64_t most_ns = 0;
   bool gives_way = false;  // Cores are scarce: somebody else needs this one.
-
-  // For a process's one waiting thread on a machine of so many cores.
-  static constexpr SpinLimits For(std::uint32_t cores) {
-    return cores <= 4 ? SpinLimits{2'000, 250'000, true} : SpinLimits{5'000, 200'000, false};
-  }
 };
 
 class AdaptiveSpin {
  public:
-  explicit AdaptiveSpin(SpinLimits limits) : limits_(limits) {}
+  explicit AdaptiveSpin(SpinLimits limits = {}) : limits_(limits) {}
 
   static constexpr std::uint64_t kSoonNs = 10'000;
 

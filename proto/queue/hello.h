@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "proto/queue/scheduling_policy.h"
 #include "proto/types/failure.h"
 
 namespace mlxcomm::queue {
@@ -50,7 +51,8 @@ struct DaemonHello {
   std::uint64_t magic;
   std::uint32_t version;     // The daemon's, also when it refuses.
   FailureCode failure_code;  // 0: accepted.
-  std::uint8_t reserved[3];
+  Scheduling scheduling;  // That was named for this node; kAuto, which an older one's is: none was.
+  std::uint8_t reserved[2];
   std::uint64_t arena_bytes;  // Given; at most what was wanted.
   std::array<std::uint8_t, kTokenBytes> token;
   char message[208];                    // Why it refuses, and what to do; NUL-terminated.

@@ -1,5 +1,5 @@
 // How many cores this process may use: a cpuset or taskset may leave fewer than the machine
-// has. Whoever spins, or starts threads, goes by it.
+// has. A process's scheduling policy goes by it (scheduling_policy.h).
 //
 // Owner: nobody. Thread: any. Memory: none.
 #pragma once

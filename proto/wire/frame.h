@@ -31,7 +31,8 @@
 //   kCircuitFrame   yes   header, a piece   a frame from end to end; offset = where in the
 //                                           frame's payload the piece begins
 //   kCircuitCredit  yes   0                 number frames of offset bytes were taken
-//   kCircuitClosed  yes   text              the circuit has ended; step = CircuitEnd
+//   kCircuitClosed  yes   text              the circuit has ended; step = CircuitEnd, tag =
+//                                           LinkReason (types/link_reason.h), 0 from older daemons
 //
 // Between neighbours only, for themselves:
 //   kRailSetup      yes   RailSetup         makes an RDMA rail beside the one it comes on

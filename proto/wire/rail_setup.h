@@ -39,7 +39,9 @@ struct RailSetup {
   char sender_interface[kInterfaceBytesMax];  // The path, as the sender sees it; NUL-padded.
   char receiver_interface[kInterfaceBytesMax];
   std::uint32_t message_bytes;  // The size of all messages, at most. kAnswer: as used.
-  std::uint32_t messages;       // Each way at once. kAnswer: as used.
+  // Each way at once. kAnswer: as used. kRefuse: the LinkReason (types/link_reason.h) of what `why`
+  // says, as for the side that refuses; 0 from older daemons.
+  std::uint32_t messages;
   std::array<std::uint8_t, 16> gid;
   std::uint32_t queue_pair;
   std::uint32_t first_packet;  // 24 bits.

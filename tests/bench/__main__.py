@@ -27,6 +27,9 @@ def arguments_of(words):
     parser.add_argument("--keep", type=pathlib.Path,
                         help="a folder that gets results.md and the one picture that the README "
                              "shows; the others go into bench/ beside the figures, as without this")
+    parser.add_argument("--scheduling", choices=["auto", "few_cores", "many_cores"],
+                        help="how mlxcomm's threads share the cores, in all parts; else as the machine has "
+                             "few or many, and one_node has rows for both")
     parser.add_argument("--show", action="store_true", help="measure nothing; show the JSON's figures")
     return parser.parse_args(words)
 
@@ -70,6 +73,8 @@ def main(words):
         result["targets"] = targets.results(result["found"])
     else:
         check_built()
+        if arguments.scheduling:
+            os.environ["MLXCOMM_SCHEDULING"] = arguments.scheduling  # Of daemons; clients follow.
         result = measuring.measure(arguments.only, extent_of(arguments), arguments.json)
     show(result, arguments.json.parent / "bench", arguments.keep)
     found = result["found"]

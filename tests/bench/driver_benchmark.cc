@@ -19,14 +19,18 @@
 
 #include "daemon/fabric/rdma/driver_main.h"
 #include "daemon/fabric/rdma/process_device.h"
-#include "daemon/fabric/rdma/spin_times.h"
 #include "daemon/platform/machine.h"
+#include "proto/queue/scheduling_policy.h"
+#include "proto/queue/usable_cores.h"
 
 namespace mlxcomm::fabric::rdma {
 namespace {
 
 std::string library_path;  // NOLINT: set once, in main.
 
+queue::SchedulingPolicy SchedulingHere() {
+  return queue::SchedulingPolicy::Choose(queue::Scheduling::kAuto, queue::UsableCores());
+}
 Limits LimitsHere() { return std::getenv("FAKE_VERBS_DIR") != nullptr ? Limits() : LinuxLimits(); }
 
 // One end: looks for completions for as long as a rail's thread does, then sleeps.
@@ -40,7 +44,7 @@ class End {
   }
   // Until one has come, and its receive is posted again. False: stopped, or failed.
   bool Receive(const std::atomic<bool>& stop) {
-    const std::uint64_t spin_ns = HasFewCores() ? kSpinNsFewCores : kSpinNsManyCores;
+    const std::uint64_t spin_ns = SchedulingHere().rail_spin_ns;
     std::uint64_t since = platform::MonotonicNow();
     while (!stop.load(std::memory_order_relaxed)) {
       bool came = false;
@@ -75,7 +79,8 @@ class End {
 absl::StatusOr<std::shared_ptr<Device>> OpenIn(bool own_process, Library& library,
                                                const std::string& name) {
   if (!own_process) return library.Open(name, LimitsHere());
-  return OpenInProcess(platform::OwnExecutable(), library_path, name, LimitsHere());
+  return OpenInProcess(platform::OwnExecutable(), library_path, name, LimitsHere(),
+                       SchedulingHere());
 }
 
 // range(0): bytes; range(1): 1: a process of its own.

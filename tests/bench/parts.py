@@ -284,7 +284,11 @@ def one_node(extent):
     return [Curves("one_node", Machine("one daemon, 2 ranks", 2, 1, own_cores=True),
                    extent.rounds, systems, SIZES, extent),
             Curves("one_node", Machine("one daemon, 4 ranks", 4, 1), extent.few_rounds, systems,
-                   FEW_SIZES, extent)]
+                   FEW_SIZES, extent),
+            *(Curves("one_node", Machine(f"one daemon, 2 ranks, as on {side.lower().replace('_', ' ')}", 2, 1,
+                                         own_cores=True, scheduling=side),
+                     extent.rounds, [s.OURS_CPP], FEW_SIZES, extent)
+              for side in ("FEW_CORES", "MANY_CORES"))]
 
 
 BETWEEN = [s.OURS_CPP, s.MPI_TCP, s.OURS_MLX, s.RING, s.GLOO]

@@ -88,14 +88,16 @@ class Machine(Place):
 
     is_lab = False
 
-    def __init__(self, name, ranks, daemons, own_cores=False):
+    def __init__(self, name, ranks, daemons, own_cores=False, scheduling="AUTO"):
         super().__init__(name, ranks, daemons, own_cores)
+        self.scheduling = scheduling
 
     @contextlib.contextmanager
     def up(self):
         with tempfile.TemporaryDirectory(prefix="bench-") as folder:
             self.folder = pathlib.Path(folder)
-            self.cluster = MachineCluster(self.folder, self.nodes)
+            self.cluster = MachineCluster(self.folder, self.nodes,
+                                          top_settings=f"scheduling: {self.scheduling}")
             self.cluster.cores = self.node_cores
             try:
                 self.cluster.start()

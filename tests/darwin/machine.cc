@@ -1,4 +1,4 @@
-// A Mac's cores, threads, folders and frameworks.
+// A Mac's threads, folders and frameworks.
 #include <pthread/qos.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -11,7 +11,6 @@
 
 namespace {
 
-constexpr unsigned kCores = 12;
 // Quality of service says, among other things, how late a timer may be; /proc shows a thread's. Linux
 // hands it on to what a thread starts, macOS does not: whose it is can be read off it.
 constexpr long kUserInitiatedSlackNs = 60'000;
@@ -20,8 +19,6 @@ constexpr long kThreadsApart = 10'000;
 }  // namespace
 
 extern "C" {
-
-unsigned __wrap__ZNSt6thread20hardware_concurrencyEv() { return kCores; }
 
 int pthread_set_qos_class_self_np(qos_class_t quality, int) {
   if (quality != QOS_CLASS_USER_INITIATED) return EINVAL;

@@ -49,6 +49,28 @@ def test_sighup_without_a_log_file_ends_nothing(tmp_path):
         daemon.end()
 
 
+# Why: the side that Macs take is to be tried and measured on any machine.
+# How: the log says which side was taken; the words come before the environment, and that before the
+# configuration.
+def test_each_side_of_scheduling_can_be_named(tmp_path):
+    def side(setting="", environment=None, words=()):
+        daemon = Process([find_program("mlxcommd"), "--config", str(write_config(tmp_path, setting)), *words],
+                         {"MLXCOMM_SCHEDULING": "", **(environment or {})})
+        try:
+            line = daemon.wait_for("scheduling as for")
+            daemon.wait_for("is ready")
+            daemon.signal(signal.SIGTERM)
+            assert daemon.finish() == 0
+            return line.split("scheduling as for ")[1].split()[0]
+        finally:
+            daemon.end()
+
+    assert side("scheduling: FEW_CORES") == "few"
+    assert side("scheduling: MANY_CORES") == "many"
+    assert side("scheduling: MANY_CORES", {"MLXCOMM_SCHEDULING": "few_cores"}) == "few"
+    assert side("", {"MLXCOMM_SCHEDULING": "few_cores"}, ["--scheduling", "many_cores"]) == "many"
+
+
 def start_in_terminal(folder, *prefix, arguments=None):
     """The daemon in a session and terminal of its own, standard error in a file."""
     log = open(folder / "stderr", "wb")

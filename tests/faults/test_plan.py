@@ -50,7 +50,7 @@ def test_reads_like_a_summary(socket):
     assert re.fullmatch(r"ranks of a node in shared memory, then ring in both directions "
                         r"between 8 nodes; predicted [\d.]+ ms; [\d.]+ GB/s bus bandwidth", lines[1])
     assert any(re.fullmatch(r"ring +[\d.]+ ms  chosen", line) for line in lines)
-    assert lines[-1].startswith("proved: each contribution exactly once, no deadlock")
+    assert re.fullmatch(r"\d+ steps, \d+ messages, at most .* of the daemon's memory a node", lines[-1])
 
 
 def planned():
@@ -60,9 +60,9 @@ def planned():
     return re.search(r"--op \{([\w,]+)\}", shown).group(1).split(",")
 
 
-# Why: what jobs do must be proved whatever they call, and a name that help shows must be one that the
-# daemon takes. How: every kind on several shapes, small enough to be eager and large enough not to be.
-def test_json_holds_choice_links_and_proof(socket):
+# Why: a name that help shows must be one that is taken. How: every kind on several shapes, each plan that is
+# offered, small enough to be eager and large enough not to be.
+def test_json_holds_choice_and_links(socket):
     assert len(planned()) >= 11
     shapes = ((2, 1), (3, 2), (8, 2))
     for operation, (nodes, ranks), size in itertools.product(planned(), shapes, ("1K", "3M")):
@@ -72,12 +72,9 @@ def test_json_holds_choice_links_and_proof(socket):
         done = ask(socket, *arguments)
         assert done.returncode == 0, (arguments, done.stderr)
         plan = json.loads(done.stdout)
-        assert plan["verified"]
         assert plan["estimates"][0]["plan"] == plan["plan"], "the cheapest"
         assert int(plan["predicted_ns"]) > 0
         assert plan["links"], "something goes from node to node"
-        for link in plan["links"]:
-            assert link["bytes"] == link["optimal_bytes"]
         assert sum(int(link["messages"]) for link in plan["links"]) == int(plan["messages"])
         for estimate in plan["estimates"]:
             assert ask(socket, *arguments, "--plan", estimate["plan"]).returncode == 0
@@ -92,7 +89,7 @@ def test_steps_are_those_of_all_nodes(socket):
     assert [line for line in text.splitlines() if line.startswith("node ")] == [
         "node 0, 2 ranks from rank 0", "node 1, 2 ranks from rank 2", "node 2, 2 ranks from rank 4"]
     assert len(re.findall(r"^ +\d+  (?:send|receive|reduce|combine|copy) ", text, re.M)) == sum(listed)
-    assert "node_plans" in plan and "steps" not in ask(socket, *arguments).stdout.split("proved")[1]
+    assert "node_plans" in plan and "node 0," not in ask(socket, *arguments).stdout
 
 
 @pytest.mark.parametrize("arguments", [
@@ -138,6 +135,23 @@ def test_says_what_to_do_where_there_is_no_daemon(tmp_path):
     done = ask(tmp_path / "none.sock", "--op", "all_reduce", "--nodes", "2", "--bytes", "1M")
     assert done.returncode == 3
     assert "Start it (mlxcommd" in done.stderr
+    wrong = ask(tmp_path / "none.sock", "--op", "all_reduce", "--nodes", "0", "--bytes", "1M")
+    assert wrong.returncode == 2 and "--nodes must be 1 to 32, not 0" in wrong.stderr
+
+
+# Why: who thinks about buying cables has no daemon yet.
+def test_needs_no_daemon_where_none_is_named_or_all_is_given(tmp_path):
+    question = ("--op", "all_reduce", "--nodes", "2", "--bytes", "1M")
+    nowhere = {**{name: value for name, value in os.environ.items() if name != "MLXCOMM_SOCKET"},
+               "XDG_RUNTIME_DIR": str(tmp_path), "TMPDIR": str(tmp_path)}
+    words = [find_program("mlxcommctl"), "plan", *question]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, env=nowhere)
+    assert done.returncode == 0, done.stderr
+    assert "4.00 GB/s each way (default)" in done.stdout
+    assert "no daemon tells" in done.stderr
+    given = ask(tmp_path / "none.sock", *question, "--latency", "5us", "--bandwidth", "5G", "--links", "1")
+    assert given.returncode == 0 and given.stderr == ""
+    assert "a link: 5.00 us (given), 5.00 GB/s each way (given); 1 at once a node (given)" in given.stdout
 
 
 # Why: a plan is worth asking for because it knows these cables. How: two daemons that have
@@ -158,18 +172,3 @@ def test_figures_are_this_nodes_unless_given(cluster):
                               "links_per_node": 1}
     assert int(given["predicted_ns"]) > int(plan["predicted_ns"])
     assert given["latency_source"] == given["bytes_per_second_source"] == "given"
-
-
-# Why: plans are for everybody who may use the daemon; a job must not stand still for them.
-# How: many ask at once, of whom some are told that it is another's turn; status answers on.
-def test_many_at_once_cost_nobody_else(cluster):
-    one = cluster(1)
-    command = [find_program("mlxcommctl"), "plan", "--socket", one.socket(0), "--op", "all_gather",
-               "--nodes", "8", "--ranks-per-node", "32", "--bytes", "1M"]
-    asking = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               env=os.environ) for _ in range(8)]
-    assert one.status() is not None
-    ended = [(child.communicate(timeout=PATIENCE), child.returncode) for child in asking]
-    assert any(code == 0 for _, code in ended)
-    for (_, error), code in ended:
-        assert code == 0 or (code == 1 and "another plan is being made: ask again" in error), error

@@ -213,7 +213,8 @@ class Node final : DiscoveryPort {
                    "whom it tells of it knows");
     }
     for (const char* const interface : kInterfaces) {
-      MLXCOMM_MUST(IsPlainText(discovery_.DetailOf(interface, now_)), "what is told is plain text");
+      MLXCOMM_MUST(IsPlainText(discovery_.FaultOf(interface, now_).text),
+                   "what is told is plain text");
     }
   }
 

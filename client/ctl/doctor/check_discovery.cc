@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/ctl/doctor/check.h"
 
@@ -14,31 +13,13 @@ namespace {
 // What an interface that is used does not do.
 void CheckInterface(const Facts& facts, const std::string& node,
                     const v1::DiscoveryInterface& interface, Findings& findings) {
-  const std::string object = absl::StrCat("node ", node, ", interface ", interface.name());
-  if (absl::StrContains(interface.detail(), "this node's own hellos")) {
-    findings.Add({"MC302",
-                  object,
-                  interface.detail(),
-                  "another node at the other end of each cable",
-                  "plug one end of the cable into a neighbour; two ports on one switch are no harm",
-                  {}});
-  } else if (absl::StrContains(interface.detail(), "this node's id")) {
-    findings.Add({"MC213",
-                  object,
-                  interface.detail(),
-                  "an id for each node",
-                  "the machine was copied with its state_directory: do there what is said above",
-                  {}});
-  } else {
-    const char* const address = "is the interface up, and has it an IPv6 link-local address?";
-    const bool refused = absl::StrContains(interface.detail(), "No route to host");
-    findings.Add({"MC210",
-                  object,
-                  interface.detail(),
-                  "hellos that can be sent",
-                  refused ? absl::StrCat(LocalNetworkRemedy(facts), "; else ", address) : address,
-                  {}});
-  }
+  using Reason = v1::DiscoveryReason;
+  const char* const id = interface.reason() == Reason::own_hellos         ? "MC302/heard"
+                         : interface.reason() == Reason::same_id          ? "MC213"
+                         : interface.reason() == Reason::no_route_to_host ? "MC210/no_route"
+                                                                          : "MC210";
+  findings.Add(id, absl::StrCat("node ", node, ", interface ", interface.name()),
+               {{"detail", interface.detail()}, {"local_network", LocalNetworkRemedy(facts)}});
 }
 
 // Any link, whichever state it is in: what is wrong with it is another finding.
@@ -52,15 +33,11 @@ bool HasLink(const v1::NodeStatus& node, const v1::DiscoveredNeighbour& heard) {
 void CheckUnlinked(const v1::NodeStatus& node, Findings& findings) {
   for (const v1::DiscoveredNeighbour& heard : node.discovery().neighbours()) {
     if (heard.state() != "heard" || HasLink(node, heard)) continue;
-    findings.Add(
-        {"MC309",
-         absl::StrCat("node ", node.name(), ", interface ", heard.local_interface()),
-         absl::StrCat("hears ", heard.name(), " (its ", heard.remote_interface(), ", ",
-                      heard.address(), "), but no link leads to it"),
-         "a link to it, within a second or two",
-         absl::StrCat("let a firewall on either pass TCP to that port; mlxcommctl doctor on ",
-                      heard.name(), " may say more"),
-         {}});
+    findings.Add("MC309",
+                 absl::StrCat("node ", node.name(), ", interface ", heard.local_interface()),
+                 {{"neighbour", heard.name()},
+                  {"remote", heard.remote_interface()},
+                  {"address", heard.address()}});
   }
 }
 
@@ -72,39 +49,18 @@ void CheckSilence(const Facts& facts, const v1::NodeStatus& own, Findings& findi
   bool used = false;
   for (const v1::DiscoveryInterface& interface : discovery.interfaces()) {
     used = used || interface.used();
-    if (interface.used() || interface.detail() == "loopback") continue;
+    if (interface.used() || interface.reason() == v1::DiscoveryReason::loopback) continue;
     absl::StrAppend(&unused, unused.empty() ? "" : "; ", interface.name(), ": ",
                     interface.detail());
   }
   if (!used) {
-    findings.Add({"MC212",
-                  object,
-                  unused.empty() ? "there is only loopback" : unused,
-                  "an interface that a neighbour can be heard on",
-                  "plug in a cable, or name the interfaces in discovery { interfaces }",
-                  {}});
+    findings.Add("MC212", object, {{"unused", unused.empty() ? "there is only loopback" : unused}});
   } else if (discovery.neighbours_size() > 0 || own.links_size() > 0) {
     return;
   } else if (discovery.foreign() > 0) {
-    findings.Add(
-        {"MC211",
-         object,
-         absl::StrCat(discovery.foreign(), " hellos of another key or cluster, none of its own"),
-         "neighbours with the same key",
-         "if those are to be its neighbours: mlxcommctl cluster key show on one of them, "
-         "mlxcommctl cluster key rotate --take here",
-         {}});
+    findings.Add("MC211", object, {{"hellos", std::to_string(discovery.foreign())}});
   } else if (discovery.hellos_sent() > 1) {
-    findings.Add(
-        {"MC214",
-         object,
-         "says hello, and hears nobody",
-         "neighbours, if there are to be any",
-         absl::StrCat(
-             "is mlxcommd running on them, the cable in, and does a firewall here or there "
-             "let UDP 7470 through? ",
-             LocalNetworkRemedy(facts)),
-         {}});
+    findings.Add("MC214", object, {{"local_network", LocalNetworkRemedy(facts)}});
   }
 }
 

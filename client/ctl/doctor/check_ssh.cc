@@ -7,110 +7,44 @@
 namespace mlxcomm::ctl {
 namespace {
 
-constexpr char kReachable[] = "ssh that asks for nothing, as mlxcommctl launch calls it";
-
 // As ssh is to be told it by hand: `host` is one that launch takes, so no option and nothing for a shell.
 Fix ByHand(const std::vector<std::string>& command) { return {command, /*safe=*/false}; }
 
 void AddUnreached(const Facts& facts, const SshHostFacts& host, Findings& findings) {
   const std::string object = absl::StrCat("host ", host.host);
+  const Findings::Values values = {
+      {"said", host.said}, {"host", host.host}, {"local_network", LocalNetworkRemedy(facts)}};
   switch (host.answer) {
     case SshAnswer::kReached:
     case SshAnswer::kNoSsh: return;  // The latter is told once, of this machine.
-    case SshAnswer::kNameUnknown:
-      findings.Add(
-          {"MC602",
-           object,
-           host.said,
-           "a name that this machine finds an address for",
-           absl::StrCat("is the name right? A Mac is NAME.local in its own network; an alias "
-                        "for ssh goes into ~/.ssh/config: Host ",
-                        host.host, ", HostName ADDRESS"),
-           {}});
-      return;
-    case SshAnswer::kRefused:
-      findings.Add(
-          {"MC603",
-           object,
-           host.said,
-           "sshd, which takes connections",
-           "on that Mac: System Settings, General, Sharing, Remote Login; on Linux: start sshd. "
-           "Where it listens at another port: Port in ~/.ssh/config",
-           {}});
-      return;
-    case SshAnswer::kNoRoute:
-    case SshAnswer::kNoAnswer:
-      findings.Add(
-          {"MC604",
-           object,
-           host.said,
-           kReachable,
-           host.answer == SshAnswer::kNoRoute
-               ? absl::StrCat("is it awake and on this network? Else ", LocalNetworkRemedy(facts))
-               : absl::StrCat("is it awake and on this network, and does a firewall let TCP port "
-                              "22 through? Where it answers by hand (ssh ",
-                              host.host, " true), what its shell starts may wait for something"),
-           {}});
-      return;
-    case SshAnswer::kKeyUnknown:
-      findings.Add({"MC605",
-                    object,
-                    host.said,
-                    "a host key that is known here",
-                    absl::StrCat("connect once by hand, compare the fingerprint and take it: ssh ",
-                                 host.host, " true"),
-                    {}});
-      return;
+    case SshAnswer::kNameUnknown: return findings.Add("MC602", object, values);
+    case SshAnswer::kRefused: return findings.Add("MC603", object, values);
+    case SshAnswer::kNoRoute: return findings.Add("MC604/no_route", object, values);
+    case SshAnswer::kNoAnswer: return findings.Add("MC604", object, values);
+    case SshAnswer::kKeyUnknown: return findings.Add("MC605", object, values);
     case SshAnswer::kKeyChanged:
-      findings.Add(
-          {"MC605", object, host.said, "the host key that is known here",
-           "where the machine was set up anew: forget its old key, and connect once by hand; "
-           "else somebody may stand between the two",
-           ByHand({"ssh-keygen", "-R", host.host.substr(host.host.rfind('@') + 1)})});
-      return;
+      return findings.Add("MC605/changed", object, values,
+                          ByHand({"ssh-keygen", "-R", host.host.substr(host.host.rfind('@') + 1)}));
     case SshAnswer::kDenied:
-      findings.Add(
-          {"MC606", object, host.said, "a key of this user that the host takes, and no question",
-           "give the host this user's key (none yet: ssh-keygen -t ed25519); one with a passphrase "
-           "has to be in the agent: ssh-add. Another user there: USER@HOST",
-           ByHand({"ssh-copy-id", host.host})});
-      return;
-    case SshAnswer::kFailed:
-      findings.Add({"MC607",
-                    object,
-                    host.said,
-                    kReachable,
-                    absl::StrCat("see what it says by hand: ssh -v ", host.host,
-                                 " true; a login shell there has to run what it is given"),
-                    {}});
-      return;
+      return findings.Add("MC606", object, values, ByHand({"ssh-copy-id", host.host}));
+    case SshAnswer::kFailed: return findings.Add("MC607", object, values);
   }
 }
 
 // Whether it is as it should be.
 bool CheckProgram(const Facts& facts, const SshHostFacts& host, Findings& findings) {
   const std::string object = absl::StrCat("host ", host.host);
+  const Findings::Values values = {{"searched", host.searched},
+                                   {"path", host.path},
+                                   {"said", host.version_said},
+                                   {"version", host.version},
+                                   {"own", facts.own_version}};
   if (host.version.empty()) {
-    const bool none = host.path.empty();
-    findings.Add(
-        {"MC608",
-         object,
-         none ? absl::StrCat("it is not where it is here, nor in ", host.searched)
-              : absl::StrCat(host.path, " ", host.version_said),
-         absl::StrCat("mlxcommctl ", facts.own_version),
-         none ? "install mlxcomm there, at the same path as here; or link its mlxcommctl into "
-                "/usr/local/bin. What a shell's profile adds to PATH is not seen: ssh reads none"
-              : "install the same release of mlxcomm there again",
-         {}});
+    findings.Add(host.path.empty() ? "MC608" : "MC608/broken", object, values);
     return false;
   }
   if (host.version == facts.own_version) return true;
-  findings.Add({"MC609",
-                object,
-                absl::StrCat(host.path, " is of release ", host.version),
-                absl::StrCat("release ", facts.own_version, ", as here"),
-                "install the same release on both: launch takes no other",
-                {}});
+  findings.Add("MC609", object, values);
   return false;
 }
 
@@ -118,13 +52,7 @@ bool CheckProgram(const Facts& facts, const SshHostFacts& host, Findings& findin
 bool CheckDaemonThere(const Facts& facts, const SshHostFacts& host, Findings& findings) {
   const std::string object = absl::StrCat("host ", host.host);
   if (!host.daemon_answers) {
-    findings.Add({"MC610",
-                  object,
-                  host.daemon_said,
-                  "mlxcommd of this cluster, which ranks there go through",
-                  absl::StrCat("start it there; mlxcommctl doctor on that host says more (ssh ",
-                               host.host, ")"),
-                  {}});
+    findings.Add("MC610", object, {{"said", host.daemon_said}, {"host", host.host}});
     return false;
   }
   if (!facts.cluster.daemon_answers || host.node_id.empty()) return true;  // Nothing to compare.
@@ -134,15 +62,8 @@ bool CheckDaemonThere(const Facts& facts, const SshHostFacts& host, Findings& fi
         return node.id() == host.node_id && node.state() != "lost";
       });
   if (is_up) return true;
-  findings.Add(
-      {"MC611",
-       object,
-       absl::StrCat("node ", host.node, " of cluster ", host.cluster, ", which no link leads to"),
-       absl::StrCat("a node of cluster ", own.cluster(), " that is up"),
-       "ranks there would never meet those of this cluster. The same cluster's name and key on "
-       "both (mlxcommctl cluster join), and a cable or network between them; where it is a "
-       "private daemon that answers, start the service there",
-       {}});
+  findings.Add("MC611", object,
+               {{"node", host.node}, {"cluster", host.cluster}, {"own_cluster", own.cluster()}});
   return false;
 }
 
@@ -154,31 +75,16 @@ void CheckSsh(const Facts& facts, Findings& findings) {
   const auto no_ssh =
       std::find_if(ssh.hosts.begin(), ssh.hosts.end(),
                    [](const SshHostFacts& host) { return host.answer == SshAnswer::kNoSsh; });
-  if (no_ssh != ssh.hosts.end()) {
-    findings.Add({"MC601",
-                  "ssh",
-                  no_ssh->said,
-                  "OpenSSH's client",
-                  "install it (openssh-client), or say how it is called: --ssh-command",
-                  {}});
-  }
+  if (no_ssh != ssh.hosts.end()) findings.Add("MC601", "ssh", {{"said", no_ssh->said}});
   for (const std::string& node : ssh.nameless) {
-    findings.Add({"MC612",
-                  absl::StrCat("node ", node),
-                  "what it is called is no host's name",
-                  "a name for ssh, as launch --nodes takes it",
-                  "node_name in its configuration; or name hosts: --hosts, --hostfile",
-                  {}});
+    findings.Add("MC612", absl::StrCat("node ", node));
   }
   if (ssh.hosts.empty() && ssh.nameless.empty()) {
-    findings.Add({"MC613",
-                  "ssh",
-                  !ssh.of_cluster ? "all that were named are this machine, which needs none"
-                  : facts.cluster.daemon_answers ? "the daemon knows no other node"
-                                                 : "no daemon answers that would know other nodes",
-                  "hosts besides this machine",
-                  "name some: --hosts a,b, or --hostfile FILE",
-                  {}});
+    const char* const why =
+        !ssh.of_cluster                ? "all that were named are this machine, which needs none"
+        : facts.cluster.daemon_answers ? "the daemon knows no other node"
+                                       : "no daemon answers that would know other nodes";
+    findings.Add("MC613", "ssh", {{"why", why}});
   }
   for (const SshHostFacts& host : ssh.hosts) {
     if (host.answer != SshAnswer::kReached) {
@@ -188,13 +94,11 @@ void CheckSsh(const Facts& facts, Findings& findings) {
     bool well = CheckProgram(facts, host, findings);
     if (!host.version.empty()) well = CheckDaemonThere(facts, host, findings) && well;
     if (!well) continue;
-    findings.Add({"MC614",
-                  absl::StrCat("host ", host.host),
-                  absl::StrCat(host.path, " of release ", host.version, ", node ", host.node,
-                               " of cluster ", host.cluster),
-                  "",
-                  "",
-                  {}});
+    findings.Add("MC614", absl::StrCat("host ", host.host),
+                 {{"path", host.path},
+                  {"version", host.version},
+                  {"node", host.node},
+                  {"cluster", host.cluster}});
   }
 }
 

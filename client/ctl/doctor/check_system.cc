@@ -3,7 +3,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/ctl/doctor/check.h"
 
@@ -67,18 +66,8 @@ void CheckBridge(const Facts& facts, const InterfaceFacts& found, Findings& find
   if (found.bridge.empty() || !IsBridgeActive(facts, found.bridge)) return;
   const Fix fix = IsMacos(facts) ? FreeFromBridge(facts, found)
                                  : SafeFix({"ip", "link", "set", "dev", found.name, "nomaster"});
-  std::string remedy = "take it out of the bridge (as root)";
-  if (IsMacos(facts)) {
-    remedy +=
-        ", and give it a network service of its own: without one macOS gives it no address, and "
-        "the "
-        "next boot puts it back";
-  }
-  findings.Add({"MC201", absl::StrCat("interface ", found.name),
-                absl::StrCat("member of ", found.bridge),
-                "no member of a bridge: a bridge passes on frames between its cables, and over "
-                "looped cables for ever",
-                remedy, fix});
+  findings.Add(IsMacos(facts) ? "MC201/macos" : "MC201", absl::StrCat("interface ", found.name),
+               {{"bridge", found.bridge}}, fix);
 }
 
 }  // namespace
@@ -108,102 +97,56 @@ bool CarriesRail(const ClusterFacts& cluster, const std::string& interface) {
 
 namespace {
 
+// There is none that answers.
+void CheckAbsence(const Facts& facts, Findings& findings) {
+  const SystemFacts& system = facts.system;
+  const Findings::Values values = {{"why", facts.cluster.why_not}};
+  if (system.daemon_program.empty()) return findings.Add("MC101/not_installed", "mlxcommd", values);
+  if (!system.service_installed) return findings.Add("MC101/no_service", "mlxcommd", values);
+  Fix start;
+  start.command = IsMacos(facts) ? std::vector<std::string>{"launchctl", "kickstart",
+                                                            "system/com.mlxcomm.mlxcommd"}
+                                 : std::vector<std::string>{"systemctl", "start", "mlxcommd"};
+  findings.Add("MC101", "mlxcommd", values, start);
+}
+
 // Whether a daemon answers, and which.
 void CheckAnswer(const Facts& facts, Findings& findings) {
-  const SystemFacts& system = facts.system;
-  if (!facts.cluster.daemon_answers) {
-    const std::string& why = facts.cluster.why_not;  // The remedy is told apart.
-    Finding finding{
-        "MC101", "mlxcommd", why.substr(0, why.find(". Start it")), "a daemon that answers",
-        "",      {}};
-    if (system.daemon_program.empty()) {
-      finding.remedy = "install it (systemd-launchd/install), or put mlxcommd into the PATH";
-    } else if (!system.service_installed) {
-      finding.remedy =
-          "start it (mlxcommd --config FILE), or make it a service (systemd-launchd/install); if "
-          "it "
-          "runs, name its socket (--socket, MLXCOMM_SOCKET)";
-    } else {
-      finding.remedy = "start it, and look at its log if it ends";
-      finding.fix.command =
-          IsMacos(facts)
-              ? std::vector<std::string>{"launchctl", "kickstart", "system/com.mlxcomm.mlxcommd"}
-              : std::vector<std::string>{"systemctl", "start", "mlxcommd"};
-    }
-    findings.Add(std::move(finding));
-  } else {
-    const v1::NodeStatus& own = OwnStatus(facts.cluster);
-    findings.Add({"MC106",
-                  "mlxcommd",
-                  absl::StrCat("node ", facts.cluster.status.node(), " of cluster ",
-                               facts.cluster.status.cluster(), ", mlxcommd ", own.version()),
-                  "",
-                  "",
-                  {}});
-    if (!own.version().empty() && own.version() != facts.own_version) {
-      findings.Add({"MC105",
-                    "mlxcommd",
-                    absl::StrCat("mlxcommctl ", facts.own_version, ", mlxcommd ", own.version()),
-                    "the same version of both",
-                    "install both from one build, and restart the daemon",
-                    {}});
-    }
-    if (OwnCheckup(facts.cluster).listening_size() == 0 && own.links_size() == 0 &&
-        !own.has_discovery()) {
-      findings.Add(
-          {"MC104",
-           "mlxcommd",
-           "it listens to no neighbours and dials none",
-           "neighbours, if there are to be any",
-           "with a key neighbours are found by themselves: mlxcommctl cluster create on one "
-           "machine, mlxcommctl cluster join on the others; then restart the daemon",
-           {}});
-    }
-  }
+  if (!facts.cluster.daemon_answers) return CheckAbsence(facts, findings);
+  const v1::NodeStatus& own = OwnStatus(facts.cluster);
+  const Findings::Values values = {{"node", facts.cluster.status.node()},
+                                   {"cluster", facts.cluster.status.cluster()},
+                                   {"version", own.version()},
+                                   {"own", facts.own_version}};
+  findings.Add("MC106", "mlxcommd", values);
+  if (!own.version().empty() && own.version() != facts.own_version)
+    findings.Add("MC105", "mlxcommd", values);
+  if (OwnCheckup(facts.cluster).listening_size() == 0 && own.links_size() == 0 &&
+      !own.has_discovery())
+    findings.Add("MC104", "mlxcommd");
 }
 
 // What the service's program loads, on macOS.
 void CheckLibraries(const SystemFacts& system, Findings& findings) {
-  const char* const remedy =
-      "install the service again (systemd-launchd/install): it copies what the program loads";
   for (const std::string& library : system.libraries_missing) {
-    findings.Add({"MC107",
-                  "mlxcommd",
-                  absl::StrCat(library, " is not there"),
-                  "each library that the program loads: without one it cannot start",
-                  remedy,
-                  {}});
+    findings.Add("MC107", "mlxcommd", {{"library", library}});
   }
   for (const std::string& library : system.libraries_of_users) {
-    findings.Add({"MC108",
-                  "mlxcommd",
-                  absl::StrCat("root loads ", library),
-                  "code that root alone may change, in folders that root alone may write to",
-                  remedy,
-                  {}});
+    findings.Add("MC108", "mlxcommd", {{"library", library}});
   }
 }
 
 // The daemon's key and configuration.
 void CheckFiles(const SystemFacts& system, Findings& findings) {
-  if (!system.key_trouble.empty()) {
-    const bool open = absl::StrContains(system.key_trouble, "others can use it");
-    findings.Add(
-        {"MC103", absl::StrCat("key file ", system.key_file), system.key_trouble,
-         "the cluster's key, readable by the daemon's user alone",
-         open ? "let nobody else read it; whoever could may have the key: mlxcommctl cluster "
-                "key rotate"
-              : "mlxcommctl cluster create on the first machine, mlxcommctl cluster join on each "
-                "other; a file without a key has to go first",
-         open ? SafeFix({"chmod", "600", system.key_file}) : Fix{}});
+  if (!system.key_trouble.text.empty()) {
+    const bool open = system.key_trouble.others_can_use_it;
+    findings.Add(open ? "MC103/open" : "MC103", absl::StrCat("key file ", system.key_file),
+                 {{"trouble", system.key_trouble.text}},
+                 open ? SafeFix({"chmod", "600", system.key_file}) : Fix{});
   }
   if (!system.config_trouble.empty()) {
-    findings.Add({"MC102",
-                  absl::StrCat("configuration ", system.config_file),
-                  system.config_trouble,
-                  "a configuration that mlxcommd --check-config accepts",
-                  "mend the lines that are named",
-                  {}});
+    findings.Add("MC102", absl::StrCat("configuration ", system.config_file),
+                 {{"trouble", system.config_trouble}});
   }
 }
 
@@ -221,37 +164,28 @@ void CheckNetwork(const Facts& facts, Findings& findings) {
     const std::string object = absl::StrCat("interface ", found.name);
     CheckBridge(facts, found, findings);
     if (!found.up) {
-      findings.Add({"MC202", object, "switched off", "up, so that its cable is of use",
-                    "switch it on (as root)",
-                    IsMacos(facts) ? SafeFix({"ifconfig", found.name, "up"})
-                                   : SafeFix({"ip", "link", "set", "dev", found.name, "up"})});
+      findings.Add("MC202", object, {},
+                   IsMacos(facts) ? SafeFix({"ifconfig", found.name, "up"})
+                                  : SafeFix({"ip", "link", "set", "dev", found.name, "up"}));
     } else if (found.running && !found.has_link_local && found.bridge.empty()) {
-      findings.Add(
-          {"MC203", object, "no IPv6 link-local address", "one, for neighbours are found by it",
-           IsMacos(facts) ? "give the port a network service with automatic IPv6 (as root): macOS "
-                            "gives addresses to services"
-                          : "let the system make one (sysctl net.ipv6.conf.*.addr_gen_mode)",
-           IsMacos(facts) ? SafeFixes(OwnService(found)) : Fix{}});
+      findings.Add(IsMacos(facts) ? "MC203/macos" : "MC203", object, {},
+                   IsMacos(facts) ? SafeFixes(OwnService(found)) : Fix{});
     }
   }
   const v1::NodeStatus& own = OwnStatus(facts.cluster);
   bool all_up = !own.has_discovery() || own.discovery().neighbours_size() > 0;
   for (const v1::LinkStatus& link : own.links()) {
-    all_up = all_up && link.state() == "up";
+    all_up = all_up && link.state() == v1::LinkState::up;
   }
   const bool blocks_all = facts.system.firewall_blocks_all.value_or(false);
   if (facts.system.firewall_on.value_or(false) && (blocks_all || !all_up)) {
-    findings.Add({"MC204", "firewall",
-                  blocks_all ? "on, and blocks all incoming connections"
-                             : "on, and a link is not up or nobody is heard",
-                  "mlxcommd may be connected to (TCP and UDP 7470, unless configured otherwise)",
-                  IsMacos(facts) ? "allow mlxcommd in System Settings, Network, Firewall"
-                                 : "let the port through: ufw allow 7470; or firewall-cmd "
-                                   "--add-port=7470/tcp --add-port=7470/udp",
-                  IsMacos(facts) ? Fix{{"/usr/libexec/ApplicationFirewall/socketfilterfw",
-                                        "--unblockapp", "/usr/local/bin/mlxcommd"},
-                                       false}
-                                 : Fix{}});
+    const char* const state = blocks_all ? "on, and blocks all incoming connections"
+                                         : "on, and a link is not up or nobody is heard";
+    findings.Add(IsMacos(facts) ? "MC204/macos" : "MC204", "firewall", {{"state", state}},
+                 IsMacos(facts) ? Fix{{"/usr/libexec/ApplicationFirewall/socketfilterfw",
+                                       "--unblockapp", "/usr/local/bin/mlxcommd"},
+                                      false}
+                                : Fix{});
   }
 }
 
@@ -271,62 +205,36 @@ void CheckCables(const Facts& facts, Findings& findings) {
         absl::StrCat("Thunderbolt port ", port.receptacle,
                      port.interface.empty() ? "" : " (" + port.interface + ")");
     if (own_domains.contains(port.peer_domain)) {
-      findings.Add({"MC302",
-                    object,
-                    "its cable ends in another port of this machine",
-                    "another node at the other end",
-                    "plug one end into a neighbour",
-                    {}});
+      findings.Add("MC302", object);
     } else if (facts.cluster.daemon_answers && !port.interface.empty() &&
                !CarriesRail(facts.cluster, port.interface)) {
-      findings.Add({"MC301",
-                    object,
-                    absl::StrCat("connected to ", port.peer, ", but no rail is over it"),
-                    "a rail to the node at the other end",
-                    "is mlxcommd running there, with the same key, and is the interface allowed "
-                    "and no member of a bridge on both?",
-                    {}});
+      findings.Add("MC301", object, {{"peer", port.peer}});
     }
     if (port.gigabits_per_second > 0 && port.gigabits_per_second < fastest) {
-      findings.Add({"MC304",
-                    object,
-                    absl::StrCat("runs at ", port.speed),
-                    absl::StrCat(fastest, " Gb/s, as another port of this machine does"),
-                    "use a cable of that rate, and a port of that generation at the other end",
-                    {}});
+      findings.Add("MC304", object, {{"speed", port.speed}, {"fastest", absl::StrCat(fastest)}});
     }
   }
-  if (!facts.system.ports.empty()) {
-    findings.Add({"MC308",
-                  "Thunderbolt",
-                  absl::StrCat(facts.system.ports.size(), " ports or devices, ", connected,
-                               " connected to other computers",
-                               facts.system.ports[0].generation.empty()
-                                   ? ""
-                                   : ", " + facts.system.ports[0].generation),
-                  "",
-                  "",
-                  {}});
-  }
+  if (facts.system.ports.empty()) return;
+  const std::string& generation = facts.system.ports[0].generation;
+  findings.Add("MC308", "Thunderbolt",
+               {{"ports", std::to_string(facts.system.ports.size())},
+                {"connected", std::to_string(connected)},
+                {"generation", generation.empty() ? "" : ", " + generation}});
 }
 
 void CheckSystem(const Facts& facts, Findings& findings) {
   if (facts.system.sleeps.value_or(false)) {
-    findings.Add({"MC401", "power", "the machine sleeps when it is idle",
-                  "awake, between jobs as well: a sleeping node is a lost node",
-                  "let it stay awake on mains power (as root)",
-                  IsMacos(facts) ? SafeFix({"pmset", "-c", "sleep", "0"})
-                                 : SafeFix({"systemctl", "mask", "sleep.target"})});
+    findings.Add("MC401", "power", {},
+                 IsMacos(facts) ? SafeFix({"pmset", "-c", "sleep", "0"})
+                                : SafeFix({"systemctl", "mask", "sleep.target"}));
   }
   if (!facts.system.clock_synchronised.value_or(true)) {
-    findings.Add({"MC403", "clock", "not synchronised",
-                  "a clock that follows others: logs and traces of nodes are compared by it",
-                  "let the system set it (as root)",
-                  IsMacos(facts) ? SafeFix({"systemsetup", "-setusingnetworktime", "on"})
-                                 : SafeFix({"timedatectl", "set-ntp", "true"})});
+    findings.Add("MC403", "clock", {},
+                 IsMacos(facts) ? SafeFix({"systemsetup", "-setusingnetworktime", "on"})
+                                : SafeFix({"timedatectl", "set-ntp", "true"}));
   }
   for (const std::string& unknown : facts.system.unknown) {
-    findings.Add({"MC404", "doctor", unknown, "an answer", "", {}});
+    findings.Add("MC404", "doctor", {{"unknown", unknown}});
   }
 }
 

@@ -167,7 +167,7 @@ void CollectKey(const CollectOptions& options, SystemFacts& facts) {
     const std::string usual = DefaultKeyFile();
     if (!usual.empty() && ::access(usual.c_str(), F_OK) == 0) facts.key_file = usual;
   }
-  if (!facts.key_file.empty()) facts.key_trouble = KeyTrouble(facts.key_file);
+  if (!facts.key_file.empty()) facts.key_trouble = FindKeyTrouble(facts.key_file);
 }
 
 void CollectConfiguration(const CollectOptions& options, SystemFacts& facts) {
@@ -204,20 +204,22 @@ void CollectConfiguration(const CollectOptions& options, SystemFacts& facts) {
 
 }  // namespace
 
-std::string KeyTrouble(const std::string& path) {
+KeyTrouble FindKeyTrouble(const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0) {
-    return errno == ENOENT ? "there is no such file" : "";  // It may be another user's.
+    if (errno != ENOENT) return {};  // It may be another user's.
+    return {"there is no such file"};
   }
-  if (!S_ISREG(status.st_mode)) return "it is no file";
+  if (!S_ISREG(status.st_mode)) return {"it is no file"};
   if ((status.st_mode & 077) == 0) {
     if (status.st_uid != ::geteuid()) return {};  // Its owner can read it, which is enough.
     const auto keys = ReadKeyFile(path);
-    return keys.ok() ? "" : std::string(keys.status().message());
+    if (keys.ok()) return {};
+    return {std::string(keys.status().message())};
   }
   char mode[8];
   std::snprintf(mode, sizeof mode, "%03o", static_cast<unsigned>(status.st_mode & 0777));
-  return absl::StrCat("others can use it (mode ", mode, ")");
+  return {absl::StrCat("others can use it (mode ", mode, ")"), /*others_can_use_it=*/true};
 }
 
 LibraryTrouble FindLibraryTrouble(const std::vector<std::string>& libraries,

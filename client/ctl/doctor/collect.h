@@ -20,8 +20,7 @@ struct CollectOptions {
 };
 SystemFacts CollectSystem(const CollectOptions& options);
 
-// What is wrong with a key file as far as everybody can see; empty: nothing.
-std::string KeyTrouble(const std::string& path);
+KeyTrouble FindKeyTrouble(const std::string& path);
 // Of what a program in `folder` loads, as otool tells it: what is not there, and what others than
 // root may change, or replace in its folder. The system's own libraries are no files.
 struct LibraryTrouble {

@@ -105,6 +105,12 @@ struct SshFacts {
   std::vector<std::string> nameless;  // Nodes whose names are none for ssh.
 };
 
+// What is wrong with a key file as far as everybody can see; an empty text: nothing.
+struct KeyTrouble {
+  std::string text;
+  bool others_can_use_it = false;
+};
+
 struct SystemFacts {
   SystemKind kind = SystemKind::kLinux;
   std::vector<InterfaceFacts> interfaces;
@@ -117,7 +123,7 @@ struct SystemFacts {
   std::optional<bool> clock_synchronised;
   std::uint64_t open_files_max = 0;  // Of this user's processes; 0: not known.
   std::string key_file;              // Of the configuration that was looked at.
-  std::string key_trouble;
+  KeyTrouble key_trouble;
   std::string config_file;
   std::string config_trouble;                   // What `mlxcommd --check-config` says.
   bool service_installed = false;               // A unit or plist of mlxcommd.

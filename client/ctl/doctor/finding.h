@@ -1,29 +1,52 @@
-// What doctor has found: one of the codes below, about one object, with the remedy.
+// What doctor can find, as a table, and what it has found. A row says all of a finding: its code, how grave
+// it is, what is told of it, which reasons of links it is for, and of which other findings it may be a
+// mere consequence. The checks (check.h) say which rows hold of which objects, and with which figures;
+// sentences are made here alone.
 //
 // Owner: none; plain values. Thread: any. Memory: plain values.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "mlxcomm/v1/diagnostics.pb.h"
 
 namespace mlxcomm::ctl {
 
 enum class Severity : std::uint8_t { kError, kWarning, kNote, kOk };
 const char* SeverityText(Severity severity);  // "error", "warning", "note", "ok"
 
-// A kind of finding. Codes are for scripts and searches: they never change their meaning.
+// Codes are for scripts and searches: they never change their meaning.
 //   1xx daemon and key   2xx this machine's network   3xx its cables
 //   4xx its system       5xx the cluster    6xx other hosts, by ssh
 struct FindingKind {
-  std::string_view code;  // "MC101"
+  // "MC305"; "MC305/routed": the same with another text, which takes severity and title of the first.
+  std::string_view id;
   Severity severity = Severity::kNote;
-  std::string_view title;
+  std::string_view title = {};
+  // With the check's values in the place of {names}.
+  std::string_view found = {};
+  std::string_view expected = {};
+  std::string_view remedy = {};
+  // Of a link, or of an RDMA rail, that is not up.
+  std::array<v1::LinkReason::Value, 8> reasons = {};
+  // Ids: where one of those is found too, this is its consequence, and is not told.
+  std::array<std::string_view, 12> depends_on = {};
+
+  std::string_view code() const { return id.substr(0, id.find('/')); }
 };
+// All of them; of each code first the one that has its title.
 std::span<const FindingKind> FindingKinds();
-const FindingKind* KindOf(std::string_view code);
+// By its id, of a code its first; nullptr: there is none.
+const FindingKind* KindOf(std::string_view id);
+// nullptr: a reason of the other kind, or one that nothing is to be said of.
+const FindingKind* KindOfLink(v1::LinkReason::Value reason);
+const FindingKind* KindOfRdma(v1::LinkReason::Value reason);
 
 struct Fix {
   std::vector<std::string> command;  // Its words; empty: there is no command for it.
@@ -32,7 +55,8 @@ struct Fix {
 };
 
 struct Finding {
-  std::string code;
+  std::string id;      // Of its row.
+  std::string code;    // "MC305"
   std::string object;  // "interface en2", "link studio-1 to studio-2"
   std::string found;
   std::string expected;
@@ -42,13 +66,15 @@ struct Finding {
 
 class Findings {
  public:
-  // Aborts on a code that is not in the table: what is found must be documented.
-  void Add(Finding finding);
-  // The worst first; in the order of their codes.
+  using Values = std::vector<std::pair<std::string_view, std::string>>;
+  // Aborts on an id that is not in the table: what is found must be documented.
+  void Add(std::string_view id, std::string object, const Values& values = {}, Fix fix = {});
+  // Without those that are consequences. The worst first; in the order of their codes.
   std::vector<Finding> Sorted() const;
   bool Any(Severity severity) const;
 
  private:
+  bool IsConsequence(const Finding& finding) const;
   std::vector<Finding> all_;
 };
 

@@ -120,7 +120,7 @@ PythonFacts ReadSelfTest(const ProgramOutput& output) {
       facts.results = ResultsKind::kShared;
       facts.said.clear();
     } else if (absl::ConsumePrefix(&why, "copied: ")) {
-      const bool asked_for = absl::StrContains(why, "MLXCOMM_RESULTS");
+      const bool asked_for = absl::StartsWith(why, "MLXCOMM_RESULTS=");
       facts.results = asked_for ? ResultsKind::kCopiedAsAsked : ResultsKind::kCopied;
       facts.said = Cut(why);
     } else if (absl::ConsumePrefix(&why, "wrong: ")) {

@@ -78,7 +78,7 @@ std::string RenderFindings(std::span<const Finding> findings, bool all, bool col
     severity.resize(7, ' ');
     if (colours)
       severity = "\x1b[" + std::string(ColourOf(kind.severity)) + "m" + severity + "\x1b[0m";
-    out += severity + "  " + std::string(kind.code) + "  " + Shown(finding.object) + ": " +
+    out += severity + "  " + finding.code + "  " + Shown(finding.object) + ": " +
            std::string(kind.title) + "\n";
     if (!finding.found.empty()) out += "  found    " + Indented(finding.found) + "\n";
     if (!finding.expected.empty()) out += "  expected " + Indented(finding.expected) + "\n";
@@ -102,7 +102,7 @@ std::string FindingsAsJson(std::span<const Finding> findings) {
   for (const Finding& finding : findings) {
     const FindingKind& kind = *KindOf(finding.code);
     auto& told = *list.add_values()->mutable_struct_value()->mutable_fields();
-    told["code"].set_string_value(std::string(kind.code));
+    told["code"].set_string_value(finding.code);
     told["severity"].set_string_value(SeverityText(kind.severity));
     told["title"].set_string_value(std::string(kind.title));
     told["object"].set_string_value(Shown(finding.object));
@@ -122,7 +122,8 @@ std::string FindingsAsJson(std::span<const Finding> findings) {
 std::string RenderCodes() {
   std::string out = "| code | severity | what it says |\n|---|---|---|\n";
   for (const FindingKind& kind : FindingKinds()) {
-    out += "| " + std::string(kind.code) + " | " + SeverityText(kind.severity) + " | " +
+    if (kind.id != kind.code()) continue;  // The same with another text.
+    out += "| " + std::string(kind.id) + " | " + SeverityText(kind.severity) + " | " +
            std::string(kind.title) + " |\n";
   }
   return out;

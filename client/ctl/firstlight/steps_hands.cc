@@ -19,6 +19,7 @@
 #include "client/ctl/daemon_call.h"
 #include "client/ctl/firstlight/followed_program.h"
 #include "client/ctl/firstlight/steps.h"
+#include "proto/status_words.h"
 
 namespace mlxcomm::ctl {
 namespace {
@@ -303,10 +304,10 @@ std::string AwaitRails(Lit& lit) {
 std::vector<RailNote> RailsOf(const v1::LinkStatus& link) {
   std::vector<RailNote> rails;
   for (const v1::RailStatus& rail : link.rails()) {
-    if (rail.transport() == "route" || rail.state() != "up") continue;
-    rails.push_back({absl::StrCat(rail.transport() == "rdma" ? "rdma " : "", rail.local_interface(),
-                                  " - ", rail.remote_interface()),
-                     rail.transport(), rail.local_interface()});
+    if (rail.transport() == v1::Transport::route || rail.state() != v1::RailState::up) continue;
+    rails.push_back({absl::StrCat(rail.transport() == v1::Transport::rdma ? "rdma " : "",
+                                  rail.local_interface(), " - ", rail.remote_interface()),
+                     WordOf(rail.transport()), rail.local_interface()});
   }
   return rails;
 }
@@ -317,7 +318,7 @@ std::string FindCable(const Lit& lit, CableFound& found) {
   if (!answered.ok()) return "no neighbour: " + answered.message;
   if (status.nodes_size() == 0) return "no neighbour: the daemon names no node";
   for (const v1::LinkStatus& link : status.nodes(0).links()) {
-    if (link.state() != "up" || RailsOf(link).empty()) continue;
+    if (link.state() != v1::LinkState::up || RailsOf(link).empty()) continue;
     found = {status.node(), link.peer(), status.nodes(0).pid(), link};
     return {};
   }
@@ -334,9 +335,9 @@ std::string StepNeighbour(Lit& lit) {
   bool rdma_up = false;
   for (const v1::RailStatus& rail : cable.link.rails()) {
     discovered = discovered || rail.origin() == "discovered";
-    if (rail.transport() != "rdma") continue;
-    rdma_up = rdma_up || rail.state() == "up";
-    rdma = rail.state() == "up" ? "up on " + rail.local_interface() : rail.detail();
+    if (rail.transport() != v1::Transport::rdma) continue;
+    rdma_up = rdma_up || rail.state() == v1::RailState::up;
+    rdma = rail.state() == v1::RailState::up ? "up on " + rail.local_interface() : rail.detail();
   }
   if (discovered) {
     notes.Confirm("neighbour", "found by its hellos on " + notes.rails[0].interface);

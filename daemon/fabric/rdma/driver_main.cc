@@ -25,7 +25,7 @@
 #include "daemon/fabric/rdma/driver_messages.h"
 #include "daemon/fabric/rdma/message_memory.h"
 #include "daemon/fabric/rdma/shared_queue.h"
-#include "daemon/fabric/rdma/spin_times.h"
+#include "daemon/fabric/status_reason.h"
 #include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/thread_quality.h"
@@ -58,8 +58,9 @@ class Pump {
  public:
   Pump(std::unique_ptr<QueuePair> pair, std::shared_ptr<const MessageMemory> segment,
        const QueueLayout& layout, platform::FileDescriptor doorbell, std::uint32_t slot_bytes,
-       const Regions& regions)
-      : segment_(std::move(segment)),
+       const Regions& regions, const queue::SchedulingPolicy& scheduling)
+      : scheduling_(scheduling),
+        segment_(std::move(segment)),
         pair_(std::move(pair)),
         doorbell_(std::move(doorbell)),
         slot_bytes_(slot_bytes),
@@ -105,6 +106,7 @@ class Pump {
     return header_->completions.consumer_sleeps.load(std::memory_order_relaxed) == 0;
   }
 
+  const queue::SchedulingPolicy scheduling_;
   // Before the queue pair, which uses it until it has been destroyed.
   const std::shared_ptr<const MessageMemory> segment_;
   const std::unique_ptr<QueuePair> pair_;
@@ -121,8 +123,6 @@ class Pump {
 
 void Pump::Run() {
   platform::ServeWhoWaits();
-  const bool few_cores = HasFewCores();
-  const std::uint64_t spin_ns = few_cores ? kSpinNsFewCores : kSpinNsManyCores;
   std::uint64_t idle_since = platform::MonotonicNow();
   while (!stop_.load(std::memory_order_relaxed)) {
     bool moved = !has_failed_ && TakeRequests();
@@ -130,7 +130,8 @@ void Pump::Run() {
     const std::uint64_t now = platform::MonotonicNow();
     if (moved) {
       idle_since = now;
-    } else if (now - idle_since >= (!few_cores && LooksOn() ? kSpinNsInFlight : spin_ns)) {
+    } else if (now - idle_since >=
+               (LooksOn() ? scheduling_.rail_in_flight_spin_ns : scheduling_.rail_spin_ns)) {
       Sleep();
     }
   }
@@ -232,6 +233,7 @@ class Driver {
 
   std::unique_ptr<Library> library_;
   std::shared_ptr<Device> device_;
+  queue::SchedulingPolicy scheduling_;
   Limits limits_;
   Regions regions_{};
   std::map<std::uint32_t, MappedRegion> mapped_;
@@ -255,6 +257,7 @@ absl::Status Driver::Open(const DriverRequest& request, DriverAnswer& answer) {
   library_ = *std::move(library);
   device_ = *std::move(device);
   limits_ = request.limits;
+  scheduling_ = request.scheduling;
   answer.limits = device_->limits();
   return absl::OkStatus();
 }
@@ -285,8 +288,9 @@ absl::Status Driver::Make(const DriverRequest& request,
   if (!pair.ok()) return pair.status();
   answer.address = (*pair)->address();
   answer.messages = (*pair)->receives();
-  pumps_[request.id] = std::make_unique<Pump>(
-      *std::move(pair), segment, layout, std::move(descriptors[1]), shape.message_bytes, regions_);
+  pumps_[request.id] =
+      std::make_unique<Pump>(*std::move(pair), segment, layout, std::move(descriptors[1]),
+                             shape.message_bytes, regions_, scheduling_);
   return absl::OkStatus();
 }
 
@@ -350,6 +354,7 @@ DriverAnswer Driver::Do(const DriverRequest& request,
     status = absl::UnimplementedError("nothing of the kind can be asked for");
   }
   answer.code = static_cast<std::int32_t>(status.code());
+  answer.reason = static_cast<std::uint32_t>(ReasonOf(status));
   PutText(std::string(status.message()), answer.message);
   return answer;
 }

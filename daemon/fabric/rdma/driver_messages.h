@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "daemon/fabric/rdma/queue_pair.h"
+#include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm::fabric::rdma {
 
@@ -30,6 +31,7 @@ struct DriverRequest {
   std::array<char, 32> version{};
   std::array<char, 1024> library{};
   std::array<char, 64> device{};
+  queue::SchedulingPolicy scheduling;  // kOpen: the daemon's.
   Limits limits;
   QueuePairShape shape;
   Gid gid{};
@@ -40,7 +42,8 @@ struct DriverRequest {
 static_assert(std::is_trivially_copyable_v<DriverRequest>);
 
 struct DriverAnswer {
-  std::int32_t code = 0;  // Of absl::Status.
+  std::int32_t code = 0;     // Of absl::Status,
+  std::uint32_t reason = 0;  // and its LinkReason.
   std::array<char, 500> message{};
   std::uint32_t is_there = 0;
   std::uint32_t messages = 0;  // kMake: each way, as they were granted.

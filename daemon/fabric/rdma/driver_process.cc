@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/fabric/authentication.h"
+#include "daemon/fabric/status_reason.h"
 #include "daemon/platform/child_process.h"
 #include "daemon/platform/machine.h"
 #include "proto/queue/descriptor_passing.h"
@@ -143,16 +144,19 @@ absl::StatusOr<DriverAnswer> DriverProcess::Call(const DriverRequest& request,
     const bool hangs = errno == ETIMEDOUT;
     // What has closed its end is about to end.
     if (!hangs && Reap(kClosedNs)) return ended_;
-    ended_ = absl::DeadlineExceededError(
-        absl::StrCat("the driver of RDMA device ", device_, " did not come back within ",
-                     call_ns_ / 1'000'000'000, " s, and its process (", pid_, ") was ended"));
+    ended_ =
+        WithReason(absl::DeadlineExceededError(absl::StrCat(
+                       "the driver of RDMA device ", device_, " did not come back within ",
+                       call_ns_ / 1'000'000'000, " s, and its process (", pid_, ") was ended")),
+                   LinkReason::kRdmaDriverSilent);
     Kill();
     return ended_;
   }
   if (answer.code == 0) return answer;
-  const absl::Status refused(static_cast<absl::StatusCode>(answer.code),
-                             MakePrintable(TextOf(answer.message)));
-  return HasEndedProcess(refused) ? absl::UnavailableError(refused.message()) : refused;
+  absl::Status refused(static_cast<absl::StatusCode>(answer.code),
+                       MakePrintable(TextOf(answer.message)));
+  if (HasEndedProcess(refused)) refused = absl::UnavailableError(refused.message());
+  return WithReason(refused, LinkReasonOf(answer.reason, LinkReason::kNone));
 }
 
 }  // namespace mlxcomm::fabric::rdma

@@ -25,7 +25,8 @@ constexpr std::uint64_t kSteadyNs = 60'000'000'000;  // Longer than a call that 
 
 absl::StatusOr<std::shared_ptr<Device>> OpenWhereItIsCalled(const DriverThread::Subject& subject) {
   if (!subject.program.empty()) {
-    return OpenInProcess(subject.program, subject.library, subject.device, subject.limits);
+    return OpenInProcess(subject.program, subject.library, subject.device, subject.limits,
+                         subject.scheduling);
   }
   const absl::StatusOr<std::unique_ptr<Library>> library = LoadLibrary(subject.library);
   if (!library.ok()) return library.status();

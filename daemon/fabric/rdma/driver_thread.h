@@ -28,6 +28,7 @@
 #include "daemon/fabric/rdma/arena_regions.h"
 #include "daemon/fabric/rdma/queue_pair.h"
 #include "daemon/platform/wakeup.h"
+#include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm::fabric::rdma {
 
@@ -48,6 +49,7 @@ class DriverThread {
     std::string device;
     Limits limits;
     std::string program = {};
+    queue::SchedulingPolicy scheduling = {};
   };
   // Opens the device with the first job. `bell` is rung for results, until this is destroyed.
   // RESOURCE_EXHAUSTED: no thread.

@@ -33,6 +33,9 @@ constexpr int kRuns = -1;
 constexpr std::uint64_t kDieNs = 1'000'000'000;
 // The probe's process ends by itself after so long, should nobody be left to kill it.
 constexpr unsigned kAliveSecondsMax = 120;
+// Of a device's port.
+constexpr char kActive[] = "1";
+constexpr char kNotOpened[] = "-";
 constexpr char kNoLibrary[] = "none: ";  // So a reason begins where there is no library.
 
 // One that was killed and has not gone.
@@ -58,7 +61,8 @@ void Try(Library& library, const Limits& limits, DeviceFacts& facts) {
 }
 
 void Write(std::FILE* to, const DeviceFacts& facts) {
-  std::fprintf(to, "device\t%s\t%d\t%s\n", MakePrintable(facts.name).c_str(), facts.active ? 1 : 0,
+  const char* const port = !facts.opened ? kNotOpened : facts.active ? kActive : "0";
+  std::fprintf(to, "device\t%s\t%s\t%s\n", MakePrintable(facts.name).c_str(), port,
                MakePrintable(facts.state).c_str());
   for (const Gid& gid : facts.gids) std::fprintf(to, "gid\t%s\n", HexOf(gid).c_str());
 }
@@ -95,7 +99,8 @@ bool ReadLine(absl::string_view line, std::vector<DeviceFacts>& devices) {
   if (words[0] == "device" && words.size() == 4) {
     DeviceFacts& facts = devices.emplace_back();
     facts.name = words[1];
-    facts.active = words[2] == "1";
+    facts.opened = words[2] != kNotOpened;
+    facts.active = words[2] == kActive;
     facts.state = words[3];
     return true;
   }

@@ -350,6 +350,7 @@ absl::StatusOr<std::shared_ptr<const Region>> ProcessDevice::Register(const Clie
 absl::StatusOr<std::shared_ptr<Device>> OpenInProcess(const std::string& program,
                                                       const std::string& library,
                                                       const std::string& name, const Limits& limits,
+                                                      const queue::SchedulingPolicy& scheduling,
                                                       std::uint64_t call_ns) {
   DriverRequest request;
   request.kind = DriverRequest::Kind::kOpen;
@@ -365,6 +366,7 @@ absl::StatusOr<std::shared_ptr<Device>> OpenInProcess(const std::string& program
   PutText(library, request.library);
   PutText(name, request.device);
   request.limits = limits;
+  request.scheduling = scheduling;
   const absl::StatusOr<DriverAnswer> answer = (*process)->Call(request);
   if (!answer.ok()) return answer.status();
   Limits granted = limits;

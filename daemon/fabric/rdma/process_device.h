@@ -15,12 +15,14 @@
 #include "absl/status/statusor.h"
 #include "daemon/fabric/rdma/driver_process.h"
 #include "daemon/fabric/rdma/queue_pair.h"
+#include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm::fabric::rdma {
 
 // Starts the process and opens the device there. UNAVAILABLE, NOT_FOUND: as Library::Open.
 absl::StatusOr<std::shared_ptr<Device>> OpenInProcess(
     const std::string& program, const std::string& library, const std::string& name,
-    const Limits& limits, std::uint64_t call_ns = DriverProcess::kCallNs);
+    const Limits& limits, const queue::SchedulingPolicy& scheduling,
+    std::uint64_t call_ns = DriverProcess::kCallNs);
 
 }  // namespace mlxcomm::fabric::rdma

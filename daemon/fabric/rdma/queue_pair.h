@@ -28,6 +28,9 @@
 
 namespace mlxcomm::fabric::rdma {
 
+// Where completions cannot be waited for, and where there is no room for what they bring.
+inline constexpr int kLookMs = 1;
+
 using Gid = std::array<std::uint8_t, 16>;
 
 // Where a queue pair is, for the other side.
@@ -153,6 +156,7 @@ class Device {
 // What is known of a device without using it, as the probe found it (probe.h).
 struct DeviceFacts {
   std::string name;
+  bool opened = true;     // False: it may not be.
   bool active = false;    // Its port is.
   std::string state;      // Of the port, for people.
   std::vector<Gid> gids;  // None that are zero.

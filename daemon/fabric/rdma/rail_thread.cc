@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/fabric/rail_commands.h"
-#include "daemon/fabric/rdma/spin_times.h"
 #include "daemon/platform/machine.h"
 #include "daemon/platform/thread_quality.h"
 #include "proto/types/invariant.h"
@@ -38,9 +37,11 @@ MessageStream::Shape ShapeOf(QueuePair& pair, std::uint32_t peer_receives, std::
 }  // namespace
 
 RailThread::RailThread(std::unique_ptr<QueuePair> pair, std::shared_ptr<ArenaRegions> regions,
-                       std::uint32_t peer_receives, std::uint64_t connection, platform::Wakeup bell,
+                       std::uint32_t peer_receives, std::uint64_t connection,
+                       const queue::SchedulingPolicy& scheduling, platform::Wakeup bell,
                        platform::Wakeup& engine_bell)
-    : pair_(std::move(pair)),
+    : scheduling_(scheduling),
+      pair_(std::move(pair)),
       bell_(std::move(bell)),
       engine_bell_(engine_bell),
       heard_ns_(platform::MonotonicNow()),
@@ -122,8 +123,6 @@ bool RailThread::AtDriver(Call call) {
 
 void RailThread::Run() {
   platform::ServeWhoWaits();
-  const bool few_cores = HasFewCores();
-  const std::uint64_t spin_ns = few_cores ? kSpinNsFewCores : kSpinNsManyCores;
   std::uint64_t idle_since = 0;
   bool goes_on = AtDriver([] {});
   while (goes_on && !down_ && !finish_.load(std::memory_order_relaxed)) {
@@ -133,8 +132,10 @@ void RailThread::Run() {
     const std::uint64_t now = platform::MonotonicNow();
     if (moved) idle_since = now;
     // Large receives are posted, or large sends written, only while their operation is.
-    const bool in_flight = !few_cores && (reader_.posted().has_large() || writer_.holds_large());
-    if (now - idle_since >= (in_flight ? kSpinNsInFlight : spin_ns)) goes_on = Sleep();
+    const bool in_flight = reader_.posted().has_large() || writer_.holds_large();
+    const std::uint64_t spin_ns =
+        in_flight ? scheduling_.rail_in_flight_spin_ns : scheduling_.rail_spin_ns;
+    if (now - idle_since >= spin_ns) goes_on = Sleep();
   }
   if (goes_on && !down_) SendTheRest();
   if (!is_stopped() && !down_) GoDown("stopped");

@@ -35,6 +35,7 @@
 #include "daemon/fabric/rdma/send_regions.h"
 #include "daemon/fabric/spsc_ring.h"
 #include "daemon/platform/wakeup.h"
+#include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm::fabric::rdma {
 
@@ -43,7 +44,8 @@ class RailThread final : private FrameReaderPort {
   // `pair` is connected, its receives are posted. `engine_bell` is there until Stop returns.
   // `regions`: may be null.
   RailThread(std::unique_ptr<QueuePair> pair, std::shared_ptr<ArenaRegions> regions,
-             std::uint32_t peer_receives, std::uint64_t connection, platform::Wakeup bell,
+             std::uint32_t peer_receives, std::uint64_t connection,
+             const queue::SchedulingPolicy& scheduling, platform::Wakeup bell,
              platform::Wakeup& engine_bell);
 
   // Before Run.
@@ -103,6 +105,7 @@ class RailThread final : private FrameReaderPort {
   void OnHeartbeat(const wire::FrameHeader& heartbeat) override { writer_.Echo(heartbeat); }
   void OnAbandoned(std::uint64_t sequence) override;
 
+  const queue::SchedulingPolicy scheduling_;
   std::unique_ptr<QueuePair> pair_;
   platform::Wakeup bell_;
   platform::Wakeup& engine_bell_;

@@ -13,9 +13,9 @@ absl::StatusOr<std::unique_ptr<RdmaRail>> RdmaRail::Create(Ready& ready,
                                                            platform::Wakeup& engine_bell) {
   absl::StatusOr<platform::Wakeup> bell = platform::Wakeup::Create();
   if (!bell.ok()) return bell.status();
-  auto thread =
-      std::make_shared<RailThread>(std::move(ready.pair), ready.regions, ready.peer_receives,
-                                   ready.connection, *std::move(bell), engine_bell);
+  auto thread = std::make_shared<RailThread>(std::move(ready.pair), ready.regions,
+                                             ready.peer_receives, ready.connection,
+                                             ready.scheduling, *std::move(bell), engine_bell);
   return std::unique_ptr<RdmaRail>(new RdmaRail(std::move(thread), std::move(ready)));
 }
 
@@ -72,7 +72,7 @@ std::uint64_t RdmaRail::last_received_ns() const { return thread_->last_received
 
 RailSnapshot RdmaRail::Snapshot() const {
   RailSnapshot snapshot;
-  snapshot.transport = "rdma";
+  snapshot.transport = Transport::kRdma;
   snapshot.local_address = local_address_;
   snapshot.remote_address = remote_address_;
   snapshot.security = "plain";

@@ -25,6 +25,7 @@
 #include "daemon/fabric/rail_observer.h"
 #include "daemon/fabric/rdma/queue_pair.h"
 #include "daemon/platform/wakeup.h"
+#include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm::fabric::rdma {
 
@@ -42,6 +43,7 @@ class RdmaRail final : public Rail {
     std::string local_address;     // For people.
     std::string remote_address;
     std::shared_ptr<ArenaRegions> regions = nullptr;  // Of the device; null: all is copied.
+    queue::SchedulingPolicy scheduling = {};
   };
   // Takes it, or leaves the queue pair where it is: to destroy that is the driver's.
   static absl::StatusOr<std::unique_ptr<RdmaRail>> Create(Ready& ready,

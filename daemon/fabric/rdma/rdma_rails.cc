@@ -11,6 +11,7 @@
 #include "daemon/fabric/authentication.h"
 #include "daemon/fabric/rdma/probe.h"
 #include "daemon/fabric/rdma/rdma_rail.h"
+#include "daemon/fabric/status_reason.h"
 #include "daemon/platform/machine.h"
 #include "proto/types/plain_text.h"
 
@@ -22,8 +23,6 @@ constexpr std::size_t kHeardMax = 256;
 // Of a device, besides one for each path: rails that have gone may not have come back from the
 // driver yet. Where they never do, no more are made.
 constexpr std::uint32_t kSpareQueuePairs = 2;
-// So Setup's detail begins where it is the other side that refuses.
-constexpr char kOtherSide[] = "the other side: ";
 
 }  // namespace
 
@@ -54,7 +53,7 @@ struct RdmaRails::Beside final : public SetupPort {
     if (ticket != 0) driver->Cancel(std::exchange(ticket, 0));
     if (pair != nullptr) driver->Destroy(std::move(pair));
     if (owner.links_.HasRailOver(peer, rdma_path)) {
-      owner.links_.RemoveRail(peer, rdma_path, "it is made again", now_ns);
+      owner.links_.RemoveRail(peer, rdma_path, "it is made again", LinkReason::kReplaced, now_ns);
     }
   }
 
@@ -65,7 +64,7 @@ struct RdmaRails::Beside final : public SetupPort {
   Gid gid{};
   bool encrypted = false;
   ClusterKeyId key{};
-  Lack why = {"looking", "devices are being looked for"};
+  Lack why = {LinkReason::kRdmaLooking, "devices are being looked for"};
   std::string device;
   DriverThread* driver = nullptr;
   std::optional<Setup> setup;       // Once there is a device.
@@ -83,6 +82,7 @@ absl::Status RdmaRails::Beside::AddRail(std::uint64_t attempt, Service service,
   RdmaRail::Ready ready{
       nullptr,      service,          peer_receives, attempt, text(device, pair->address()),
       text("", to), driver->regions()};
+  ready.scheduling = owner.options_.scheduling;
   ready.pair = std::move(pair);
   const std::string name = absl::StrCat("rdma ", ready.local_address, " - ", ready.remote_address);
   absl::StatusOr<std::unique_ptr<RdmaRail>> rail = RdmaRail::Create(ready, owner.bell_);
@@ -198,24 +198,34 @@ const char* RdmaRails::Found() const {
   return absl::IsDeadlineExceeded(found_->status()) ? "no answer" : "failed";
 }
 
+LinkReason RdmaRails::WhyNotFound() const {
+  if (!found_.has_value()) return LinkReason::kRdmaLooking;
+  if (found_->ok()) return LinkReason::kNone;
+  if (absl::IsNotFound(found_->status())) return LinkReason::kRdmaNoLibrary;
+  return absl::IsDeadlineExceeded(found_->status()) ? LinkReason::kRdmaDriverSilent
+                                                    : LinkReason::kRdmaDriverFailed;
+}
+
 std::string RdmaRails::DeviceFor(const Beside& beside, Lack& why) const {
   if (beside.encrypted) {
-    why = {"tls", absl::StrCat("connections over ", beside.path.local,
-                               " ask for TLS, which RDMA rails have not")};
+    why = {LinkReason::kRdmaEncrypted, absl::StrCat("connections over ", beside.path.local,
+                                                    " ask for TLS, which RDMA rails have not")};
     return {};
   }
   if (!found_->ok()) {
-    why = {Found(), std::string(found_->status().message())};
+    why = {WhyNotFound(), std::string(found_->status().message())};
     return {};
   }
-  why = {"no device", absl::StrCat("there is no RDMA device for ", beside.path.local)};
+  why = {LinkReason::kRdmaNoDevice,
+         absl::StrCat("there is no RDMA device for ", beside.path.local)};
   // By its name, which says whose cable it is on; else by the link's address.
   const std::string named = absl::StrCat(apple::kDevicePrefix, beside.path.local);
   for (const DeviceFacts& facts : **found_) {
     if (facts.name != named) continue;
     if (facts.active && !facts.gids.empty()) return facts.name;
-    why = facts.active ? Lack{"no GID", absl::StrCat(facts.name, " has no GID")}
-                       : Lack{"port", absl::StrCat(facts.name, ": ", facts.state)};
+    why = facts.active
+              ? Lack{LinkReason::kRdmaNoGid, absl::StrCat(facts.name, " has no GID")}
+              : Lack{LinkReason::kRdmaPortDown, absl::StrCat(facts.name, ": ", facts.state)};
   }
   for (const DeviceFacts& facts : **found_) {
     const bool has_gid =
@@ -239,10 +249,11 @@ DriverThread* RdmaRails::DriverOf(const std::string& device, Lack& why) {
   std::unique_ptr<DriverThread>& driver = drivers_[device];
   if (driver == nullptr) {
     const RdmaOptions& rdma = options_.rdma;
-    auto started =
-        DriverThread::Start({rdma.library, device, rdma.limits, rdma.driver_program}, bell_);
+    auto started = DriverThread::Start(
+        {rdma.library, device, rdma.limits, rdma.driver_program, options_.scheduling}, bell_);
     if (!started.ok()) {
-      why = {"set-up", std::string(started.status().message())};
+      why = {ReasonOf(started.status(), LinkReason::kRdmaNotMade),
+             std::string(started.status().message())};
       return nullptr;
     }
     driver = *std::move(started);
@@ -324,7 +335,7 @@ void RdmaRails::SendTo(const NodeId& peer, const wire::RailSetup& message) {
   if (!sent.ok()) spdlog::debug("RDMA set-up: {}", std::string(sent.message()));
 }
 
-void RdmaRails::Refuse(const Heard& heard, const std::string& why) {
+void RdmaRails::Refuse(const Heard& heard, const Lack& why) {
   if (heard.message.kind == wire::SetupKind::kRefuse) return;
   wire::RailSetup answer{};
   answer.kind = wire::SetupKind::kRefuse;
@@ -333,7 +344,8 @@ void RdmaRails::Refuse(const Heard& heard, const std::string& why) {
               sizeof answer.sender_interface);
   std::memcpy(answer.receiver_interface, heard.message.sender_interface,
               sizeof answer.receiver_interface);
-  PutText(why, answer.why);
+  answer.messages = static_cast<std::uint32_t>(why.reason);
+  PutText(why.text, answer.why);
   SendTo(heard.peer, answer);
 }
 
@@ -345,10 +357,12 @@ std::size_t RdmaRails::TakeMessages(std::uint64_t now_ns) {
                         MakePrintable(TextOf(heard.message.sender_interface)));
     Beside* const beside = Find(heard.peer, path);
     if (beside == nullptr || !beside->setup.has_value()) {
-      const std::string none =
-          options_.rdma.enabled ? "there is no such connection"
-                                : "RDMA is off there (rdma { enabled: true } in its configuration)";
-      Refuse(heard, beside == nullptr ? none : beside->why.text);
+      const Lack none =
+          options_.rdma.enabled
+              ? Lack{LinkReason::kRdmaNotMade, "there is no such connection"}
+              : Lack{LinkReason::kRdmaOff,
+                     "RDMA is off there (rdma { enabled: true } in its configuration)"};
+      Refuse(heard, beside == nullptr ? none : beside->why);
       continue;
     }
     beside->now_ns = now_ns;
@@ -408,8 +422,9 @@ std::uint64_t RdmaRails::deadline_ns() const {
 // is wrong with one that is there also here.
 bool RdmaRails::IsTold(const Beside& beside) const {
   if (options_.rdma.tells || !beside.device.empty()) return true;
-  const std::string& reason = beside.why.reason;
-  return reason == "port" || reason == "no GID" || reason == "no answer" || reason == "failed";
+  const LinkReason reason = beside.why.reason;
+  return reason == LinkReason::kRdmaPortDown || reason == LinkReason::kRdmaNoGid ||
+         reason == LinkReason::kRdmaDriverSilent || reason == LinkReason::kRdmaDriverFailed;
 }
 
 void RdmaRails::Describe(std::vector<LinkSnapshot>& links) const {
@@ -420,7 +435,8 @@ void RdmaRails::Describe(std::vector<LinkSnapshot>& links) const {
     if (link == links.end()) continue;
     if (beside->setup.has_value() && beside->setup->state() == Setup::State::kUp) {
       for (RailSnapshot& up : link->rails) {
-        const bool its = up.transport == "rdma" && up.local_interface == beside->path.local &&
+        const bool its = up.transport == Transport::kRdma &&
+                         up.local_interface == beside->path.local &&
                          up.remote_interface == beside->path.remote;
         if (its) up.device = beside->device;
       }
@@ -428,7 +444,7 @@ void RdmaRails::Describe(std::vector<LinkSnapshot>& links) const {
     }
     if (!IsTold(*beside)) continue;
     RailSnapshot& rail = link->rails.emplace_back();
-    rail.transport = "rdma";
+    rail.transport = Transport::kRdma;
     rail.device = beside->device;
     rail.local_address = beside->device;
     rail.local_interface = beside->path.local;
@@ -437,11 +453,12 @@ void RdmaRails::Describe(std::vector<LinkSnapshot>& links) const {
     rail.detail = beside->why.text;
     if (!beside->setup.has_value()) continue;
     const Setup& setup = *beside->setup;
-    rail.detail = !setup.detail().empty()   ? setup.detail()
-                  : setup.waits_for_offer() ? "the other side has offered none yet"
-                                            : "is being made";
-    const bool theirs = rail.detail.starts_with(kOtherSide) || setup.waits_for_offer();
-    rail.reason = theirs ? "peer" : "set-up";
+    rail.reason = setup.reason();
+    rail.peers_reason = setup.peers_reason();
+    rail.detail = setup.detail();
+    if (rail.reason != LinkReason::kNone) continue;
+    rail.reason = setup.waits_for_offer() ? LinkReason::kRdmaNoOffer : LinkReason::kRdmaBeingMade;
+    rail.detail = setup.waits_for_offer() ? "the other side has offered none yet" : "is being made";
   }
 }
 
@@ -450,6 +467,7 @@ RdmaSnapshot RdmaRails::Describe() const {
   snapshot.enabled = options_.rdma.enabled;
   snapshot.asked_for = options_.rdma.tells;
   snapshot.state = Found();
+  snapshot.reason = WhyNotFound();
   if (!found_.has_value()) return snapshot;
   if (!found_->ok()) {
     snapshot.detail = std::string(found_->status().message());
@@ -458,6 +476,7 @@ RdmaSnapshot RdmaRails::Describe() const {
   for (const DeviceFacts& facts : **found_) {
     RdmaDeviceSnapshot& device = snapshot.devices.emplace_back();
     device.name = facts.name;
+    device.opened = facts.opened;
     device.active = facts.active;
     device.state = facts.state;
     for (const Gid& gid : facts.gids) device.gids.push_back(GidText(gid));

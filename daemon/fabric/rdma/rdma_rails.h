@@ -78,8 +78,8 @@ class RdmaRails {
   struct Probing;
   // Why a path has no device.
   struct Lack {
-    std::string reason;  // For programs (RdmaRailStatus).
-    std::string text;    // For people.
+    LinkReason reason = LinkReason::kNone;  // For programs.
+    std::string text;                       // For people.
   };
   struct Heard {
     NodeId peer;
@@ -90,8 +90,9 @@ class RdmaRails {
   Beside* Find(const NodeId& peer, const RailPath& path) const;
   void StartProbe();
   bool TakeProbe(std::uint64_t now_ns);
-  // What came of looking for devices (RdmaStatus).
+  // What came of looking for devices, as RdmaStatus has it; as a reason: none where there may be some.
   const char* Found() const;
+  LinkReason WhyNotFound() const;
   bool IsTold(const Beside& beside) const;
   // Which device the path is for; empty: none, and why.
   std::string DeviceFor(const Beside& beside, Lack& why) const;
@@ -100,7 +101,7 @@ class RdmaRails {
   std::size_t TakeResults(std::uint64_t now_ns);
   std::size_t TakeMessages(std::uint64_t now_ns);
   void Look(std::uint64_t now_ns);
-  void Refuse(const Heard& heard, const std::string& why);
+  void Refuse(const Heard& heard, const Lack& why);
   DriverThread* DriverOf(const std::string& device, Lack& why);
   void SendTo(const NodeId& peer, const wire::RailSetup& message);
 

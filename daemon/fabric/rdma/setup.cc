@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/fabric/authentication.h"
 #include "daemon/fabric/rdma/choose_gid.h"
+#include "daemon/fabric/status_reason.h"
 #include "proto/types/plain_text.h"
 
 namespace mlxcomm::fabric::rdma {
@@ -47,22 +48,32 @@ QueuePairAddress Setup::AddressOf(const wire::RailSetup& message) {
   return {message.gid, message.queue_pair, message.first_packet, message.lid, message.mtu_bytes};
 }
 
-void Setup::Refuse(std::uint64_t attempt, const std::string& why, std::uint32_t services) {
+void Setup::Refuse(std::uint64_t attempt, const std::string& why, std::uint32_t services,
+                   LinkReason reason) {
   wire::RailSetup message = Message(wire::SetupKind::kRefuse);
   message.attempt = attempt;
   message.services = services;
+  message.messages = static_cast<std::uint32_t>(reason);
   if (services == wire::kSmallerMessages) message.message_bytes = has_.message_bytes_max;
   PutText(why, message.why);
   port_.Send(message);
 }
 
-void Setup::Fail(const std::string& why, std::uint64_t now_ns) {
+void Setup::Fail(const std::string& why, LinkReason reason, std::uint64_t now_ns) {
   state_ = State::kIdle;
   detail_ = why;
+  reason_ = reason;
+  peers_reason_ = false;
   if (attempt_ != 0) port_.Drop(attempt_);
   attempt_ = 0;
   due_ns_ = offers_ ? now_ns + pause_ns_ : kNever;
   pause_ns_ = std::min(2 * pause_ns_, kPauseNsMax);
+}
+
+void Setup::ForgetFailure() {
+  detail_.clear();
+  reason_ = LinkReason::kNone;
+  peers_reason_ = false;
 }
 
 void Setup::Abandon() {
@@ -82,8 +93,9 @@ void Setup::OnTime(std::uint64_t now_ns, std::uint64_t attempt) {
   if (state_ != State::kIdle) {
     const bool here = state_ == State::kMaking || state_ == State::kConnecting;
     const std::string why = here ? "the driver does not answer" : "the other side does not answer";
-    Refuse(attempt_, absl::StrCat("it took too long: ", why));
-    return Fail(why, now_ns);
+    const LinkReason reason = here ? LinkReason::kRdmaDriverSilent : LinkReason::kRdmaNotMade;
+    Refuse(attempt_, absl::StrCat("it took too long: ", why), 0, reason);
+    return Fail(why, reason, now_ns);
   }
   attempt_ = attempt;
   state_ = State::kMaking;
@@ -106,7 +118,9 @@ void Setup::OnMessage(const wire::RailSetup& message, std::uint64_t now_ns) {
 }
 
 void Setup::OnRefused(const wire::RailSetup& refusal, std::uint64_t now_ns) {
-  Fail(absl::StrCat("the other side: ", MakePrintable(TextOf(refusal.why))), now_ns);
+  Fail(absl::StrCat("the other side: ", MakePrintable(TextOf(refusal.why))),
+       LinkReasonOf(refusal.messages, LinkReason::kRdmaNotMade), now_ns);
+  peers_reason_ = true;
   if (refusal.services == wire::kSmallerMessages && offers_ &&
       refusal.message_bytes >= kMessageBytesMin && refusal.message_bytes < message_bytes_) {
     message_bytes_ = refusal.message_bytes;
@@ -144,7 +158,7 @@ void Setup::OnOffer(const wire::RailSetup& offer, std::uint64_t now_ns) {
   }
   attempt_ = offer.attempt;
   state_ = State::kMaking;
-  detail_.clear();
+  ForgetFailure();
   due_ns_ = now_ns + kAttemptNs;
   peer_ = AddressOf(offer);
   peer_receives_ = offer.receives;
@@ -160,8 +174,9 @@ void Setup::OnMade(std::uint64_t attempt, const absl::StatusOr<QueuePairAddress>
   if (!made.ok()) {
     const std::string why(made.status().message());
     const bool has_none = absl::IsUnimplemented(made.status());
-    if (!offers_) Refuse(attempt_, why, has_none ? wire::kUnreliableOnly : 0);
-    Fail(why, now_ns);
+    const LinkReason reason = ReasonOf(made.status(), LinkReason::kRdmaNotMade);
+    if (!offers_) Refuse(attempt_, why, has_none ? wire::kUnreliableOnly : 0, reason);
+    Fail(why, reason, now_ns);
     if (!has_none || service_ == Service::kUnreliable) return;
     service_ = Service::kUnreliable;
     return TryNow(now_ns);
@@ -183,7 +198,8 @@ void Setup::OnAnswer(const wire::RailSetup& answer, std::uint64_t now_ns) {
   if (!IsSound(answer) || answer.message_bytes != shape_.message_bytes ||
       reliable != (shape_.service == Service::kReliable)) {
     Refuse(attempt_, "an answer that does not suit the offer");
-    return Fail("the other side's answer does not suit the offer", now_ns);
+    return Fail("the other side's answer does not suit the offer", LinkReason::kRdmaNotMade,
+                now_ns);
   }
   peer_ = AddressOf(answer);
   peer_receives_ = answer.receives;
@@ -194,9 +210,10 @@ void Setup::OnAnswer(const wire::RailSetup& answer, std::uint64_t now_ns) {
 void Setup::OnConnected(std::uint64_t attempt, const absl::Status& status, std::uint64_t now_ns) {
   if (attempt != attempt_ || state_ != State::kConnecting) return;
   if (!status.ok()) {
-    const std::string why = absl::StrCat(status.message(), DoubtOfGids());
-    Refuse(attempt_, why);
-    return Fail(why, now_ns);
+    LinkReason reason = ReasonOf(status, LinkReason::kRdmaNotMade);
+    const std::string why = absl::StrCat(status.message(), DoubtOfGids(reason));
+    Refuse(attempt_, why, 0, reason);
+    return Fail(why, reason, now_ns);
   }
   if (!offers_) {
     state_ = State::kAnswered;
@@ -207,13 +224,17 @@ void Setup::OnConnected(std::uint64_t attempt, const absl::Status& status, std::
 }
 
 // Apple's devices are known to connect between IPv4's GIDs alone (choose_gid.h).
-std::string Setup::DoubtOfGids() const {
+std::string Setup::DoubtOfGids(LinkReason& reason) const {
   if (has_.equal_frame_bytes == 0) return {};
   std::string doubt;
-  if (!MirrorsIpv4(own_.gid))
-    absl::StrAppend(&doubt, ", from a GID without IPv4, ", GidText(own_.gid));
-  if (!MirrorsIpv4(peer_.gid))
-    absl::StrAppend(&doubt, ", to a GID without IPv4, ", GidText(peer_.gid));
+  if (!MirrorsIpv4(peer_.gid)) {
+    reason = LinkReason::kRdmaPeerGidWithoutIpv4;
+    doubt = absl::StrCat(", to a GID without IPv4, ", GidText(peer_.gid));
+  }
+  if (!MirrorsIpv4(own_.gid)) {
+    reason = LinkReason::kRdmaGidWithoutIpv4;
+    doubt = absl::StrCat(", from a GID without IPv4, ", GidText(own_.gid), doubt);
+  }
   return doubt;
 }
 
@@ -222,11 +243,11 @@ void Setup::BecomeRail(std::uint64_t now_ns) {
   if (!added.ok()) {
     const std::string why(added.message());
     Refuse(attempt_, why);  // It may have one already.
-    return Fail(why, now_ns);
+    return Fail(why, LinkReason::kRdmaNotMade, now_ns);
   }
   state_ = State::kUp;
   up_since_ns_ = now_ns;
-  detail_.clear();
+  ForgetFailure();
 }
 
 // Its queue pair went with it.
@@ -235,7 +256,7 @@ void Setup::OnRailGone(std::uint64_t now_ns) {
   if (now_ns - up_since_ns_ >= kSteadyNs) pause_ns_ = kPauseNsMin;
   Refuse(attempt_, "the rail went down there");
   attempt_ = 0;
-  Fail("the rail went down; it is made again", now_ns);
+  Fail("the rail went down; it is made again", LinkReason::kRdmaNotMade, now_ns);
 }
 
 }  // namespace mlxcomm::fabric::rdma

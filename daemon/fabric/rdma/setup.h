@@ -29,6 +29,7 @@
 #include "absl/status/status.h"
 #include "daemon/fabric/rail_path.h"
 #include "daemon/fabric/rdma/queue_pair.h"
+#include "proto/types/link_reason.h"
 #include "proto/wire/rail_setup.h"
 
 namespace mlxcomm::fabric::rdma {
@@ -73,6 +74,9 @@ class Setup {
   std::uint64_t attempt() const { return attempt_; }
   // Why there is no rail, for people; empty where there is one, or it is being made.
   const std::string& detail() const { return detail_; }
+  // The same for programs; `peers_reason`: the other side has said so, of itself.
+  LinkReason reason() const { return reason_; }
+  bool peers_reason() const { return peers_reason_; }
   // The other side is the one to begin, and has not.
   bool waits_for_offer() const { return state_ == State::kIdle && !offers_; }
 
@@ -96,13 +100,15 @@ class Setup {
 
  private:
   wire::RailSetup Message(wire::SetupKind kind) const;
-  void Refuse(std::uint64_t attempt, const std::string& why, std::uint32_t services = 0);
+  void Refuse(std::uint64_t attempt, const std::string& why, std::uint32_t services = 0,
+              LinkReason reason = LinkReason::kRdmaNotMade);
   void OnRefused(const wire::RailSetup& refusal, std::uint64_t now_ns);
-  void Fail(const std::string& why, std::uint64_t now_ns);
+  void Fail(const std::string& why, LinkReason reason, std::uint64_t now_ns);
   void OnOffer(const wire::RailSetup& offer, std::uint64_t now_ns);
   void OnAnswer(const wire::RailSetup& answer, std::uint64_t now_ns);
+  void ForgetFailure();
   void BecomeRail(std::uint64_t now_ns);
-  std::string DoubtOfGids() const;
+  std::string DoubtOfGids(LinkReason& reason) const;
   static bool IsSound(const wire::RailSetup& message);
   static QueuePairAddress AddressOf(const wire::RailSetup& message);
 
@@ -115,6 +121,8 @@ class Setup {
   Service service_;    // Reliable, until either device turns out to have none.
   State state_ = State::kIdle;
   std::string detail_;
+  LinkReason reason_ = LinkReason::kNone;
+  bool peers_reason_ = false;
   std::uint64_t attempt_ = 0;  // The current one; 0: none.
   std::uint64_t due_ns_ = 0;   // kIdle: the next attempt. Else: the end of this one.
   std::uint64_t up_since_ns_ = 0;

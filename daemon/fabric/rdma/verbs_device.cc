@@ -53,6 +53,7 @@ DeviceFacts VerbsLibrary::FactsOf(ibv_device* device) {
   facts.name = name == nullptr ? "" : name;
   ibv_context* const context = verbs_.open_device(device);
   if (context == nullptr) {
+    facts.opened = false;
     facts.state = absl::StrCat("cannot be opened: ", std::strerror(errno));
     return facts;
   }

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/fabric/rdma/choose_gid.h"
 #include "daemon/fabric/rdma/verbs_region.h"
+#include "daemon/fabric/status_reason.h"
 
 namespace mlxcomm::fabric::rdma {
 namespace {
@@ -89,9 +90,10 @@ absl::Status VerbsQueuePair::MakeQueues(const QueuePairShape& shape) {
 absl::Status VerbsQueuePair::MakePair(const QueuePairShape& shape) {
   const Limits& limits = device_->limits_;
   if (!TakeOne(device_->queue_pairs_, limits.queue_pairs_max)) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("RDMA device ", device_->name(), " has ", limits.queue_pairs_max,
-                     " queue pairs already, the most there may be"));
+    return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                          "RDMA device ", device_->name(), " has ", limits.queue_pairs_max,
+                          " queue pairs already, the most there may be")),
+                      LinkReason::kRdmaExhausted);
   }
   counted_pair_ = true;
   Limits wanted = limits;
@@ -115,10 +117,11 @@ absl::Status VerbsQueuePair::MakePair(const QueuePairShape& shape) {
           absl::StrCat("RDMA device ", device_->name(), " has no reliable queue pairs"));
     }
     if (error != EBUSY) return Failed("gives no queue pair", error);
-    return absl::ResourceExhaustedError(
-        absl::StrCat("RDMA device ", device_->name(),
-                     " has no queue pair left; other processes have some (there may be ",
-                     apple::kQueuePairsMax, " for all)"));
+    return WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                          "RDMA device ", device_->name(),
+                          " has no queue pair left; other processes have some (there may be ",
+                          apple::kQueuePairsMax, " for all)")),
+                      LinkReason::kRdmaExhausted);
   }
   ibv_qp_attr now{};
   ibv_qp_init_attr granted{};
@@ -140,9 +143,10 @@ absl::Status VerbsQueuePair::MakeRegion(std::span<std::byte> memory) {
                                                      limits.region_bytes_max, " at most"));
   }
   if (!TakeOne(device_->regions_, limits.regions_max)) {
-    return absl::ResourceExhaustedError(absl::StrCat("RDMA device ", device_->name(), " has ",
-                                                     limits.regions_max,
-                                                     " regions already, the most there may be"));
+    return WithReason(absl::ResourceExhaustedError(
+                          absl::StrCat("RDMA device ", device_->name(), " has ", limits.regions_max,
+                                       " regions already, the most there may be")),
+                      LinkReason::kRdmaExhausted);
   }
   counted_region_ = true;
   if (!memory.empty()) {
@@ -155,7 +159,8 @@ absl::Status VerbsQueuePair::MakeRegion(std::span<std::byte> memory) {
   if (!own.ok()) return own.status();
   memory_ = *std::move(own);
   region_ = verbs().reg_mr(device_->domain_, memory_.address(), bytes, AccessOf(limits));
-  return region_ != nullptr ? absl::OkStatus() : Failed("does not register memory", errno);
+  if (region_ != nullptr) return absl::OkStatus();
+  return WithReason(Failed("does not register memory", errno), LinkReason::kRdmaMemory);
 }
 
 absl::Status VerbsQueuePair::Initialise() {

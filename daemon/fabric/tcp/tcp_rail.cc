@@ -18,10 +18,6 @@
 namespace mlxcomm::fabric {
 namespace {
 
-// How long the thread looks again before it sleeps, after data has moved. Short
-// where cores are scarce: somebody else needs them to make the next data.
-constexpr std::uint64_t kSpinNsFewCores = 5'000;
-constexpr std::uint64_t kSpinNsManyCores = 50'000;
 // While it is busy, the engine is woken after so much data, or so many frames written.
 constexpr std::uint64_t kUntoldBytesMax = 512 * 1024;
 constexpr std::uint32_t kUntoldFramesMax = 8;
@@ -50,26 +46,27 @@ int MillisecondsUntil(std::uint64_t deadline_ns) {
 
 absl::StatusOr<std::unique_ptr<TcpRail>> TcpRail::Create(
     platform::FileDescriptor socket, std::string local_address, std::string remote_address,
-    platform::Wakeup& engine_bell, SocketWatches::Handle watch, EngineShare share,
-    std::unique_ptr<ByteStream> stream) {
+    const queue::SchedulingPolicy& scheduling, platform::Wakeup& engine_bell,
+    SocketWatches::Handle watch, std::unique_ptr<ByteStream> stream) {
   absl::StatusOr<platform::Wakeup> bell = platform::Wakeup::Create();
   if (!bell.ok()) return bell.status();
   SetUpSocket(socket.get());
   if (stream == nullptr) stream = std::make_unique<PlainStream>();
   return std::unique_ptr<TcpRail>(
       new TcpRail(std::move(socket), std::move(local_address), std::move(remote_address),
-                  engine_bell, *std::move(bell), std::move(watch), share, std::move(stream)));
+                  scheduling, engine_bell, *std::move(bell), std::move(watch), std::move(stream)));
 }
 
 TcpRail::TcpRail(platform::FileDescriptor socket, std::string local_address,
-                 std::string remote_address, platform::Wakeup& engine_bell, platform::Wakeup bell,
-                 SocketWatches::Handle watch, EngineShare share, std::unique_ptr<ByteStream> stream)
+                 std::string remote_address, const queue::SchedulingPolicy& scheduling,
+                 platform::Wakeup& engine_bell, platform::Wakeup bell, SocketWatches::Handle watch,
+                 std::unique_ptr<ByteStream> stream)
     : socket_(std::move(socket)),
       local_address_(std::move(local_address)),
       remote_address_(std::move(remote_address)),
       engine_bell_(engine_bell),
       bell_(std::move(bell)),
-      share_(share),
+      scheduling_(scheduling),
       watch_(std::move(watch)),
       may_change_hands_(watch_ != nullptr),
       stream_(std::move(stream)),
@@ -158,7 +155,7 @@ bool TcpRail::Pop(RailEvent& event) {
 
 RailSnapshot TcpRail::Snapshot() const {
   RailSnapshot snapshot;
-  snapshot.transport = "tcp";
+  snapshot.transport = Transport::kTcp;
   snapshot.local_address = local_address_;
   snapshot.remote_address = remote_address_;
   snapshot.security = stream_->is_encrypted() ? "tls" : "plain";
@@ -289,7 +286,7 @@ void TcpRail::LookAtSocket() {
   }
   writer_.Write();  // An echo.
   const bool too_much = reader_.received_bytes() - read_before > kLookBytesMax;
-  if (share_ == EngineShare::kSmall && too_much) return HandOver();
+  if (!scheduling_.engine_drives_all && too_much) return HandOver();
   const bool moved = reader_.received_bytes() + writer_.sent_bytes() > before;
   empty_looks_ = moved ? 0 : empty_looks_ + 1;
   if (empty_looks_ >= kEmptyLooksMax && !reader_.has_unseen()) WatchSocket();
@@ -297,7 +294,6 @@ void TcpRail::LookAtSocket() {
 
 void TcpRail::Run() {
   platform::ServeWhoWaits();
-  const std::uint64_t spin_ns = platform::CoreCount() <= 4 ? kSpinNsFewCores : kSpinNsManyCores;
   std::uint64_t idle_since = 0;
   while (!stop_.load(std::memory_order_acquire)) {
     if (driver_.load(std::memory_order_acquire) == Driver::kEngine) {
@@ -313,7 +309,7 @@ void TcpRail::Run() {
     if (down_) break;
     const std::uint64_t now = platform::MonotonicNow();
     if (idle_since == 0) idle_since = now;
-    if (now - idle_since < spin_ns) continue;
+    if (now - idle_since < scheduling_.rail_spin_ns) continue;
     if (may_change_hands_ && IsQuiet(now)) {
       GiveToEngine();
     } else {

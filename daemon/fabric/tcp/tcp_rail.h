@@ -33,8 +33,8 @@
 //      └── (Start otherwise)
 //   either ──Stop, Finish: the engine has no part in it from then on──▶ thread
 //
-// Where cores are scarce (EngineShare::kAll) the engine drives whatever the size: there is no
-// core on which the thread would run beside it. It moves a few reads' worth at each look, so
+// Where cores are scarce (SchedulingPolicy::engine_drives_all) the engine drives whatever the size:
+// there is no core on which the thread would run beside it. It moves a few reads' worth at each look, so
 // that its other work has its turn, and while a full socket takes nothing it sleeps until
 // there is room. The thread then is there for the end, and where the watch cannot be opened.
 //
@@ -67,20 +67,18 @@
 #include "daemon/fabric/tcp/socket_watch.h"
 #include "daemon/platform/file_descriptor.h"
 #include "daemon/platform/wakeup.h"
+#include "proto/queue/scheduling_policy.h"
 
 namespace mlxcomm::fabric {
 
 class TcpRail final : public Rail, private FrameReaderPort {
  public:
-  // What the engine moves by itself, as above.
-  enum class EngineShare : std::uint8_t { kSmall, kAll };
-
   // `socket` is connected and non-blocking. `engine_bell` wakes the engine. Without a watch
   // the thread always drives; without a stream the connection is plain.
   static absl::StatusOr<std::unique_ptr<TcpRail>> Create(
       platform::FileDescriptor socket, std::string local_address, std::string remote_address,
-      platform::Wakeup& engine_bell, SocketWatches::Handle watch = nullptr,
-      EngineShare share = EngineShare::kSmall, std::unique_ptr<ByteStream> stream = nullptr);
+      const queue::SchedulingPolicy& scheduling, platform::Wakeup& engine_bell,
+      SocketWatches::Handle watch = nullptr, std::unique_ptr<ByteStream> stream = nullptr);
   ~TcpRail() override;
 
   // Before Start; may be nullptr.
@@ -122,8 +120,8 @@ class TcpRail final : public Rail, private FrameReaderPort {
   enum class Driver : std::uint8_t { kThread, kEngine };
 
   TcpRail(platform::FileDescriptor socket, std::string local_address, std::string remote_address,
-          platform::Wakeup& engine_bell, platform::Wakeup bell, SocketWatches::Handle watch,
-          EngineShare share, std::unique_ptr<ByteStream> stream);
+          const queue::SchedulingPolicy& scheduling, platform::Wakeup& engine_bell,
+          platform::Wakeup bell, SocketWatches::Handle watch, std::unique_ptr<ByteStream> stream);
 
   // The engine, driving.
   bool EngineDrives() const {
@@ -132,9 +130,9 @@ class TcpRail final : public Rail, private FrameReaderPort {
   void TakeGiven(const RailCommand& command);
   void Look();
   void LookAtSocket();
-  bool IsTooHeavy() const { return share_ == EngineShare::kSmall && IsHeavy(); }
+  bool IsTooHeavy() const { return !scheduling_.engine_drives_all && IsHeavy(); }
   // After what was given has been written, as far as the socket takes it.
-  bool IsForThread() const { return share_ == EngineShare::kSmall && (IsHeavy() || IsStuck()); }
+  bool IsForThread() const { return !scheduling_.engine_drives_all && (IsHeavy() || IsStuck()); }
   void WatchSocket();
   void HandOver();
   void DriveNoMore();
@@ -189,7 +187,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   bool popped_slot_ = false;  // Engine: the event handed out last holds a slot.
   bool popped_large_control_ = false;
 
-  const EngineShare share_;
+  const queue::SchedulingPolicy scheduling_;
   std::atomic<Driver> driver_{Driver::kThread};
   // Engine.
   SocketWatches::Handle watch_;  // Open only while the engine drives.

@@ -26,10 +26,10 @@ v1::TopologyReply Three() {
          nodes { id: "2" name: "b" state: "up" answered: true }
          nodes { id: "3" name: "c & d" state: "up" answered: true }
          cables { from_node: "1" from_interface: "en2" to_node: "2" to_interface: "en3"
-                  state: "up" bytes_per_second_best: 3.2e9 round_trip_ns: 40000 }
-         cables { from_node: "2" from_interface: "en5" to_node: "1" to_interface: "en4" state: "up" }
+                  state: up bytes_per_second_best: 3.2e9 round_trip_ns: 40000 }
+         cables { from_node: "2" from_interface: "en5" to_node: "1" to_interface: "en4" state: up }
          cables { from_node: "1" from_interface: "en6" to_node: "3" to_interface: "en7"
-                  state: "down" detail: "pulled" })",
+                  state: down detail: "pulled" })",
       &topology));
   return topology;
 }
@@ -118,7 +118,7 @@ TEST(DrawTopologyTest, DrawsASwitchInTheMiddleWithAPortForEachInterface) {
     cable.set_from_interface("en0");
     cable.set_to_node(to);
     cable.set_to_interface("en0");
-    cable.set_state("up");
+    cable.set_state(v1::RailState::up);
     cable.set_switch_number(1);
     cable.set_round_trip_ns(40000);
   }

@@ -61,10 +61,10 @@ class FakeFabric {
     if (link == nullptr) link = node(from).add_links();
     link->set_peer(node(to).name());
     link->set_peer_id(Id(to));
-    link->set_state("up");
+    link->set_state(v1::LinkState::up);
     v1::RailStatus& rail = *link->add_rails();
-    rail.set_transport("tcp");
-    rail.set_state("up");
+    rail.set_transport(v1::Transport::tcp);
+    rail.set_state(v1::RailState::up);
     rail.set_local_address(local);
     rail.set_remote_address(remote);
     rail.set_local_interface(local_interface);
@@ -330,7 +330,7 @@ TEST(ExportedHostsTest, DeviceOfARailStandsBeforeOneByName) {
   FakeFabric pair(2);
   pair.Cable(0, 1, "10.0.1").Rdma();
   v1::RailStatus& rail = pair.AddRail(0, 1, "mlx5_0", "", FakeFabric::End(1), FakeFabric::End(0));
-  rail.set_transport("rdma");
+  rail.set_transport(v1::Transport::rdma);
   rail.mutable_rdma()->set_device("mlx5_0");
   v1::RdmaDevice& device = *pair.node(0).mutable_rdma()->add_devices();
   device.set_name("mlx5_0");
@@ -417,7 +417,7 @@ TEST(ExportedHostsTest, AddressesAndDevicesThatAreNoneAreNotTaken) {
   pair.Address(0, "en6", "; rm -rf /").Address(1, "en5", "10.0.0.2\n10.0.0.3");
   for (const char* const name : {"-x", "rdma en5", "$(id)", "a\x1b"}) {
     v1::RailStatus& rail = pair.AddRail(0, 1, name, "", FakeFabric::End(1), FakeFabric::End(0));
-    rail.set_transport("rdma");
+    rail.set_transport(v1::Transport::rdma);
     rail.mutable_rdma()->set_device(name);
     v1::RdmaDevice& device = *pair.node(0).mutable_rdma()->add_devices();
     device.set_name(name);

@@ -16,7 +16,7 @@ v1::StatusReply Status(const std::string& rails) {
   return status;
 }
 std::string Rail(const std::string& port, int sent, const std::string& transport = "tcp") {
-  return "rails { transport: \"" + transport + "\" state: \"up\" local_address: \"" + port +
+  return "rails { transport: " + transport + " state: up local_address: \"" + port +
          "\" sent_bytes: " + std::to_string(sent) + " delivery_bytes_per_second_best: 1e6 }";
 }
 
@@ -45,7 +45,7 @@ TEST(LinkLoadsTest, CountsWhatIsForwardedOnTheCablesAlone) {
 
 std::string RailOn(const std::string& interface, const std::string& transport, int sent,
                    double best) {
-  return "rails { transport: \"" + transport + "\" state: \"up\" local_address: \"" + transport +
+  return "rails { transport: " + transport + " state: up local_address: \"" + transport +
          interface + "\" local_interface: \"" + interface +
          "\" remote_interface: \"en1\" sent_bytes: " + std::to_string(sent) +
          " delivery_bytes_per_second_best: " + std::to_string(best) + " }";

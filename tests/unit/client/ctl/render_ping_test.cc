@@ -14,10 +14,10 @@ v1::PingReply Reply(std::uint64_t round_trip_ns, std::uint64_t heartbeat_ns = 50
   reply.set_round_trip_ns(round_trip_ns);
   if (round_trip_ns == 0) reply.set_why_not("has not answered in time");
   v1::RailStatus& rail = *reply.mutable_link()->add_rails();
-  rail.set_transport("tcp");
+  rail.set_transport(v1::Transport::tcp);
   rail.set_local_interface("en2");
   rail.set_remote_interface("en3");
-  rail.set_state("up");
+  rail.set_state(v1::RailState::up);
   rail.set_round_trip_ns(heartbeat_ns);
   rail.set_round_trip_ns_min(40'000);
   return reply;

@@ -17,16 +17,16 @@ TEST(RenderStatusTest, ReadsLikeASummary) {
       R"(node: "a" cluster: "c"
          nodes { name: "a" version: "1" pid: 7 uptime_ms: 65000 answered: true state: "up"
                  clients: 1 memory_bytes: 6291456
-                 links { peer: "b" state: "up"
-                         rails { transport: "tcp" local_address: "l" remote_address: "r"
+                 links { peer: "b" state: up
+                         rails { transport: tcp local_address: "l" remote_address: "r"
                                  local_interface: "en2" remote_interface: "en5"
-                                 state: "up" sent_bytes_per_second: 1572864 round_trip_ns: 90000
+                                 state: up sent_bytes_per_second: 1572864 round_trip_ns: 90000
                                  delivery_bytes_per_second: 2097152 sent_bytes: 4096
                                  delivery_bytes_per_second_best: 3145728 }
-                         rails { transport: "tcp" remote_address: "10.0.0.2:7" state: "down"
+                         rails { transport: tcp remote_address: "10.0.0.2:7" state: down
                                  local_interface: "en3" remote_interface: "en4"
                                  detail: "no answer in time" }
-                         rails { transport: "tcp" local_address: "127.0.0.1:5" state: "up"
+                         rails { transport: tcp local_address: "127.0.0.1:5" state: up
                                  remote_address: "127.0.0.2:6" local_interface: "127.0.0.1"
                                  remote_interface: "127.0.0.2" } } }
          jobs { name: "train" size: 3 state: "running"
@@ -74,15 +74,15 @@ TEST(RenderStatusTest, ShowsRdmaRailsAndWhatTheyTakeOfTheirDevices) {
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"(node: "a" cluster: "c"
          nodes { name: "a" version: "1" answered: true state: "up"
-                 links { peer: "b" state: "up"
-                         rails { transport: "tcp" local_address: "l" remote_address: "r" state: "up" }
-                         rails { transport: "rdma" state: "up" local_interface: "en2" remote_interface: "en3"
+                 links { peer: "b" state: up
+                         rails { transport: tcp local_address: "l" remote_address: "r" state: up }
+                         rails { transport: rdma state: up local_interface: "en2" remote_interface: "en3"
                                  local_address: "rdma_en2 fe80::1 queue pair 7" security: "plain"
                                  remote_address: "fe80::2 queue pair 9"
                                  rdma { device: "rdma_en2" service: "UC" lost_messages: 2 } }
-                         rails { transport: "rdma" state: "down" local_interface: "en4"
+                         rails { transport: rdma state: down local_interface: "en4"
                                  remote_interface: "en5" detail: "rdma_en4: port 1 is down"
-                                 rdma { reason: "port" } } }
+                                 reason: rdma_port_down } }
                  rdma { state: "found"
                         devices { name: "rdma_en2" active: true state: "active" queue_pairs: 1
                                   queue_pairs_max: 10 regions: 1 regions_max: 100 }
@@ -111,14 +111,14 @@ TEST(RenderStatusTest, ShowsWhereNeighboursAreLookedForAndWhoIsHeardButNotLinked
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"(node: "a" cluster: "c"
          nodes { name: "a" version: "1" answered: true state: "up"
-                 links { peer: "b" peer_id: "b1" state: "up" }
+                 links { peer: "b" peer_id: "b1" state: up }
                  discovery {
                    interfaces { name: "en1" detail: "down, or nothing is plugged in" }
                    interfaces { name: "en2" used: true }
                    interfaces { name: "en3" used: true detail: "cannot send on en3: No route to host" }
                    interfaces { name: "en4" detail: "down, or nothing is plugged in" }
-                   interfaces { name: "lo0" detail: "loopback" }
-                   interfaces { name: "utun0"
+                   interfaces { name: "lo0" reason: loopback detail: "loopback" }
+                   interfaces { name: "utun0" reason: unless_named
                                 detail: "a tunnel; name it in discovery { interfaces } to use it" }
                    neighbours { id: "b1" name: "b" local_interface: "en2" state: "heard" }
                    neighbours { id: "d1" name: "d" local_interface: "en3" remote_interface: "en5"
@@ -151,8 +151,8 @@ TEST(RenderStatusTest, SaysInOneLineWhatTheThunderboltBridgeCosts) {
       R"(node: "a" cluster: "c"
          nodes { name: "a" version: "1" answered: true state: "up"
                  discovery { interfaces { name: "bridge0" used: true }
-                   interfaces { name: "en2" detail: "a member of a bridge, which has its frames" }
-                   interfaces { name: "en3" detail: "a member of a bridge, which has its frames" } } })",
+                   interfaces { name: "en2" reason: bridge_member detail: "a member of a bridge" }
+                   interfaces { name: "en3" reason: bridge_member detail: "a member of a bridge" } } })",
       &status));
   const std::string line =
       "    Thunderbolt Bridge (macOS's default) has en2, en3: no RDMA, one path for all cables, "
@@ -171,9 +171,11 @@ TEST(RenderStatusTest, NamesTheLinkThatIsTheCause) {
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"(node: "a" cluster: "c"
          nodes { name: "a" answered: true state: "up"
-                 links { peer: "c" state: "grace" detail: "the way through b has ended" } }
+                 links { peer: "c" state: grace reason: way_lost_link
+                         detail: "the way through b has ended" } }
          nodes { name: "b" answered: true state: "up"
-                 links { peer: "c" state: "grace" detail: "rail down: interface en2 is down" } }
+                 links { peer: "c" state: grace reason: interface_down
+                         detail: "rail down: interface en2 is down" } }
          nodes { name: "c" state: "up" })",
       &status));
   EXPECT_THAT(
@@ -183,6 +185,21 @@ TEST(RenderStatusTest, NamesTheLinkThatIsTheCause) {
   EXPECT_THAT(RenderStatus(status, false), testing::HasSubstr("health: link a to c is down"));
   status.mutable_nodes(0)->clear_links();
   EXPECT_THAT(RenderStatus(status, false), testing::HasSubstr("health: node c does not answer"));
+}
+
+// Why: nodes choose their names, and what somebody calls "the way through " is no reason of a link.
+TEST(RenderStatusTest, TakesNoNameForAReason) {
+  v1::StatusReply status;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(node: "a" cluster: "c"
+         nodes { name: "a" answered: true state: "up"
+                 links { peer: "the way through b" state: grace reason: reset
+                         detail: "rail down: the way through b closed it" } }
+         nodes { name: "b" answered: true state: "up"
+                 links { peer: "c" state: grace reason: way_ended detail: "rail down: no answer" } })",
+      &status));
+  EXPECT_THAT(RenderStatus(status, false),
+              testing::HasSubstr("health: link a to the way through b is down"));
 }
 
 TEST(RenderStatusTest, ShowsWhoseJobsTheyAreWhatUsersMayHaveAndHowManyAreHidden) {
@@ -233,7 +250,7 @@ TEST(RenderStatusTest, HealthNamesWhatIsWrongAndWhatToDo) {
   node.set_answered(true);
   v1::LinkStatus& link = *node.add_links();
   link.set_peer("b");
-  link.set_state("grace");
+  link.set_state(v1::LinkState::grace);
   EXPECT_THAT(
       RenderStatus(status, false),
       testing::HasSubstr("health: link a to b is down, and waited for: is mlxcommd running"));
@@ -283,8 +300,8 @@ TEST(RenderStatusTest, SaysOnceThatALinkIsLost) {
   v1::LinkStatus& link = *status.add_nodes()->add_links();
   status.mutable_nodes(0)->set_answered(true);
   link.set_peer("b");
-  link.set_state("lost");
-  link.set_detail("lost: its daemon ended");
+  link.set_state(v1::LinkState::lost);
+  link.set_detail("its daemon ended");
   EXPECT_NE(RenderStatus(status, false).find("    to b  lost  its daemon ended\n"),
             std::string::npos);
 }
@@ -306,12 +323,12 @@ TEST(RenderStatusTest, ShowsNoControlCharacterOfAName) {
   node.set_name(evil);
   node.set_version(evil);
   link.set_peer(evil);
-  link.set_state(evil);
+  link.set_state(v1::LinkState::lost);
   link.set_detail(evil);
-  rail.set_transport(evil);
+  rail.set_transport(v1::Transport::tcp);
   rail.set_local_address(evil);
   rail.set_remote_address(evil);
-  rail.set_state(evil);
+  rail.set_state(v1::RailState::down);
   rail.set_local_interface(evil);
   rail.set_remote_interface(evil);
   rail.set_detail(evil);

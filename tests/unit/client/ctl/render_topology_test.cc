@@ -14,9 +14,9 @@ TEST(RenderTopologyTest, TellsTheRingTheNodesAndTheCables) {
          nodes { id: "1" name: "a" state: "up" answered: true version: "1" }
          nodes { id: "2" name: "bb" state: "up" }
          cables { from_node: "1" from_interface: "en2" to_node: "2" to_interface: "en3"
-                  state: "up" bytes_per_second_best: 3.2e9 round_trip_ns: 40000 }
+                  state: up bytes_per_second_best: 3.2e9 round_trip_ns: 40000 }
          cables { from_node: "2" from_interface: "en4" to_node: "1" to_interface: "en10"
-                  state: "down" detail: "no answer" switch_number: 1 })",
+                  state: down detail: "no answer" switch_number: 1 })",
       &topology));
   EXPECT_EQ(RenderTopology(topology, false),
             "cluster c, 2 nodes: pair\n"
@@ -37,14 +37,14 @@ TEST(RenderTopologyTest, TellsWhichRailsAreOnACable) {
          nodes { id: "1" name: "a" state: "up" answered: true }
          nodes { id: "2" name: "b" state: "up" answered: true }
          cables { from_node: "1" from_interface: "en1" to_node: "2" to_interface: "en1"
-                  state: "up" round_trip_ns: 40000 rails { transport: "tcp" state: "up" } }
+                  state: up round_trip_ns: 40000 rails { transport: tcp state: up } }
          cables { from_node: "1" from_interface: "en2" to_node: "2" to_interface: "en2"
-                  state: "up" bytes_per_second_best: 5e9
-                  rails { transport: "tcp" state: "up" bytes_per_second_best: 3e9 }
-                  rails { transport: "rdma" state: "up" bytes_per_second_best: 5e9 } }
-         cables { from_node: "1" from_interface: "en3" to_node: "2" to_interface: "en3" state: "up"
-                  rails { transport: "tcp" state: "up" }
-                  rails { transport: "rdma" state: "down" detail: "rdma_en3: port 1 is down" } })",
+                  state: up bytes_per_second_best: 5e9
+                  rails { transport: tcp state: up bytes_per_second_best: 3e9 }
+                  rails { transport: rdma state: up bytes_per_second_best: 5e9 } }
+         cables { from_node: "1" from_interface: "en3" to_node: "2" to_interface: "en3" state: up
+                  rails { transport: tcp state: up }
+                  rails { transport: rdma state: down detail: "rdma_en3: port 1 is down" } })",
       &topology));
   const std::string text = RenderTopology(topology, false);
   EXPECT_EQ(text.substr(text.find("cables\n")),

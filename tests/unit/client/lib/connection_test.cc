@@ -8,11 +8,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "client/lib/mlxcomm.h"
+#include "proto/queue/scheduling_policy.h"
+#include "proto/queue/usable_cores.h"
 #include "tests/unit/client/lib/session_fixture.h"
 #include "tests/unit/forked_child.h"
 
@@ -83,6 +86,31 @@ TEST(ConnectTest, IsCancelledWhileTheDaemonIsSilent) {
   mlxcomm_error error{};
   EXPECT_EQ(Connect(daemon, connection, error, &interrupt), MLXCOMM_CANCELLED);
   over = true;
+}
+
+// Why: a side that was named is to hold for all threads of the node; else a process that is bound to
+// few cores has few, whatever its daemon has.
+TEST(ConnectTest, TakesTheSideOfSchedulingThatTheDaemonNames) {
+  FakeAttach::Of(LibraryFolder()).Reset();
+  const auto waiting_with = [](queue::Scheduling named) {
+    FakeDaemon daemon;
+    daemon.scheduling = named;
+    daemon.Welcome();
+    const std::string path = daemon.socket_path();
+    mlxcomm_connect_options options;
+    mlxcomm_connect_options_init(&options);
+    options.socket_path = path.c_str();
+    std::unique_ptr<Connection> connection;
+    EXPECT_TRUE(Connection::Open(options, connection).ok());
+    return connection == nullptr ? queue::SpinLimits() : connection->scheduling().waiting;
+  };
+  EXPECT_TRUE(waiting_with(queue::Scheduling::kFewCores).gives_way);
+  EXPECT_FALSE(waiting_with(queue::Scheduling::kManyCores).gives_way);
+  const bool has_few =
+      queue::SchedulingPolicy::Choose(queue::Scheduling::kAuto, queue::UsableCores())
+          .waiting.gives_way;
+  EXPECT_EQ(waiting_with(queue::Scheduling::kAuto).gives_way, has_few);
+  EXPECT_EQ(waiting_with(queue::Scheduling{99}).gives_way, has_few) << "of a newer daemon";
 }
 
 TEST(ConnectTest, RefusesWhatIsNoJob) {

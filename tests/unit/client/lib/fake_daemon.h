@@ -79,6 +79,7 @@ class FakeDaemon {
   FakeDaemon& operator=(const FakeDaemon&) = delete;
 
   std::string socket_path() const { return folder_ + "/socket"; }
+  queue::Scheduling scheduling = queue::Scheduling::kAuto;  // For its hellos.
 
   // The next hello is answered so, by another thread.
   void Answer(std::function<void(int connection)> how) {
@@ -100,6 +101,7 @@ class FakeDaemon {
     queue::DaemonHello hello{};
     hello.magic = queue::kDaemonHelloMagic;
     hello.version = queue::kHelloVersion;
+    hello.scheduling = scheduling;
     hello.arena_bytes = kArenaBytes;
     return hello;
   }

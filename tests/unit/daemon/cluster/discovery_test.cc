@@ -83,11 +83,11 @@ TEST_F(DiscoveryTest, UsesEachInterfaceOnceForANodeOnASwitch) {
   EXPECT_EQ(segments_.node(1).heard(segments_.now()), 4u);
   EXPECT_THAT(segments_.node(1).dialed(), SizeIs(2));
   EXPECT_GT(one().counters().looped, 0u);
-  EXPECT_NE(one().DetailOf("en0", segments_.now()).find("en1"), std::string::npos);
+  EXPECT_NE(one().FaultOf("en0", segments_.now()).text.find("en1"), std::string::npos);
   // Why: what has been mended must not be told for ever.
   segments_.Unplug(1, "en1");
   segments_.RunFor(Discovery::kLostNs);
-  EXPECT_EQ(one().DetailOf("en0", segments_.now()), "");
+  EXPECT_EQ(one().FaultOf("en0", segments_.now()).text, "");
 }
 
 TEST_F(DiscoveryTest, FindsADaemonAgainThatWasRestarted) {
@@ -306,7 +306,8 @@ TEST_F(DiscoveryTest, TellsOfAnotherMachineWithTheSameId) {
     segments_.RunFor(50 * kMs);
     other.RunFor(50 * kMs);
   }
-  EXPECT_NE(one().DetailOf("en0", segments_.now()).find("has this node's id"), std::string::npos);
+  EXPECT_NE(one().FaultOf("en0", segments_.now()).text.find("has this node's id"),
+            std::string::npos);
 }
 
 // How: many nodes at once on a switch that loses a third of all datagrams; who is linked to

@@ -18,7 +18,7 @@ fabric::LinkSnapshot LinkOf(const char* interface, std::uint64_t best_round_trip
   rail.round_trip_ns = 40 * best_round_trip_ns;  // The last one met a busy machine.
   rail.round_trip_ns_min = best_round_trip_ns;
   rail.round_trips = 8;
-  return {"peer", {}, "up", "", {rail}};
+  return {"peer", {}, LinkState::kUp, LinkReason::kNone, "", {rail}};
 }
 
 TEST(LinkCostsTest, LatencyIsHalfTheBestRoundTripInStepsOfFour) {

@@ -27,7 +27,7 @@ class Answers {
     return *this;
   }
   // As the node added last sees it.
-  v1::LinkStatus& Link(const std::string& peer, const std::string& state = "up") {
+  v1::LinkStatus& Link(const std::string& peer, v1::LinkState::Value state = v1::LinkState::up) {
     v1::LinkStatus& link = *status_.mutable_nodes()->rbegin()->add_links();
     link.set_peer(peer);
     link.set_peer_id("id-" + peer);
@@ -35,7 +35,8 @@ class Answers {
     return link;
   }
   static v1::RailStatus& Rail(v1::LinkStatus& link, const std::string& local,
-                              const std::string& remote, const std::string& state = "up") {
+                              const std::string& remote,
+                              v1::RailState::Value state = v1::RailState::up) {
     v1::RailStatus& rail = *link.add_rails();
     rail.set_local_interface(local);
     rail.set_remote_interface(remote);
@@ -93,7 +94,7 @@ TEST(TopologyReplyTest, CountsACableOnceThoughBothEndsTellOfIt) {
     const v1::TopologyCable& cable = reply.cables(0);
     EXPECT_EQ(cable.from_node() + " " + cable.from_interface(), "id-a en2");
     EXPECT_EQ(cable.to_node() + " " + cable.to_interface(), "id-b en3");
-    EXPECT_EQ(cable.state(), "up");
+    EXPECT_EQ(cable.state(), v1::RailState::up);
     EXPECT_EQ(cable.origin(), "configured");               // Where either end has it written down.
     EXPECT_DOUBLE_EQ(cable.bytes_per_second(), 4e9);       // Of the slower direction,
     EXPECT_DOUBLE_EQ(cable.bytes_per_second_best(), 6e9);  // unless it was never measured.
@@ -110,16 +111,16 @@ TEST(TopologyReplyTest, ACableIsUpIfEitherEndSaysSoAndSaysWhyWhereNeitherDoes) {
   Answers answers;
   answers.Node("a");
   v1::LinkStatus& from_a = answers.Link("b");
-  Answers::Rail(from_a, "en1", "en1", "down").set_detail("not yet");
-  Answers::Rail(from_a, "en2", "en2", "down").set_detail("no answer");
+  Answers::Rail(from_a, "en1", "en1", v1::RailState::down).set_detail("not yet");
+  Answers::Rail(from_a, "en2", "en2", v1::RailState::down).set_detail("no answer");
   v1::LinkStatus& from_b = answers.Node("b").Link("a");
   Answers::Rail(from_b, "en1", "en1");
-  Answers::Rail(from_b, "en2", "en2", "down").set_detail("cannot connect");
+  Answers::Rail(from_b, "en2", "en2", v1::RailState::down).set_detail("cannot connect");
   const v1::TopologyReply reply = answers.Reply();
   ASSERT_EQ(reply.cables_size(), 2);
-  EXPECT_EQ(reply.cables(0).state(), "up");
+  EXPECT_EQ(reply.cables(0).state(), v1::RailState::up);
   EXPECT_EQ(reply.cables(0).detail(), "");
-  EXPECT_EQ(reply.cables(1).state(), "down");
+  EXPECT_EQ(reply.cables(1).state(), v1::RailState::down);
   EXPECT_EQ(reply.cables(1).detail(), "no answer");
   EXPECT_EQ(reply.shape(), "pair");
 }
@@ -128,11 +129,11 @@ TEST(TopologyReplyTest, ACableIsUpIfEitherEndSaysSoAndSaysWhyWhereNeitherDoes) {
 TEST(TopologyReplyTest, LeavesOutRoutesAndWhoIsNotKnown) {
   Answers answers;
   answers.Node("a");
-  Answers::Rail(answers.Link("c"), "", "").set_transport("route");
+  Answers::Rail(answers.Link("c"), "", "").set_transport(v1::Transport::route);
   v1::LinkStatus& unknown = answers.Link("");
   unknown.set_peer("10.0.0.9:7470");
   unknown.set_peer_id("");
-  Answers::Rail(unknown, "en1", "en1", "down");
+  Answers::Rail(unknown, "en1", "en1", v1::RailState::down);
   answers.Node("c");
   const v1::TopologyReply reply = answers.Reply();
   EXPECT_THAT(reply.cables(), IsEmpty());
@@ -143,9 +144,9 @@ TEST(TopologyReplyTest, TellsOfLostNodesOnceAndLeavesThemOutOfTheShape) {
   Answers answers;
   answers.Node("a");
   Answers::Rail(answers.Link("b"), "en1", "en1");
-  Answers::Rail(answers.Link("c", "lost"), "en2", "en2");  // Said a moment ago.
+  Answers::Rail(answers.Link("c", v1::LinkState::lost), "en2", "en2");  // Said a moment ago.
   Answers::Rail(answers.Node("b").Link("a"), "en1", "en1");
-  answers.Link("c", "lost");
+  answers.Link("c", v1::LinkState::lost);
   const v1::TopologyReply reply = answers.Reply();
   EXPECT_THAT(NamesIn(reply), ElementsAre("a up", "b up", "c lost"));
   EXPECT_EQ(reply.shape(), "pair");
@@ -193,27 +194,27 @@ TEST(TopologyReplyTest, IsTheSameWhoeverIsAsked) {
 TEST(TopologyReplyTest, TellsOfTheRailsOnACable) {
   Answers answers;
   const auto rail = [](v1::LinkStatus& link, const char* local, const char* remote,
-                       const char* transport, double best) {
+                       v1::Transport::Value transport, double best) {
     v1::RailStatus& made = Answers::Rail(link, local, remote);
     made.set_transport(transport);
     made.set_delivery_bytes_per_second_best(best);
   };
   answers.Node("a");
   v1::LinkStatus& to_b = answers.Link("b");
-  rail(to_b, "en2", "en3", "rdma", 6e9);
-  rail(to_b, "en2", "en3", "tcp", 4e9);
+  rail(to_b, "en2", "en3", v1::Transport::rdma, 6e9);
+  rail(to_b, "en2", "en3", v1::Transport::tcp, 4e9);
   answers.Node("b");
   v1::LinkStatus& to_a = answers.Link("a");
-  rail(to_a, "en3", "en2", "tcp", 3e9);
-  rail(to_a, "en3", "en2", "rdma", 5e9);
+  rail(to_a, "en3", "en2", v1::Transport::tcp, 3e9);
+  rail(to_a, "en3", "en2", v1::Transport::rdma, 5e9);
   const v1::TopologyReply reply = answers.Reply();
   ASSERT_EQ(reply.cables_size(), 1);
   const v1::TopologyCable& cable = reply.cables(0);
   ASSERT_EQ(cable.rails_size(), 2);
-  EXPECT_EQ(cable.rails(0).transport(), "tcp");
+  EXPECT_EQ(cable.rails(0).transport(), v1::Transport::tcp);
   EXPECT_EQ(cable.rails(0).bytes_per_second_best(), 3e9) << "of the slower direction";
-  EXPECT_EQ(cable.rails(1).transport(), "rdma");
-  EXPECT_EQ(cable.rails(1).state(), "up");
+  EXPECT_EQ(cable.rails(1).transport(), v1::Transport::rdma);
+  EXPECT_EQ(cable.rails(1).state(), v1::RailState::up);
   EXPECT_EQ(cable.bytes_per_second_best(), 5e9);
 }
 
@@ -222,17 +223,17 @@ TEST(TopologyReplyTest, TellsWhyACableHasNoRdmaRail) {
   Answers answers;
   answers.Node("a");
   v1::LinkStatus& to_b = answers.Link("b");
-  v1::RailStatus& down = Answers::Rail(to_b, "en2", "en3", "down");
-  down.set_transport("rdma");
+  v1::RailStatus& down = Answers::Rail(to_b, "en2", "en3", v1::RailState::down);
+  down.set_transport(v1::Transport::rdma);
   down.set_detail("rdma_en2: port 1 is down");
-  v1::RailStatus& elsewhere = Answers::Rail(to_b, "en7", "en7", "down");
-  elsewhere.set_transport("rdma");
-  Answers::Rail(to_b, "en2", "en3").set_transport("tcp");
+  v1::RailStatus& elsewhere = Answers::Rail(to_b, "en7", "en7", v1::RailState::down);
+  elsewhere.set_transport(v1::Transport::rdma);
+  Answers::Rail(to_b, "en2", "en3").set_transport(v1::Transport::tcp);
   const v1::TopologyReply reply = answers.Reply();
   ASSERT_EQ(reply.cables_size(), 1);
-  EXPECT_EQ(reply.cables(0).state(), "up");
+  EXPECT_EQ(reply.cables(0).state(), v1::RailState::up);
   ASSERT_EQ(reply.cables(0).rails_size(), 2);
-  EXPECT_EQ(reply.cables(0).rails(1).state(), "down");
+  EXPECT_EQ(reply.cables(0).rails(1).state(), v1::RailState::down);
   EXPECT_EQ(reply.cables(0).rails(1).detail(), "rdma_en2: port 1 is down");
 }
 

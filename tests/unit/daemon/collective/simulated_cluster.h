@@ -272,7 +272,7 @@ class SimulatedCluster {
     const std::byte* inputs[] = {posted.operand + frame.frame.offset, frame.payload.data()};
     if (posted.received_first) std::swap(inputs[0], inputs[1]);
     reduce::Combine({posted.type, posted.op, posted.divisor}, inputs, 2, &to, 1,
-                    frame.payload.size() / DataTypeBytes(posted.type), reduce::Stores::kOrdinary);
+                    frame.payload.size() / DataTypeBytes(posted.type));
   }
 
   void Execute(int self) {
@@ -292,8 +292,8 @@ class SimulatedCluster {
           const LocalWork& work = *action.work;
           if (work.elements > 0) {
             reduce::Combine({work.type, work.op, work.divisor}, work.inputs.data(),
-                            work.input_count, work.outputs.data(), work.output_count, work.elements,
-                            reduce::Stores::kOrdinary);
+                            work.input_count, work.outputs.data(), work.output_count,
+                            work.elements);
           }
           node.work.push_back(action.cookie);
           Note({self, self});

@@ -169,17 +169,9 @@ class ScriptedEngine final : public ControlPort {
       answer->Succeed(costs);
     } else if (does == Does::kFail) {
       answer->Fail(failure);
-    } else if (does == Does::kKeep) {
-      measuring_ = std::move(answer);
-      changed_.notify_all();
     }
   }
 
-  std::unique_ptr<CostsAnswer> WaitUntilAskedForCosts() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return measuring_ != nullptr; });
-    return std::move(measuring_);
-  }
   void WaitUntilKept() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return kept_ != nullptr || kept_shrink_ != nullptr; });
@@ -209,7 +201,6 @@ class ScriptedEngine final : public ControlPort {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::unique_ptr<AttachAnswer> kept_;
-  std::unique_ptr<CostsAnswer> measuring_;
   std::unique_ptr<GroupAnswer> kept_shrink_;
   intake::SessionId attached_ = 0;
   std::vector<std::uint64_t> calls_;
@@ -246,19 +237,11 @@ class ControlServerTest : public testing::Test {
     Identify(context, token);
     return v1::Diagnostics::NewStub(channel_)->Status(&context, {}, &status_);
   }
-  static v1::PlanRequest EightNodes() {
-    v1::PlanRequest request;
-    request.set_operation("all_reduce");
-    request.set_bytes(64 << 20);
-    request.set_nodes(8);
-    request.set_ranks_per_node(2);
-    return request;
-  }
-  grpc::Status Plan(const v1::PlanRequest& request, const std::string& token = kToolToken) {
+  grpc::Status Costs(const std::string& token = kToolToken) {
     grpc::ClientContext context;
     Identify(context, token);
-    planned_.Clear();
-    return v1::Diagnostics::NewStub(channel_)->Plan(&context, request, &planned_);
+    costs_.Clear();
+    return v1::Diagnostics::NewStub(channel_)->Costs(&context, {}, &costs_);
   }
   static v1::Refusal RefusalIn(const grpc::Status& status) {
     v1::Refusal refusal;
@@ -274,7 +257,7 @@ class ControlServerTest : public testing::Test {
   std::shared_ptr<grpc::Channel> channel_;
   v1::AttachReply attached_;
   v1::StatusReply status_;
-  v1::PlanReply planned_;
+  v1::LinkCosts costs_;
 };
 
 TEST_F(ControlServerTest, AsksForStatusAsTheUserOfTheSession) {
@@ -449,60 +432,15 @@ TEST_F(ControlServerTest, WithdrawsAShrinkWhenItsCallerGivesUp) {
   EXPECT_EQ(engine_.cancelled_call(), engine_.calls()[0]);
 }
 
-TEST_F(ControlServerTest, PlansWithWhatTheEngineHasMeasured) {
-  EXPECT_TRUE(Plan(EightNodes()).ok());
-  EXPECT_EQ(planned_.costs().latency_ns(), 8192u);
-  EXPECT_EQ(planned_.latency_source(), "this node");
-  EXPECT_EQ(planned_.links_per_node_source(), "default");
-  EXPECT_TRUE(planned_.verified()) << planned_.verdict();
-}
-
-// Why: plans with given figures need nothing of the engine, so they are to be had while it
-// is busy. How: this engine would refuse to tell its figures.
-TEST_F(ControlServerTest, PlansWithoutTheEngineWhereAllFiguresAreGiven) {
+TEST_F(ControlServerTest, TellsWhatTheEngineHasMeasuredOfItsLinks) {
+  EXPECT_TRUE(Costs().ok());
+  EXPECT_EQ(costs_.latency_ns(), 8192u);
+  EXPECT_EQ(Costs("another-token-16").error_code(), grpc::StatusCode::UNAUTHENTICATED);
   engine_.does = ScriptedEngine::Does::kFail;
   engine_.failure = {FailureCode::kUnavailable, kNoRank, "busy"};
-  v1::PlanRequest request = EightNodes();
-  const grpc::Status refused = Plan(request);
+  const grpc::Status refused = Costs();
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(RefusalIn(refused).message(), "busy");
-  request.mutable_costs()->set_latency_ns(1);
-  request.mutable_costs()->set_bytes_per_second(5'000'000'000);
-  request.mutable_costs()->set_links_per_node(2);
-  EXPECT_TRUE(Plan(request).ok());
-}
-
-TEST_F(ControlServerTest, RefusesPlansBeyondItsLimitsAndServesOn) {
-  v1::PlanRequest request = EightNodes();
-  request.set_nodes(1'000'000);
-  const grpc::Status status = Plan(request);
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(RefusalIn(status).message(), "nodes must be 1 to 32, not 1000000");
-  EXPECT_EQ(Plan(EightNodes(), "another-token-16").error_code(), grpc::StatusCode::UNAUTHENTICATED);
-  EXPECT_TRUE(Plan(EightNodes()).ok());
-}
-
-// Why: a plan costs a core, and others want to attach. How: one call waits for the engine's
-// figures, a second is refused, another is served; a plan is made once the first has gone.
-TEST_F(ControlServerTest, MakesOnePlanAtATime) {
-  engine_.does = ScriptedEngine::Does::kKeep;
-  grpc::Status first;
-  std::thread caller([&] {
-    grpc::ClientContext context;
-    Identify(context, kToolToken);
-    v1::PlanReply reply;
-    first = v1::Diagnostics::NewStub(channel_)->Plan(&context, EightNodes(), &reply);
-  });
-  std::unique_ptr<CostsAnswer> costs = engine_.WaitUntilAskedForCosts();
-  const grpc::Status second = Plan(EightNodes());
-  EXPECT_EQ(second.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(RefusalIn(second).message(), "another plan is being made: ask again");
-  EXPECT_TRUE(Status(kToolToken).ok());
-  costs.reset();  // As by an engine that stops.
-  caller.join();
-  EXPECT_EQ(RefusalIn(first).code(), static_cast<std::uint32_t>(FailureCode::kDaemonStopping));
-  engine_.does = ScriptedEngine::Does::kSucceed;
-  EXPECT_TRUE(Plan(EightNodes()).ok());
 }
 
 // Why: one looks at the record when the engine is the one that hangs.

@@ -28,9 +28,9 @@ std::string Text(const std::optional<EngineMetrics>& engine,
   return out.str();
 }
 
-v1::RailStatus Rail(const std::string& address, const std::string& state, std::uint64_t sent) {
+v1::RailStatus Rail(const std::string& address, v1::RailState::Value state, std::uint64_t sent) {
   v1::RailStatus rail;
-  rail.set_transport("tcp");
+  rail.set_transport(v1::Transport::tcp);
   rail.set_local_interface("en2");
   rail.set_local_address(address);
   rail.set_state(state);
@@ -54,9 +54,9 @@ TEST(MetricFamiliesTest, RailsOfOneCableAreOneSample) {
   EngineMetrics engine;
   v1::LinkStatus& link = *engine.node.add_links();
   link.set_peer("b");
-  link.set_state("up");
-  *link.add_rails() = Rail("10.0.0.1:7470", "up", 100);
-  *link.add_rails() = Rail("10.0.0.1:40112", "down", 20);
+  link.set_state(v1::LinkState::up);
+  *link.add_rails() = Rail("10.0.0.1:7470", v1::RailState::up, 100);
+  *link.add_rails() = Rail("10.0.0.1:40112", v1::RailState::down, 20);
   engine.node.add_links()->set_peer("b");
   const std::string text = Text(engine);
   const std::string labels =

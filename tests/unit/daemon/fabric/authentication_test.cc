@@ -32,14 +32,19 @@ TEST(AuthenticationTest, GreetingsAreNeverTheSame) {
 
 TEST(AuthenticationTest, CheckGreetingSaysWhatIsWrong) {
   wire::Greeting greeting = Greeting();
-  EXPECT_EQ(CheckGreeting(greeting, "c"), "");
-  EXPECT_EQ(CheckGreeting(greeting, "d"), "it belongs to another cluster");
+  const auto expect = [&](const char* cluster, LinkReason reason, const char* text) {
+    const GreetingFault fault = CheckGreeting(greeting, cluster);
+    EXPECT_EQ(fault.reason, reason) << text;
+    EXPECT_EQ(fault.text, text);
+  };
+  expect("c", LinkReason::kNone, "");
+  expect("d", LinkReason::kWrongCluster, "it belongs to another cluster");
   greeting.security = static_cast<wire::Security>(0);
-  EXPECT_EQ(CheckGreeting(greeting, "c"), "it wants a security that this version does not know");
+  expect("c", LinkReason::kVersionTooFar, "it wants a security that this version does not know");
   greeting.version = 99;
-  EXPECT_EQ(CheckGreeting(greeting, "c"), "it speaks another version");
+  expect("c", LinkReason::kVersionTooFar, "it speaks another version");
   greeting.magic = 0;
-  EXPECT_EQ(CheckGreeting(greeting, "c"), "it is not an mlxcommd");
+  expect("c", LinkReason::kNotADaemon, "it is not an mlxcommd");
 }
 
 // Why: while the key is changed, one machine after the other, every pair must find a key, and

@@ -323,6 +323,7 @@ TEST_F(CircuitsTest, TellsTheOtherSideWhyTheWayBroke) {
     EXPECT_EQ(sent.header.type, Type::kCircuitClosed);
     EXPECT_EQ(sent.payload, "node n5 lost its link to node n6: it closed the connection");
     EXPECT_EQ(sent.header.step, sent.header.group == 2 ? 1 : 0);  // Reset only where it is the end.
+    EXPECT_EQ(sent.header.tag, static_cast<std::uint32_t>(LinkReason::kWayLostLink));
   }
   EXPECT_EQ(node.circuits.size(), 0u);
 }
@@ -417,6 +418,45 @@ TEST_F(CircuitsTest, AnswersAFrameOfAnUnknownCircuitWithItsClosing) {
   node.Hears(6, Type::kCircuitClosed, 44);  // Never one for the other, for ever.
   EXPECT_THAT(node.Says(), IsEmpty());
   EXPECT_EQ(node.circuits.violations(), 0u);
+}
+
+// Why: the link at the end shows it, and doctor tells by it the cause from what came of it. The sentence
+// beside it holds names, which may be anything.
+TEST_F(CircuitsTest, TheEndsLinkKnowsForWhichReasonItsWayHasEnded) {
+  struct {
+    std::uint32_t told;
+    std::uint16_t step;
+    LinkReason known;
+  } const cases[] = {
+      {static_cast<std::uint32_t>(LinkReason::kWayLostLink), 0, LinkReason::kWayLostLink},
+      {static_cast<std::uint32_t>(LinkReason::kPeerStopped), 1, LinkReason::kPeerStopped},
+      {0, 0, LinkReason::kWayEnded},  // Of an older daemon.
+      {0, 1, LinkReason::kPeerStopped},
+      {77777, 0, LinkReason::kWayEnded}};
+  std::uint64_t circuit = 20;
+  for (const auto& one : cases) {
+    node.Opens(4, ++circuit, {3, 4, 5});
+    ASSERT_TRUE(node.links[Id(3)]->has_rail());
+    wire::FrameHeader closed;
+    closed.type = Type::kCircuitClosed;
+    closed.group = circuit;
+    closed.step = one.step;
+    closed.tag = one.told;
+    node.circuits.OnFrame(Id(4), closed, {}, node.now_ns);
+    EXPECT_EQ(node.links[Id(3)]->state(), Link::State::kGrace);
+    EXPECT_EQ(node.links[Id(3)]->Snapshot().reason, one.known) << one.told;
+  }
+}
+
+TEST_F(CircuitsTest, ANodeBetweenPassesTheReasonOn) {
+  node.Opens(4, 9, {4, 5, 6, 7});
+  wire::FrameHeader closed;
+  closed.type = Type::kCircuitClosed;
+  closed.group = 9;
+  closed.tag = static_cast<std::uint32_t>(LinkReason::kWayLostLink);
+  node.circuits.OnFrame(Id(6), closed, {}, node.now_ns);
+  EXPECT_THAT(node.Says(), ElementsAre("open>6", "closed>4"));
+  EXPECT_EQ(node.last.header.tag, closed.tag);
 }
 
 TEST_F(CircuitsTest, GivesUpWhatIsNotOpenedInTime) {

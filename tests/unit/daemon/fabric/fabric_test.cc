@@ -115,7 +115,7 @@ TEST_F(FabricTest, HalfOpenConnectionThatHealsCostsAPause) {
   Node a(io, "a", 1, {}, 7, quick);
   LoopbackCable cable(io, a.address());
   Node b(io, "b", 2, {cable.address()}, 7, quick);
-  const auto both = [&](const std::string& state) {
+  const auto both = [&](LinkState state) {
     return RunUntil({&a, &b}, [&] {
       return a.fabric->Snapshot().at(0).state == state && b.fabric->Snapshot().at(0).state == state;
     });
@@ -124,11 +124,12 @@ TEST_F(FabricTest, HalfOpenConnectionThatHealsCostsAPause) {
   cable.Mute();
   ASSERT_TRUE(SendText(b, a, "said while it could be heard").ok());
   ASSERT_TRUE(SendText(a, b, "said while nobody heard").ok());
-  ASSERT_TRUE(both("grace"));
+  ASSERT_TRUE(both(LinkState::kGrace));
   EXPECT_THAT(a.fabric->Snapshot().at(0).detail, testing::HasSubstr("nothing heard"));
   EXPECT_THAT(b.fabric->Snapshot().at(0).detail, testing::HasSubstr("nothing heard"));
+  EXPECT_EQ(a.fabric->Snapshot().at(0).reason, LinkReason::kSilent);
   cable.PlugIn();
-  ASSERT_TRUE(both("up"));
+  ASSERT_TRUE(both(LinkState::kUp));
   ASSERT_TRUE(RunUntil({&a, &b}, [&] { return a.control.size() == 1 && b.control.size() == 1; }));
   EXPECT_THAT(a.lost, testing::IsEmpty());
   EXPECT_THAT(b.lost, testing::IsEmpty());
@@ -138,9 +139,35 @@ TEST_F(FabricTest, HalfOpenConnectionThatHealsCostsAPause) {
 TEST_F(FabricTest, RefusesAnotherKeyAndCountsIt) {
   Node a(io, "a", 1);
   Node stranger(io, "s", 3, {a.address()}, /*key=*/8);
-  ASSERT_TRUE(RunUntil({&a, &stranger}, [&] { return a.fabric->strangers_refused() >= 2; }));
+  ASSERT_TRUE(RunUntil({&a, &stranger}, [&] {
+    return a.fabric->strangers_refused() >= 2 && !stranger.fabric->Snapshot().at(0).detail.empty();
+  }));
+  EXPECT_EQ(stranger.fabric->Snapshot().at(0).state, LinkState::kConnecting);
+  EXPECT_EQ(stranger.fabric->Snapshot().at(0).reason, LinkReason::kWrongKey);
   EXPECT_TRUE(a.up.empty());
   EXPECT_TRUE(stranger.up.empty());
+}
+
+// Why: doctor goes by these, and the sentences beside them may be reworded.
+TEST_F(FabricTest, TellsByAReasonWhyAnAddressIsNotConnected) {
+  const auto free_address = [this] {
+    const auto port =
+        Tcp::acceptor(io, {asio::ip::address_v4::loopback(), 0}).local_endpoint().port();
+    return "127.0.0.1:" + std::to_string(port);
+  };
+  const std::string nobody = free_address();
+  const std::string own = free_address();
+  Node a(io, "a", 1, {nobody, own}, 7, [&](FabricOptions& options) { options.listen = {own}; });
+  const auto reason_of = [&a](const std::string& address) {
+    for (const LinkSnapshot& link : a.fabric->Snapshot()) {
+      if (link.peer == address) return link.reason;
+    }
+    return LinkReason::kNone;
+  };
+  EXPECT_TRUE(RunUntil({&a}, [&] {
+    return reason_of(nobody) == LinkReason::kConnectionRefused &&
+           reason_of(own) == LinkReason::kOwnNode;
+  }));
 }
 
 TEST_F(FabricTest, LosesANodeThatStopsAndTakesItBackAsANewOne) {
@@ -150,6 +177,8 @@ TEST_F(FabricTest, LosesANodeThatStopsAndTakesItBackAsANewOne) {
   b.fabric->Stop();
   ASSERT_TRUE(RunUntil({&a}, [&] { return a.lost.size() == 1; }));
   EXPECT_FALSE(a.links->IsReachable(b.options.self.id));
+  EXPECT_EQ(a.fabric->Snapshot().at(0).state, LinkState::kLost);
+  EXPECT_EQ(a.fabric->Snapshot().at(0).reason, LinkReason::kReset);
   Node again(io, "b", 2, {a.address()});
   ASSERT_TRUE(RunUntil({&a, &again}, [&] { return a.up.size() == 2; }));
 }
@@ -284,7 +313,7 @@ TEST_F(FabricTest, KeepsItsRailWhenAStaleIntroductionArrives) {
   peer.Spawn(peer.Introduce(peer.OwnIntroduction()));
   ASSERT_TRUE(RunUntil({&a}, [&] { return peer.steps == 3; }));
   EXPECT_FALSE(peer.introduced);
-  EXPECT_EQ(a.fabric->Snapshot().at(0).state, "up");
+  EXPECT_EQ(a.fabric->Snapshot().at(0).state, LinkState::kUp);
   EXPECT_THAT(a.lost, testing::IsEmpty());
 }
 

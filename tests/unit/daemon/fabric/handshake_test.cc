@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/fabric/status_reason.h"
 #include "tests/unit/daemon/fabric/some_keys.h"
 
 namespace mlxcomm::fabric::handshake_test {
@@ -99,6 +100,8 @@ TEST_F(HandshakeTest, RefusesADialerWithAnotherKey) {
   Prove(Options(1, /*key=*/8), Options(2));
   EXPECT_TRUE(absl::IsPermissionDenied(as_acceptor_->status())) << as_acceptor_->status();
   EXPECT_TRUE(absl::IsPermissionDenied(as_dialer_->status())) << as_dialer_->status();
+  EXPECT_EQ(ReasonOf(as_acceptor_->status()), LinkReason::kWrongKey);
+  EXPECT_EQ(ReasonOf(as_dialer_->status()), LinkReason::kWrongKey);
 }
 
 TEST_F(HandshakeTest, RefusesAnAcceptorWithAnotherKey) {
@@ -112,6 +115,7 @@ TEST_F(HandshakeTest, RefusesAnAcceptorWithAnotherKey) {
   Spawn(ReceiveVerdict(near_, **as_dialer_), verdict);
   Run();
   EXPECT_TRUE(absl::IsPermissionDenied(verdict->status())) << verdict->status();
+  EXPECT_EQ(ReasonOf(verdict->status()), LinkReason::kNotProved);
 }
 
 TEST_F(HandshakeTest, RefusesWhatIsNotAnMlxcommd) {
@@ -120,6 +124,7 @@ TEST_F(HandshakeTest, RefusesWhatIsNotAnMlxcommd) {
   Spawn(CheckDialer(far_, acceptor), as_acceptor_);
   Run();
   EXPECT_THAT(std::string(as_acceptor_->status().message()), HasSubstr("not an mlxcommd"));
+  EXPECT_EQ(ReasonOf(as_acceptor_->status()), LinkReason::kNotADaemon);
 }
 
 TEST_F(HandshakeTest, RefusesAnotherCluster) {
@@ -128,6 +133,8 @@ TEST_F(HandshakeTest, RefusesAnotherCluster) {
   dialer.greeting_timeout_ns = 50'000'000;  // Nobody answers it.
   Prove(dialer, Options(2));
   EXPECT_THAT(std::string(as_acceptor_->status().message()), HasSubstr("another cluster"));
+  EXPECT_EQ(ReasonOf(as_acceptor_->status()), LinkReason::kWrongCluster);
+  EXPECT_EQ(ReasonOf(as_dialer_->status()), LinkReason::kNoAnswer);
 }
 
 // Why: a dialer's own proof, thrown back at it, must prove nothing.

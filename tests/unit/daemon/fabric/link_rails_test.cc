@@ -439,6 +439,7 @@ TEST_F(LinkRailsTest, RemovesTheRailsOverAnInterfaceThatIsDown) {
   two.a.link.OnInterfaceDown("first", two.now);
   EXPECT_EQ(two.a.link.state(), Link::State::kGrace);
   EXPECT_THAT(two.a.link.detail(), HasSubstr("interface first is down"));
+  EXPECT_EQ(two.a.link.reason(), LinkReason::kInterfaceDown);
 }
 
 // Why: a queue pair has no end that could be seen, so where a daemon has ended only the

@@ -444,7 +444,7 @@ class Pair {
     const int dialer = static_cast<int>(random_() % 2);
     if (sides_[dialer].link.has_rail()) return;
     Side& acceptor = sides_[1 - dialer];
-    acceptor.link.RemoveRail(acceptor.path, "replaced", DownCause::kCut, 0);
+    acceptor.link.RemoveRail(acceptor.path, {"replaced", DownCause::kCut}, 0);
     CheckReceived(1 - dialer);
     wire_[0].clear();
     wire_[1].clear();

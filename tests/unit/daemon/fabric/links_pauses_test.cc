@@ -22,7 +22,7 @@ class LinksPausesTest : public testing::Test {
   bool HasRail(const std::string& cable) {
     return here.links->HasRailOver(there.id(), {cable, cable});
   }
-  std::string State() { return here.links->Snapshot().at(0).state; }
+  LinkState State() { return here.links->Snapshot().at(0).state; }
   // From deadline to deadline, as a process that runs.
   void RunHere(std::uint64_t ns) {
     for (const std::uint64_t end_ns = now_ns + ns; now_ns < end_ns;) {
@@ -58,7 +58,7 @@ TEST_F(LinksPausesTest, GiveARailTimeToAnswerAfterAPauseLongerThanSilenceMayLast
   RunHere(interval_ns);
   EXPECT_TRUE(HasRail("1")) << "it has answered";
   EXPECT_FALSE(HasRail("2")) << "it had time to";
-  EXPECT_EQ(State(), "up");
+  EXPECT_EQ(State(), LinkState::kUp);
 }
 
 // Why: a machine that sleeps often must not take a peer that has gone for one that is there.
@@ -77,9 +77,9 @@ TEST_F(LinksPausesTest, FindSilenceThoughThereArePauses) {
 TEST_F(LinksPausesTest, LoseNobodyForAGracePeriodThatNobodyHereLivedToSee) {
   Connect("1")->ends[0]->GoDown(DownCause::kCut);
   RunHere(grace_ns / 2);
-  ASSERT_EQ(State(), "grace");
+  ASSERT_EQ(State(), LinkState::kGrace);
   SleepHere(2 * grace_ns);
-  EXPECT_EQ(State(), "grace");
+  EXPECT_EQ(State(), LinkState::kGrace);
   RunHere(grace_ns / 2 - 3 * interval_ns);
   EXPECT_THAT(here.lost, IsEmpty());
   RunHere(3 * interval_ns);
@@ -92,11 +92,11 @@ TEST_F(LinksPausesTest, GiveTheOtherDaemonAHeartbeatIntervalToComeBackAtLeast) {
   for (PaperRail* const end : Connect("1")->ends) end->GoDown(DownCause::kReset);
   there.links->Poll(now_ns);
   RunHere(1);
-  ASSERT_EQ(State(), "grace");
+  ASSERT_EQ(State(), LinkState::kGrace);
   SleepHere(grace_ns);
-  EXPECT_EQ(State(), "grace");
+  EXPECT_EQ(State(), LinkState::kGrace);
   Connect("1");
-  EXPECT_EQ(State(), "up");
+  EXPECT_EQ(State(), LinkState::kUp);
   EXPECT_THAT(here.lost, IsEmpty());
 }
 

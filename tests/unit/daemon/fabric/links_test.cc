@@ -314,9 +314,9 @@ TEST_F(LinksTest, TakesARailDownAtOnceWhenItsInterfaceIsDown) {
   EXPECT_FALSE(HasRail(0, "1"));
   EXPECT_TRUE(HasRail(0, "2"));
   EXPECT_EQ(Of(0).rails_gone, 1);
-  EXPECT_EQ(LinksOf(0).Snapshot().at(0).state, "up");
+  EXPECT_EQ(LinksOf(0).Snapshot().at(0).state, LinkState::kUp);
   LinksOf(0).OnInterfaceDown("l2", now_ns);
-  EXPECT_EQ(LinksOf(0).Snapshot().at(0).state, "grace");
+  EXPECT_EQ(LinksOf(0).Snapshot().at(0).state, LinkState::kGrace);
   EXPECT_THAT(LinksOf(0).Snapshot().at(0).detail, HasSubstr("l2"));
   EXPECT_THAT(Of(0).lost, IsEmpty());
 }
@@ -465,6 +465,7 @@ TEST_F(LinksTest, IsToldThatANodeHasEndedOnlyAfterAReset) {
   PollBoth();
   LinksOf(0).OnGone(IdOf(1), "refused");
   EXPECT_THAT(Of(0).lost, ElementsAre("refused"));
+  EXPECT_EQ(LinksOf(0).Snapshot().at(0).reason, LinkReason::kPeerStopped);
 }
 
 TEST_F(LinksTest, HasAsManyRailsAsALinkMayHaveAndSaysSo) {

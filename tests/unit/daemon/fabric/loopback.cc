@@ -30,6 +30,10 @@ Node::Node(asio::io_context& context, const std::string& name, std::uint8_t id,
   options.heartbeat_interval_ns = 20'000'000;
   options.reconnect_delay_max_ns = 50'000'000;
   options.greeting_timeout_ns = 500'000'000;
+  // Nodes of both kinds get on with each other: a cluster has machines of either.
+  const bool is_even = options.self.id.bytes[0] % 2 == 0;
+  options.scheduling = queue::SchedulingPolicy::Choose(
+      is_even ? queue::Scheduling::kFewCores : queue::Scheduling::kManyCores, 2);
   change(options);
   links = std::make_unique<Links>(options, *this, *this);
   auto created = TcpFabric::Create(io, options, *links);

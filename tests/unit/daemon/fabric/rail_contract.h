@@ -191,7 +191,7 @@ class RailContractTest : public testing::TestWithParam<RailMakerFactory> {
     return sides[side].link.HasRailOver({names[which], names[which]});
   }
   static void Remove(Side& side, const std::string& name) {
-    side.link.RemoveRail({name, name}, "a test wants it", DownCause::kCut,
+    side.link.RemoveRail({name, name}, {"a test wants it", DownCause::kCut},
                          platform::MonotonicNow());
   }
   void RemoveBoth(std::size_t which) {

@@ -53,7 +53,7 @@ TEST_F(RouterTest, ReachesThroughANeighbourWhoIsNone) {
   EXPECT_EQ(a.up[1].incarnation, c.options.self.incarnation);
   EXPECT_EQ(b.up.size(), 2u);
   EXPECT_EQ(LinkOf(a, c).detail, "reached through b");
-  EXPECT_EQ(LinkOf(a, c).rails.at(0).transport, "route");
+  EXPECT_EQ(LinkOf(a, c).rails.at(0).transport, Transport::kRoute);
   for (int i = 0; i < 300; ++i) {
     ASSERT_TRUE(SendText(a, c, "to c " + std::to_string(i)).ok());
     ASSERT_TRUE(SendText(c, a, std::string(100'000, 'x') + std::to_string(i)).ok());
@@ -151,7 +151,7 @@ TEST_F(RouterTest, NeighboursGoRoundAPulledCableAndBack) {
   cable.PlugIn();
   ASSERT_TRUE(RunUntil({&a, &b, &c}, [&] {
     return b.data_bytes == source.size() && a.released[9] == 64 && !LinkOf(a, b).rails.empty() &&
-           LinkOf(a, b).rails[0].transport == "tcp";
+           LinkOf(a, b).rails[0].transport == Transport::kTcp;
   }));
   EXPECT_TRUE(source == target);
   EXPECT_THAT(a.lost, IsEmpty());

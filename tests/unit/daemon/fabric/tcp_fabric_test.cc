@@ -60,7 +60,7 @@ class TcpFabricTest : public FabricTest, public testing::WithParamInterface<Secu
   }
   static std::vector<RailSnapshot> RailsOf(const Node& node) {
     for (const LinkSnapshot& link : node.fabric->Snapshot()) {
-      if (link.peer_id == NodeId{} || link.state != "up") continue;
+      if (link.peer_id == NodeId{} || link.state != LinkState::kUp) continue;
       std::vector<RailSnapshot> up;
       for (const RailSnapshot& rail : link.rails) {
         if (rail.up) up.push_back(rail);
@@ -190,8 +190,8 @@ TEST_P(TcpFabricTest, GoesOnWhenBothCablesAreCutAndOneIsRestored) {
   ASSERT_TRUE(Carries(*cables[1]));
   cables[1]->PullOut();
   ASSERT_TRUE(Until([&] {
-    return a->fabric->Snapshot().at(0).state == "grace" &&
-           b->fabric->Snapshot().at(0).state == "grace";
+    return a->fabric->Snapshot().at(0).state == LinkState::kGrace &&
+           b->fabric->Snapshot().at(0).state == LinkState::kGrace;
   }));
   EXPECT_TRUE(a->links->IsReachable(b->options.self.id));
   EXPECT_THAT(b->fabric->Snapshot().at(0).detail, HasSubstr("waiting for it to come back"));
@@ -266,6 +266,7 @@ TEST_P(TcpFabricTest, ShowsACableThatIsNotConnectedBesideTheOneThatIs) {
   const RailSnapshot rail = b->fabric->Snapshot()[0].rails[1];
   EXPECT_EQ(rail.remote_address, cables[1]->address());
   EXPECT_EQ(rail.remote_interface, "127.0.0.2");
+  EXPECT_EQ(rail.reason, LinkReason::kNoAnswer);
 }
 
 INSTANTIATE_TEST_SUITE_P(Security, TcpFabricTest, testing::Values(Security::kPlain, Security::kTls),

@@ -32,6 +32,18 @@ TEST_F(IntakeTest, GivesAClientItsSegments) {
   EXPECT_EQ(intake->counters().arena_bytes, client->answer().arena_bytes);
 }
 
+// Why: a side that was named is to hold for all threads of the node, clients' too.
+TEST_F(IntakeTest, SaysWhichSideOfSchedulingWasNamed) {
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(Connect()->answer().scheduling, options.scheduling);
+  for (const auto named : {queue::Scheduling::kFewCores, queue::Scheduling::kManyCores}) {
+    options.scheduling = named;
+    intake.reset();
+    ASSERT_TRUE(Open().ok());
+    EXPECT_EQ(Connect()->answer().scheduling, named);
+  }
+}
+
 TEST_F(IntakeTest, HandsTheConnectionOn) {
   ASSERT_TRUE(Open().ok());
   const auto client = Connect();

@@ -7,11 +7,8 @@
 #include <cstring>
 #include <memory>
 
-#if defined(__linux__)
-#include <sched.h>
-#endif
-
 #include "daemon/platform/shared_memory.h"
+#include "proto/queue/usable_cores.h"
 
 namespace mlxcomm::platform::machine_test {
 namespace {
@@ -27,11 +24,10 @@ TEST(MachineTest, TellsTimeThatNeverGoesBack) {
   }
 }
 
-TEST(MachineTest, HasMemoryCoresAndAName) {
+TEST(MachineTest, HasMemoryAndAName) {
   EXPECT_GT(PhysicalMemoryBytes(), 64 * kMiB);
   EXPECT_GT(OwnMemoryBytes(), 0u);
   EXPECT_LT(OwnMemoryBytes(), PhysicalMemoryBytes());
-  EXPECT_GE(CoreCount(), 1u);
   EXPECT_GE(LastLevelCacheBytes(), 64u * 1024);
   EXPECT_LE(LastLevelCacheBytes(), PhysicalMemoryBytes());
   EXPECT_THAT(HostName(), testing::Not(testing::IsEmpty()));
@@ -40,12 +36,12 @@ TEST(MachineTest, HasMemoryCoresAndAName) {
 
 // Why: two threads that work are to be on two cores; neither is to be bound to one for ever.
 TEST(MachineTest, LeavesACoreForAnotherAndMayUseAllOfThemAfterwards) {
-  const std::uint32_t cores = CoreCount();
+  const std::uint32_t cores = queue::UsableCores();
   const std::uint32_t left = CurrentCore();
   LeaveCore(left);
-  EXPECT_EQ(CoreCount(), cores);
+  EXPECT_EQ(queue::UsableCores(), cores);
   LeaveCore(kAnyCore);  // Nothing to leave.
-  EXPECT_EQ(CoreCount(), cores);
+  EXPECT_EQ(queue::UsableCores(), cores);
 }
 
 TEST(MachineTest, NamesPlacesForFiles) {
@@ -54,26 +50,6 @@ TEST(MachineTest, NamesPlacesForFiles) {
   EXPECT_THAT(DefaultSocketPath(), testing::Not(testing::HasSubstr("//")));
   EXPECT_THAT(DefaultStateDirectory(), testing::EndsWith("/mlxcommd"));
 }
-
-#if defined(MLXCOMM_POSIX_PLATFORM)
-// Why: what is chosen by the number of cores shall be what a Mac chooses (tests/darwin).
-TEST(MachineTest, HasAMacsCoresWhereItTakesItsWays) { EXPECT_EQ(CoreCount(), 12u); }
-#elif defined(__linux__)
-TEST(MachineTest, CountsTheCoresItMayUse) {
-  cpu_set_t before;
-  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
-  EXPECT_EQ(CoreCount(), static_cast<std::uint32_t>(CPU_COUNT(&before)));
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++core) {
-    if (CPU_ISSET(core, &before)) CPU_SET(core, &one);
-  }
-  ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
-  EXPECT_EQ(CoreCount(), 1u);
-  ASSERT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
-}
-
-#endif
 
 #if defined(__linux__)
 #if !defined(__SANITIZE_THREAD__)  // It keeps private memory of its own for shared pages.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,25 @@ TEST(OptionsTest, TakeEveryWord) {
   EXPECT_EQ(options.socket_path, "s");
   EXPECT_EQ(options.log_level, "debug");
   EXPECT_TRUE(options.is_private && options.check_config);
+}
+
+TEST(OptionsTest, TakeASideOfSchedulingFromTheWordsOrElseTheEnvironment) {
+  Options none;
+  EXPECT_EQ(Parse({}, none), std::nullopt);
+  EXPECT_EQ(none.scheduling, std::nullopt);
+  ASSERT_EQ(::setenv("MLXCOMM_SCHEDULING", "many_cores", 1), 0);
+  Options named;
+  EXPECT_EQ(Parse({}, named), std::nullopt);
+  EXPECT_EQ(named.scheduling, queue::Scheduling::kManyCores);
+  EXPECT_EQ(Parse({"--scheduling", "few_cores"}, named), std::nullopt);
+  EXPECT_EQ(named.scheduling, queue::Scheduling::kFewCores);
+  EXPECT_EQ(Parse({"--scheduling", "auto"}, named), std::nullopt);
+  EXPECT_EQ(named.scheduling, queue::Scheduling::kAuto);
+  // Why: who misspells it would measure, or try, the wrong side.
+  ASSERT_EQ(::setenv("MLXCOMM_SCHEDULING", "all_cores", 1), 0);
+  EXPECT_EQ(Parse({}, named), static_cast<int>(ExitCode::kUsage));
+  ::unsetenv("MLXCOMM_SCHEDULING");
+  EXPECT_EQ(Parse({"--scheduling", "all_cores"}, named), static_cast<int>(ExitCode::kUsage));
 }
 
 // Why: launchd starts anew what ends with another code than 0, and a wrong configuration stays wrong.

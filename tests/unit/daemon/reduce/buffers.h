@@ -66,7 +66,7 @@ inline std::vector<oracle::Bits> Combined(const Reduction& reduction,
   }
   Buffer out(reduction.type, columns.size(), 0);
   std::byte* output = out.data();
-  Combine(reduction, inputs.data(), inputs.size(), &output, 1, columns.size(), Stores::kOrdinary);
+  Combine(reduction, inputs.data(), inputs.size(), &output, 1, columns.size());
   std::vector<oracle::Bits> result;
   for (std::size_t i = 0; i < columns.size(); ++i) result.push_back(out.at(i));
   return result;

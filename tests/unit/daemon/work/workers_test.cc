@@ -51,6 +51,14 @@ class Sums {
   std::vector<collective::LocalWork> work_;
 };
 
+// A side for each number of them: odd ones look and give way.
+queue::SchedulingPolicy Scheduling(std::uint32_t workers) {
+  auto policy = queue::SchedulingPolicy::Choose(
+      workers % 2 == 1 ? queue::Scheduling::kFewCores : queue::Scheduling::kManyCores, 2);
+  policy.workers = workers;
+  return policy;
+}
+
 // What workers ring and write into: both outlive them.
 class WorkersTest : public testing::Test {
  protected:
@@ -61,7 +69,7 @@ class WorkersTest : public testing::Test {
 TEST_F(WorkersTest, DoEachPieceOnceAndSaySo) {
   constexpr std::size_t kPieces = 500;
   const Sums sums(kPieces, 1000);
-  Workers workers(3, bell, recorder);
+  Workers workers(Scheduling(3), bell, recorder);
   std::vector<std::uint64_t> done;
   for (std::size_t i = 0; i < kPieces; ++i) {
     while (!workers.Submit(sums[i], i, {})) workers.Poll(done);
@@ -80,7 +88,7 @@ TEST_F(WorkersTest, DoEachPieceOnceAndSaySo) {
 // How: one piece at a time, so that both sides go through looking, announcing and sleeping.
 TEST_F(WorkersTest, WakeAnEngineThatSleeps) {
   const Sums sums(1, 16);
-  Workers workers(1, bell, recorder);
+  Workers workers(Scheduling(1), bell, recorder);
   std::vector<std::uint64_t> done;
   const std::uint64_t pieces = IsShortTier() ? 500 : 2000;
   for (std::uint64_t i = 0; i < pieces; ++i) {
@@ -100,7 +108,7 @@ TEST_F(WorkersTest, WakeAnEngineThatSleeps) {
 // Why: what is refused is done at once by the engine; what was accepted must come back.
 TEST_F(WorkersTest, RefuseWhatDoesNotFitAndLoseNothing) {
   const Sums sums(1, 4);
-  Workers workers(1, bell, recorder);
+  Workers workers(Scheduling(1), bell, recorder);
   for (int round = 0; round < 3; ++round) {
     std::uint64_t given = 0;
     // Nobody polls, so no place becomes free however fast the worker is.
@@ -117,7 +125,7 @@ TEST_F(WorkersTest, RefuseWhatDoesNotFitAndLoseNothing) {
 // Why: when the engine has ended nobody takes results any more; the daemon must end too.
 TEST_F(WorkersTest, EndThoughNobodyTakesTheirResults) {
   const Sums sums(Workers::kWorksMax, 4);  // One each: two of them work at once.
-  Workers workers(2, bell, recorder);
+  Workers workers(Scheduling(2), bell, recorder);
   std::uint64_t given = 0;
   while (given < Workers::kWorksMax) {
     if (workers.Submit(sums[given], given, {})) ++given;
@@ -131,7 +139,7 @@ TEST_F(WorkersTest, ShareOneWorkAmongThemselvesAndTheEngine) {
   constexpr std::size_t kElements = 1'000'003;
   constexpr std::size_t kWorks = 6;
   const Sums sums(kWorks, kElements);
-  Workers workers(3, bell, recorder);
+  Workers workers(Scheduling(3), bell, recorder);
   std::vector<std::uint64_t> done;
   for (std::size_t i = 0; i < kWorks; ++i) ASSERT_TRUE(workers.Submit(sums[i], i, {}));
   while (done.size() < kWorks) {
@@ -148,7 +156,7 @@ TEST_F(WorkersTest, ShareOneWorkAmongThemselvesAndTheEngine) {
 // Why: on one core the worker may not run before all is done.
 TEST_F(WorkersTest, LetTheEngineDoAllOfItWhereItComesFirst) {
   const Sums sums(2, 300'000);
-  Workers workers(1, bell, recorder);
+  Workers workers(Scheduling(1), bell, recorder);
   std::vector<std::uint64_t> done;
   for (std::uint64_t round = 0; round < 200; ++round) {
     ASSERT_TRUE(workers.Submit(sums[round % 2], round, {}));
@@ -163,16 +171,17 @@ TEST_F(WorkersTest, LetTheEngineDoAllOfItWhereItComesFirst) {
 }
 
 TEST_F(WorkersTest, EndWhileTheySleepAndWithoutAnyWork) {
-  for (int i = 0; i < 100; ++i) const Workers workers(2, bell, recorder);
+  for (int i = 0; i < 100; ++i) const Workers workers(Scheduling(2), bell, recorder);
 }
 
 // Why: nothing else tells whether what was learnt reaches the works, and the works' times it.
 TEST_F(WorkersTest, LearnHowToStoreFromWhatTheyDid) {
   const Sums sums(1, 50'000);  // 600 kB read and written.
-  Workers workers(1, bell, recorder, 1'000'000);
+  Workers workers(Scheduling(1), bell, recorder, 1'000'000);
   collective::LocalWork work = *sums[0];
   work.step_bytes = 600'000;
-  ASSERT_EQ(workers.store_choice().Choose(work), reduce::Stores::kNonTemporal);
+  const reduce::StoredWork stored{work.type, work.input_count, work.step_bytes};
+  ASSERT_EQ(workers.store_choice().Choose(stored), reduce::Stores::kNonTemporal);
   std::vector<std::uint64_t> done;
   for (std::uint64_t pass = 1; pass <= 32; ++pass) {
     ASSERT_TRUE(workers.Submit(&work, pass, {}));
@@ -181,13 +190,13 @@ TEST_F(WorkersTest, LearnHowToStoreFromWhatTheyDid) {
       workers.Poll(done);
     }
   }
-  EXPECT_EQ(workers.store_choice().Choose(work), reduce::Stores::kWholeLines) << "a trial";
+  EXPECT_EQ(workers.store_choice().Choose(stored), reduce::Stores::kWholeLines) << "a trial";
   EXPECT_TRUE(sums.IsDone(0));
 }
 
 TEST_F(WorkersTest, AreNoneWhereNoneAreWanted) {
   const Sums sums(1, 4);
-  Workers workers(0, bell, recorder);
+  Workers workers(Scheduling(0), bell, recorder);
   EXPECT_FALSE(workers.Submit(sums[0], 1, {}));
   EXPECT_FALSE(workers.Help());
   EXPECT_TRUE(workers.PrepareToSleep());
@@ -204,7 +213,7 @@ TEST_F(WorkersTest, UseASlotAgainWhileOthersStillLookAtIt) {
   constexpr std::uint64_t kWorks = 3 * Workers::kWorksMax;
   constexpr std::uint64_t kAtOnce = 8;
   const Sums sums(kAtOnce, kElements);
-  Workers workers(3, bell, recorder);
+  Workers workers(Scheduling(3), bell, recorder);
   std::vector<std::uint64_t> done;
   std::vector<std::size_t> free(kAtOnce);
   std::iota(free.begin(), free.end(), 0u);

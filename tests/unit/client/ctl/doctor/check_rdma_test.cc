@@ -22,8 +22,8 @@ Facts Told(const std::string& rdma, const std::string& rail = "") {
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"(node: "a" cluster: "c"
          nodes { name: "a" version: "1" answered: true state: "up"
-                 links { peer: "b" state: "up"
-                         rails { transport: "tcp" state: "up" local_interface: "en2" remote_interface: "en3" }
+                 links { peer: "b" state: up
+                         rails { transport: tcp state: up local_interface: "en2" remote_interface: "en3" }
                  )" +
           rail + "} " + rdma + "}",
       &facts.cluster.status));
@@ -34,10 +34,11 @@ Facts Told(const std::string& rdma, const std::string& rail = "") {
   return facts;
 }
 
-std::string RailThatIsDown(const std::string& reason, const std::string& detail) {
-  return R"(rails { transport: "rdma" state: "down" local_interface: "en2" remote_interface: "en3")"
+std::string RailThatIsDown(const std::string& reason, const std::string& detail,
+                           bool peers = false) {
+  return R"(rails { transport: rdma state: down local_interface: "en2" remote_interface: "en3")"
          " detail: \"" +
-         detail + "\" rdma { reason: \"" + reason + "\" } }";
+         detail + "\" reason: " + reason + (peers ? " peers_reason: true }" : " }");
 }
 
 constexpr char kOneDevice[] =
@@ -75,16 +76,17 @@ TEST(CheckRdmaTest, IsQuietWhereRdmaIsOffOrWell) {
                 devices { name: "rdma_en2" active: true state: "active" queue_pairs: 1 queue_pairs_max: 10
                           regions: 2 regions_max: 100 }
                 devices { name: "rdma_en4" state: "port 1 is down" } })",
-      R"(rails { transport: "rdma" state: "up" rdma { service: "UC" } })");
+      R"(rails { transport: rdma state: up rdma { service: "UC" } })");
   EXPECT_EQ(Codes(well), List()) << "a port without a cable is none that is missed";
   EXPECT_EQ(SummaryOf(well),
             "2 devices; rdma_en2 active, 1 of 10 queue pairs, 2 of 100 regions; "
             "rdma_en4 port 1 is down");
-  EXPECT_EQ(Codes(Told(R"(rdma { state: "not looked for" })")), List()) << "no neighbour yet";
+  EXPECT_EQ(Codes(Told(R"(rdma { state: "not looked for" reason: rdma_looking })")), List())
+      << "no neighbour yet";
 }
 
 TEST(CheckRdmaTest, TellsWhatAMacLacks) {
-  EXPECT_EQ(Codes(Told(R"(rdma { state: "no library" detail: "no library of verbs" })")),
+  EXPECT_EQ(Codes(Told(R"(rdma { state: "no library" reason: rdma_no_library detail: "x" })")),
             List{"MC310"});
   Facts none = Told(R"(rdma { state: "found" })");
   EXPECT_EQ(Codes(none), List{"MC311"});
@@ -105,54 +107,61 @@ TEST(CheckRdmaTest, TellsWhatAMacLacks) {
 
 // Why: a driver's trouble is no reason to doubt the cable, nor the daemon.
 TEST(CheckRdmaTest, TellsOfDriversThatDoNotAnswer) {
-  for (const char* const state : {"no answer", "failed"}) {
-    EXPECT_EQ(Codes(Told(std::string("rdma { state: \"") + state +
-                         "\" detail: \"the RDMA driver ...\" }")),
-              List{"MC314"});
+  for (const std::string reason : {"rdma_driver_silent", "rdma_driver_failed"}) {
+    const std::string node = "rdma { reason: " + reason + " detail: \"the RDMA driver ...\" }";
+    EXPECT_EQ(Codes(Told(node)), List{"MC314"});
+    EXPECT_EQ(Codes(Told(node, RailThatIsDown(reason, "the RDMA driver ..."))), List{"MC314"})
+        << "once for all its cables";
   }
   EXPECT_EQ(
       Codes(Told(
           R"(rdma { state: "found" devices { name: "rdma_en2" active: true busy_ms: 9000 } })")),
       List{"MC314"});
-  EXPECT_EQ(Codes(Told(kOneDevice, RailThatIsDown("set-up", "the driver does not answer"))),
-            List{"MC314"});
+  EXPECT_EQ(Codes(Told(kOneDevice, RailThatIsDown("rdma_driver_silent", "x"))), List{"MC314"});
 }
 
-// The texts are those of rdma_rails.cc, setup.cc and verbs_queue_pair.cc.
+struct RailCase {
+  const char* reason;
+  bool peers;
+  const char* code;
+  const char* interface;  // That the remedy names; empty: none.
+};
+
+// By reasons alone: the sentence beside them may be anything.
 TEST(CheckRdmaTest, TellsWhyARailIsNotUp) {
-  const std::pair<std::pair<const char*, const char*>, const char*> cases[] = {
-      {{"port", "rdma_en2: port 1 is down"}, "MC306"},
-      {{"no GID", "rdma_en2 has no GID"}, "MC313"},
-      {{"set-up",
-        "RDMA device rdma_en2 does not make the queue pair ready: Invalid argument, from a "
-        "GID without IPv4, fe80::1"},
-       "MC313"},
-      {{"tls", "connections over en2 ask for TLS, which RDMA rails have not"}, "MC320"},
-      {{"peer", "the other side: RDMA is off there (rdma { enabled: true } in its configuration)"},
-       "MC317"},
-      {{"peer", "the other side: there is no RDMA device for en3"}, "MC317"},
-      {{"peer", "the other side: RDMA device rdma_en3 gives no queue pair: Input/output error"},
-       "MC318"},
-      {{"peer",
-        "the other side: RDMA device rdma_en3 has 10 queue pairs already, the most there may be"},
-       "MC315"},
-      {{"set-up", "RDMA device rdma_en2 has no queue pair left; other processes have some"},
-       "MC315"},
-      {{"set-up", "RDMA device rdma_en2 does not register memory: Cannot allocate memory"},
-       "MC319"},
-      {{"set-up", "the other side does not answer"}, "MC318"}};
-  for (const auto& [rail, code] : cases) {
-    const Facts facts = Told(kOneDevice, RailThatIsDown(rail.first, rail.second));
-    EXPECT_EQ(Codes(facts), List{code}) << rail.second;
+  const RailCase cases[] = {{"rdma_port_down", false, "MC306", "en2"},
+                            {"rdma_port_down", true, "MC306", "en3"},
+                            {"rdma_no_gid", false, "MC313", "en2"},
+                            {"rdma_gid_without_ipv4", false, "MC313", "en2"},
+                            {"rdma_peer_gid_without_ipv4", false, "MC313", "en3"},
+                            {"rdma_gid_without_ipv4", true, "MC313", "en3"},
+                            {"rdma_peer_gid_without_ipv4", true, "MC313", "en2"},
+                            {"rdma_encrypted", false, "MC320", "en2"},
+                            {"rdma_off", true, "MC317", ""},
+                            {"rdma_no_device", true, "MC317", ""},
+                            {"rdma_no_library", true, "MC317", ""},
+                            {"rdma_not_made", true, "MC318", ""},
+                            {"rdma_exhausted", true, "MC315", ""},
+                            {"rdma_exhausted", false, "MC315", ""},
+                            {"rdma_memory", false, "MC319", ""},
+                            {"rdma_driver_silent", true, "MC314", ""},
+                            {"rdma_not_made", false, "MC318", ""}};
+  const std::string detail = "RDMA is off there, queue pairs already, a GID without IPv4";
+  for (const RailCase& one : cases) {
+    const Facts facts = Told(kOneDevice, RailThatIsDown(one.reason, detail, one.peers));
+    EXPECT_EQ(Codes(facts), List{one.code}) << one.reason;
     for (const Finding& finding : Check(facts).Sorted()) {
-      if (finding.code != code) continue;
+      if (finding.code != one.code) continue;
       EXPECT_EQ(finding.object, "RDMA from a en2 to b en3");
-      EXPECT_EQ(finding.found, rail.second);
+      EXPECT_EQ(finding.found, detail);
       EXPECT_FALSE(finding.expected.empty());
+      EXPECT_NE(finding.remedy.find(one.interface), std::string::npos) << finding.remedy;
       EXPECT_FALSE(finding.remedy.empty());
     }
   }
-  EXPECT_EQ(Codes(Told(kOneDevice, RailThatIsDown("set-up", "is being made"))), List());
+  for (const char* const passes : {"rdma_being_made", "rdma_looking", "rdma_no_offer"}) {
+    EXPECT_EQ(Codes(Told(kOneDevice, RailThatIsDown(passes, detail))), List()) << passes;
+  }
 }
 
 TEST(CheckRdmaTest, TellsOfDevicesThatLinuxKeepsFromTheDaemon) {
@@ -166,6 +175,7 @@ TEST(CheckRdmaTest, TellsOfDevicesThatLinuxKeepsFromTheDaemon) {
     v1::RdmaDevice device;
     device.set_name("rxe0");
     device.set_state("cannot be opened: Permission denied");
+    device.set_reason(v1::LinkReason::rdma_not_opened);
     return device;
   }();
   EXPECT_EQ(Codes(facts), List{"MC316"});
@@ -173,14 +183,14 @@ TEST(CheckRdmaTest, TellsOfDevicesThatLinuxKeepsFromTheDaemon) {
 
 // One of the two sides begins; the other one does not hear that there will be no offer.
 TEST(CheckRdmaTest, KnowsThatRdmaIsOffWhereNoOfferComes) {
-  Facts facts = Told(kOneDevice, RailThatIsDown("peer", "the other side has offered none yet"));
+  Facts facts = Told(kOneDevice, RailThatIsDown("rdma_no_offer", "none yet"));
   EXPECT_EQ(Codes(facts), List()) << "it may come";
   v1::NodeStatus& b = *facts.cluster.status.add_nodes();
   b.set_name("b");
   b.set_version("1");
   b.set_answered(true);
   EXPECT_EQ(Codes(facts), List{"MC317"});
-  b.mutable_rdma()->set_state("looking");
+  b.mutable_rdma()->set_reason(v1::LinkReason::rdma_looking);
   EXPECT_EQ(Codes(facts), List());
 }
 
@@ -188,7 +198,7 @@ TEST(CheckRdmaTest, KnowsThatRdmaIsOffWhereNoOfferComes) {
 TEST(CheckRdmaTest, TellsWhichDevicesThereAreWhereNoneIsForTheInterface) {
   Facts facts = Told(R"(rdma { state: "found" devices { name: "rxe0" active: true state: "active"
                                                       gids: "10.0.9.1" } })",
-                     RailThatIsDown("no device", "there is no RDMA device for en2"));
+                     RailThatIsDown("rdma_no_device", "there is no RDMA device for en2"));
   EXPECT_EQ(Codes(facts), List()) << "a Mac's names tell: en2 is no Thunderbolt interface";
   facts.system.kind = SystemKind::kLinux;
   facts.cluster.checkups.mutable_nodes(0)->set_system("Linux 6.1.0 x86_64");
@@ -198,8 +208,8 @@ TEST(CheckRdmaTest, TellsWhichDevicesThereAreWhereNoneIsForTheInterface) {
   device.set_active(false);
   EXPECT_EQ(Codes(facts), List{"MC306"});
   v1::RailStatus& up = *facts.cluster.status.mutable_nodes(0)->mutable_links(0)->add_rails();
-  up.set_transport("rdma");
-  up.set_state("up");
+  up.set_transport(v1::Transport::rdma);
+  up.set_state(v1::RailState::up);
   EXPECT_EQ(Codes(facts), List()) << "RDMA is used where it was meant to be";
 }
 

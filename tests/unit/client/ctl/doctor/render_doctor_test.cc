@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -12,14 +11,10 @@ namespace {
 
 Findings Some() {
   Findings findings;
-  findings.Add({"MC106", "mlxcommd", "node a", "", "", {}});
-  findings.Add({"MC305", "cable a en2 - en3 b", "down", "up", "is it in?", {}});
-  findings.Add({"MC103",
-                "key file /k 1",
-                "mode 644\nof all",
-                "600",
-                "mend it",
-                {{"chmod", "600", "/k 1"}, true}});
+  findings.Add("MC106", "mlxcommd", {{"node", "a"}, {"cluster", "c"}, {"version", "1"}});
+  findings.Add("MC305", "cable a en2 - en3 b", {{"state", "down"}});
+  findings.Add("MC103/open", "key file /k 1", {{"trouble", "mode 644\nof all"}},
+               {{"chmod", "600", "/k 1"}, true});
   return findings;
 }
 
@@ -28,13 +23,14 @@ TEST(RenderDoctorTest, PutsTheWorstFirstAndLeavesOutWhatIsWell) {
             "error    MC103  key file /k 1: the key file cannot be used, or others can read it\n"
             "  found    mode 644\n"
             "           of all\n"
-            "  expected 600\n"
-            "  remedy   mend it\n"
+            "  expected the cluster's key, readable by the daemon's user alone\n"
+            "  remedy   let nobody else read it; whoever could may have the key: mlxcommctl "
+            "cluster key rotate\n"
             "  command  chmod 600 '/k 1'\n"
             "warning  MC305  cable a en2 - en3 b: a cable of a link is down\n"
             "  found    down\n"
             "  expected up\n"
-            "  remedy   is it in?\n"
+            "  remedy   is it in, at both ends? The link goes on without it, slower\n"
             "1 error, 1 warning, 0 notes\n");
   EXPECT_THAT(RenderFindings(Some().Sorted(), true, true),
               testing::HasSubstr("\x1b[32mok     \x1b[0m  MC106"));
@@ -55,11 +51,13 @@ TEST(RenderDoctorTest, QuotesWhatAShellWouldTakeApart) {
 }
 
 // Why: scripts go by codes.
-TEST(RenderDoctorTest, EachCodeIsThereOnce) {
-  std::set<std::string_view> codes;
+TEST(RenderDoctorTest, ListsEachCodeOnce) {
+  const std::string codes = RenderCodes();
   for (const FindingKind& kind : FindingKinds()) {
-    EXPECT_TRUE(codes.insert(kind.code).second) << kind.code;
-    EXPECT_THAT(RenderCodes(), testing::HasSubstr("| " + std::string(kind.code) + " |"));
+    const std::string row = "\n| " + std::string(kind.code()) + " |";
+    const std::size_t at = codes.find(row);
+    ASSERT_NE(at, std::string::npos) << kind.id;
+    EXPECT_EQ(codes.find(row, at + 1), std::string::npos) << kind.id;
   }
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/collective/plan_verifier.h"
+#include "tests/verify/plan_verifier.h"
 
 namespace mlxcomm::collective {
 

@@ -1,7 +1,7 @@
 // Why: what a verifier does not notice, it proves. So each of its points is broken once
 // in a plan that was right.
 // How: the plans of one operation, one fault planted in them, and the words that name it.
-#include "daemon/collective/plan_verifier.h"
+#include "tests/verify/plan_verifier.h"
 
 #include <gmock/gmock.h>
 

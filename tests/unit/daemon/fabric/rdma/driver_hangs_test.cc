@@ -50,7 +50,8 @@ TEST_P(DriverCallTest, HangsAndTheConnectionCarriesOn) {
   if (!has_hung()) control.Want(hang + "\nbreak rdma_en1");
   ASSERT_TRUE(RunUntil(both(), has_hung)) << Detail(*a);
   for (int i = 0; i < 4; ++i) Carry(1024 * 1024);
-  ASSERT_TRUE(RunUntil(both(), [&] { return !IsUp(*a, "rdma") && !IsUp(*b, "rdma"); }));
+  ASSERT_TRUE(
+      RunUntil(both(), [&] { return !IsUp(*a, Transport::kRdma) && !IsUp(*b, Transport::kRdma); }));
   Carry(1024 * 1024);
   EXPECT_TRUE(a->lost.empty());
   EXPECT_TRUE(b->lost.empty());

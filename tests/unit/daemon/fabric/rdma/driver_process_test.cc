@@ -30,7 +30,7 @@ class DriverProcessTest : public testing::Test {
   ~DriverProcessTest() override { control_.Want(""); }
   static std::shared_ptr<Device> Open(const std::string& name,
                                       std::uint64_t call_ns = DriverProcess::kCallNs) {
-    auto opened = OpenInProcess(PROBE_PROGRAM, FAKE_VERBS_LIBRARY, name, Limits(), call_ns);
+    auto opened = OpenInProcess(PROBE_PROGRAM, FAKE_VERBS_LIBRARY, name, Limits(), {}, call_ns);
     EXPECT_TRUE(opened.ok()) << opened.status();
     return opened.ok() ? *opened : nullptr;
   }
@@ -212,7 +212,7 @@ TEST_F(DriverProcessTest, RefusesADaemonOfAnotherVersion) {
 TEST_F(DriverProcessTest, SaysWhatIsWrongWithProgramLibraryAndDevice) {
   const auto open = [](const std::string& program, const std::string& library,
                        const std::string& name) {
-    return std::string(OpenInProcess(program, library, name, Limits()).status().message());
+    return std::string(OpenInProcess(program, library, name, Limits(), {}).status().message());
   };
   EXPECT_NE(open("/no/program", FAKE_VERBS_LIBRARY, "rdma_en1").find("/no/program"),
             std::string::npos);
@@ -347,8 +347,10 @@ class DriverCallTest : public DriverProcessTest, public testing::WithParamInterf
  protected:
   // Everything that is done with a device, until something fails: what, and how.
   static absl::Status UseAll(std::uint64_t call_ns) {
-    auto device = OpenInProcess(PROBE_PROGRAM, FAKE_VERBS_LIBRARY, "rdma_en1", Limits(), call_ns);
-    auto other = OpenInProcess(PROBE_PROGRAM, FAKE_VERBS_LIBRARY, "rdma_en2", Limits(), call_ns);
+    auto device =
+        OpenInProcess(PROBE_PROGRAM, FAKE_VERBS_LIBRARY, "rdma_en1", Limits(), {}, call_ns);
+    auto other =
+        OpenInProcess(PROBE_PROGRAM, FAKE_VERBS_LIBRARY, "rdma_en2", Limits(), {}, call_ns);
     if (!device.ok() || !other.ok()) return device.ok() ? other.status() : device.status();
     auto arena = *platform::SharedSegment::Create("arena", 1 << 20);
     const ClientMemory memory{nullptr, arena.data(), arena.bytes(), arena.descriptor()};

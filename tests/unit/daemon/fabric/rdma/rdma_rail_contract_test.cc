@@ -65,6 +65,8 @@ class RdmaRails final : public RailMaker {
     for (std::size_t i : {0u, 1u}) {
       rdma::RdmaRail::Ready ready{std::move(pairs[i]), limits_.service, receives[1 - i],
                                   numbers_.size(),     "here",          "there"};
+      const auto side = i == 0 ? queue::Scheduling::kFewCores : queue::Scheduling::kManyCores;
+      ready.scheduling = queue::SchedulingPolicy::Choose(side, 2);
       auto rail = rdma::RdmaRail::Create(ready, bell);
       EXPECT_TRUE(rail.ok()) << rail.status();
       rails[i] = *std::move(rail);

@@ -69,8 +69,7 @@ class RdmaRailsTest : public FabricTest {
                                std::uint8_t{7}, with_rdma);
   }
   std::vector<Node*> both() { return {a.get(), b.get()}; }
-  static const RailSnapshot* RailOf(const std::vector<LinkSnapshot>& links,
-                                    const std::string& transport) {
+  static const RailSnapshot* RailOf(const std::vector<LinkSnapshot>& links, Transport transport) {
     for (const LinkSnapshot& link : links) {
       for (const RailSnapshot& rail : link.rails) {
         if (rail.transport == transport) return &rail;
@@ -78,25 +77,25 @@ class RdmaRailsTest : public FabricTest {
     }
     return nullptr;
   }
-  static bool IsUp(const Node& node, const std::string& transport) {
+  static bool IsUp(const Node& node, Transport transport) {
     const std::vector<LinkSnapshot> links = node.fabric->Snapshot();
     const RailSnapshot* const rail = RailOf(links, transport);
     return rail != nullptr && rail->up;
   }
   static std::string Detail(const Node& node) {
     const std::vector<LinkSnapshot> links = node.fabric->Snapshot();
-    const RailSnapshot* const rail = RailOf(links, "rdma");
+    const RailSnapshot* const rail = RailOf(links, Transport::kRdma);
     return rail == nullptr ? "no rail" : rail->detail;
   }
   static bool ProvedWith(const Node& node, std::uint8_t key) {
     const std::vector<LinkSnapshot> links = node.fabric->Snapshot();
-    for (const char* const transport : {"tcp", "rdma"}) {
+    for (const Transport transport : {Transport::kTcp, Transport::kRdma}) {
       const RailSnapshot* const rail = RailOf(links, transport);
       if (rail == nullptr || rail->key != KeyOf(key).id()) return false;
     }
     return true;
   }
-  bool BothUp() { return IsUp(*a, "rdma") && IsUp(*b, "rdma"); }
+  bool BothUp() { return IsUp(*a, Transport::kRdma) && IsUp(*b, Transport::kRdma); }
   void Carry(std::size_t bytes) {
     std::vector<std::byte> source(bytes);
     Carry(source);
@@ -119,7 +118,7 @@ class RdmaRailsTest : public FabricTest {
   }
   static RailSnapshot Rdma(const Node& node) {
     const std::vector<LinkSnapshot> links = node.fabric->Snapshot();
-    const RailSnapshot* const rail = RailOf(links, "rdma");
+    const RailSnapshot* const rail = RailOf(links, Transport::kRdma);
     return rail == nullptr ? RailSnapshot() : *rail;
   }
   // Carries from the arena until some of it has gone without a copy.

@@ -14,13 +14,13 @@ TEST_F(RdmaRailsTest, MakesARailBesideTheConnectionAndCarriesOverBoth) {
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
   const std::vector<LinkSnapshot> links = a->fabric->Snapshot();
   EXPECT_EQ(links.at(0).rails.size(), 2u);
-  const RailSnapshot& rail = *RailOf(links, "rdma");
+  const RailSnapshot& rail = *RailOf(links, Transport::kRdma);
   EXPECT_EQ(rail.security, "plain");
   EXPECT_NE(rail.local_address.find("rdma_en1 127.0.0.1 queue pair"), std::string::npos)
       << rail.local_address;
   for (int i = 0; i < 5; ++i) Carry(8 * 1024 * 1024);
   EXPECT_EQ(a->up.size(), 1u);
-  EXPECT_GT(RailOf(a->fabric->Snapshot(), "rdma")->sent_bytes, 1'000'000u);
+  EXPECT_GT(RailOf(a->fabric->Snapshot(), Transport::kRdma)->sent_bytes, 1'000'000u);
 }
 
 // Why: the connection is the spare, and nobody above may notice.
@@ -29,7 +29,8 @@ TEST_F(RdmaRailsTest, ComesBackAfterTheQueuePairHasFailed) {
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   for (int round = 0; round < 3; ++round) {
     control.Want("break rdma_en1");
-    ASSERT_TRUE(RunUntil(both(), [&] { return !IsUp(*a, "rdma") && !IsUp(*b, "rdma"); }));
+    ASSERT_TRUE(RunUntil(
+        both(), [&] { return !IsUp(*a, Transport::kRdma) && !IsUp(*b, Transport::kRdma); }));
     Carry(1024 * 1024);
     control.Want("");
     ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
@@ -50,7 +51,8 @@ TEST_F(RdmaRailsTest, ClosesADeviceThatTheSystemTakesAwayAndOpensItAgainWhenItIs
   const auto is_told = [&] {
     return Detail(*a).find("there is no RDMA device") != std::string::npos;
   };
-  ASSERT_TRUE(RunUntil(both(), [&] { return !IsUp(*b, "rdma") && is_told(); })) << Detail(*a);
+  ASSERT_TRUE(RunUntil(both(), [&] { return !IsUp(*b, Transport::kRdma) && is_told(); }))
+      << Detail(*a);
   Carry(1024 * 1024);
   std::ofstream(entry) << "1";
   control.Want("");
@@ -67,8 +69,9 @@ TEST_F(RdmaRailsTest, NoticesARailThatHasGoneSilentInTheMiddle) {
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   control.Want("mute rdma_en1");
   for (int i = 0; i < 4; ++i) Carry(4 * 1024 * 1024);
-  ASSERT_TRUE(RunUntil(both(), [&] { return !IsUp(*a, "rdma") && !IsUp(*b, "rdma"); }));
-  EXPECT_TRUE(IsUp(*a, "tcp"));
+  ASSERT_TRUE(
+      RunUntil(both(), [&] { return !IsUp(*a, Transport::kRdma) && !IsUp(*b, Transport::kRdma); }));
+  EXPECT_TRUE(IsUp(*a, Transport::kTcp));
   EXPECT_TRUE(a->lost.empty());
 }
 
@@ -80,7 +83,7 @@ TEST_F(RdmaRailsTest, ShowsSignsOfLifeWhileIdleAndIsMissedWithoutThem) {
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   const auto received = [](const Node& node) {
     const std::vector<LinkSnapshot> links = node.fabric->Snapshot();
-    return RailOf(links, "rdma")->received_bytes;
+    return RailOf(links, Transport::kRdma)->received_bytes;
   };
   idle = true;
   const std::uint64_t before[2] = {received(*a), received(*b)};
@@ -90,8 +93,9 @@ TEST_F(RdmaRailsTest, ShowsSignsOfLifeWhileIdleAndIsMissedWithoutThem) {
   }));
   EXPECT_TRUE(BothUp());
   control.Want("mute rdma_en1");
-  ASSERT_TRUE(RunUntil(both(), [&] { return !IsUp(*a, "rdma") && !IsUp(*b, "rdma"); }));
-  EXPECT_TRUE(IsUp(*a, "tcp"));
+  ASSERT_TRUE(
+      RunUntil(both(), [&] { return !IsUp(*a, Transport::kRdma) && !IsUp(*b, Transport::kRdma); }));
+  EXPECT_TRUE(IsUp(*a, Transport::kTcp));
   control.Want("");
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a) << "; " << Detail(*b);
   EXPECT_TRUE(a->lost.empty());
@@ -111,11 +115,13 @@ TEST_F(RdmaRailsTest, CarriesTheChannelWhileTheConnectionIsOut) {
   Join();
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   cable->PullOut();
-  ASSERT_TRUE(RunUntil(both(), [&] { return !IsUp(*a, "tcp") && !IsUp(*b, "tcp"); }));
+  ASSERT_TRUE(
+      RunUntil(both(), [&] { return !IsUp(*a, Transport::kTcp) && !IsUp(*b, Transport::kTcp); }));
   Carry(2 * 1024 * 1024);
   EXPECT_TRUE(BothUp());
   cable->PlugIn();
-  ASSERT_TRUE(RunUntil(both(), [&] { return IsUp(*a, "tcp") && IsUp(*b, "tcp"); }));
+  ASSERT_TRUE(
+      RunUntil(both(), [&] { return IsUp(*a, Transport::kTcp) && IsUp(*b, Transport::kTcp); }));
   EXPECT_EQ(a->up.size(), 1u);
   EXPECT_TRUE(a->lost.empty());
 }
@@ -125,16 +131,17 @@ TEST_F(RdmaRailsTest, CarriesTheChannelWhileTheConnectionIsOut) {
 TEST_F(RdmaRailsTest, GoesOnWhenTheConnectionIsProvedAnewAndGoesWhenItIsNot) {
   Join([](FabricOptions& options) { options.new_proof_timeout_ns = 1'000'000'000; });
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
-  const std::string made = RailOf(a->fabric->Snapshot(), "rdma")->local_address;
+  const std::string made = RailOf(a->fabric->Snapshot(), Transport::kRdma)->local_address;
   EXPECT_TRUE(ProvedWith(*a, 7));
   for (Node* const node : both()) node->fabric->SetKeys(KeysOf(8, 7));
   for (Node* const node : both()) node->fabric->SetKeys(KeysOf(8));
   ASSERT_TRUE(RunUntil(both(), [&] { return ProvedWith(*a, 8) && ProvedWith(*b, 8); }));
-  EXPECT_EQ(RailOf(a->fabric->Snapshot(), "rdma")->local_address, made);
+  EXPECT_EQ(RailOf(a->fabric->Snapshot(), Transport::kRdma)->local_address, made);
   Carry(1024 * 1024);
 
   cable->PullOut();  // Nothing is left that could be proved.
-  ASSERT_TRUE(RunUntil(both(), [&] { return !IsUp(*a, "tcp") && !IsUp(*b, "tcp"); }));
+  ASSERT_TRUE(
+      RunUntil(both(), [&] { return !IsUp(*a, Transport::kTcp) && !IsUp(*b, Transport::kTcp); }));
   a->fabric->SetKeys(KeysOf(9));
   ASSERT_TRUE(RunUntil(both(), [&] { return !a->lost.empty(); }));
 }
@@ -210,8 +217,8 @@ TEST_F(RdmaRailsTest, SaysWhyThereIsNone) {
   ASSERT_TRUE(RunUntil(both(), [&] {
     return Detail(*a) == "there is no RDMA device for 127.0.0.1";
   })) << Detail(*a);
-  EXPECT_FALSE(RailOf(a->fabric->Snapshot(), "rdma")->up);
-  EXPECT_TRUE(IsUp(*a, "tcp"));
+  EXPECT_FALSE(RailOf(a->fabric->Snapshot(), Transport::kRdma)->up);
+  EXPECT_TRUE(IsUp(*a, Transport::kTcp));
 }
 
 TEST_F(RdmaRailsTest, HasNoneBesideAConnectionWithTls) {
@@ -253,7 +260,8 @@ TEST_F(RdmaRailsTest, GoesDownWhenADriverHangsUnderARail) {
   ASSERT_TRUE(RunUntil(both(), [&] { return BothUp(); })) << Detail(*a);
   control.Want("hang ibv_poll_cq");
   for (int i = 0; i < 4; ++i) Carry(4 * 1024 * 1024);
-  ASSERT_TRUE(RunUntil(both(), [&] { return !IsUp(*a, "rdma") && !IsUp(*b, "rdma"); }));
+  ASSERT_TRUE(
+      RunUntil(both(), [&] { return !IsUp(*a, Transport::kRdma) && !IsUp(*b, Transport::kRdma); }));
   EXPECT_TRUE(a->lost.empty());
   Carry(1024 * 1024);
   control.Want("");
@@ -339,7 +347,8 @@ TEST_F(RdmaRailsTest, KeepsAnArenaForADriverThatHangsAndForNobodyElse) {
   EXPECT_TRUE(std::equal(target.begin(), target.end(), arena.bytes().begin()));
   a->fabric->RemoveMemory(arena.bytes().data());
   arena.LetGo();
-  ASSERT_TRUE(RunUntil(both(), [&] { return !IsUp(*a, "rdma") && !IsUp(*b, "rdma"); }));
+  ASSERT_TRUE(
+      RunUntil(both(), [&] { return !IsUp(*a, Transport::kRdma) && !IsUp(*b, Transport::kRdma); }));
   EXPECT_TRUE(arena.is_mapped());
   Carry(1024 * 1024);
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/fabric/authentication.h"
+#include "daemon/fabric/status_reason.h"
 
 namespace mlxcomm::fabric::rdma::setup_test {
 namespace {
@@ -241,10 +242,15 @@ TEST_F(SetupTest, BothSidesLetGoWhereOneCannotTakeTheRail) {
 TEST_F(SetupTest, BothSidesSayWhyAndTryAgainWithPausesThatGrow) {
   offerer = std::make_unique<Side>(true, Limits());
   answerer = std::make_unique<Side>(false, Limits());
-  answerer->make_status = absl::ResourceExhaustedError("no queue pair left");
+  answerer->make_status =
+      WithReason(absl::ResourceExhaustedError("no queue pair left"), LinkReason::kRdmaExhausted);
   Settle();
   EXPECT_EQ(answerer->setup.detail(), "no queue pair left");
   EXPECT_EQ(offerer->setup.detail(), "the other side: no queue pair left");
+  for (const Side* side : {offerer.get(), answerer.get()}) {
+    EXPECT_EQ(side->setup.reason(), LinkReason::kRdmaExhausted);
+    EXPECT_EQ(side->setup.peers_reason(), side == offerer.get());
+  }
   EXPECT_EQ(offerer->dropped.size(), 1u);
   std::uint64_t last = 0;
   for (int i = 0; i < 10; ++i) {
@@ -271,6 +277,7 @@ TEST_F(SetupTest, GivesUpOnADriverThatDoesNotAnswer) {
   for (const Side* side : {offerer.get(), answerer.get()}) {
     EXPECT_NE(side->setup.detail().find("does not answer"), std::string::npos);
   }
+  EXPECT_EQ(answerer->setup.reason(), LinkReason::kRdmaDriverSilent);
   // It comes back after all: nobody wants it any more.
   answerer->setup.OnMade(attempt, QueuePairAddress{}, 16, now);
   EXPECT_EQ(answerer->setup.state(), Setup::State::kIdle);
@@ -282,6 +289,8 @@ TEST_F(SetupTest, GivesUpOnAnotherSideThatDoesNotAnswer) {
   EXPECT_EQ(offerer->setup.state(), Setup::State::kOffered);
   Wait(Setup::kAttemptNs);
   EXPECT_EQ(offerer->setup.detail(), "the other side does not answer");
+  EXPECT_EQ(offerer->setup.reason(), LinkReason::kRdmaNotMade);
+  EXPECT_FALSE(offerer->setup.peers_reason()) << "it has said nothing";
   deaf = false;
   Wait(Setup::kPauseNsMax);
   EXPECT_TRUE(BothUp());

@@ -21,18 +21,20 @@ namespace mlxcomm::fabric {
 
 class OneRailTest : public testing::Test {
  protected:
+  // Large data is the thread's with many cores, the engine's with few.
   void MakeRail(SocketWatches::Handle watch = nullptr,
-                TcpRail::EngineShare share = TcpRail::EngineShare::kSmall) {
+                queue::Scheduling scheduling = queue::Scheduling::kManyCores) {
     int ends[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
     far_.Reset(ends[1]);
-    MakeRailOf(platform::FileDescriptor(ends[0]), std::move(watch), share, nullptr);
+    MakeRailOf(platform::FileDescriptor(ends[0]), std::move(watch), scheduling, nullptr);
   }
   void MakeRailOf(platform::FileDescriptor near, SocketWatches::Handle watch,
-                  TcpRail::EngineShare share, std::unique_ptr<ByteStream> stream) {
-    auto created = TcpRail::Create(std::move(near), "here", "there", bell_, std::move(watch), share,
-                                   std::move(stream));
+                  queue::Scheduling scheduling, std::unique_ptr<ByteStream> stream) {
+    auto created = TcpRail::Create(std::move(near), "here", "there",
+                                   queue::SchedulingPolicy::Choose(scheduling, 2), bell_,
+                                   std::move(watch), std::move(stream));
     ASSERT_TRUE(created.ok());
     rail_ = *std::move(created);
   }

@@ -53,10 +53,9 @@ class MovedBy final : public RailObserver {
 
 class TcpRailDriverTest : public OneRailTest {
  protected:
-  using Share = TcpRail::EngineShare;
-  void SetUp() override { Make(Share::kSmall); }
-  void Make(Share share) {
-    MakeRail(watches_.Take(), share);
+  void SetUp() override { Make(queue::Scheduling::kManyCores); }
+  void Make(queue::Scheduling scheduling) {
+    MakeRail(watches_.Take(), scheduling);
     rail_->Observe(std::make_unique<MovedBy>(by_engine_, by_thread_));
   }
   // Before what it uses is gone.
@@ -227,8 +226,8 @@ TEST_F(TcpRailDriverTest, LargeDataIsTheThreadsAndSmallFramesComeBackToTheEngine
 
 // Why: where cores are scarce no thread runs beside the engine, and to hand over only costs.
 // How: large data both ways at once, more than the socket takes, of a size that no read ends with.
-TEST_F(TcpRailDriverTest, TheEngineMovesLargeDataWhereAllIsItsShare) {
-  Make(TcpRail::EngineShare::kAll);
+TEST_F(TcpRailDriverTest, TheEngineMovesLargeDataWhereCoresAreFew) {
+  Make(queue::Scheduling::kFewCores);
   Start();
   constexpr std::uint64_t kFrames = 20;
   constexpr std::uint32_t kBytes = 900'001;
@@ -261,7 +260,7 @@ TEST_F(TcpRailDriverTest, TheEngineMovesLargeDataWhereAllIsItsShare) {
 // and when it has room, nobody else would tell.
 // How: nobody reads, until the engine sleeps with data that waits; then all is read.
 TEST_F(TcpRailDriverTest, TheEngineSleepsWhileTheSocketIsFullAndGoesOnWhenItHasRoom) {
-  Make(TcpRail::EngineShare::kAll);
+  Make(queue::Scheduling::kFewCores);
   Start();
   constexpr std::uint64_t kFrames = 8;
   const std::vector<std::byte> payload(wire::kChunkBytesMax, std::byte{3});
@@ -341,10 +340,10 @@ TEST_F(TcpRailDriverTest, EagerFramesOfOneTurnGoOutTogetherAndAGrantAtOnce) {
 }
 
 TEST_F(TcpRailDriverTest, StopAndFinishAreRightWhoeverDrives) {
-  for (const auto& [share, heavy] :
-       {std::pair(Share::kSmall, false), std::pair(Share::kSmall, true),
-        std::pair(Share::kAll, true)}) {
-    Make(share);
+  for (const auto& [side, heavy] : {std::pair(queue::Scheduling::kManyCores, false),
+                                    std::pair(queue::Scheduling::kManyCores, true),
+                                    std::pair(queue::Scheduling::kFewCores, true)}) {
+    Make(side);
     Start();
     std::vector<std::byte> target(100'000);
     if (heavy) PostReceive(target, 5);

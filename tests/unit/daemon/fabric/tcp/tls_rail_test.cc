@@ -47,7 +47,7 @@ class TlsRailTest : public OneRailTest {
       done = *one == Progress::kDone && *other == Progress::kDone;
     }
     ASSERT_TRUE(done);
-    MakeRailOf(std::move(near), nullptr, TcpRail::EngineShare::kSmall, std::move(dialer));
+    MakeRailOf(std::move(near), nullptr, queue::Scheduling::kManyCores, std::move(dialer));
   }
   // What the far end says, encrypted.
   void Say(std::vector<std::byte> bytes) {

@@ -1,4 +1,4 @@
-#include "daemon/control/plan_reply.h"
+#include "client/ctl/plan_answer.h"
 
 #include <algorithm>
 #include <map>
@@ -7,12 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/collective/plan_verifier.h"
+#include "daemon/collective/cost_model.h"
 #include "daemon/collective/plans/plans.h"
-#include "daemon/collective/plans/slices.h"
-#include "daemon/collective/verify/optimal_bytes.h"
 
-namespace mlxcomm::control {
+namespace mlxcomm::ctl {
 namespace {
 
 using collective::GroupLayout;
@@ -25,14 +23,6 @@ std::uint64_t StepCount(const std::vector<Plan>& plans) {
   std::uint64_t steps = 0;
   for (const Plan& plan : plans) steps += plan.steps.size();
   return steps;
-}
-
-std::uint64_t ChunkCountOf(const std::vector<Plan>& plans) {
-  std::uint64_t chunks = 0;
-  for (const Plan& plan : plans) {
-    for (const Step& step : plan.steps) chunks += collective::ChunkCount(step.bytes);
-  }
-  return chunks;
 }
 
 // Node by node, so that what is too much is noticed before all of it is made.
@@ -52,33 +42,11 @@ absl::StatusOr<std::vector<Plan>> MakeBoundedPlans(const WholeOperation& operati
   return plans;
 }
 
-// Whether one is the other with other lengths: what is proved of one holds for both.
-bool SameSteps(const Plan& a, const Plan& b) {
-  if (a.steps.size() != b.steps.size() || a.after != b.after) return false;
-  for (std::size_t i = 0; i < a.steps.size(); ++i) {
-    const Step& one = a.steps[i];
-    const Step& other = b.steps[i];
-    if (one.kind != other.kind || one.node != other.node || one.tag != other.tag ||
-        one.finishes != other.finishes || one.received_first != other.received_first ||
-        one.source_count != other.source_count || one.after_begin != other.after_begin ||
-        one.after_count != other.after_count ||
-        collective::IsEager(one.bytes) != collective::IsEager(other.bytes)) {
-      return false;
-    }
-    for (const std::int32_t before : a.AfterOf(one)) {  // Chunk by chunk, or as a whole.
-      const auto index = static_cast<std::size_t>(before);
-      if ((a.steps[index].bytes == one.bytes) != (b.steps[index].bytes == other.bytes))
-        return false;
-    }
-  }
-  return true;
-}
-
 class ReplyWriter {
  public:
-  ReplyWriter(const v1::PlanRequest& request, const WholeOperation& operation,
+  ReplyWriter(const PlanOptions& options, const WholeOperation& operation,
               const std::vector<Plan>& plans, v1::PlanReply& reply)
-      : request_(request),
+      : options_(options),
         operation_(operation),
         plans_(plans),
         layout_(operation.LayoutAt(0)),
@@ -88,23 +56,22 @@ class ReplyWriter {
     WriteChoice();
     WriteEstimates();
     WriteLinks();
-    WriteProof();
-    if (request_.with_steps()) WriteSteps();
+    if (options_.steps) WriteSteps();
   }
 
  private:
   PlanKind chosen() const { return plans_.front().between_nodes; }
 
   void WriteChoice() {
-    // The count of a table is in the request alone.
+    // The count of a table is in the question alone.
     collective::Signature shown = operation_.signature;
     shown.plan = PlanKind::kAutomatic;
     reply_.set_operation(shown.Describe());
-    reply_.set_bytes(request_.bytes());
-    reply_.set_nodes(request_.nodes());
-    reply_.set_ranks_per_node(request_.ranks_per_node());
-    reply_.set_forced(operation_.signature.plan == chosen() && request_.nodes() > 1);
-    if (request_.nodes() > 1) reply_.set_plan(PlanKindName(chosen()));
+    reply_.set_bytes(options_.bytes.value_or(0));
+    reply_.set_nodes(options_.nodes);
+    reply_.set_ranks_per_node(options_.ranks_per_node);
+    reply_.set_forced(operation_.signature.plan == chosen() && options_.nodes > 1);
+    if (options_.nodes > 1) reply_.set_plan(PlanKindName(chosen()));
     reply_.set_steps(StepCount(plans_));
     std::uint64_t scratch = 0;
     for (const Plan& plan : plans_) scratch = std::max(scratch, plan.scratch_bytes);
@@ -112,13 +79,13 @@ class ReplyWriter {
   }
 
   void WriteEstimates() {
-    if (request_.nodes() == 1) return;
+    if (options_.nodes == 1) return;
     std::vector<std::span<const std::uint64_t>> counts(operation_.counts.begin(),
                                                        operation_.counts.end());
     collective::Traffic traffic = collective::TrafficOf(
         {operation_.signature, layout_, operation_.costs, operation_.ends, counts});
     // No node knows the others' counts; here they are all alike.
-    if (CountsPerRank(operation_.signature.kind) == 2) traffic.bytes = request_.bytes();
+    if (CountsPerRank(operation_.signature.kind) == 2) traffic.bytes = options_.bytes.value_or(0);
     std::vector<std::pair<std::uint64_t, PlanKind>> estimates;
     for (const PlanKind plan : collective::PlansFor(operation_.signature.kind, layout_)) {
       estimates.emplace_back(collective::EstimatedNs(traffic, plan, operation_.costs), plan);
@@ -137,7 +104,8 @@ class ReplyWriter {
   void WriteBusBandwidth() {
     if (reply_.predicted_ns() == 0) return;
     const OperationKind kind = operation_.signature.kind;
-    double bytes = static_cast<double>(request_.bytes()) * RingLoad(kind, operation_.size());
+    double bytes =
+        static_cast<double>(options_.bytes.value_or(0)) * RingLoad(kind, operation_.size());
     if (HasBlocks(kind) || HasCounts(kind)) bytes *= operation_.size();  // Of all ranks together.
     const double seconds = static_cast<double>(reply_.predicted_ns()) / 1e9;
     reply_.set_bus_bytes_per_second(static_cast<std::uint64_t>(bytes / seconds));
@@ -164,61 +132,6 @@ class ReplyWriter {
       link.set_to(ends.second);
       link.set_bytes(load.bytes);
       link.set_messages(load.messages);
-      link.set_optimal_bytes(collective::OptimalBytes(operation_, layout_, chosen(),
-                                                      static_cast<int>(ends.first),
-                                                      static_cast<int>(ends.second)));
-    }
-  }
-
-  void Verdict(const WholeOperation& operation, const std::vector<Plan>& plans,
-               std::uint64_t bytes) {
-    const auto report = collective::VerifyPlans(operation, plans);
-    reply_.set_verified(report.ok());
-    reply_.set_verified_bytes(bytes);
-    reply_.set_verdict(report.ok()
-                           ? "each contribution exactly once, no deadlock, no race, each link "
-                             "carries its optimum"
-                           : std::string(report.status().message()));
-  }
-
-  // How parts are cut depends on the count's remainder alone: less data with the same one, and
-  // slices and scratch memory as all of it has them, has the same steps.
-  std::uint64_t LessThan(std::uint64_t count) const {
-    const std::uint64_t slices =
-        collective::SlicesOfRing(static_cast<int>(request_.nodes()), operation_count(),
-                                 operation_.element_bytes())
-            .count;
-    const std::uint64_t period = std::uint64_t{128} * request_.nodes() * slices;
-    return count / 2 / period * period + operation_count() % period;
-  }
-  std::uint64_t operation_count() const { return request_.bytes() / operation_.element_bytes(); }
-
-  void WriteProof() {
-    WholeOperation less = operation_;
-    less.signature.plan = chosen();
-    less.chosen_for = operation_count();
-    std::vector<Plan> plans = plans_;
-    std::uint64_t count = operation_count();
-    while (ChunkCountOf(plans) > kPlanChunksMax && LessThan(count) < count) {
-      count = LessThan(count);
-      less.SetCount(count);
-      plans = collective::MakePlans(less);
-    }
-    const std::uint64_t bytes = count * operation_.element_bytes();
-    Verdict(less, plans, bytes);
-    if (!reply_.verified() || bytes == request_.bytes()) return;
-    for (std::size_t node = 0; node < plans.size(); ++node) {
-      if (SameSteps(plans_[node], plans[node])) continue;
-      reply_.set_verified(false);
-      reply_.set_verdict(absl::StrCat("not proved: more than ", kPlanChunksMax,
-                                      " chunks, and less data has other steps"));
-    }
-    for (const v1::PlanLink& link : reply_.links()) {
-      if (link.bytes() == link.optimal_bytes()) continue;
-      reply_.set_verified(false);
-      reply_.set_verdict(absl::StrCat("link from node ", link.from(), " to node ", link.to(),
-                                      " carries ", link.bytes(), " bytes, optimum ",
-                                      link.optimal_bytes()));
     }
   }
 
@@ -272,7 +185,7 @@ class ReplyWriter {
     reply_.set_steps_left_out(reply_.steps() - listed);
   }
 
-  const v1::PlanRequest& request_;
+  const PlanOptions& options_;
   const WholeOperation& operation_;
   const std::vector<Plan>& plans_;
   GroupLayout layout_;
@@ -281,10 +194,10 @@ class ReplyWriter {
 
 }  // namespace
 
-absl::Status WritePlanReply(const v1::PlanRequest& request, const v1::LinkCosts& own,
-                            v1::PlanReply& reply) {
-  const PlanCosts costs = ChooseCosts(request.costs(), own);
-  const absl::StatusOr<WholeOperation> operation = ReadPlanRequest(request, costs.costs);
+absl::Status AnswerPlan(const PlanOptions& options, const v1::LinkCosts& own,
+                        v1::PlanReply& reply) {
+  const PlanCosts costs = ChooseCosts(options, own);
+  const absl::StatusOr<WholeOperation> operation = ReadPlanQuestion(options, costs.costs);
   if (!operation.ok()) return operation.status();
   const absl::StatusOr<std::vector<Plan>> plans = MakeBoundedPlans(*operation);
   if (!plans.ok()) return plans.status();
@@ -294,8 +207,8 @@ absl::Status WritePlanReply(const v1::PlanRequest& request, const v1::LinkCosts&
   reply.set_latency_source(costs.latency_source);
   reply.set_bytes_per_second_source(costs.bytes_per_second_source);
   reply.set_links_per_node_source(costs.links_per_node_source);
-  ReplyWriter(request, *operation, *plans, reply).Write();
+  ReplyWriter(options, *operation, *plans, reply).Write();
   return absl::OkStatus();
 }
 
-}  // namespace mlxcomm::control
+}  // namespace mlxcomm::ctl

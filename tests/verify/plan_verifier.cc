@@ -1,13 +1,13 @@
-#include "daemon/collective/plan_verifier.h"
+#include "tests/verify/plan_verifier.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/collective/verify/expected_result.h"
-#include "daemon/collective/verify/optimal_bytes.h"
-#include "daemon/collective/verify/step_order.h"
-#include "daemon/collective/verify/symbolic_memory.h"
+#include "tests/verify/expected_result.h"
+#include "tests/verify/optimal_bytes.h"
+#include "tests/verify/step_order.h"
+#include "tests/verify/symbolic_memory.h"
 
 namespace mlxcomm::collective {
 namespace {

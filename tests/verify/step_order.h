@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "daemon/collective/verify/whole_operation.h"
+#include "daemon/collective/whole_operation.h"
 
 namespace mlxcomm::collective {
 

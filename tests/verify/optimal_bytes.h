@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "daemon/collective/verify/whole_operation.h"
+#include "daemon/collective/whole_operation.h"
 
 namespace mlxcomm::collective {
 

@@ -1,4 +1,4 @@
-#include "daemon/collective/verify/symbolic_memory.h"
+#include "tests/verify/symbolic_memory.h"
 
 #include <algorithm>
 

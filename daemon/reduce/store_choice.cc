@@ -1,19 +1,16 @@
-#include "daemon/work/store_choice.h"
+#include "daemon/reduce/store_choice.h"
 
 #include <algorithm>
 #include <array>
 
-namespace mlxcomm {
-
-using reduce::Stores;
-
+namespace mlxcomm::reduce {
 namespace {
 
 constexpr std::array kTried = {Stores::kWholeLines, Stores::kOrdinary, Stores::kNonTemporal};
 
 }  // namespace
 
-std::size_t StoreChoice::IndexOf(const collective::LocalWork& work) const {
+std::size_t StoreChoice::IndexOf(const StoredWork& work) const {
   const std::size_t size = work.step_bytes > cache_bytes_ / 2   ? 2
                            : work.step_bytes > cache_bytes_ / 4 ? 1
                                                                 : 0;
@@ -21,7 +18,7 @@ std::size_t StoreChoice::IndexOf(const collective::LocalWork& work) const {
   return (size * kCombinings + combining) * kTypes + static_cast<std::size_t>(work.type) % kTypes;
 }
 
-Stores StoreChoice::Choose(const collective::LocalWork& work) const {
+Stores StoreChoice::Choose(const StoredWork& work) const {
   if (!IsBetween(work.step_bytes)) {
     return work.step_bytes > cache_bytes_ ? Stores::kNonTemporal : Stores::kWholeLines;
   }
@@ -30,7 +27,7 @@ Stores StoreChoice::Choose(const collective::LocalWork& work) const {
 }
 
 // What was begun before the trial began or ended says nothing of it.
-void StoreChoice::Learn(const collective::LocalWork& work, Stores stores, std::uint64_t bytes,
+void StoreChoice::Learn(const StoredWork& work, Stores stores, std::uint64_t bytes,
                         std::uint64_t ns) {
   if (!IsBetween(work.step_bytes) || stores != Choose(work)) return;
   Kind& kind = kinds_[IndexOf(work)];
@@ -77,4 +74,4 @@ void StoreChoice::EndTrial(Kind& kind) {
   kind.trial_cost = 0;
 }
 
-}  // namespace mlxcomm
+}  // namespace mlxcomm::reduce

@@ -1,5 +1,6 @@
-#include "daemon/control/plan_request.h"
+#include "client/ctl/plan_question.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -7,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/collective/plans/plans.h"
 
-namespace mlxcomm::control {
+namespace mlxcomm::ctl {
 namespace {
 
 constexpr std::uint64_t kLatencyNsMax = 1'000'000'000;
@@ -35,27 +36,27 @@ absl::Status CheckWithin(const char* what, Number value, Number least, Number mo
       absl::StrCat(what, " must be ", least, " to ", most, ", not ", value));
 }
 
-absl::Status CheckCosts(const v1::LinkCosts& given) {
+absl::Status CheckCosts(const PlanOptions& given) {
   absl::Status status =
-      CheckWithin<std::uint64_t>("latency_ns", given.latency_ns(), 0, kLatencyNsMax);
-  if (given.bytes_per_second() != 0) {
-    status.Update(CheckWithin("bytes_per_second", given.bytes_per_second(), kBytesPerSecondMin,
-                              kBytesPerSecondMax));
+      CheckWithin<std::uint64_t>("--latency, in nanoseconds,", given.latency_ns, 0, kLatencyNsMax);
+  if (given.bytes_per_second != 0) {
+    status.Update(CheckWithin("--bandwidth, in bytes a second,", given.bytes_per_second,
+                              kBytesPerSecondMin, kBytesPerSecondMax));
   }
-  status.Update(CheckWithin("links_per_node", given.links_per_node(), 0u, kLinksPerNodeMax));
+  status.Update(CheckWithin("--links", given.links_per_node, 0u, kLinksPerNodeMax));
   return status;
 }
 
-absl::Status CheckShape(const v1::PlanRequest& request) {
-  absl::Status status = CheckWithin("nodes", request.nodes(), 1u, kPlanNodesMax);
-  status.Update(CheckWithin("ranks_per_node", request.ranks_per_node(), 1u, kPlanRanksPerNodeMax));
+absl::Status CheckShape(const PlanOptions& options) {
+  absl::Status status = CheckWithin("--nodes", options.nodes, 1u, kPlanNodesMax);
+  status.Update(CheckWithin("--ranks-per-node", options.ranks_per_node, 1u, kPlanRanksPerNodeMax));
   if (!status.ok()) return status;
-  return CheckWithin("nodes x ranks_per_node", request.nodes() * request.ranks_per_node(), 1u,
+  return CheckWithin("--nodes x --ranks-per-node", options.nodes * options.ranks_per_node, 1u,
                      kPlanRanksMax);
 }
 
-absl::Status ReadOperator(const v1::PlanRequest& request, collective::Signature& signature) {
-  std::string name = request.reduce_operator();
+absl::Status ReadOperator(const PlanOptions& options, collective::Signature& signature) {
+  std::string name = options.reduce_operator;
   const bool reduces = Reduces(signature.kind);
   if (name.empty()) name = reduces ? "sum" : "none";
   const auto op = FindNamed("operator", name, kReduceOperators);
@@ -73,25 +74,26 @@ absl::Status ReadOperator(const v1::PlanRequest& request, collective::Signature&
   return absl::OkStatus();
 }
 
-absl::Status ReadSize(const v1::PlanRequest& request, collective::Signature& signature) {
-  if (IsEmpty(signature.kind) && request.bytes() != 0) {
+absl::Status ReadSize(const PlanOptions& options, collective::Signature& signature) {
+  if (IsEmpty(signature.kind) && options.bytes.value_or(0) != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat(OperationKindName(signature.kind), " moves nothing: bytes must be 0"));
+        absl::StrCat(OperationKindName(signature.kind), " moves nothing: --bytes must be 0"));
   }
   const std::uint64_t element = DataTypeBytes(signature.type);
-  absl::Status status = CheckWithin<std::uint64_t>("bytes", request.bytes(), 0, kPlanBytesMax);
-  if (status.ok() && request.bytes() % element != 0) {
-    status = absl::InvalidArgumentError(absl::StrCat("bytes must be a multiple of ", element,
+  absl::Status status =
+      CheckWithin<std::uint64_t>("--bytes", options.bytes.value_or(0), 0, kPlanBytesMax);
+  if (status.ok() && options.bytes.value_or(0) % element != 0) {
+    status = absl::InvalidArgumentError(absl::StrCat("--bytes must be a multiple of ", element,
                                                      ", for ", DataTypeName(signature.type),
-                                                     ", not ", request.bytes()));
+                                                     ", not ", options.bytes.value_or(0)));
   }
-  signature.count = request.bytes() / element;
+  signature.count = options.bytes.value_or(0) / element;
   return status;
 }
 
-absl::StatusOr<collective::Signature> ReadSignature(const v1::PlanRequest& request) {
+absl::StatusOr<collective::Signature> ReadSignature(const PlanOptions& options) {
   collective::Signature signature;
-  const auto kind = FindNamed("operation", request.operation(), kOperations);
+  const auto kind = FindNamed("operation", options.operation, kOperations);
   if (!kind.ok()) return kind.status();
   if (IsPointToPoint(*kind)) {
     return absl::InvalidArgumentError(
@@ -99,29 +101,29 @@ absl::StatusOr<collective::Signature> ReadSignature(const v1::PlanRequest& reque
   }
   signature.kind = *kind;
   const auto type = FindNamed(
-      "data type", request.data_type().empty() ? "float32" : request.data_type(), kDataTypes);
+      "data type", options.data_type.empty() ? "float32" : options.data_type, kDataTypes);
   if (!type.ok()) return type.status();
   signature.type = *type;
-  absl::Status status = ReadOperator(request, signature);
-  status.Update(ReadSize(request, signature));
-  const std::uint32_t ranks = request.nodes() * request.ranks_per_node();
-  status.Update(CheckWithin("root", request.root(), 0u, HasRoot(*kind) ? ranks - 1 : 0u));
+  absl::Status status = ReadOperator(options, signature);
+  status.Update(ReadSize(options, signature));
+  const std::uint32_t ranks = options.nodes * options.ranks_per_node;
+  status.Update(CheckWithin("--root", options.root, 0u, HasRoot(*kind) ? ranks - 1 : 0u));
   if (!status.ok()) return status;
-  signature.root = request.root();
+  signature.root = options.root;
   const auto plan =
-      FindNamed("plan", request.plan().empty() ? "automatic" : request.plan(), kPlanKinds);
+      FindNamed("plan", options.plan.empty() ? "automatic" : options.plan, kPlanKinds);
   if (!plan.ok()) return plan.status();
   signature.plan = *plan;
   return signature;
 }
 
-std::vector<collective::Member> MakeMembers(const v1::PlanRequest& request) {
+std::vector<collective::Member> MakeMembers(const PlanOptions& options) {
   std::vector<collective::Member> members;
-  for (std::uint32_t node = 0; node < request.nodes(); ++node) {
+  for (std::uint32_t node = 0; node < options.nodes; ++node) {
     collective::Member member;
     member.node.bytes[0] = static_cast<std::uint8_t>(node + 1);
     member.node_name = absl::StrCat("node ", node);
-    members.insert(members.end(), request.ranks_per_node(), member);
+    members.insert(members.end(), options.ranks_per_node, member);
   }
   return members;
 }
@@ -146,36 +148,38 @@ absl::Status CheckPlan(const collective::WholeOperation& operation) {
 
 }  // namespace
 
-bool NeedsOwnCosts(const v1::PlanRequest& request) {
-  const v1::LinkCosts& given = request.costs();
-  return given.latency_ns() == 0 || given.bytes_per_second() == 0 || given.links_per_node() == 0;
+bool NeedsOwnCosts(const PlanOptions& options) {
+  return options.latency_ns == 0 || options.bytes_per_second == 0 || options.links_per_node == 0;
 }
 
-PlanCosts ChooseCosts(const v1::LinkCosts& given, const v1::LinkCosts& own) {
+PlanCosts ChooseCosts(const PlanOptions& options, const v1::LinkCosts& own) {
   PlanCosts chosen;
-  const auto choose = [](auto asked, auto seen, auto& value, const char*& source) {
+  const auto choose = [](auto asked, auto seen, auto least, auto most, auto& value,
+                         const char*& source) {
     if (asked == 0 && seen == 0) return;
-    value = asked != 0 ? asked : seen;
+    // What a daemon says may be anything.
+    value = asked != 0 ? asked : std::clamp(seen, least, most);
     source = asked != 0 ? "given" : "this node";
   };
-  choose(given.latency_ns(), own.latency_ns(), chosen.costs.latency_ns, chosen.latency_source);
-  choose(given.bytes_per_second(), own.bytes_per_second(), chosen.costs.bytes_per_second,
-         chosen.bytes_per_second_source);
-  choose(given.links_per_node(), own.links_per_node(), chosen.costs.links_per_node,
-         chosen.links_per_node_source);
+  choose(options.latency_ns, own.latency_ns(), std::uint64_t{1}, kLatencyNsMax,
+         chosen.costs.latency_ns, chosen.latency_source);
+  choose(options.bytes_per_second, own.bytes_per_second(), kBytesPerSecondMin, kBytesPerSecondMax,
+         chosen.costs.bytes_per_second, chosen.bytes_per_second_source);
+  choose(options.links_per_node, own.links_per_node(), 1u, kLinksPerNodeMax,
+         chosen.costs.links_per_node, chosen.links_per_node_source);
   return chosen;
 }
 
-absl::StatusOr<collective::WholeOperation> ReadPlanRequest(const v1::PlanRequest& request,
-                                                           const collective::LinkCosts& costs) {
-  absl::Status status = CheckShape(request);
-  status.Update(CheckCosts(request.costs()));
+absl::StatusOr<collective::WholeOperation> ReadPlanQuestion(const PlanOptions& options,
+                                                            const collective::LinkCosts& costs) {
+  absl::Status status = CheckShape(options);
+  status.Update(CheckCosts(options));
   if (!status.ok()) return status;
-  const absl::StatusOr<collective::Signature> signature = ReadSignature(request);
+  const absl::StatusOr<collective::Signature> signature = ReadSignature(options);
   if (!signature.ok()) return signature.status();
   collective::WholeOperation operation;
   operation.signature = *signature;
-  operation.members = MakeMembers(request);
+  operation.members = MakeMembers(options);
   operation.costs = costs;
   operation.SetCount(signature->count);
   status = CheckPlan(operation);
@@ -183,4 +187,4 @@ absl::StatusOr<collective::WholeOperation> ReadPlanRequest(const v1::PlanRequest
   return operation;
 }
 
-}  // namespace mlxcomm::control
+}  // namespace mlxcomm::ctl

@@ -1,4 +1,4 @@
-#include "daemon/collective/verify/step_order.h"
+#include "tests/verify/step_order.h"
 
 #include <algorithm>
 #include <map>

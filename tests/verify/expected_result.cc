@@ -1,4 +1,4 @@
-#include "daemon/collective/verify/expected_result.h"
+#include "tests/verify/expected_result.h"
 
 #include <algorithm>
 

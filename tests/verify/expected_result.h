@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "daemon/collective/verify/symbolic_memory.h"
-#include "daemon/collective/verify/whole_operation.h"
+#include "daemon/collective/whole_operation.h"
+#include "tests/verify/symbolic_memory.h"
 
 namespace mlxcomm::collective {
 

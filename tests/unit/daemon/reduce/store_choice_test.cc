@@ -1,25 +1,22 @@
 // Which stores are chosen, on a machine whose costs the test sets.
-#include "daemon/work/store_choice.h"
+#include "daemon/reduce/store_choice.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 
-namespace mlxcomm::store_choice_test {
+namespace mlxcomm::reduce::store_choice_test {
 namespace {
-
-using collective::LocalWork;
-using reduce::Stores;
 
 constexpr std::uint64_t kMiB = 1024 * 1024;
 constexpr std::uint64_t kCache = 32 * kMiB;
 constexpr std::uint64_t kStep = 12 * kMiB;
 constexpr std::uint64_t kParts = 4;  // Works of a step.
 
-LocalWork Sum(std::uint64_t step_bytes) {
-  LocalWork work;
-  work.input_count = work.output_count = 2;
+StoredWork Sum(std::uint64_t step_bytes) {
+  StoredWork work;
+  work.input_count = 2;
   work.step_bytes = step_bytes;
   return work;
 }
@@ -37,15 +34,15 @@ class Machine {
               {Stores::kOrdinary, ordinary}};
   }
   // Of so many passes how many were stored so.
-  int PassesOf(Stores stores, int passes, const LocalWork& work = Sum(kStep)) {
+  int PassesOf(Stores stores, int passes, const StoredWork& work = Sum(kStep)) {
     int found = 0;
     for (int i = 0; i < passes; ++i) found += Pass(work) == stores ? 1 : 0;
     return found;
   }
-  int WholeLinesOf(int passes, const LocalWork& work = Sum(kStep)) {
+  int WholeLinesOf(int passes, const StoredWork& work = Sum(kStep)) {
     return PassesOf(Stores::kWholeLines, passes, work);
   }
-  Stores Pass(const LocalWork& work, double slowness = 1) {
+  Stores Pass(const StoredWork& work, double slowness = 1) {
     const Stores stores = choice.Choose(work);
     const double cost = costs_.at(stores);
     const std::uint64_t bytes = work.step_bytes / kParts;
@@ -156,9 +153,9 @@ TEST(StoreChoiceTest, WhatWasBegunBeforeTheTrialSaysNothingOfIt) {
 TEST(StoreChoiceTest, CopiesAndSumsAreNotCompared) {
   Machine machine;
   machine.Cost(1.3, 1);
-  LocalWork copy = Sum(kStep);
+  StoredWork copy = Sum(kStep);
   copy.input_count = 1;
-  LocalWork half = Sum(kStep);
+  StoredWork half = Sum(kStep);
   half.type = DataType::kFloat16;
   int whole_lines = 0;
   for (int turn = 0; turn < 1000; ++turn) {
@@ -177,4 +174,4 @@ TEST(StoreChoiceTest, CopiesAndSumsAreNotCompared) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::store_choice_test
+}  // namespace mlxcomm::reduce::store_choice_test

@@ -1,4 +1,4 @@
-#include "daemon/collective/verify/whole_operation.h"
+#include "daemon/collective/whole_operation.h"
 
 #include <span>
 

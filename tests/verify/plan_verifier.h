@@ -24,7 +24,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/collective/verify/whole_operation.h"
+#include "daemon/collective/whole_operation.h"
 
 namespace mlxcomm::collective {
 

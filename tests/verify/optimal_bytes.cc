@@ -1,4 +1,4 @@
-#include "daemon/collective/verify/optimal_bytes.h"
+#include "tests/verify/optimal_bytes.h"
 
 #include <algorithm>
 #include <bit>

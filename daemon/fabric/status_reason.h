@@ -1,0 +1,37 @@
+// A status that carries, beside its sentence, which LinkReason it is: as a payload, so that it goes
+// through whatever hands statuses on.
+//
+// Owner: none, functions. Thread: any. Memory: the status's own.
+#pragma once
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/cord.h"
+#include "proto/types/link_reason.h"
+
+namespace mlxcomm::fabric {
+
+inline constexpr char kReasonPayload[] = "mlxcomm.v1.LinkReason";
+
+// Of a status that carries none: `other`.
+inline LinkReason ReasonOf(const absl::Status& status, LinkReason other = LinkReason::kNone) {
+  const auto payload = status.GetPayload(kReasonPayload);
+  if (!payload.has_value() || payload->size() != 1) return other;
+  return LinkReasonOf(static_cast<unsigned char>((*payload)[0]), other);
+}
+
+// The first reason stays: it is nearest to where things went wrong.
+inline absl::Status WithReason(absl::Status status, LinkReason reason) {
+  if (status.ok() || ReasonOf(status) != LinkReason::kNone) return status;
+  const char number = static_cast<char>(reason);
+  status.SetPayload(kReasonPayload, absl::Cord(absl::string_view(&number, 1)));
+  return status;
+}
+
+// The same reason in other words.
+inline absl::Status InOtherWords(const absl::Status& status, absl::string_view message) {
+  return WithReason(absl::Status(status.code(), message), ReasonOf(status));
+}
+
+}  // namespace mlxcomm::fabric

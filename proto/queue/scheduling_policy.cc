@@ -1,0 +1,30 @@
+#include "proto/queue/scheduling_policy.h"
+
+#include <algorithm>
+
+namespace mlxcomm::queue {
+namespace {
+
+// So many are engine, a worker, and two ranks: all are busy.
+constexpr std::uint32_t kFewCoresMost = 4;
+constexpr std::uint32_t kWorkersMost = 4;
+
+}  // namespace
+
+SchedulingPolicy SchedulingPolicy::Choose(Scheduling asked, std::uint32_t cores) {
+  // Another process's byte may be any: what is none of these is kAuto.
+  if (asked == Scheduling::kFewCores) cores = std::min(cores, kFewCoresMost);
+  if (asked == Scheduling::kManyCores) cores = std::max(cores, kFewCoresMost + 1);
+  SchedulingPolicy policy;
+  policy.engine_awaits_workers = cores > 1;
+  policy.workers = std::clamp(cores / 2, 1u, kWorkersMost);
+  if (cores <= kFewCoresMost) return policy;
+  policy.waiting = {5'000, 200'000, false};
+  policy.engine_drives_all = false;
+  policy.workers_avoid_engine = false;
+  policy.rail_spin_ns = 50'000;
+  policy.rail_in_flight_spin_ns = 500'000;
+  return policy;
+}
+
+}  // namespace mlxcomm::queue

@@ -1,0 +1,81 @@
+// In which state links are, what carries them, and why one is not up: what the daemon sets where it
+// arises and tells by the messages LinkState, Transport and LinkReason (mlxcomm/v1/diagnostics.proto), and
+// what daemons tell each other by number. Sentences for people go beside it.
+//
+// The fabric has no protobuf, so the list stands here as well; proto/status_words.cc does not compile
+// where the two differ. A number never changes its meaning.
+//
+// Owner: none, plain values. Thread: any. Memory: none.
+#pragma once
+
+#include <cstdint>
+
+namespace mlxcomm {
+
+enum class LinkState : std::uint8_t { kUnknown, kConnecting, kUp, kGrace, kLost };
+enum class Transport : std::uint8_t { kUnknown, kTcp, kRdma, kRoute };
+
+// X(ours, the message's)
+#define MLXCOMM_LINK_REASONS(X)                          \
+  X(kNone, none)                                         \
+  X(kNoAnswer, no_answer)                                \
+  X(kConnectionRefused, connection_refused)              \
+  X(kNoRouteToHost, no_route_to_host)                    \
+  X(kUnknownHost, unknown_host)                          \
+  X(kConnectFailed, connect_failed)                      \
+  X(kOwnNode, own_node)                                  \
+  X(kNotADaemon, not_a_daemon)                           \
+  X(kVersionTooFar, version_too_far)                     \
+  X(kWrongCluster, wrong_cluster)                        \
+  X(kWrongKey, wrong_key)                                \
+  X(kNotProved, not_proved)                              \
+  X(kTlsFailed, tls_failed)                              \
+  X(kRefused, refused)                                   \
+  X(kPeerStopping, peer_stopping)                        \
+  X(kAnotherConnection, another_connection)              \
+  X(kTooMany, too_many)                                  \
+  X(kEndedEarly, ended_early)                            \
+  X(kCut, cut)                                           \
+  X(kReset, reset)                                       \
+  X(kSilent, silent)                                     \
+  X(kInterfaceDown, interface_down)                      \
+  X(kViolation, violation)                               \
+  X(kReplaced, replaced)                                 \
+  X(kKeyRetired, key_retired)                            \
+  X(kPeerStopped, peer_stopped)                          \
+  X(kPeerRestarted, peer_restarted)                      \
+  X(kOtherNode, other_node)                              \
+  X(kStopped, stopped)                                   \
+  X(kWayLostLink, way_lost_link)                         \
+  X(kWayEnded, way_ended)                                \
+  X(kRdmaLooking, rdma_looking)                          \
+  X(kRdmaBeingMade, rdma_being_made)                     \
+  X(kRdmaNoOffer, rdma_no_offer)                         \
+  X(kRdmaOff, rdma_off)                                  \
+  X(kRdmaNoLibrary, rdma_no_library)                     \
+  X(kRdmaNoDevice, rdma_no_device)                       \
+  X(kRdmaDriverSilent, rdma_driver_silent)               \
+  X(kRdmaDriverFailed, rdma_driver_failed)               \
+  X(kRdmaPortDown, rdma_port_down)                       \
+  X(kRdmaNoGid, rdma_no_gid)                             \
+  X(kRdmaEncrypted, rdma_encrypted)                      \
+  X(kRdmaExhausted, rdma_exhausted)                      \
+  X(kRdmaMemory, rdma_memory)                            \
+  X(kRdmaGidWithoutIpv4, rdma_gid_without_ipv4)          \
+  X(kRdmaPeerGidWithoutIpv4, rdma_peer_gid_without_ipv4) \
+  X(kRdmaNotOpened, rdma_not_opened)                     \
+  X(kRdmaNotMade, rdma_not_made)
+
+enum class LinkReason : std::uint8_t {
+#define MLXCOMM_VALUE(ours, told) ours,
+  MLXCOMM_LINK_REASONS(MLXCOMM_VALUE)
+#undef MLXCOMM_VALUE
+};
+
+// Of a number that another process has sent; one that this release does not know, or that is none: `other`.
+inline constexpr LinkReason LinkReasonOf(std::uint32_t number, LinkReason other) {
+  const bool known = number != 0 && number <= static_cast<std::uint32_t>(LinkReason::kRdmaNotMade);
+  return known ? static_cast<LinkReason>(number) : other;
+}
+
+}  // namespace mlxcomm

@@ -1,0 +1,115 @@
+// The table of findings is data that nothing else checks: so this does.
+#include "client/ctl/doctor/finding.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+
+namespace mlxcomm::ctl::finding_test {
+namespace {
+
+bool IsRdma(v1::LinkReason::Value reason) { return reason >= v1::LinkReason::rdma_looking; }
+
+TEST(FindingTest, EachIdIsThereOnceBehindTheCodeThatItBelongsTo) {
+  std::set<std::string_view> ids;
+  std::string_view last_code;
+  for (const FindingKind& kind : FindingKinds()) {
+    EXPECT_TRUE(std::regex_match(std::string(kind.id), std::regex("MC[1-6][0-9]{2}(/[a-z0-9_]+)?")))
+        << kind.id;
+    EXPECT_TRUE(ids.insert(kind.id).second) << kind.id;
+    const bool is_first = kind.id == kind.code();
+    EXPECT_EQ(is_first, !kind.title.empty()) << kind.id << ": the first of a code has its title";
+    if (is_first) {
+      EXPECT_LT(last_code, kind.code()) << "in the order of codes";
+      last_code = kind.code();
+    }
+    EXPECT_EQ(last_code, kind.code()) << kind.id;
+    EXPECT_EQ(KindOf(kind.id), &kind);
+  }
+  EXPECT_EQ(KindOf("MC000"), nullptr);
+}
+
+// What is wrong says what was expected, and how it is mended; what is well has neither.
+TEST(FindingTest, EachSaysWhatIsSoAndItsRemedy) {
+  for (const FindingKind& kind : FindingKinds()) {
+    const bool well = KindOf(kind.code())->severity == Severity::kOk;
+    EXPECT_FALSE(kind.found.empty()) << kind.id;
+    EXPECT_EQ(kind.expected.empty(), well) << kind.id;
+    if (kind.code() != "MC404") {  // Of what could not be found out nobody knows more.
+      EXPECT_EQ(kind.remedy.empty(), well) << kind.id;
+    }
+  }
+}
+
+// Why: the second of two rows for one reason would never be told.
+TEST(FindingTest, EachReasonHasOneRowAtMost) {
+  std::map<v1::LinkReason::Value, std::string_view> row_of;
+  for (const FindingKind& kind : FindingKinds()) {
+    for (const v1::LinkReason::Value reason : kind.reasons) {
+      if (reason == v1::LinkReason::none) continue;
+      EXPECT_TRUE(row_of.emplace(reason, kind.id).second) << v1::LinkReason::Value_Name(reason);
+      EXPECT_EQ(IsRdma(reason), IsRdma(kind.reasons[0])) << kind.id;
+      EXPECT_EQ(IsRdma(reason) ? KindOfRdma(reason) : KindOfLink(reason), &kind);
+      EXPECT_EQ(IsRdma(reason) ? KindOfLink(reason) : KindOfRdma(reason), nullptr);
+    }
+  }
+  EXPECT_EQ(KindOfLink(v1::LinkReason::none), nullptr);
+  EXPECT_EQ(KindOfLink(static_cast<v1::LinkReason::Value>(200)), nullptr) << "of a newer daemon";
+}
+
+TEST(FindingTest, WhatAConsequenceDependsOnIsThereAndFormsNoCircle) {
+  std::set<std::string_view> done;
+  const std::function<void(const FindingKind&, int)> follow = [&](const FindingKind& kind,
+                                                                  int depth) {
+    ASSERT_LT(depth, 20) << kind.id << " depends on itself";
+    if (done.contains(kind.id)) return;
+    for (const std::string_view cause : kind.depends_on) {
+      if (cause.empty()) continue;
+      ASSERT_NE(KindOf(cause), nullptr) << kind.id << " depends on " << cause;
+      follow(*KindOf(cause), depth + 1);
+    }
+    done.insert(kind.id);
+  };
+  for (const FindingKind& kind : FindingKinds()) follow(kind, 0);
+}
+
+// Why: whatever makes a link be down must not leave what depends on that standing.
+TEST(FindingTest, AWayThroughOthersDependsOnAllThatALinkMayBeDownFor) {
+  std::set<std::string_view> causes = {
+      "MC502", "MC205/routed"};  // Of reasons without a row, and its other text.
+  for (const FindingKind& kind : FindingKinds()) {
+    const bool of_links = kind.reasons[0] != v1::LinkReason::none && !IsRdma(kind.reasons[0]);
+    if (of_links && kind.id != "MC502/way") causes.insert(kind.id);
+  }
+  const auto& named = KindOf("MC502/way")->depends_on;
+  std::set<std::string_view> told(named.begin(), named.end());
+  told.erase("");
+  EXPECT_EQ(told, causes);
+}
+
+TEST(FindingTest, PutsValuesInThePlaceOfTheirNamesAndLeavesOtherBracesAlone) {
+  Findings findings;
+  findings.Add("MC317", "a", {{"detail", "it says {peer}"}, {"peer", "{detail}"}});
+  const Finding finding = findings.Sorted().at(0);
+  EXPECT_EQ(finding.found, "it says {peer}") << "a value is no text of the table";
+  EXPECT_EQ(finding.remedy,
+            "rdma { enabled: true } in the configuration of {detail}, and restart its mlxcommd");
+}
+
+TEST(FindingTest, LeavesOutAConsequenceOnlyBesideItsCause) {
+  Findings findings;
+  findings.Add("MC502/way", "link a to c");
+  EXPECT_EQ(findings.Sorted().size(), 1u);
+  findings.Add("MC503", "cluster");
+  EXPECT_EQ(findings.Sorted().size(), 2u) << "which is no cause of it";
+  findings.Add("MC208", "link b to c");
+  EXPECT_EQ(findings.Sorted().size(), 2u);
+  EXPECT_FALSE(findings.Any(Severity::kError)) << "the consequence was the only one";
+}
+
+}  // namespace
+}  // namespace mlxcomm::ctl::finding_test

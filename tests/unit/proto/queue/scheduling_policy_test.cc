@@ -1,0 +1,90 @@
+// Which side a process takes, and what each side says.
+#include "proto/queue/scheduling_policy.h"
+
+#include <gtest/gtest.h>
+
+#include "proto/queue/usable_cores.h"
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+namespace mlxcomm::queue::scheduling_policy_test {
+namespace {
+
+SchedulingPolicy Few(std::uint32_t cores) {
+  return SchedulingPolicy::Choose(Scheduling::kFewCores, cores);
+}
+SchedulingPolicy Many(std::uint32_t cores) {
+  return SchedulingPolicy::Choose(Scheduling::kManyCores, cores);
+}
+SchedulingPolicy Auto(std::uint32_t cores) {
+  return SchedulingPolicy::Choose(Scheduling::kAuto, cores);
+}
+
+void ExpectFew(const SchedulingPolicy& policy) {
+  EXPECT_TRUE(policy.waiting.gives_way);
+  EXPECT_TRUE(policy.engine_drives_all);
+  EXPECT_TRUE(policy.workers_avoid_engine);
+  EXPECT_LT(policy.rail_spin_ns, Many(2).rail_spin_ns);
+  EXPECT_EQ(policy.rail_in_flight_spin_ns, policy.rail_spin_ns);
+}
+
+void ExpectMany(const SchedulingPolicy& policy) {
+  EXPECT_FALSE(policy.waiting.gives_way);
+  EXPECT_FALSE(policy.engine_drives_all);
+  EXPECT_FALSE(policy.workers_avoid_engine);
+  EXPECT_TRUE(policy.engine_awaits_workers);
+  EXPECT_GT(policy.rail_in_flight_spin_ns, policy.rail_spin_ns);
+}
+
+TEST(SchedulingPolicyTest, GoesByTheCoresWhereNobodyNamesASide) {
+  for (const std::uint32_t cores : {1u, 2u, 4u}) ExpectFew(Auto(cores));
+  for (const std::uint32_t cores : {5u, 12u, 192u}) ExpectMany(Auto(cores));
+}
+
+// Why: the side that Macs take is to be tried where cores are few, and the other one on Macs.
+TEST(SchedulingPolicyTest, TakesTheSideThatIsNamedWhateverTheCores) {
+  for (const std::uint32_t cores : {1u, 2u, 4u, 5u, 12u}) {
+    ExpectFew(Few(cores));
+    ExpectMany(Many(cores));
+  }
+}
+
+// Why: a thread that keeps its core while the only other one could do the work waits for itself.
+TEST(SchedulingPolicyTest, LetsTheEngineKeepItsCoreOnlyWhereThereIsAnother) {
+  EXPECT_FALSE(Auto(1).engine_awaits_workers);
+  EXPECT_FALSE(Few(1).engine_awaits_workers);
+  EXPECT_TRUE(Auto(2).engine_awaits_workers);
+  EXPECT_TRUE(Few(12).engine_awaits_workers);
+}
+
+TEST(SchedulingPolicyTest, HasAWorkerForEverySecondCoreButNotTooMany) {
+  EXPECT_EQ(Auto(1).workers, 1u);
+  EXPECT_EQ(Auto(2).workers, 1u);
+  EXPECT_EQ(Auto(6).workers, 3u);
+  EXPECT_EQ(Auto(192).workers, 4u);
+  EXPECT_EQ(Few(12).workers, 2u) << "as on four cores";
+  EXPECT_EQ(Many(2).workers, 2u) << "as on five";
+}
+
+#if defined(__linux__) && !defined(MLXCOMM_POSIX_PLATFORM)
+TEST(UsableCoresTest, AreThoseThatTheProcessMayUse) {
+  cpu_set_t before;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  EXPECT_EQ(UsableCores(), static_cast<std::uint32_t>(CPU_COUNT(&before)));
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++core) {
+    if (CPU_ISSET(core, &before)) CPU_SET(core, &one);
+  }
+  ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(UsableCores(), 1u);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
+}
+#else
+TEST(UsableCoresTest, AreSome) { EXPECT_GE(UsableCores(), 1u); }
+#endif
+
+}  // namespace
+}  // namespace mlxcomm::queue::scheduling_policy_test
