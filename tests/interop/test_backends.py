@@ -118,6 +118,14 @@ def test_who_only_looks_for_mlx_has_it_hooked_all_the_same():
     assert done.stdout.strip() == "True", done.stderr
 
 
+# Why: `import mlxcomm` as a program's first line loads MLX, and `mlxcommctl launch` sets the variable. The
+# hook then met a package without any name in it, and the program ended.
+def test_a_program_whose_first_import_is_mlxcomm_is_hooked_too():
+    done = alone("import mlxcomm; mlxcomm.install(); import mlx.core as mx\n"
+                 "print(mx.distributed.init.__wrapped__ is not None)", MLXCOMM_INSTALL="all")
+    assert done.stdout.strip() == "True", done.stderr
+
+
 @pytest.mark.parametrize("word", ["", "0", "none"])
 def test_the_variable_can_say_no(word):
     done = alone("import mlx.core as mx; print(hasattr(mx.distributed.init, '__wrapped__'))",

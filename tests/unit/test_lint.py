@@ -13,7 +13,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-TOOLS = ("editorconfig", "clang-format", "ruff", "shellcheck", "clang-tidy")
+TOOLS = ("editorconfig", "clang-format", "ruff", "shellcheck", "english", "clang-tidy")
 SOURCE = """#include "daemon/count.h"
 
 int Twice(int count) { return 2 * count; }
@@ -25,6 +25,7 @@ FILES = {
     "tool": '#!/usr/bin/env bash\necho "$1"\n',
     "program": "#!/usr/bin/env python3\nprint(1)\n",
     "notes.md": "Notes.\n",
+    "README.md": "# Counting\n\nIt counts.\n",
 }
 
 
@@ -45,7 +46,7 @@ def git(folder, *arguments):
 @pytest.fixture
 def repository(tmp_path):
     for name in (".clang-format", ".clang-tidy", ".editorconfig", ".gitignore", ".ruff.toml", "tests/lint",
-                 "tests/requirements.txt"):
+                 "tests/prose.py", "tests/requirements.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     write(tmp_path, FILES)
@@ -87,6 +88,7 @@ def test_a_fault_of_each_kind_is_refused_with_its_place(repository):
         "notes.md": "Notes. \n\tA tab\r\nno end",
         "program": "#!/usr/bin/env python3\nimport os\nprint(1)\n",
         "tool": "#!/usr/bin/env bash\necho $1\n",
+        "README.md": "# Counting\n\nWhoever counts is told.\n",
     })
     failed, lines = lint(repository)
     assert sorted(failed) == sorted(TOOLS), lines
@@ -94,7 +96,8 @@ def test_a_fault_of_each_kind_is_refused_with_its_place(repository):
             ("notes.md:1: ", "white space at the end"), ("notes.md:2: ", "a tab"),
             ("notes.md:2: ", "carriage return"), ("notes.md:3: ", "no end"),
             ("daemon/count.cc:3:", "-Wclang-format-violations"), ("program:2:", "F401"),
-            ("tool:2:", "SC2086"), ("daemon/count.cc:4:", "'ill_named' [readability-identifier-naming]")):
+            ("tool:2:", "SC2086"), ("README.md:3: ", "'Whoever'"),
+            ("daemon/count.cc:4:", "'ill_named' [readability-identifier-naming]")):
         assert any(line.startswith(beginning) and words in line for line in lines), (beginning, lines)
 
     # What a tool can mend itself is mended; names and quotes are not its to choose.
@@ -124,6 +127,26 @@ def test_missing_program_is_a_failure_that_names_what_installs_it(repository, tm
     assert failed == ["shellcheck", "clang-tidy"], lines
     for program in ("shellcheck", "clang-tidy-19"):
         assert f"{program} is missing: config/install-deps --tests installs it" in lines
+
+
+# Why: the rules are younger than most comments, and one line's change is no reason to rewrite a file. A
+# README is short, and is read as a whole.
+def test_english_of_comments_is_looked_at_where_lines_changed_and_of_readmes_everywhere(repository):
+    def english(*options):
+        failed, lines = lint(repository, *options)
+        assert failed in ([], ["english"]), lines
+        return [line for line in lines if re.match(r"(\S+):\d+: '", line)]
+
+    old = SOURCE + "// Whoever calls this is told.\n"
+    write(repository, {"daemon/count.cc": old, "README.md": "# Counting\n\nIt is told.\n"})
+    git(repository, "commit", "-q", "-a", "-m", "an old comment")
+    write(repository, {"daemon/other.cc": FILES["daemon/other.cc"] + "\n// A line of its own.\n"})
+    git(repository, "commit", "-q", "-a", "-m", "another file")
+    write(repository, {"daemon/count.cc": "// First.\n" + old + "// So many.\n",
+                       "daemon/new.h": "// Begins anew.\n#pragma once\n"})
+    where = [line.split("'")[0] for line in english()]
+    assert where == ["README.md:3: ", "daemon/count.cc:6: ", "daemon/new.h:1: "], where
+    assert sum(line.startswith("daemon/count.cc:5: ") for line in english("--whole")) == 2
 
 
 def test_header_without_a_source_beside_it_is_seen_through_whoever_includes_it():

@@ -59,12 +59,14 @@ def _install():
     words = os.environ.get("MLXCOMM_INSTALL", "")
     take = None if words in ("1", "all") else [word.strip() for word in words.split(",") if word.strip()]
     try:
-        import mlxcomm
-    except Exception as error:  # As where MLX is another one than it was built for: it runs without.
+        # Not `import mlxcomm`: a program may import that first, which is what has just loaded MLX, and it
+        # has no names of its own yet.
+        from mlxcomm.backends import install
+    except Exception as error:  # For example, MLX is not the one it was built for: the program runs without.
         print(f"mlxcomm: MLXCOMM_INSTALL={words} does nothing: {error}", file=sys.stderr)
         return
     try:
-        mlxcomm.install(take)
+        install(take)
     except ValueError as error:
         raise ImportError(f"MLXCOMM_INSTALL={words}: {error}, or all") from error
 

@@ -1,0 +1,174 @@
+"""The English of READMEs and of comments in C++, for tests/lint: phrases that do not belong there, each with
+what to write in its place, and in READMEs sentences that are too long.
+
+Why a list of our own: proselint's checks cannot be added to, and those it has look for other faults. Vale
+takes rules like these, but is no Debian package, and the one on PyPI downloads a program when it first runs;
+textlint needs npm. What is left of the work is to find the prose in a file, which is below.
+
+READMEs are read whole: paragraphs, list items and cells of tables, without code and the addresses of links.
+Of C++ only comments are read. Everything that is no prose is blanked out, so that places stay as they are.
+"""
+
+import itertools
+import pathlib
+import re
+
+WORDS_MAX = 40  # Of one sentence, code and a link's text counted as they read.
+CODE = (".cc", ".c", ".h", ".hpp")
+
+# In READMEs and comments: (what is found, what to write).
+PHRASES = [
+    (r"whoever", "name who: the caller, a process, a node"),
+    (r"(is|are|was|were|be|been) told", "say who reports what to whom, or who gets what"),
+    (r"(is|are|was|were) taken of", "write 'is assumed about'"),
+    (r"so many(?! \S+ that)", "write 'that many', or the number"),
+    (r"(can|could|may|to) be had", "write 'is available'"),
+    (r"of late", "write 'recently'"),
+    (r"anew", "write 'again'"),
+    (r"the half of [A-Z]\w+ that", "a file holds one concept: name it"),
+    (r"(?-i:Owner: none)", "a line that says nothing: leave it out"),
+    (r", for (it|he|they|we|there|nobody|everybody|most) ", "write 'because'"),
+]
+# A sentence that begins so has no subject that one could name: "Who waits looks first."
+BEGINNINGS = [
+    (r"Who(?! \S+\?)", "say which thread, process or node; 'who' is for questions"),
+    (r"Whose", "say which thread, process or node; 'whose' is for questions"),
+    (r"What (holds|is|does|goes|has|comes) .{20,}? (is|are|goes|stays|waits)", "give the sentence a subject"),
+]
+# In READMEs alone: one word for one thing (the glossary in daemon/README.md), and the usual word.
+README_PHRASES = [
+    (r"ways? (through|over) (others|other nodes|another node)", "write 'route'"),
+    (r"the engine('s)?( thread)?(?![\w`-])", "write 'the loop' (daemon/README.md)"),
+    (r"(mend|mends|mended|mending)", "write 'fix' or 'repair'"),
+    (r"(gives?|gave) way", "write 'yields'"),
+]
+
+
+def compiled(rules, template):
+    return [(re.compile(template % pattern.replace(" ", r"\s+"), re.IGNORECASE), advice)
+            for pattern, advice in rules]
+
+
+ANYWHERE = compiled(PHRASES, r"(?<![\w'-])(?:%s)(?![\w-])")
+ANYWHERE_IN_READMES = compiled(README_PHRASES, r"(?<![\w'-])(?:%s)(?![\w-])")
+AT_BEGINNINGS = compiled(BEGINNINGS, r"(?:%s)\b")
+
+
+def is_readme(name):
+    return pathlib.Path(name).name in ("README.md", "CONTRIBUTING.md")
+
+
+def blanked(text, filler=" "):
+    """As long as it was, and with its line ends."""
+    return re.sub(r"[^\n]", filler, text)
+
+
+# --- what of a file is prose ---
+
+FENCE = re.compile(r"^ *(```+|~~~+)[^\n]*\n.*?^ *\1[^\n]*$", re.MULTILINE | re.DOTALL)
+HTML_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
+LINK_END = re.compile(r"(?<=\])\([^)\n]*\)")
+HEADING = re.compile(r"^#{1,6} [^\n]*$", re.MULTILINE)
+TABLE_RULE = re.compile(r"^\|[ :|-]+\|$", re.MULTILINE)
+ITEM = re.compile(r"^ *([-*+]|\d+\.) ", re.MULTILINE)
+SENTENCE_END = re.compile(r"[.!?][)\"'*\]]*(?=\s|$)")
+
+
+def prose_of_markdown(text):
+    for pattern in (FENCE, HTML_COMMENT, HEADING, TABLE_RULE):
+        text = pattern.sub(lambda found: blanked(found[0]), text)
+    # One word, however much code it is; and a link is what it shows.
+    text = CODE_SPAN.sub(lambda found: re.sub(r"\s", "_", blanked(found[0], "_")), text)
+    text = LINK_END.sub(lambda found: blanked(found[0]), text)
+    return text.replace("**", "  ").replace("[", " ").replace("]", " ")
+
+
+def blocks_of_markdown(prose):
+    """(where, text, whether it is a cell): paragraphs, list items, and cells of tables."""
+    begin, at = None, 0
+    for line in [*prose.split("\n"), ""]:
+        is_row, is_item = line.lstrip().startswith("|"), ITEM.match(line) is not None
+        if begin is not None and (is_row or is_item or not line.strip()):
+            yield begin, prose[begin:at], False
+            begin = None
+        if is_row:
+            for cell in re.finditer(r"[^|]+", line):
+                yield at + cell.start(), cell[0], True
+        elif line.strip() and begin is None:
+            begin = at + (ITEM.match(line).end() if is_item else 0)
+        at += len(line) + 1
+
+
+def sentences_of(block, is_cell):
+    """(where, text); a cell holds fragments, which semicolons part as well."""
+    begin = 0
+    ends = [found.end() for found in SENTENCE_END.finditer(block)]
+    if is_cell:
+        ends += [found.end() for found in re.finditer(";", block)]
+    for end in [*sorted(ends), len(block)]:
+        if block[begin:end].strip():
+            yield begin + len(block[begin:end]) - len(block[begin:end].lstrip()), block[begin:end].strip()
+        begin = end
+
+
+NOT_CODE = re.compile(
+    r"""(?P<comment>//[^\n]*|/\*.*?\*/)|R"(?P<raw>[^(\s]*)\(.*?\)(?P=raw)"|"(?:\\.|[^"\\\n])*"|"""
+    r"""'(?:\\[^'\n]+|\\'|[^\\'\n])'""", re.DOTALL)
+
+
+def comments_of(text):
+    """The comments alone, where they stand, without the signs that make them comments."""
+    prose, at = [], 0
+    for found in NOT_CODE.finditer(text):
+        prose.append(blanked(text[at:found.start()]))
+        comment = found["comment"]
+        prose.append(blanked(found[0]) if comment is None
+                     else re.sub(r"^/[/*]+|\*/$|(?<=\n) *\*(?= )", lambda sign: " " * len(sign[0]), comment))
+        at = found.end()
+    return "".join(prose) + blanked(text[at:])
+
+
+def blocks_of_comments(prose):
+    """(where, text): lines that follow each other."""
+    for found in re.finditer(r"(?:^[^\n]*\S[^\n]*(?:\n|\Z))+", prose, re.MULTILINE):
+        yield found.start(), found[0]
+
+
+# --- what is wrong with it ---
+
+def phrases_in(block, rules):
+    for pattern, advice in rules:
+        for found in pattern.finditer(block):
+            said = " ".join(found[0].split()).strip(" ,")
+            yield found.start(), f"'{said}': {advice}"
+
+
+def faults_of_readme(text):
+    for at, block, is_cell in blocks_of_markdown(prose_of_markdown(text)):
+        faults = [*phrases_in(block, ANYWHERE), *phrases_in(block, ANYWHERE_IN_READMES)]
+        for begin, sentence in sentences_of(block, is_cell):
+            words = [word for word in sentence.split() if re.search(r"\w", word)]
+            if len(words) > WORDS_MAX:
+                faults.append((begin, f"a sentence of {len(words)} words, and {WORDS_MAX} may be"))
+            if not is_cell and not sentence.endswith("?"):
+                faults += [(begin + where, what) for where, what in beginning_of(sentence)]
+        yield from ((at + where, what) for where, what in faults)
+
+
+def beginning_of(sentence):
+    for pattern, advice in AT_BEGINNINGS:
+        if pattern.match(sentence) and sentence[0].isupper():
+            yield 0, f"'{' '.join(sentence.split()[:3])} ...': {advice}"
+
+
+def faults_of_comments(text):
+    for at, block in blocks_of_comments(comments_of(text)):
+        yield from ((at + where, what) for where, what in phrases_in(block, ANYWHERE))
+
+
+def faults_of(name, text):
+    """Each as file:line: what is wrong."""
+    found = faults_of_readme(text) if is_readme(name) else faults_of_comments(text)
+    places = sorted((text.count("\n", 0, where) + 1, what) for where, what in found)
+    return [f"{name}:{line}: {what}" for (line, what), _ in itertools.groupby(places)]
