@@ -36,7 +36,7 @@ reduce::Reduction Unpack(std::uint32_t packed) {
           packed >> 16};
 }
 
-// On a rail's thread, or the engine's if it is little, while both are in the cache.
+// On a rail's thread, or the loop's if it is little, while both are in the cache.
 void CombineReceived(const fabric::PostedReceive& receive, std::uint64_t offset,
                      const std::byte* staged, std::uint32_t bytes) {
   const reduce::Reduction reduction = Unpack(receive.place_arguments);

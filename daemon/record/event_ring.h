@@ -1,17 +1,13 @@
-// The last events of one thread: it writes, never waits and never asks who reads; any
-// thread may copy them meanwhile and gets whole events only.
+// The last events of one thread. It writes and never waits; any thread may copy the events meanwhile, and
+// gets whole events only.
 //
-//   begun  = events whose writing has begun        begun - written is 0 or 1
-//   written = events that are complete
+//   begun = events whose writing has begun, written = events that are complete; begun - written is 0 or 1
 //
 //   Write: begun = n + 1, fence, the eight words of slot n % size, written = n + 1
-//   Copy:  reads written, copies the words, fence, reads begun: what has been begun
-//          since has taken the place of the oldest, which are left out
+//   Copy:  reads written, copies the words, fence, reads begun: events begun since then
+//          have overwritten the oldest, which are left out
 //
-// Why that is enough: a word of slot n % size that was not of event n is of an event
-// n + size or later, whose writer had set begun before its fence; so after the reader's
-// fence begun is above n + size, and n is left out. Words are atomic and relaxed, so
-// that a torn copy is a copy that is thrown away, and not a data race.
+// README.md, EventRing, has the proof that this is enough.
 //
 // Owner: FlightRecorder. Thread: one writer; Copy from any. Memory: all at creation.
 #pragma once

@@ -1,7 +1,7 @@
 // The flight recorder: the last events of every thread that works on operations, always
 // on, and read while they are being written.
 //
-//   engine ──▶ track (operations' lives) ─┐
+//   loop ────▶ track (operations' lives) ─┐
 //   rail ────▶ track (frames)             ├─▶ Copy, by any thread
 //   worker ──▶ track (pieces of work)    ─┘
 //

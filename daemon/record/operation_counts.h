@@ -5,7 +5,7 @@
 // and those of one operation perhaps not together, which makes a histogram's total one
 // operation older than its buckets at the worst.
 //
-// Owner: Daemon. Thread: Add() from the engine's; everything else from any. Memory: fixed,
+// Owner: Daemon. Thread: Add() from the loop's; everything else from any. Memory: fixed,
 // 32 KiB.
 #pragma once
 

@@ -58,7 +58,7 @@ struct OperationLife {
   Last last() const;
 };
 
-// Of one engine's events, oldest first; so are the lives, by their first event. Those
+// Of one loop's events, oldest first; so are the lives, by their first event. Those
 // that had begun before the oldest event and have ended are left out.
 std::vector<OperationLife> LivesOf(std::span<const Event> events);
 

@@ -1,9 +1,9 @@
-// Writes the lives of operations into the flight recorder's track of the engine, counts them
+// Writes the lives of operations into the flight recorder's track of the loop, counts them
 // when they end (operation_counts.h), and when a group fails writes one line into
 // the log with what its last operations had come to.
 //
 // An event costs a cache line that is written; an operation also one look at the clock,
-// when it ends, for all else that happens in one turn of the engine has the turn's time.
+// when it ends, for all else that happens in one turn of the loop has the turn's time.
 //
 // Owner: Node. Thread: the node's. Memory: a state for each operation that is under way,
 // reused; a warm operation allocates nothing.
@@ -57,7 +57,7 @@ class OperationRecorder final : public collective::OperationObserver {
   void OnGroupRemoved(std::uint64_t group) { recorder_.CloseGroup(group); }
 
  private:
-  // Many groups may fail at once, and the engine has others to serve.
+  // Many groups may fail at once, and the loop has others to serve.
   static constexpr std::uint32_t kDumpsASecond = 8;
   static constexpr std::uint32_t kLinesASecond = 32;
 

@@ -2,7 +2,7 @@
 // what is returned is kept warm, so that a program that repeats its operations costs
 // no page fault after the first.
 //
-// Owner: Engine. Thread: engine. Memory: anonymous mappings, of which at most the
+// Owner: Node. Thread: the loop's. Memory: anonymous mappings, of which at most the
 // limit are in use and at most kKeptBytes are kept for later.
 #pragma once
 

@@ -1,6 +1,6 @@
 // How a work is cut into pieces, and the word by which threads take them from both its ends.
 //
-// A piece is so small that what it reads and writes stays in a core's cache, and that the engine
+// A piece is so small that what it reads and writes stays in a core's cache, and that the loop
 // is soon back. Large works have larger ones, so that less time goes by between them.
 //
 //   cursor: [pieces | taken from the back | taken from the front], 21 bits each

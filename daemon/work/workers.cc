@@ -13,7 +13,7 @@
 namespace mlxcomm {
 namespace {
 
-// The engine takes no further piece after so long, for there may be more for it to see.
+// The loop takes no further piece after so long, for there may be more for it to see.
 constexpr std::uint64_t kEnoughNs = 4'000;
 
 std::uint64_t BytesOf(const collective::LocalWork& work, std::uint64_t elements) {
@@ -169,7 +169,7 @@ bool Workers::DoPiece(const Piece& piece, Hand& hand, std::uint64_t& now_ns) {
   if (hand.track != nullptr) hand.track->Write(event);
   hand.Count(work, elements);
   slot.work_ns.fetch_add(event.duration_ns, std::memory_order_relaxed);
-  // What all have written is before the answer to the engine.
+  // What all have written is before the answer to the loop.
   return slot.left.fetch_sub(1, std::memory_order_acq_rel) == 1;
 }
 
@@ -246,7 +246,7 @@ void Workers::Run(Worker& worker) {
       now = platform::MonotonicNow();
       continue;
     }
-    // Who waits on the engine's core sees no work before the engine has done all of it.
+    // Who waits on the loop's core sees no work before the loop has done all of it.
     const bool came = spin.Saw(written_.load(std::memory_order_relaxed), now);
     if (came) AvoidEngine();
     if (!spin.LookAgain(now)) Sleep(worker);

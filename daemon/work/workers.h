@@ -1,24 +1,16 @@
-// The threads that combine and copy what is too large for the engine to touch at once.
+// The threads that combine and copy what is too large for the loop to do at once.
 //
-//   engine ──work──▶ ring of works, each with one cursor ─▶ pieces ─▶ kernels
+//   loop ──work──▶ ring of works, each with one cursor ─▶ pieces ─▶ kernels
 //                       ▲              ▲            ▲
-//                    worker         worker        engine, where it has nothing else
-//                       └── done ring ─┴─▶ engine
+//                    worker         worker        loop, when it has nothing else to do
+//                       └── done ring ─┴─▶ loop
 //
-// All take pieces (work_pieces.h) from the cursor of the oldest work, so all cores work from
-// the first piece to the last: the engine from the front, workers from the back, so that with
-// one worker each meets the same part of the same buffers in the next operation, whose pages
-// and lines its core still knows. The engine wakes one worker, who wakes the next while there
-// is more to do. The engine is away for some microseconds, or for one piece: that is tens of
-// them for a large one that comes from memory.
+// All take pieces (work_pieces.h) of the oldest work; see README.md, Workers. A slot is reused only after
+// its work's last piece was done and polled. The workers must end before the memory that their work names:
+// the destructor waits for the pieces in hand and drops work that nobody has begun.
 //
-// A slot is used again only after its work's last piece was done and polled.
-//
-// Whoever ends the engine ends the workers before the memory that their work names:
-// the destructor waits for the piece in hand, and drops what nobody has begun.
-//
-// Owner: Engine. Thread: Submit, Help, Poll, IsUnderWay, PrepareToSleep on the engine thread.
-// Memory: rings fixed at creation. No thread left at start: the program ends.
+// Owner: Loop. Thread: Submit, Help, Poll, IsUnderWay, PrepareToSleep on the loop's thread. Memory: rings
+// fixed at creation. No thread can be started: the program ends.
 #pragma once
 
 #include <array>
@@ -64,7 +56,7 @@ class Workers {
   bool PrepareToSleep();
   void WakeUp();
 
-  // Of what was done here, and by the engine itself (CountOwn).
+  // Of what was done here, and by the loop itself (CountOwn).
   struct Traffic {
     std::uint64_t bytes_read = 0;
     std::uint64_t bytes_written = 0;
@@ -77,7 +69,7 @@ class Workers {
   struct alignas(64) Slot {
     std::atomic<std::uint64_t> cursor{0};  // PieceCursor
     std::atomic<std::uint32_t> left{0};    // Pieces not done yet.
-    bool used = false;                     // The engine's alone.
+    bool used = false;                     // The loop's alone.
     const collective::LocalWork* work = nullptr;
     std::uint64_t cookie = 0;
     std::uint64_t piece_elements = 0;
@@ -90,7 +82,7 @@ class Workers {
     std::uint64_t first = 0;  // Element.
     bool more = false;        // There was more to take.
   };
-  // Whoever does pieces: a worker, or the engine.
+  // Whoever does pieces: a worker, or the loop.
   struct alignas(64) Hand {
     void Count(const collective::LocalWork& work, std::uint64_t elements);
     std::atomic<std::uint64_t> bytes_read{0};  // Written by its thread alone.
@@ -130,7 +122,7 @@ class Workers {
   Hand engine_;
   reduce::StoreChoice store_choice_;
   std::uint64_t polled_ = 0;              // Works.
-  std::vector<std::uint32_t> done_here_;  // Slots whose last piece the engine did.
+  std::vector<std::uint32_t> done_here_;  // Slots whose last piece the loop did.
 };
 
 }  // namespace mlxcomm
