@@ -41,8 +41,8 @@ class EventRing {
     written_.store(number + 1, std::memory_order_release);
   }
 
-  // The newest at most `most` events that are still there, oldest first, appended to
-  // `events`; none before number `first`.
+  // Appends the newest events that are still there, at most `most`, oldest first, to `events`; none before
+  // number `first`.
   void Copy(std::size_t most, std::uint64_t first, std::vector<Event>& events) const {
     const std::uint64_t written = written_.load(std::memory_order_acquire);
     const std::uint64_t size = mask_ + 1;
@@ -60,7 +60,7 @@ class EventRing {
     }
     std::atomic_thread_fence(std::memory_order_acquire);
     const std::uint64_t begun = begun_.load(std::memory_order_relaxed);
-    const std::uint64_t whole = begun > size ? begun - size : 0;  // The oldest for sure.
+    const std::uint64_t whole = begun > size ? begun - size : 0;  // The oldest whole one.
     if (whole <= from) return;
     const std::uint64_t torn = (whole < written ? whole : written) - from;
     events.erase(events.begin() + static_cast<std::ptrdiff_t>(kept),
