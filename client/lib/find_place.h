@@ -1,21 +1,12 @@
-// Which rank of how many of which job a process is, from the environment that its launcher
-// has made. The one account of it: C, C++, Python and mlxcommctl ask here.
+// Finds out which rank of which job a process is, and how many ranks there are, from the environment that
+// its launcher has made. C, C++, Python and mlxcommctl all ask here; see README.md, FindPlace.
 //
-// The first of these counts that names a rank: MLX's own variables (mlxcommctl launch,
-// mlx.launch), torchrun, Open MPI, PMI, Slurm, RANK with WORLD_SIZE. Launchers start one
-// another (srun starts torchrun), so the order is that of who is commonly inside of whom.
+// The first of these that names a rank counts: MLX's own variables (mlxcommctl launch, mlx.launch),
+// torchrun, Open MPI, PMI, Slurm, RANK with WORLD_SIZE. Launchers start one another (srun starts
+// torchrun), so the one that is usually innermost comes first. What one launcher says twice must agree.
 //
-// What one launcher says twice must agree: MLX_WORLD_SIZE, the entries of MLX_HOSTFILE, and the rows
-// of MLX_IBV_DEVICES, by which `mlx.launch --backend jaccl` says how many ranks there are. JACCL reads
-// JACCL_RANK, JACCL_IBV_DEVICES and JACCL_COORDINATOR before MLX's names of the same, and so does this.
-//
-// Where no job is named, its name follows from those variables of the launcher that are the
-// same on all ranks of one launch, and where the launcher has any such, on no other. mlx.launch
-// gives each rank a file of its own with the same content, so of files the content counts, not
-// the path. Others (exo) write what differs by node: each rank's own entry in its host file is the
-// wildcard address, and a rank that is no neighbour has an address for documentation; the coordinator
-// is the wildcard for rank 0, and for others whichever of its addresses they reach. Of such a host file
-// the number of ranks and the ports count, of a coordinator the port: that much all ranks have in common.
+// Where no job is named, its name follows from those variables of the launcher that are the same on all
+// ranks of one launch and, where the launcher has such variables, differ between launches.
 #pragma once
 
 #include <cstdint>

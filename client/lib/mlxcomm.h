@@ -1,18 +1,15 @@
 /* mlxcomm: collectives between processes, carried out by a daemon.
  *
- * A process connects to the daemon of its machine (one is started if there is
- * none), joins a job as one of its ranks, and submits operations on buffers in
- * its arena, a shared-memory region. All calls may be made from any thread.
+ * A process connects to the daemon of its machine (one is started if there is none), joins a job as one of
+ * its ranks, and submits operations on buffers in its arena, a shared-memory region. All calls may be made
+ * from any thread.
  *
- * Every call that can fail returns a mlxcomm_code and, if `error` is not NULL,
- * fills it. Every wait has a deadline. A group that has failed stays failed: each
- * later call on it returns the same error at once.
+ * Every call that can fail returns a mlxcomm_code and, if `error` is not NULL, fills it. Every wait has a
+ * deadline. A group that has failed stays failed: each later call on it returns the same error at once.
  *
- * Threads in a call are not to be cancelled (pthread_cancel); mlxcomm_cancel, or the connection's
- * `interrupted`, ends a wait.
- *
- * After fork() the child must not use what the parent made, nor connect itself (the
- * library's threads do not survive a fork); its calls fail with MLXCOMM_INVALID_ARGUMENT. Start children
+ * Do not cancel a thread that is in a call (pthread_cancel); mlxcomm_cancel, or the connection's
+ * `interrupted`, ends a wait. After fork() the child must not use what the parent made, nor connect itself
+ * (the library's threads do not survive a fork); its calls fail with MLXCOMM_INVALID_ARGUMENT. Start children
  * by exec.
  */
 #ifndef MLXCOMM_H_

@@ -1,34 +1,14 @@
 /* mlxcomm for programs of mlx-c: groups whose operations are carried out by a daemon.
  *
  * A group of this header is a mlx_distributed_group: every mlx_distributed_* function of mlx-c takes it, and
- * mlx_distributed_group_free frees it. What mlx-c does not have stands below. As in mlx-c the result comes
- * first and is 0-initialized or an object that is replaced; 0 is returned, or 1 after the error handler
- * (mlx_set_error_handler) was called, and then the result is as it was. mlxcomm_mlx_last_error has more of an
- * error than its text.
+ * mlx_distributed_group_free frees it. This header declares what mlx-c does not have.
  *
  *   mlx_distributed_group world = mlx_distributed_group_new();
  *   mlxcomm_mlx_init(&world, true, NULL);
  *   mlx_distributed_all_sum(&sum, x, world, stream);
  *
- * Arguments of all operations:
- *   group       one of mlxcomm_mlx_init or split off it. Empty (ctx NULL) means the process's default group:
- *               the first of more than one rank that it has joined, else what mlxcomm_mlx_init gives. In a
- *               group of one rank results are the input. The functions of mlx-c know nothing of this default:
- *               to them an empty group is one of MLX's own backends.
- *   timeout_ns  nanoseconds until DEADLINE_EXCEEDED; 0: the group's (mlxcomm_mlx_set_timeout), which by
- *               default is as long as a rank that is waited for may still come
- *   s           a CPU stream of this thread; empty: its default one. Operations on one stream wait for each
- *               other.
- *
- * Operations are lazy, as all of MLX. Arguments and shapes are checked at once (INVALID_ARGUMENT); what goes
- * wrong between ranks comes from the evaluation (mlx_array_eval, mlx_eval). The ranks of a group carry out
- * its operations in the same order; MLX evaluates in the order that its graph asks for.
- *
- * Owner: handles are the caller's; a process's world is kept besides, until the process ends. Thread: any,
- * and groups are shared among them. Memory: results lie in memory that is shared with the daemon.
- *
- * exit() lets what was begun come to its end first, for other ranks still need it (MLXCOMM_END_TIMEOUT, 60
- * seconds in which nothing of it ends), and then leaves in order; groups need not be freed. A forked child
+ * Owner: handles are the caller's; a process's world is also kept until the process ends. Thread: any, and
+ * groups are shared among them. Memory: results lie in memory that is shared with the daemon. A forked child
  * cannot use any of it: start children by exec.
  */
 #ifndef MLXCOMM_MLX_H_
@@ -54,6 +34,28 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* As in mlx-c the result comes first and is 0-initialized or an object that is replaced; 0 is returned, or 1
+ * after the error handler (mlx_set_error_handler) was called, and then the result is unchanged.
+ * mlxcomm_mlx_last_error tells more of an error than its text.
+ *
+ * Arguments of all operations:
+ *   group       one of mlxcomm_mlx_init or split off it. Empty (ctx NULL) means the process's default group:
+ *               the first of more than one rank that it has joined, else what mlxcomm_mlx_init gives. In a
+ *               group of one rank results are the input. The functions of mlx-c know nothing of this default:
+ *               to them an empty group is one of MLX's own backends.
+ *   timeout_ns  nanoseconds until DEADLINE_EXCEEDED; 0: the group's (mlxcomm_mlx_set_timeout), which by
+ *               default lasts as long as an awaited rank may still come
+ *   s           a CPU stream of this thread; empty: its default one. Operations on one stream wait for each
+ *               other.
+ *
+ * Operations are lazy, as all of MLX. Arguments and shapes are checked at once (INVALID_ARGUMENT); what goes
+ * wrong between ranks comes from the evaluation (mlx_array_eval, mlx_eval). The ranks of a group carry out
+ * its operations in the same order; MLX evaluates in the order that its graph asks for.
+ *
+ * exit() first lets operations end that have begun, for other ranks still need them (MLXCOMM_END_TIMEOUT, 60
+ * seconds in which none of them ends), and then leaves in order; groups need not be freed.
+ */
 
 /* --- joining ------------------------------------------------------------------------------------------ */
 

@@ -1,27 +1,10 @@
-// Finds the neighbours: says hello on each interface, and learns from the hellos that come
-// who is at the other end of a cable, or on the same switch (wire/discovery_hello.h).
+// Finds the neighbours: sends hellos on each interface, and learns from the hellos that arrive who is at
+// the other end of a cable or on the same switch (wire/discovery_hello.h). Each pair of interfaces over
+// which two nodes hear each other becomes a rail; the node with the smaller id dials. A recorded hello is
+// never accepted, and a flood of hellos is bounded and counted. See README.md, Discovery.
 //
-//   interface up ──▶ hellos at 0, 50, 150, 350, 750 and 1500 ms, then every 2 s
-//   hello of an unknown one ──▶ own hello soon, which repeats its nonce and asks back
-//   hello that repeats our nonce ──▶ (heard) ──▶ addresses to dial may change
-//   (heard) ──10 s of silence──▶ (lost) ──▶ not dialed after 60 s, forgotten after 600
-//
-// A hello is taken once: of a neighbour that is known, each sequence number (a window of
-// 64); of one that is not, or has been started again, only with our nonce in it. Nonces last
-// a minute or two, and lives that have ended are remembered; so a recording is never taken.
-// What is said of a node that cannot show our nonce is not kept.
-//
-// Links. Each pair of interfaces over which two nodes hear each other becomes a rail; the
-// node with the smaller id dials. Of several pairs on one switch no interface is used
-// twice for the same node. Up to kMeshMax nodes on one interface, each is linked to each; of
-// more, sorted by their ids, those at distances 1, 2, 4, 8, ...: log2(n) dials a node, and
-// others are reached through them. To be silent or lost ends no link: the fabric sees to that.
-//
-// Floods: hellos are looked at up to a rate on each interface, own ones have a least
-// distance, tables have bounds; what is beyond is counted.
-//
-// Sans-I/O, time is an argument. Owner: HelloSockets, or a simulation. Thread: engine.
-// Memory: at most kNeighboursMax neighbours, kInterfacesMax interfaces.
+// Sans-I/O; time is an argument. Owner: HelloSockets, or a simulation. Thread: the loop's. Memory: at most
+// kNeighboursMax neighbours, kInterfacesMax interfaces.
 #pragma once
 
 #include <array>

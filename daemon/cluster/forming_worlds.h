@@ -1,21 +1,12 @@
-// Forming worlds: those that exist on this node and are not known to be ready everywhere.
+// The worlds that exist on this node and are not yet known to be ready everywhere.
 //
-//   WorldFormed ─▶ the group exists here ─there is a way to each of its nodes─▶ WorldJoined
-//        ─the node of rank 0 has it of all, and a way itself─▶ WorldReady ─▶ processes begin
+//   WorldFormed ─▶ the group exists here ─there is a route to each of its nodes─▶ WorldJoined
+//        ─rank 0's node has heard it from all, and has its own routes─▶ WorldReady ─▶ processes begin
 //
-// Nobody begins before the world exists everywhere: else a fast node's frames could meet a
-// node that does not know the group. And nobody says joined without a way to all others:
-// nodes that have just been started may be linked to the node of rank 0 earlier than to
-// each other. A failure that a node reports meanwhile reaches the node of rank 0 at least,
-// which reports it to all. Other words about ranks would be lost, so one that leaves in order
-// fails the world as well.
+// No process begins before the world exists everywhere; see README.md, FormingWorlds.
 //
-// A way that does not come within the way timeout fails the world; so does a node that
-// never joins, after another timeout. A lost node fails the group without this class.
-//
-// Sans-I/O: calls in, calls of the FormingWorldsPort out; time is an argument.
-// Owner: Engine. Thread: engine. Memory: an entry for each world that forms, with its nodes;
-// as many as there can be groups.
+// Sans-I/O: calls in, calls of the FormingWorldsPort out; time is an argument. Owner: Jobs. Thread: the
+// loop's. Memory: an entry for each world that is forming, with its nodes; at most as many as groups.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 // Of each interface only so many datagrams are read at a time (kReadAtOnce) and in each
 // tenth of a second (kReadPerSlice); what else comes waits in the kernel, which has a bound, too.
 //
-// Owner: Daemon. Thread: engine; Stop after it has ended. Memory: that of Discovery, and
+// Owner: Daemon. Thread: the loop's; Stop after it has ended. Memory: that of Discovery, and
 // two sockets an interface.
 #pragma once
 

@@ -4,24 +4,13 @@
 //        WorldFormed to every node ─▶ running (this class then only remembers which
 //                                     ranks of which job are taken here)
 //
-// The node of rank 0 decides, so there is one world group whatever the order in
-// which announcements arrive. A rank is taken by whoever came first on its node; a
-// node that hears of a second claim, or of another size, refuses it. Two other nodes'
-// claims of one rank are theirs to sort out: both are known until one of them is withdrawn,
-// and till then no world is formed.
+// The node of rank 0 decides, so one world group results whatever the order in which announcements arrive.
+// A job belongs to one user (proto/types/job_id.h). See README.md, Rendezvous.
 //
-// An announcement goes another way than the world that it has led to, and may come after
-// it. And a node whose link comes up meanwhile may hear of a rank, and not of its world: so
-// ranks in a world are withdrawn from nodes that have no part in it.
-//
-// A job is one user's (proto/types/job_id.h): those of two users never meet, whatever their
-// names. What a message says of its user is what its node says; nodes of a cluster trust
-// each other in it.
-//
-// Sans-I/O: calls in, calls of the RendezvousPort out; time is an argument.
-// Owner: Engine. Thread: engine. Memory: one entry for each rank that waits, of other nodes'
-// kWaitingMax at most, kWaitingPerNodeMax of one; and kSettledMax of those that are still to
-// be announced though their world is formed.
+// Sans-I/O: calls in, calls of the RendezvousPort out; time is an argument. Owner: Jobs. Thread: the
+// loop's. Memory: one entry for each rank that waits: at most kWaitingMax of other nodes,
+// kWaitingPerNodeMax of one; and kSettledMax of ranks that are still to be announced though their world is
+// formed.
 #pragma once
 
 #include <cstdint>

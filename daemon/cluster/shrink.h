@@ -1,22 +1,15 @@
-// Shrink: how the ranks that are left of a failed group get a group of their own.
+// Shrink: how the remaining ranks of a failed group get a group of their own.
 //
-//   local ranks ask ─ShrinkState to the group's other nodes─▶ each rank has asked or is
-//   gone ─the node of the lowest rank that is left: ShrinkFormed─▶ all have the new group
-//   ─ShrinkJoined─▶ the former knows that ─ShrinkReady─▶ the ranks are answered
+//   local ranks ask ─ShrinkState to the group's other nodes─▶ each rank has asked or is gone
+//   ─node of the lowest remaining rank: ShrinkFormed─▶ all have the new group
+//   ─ShrinkJoined─▶ that node knows it ─ShrinkReady─▶ the ranks are answered
 //
-// Each node speaks for its own ranks and says all about them whenever that changes, so
-// what it said last is true; a lost node's ranks are gone. Who asks is answered only
-// when the new group exists everywhere: else a fast node's frames could come before a
-// slow one knows it.
+// Ranks are answered only when the new group exists everywhere. README.md, Shrink, tells what happens if
+// the node that forms it is lost meanwhile.
 //
-// If the node that formed the group is lost before it said ready, the others are in
-// doubt: they ask each other. If one of them was told ready it says so, and all get the
-// group; else they ask again and form another one. A rank or another node that is
-// lost meanwhile fails the new group, which is shrunk in its turn.
-//
-// Sans-I/O: calls in, calls of the ShrinkPort out; time is an argument.
-// Owner: Engine. Thread: engine. Memory: for each failed group that somebody asked
-// about, a word for each rank; for each group that has shrunk here, its nodes.
+// Sans-I/O: calls in, calls of the ShrinkPort out; time is an argument. Owner: Jobs. Thread: the loop's.
+// Memory: for each failed group that somebody asked about, a word for each rank; for each group that has
+// shrunk here, its nodes.
 #pragma once
 
 #include <cstdint>

@@ -1,19 +1,6 @@
-// What the cables between nodes form, and in which order the nodes make a ring: a pure
-// function of who is joined to whom, so that all nodes that see the same cables say the
-// same, before and after a node has been restarted.
-//
-// A port is an interface of a node. Ports that cables join belong together; where more than
-// two do, they are on a switch, else it is a cable between two nodes.
-//
-//   1. Cables between nodes decide, if they connect all: line, ring, mesh; else other.
-//      So Macs in a ring of Thunderbolt cables are a ring, also where all are on the
-//      office's switch besides.
-//   2. Else a switch that all are on.
-//
-// The ring goes over cables between nodes if they have one, else over all; if neither has,
-// it is the longest line that there is of all nodes, else the nodes as met from the first
-// on. It begins with the first node by name and goes on to the first of its neighbours.
-// Only so many ways are tried (kTriesMax): graphs that need more have an order all the same.
+// What the cables between nodes form, and in which order the nodes make a ring: a pure function of who is
+// connected to whom, so that all nodes that see the same cables give the same answer, before and after a
+// node has been restarted. README.md, Topology, has the rules.
 //
 // Owner: functions and plain values. Thread: any. Memory: nodes times nodes bits.
 #pragma once

@@ -1,7 +1,7 @@
 // What the collective core asks of the world. The core calls nobody: each event
-// appends actions to an ActionQueue, and the engine carries them out in order.
+// appends actions to an ActionQueue, and the node carries them out in order.
 //
-// Owner: Collectives. Thread: engine. Memory: names memory, never touches it;
+// Owner: Collectives. Thread: the loop's. Memory: names memory, never touches it;
 // pointers stay valid until the action's answer (see each kind).
 #pragma once
 

@@ -1,13 +1,13 @@
 // The collective core of one daemon: all groups, and the way from an event to the
 // group that it concerns.
 //
-//   events (calls, frames, answers, time) ─▶ Collectives ─▶ ActionQueue ─▶ engine
+//   events (calls, frames, answers, time) ─▶ Collectives ─▶ ActionQueue ─▶ node
 //
 // Sans-I/O and deterministic: no sockets, threads, clocks or random numbers. The
-// engine hands in every event with the time, then carries out actions() in order,
+// node hands in every event with the time, then carries out actions() in order,
 // until the queue is empty, and clears it.
 //
-// Owner: Engine. Thread: engine. Memory: allocates for new groups and while tables
+// Owner: Node. Thread: the loop's. Memory: allocates for new groups and while tables
 // grow to their largest; a warm operation allocates nothing.
 #pragma once
 

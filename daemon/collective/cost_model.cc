@@ -8,7 +8,7 @@
 namespace mlxcomm::collective {
 namespace {
 
-// An engine's turn for one frame: taken from the queue, matched, handed to a rail.
+// A loop's turn for one frame: taken from the queue, matched, handed to a rail.
 constexpr std::uint64_t kMessageNs = 2'000;
 // One core reads, combines and writes about 10 GB/s.
 constexpr std::uint64_t kCombinePicosecondsPerByte = 100;

@@ -2,7 +2,7 @@
 // every node chooses the same plan.
 //
 // The usual model of a message of n bytes: latency + n / bandwidth (Hockney, 1994),
-// and for each message the time that a node's engine takes to send it (the overhead
+// and for each message the time that a node's loop takes to send it (the overhead
 // of LogP, Culler et al., 1993). The figures are measured once and frozen into the
 // group when it forms, so the choice never depends on who asks or when. Everything is
 // counted in whole nanoseconds: no rounding that differs between machines.

@@ -1,22 +1,15 @@
-// Where eager frames wait until their operation is ready for them, and the credit
-// that bounds how many there can be.
-//
-// Each side of a pair of nodes may have CreditOptions::each frames of one group on the
-// way or waiting at the other side; a frame beyond that is the sender's fault. So
-// a group's memory for frames that nobody has asked for yet is bounded, and a slow
-// group never holds up another.
-//
-// Credit alone could hang: frames that nobody wants yet may hold all of it while the
-// one that is wanted waits at the sender. So a receiver whose stash is full of a
-// node's frames solicits what it is ready for (a grant); a solicited frame comes
-// without credit and is used at once.
+// Where eager frames wait until their operation is ready for them, and the credit that bounds their
+// number.
 //
 //   sender: TakeCredit ─▶ frame ─▶ Put ─▶ Free ─credit─▶ ReturnCredit
 //                         receiver: Starved ─▶ Solicit ─grant─▶ frame ─▶ PutSolicited ─▶ Free
 //
-// Owner: Group. Thread: engine. Memory: that many slots for each node that has
-// sent any, allocated when its first frame comes; slots for solicited frames grow to
-// the largest number there at once, at most kSolicitedMax.
+// Each side of a pair of nodes may have CreditOptions::each frames of one group on the way or waiting at
+// the other side; a frame beyond that is the sender's fault. See README.md, EagerStash.
+//
+// Owner: Group. Thread: the loop's. Memory: CreditOptions::each slots for each node that has sent a frame,
+// allocated when its first one arrives; slots for solicited frames grow to the largest number held at
+// once, at most kSolicitedMax.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,7 @@
 // It knows nothing of groups or of what the operation means. What it needs of its
 // surroundings (credit, stash, work slots) it gets from its ExecutionHost.
 //
-// Owner: Group, reused for many operations. Thread: engine. Memory: vectors that
+// Owner: Group, reused for many operations. Thread: the loop's. Memory: vectors that
 // keep their capacity, enough for kStepsUsual from the start; names buffers, never touches them.
 #pragma once
 

@@ -4,7 +4,7 @@
 // order of rank alone: nodes are numbered by their lowest rank, which is also
 // their order in the ring.
 //
-// Owner: Group. Thread: engine. Memory: fixed once made.
+// Owner: Group. Thread: the loop's. Memory: fixed once made.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Short numbers for what is under way, so that answers from the fabric and the
 // workers find their operation by an index and nothing else.
 //
-// Owner: Collectives. Thread: engine. Memory: tables that grow to the largest
+// Owner: Collectives. Thread: the loop's. Memory: tables that grow to the largest
 // number ever under way and are reused; slots stay where they are. How much work is under
 // way at once is chance, so there is some from the start.
 #pragma once

@@ -12,7 +12,7 @@
 // reports. A MISMATCH or DEADLINE_EXCEEDED waits kReportWaitNs for what the others
 // had called.
 //
-// Owner: Group. Thread: engine; time is an argument. Memory: one RankCall a rank.
+// Owner: Group. Thread: the loop's; time is an argument. Memory: one RankCall a rank.
 #pragma once
 
 #include <cstdint>

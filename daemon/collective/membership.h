@@ -1,22 +1,14 @@
-// Who on this node holds which rank of which group, and how groups come and go.
+// Which process on this node holds which rank of which group, and how groups come and go.
 //
-// A group is made by the first rank here that asks for it; the other local ranks
-// have a place in it from then on, whether they have asked yet or not. So a process
-// that ends between the first rank's call and its own fails the group like any other.
+// The first local rank that asks for a group makes it. From then on the other local ranks have a place in
+// it, whether they have asked or not, so a process that ends before it asks fails the group like any
+// other. README.md, Membership, has the states of a place.
 //
-//   (invited) ──Split──▶ joined ──Release, LeaveAll──▶ left
-//       │                   └─────OnSessionEnded─────▶ gone: the group fails
-//       ├──the parent is released, Split is refused──▶ left
-//       └──OnSessionEnded──▶ gone
+// One user has at most groups_per_user_max of the kGroupsMax groups, so that one user's splits do not keep
+// other users' jobs from forming. Users without a name share one such limit.
 //
-// A group whose local places are all left or gone is removed as soon as nothing
-// touches its buffers any more.
-//
-// Of kGroupsMax groups one user has at most groups_per_user_max, so that nobody's splits keep
-// others' jobs from forming. Users without a name share all there are.
-//
-// Owner: Engine. Thread: engine; time is an argument. Memory: an entry a group and
-// one a place, at most kGroupsMax and kPlacesMax for a session.
+// Owner: Node. Thread: the loop's; time is an argument. Memory: an entry for each group and each place, at
+// most kGroupsMax groups, and kPlacesMax places of a session.
 #pragma once
 
 #include <cstddef>

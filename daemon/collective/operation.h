@@ -4,7 +4,7 @@
 //   (early: only frames of other nodes) ──first local call──▶ gathering
 //        ──last local call──▶ running ──finished──▶ completed, recycled
 //
-// Owner: Group, recycled through a free list. Thread: engine. Memory: vectors that
+// Owner: Group, recycled through a free list. Thread: the loop's. Memory: vectors that
 // keep their capacity.
 #pragma once
 

@@ -3,7 +3,7 @@
 //
 //   OnCalled, OnHeard (any order) ─▶ OnMatched ─▶ OnMoved ... ─▶ OnEnded
 //
-// Owner: the engine; outlives the core. Thread: engine, in the middle of the core's work,
+// Owner: Node; outlives the core. Thread: the loop's, in the middle of the core's work,
 // so nothing of the core may be called from it. Memory: names nothing beyond the call.
 #pragma once
 

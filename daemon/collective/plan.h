@@ -1,20 +1,15 @@
-// A plan: the steps that one node takes for one operation, as pure data.
-//
-// A planner computes it from (signature, layout, costs, node) alone, so all nodes
-// plan alike without a word; an Execution carries it out without knowing which
-// operation it is. A new operation or algorithm is a new planner (plans/plans.h).
+// A plan: the steps that one node takes for one operation, as pure data. A planner computes it from
+// (signature, layout, costs, node) alone, so all nodes plan alike without a message; an Execution carries
+// it out without knowing which operation it is. plans/plans.h lists the planners.
 //
 //   kLocal    sources ─combine─▶ destinations     on this node, in shared memory
 //   kSend     source ─▶ node                      meets the step there with the same tag
 //   kReceive  node ─▶ destination
 //   kReduceReceived  node ─▶ destination = operand op received, or the other way round
 //
-// A step of n bytes is done in chunks (ChunkCount(n)). It may start a chunk when
-// each step that it comes `after` has done that part: the same chunk where both
-// steps are equally long, otherwise all of it. Sends whose order matters to the
-// receiver need no `after` between them: frames between two nodes stay in order.
+// A step of n bytes is done in ChunkCount(n) chunks; README.md, Plan, says when a chunk may start.
 //
-// Owner: Execution. Thread: engine. Memory: the vectors, reused.
+// Owner: Execution. Thread: the loop's. Memory: the vectors, reused.
 #pragma once
 
 #include <algorithm>

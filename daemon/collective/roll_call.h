@@ -1,20 +1,12 @@
-// Whether a wait that has lasted long can still come to its end: every node of the group is asked what
-// its ranks wait for.
+// Decides whether a long wait can still end: asks every node of the group what its ranks wait for.
 //
 //   idle ──Begin──▶ open ──answers of all other nodes, or the time is up──▶ closed: Judge(awaited)
 //
-// An operation without a deadline of its own waits for as long as somebody whom it waits for may still
-// come: a rank that waits for nothing computes, loads or downloads. That its process lives and its node
-// can be reached needs no asking: else the group would have failed. But no end is to be seen
-//   - where all whom it waits for, directly or through others, have long been waiting themselves: ranks
-//     that called different things, or a circle of messages;
-//   - where one of them that waits for nothing is stopped (SIGSTOP, Ctrl-Z), and was at the roll call
-//     before.
-// Who waits for an operation asks its daemon now and then for whom; one that is in flight, and that
-// nobody asks about, holds nobody. Of other groups nothing is known here: who waits there only is taken
-// to wait for nothing.
+// An operation without a deadline waits as long as a rank that it waits for may still come. README.md,
+// RollCall, says when no end is in sight. Other groups are unknown here: a rank that waits only in another
+// group counts as waiting for nothing.
 //
-// Owner: Group. Thread: engine; time is an argument. Memory: one RankWait a rank.
+// Owner: Group. Thread: the loop's; time is an argument. Memory: one RankWait for each rank.
 #pragma once
 
 #include <cstdint>

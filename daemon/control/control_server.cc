@@ -209,7 +209,7 @@ class DiagnosticsCalls {
     port_.MeasureLinks(call.MakeAnswer());
   }
 
-  // Not by the engine, which has payload to move; the record's writers go on meanwhile. A copy has
+  // Not by the loop, which has payload to move; the record's writers go on meanwhile. A copy has
   // the record's size.
   void FlightRecord(UnaryCall<v1::FlightRecordRequest, v1::FlightRecordReply>& call) {
     const auto who = Identify(intake_, call.context());

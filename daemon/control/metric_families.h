@@ -1,4 +1,4 @@
-// What Prometheus is told: families named by its conventions, from a snapshot of the engine
+// What Prometheus is told: families named by its conventions, from a snapshot of the loop
 // and the counts of operations. No user's and no job's name is among them.
 #pragma once
 

@@ -16,9 +16,9 @@
 namespace mlxcomm::control {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(2);  // With the engine; scrapers have ten.
+constexpr auto kPatience = std::chrono::seconds(2);  // With the loop; scrapers have ten.
 
-// The engine's word for a thread that waits for it, and may have given up meanwhile.
+// The loop's word for a thread that waits for it, and may have given up meanwhile.
 class PromisedMetrics final : public MetricsAnswer {
  public:
   explicit PromisedMetrics(std::promise<std::optional<EngineMetrics>> promise)

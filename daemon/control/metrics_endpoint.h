@@ -1,13 +1,13 @@
 // The metrics' HTTP port, where the configuration names one: GET /metrics in Prometheus's text format,
 // version 0.0.4, by prometheus-cpp's Exposer, which adds figures of its own (exposer_*).
 //
-//   GET ─server's thread─▶ snapshot by the engine, as status takes it ─▶ families ─▶ text
+//   GET ─server's thread─▶ snapshot by the loop, as status takes it ─▶ families ─▶ text
 //
 // Who asks is not asked who it is, so the configuration allows loopback addresses alone
 // unless it says otherwise.
 //
 // Owner: Daemon. Thread: made and destroyed on main; serves on threads of its own, which
-// never touch the engine's state. Memory: a snapshot for each request; two at once.
+// never touch the loop's state. Memory: a snapshot for each request; two at once.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ class MetricsEndpoint {
   // FAILED_PRECONDITION: the address cannot be listened on.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Create(
       const std::string& address, ControlPort& port, const record::OperationCounts& operations);
-  // The engine must still run, or a request that waits for it ends by its patience.
+  // The loop must still run, or a request that waits for it ends by its patience.
   virtual ~MetricsEndpoint() = default;
   virtual int port() const = 0;
 };

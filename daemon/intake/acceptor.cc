@@ -24,7 +24,7 @@ namespace {
 using namespace asio::experimental::awaitable_operators;  // NOLINT: operators only.
 using platform::kTuple;
 
-// The engine waits for nobody: a refusal fits the buffer of a socket so young.
+// The loop waits for nobody: a refusal fits the buffer of a socket so young.
 constexpr std::uint64_t kRefusalTimeoutNs = 0;
 
 }  // namespace

@@ -1,21 +1,17 @@
-// The door of the intake: listens on the Unix socket, hears each process's hello,
-// and turns away whom it may not serve, with the reason and the remedy.
+// The door of the intake: listens on the Unix socket, reads each process's hello, and refuses processes
+// that it may not serve, with the reason and the remedy.
 //
 //   connect ─▶ hello within its deadline ─▶ form, user ─▶ OnHello() ─▶ (the listener's)
 //                      │                        │             │
 //                      └────────────────────────┴─────────────┴──▶ refused, counted, logged
 //
-// Who the user is the system is asked (user_directory.h), for as long as is left of the
-// hello's deadline.
+// An unknown process costs one socket and one small frame until the deadline; at most kHellosMax hellos
+// are open at once, kHellosPerUserMax of one user (root and the daemon's own user excepted). At most
+// kAcceptsPerTurn are accepted before the next OnTurn(), so that a flood does not hold up the loop.
+// Refusals beyond a few a second are summed up in one log line.
 //
-// A stranger costs one socket and one small frame for at most the deadline, and no
-// more than kHellosMax of them are heard at once, kHellosPerUserMax of a user's other than
-// root and the daemon's own. No more than kAcceptsPerTurn are
-// taken in until the next OnTurn(), so that a flood of them does not hold the engine.
-// A flood of refusals is logged a few times a second and then summed up.
-//
-// Owner: LocalIntake. Thread: engine; refused() from any. Memory: kHellosMax hellos.
-// The io_context must not run again once the acceptor has been destroyed.
+// Owner: LocalIntake. Thread: the loop's; refused() from any. Memory: kHellosMax hellos. The io_context
+// must not run again once the acceptor has been destroyed.
 #pragma once
 
 #include <atomic>
@@ -77,7 +73,7 @@ class Acceptor {
 
   // ALREADY_EXISTS: somebody listens at the path. A socket nobody listens on is replaced.
   absl::Status Listen();
-  // Once each turn of the engine, before it sleeps: the next ones may come in.
+  // Once each turn of the loop, before it sleeps: the next ones may come in.
   void OnTurn();
   // Closes the door and removes the socket's file. Hellos under way are refused.
   void Stop();

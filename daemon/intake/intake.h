@@ -1,20 +1,17 @@
-// Intake: the local processes of this node. It accepts them on the Unix socket,
-// checks who they are, gives each its arena, queue and doorbell, hands the
-// connection on to gRPC, and carries their submissions and completions.
+// Intake: the local processes of this node. It accepts them on the Unix socket, checks who they are, gives
+// each its arena, queue and doorbell, passes the connection to gRPC, and carries submissions and
+// completions.
 //
 //   connect ─credentials, hello─▶ session open ─doorbell EOF / process exit / garbage─▶ ended
 //                                                                       │
-//                                             ReleaseMemory() ◀─engine: nothing uses the arena
+//                                             ReleaseMemory() ◀─node: nothing uses the arena
 //
-// Everything a client writes into shared memory is copied once and then checked:
-//   impossible (unknown kind or type, reserved bits, broken positions, too many in
-//   flight): the session ends, is logged and counted;
-//   wrong but possible (a range outside the arena, a peer that is not there): the
-//   operation is answered with INVALID_ARGUMENT and nothing else changes.
+// What a client writes into shared memory is copied once, then checked: what no correct client could write
+// ends the session; what is wrong but possible is answered with INVALID_ARGUMENT (see README.md, Intake).
 //
-// Owner: Daemon. Thread: the engine thread, for calls and callbacks; Find() and
-// counters() from any thread. Memory: arenas and queues are the intake's until
-// ReleaseMemory(); no allocation for a submission or completion.
+// Owner: Daemon. Thread: the loop's, for calls and callbacks; Find() and counters() from any thread.
+// Memory: arenas and queues are the intake's until ReleaseMemory(); no allocation for a submission or
+// completion.
 #pragma once
 
 #include <array>
@@ -115,7 +112,7 @@ class Intake {
   // are heard until the next call.
   virtual std::size_t Poll() = 0;
   // Empties the doorbells that rang, which may end sessions, and announces on all queues that the
-  // engine will sleep in the io_context; false: something has come in between. While announced,
+  // loop will sleep in the io_context; false: something has come in between. While announced,
   // doorbells wake it.
   virtual bool PrepareToSleep() = 0;
   virtual void WakeUp() = 0;
@@ -143,7 +140,7 @@ class Intake {
   virtual std::optional<SessionIdentity> Find(std::string_view token,
                                               std::string_view grpc_peer) const = 0;
   virtual IntakeCounters counters() const = 0;
-  virtual UseOfLimits use() const = 0;  // On the engine thread.
+  virtual UseOfLimits use() const = 0;  // On the loop's thread.
 
   // No new processes; those that are connected stay.
   virtual void StopAccepting() = 0;

@@ -20,7 +20,7 @@
 namespace mlxcomm::intake {
 namespace {
 
-// The engine waits for nobody: an answer fits the buffer of a socket so young.
+// The loop waits for nobody: an answer fits the buffer of a socket so young.
 constexpr std::uint64_t kAnswerTimeoutNs = 0;
 
 std::uint64_t ArenaBytesMax(const IntakeOptions& options) {
@@ -276,7 +276,7 @@ void LocalIntake::Complete(SessionId id, std::uint64_t ticket, std::uint64_t gro
   }
 }
 
-// A rung doorbell needs no answer but a turn of the engine, which it has caused: what was submitted
+// A rung doorbell needs no answer but a turn of the loop, which it has caused: what was submitted
 // is looked at first, and the bell later.
 void LocalIntake::OnRung(SessionId id) {
   const auto found = sessions_.find(id);

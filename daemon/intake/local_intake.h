@@ -1,7 +1,7 @@
 // The one implementation of Intake: the table of sessions between the acceptor, which
 // brings new ones, and the listener, which gets what they submit.
 //
-// Owner: Daemon, as Intake. Thread: engine; the table that Find() reads has a
+// Owner: Daemon, as Intake. Thread: the loop's; the table that Find() reads has a
 // mutex, for the control server asks it. Memory: at most clients_max + kToolsMax sessions,
 // and what the acceptor has. The io_context must not run again afterwards.
 #pragma once
@@ -27,7 +27,7 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
   static constexpr std::uint32_t kToolsMax = 64;
   static constexpr std::uint32_t kToolsPerUserMax = 16;  // Of those who see only their own.
   static constexpr std::size_t kSubmissionsPerTurn = 64;
-  // A doorbell is emptied before the engine sleeps again, and at the latest after so many turns: its end
+  // A doorbell is emptied before the loop sleeps again, and at the latest after so many turns: its end
   // says that a process has gone.
   static constexpr std::uint32_t kTurnsUnheardMax = 64;
 

@@ -2,7 +2,7 @@
 //
 //   open ──doorbell EOF, process exit, garbage, End()──▶ ended ──ReleaseMemory()──▶ (gone)
 //
-// Owner: Intake. Thread: engine. Memory: its two segments, until it is destroyed; the
+// Owner: Intake. Thread: the loop's. Memory: its two segments, until it is destroyed; the
 // arena as long as a rail has it.
 #pragma once
 

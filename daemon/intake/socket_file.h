@@ -12,7 +12,7 @@
 // at once (proto/queue/presence.h), and those who turn its log whom to tell: it holds the process's
 // number.
 //
-// Owner: Acceptor. Thread: engine. Memory: none.
+// Owner: Acceptor. Thread: the loop's. Memory: none.
 #pragma once
 
 #include <string>

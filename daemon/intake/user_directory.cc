@@ -122,7 +122,7 @@ void UserDirectory::Work(std::shared_ptr<Questions> questions) {
     absl::StatusOr<User> user = questions->lookup(uid, questions->options);
     lock.lock();
     if (questions->asker == nullptr) return;
-    // Under the lock, so that the io_context is there; the engine does not run again once
+    // Under the lock, so that the io_context is there; the loop does not run again once
     // the asker has ended.
     asio::post(questions->asker->io_, [asker = questions->asker, uid, user = std::move(user)] {
       asker->OnAnswer(uid, user);

@@ -10,7 +10,7 @@
 // thread is not waited for at the end: what it hangs in nobody can end. Answers are kept
 // for kKeptNs (refusals for kErrorKeptNs), so a change of a group is seen after that.
 //
-// Owner: Acceptor. Thread: engine. Memory: an entry a user, kKnownMax at most, and a question
+// Owner: Acceptor. Thread: the loop's. Memory: an entry a user, kKnownMax at most, and a question
 // for each user who waits, whom the acceptor bounds.
 #pragma once
 

@@ -6,7 +6,7 @@
 // A user is a number of this machine, whatever its jobs are called: who shares jobs with
 // others has limits of its own all the same.
 //
-// Owner: LocalIntake. Thread: engine. Memory: an entry for each user who has something.
+// Owner: LocalIntake. Thread: the loop's. Memory: an entry for each user who has something.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 //   OnArrived ──next──▶ up, then NextDue until nothing is due
 //             ──early─▶ Keep
 //
-// Sans-I/O, no time. Owner: Link. Thread: engine. Memory: at most that and a window of
+// Sans-I/O, no time. Owner: Link. Thread: the loop's. Memory: at most that and a window of
 // frames, in slots that are reused; none before the first frame comes early.
 #pragma once
 

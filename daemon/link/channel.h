@@ -1,32 +1,15 @@
-// The sending half of what joins two nodes: numbers frames, keeps them until they are
-// acknowledged, hands each to the rail on which it would arrive first, and sends again what
-// a rail has not delivered. The receiving half is arrival_order.h.
+// The sending half of what joins two nodes: numbers frames, keeps them until they are acknowledged, gives
+// each to the rail on which it would arrive first, and sends again what a rail has not delivered. The
+// receiving half is arrival_order.h. See README.md, Channel.
 //
 //   queued ──NextToHand──▶ under way on a rail ──OnAcknowledged / OnArrived──▶ gone
 //      ▲                        │
 //      └── its rail has gone; or the rail may lose frames, and a later one on it was
 //          acknowledged; or nothing was, for long; or the peer asks for it (OnWanted)
 //
-// A reliable rail loses nothing until it goes, so what it holds is left to it however long
-// that takes. Numbers may run at most wire::kWindow ahead of what is acknowledged, and what
-// is copied at most wire::kEarlyBytesMax: so much the other side keeps when something is
-// missing before it.
-//
-// Payload above the eager size is referenced, not kept: it is released when it is
-// acknowledged, or cancelled, and no rail may still be reading it. A peer may acknowledge
-// what a rail is still writing; that is no harm.
-//
-// If the best rail is full, a frame waits for it rather than to take one on which it would
-// arrive later; deadline_ns() says when that would have to be judged anew.
-//
-// What is carried for third nodes may take three quarters of the room that there is, so that
-// neighbours who send much of it leave some to this daemon's own. The end of a circuit is told
-// as long as there is any.
-//
-// Sans-I/O; time is an argument. Owner: Link. Thread: engine. Memory: a ring of frames that
-// grows to the largest number ever queued, at most FabricOptions::queued_frames_max; small
-// payloads in slots that are reused, each of 128 bytes or about twice what it holds at most;
-// copied payload of all kinds at most copied_bytes_max.
+// Sans-I/O; time is an argument. Owner: Link. Thread: the loop's. Memory: a ring of frames that grows to
+// the largest number ever queued, at most FabricOptions::queued_frames_max; small payloads in reused slots
+// of 128 bytes, or of about twice the payload; copied payload of all kinds, at most copied_bytes_max.
 #pragma once
 
 #include <array>

@@ -13,7 +13,7 @@
 namespace mlxcomm::fabric {
 namespace {
 
-// An acknowledgement goes out by itself after this much, or this long if the engine is
+// An acknowledgement goes out by itself after this much, or this long if the loop is
 // busy with other links; else with the next frame or when it has nothing else to do. Where
 // nobody waits for it, the next frame or the tick.
 constexpr std::uint64_t kAcknowledgeFrames = 16;

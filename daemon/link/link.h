@@ -1,52 +1,15 @@
-// All that this daemon has with one node: the channel, the rails that carry it, the
-// receives that are posted, and what state they are in. A rail may be a connection, then
-// the node is a neighbour, or a circuit through others. Each has its path
-// (rail_path.h); they may come and go at any time, and the channel goes on over those that
-// there are.
+// All that this daemon has with one node: the channel, the rails that carry it, the posted receives, and
+// their state. A rail is either a connection, and then the node is a neighbour, or a circuit through other
+// nodes. Rails come and go at any time; the channel continues over those that there are.
 //
 //   kUp ──last rail down──▶ kGrace ──a rail, same sessions──▶ kUp
 //                             └──deadline, refused, other session──▶ kLost ──rail──▶ kUp
 //
-// Circuits carry frames only where there is no connection: one that comes makes them go,
-// and a newer circuit takes an older one's place. What was under way on them is sent again.
+// README.md, Link, explains sessions, acknowledgements, and connections that are given up.
 //
-// Sessions. Each side tells its own session and the other's as it knows it. The
-// channel goes on only if both pairs are the same; both sides see the same two pairs
-// and so decide alike. A session that is given up is never told again. How far the channel
-// has come is no part of that: it is acknowledged on whichever rail.
-//
-// A connection may end when one side has read the other's introduction and the other has
-// not: then one is up and the other knows of nothing. On the next one the latter names no
-// session, or is named its own by one that it does not know. Nothing has come to it in that
-// session, so the former goes on and the latter begins: nobody is lost by it.
-//
-// Receives are shared by the rails. Each is posted to all of them before a frame goes out
-// on any, so that the data which a grant calls for finds it wherever it comes. Numbers and
-// bytes are claimed before they are placed (arrival_claims.h, receive_budget.h).
-//
-// Acknowledgements go on the rail that has delivered last, for that one works, and on a
-// reliable one as well if that may lose them. They ride on frames that go there anyway, or go
-// alone when the engine has nothing else to do. Of small frames, which the other side has
-// copied, one alone is not worth a wake-up there: on the only rail, which loses nothing, they
-// are acknowledged after some, or with the next tick. One may be lost with its rail: whenever one
-// goes, everything is acknowledged anew on another. What a control frame says may have come
-// of what was received before it, so those who read it must know of that first: where
-// there are gaps, an acknowledgement goes before it.
-//
-// A connection that is closed reads as the end of the daemon (reset_grace). So this side
-// closes none that it only gives up (silence, an interface that is down, whatever failed
-// here) before it has heard the other side on another, on which that then stands, or the
-// node is lost: until then the end is kept, at most kKeptMax of them. And a connection that
-// was to go on with the channel, and is closed before anything has come on it, was a join
-// that failed on the other side, by a daemon that lives.
-//
-// RDMA rails are beside connections, and have no end that could be seen. When the last
-// connection is closed they are asked for a sign of life; those that give none in half of the
-// reset grace go as it has.
-//
-// Owner: Links. Thread: engine; time is an argument, and sessions are the options' random
-// numbers. Memory: one entry for each posted receive, at most kWaitingMax commands that a
-// rail has no place for yet, the channel's and the arrival order's.
+// Owner: Links. Thread: the loop's; time is an argument, and sessions are the options' random numbers.
+// Memory: one entry for each posted receive, at most kWaitingMax commands for which a rail has no room
+// yet, and what the channel and the arrival order have.
 #pragma once
 
 #include <array>

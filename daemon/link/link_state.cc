@@ -405,7 +405,7 @@ void Link::TickRail(std::size_t at, std::uint64_t now_ns) {
   on.not_asked = MayStayUnasked(on, now_ns) ? on.not_asked + 1 : 0;
   if (on.not_asked == 0) AskForSign(at, now_ns);
   if (!IsSilent(on, now_ns)) return;
-  // It may be this engine that was asleep: what lies in the socket was not heard yet.
+  // It may be this loop that was asleep: what lies in the socket was not heard yet.
   if (PollRail(at, now_ns) > 0) Pump();
   if (on.rail == nullptr || !IsSilent(on, now_ns)) return;
   // One through other nodes ends with its way, whichever part of that has fallen silent.

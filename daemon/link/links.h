@@ -1,39 +1,12 @@
-// All links of this daemon and the router over them: what the fabric is without sockets,
-// threads and clocks. TcpFabric adds listening, dialing and proving; the simulator adds
-// simulated rails and virtual time.
+// All links of this daemon and the router over them: the fabric without sockets, threads and clocks.
+// TcpFabric adds listening, dialing and proving; the simulator adds simulated rails and virtual time.
 //
-// Joining. Each rail begins with two introductions; Links decides which join may go on
-// and keeps those under way, so that both ends come to the same rails and sessions.
+// Each rail begins with two introductions (a join). Links decides which joins may continue, so that both
+// ends arrive at the same rails and sessions; README.md, Links, has the protocol and its rules. A node is
+// a neighbour while there is a direct rail to it.
 //
-//   dialer:   BeginAsDialer ─▶ send Join::own ─▶ read theirs ─▶ Finish ─▶ rail
-//   acceptor: Judge, MarkOf ─▶ send the verdict ─▶ read theirs ─▶ BeginAsAcceptor
-//             ─▶ send Join::own ─▶ Finish ─▶ rail              (Abandon if it fails)
-//
-// 1. One rail for each path (rail_path.h). A dialer introduces itself only while it has
-//    no rail over that path; so the acceptor's rail over it, if it has one, is dead on the
-//    other side (a half-open connection) and goes. But not one that has come since the
-//    verdict: of that the dialer may not have known (MarkOf).
-// 2. Joins over different paths do not disturb each other once the two agree on their
-//    sessions. While they do not, one join at a time: two at once could agree on
-//    different ones. A join is *anew* where the sessions are not agreed, as far as this
-//    node knows; two joins with a node exclude each other if they have the same path or
-//    if one of them is anew.
-// 3. When two nodes dial each other at once and the joins exclude each other, the
-//    connection wins that the smaller node id has dialed: from its own introduction on,
-//    that node refuses the other's.
-// 4. The sessions that a join has told must still be those of the link at its Finish:
-//    else ABORTED, and the connection ends, which the other side sees.
-//
-// A node is a neighbour while there is a direct rail to it; the router is told when the
-// first comes, when the last goes, and when a new session began in between.
-//
-// A link that is lost is kept for a while, for status and for whoever comes back; then, if
-// nobody joins it and no way leads to its node, it is forgotten: nodes get new names, and
-// whoever holds the key may name as many as it likes. Soon where half of the places are taken.
-//
-// Owner: Node. Thread: the node's; time is an argument, and random
-// numbers are the options'. Memory: one Link a node, at most kLinksMax; joins as many as
-// the caller has under way.
+// Owner: Node. Thread: the node's; time is an argument, and random numbers are the options'. Memory: one
+// Link for each node, at most kLinksMax; as many joins as the caller has under way.
 #pragma once
 
 #include <cstddef>

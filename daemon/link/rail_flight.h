@@ -1,28 +1,15 @@
-// What is under way on one rail, as its sender knows it: frames that were handed to it and
-// are not acknowledged, in the order in which they were handed, and how soon one more would
-// arrive.
+// What is under way on one rail, as its sender knows it: the frames that were given to it and are not
+// acknowledged, in the order in which they were given, and how soon one more would arrive.
 //
 //   OnHanded ──▶ unwritten ──OnTransmitted──▶ written ──OnDone──▶ gone
 //                                  (acknowledged, or given up as lost; perhaps before
-//                                   the rail has told that it has written it)
+//                                   the rail has said that it has written it)
 //
-// When it would arrive. Frames under way drain at the measured rate, so one more arrives
-// after (bytes under way + its own) / rate, but not before the rail's latency. Not the sum
-// of both: what the latency holds is under way and counted. Acknowledgements come back behind
-// what the other side sends; where the system tells what it holds of what was written, that is
-// believed instead, less what has drained since then. And not before the time for
-// which the oldest frame has been waiting, once that is longer than acknowledgements take: a rail
-// that has stopped without telling looks slower with every moment, until frames go another way.
+// README.md, RailFlight, has the estimate. Frames are given in the middle of a turn of the loop, in which
+// no clock is read for them; they get their time from the next OnNow.
 //
-// One that looked slow once would never be given a frame again, and so never be seen to have
-// recovered. So an idle rail is tried anew after many times what it is thought to take: if it
-// still takes that long, little is lost.
-//
-// Time. Frames are handed in the middle of the engine's turn, where no clock is read for them;
-// they get their time from the next OnNow.
-//
-// Sans-I/O. Owner: Channel. Thread: engine. Memory: a ring that grows to the largest number
-// of frames that were ever under way.
+// Sans-I/O. Owner: Channel. Thread: the loop's. Memory: a ring that grows to the largest number of frames
+// that were ever under way.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +32,7 @@ class RailFlight {
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
   // What a rail may hold unwritten: some milliseconds' worth, so that it is chosen late, by
   // what other rails have carried meanwhile, and cancelled soon; and never so little that it
-  // falls idle before the engine's next turn. An unreliable one, which nothing else holds
+  // falls idle before the loop's next turn. An unreliable one, which nothing else holds
   // back, may have no more than the most under way at all.
   static constexpr std::size_t kHandedFramesMax = 64;
   static constexpr std::uint64_t kHandedBytesMax = 4 * 1024 * 1024;

@@ -1,19 +1,8 @@
-// How fast one rail is, measured from what is acknowledged: its rate while it is busy, and
-// the shortest time from handing a frame to its acknowledgement.
+// How fast one rail is, measured from acknowledgements: its rate while it is busy, and the shortest time
+// from giving a frame to the rail to its acknowledgement. Idle times are left out of the rate, so a rail
+// that gets only some frames at a time is measured too. See README.md, RailMeter.
 //
-// The rate is that of the last spans of time in which it was busy: bytes acknowledged over
-// time, some milliseconds and frames each, so that acknowledgements that come in bunches do
-// not look like speed. Idle times between are left out, so a rail that gets only some
-// frames at a time is measured too. Where the rail was not busy all of a span, what it
-// carried says only that it can do at least that; so does a single frame. So a rail that
-// gets slower is known to within some spans, one that gets faster as well, and one that
-// is idle keeps its rate.
-//
-// The latency of a frame holds what its acknowledgement waited for behind what the other side
-// sends. Signs of life overtake all that waits: twice the least that one of them has ever taken,
-// for nobody's turn had to come for its answer, is a bound from above, for as long as the rail lives.
-//
-// Sans-I/O. Owner: RailFlight. Thread: engine. Memory: fixed.
+// Sans-I/O. Owner: RailFlight. Thread: the loop's. Memory: fixed.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 // frame that is under way on a slower one, in the worst case for every other frame of the
 // channel's window; more gaps than frames can be missing nobody may make.
 //
-// Owner: Link, one for a receive. Thread: engine. Memory: kRangesKept without allocation,
+// Owner: Link, one for a receive. Thread: the loop's. Memory: kRangesKept without allocation,
 // at most kRangesMax.
 #pragma once
 

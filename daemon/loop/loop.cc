@@ -22,9 +22,8 @@
 namespace mlxcomm {
 namespace {
 
-// What comes by the io_context while the loop is awake (calls, ends of processes, timers,
-// sockets of rails that were quiet) can wait so long: asking the system costs more than a turn
-// without it.
+// While the loop is awake, events of the io_context (calls, ends of processes, timers, sockets of rails that
+// were quiet) can wait this long: polling the system costs more than a turn without it.
 constexpr std::uint64_t kIoIntervalNs = 20'000;
 
 }  // namespace
@@ -89,8 +88,8 @@ void Loop::Run() {
 bool Loop::Turn() {
   node_->AdvanceTo(now_ns_);
   std::size_t count = 0;
-  // Not counted: what it brings for operations is seen below. The rest (timers, signs of life) is
-  // nothing to look for; an idle daemon would learn to look from it, which cost it most.
+  // Not counted as found work: work for operations is seen below. The rest (timers, signs of life) is not
+  // worth spinning for; an idle daemon would learn to spin from it, which was its main cost.
   if (now_ns_ - io_polled_ns_ >= kIoIntervalNs) {
     io_polled_ns_ = now_ns_;
     io_.poll();
@@ -112,8 +111,8 @@ void Loop::Sleep() {
   const bool may_sleep = intake_->PrepareToSleep();
   const bool fabric_too = may_sleep && fabric_->PrepareToSleep();
   if (fabric_too && workers_->PrepareToSleep()) {
-    // Setting the timer anew would itself wake us (its old wait is cancelled), so it
-    // is left alone unless the deadline has come nearer.
+    // Setting the timer again would itself wake this thread (the old wait is cancelled), so it is left alone
+    // unless the deadline is now earlier.
     const std::uint64_t deadline = NextDeadline();
     if (deadline < armed_ns_) {
       const std::uint64_t wait = deadline > now_ns_ ? deadline - now_ns_ : 1;
@@ -126,7 +125,7 @@ void Loop::Sleep() {
     io_.restart();
     io_.run_one();
     ++wakeups_;
-    // Whatever it was, what waits in the queues is worth more than a further look at the system.
+    // Whatever woke the loop, work that waits in the queues is worth more than another poll of the system.
     io_polled_ns_ = platform::MonotonicNow();
     workers_->WakeUp();
   }
@@ -254,8 +253,8 @@ void Loop::OnForwarding(bool forwards) {
   KeepAwake();
 }
 
-// Others' jobs want this machine as well, where their frames go through it. (Only this thread changes
-// how many groups are left.)
+// Jobs of other nodes also need this machine awake if their frames pass through it. (Only this thread
+// changes the number of groups left.)
 void Loop::KeepAwake() { sleep_guard_.Want(groups_left_ > 0 || forwards_); }
 
 void Loop::OnEvent(record::LoggedEvent event) {
@@ -267,7 +266,7 @@ void Loop::OnViolation(const NodeId& node, const std::string& what) {
   spdlog::error("node {} sent {}", node_->links().NameOf(node), what);
 }
 
-// --- what is told of this machine ---------------------------------------------------------
+// --- facts of this machine ----------------------------------------------------------------
 
 void Loop::Describe(v1::NodeStatus& status) const {
   status.set_pid(static_cast<std::uint64_t>(::getpid()));
@@ -310,7 +309,7 @@ void Loop::LookAtSystem() {
   };
   try {
     looking_ = std::thread(look);
-  } catch (const std::system_error&) {  // No thread is to be had: then here, which takes as long.
+  } catch (const std::system_error&) {  // No thread can be started: here, in the same time.
     look();
   }
 }

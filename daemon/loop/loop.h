@@ -1,12 +1,12 @@
-// The loop: one thread that turns the node (node/node.h), and all that it needs of the machine: the
+// The loop: one thread that drives the node (node/node.h), with all that the node needs of the machine: the
 // io_context, queues in shared memory, sockets, workers, the clock.
 //
 //   turn: io_context (at intervals), queues, rails, workers, time ─▶ node ─▶ actions until none is left
-//   nothing to do: a piece of the workers' work; else looks again for a time that is bounded
-//   and learnt (adaptive_spin.h), then sleeps in the io_context
+//   nothing to do: a piece of the workers' work; else it spins for a time that is bounded and learnt
+//   (adaptive_spin.h), then sleeps in the io_context
 //
 // Owner: Daemon. Thread: Run() is the loop's thread; RequestStop and Drain from another; the rest before
-// Run or after it. Memory: one thread more while the machine is looked at for doctor.
+// Run or after it. Memory: one more thread while the machine is examined for doctor.
 #pragma once
 
 #include <atomic>
@@ -40,7 +40,7 @@ namespace mlxcomm {
 
 struct LoopOptions {
   queue::SchedulingPolicy scheduling;
-  // Private daemons end with their last client, or when nobody came in time.
+  // Private daemons end with their last client, or when no client came in time.
   bool ends_with_last_client = false;
   std::uint64_t first_client_timeout_ns = 30'000'000'000;
 };
@@ -52,7 +52,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
        record::EventLog& events);
   ~Loop() override;
 
-  // What it turns; before Run. All outlive Run; `discovery` may be nullptr.
+  // The parts that it drives; call it before Run. All outlive Run; `discovery` may be nullptr.
   struct Parts {
     node::Node& node;
     intake::Intake& intake;
@@ -61,7 +61,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
     const cluster::HelloSockets* discovery = nullptr;
   };
   void Join(const Parts& parts);
-  // Called on the loop's thread when a private daemon has no use any more.
+  // Called on the loop's thread when a private daemon is no longer needed.
   void set_on_useless(void (*callback)(void*), void* context) {
     on_useless_ = callback;
     on_useless_context_ = context;
@@ -70,13 +70,13 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
 
   void Run();  // Until RequestStop.
   void RequestStop();
-  // Refuses new jobs, waits until no group is left, but at most timeout_ns; then fails those that are.
-  // False: that was needed.
+  // Refuses new jobs and waits until no group is left, but at most timeout_ns; then fails the remaining ones.
+  // False: groups had to be failed.
   bool Drain(std::uint64_t timeout_ns);
-  // After Run has returned, on the caller's thread: answers every call that is still open, and those
-  // that were on their way, as often as it is called.
+  // After Run has returned, on the caller's thread: answers every open call and those still on their way. May
+  // be called again.
   void AnswerOpenCalls();
-  // What they still do reads the operations' own descriptions, so they end before the node.
+  // Workers still read the operations' own descriptions, so they end before the node.
   void StopWorkers() { workers_.reset(); }
 
  private:
@@ -127,7 +127,7 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   std::uint64_t armed_ns_ = collective::kNever;  // When timer_ will fire.
   std::unique_ptr<Workers> workers_;
   std::vector<std::uint64_t> done_work_;
-  platform::SleepGuard sleep_guard_;  // Held while there is a group, or others' go through here.
+  platform::SleepGuard sleep_guard_;  // Held while a group is here or operations pass through.
   bool forwards_ = false;
   std::uint64_t now_ns_;
   std::uint64_t io_polled_ns_ = 0;
@@ -136,8 +136,8 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   std::uint64_t clients_seen_ = 0;
   std::uint64_t clients_open_ = 0;
   std::map<intake::SessionId, intake::Peer> clients_;
-  std::thread looking_;      // At the machine.
-  std::mutex groups_mutex_;  // Drain waits on it; no payload comes near.
+  std::thread looking_;      // Examines the machine.
+  std::mutex groups_mutex_;  // Drain waits on it; never held on the path of payload.
   std::condition_variable groups_changed_;
   std::size_t groups_left_ = 0;
   std::atomic<bool> stop_{false};

@@ -39,7 +39,7 @@ void DescribeRdma(const fabric::RdmaSnapshot& snapshot, v1::NodeStatus& node) {
   told.set_detail(snapshot.detail);
   told.set_reason(Told(snapshot.reason));
   told.set_asked_for(snapshot.asked_for);
-  // No Mac has so many; and what is said has to fit into a message.
+  // No Mac has as many, and the answer has to fit into a message.
   constexpr int kDevicesTold = 16;
   constexpr int kGidsTold = 8;
   for (const fabric::RdmaDeviceSnapshot& device : snapshot.devices) {

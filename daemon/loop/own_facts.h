@@ -1,4 +1,4 @@
-// What the process and its machine say of a node, in the words of status and doctor.
+// Facts of the process and its machine, as status and doctor show them.
 //
 // Thread: the loop's; LookAtSystem any.
 #pragma once
@@ -9,10 +9,10 @@
 
 namespace mlxcomm {
 
-// Clients, arenas and limits, of all and of each user.
+// Clients, arenas and limits: totals, and for each user.
 void DescribeUse(const intake::Intake& intake, v1::NodeStatus& node);
 void DescribeRdma(const fabric::RdmaSnapshot& snapshot, v1::NodeStatus& node);
-// Limits and interfaces: asks the system many times.
+// Limits and interfaces; makes many system calls.
 v1::NodeCheckup LookAtSystem();
 
 }  // namespace mlxcomm

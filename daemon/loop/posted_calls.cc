@@ -62,7 +62,7 @@ void PostedCalls::CancelShrink(SessionId session, std::uint64_t call) {
 void PostedCalls::Cancel(SessionId session, const v1::CancelRequest& request,
                          std::unique_ptr<CancelAnswer> answer) {
   Ask(std::move(answer), [this, session, request](std::unique_ptr<CancelAnswer> held) {
-    // What it gives up may still be in its queue, which holds at most so many.
+    // Calls that it gives up may still be in its queue, which holds at most this many.
     for (std::uint32_t i = 0; i < queue::kSubmissionSlots && intake_.Poll() > 0; ++i)
       node_.CarryOut();
     node_.Cancel(session, request, *held);

@@ -1,4 +1,4 @@
-// Control calls on their way to the node: gRPC's threads hand them in, the loop's thread carries them out.
+// Control calls on their way to the node: gRPC's threads post them, the loop's thread carries them out.
 //
 //   any thread ─Ask: too many? refused─▶ posted to the io_context ─▶ the loop's thread: Node ─▶ the answer
 //
@@ -58,7 +58,7 @@ class PostedCalls final : public control::ControlPort {
       calls_.fetch_sub(1);
       return answer->Fail({FailureCode::kResourceExhausted, kNoRank, "too many calls at once"});
     }
-    // One that is thrown away unrun, as at the end, takes its answer with it, which then says so.
+    // A call that is destroyed unrun, as at the end, destroys its answer, which reports the stop.
     asio::post(io_, [this, body = std::move(body), answer = std::move(answer)]() mutable {
       calls_.fetch_sub(1);
       body(std::move(answer));

@@ -1,7 +1,7 @@
-// The answer to one control call: given exactly once, from the node's thread. Whoever drops it
-// without a word has it say that the daemon is stopping (control/unary_call.h).
+// The answer to one control call: given exactly once, from the node's thread. An answer that is dropped
+// unused says that the daemon is stopping (control/unary_call.h).
 //
-// Owner: whoever owes the answer. Thread: the node's. Memory: one object a call.
+// Owner: the part of the node that owes the answer. Thread: the node's. Memory: one object for each call.
 #pragma once
 
 #include "mlxcomm/v1/control.pb.h"

@@ -22,8 +22,8 @@ collective::PeerFrame FrameOf(const wire::FrameHeader& header) {
           (header.flags & wire::kSolicited) != 0};
 }
 
-// A reduction in the 32 bits that a posted receive has for it. Ranks are far below 2^16, and
-// operators few.
+// A reduction in the 32 bits that a posted receive has for it: there are far fewer than 2^16 ranks, and
+// few operators.
 constexpr std::uint32_t kReceivedFirst = 0x80;
 
 std::uint32_t Pack(const reduce::Reduction& reduction, bool received_first) {
@@ -36,7 +36,7 @@ reduce::Reduction Unpack(std::uint32_t packed) {
           packed >> 16};
 }
 
-// On a rail's thread, or the engine's if it is little, while both are in the cache.
+// Runs on a rail's thread, or on the loop's for small data, while both buffers are in the cache.
 void CombineReceived(const fabric::PostedReceive& receive, std::uint64_t offset,
                      const std::byte* staged, std::uint32_t bytes) {
   const reduce::Reduction reduction = Unpack(receive.place_arguments);
@@ -98,8 +98,8 @@ void Carrier::SendFrame(const collective::Action& action, wire::FrameType type,
   }
   const absl::Status sent = links_.Send(action.node, header, action.source, action.cookie);
   if (sent.ok()) return;
-  // The node is lost, and the group hears of that by itself; nothing refers to the
-  // payload. It fails first, so that what was not sent is not taken for received.
+  // The node is lost, of which the group is informed separately; nothing refers to the payload. The group
+  // fails first, so that unsent data is not mistaken for received data.
   FailGroup(action.key, "cannot send: ", sent, now_ns);
   if (type == wire::FrameType::kData) collectives_.OnDataReleased(action.cookie);
 }
@@ -245,7 +245,7 @@ void Carrier::OnFailureReport(const NodeId& node, const v1::FailureReport& messa
   membership_.SpreadLoss(report.group, now_ns);
 }
 
-// What is too much of it counts as not told: then somebody may come.
+// Entries beyond the bound count as missing: then a rank may still come.
 void Carrier::OnRollCall(const NodeId& node, const v1::RollCall& message, std::uint64_t now_ns) {
   collective::RollCallMessage told{message.group(), message.number(), message.answers(), {}};
   for (const v1::RankWait& rank : message.waits()) {

@@ -31,8 +31,8 @@ class Carrier {
         scratch_(scratch),
         links_(links),
         port_(port) {
-    // The two change places. How many come at once is chance: all that an operation sends, where
-    // its grants came before its call.
+    // The two are swapped. How many actions come at once varies: an operation sends everything at once if
+    // its grants arrived before its call.
     carrying_.reserve(kActionsUsual);
     collectives_.actions().reserve(kActionsUsual);
   }
@@ -42,7 +42,7 @@ class Carrier {
   // Carrying out an action may cause others; all are done when it returns.
   void CarryOut(std::uint64_t now_ns);
 
-  // What has come from a peer. False: a frame that no well-behaved daemon sends.
+  // A frame has arrived from a peer. False: no well-behaved daemon sends it.
   [[nodiscard]] bool OnEager(const NodeId& node, const wire::FrameHeader& header,
                              std::span<const std::byte> payload, std::uint64_t now_ns);
   [[nodiscard]] bool OnGrant(const NodeId& node, const wire::FrameHeader& header,
@@ -54,8 +54,8 @@ class Carrier {
   void OnRollCall(const NodeId& node, const v1::RollCall& message, std::uint64_t now_ns);
   void OnRankDetached(const NodeId& node, const v1::RankDetached& message, std::uint64_t now_ns);
 
-  // A message to the daemon there, as one control frame. One that cannot be sent is logged: its node is
-  // lost, which all hear by themselves, or the message is too large.
+  // Sends a message to the daemon there, as one control frame. A failure is logged: either the node is lost,
+  // of which every part is informed separately, or the message is too large.
   void SendMessage(const NodeId& node, const v1::PeerMessage& message);
   std::uint64_t messages_not_sent() const { return messages_not_sent_; }
 

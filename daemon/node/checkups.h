@@ -1,12 +1,12 @@
-// What doctor asks of every node: what its machine has (interfaces, limits, clock). To look at a machine
-// takes a thousand times as long as a turn, and anybody may ask, so it is done aside
-// (NodePort::LookAtSystem), at most once a second; who asks meanwhile waits for the next look's end.
+// What doctor asks of every node: the interfaces, limits and clock of its machine. Examining a machine takes
+// a thousand times as long as a turn, and any user may ask, so it is done on another thread
+// (NodePort::LookAtSystem), at most once a second; callers in between wait for the next examination.
 //
 //   Doctor, Probe of another node ─fresh enough─▶ the answer
 //                   └─▶ LookAtSystem ─▶ OnSystemSeen, or kPatienceNs ─▶ all answers
 //
-// Owner: Node. Thread: the node's; time is an argument. Memory: at most kWaitingMax who wait; what was
-// seen last.
+// Owner: Node. Thread: the node's; time is an argument. Memory: at most kWaitingMax waiting callers, and the
+// last result.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +25,17 @@ class Checkups {
   static constexpr std::uint64_t kKeptNs = 1'000'000'000;
   static constexpr std::uint64_t kPatienceNs = 500'000'000;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
-  // Is given what was seen last; nothing but zeros if that never ended.
+  // Receives the last result; all zeros if no examination has ever ended.
   using Asker = std::function<void(const v1::NodeCheckup&)>;
 
   explicit Checkups(NodePort& port) : port_(port) {}
 
-  // False: too many wait already.
+  // False: too many callers wait already.
   [[nodiscard]] bool Ask(std::uint64_t now_ns, Asker asker);
   void OnSystemSeen(v1::NodeCheckup seen, std::uint64_t now_ns);
   void OnTime(std::uint64_t now_ns);
   std::uint64_t NextDeadline() const { return waiting_.empty() ? kNever : give_up_ns_; }
-  // Nobody is answered any more.
+  // No caller is answered any more.
   void Clear() { waiting_.clear(); }
 
  private:

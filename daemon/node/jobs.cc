@@ -16,9 +16,9 @@ namespace mlxcomm::node {
 namespace {
 
 constexpr std::uint64_t kTimeoutMsMax = 86'400'000;
-constexpr std::size_t kWhyBytesMax = 120;  // Of why a program has ended, which it says itself.
+constexpr std::size_t kWhyBytesMax = 120;  // Of the reason that a program gives for its end.
 
-// What nobody has measured is as the cost model has it.
+// For a link without measurements the cost model's defaults hold.
 collective::LinkCosts CostsOf(const v1::LinkCosts& told) {
   collective::LinkCosts costs;
   if (told.latency_ns() != 0) costs.latency_ns = told.latency_ns();
@@ -120,11 +120,11 @@ void Jobs::Attach(SessionId session, std::uint64_t call, const v1::AttachRequest
 void Jobs::CancelAttach(SessionId session, std::uint64_t call) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end() || found->second.attaching == nullptr) return;
-  if (found->second.attach_call != call) return;  // That one has been answered.
+  if (found->second.attach_call != call) return;  // It has been answered.
   // Taken out first: what follows may end the session itself.
   const auto attaching = std::exchange(found->second.attaching, nullptr);
   rendezvous_.Leave(session);
-  // Its world may have formed, and be about to be told: others would wait for it there.
+  // Its world may have formed without the ranks having been told yet: others would wait for it there.
   OnGroupsLeft(session, membership_.OnSessionEnded(session, "it gave up while the job was forming",
                                                    now_ns_));
   attaching->Fail({FailureCode::kCancelled, kNoRank, "cancelled by the caller"});
@@ -190,7 +190,7 @@ void Jobs::FailAll(const Failure& failure) {
 
 // --- what becomes of groups ---------------------------------------------------------------
 
-// Of the local ones, the first that is gone.
+// The first local rank that is gone.
 std::uint32_t Jobs::RankLeft(const collective::Group& group) {
   const std::vector<std::uint32_t>& ranks = group.layout().local_ranks();
   const auto gone = std::find_if(ranks.begin(), ranks.end(),
@@ -201,7 +201,7 @@ std::uint32_t Jobs::RankLeft(const collective::Group& group) {
 // `session` may have ended already.
 void Jobs::OnGroupsLeft(SessionId session, const std::vector<std::uint64_t>& groups) {
   carrier_.CarryOut(
-      now_ns_);  // Others hear first that the rank is gone, then what that means for a shrink.
+      now_ns_);  // Other nodes first learn that the rank is gone, then what that means for a shrink.
   const auto found = sessions_.find(session);
   for (const std::uint64_t group : groups) {
     if (found != sessions_.end() && found->second.shrinking.contains(group)) {
@@ -377,7 +377,7 @@ v1::LinkCosts Jobs::OwnCosts() {
   return costs;
 }
 
-// By rank: the local process that waits for its world; 0: elsewhere, or gone meanwhile.
+// By rank: the session of the local process that waits for its world; 0: elsewhere, or gone meanwhile.
 std::vector<SessionId> Jobs::WaitingSessions(
     const std::vector<cluster::FormedMember>& members) const {
   std::vector<SessionId> sessions;
@@ -427,8 +427,8 @@ void Jobs::OnWorldFormed(const JobId& job, std::uint64_t group,
   RefuseFailedWorlds();
 }
 
-// This node cannot make the group: its own processes are told, and the other nodes, for
-// whom it would never be ready.
+// This node cannot make the group: reports that to its own processes, and to the other nodes, for which the
+// group would never be ready.
 void Jobs::RefuseWorld(std::uint64_t group, const std::vector<cluster::FormedMember>& members,
                        const Failure& failure) {
   v1::PeerMessage message;
@@ -466,13 +466,13 @@ void Jobs::AnswerForming(const Forming& forming, const Failure& failure) {
 void Jobs::OnWorldReady(std::uint64_t group) {
   const auto found = forming_.find(group);
   const collective::Group* const made = collectives_.Find(group);
-  // Otherwise its processes are told with the next look at those that have failed.
+  // Otherwise its processes are answered when failed groups are next looked at.
   if (found == forming_.end() || made == nullptr || made->failed()) return;
   AnswerForming(found->second, {});
   forming_.erase(found);
 }
 
-// Those that failed, or were left by all here, before they were ready: once it is known why.
+// Worlds that failed, or that all local ranks left, before they were ready: answered once it is known why.
 void Jobs::RefuseFailedWorlds() {
   std::erase_if(forming_, [this](const auto& entry) {
     const auto& [group, forming] = entry;

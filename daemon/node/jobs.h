@@ -1,10 +1,10 @@
-// The processes of this node and the groups that they join and leave: worlds, splits, what is left of a
-// failed group. What the state machines of cluster/ decide between the nodes becomes groups of the
-// collective core here, and answers to the processes that wait.
+// The processes of this node and the groups that they join and leave: worlds, splits, and shrunk groups. The
+// decisions that the state machines of cluster/ take between the nodes become groups of the collective core
+// here, and answers to the processes that wait.
 //
 //   Attach ─▶ Rendezvous ─formed─▶ Membership ─▶ FormingWorlds ─ready everywhere─▶ the answers
 //   Shrink ─▶ cluster::Shrink ─formed─▶ Membership ─ready everywhere─▶ the answers
-//   Split, Release, Detach, a process that ends ─▶ Membership, and whoever waits for that rank
+//   Split, Release, Detach, a process that ends ─▶ Membership, and the ranks that wait for that rank
 //
 // Owner: Node. Thread: the node's; the time is the node's. Memory: an entry for each session, and one
 // for each world that forms.
@@ -30,11 +30,11 @@
 
 namespace mlxcomm::node {
 
-// Who is at the other end of a session.
+// The process at the other end of a session.
 struct Process {
   std::uint64_t pid = 0;
   std::string user;
-  bool is_tool = false;  // Joins nothing, and comes and goes untold.
+  bool is_tool = false;  // Joins nothing; its coming and going is not reported.
 };
 
 using Nodes = std::map<NodeId, fabric::NodeIdentity>;  // Those that can be reached.
@@ -52,8 +52,8 @@ class Jobs final : private cluster::RendezvousPort,
   // Its memory is released once no operation names it.
   void OnSessionEnded(SessionId session, const std::string& why);
 
-  // Control calls (proto/mlxcomm/v1/control.proto). `call` is another number for each Attach and
-  // Shrink, so that to cancel one never cancels the next on the same session.
+  // Control calls (proto/mlxcomm/v1/control.proto). `call` differs for each Attach and Shrink, so that
+  // cancelling one never cancels the next on the same session.
   void Attach(SessionId session, std::uint64_t call, const v1::AttachRequest& request,
               std::unique_ptr<AttachAnswer> answer);
   void CancelAttach(SessionId session, std::uint64_t call);
@@ -63,9 +63,9 @@ class Jobs final : private cluster::RendezvousPort,
   void Shrink(SessionId session, std::uint64_t call, const v1::ShrinkRequest& request,
               std::unique_ptr<GroupAnswer> answer);
   void CancelShrink(SessionId session, std::uint64_t call);
-  // From here on who would join or shrink is refused; who waits to join is refused now.
+  // From now on processes that join or shrink are refused; those that wait to join are refused at once.
   void RefuseNew(const Failure& failure);
-  // Fails every group, and refuses whoever waits for one to shrink.
+  // Fails every group, and refuses the processes that wait for one to shrink.
   void FailAll(const Failure& failure);
   void RefuseShrinking(const Failure& failure);
   bool draining() const { return draining_; }
@@ -73,23 +73,23 @@ class Jobs final : private cluster::RendezvousPort,
   // A message for the state machines of cluster/. False: no well-behaved daemon sends it.
   [[nodiscard]] bool OnMessage(const NodeId& node, const v1::PeerMessage& message);
   void OnNodeUp(const fabric::NodeIdentity& node);
-  // Before the collective core hears of it, and after.
+  // Called before the collective core is informed, and after.
   void OnNodeLosing(const NodeId& node) { rendezvous_.OnNodeLost(node); }
   void OnNodeLost(const NodeId& node) { shrink_.OnNodeLost(node); }
 
   void OnTime();
   std::uint64_t NextDeadline() const;
-  // The end of a turn: worlds that failed before they were ready, groups that all have left, memory that
-  // nothing names any more.
+  // The end of a turn: answers for worlds that failed before they were ready, removes groups that all ranks
+  // have left, and releases memory that no operation names any more.
   void CleanUp();
 
-  // What this node's links cost, as jobs that form now are told.
+  // The costs of this node's links, as reported to jobs that form now.
   v1::LinkCosts OwnCosts() override;
 
   // For status.
   const cluster::Rendezvous& rendezvous() const { return rendezvous_; }
   const cluster::Shrink& shrinking() const { return shrink_; }
-  // Of the process that holds a rank; empty: none here.
+  // The name of the process that holds a rank; empty: none here.
   std::string ProgramOf(SessionId session) const;
   std::size_t session_count() const { return sessions_.size(); }
   std::size_t sessions_to_release() const { return ended_sessions_.size(); }
@@ -103,18 +103,18 @@ class Jobs final : private cluster::RendezvousPort,
   struct Session {
     Process process;
     std::unique_ptr<AttachAnswer> attaching;
-    std::uint64_t attach_call = 0;  // Whose answer that is.
+    std::uint64_t attach_call = 0;  // The call that this answers.
     std::string program;
-    // Who waits for what is left of a group, by that group.
+    // The calls that wait for a group to shrink, by that group.
     std::map<std::uint64_t, Shrinking> shrinking;
   };
-  // Who waits for a world group that exists here, and what they will be told.
+  // The calls that wait for a world group that exists here, and their answer.
   struct Forming {
     v1::AttachReply reply;
     std::vector<SessionId> sessions;
   };
 
-  // Peers, which all three ports have.
+  // Peers, a base of all three ports.
   void SendToNode(const NodeId& node, const v1::PeerMessage& message) override;
   bool IsReachable(const NodeId& node) const override { return links_.IsReachable(node); }
   // RendezvousPort
@@ -123,7 +123,7 @@ class Jobs final : private cluster::RendezvousPort,
                      const std::vector<cluster::FormedMember>& members,
                      const v1::LinkCosts& costs) override;
   void OnAttachRefused(SessionId session, const Failure& failure) override;
-  // FormingWorldsPort, and of ShrinkPort FailGroup
+  // FormingWorldsPort, and FailGroup of ShrinkPort
   void OnWorldReady(std::uint64_t group) override;
   void FailGroup(std::uint64_t group, const Failure& failure) override;
   // ShrinkPort

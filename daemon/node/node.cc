@@ -29,7 +29,7 @@ Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
       probes_(*this),
       checkups_(port) {}
 
-// Circuits say farewell through the links of others, so all rails stop before any link goes.
+// Circuits send their last frames through the links of other nodes, so all rails stop before any link goes.
 Node::~Node() { links_.StopRails(); }
 
 bool Node::EndTurn() {
@@ -347,7 +347,7 @@ v1::NodeCheckup Node::CheckupOf(const v1::NodeCheckup& seen) const {
 }
 
 void Node::Doctor(std::unique_ptr<DoctorAnswer> answer) {
-  // Askers are copied with the list they are in.
+  // Callers are copied with their list.
   auto shared = std::make_shared<std::unique_ptr<DoctorAnswer>>(std::move(answer));
   const bool waits = checkups_.Ask(now_ns_, [this, shared](const v1::NodeCheckup& seen) {
     v1::DoctorReply reply;
@@ -380,7 +380,7 @@ bool Node::OnProbe(const NodeId& node, const v1::Probe& probe) {
     SendToNode(node, message);
     return true;
   }
-  // Where too many wait it is not answered, and its asker says so in a second.
+  // If too many callers wait it is not answered, and the asking node reports that after a second.
   (void)checkups_.Ask(now_ns_, [this, node, message](const v1::NodeCheckup& seen) {
     v1::PeerMessage told = message;
     *told.mutable_probe_answer()->mutable_checkup() = CheckupOf(seen);

@@ -1,11 +1,11 @@
-// A node: the whole daemon without what is I/O, a clock or a thread. What happens to it comes in as
-// calls, what it wants done goes out to its port (node_port.h) and to its links' rails; so mlxcommd runs it
-// over sockets and shared memory (loop/loop.h), and the simulator hundreds of it in virtual time.
+// A node: the whole daemon without I/O, clock and threads. Events come in as calls; requests go out to its
+// port (node_port.h) and to its links' rails. So mlxcommd runs it over sockets and shared memory
+// (loop/loop.h), and the simulator runs hundreds of nodes in virtual time.
 //
 //   processes ─submissions, control calls─▶ Jobs, Collectives ─actions─▶ Carrier ─▶ Links, NodePort
 //   Links ─────frames, nodes that come and go─▶ Carrier, Jobs, status, probes
 //
-// A turn of whoever owns it:
+// A turn, as its owner makes it:
 //
 //   AdvanceTo(now) ─▶ submissions, calls, Links::Poll, finished work (CarryOut between) ─▶ EndTurn
 //
@@ -39,7 +39,7 @@
 
 namespace mlxcomm::node {
 
-// What metrics tell of a node: its own part of a status, and what that has not.
+// What metrics show of a node: its own part of a status, and figures that a status does not have.
 struct NodeMetrics {
   v1::NodeStatus node;
   std::map<std::string, std::uint64_t> jobs;  // By state.
@@ -48,28 +48,28 @@ struct NodeMetrics {
 
 class Node final : private fabric::FabricListener, private cluster::Peers {
  public:
-  // All outlive it. `clock` tells the time within a turn, for what is measured.
+  // All outlive it. `clock` tells the time within a turn, for measurements.
   Node(NodeOptions options, collective::ScratchMemory& scratch, record::FlightRecorder& recorder,
        record::OperationCounts& counts, std::function<std::uint64_t()> clock, NodePort& port,
        std::uint64_t now_ns);
   ~Node() override;
 
   const NodeOptions& options() const { return options_; }
-  // Whoever has sockets joins, polls and ticks them.
+  // The owner, which has the sockets, joins, polls and ticks them.
   fabric::Links& links() { return links_; }
   const fabric::Links& links() const { return links_; }
   const collective::Collectives& collectives() const { return collectives_; }
   collective::Membership& membership() { return membership_; }
   const Jobs& jobs() const { return jobs_; }
 
-  // What follows happens at this time, which never goes back.
+  // Following calls happen at this time, which never goes back.
   void AdvanceTo(std::uint64_t now_ns) { now_ns_ = now_ns; }
-  // Carries out what the last events have caused, until nothing is left.
+  // Carries out the actions that the last events have caused, until none is left.
   void CarryOut() { carrier_.CarryOut(now_ns_); }
-  // Whatever is due by now; then what groups and processes have left is given back. False: nothing was
+  // Does what is due by now, then gives back what groups and processes have left behind. False: nothing was
   // due.
   bool EndTurn();
-  // When EndTurn has something to do, if nothing comes before.
+  // When EndTurn will have something to do, if no event comes before.
   std::uint64_t NextDeadline() const;
 
   // Local processes.
@@ -77,10 +77,10 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   void OnSessionEnded(SessionId session, const std::string& why);
   void OnSubmission(SessionId session, const intake::Submission& submission);
   void OnWorkDone(std::uint64_t cookie) { collectives_.OnLocalWorkDone(cookie, now_ns_); }
-  // The operation that a work is part of, until it is done.
+  // The operation to which a work belongs, until it is done.
   const OperationKey& KeyOfWork(std::uint64_t cookie) { return collectives_.KeyOfWork(cookie); }
 
-  // Control calls, which carry out what they have caused. As Jobs has them.
+  // Control calls, as Jobs has them; each also carries out the actions that it causes.
   void Attach(SessionId session, std::uint64_t call, const v1::AttachRequest& request,
               std::unique_ptr<AttachAnswer> answer);
   void CancelAttach(SessionId session, std::uint64_t call);
@@ -101,8 +101,8 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   v1::LinkCosts MeasureLinks() { return jobs_.OwnCosts(); }
   NodeMetrics Metrics() const;
 
-  // The orderly end: first who is new is refused, then what still runs is failed, at last every call that
-  // is open is answered.
+  // The orderly end: first new processes are refused, then running groups are failed, and at last every open
+  // call is answered.
   void RefuseNew(const Failure& failure) { jobs_.RefuseNew(failure); }
   void FailAll(const Failure& failure);
   void AnswerOpenCalls(const Failure& failure);

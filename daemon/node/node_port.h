@@ -1,8 +1,7 @@
-// What a node needs of the process that it is in: threads that compute, shared memory, sockets, people
-// who read events. The loop implements it over a machine (loop/loop.h), the simulator over virtual
-// time (tests/sim/daemon.h).
+// What a node needs of its process: threads that compute, shared memory, sockets, a log of events. The loop
+// implements it over a machine (loop/loop.h), the simulator over virtual time (tests/sim/daemon.h).
 //
-// Owner: whoever owns the node, and outlives it. Thread: the node's; called from inside its calls, and
+// Owner: the node's owner; outlives the node. Thread: the node's; called from inside the node's calls, and
 // may not call back. Memory: none.
 #pragma once
 
@@ -29,9 +28,9 @@ class NodePort : public fabric::LinksPort {
   virtual void Complete(const collective::Action& action) = 0;
   // The session has ended, and no operation names its memory any more.
   virtual void ReleaseMemory(SessionId session) = 0;
-  // So many groups there are here now.
+  // The number of groups here has changed to this.
   virtual void OnGroups(std::size_t groups) = 0;
-  // Others' operations have begun to go through this node, or have not for a while.
+  // Other nodes' operations have begun to pass through this node, or have not done so for a while.
   virtual void OnForwarding(bool forwards) = 0;
 
   // For people; without a time.
@@ -39,17 +38,17 @@ class NodePort : public fabric::LinksPort {
   // A frame or a message that no well-behaved daemon sends.
   virtual void OnViolation(const NodeId& node, const std::string& what) = 0;
 
-  // For status: what the machine and the process say of this node, of users also who they are; links
-  // with what is still being dialed; where a rail's addresses come from ("discovered").
+  // For status: facts of the machine and the process, with the users' names; links, with addresses that are
+  // still being dialed; where a rail's addresses come from ("discovered").
   virtual void Describe(v1::NodeStatus& status) const = 0;
   virtual std::vector<fabric::LinkSnapshot> SnapshotLinks() const = 0;
   virtual std::string OriginOf(const NodeId& peer, const fabric::RailSnapshot& rail) const = 0;
   virtual intake::CopiedResults ResultsCopiedBy(SessionId session) const = 0;
-  // For doctor: looks at the machine's interfaces and limits, aside; Node::OnSystemSeen follows.
+  // For doctor: examines the machine's interfaces and limits on another thread; Node::OnSystemSeen follows.
   virtual void LookAtSystem() = 0;
 
   struct Clocks {
-    std::uint64_t monotonic_ns = 0;  // Read at once, not at the turn's begin: it is measured by.
+    std::uint64_t monotonic_ns = 0;  // Read now, not at the turn's beginning: measurements use it.
     std::uint64_t unix_ns = 0;
   };
   virtual Clocks ReadClocks() const = 0;

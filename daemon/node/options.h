@@ -1,6 +1,6 @@
-// Who a node is, and its bounds. Plain values, made of the configuration by Daemon.
+// A node's identity and bounds. Daemon makes them from the configuration.
 //
-// Owner: whoever makes them. Thread: any. Memory: plain values.
+// Thread: any. Memory: plain values.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@ struct NodeOptions {
   fabric::FabricOptions fabric;  // fabric.self is this node.
   std::string config_file;       // For people, as key_file; empty: none.
   std::string key_file;
-  // Of a call that names none; 0: for as long as somebody it waits for may still come, which is looked
-  // at once it has lasted stalled_timeout_ns (collective/roll_call.h).
+  // For calls that name none; 0: as long as a rank that the call waits for may still come, which is checked
+  // once the call has lasted stalled_timeout_ns (collective/roll_call.h).
   std::uint64_t operation_timeout_ns = 0;
   std::uint64_t stalled_timeout_ns = 300'000'000'000;
   std::uint64_t rendezvous_timeout_ns = 300'000'000'000;
-  // A new job waits so long for a way to each of its nodes.
+  // How long a new job waits for a route to each of its nodes.
   std::uint64_t way_timeout_ns = 5'000'000'000;
   std::size_t groups_per_user_max = collective::Membership::kGroupsMax;
-  // What the cost model is told instead of what is measured; 0: measured.
+  // Given to the cost model instead of measurements; 0: measured.
   std::uint64_t link_latency_ns = 0;
   std::uint64_t link_bytes_per_second = 0;
   collective::CreditOptions credit;

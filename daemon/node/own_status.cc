@@ -80,7 +80,7 @@ void WriteGroup(const OwnState& own, const collective::Group& group, v1::GroupSt
   WriteShrinking(own, group.id(), *told.mutable_waits());
 }
 
-// The size is what one process says, so of thousands that are missing only some are named.
+// The size is one process's claim, so if thousands of ranks are missing only some are named.
 std::string DescribeMissing(const v1::JobStatus& job) {
   constexpr std::size_t kNamed = 16;
   std::vector<bool> here(job.size());
@@ -100,8 +100,8 @@ std::string DescribeMissing(const v1::JobStatus& job) {
 
 }  // namespace
 
-// One job can have two main groups here: the one that failed, until it is closed, and
-// the one it has shrunk to, which stands for the job.
+// A job can have two main groups here: the failed one until it is closed, and the one to which it has shrunk,
+// which represents the job.
 void WriteJobs(const OwnState& own, v1::StatusReply& reply) {
   std::map<JobId, std::uint32_t> shrinks;
   own.collectives.ForEach([&](const collective::Group& group) {
@@ -200,7 +200,7 @@ void WriteNode(const OwnState& own, v1::NodeStatus& node) {
   node.mutable_use()->set_groups(own.membership.group_count());
   node.mutable_use()->set_groups_max(kGroupsMax);
   for (v1::UseStatus& user : *node.mutable_users()) {
-    const bool shares = user.user().starts_with('#');  // Users without a name share all there are.
+    const bool shares = user.user().starts_with('#');  // Users without a name share one limit.
     user.set_groups(own.membership.group_count(shares ? std::string() : user.user()));
     user.set_groups_max(shares ? kGroupsMax : own.membership.groups_per_user_max());
   }

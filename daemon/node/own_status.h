@@ -1,4 +1,4 @@
-// What a node says of itself, to whoever asks for a status: pure functions of what it has.
+// A node's own part of a status: pure functions of the node's state.
 //
 // Thread: the node's. Memory: the reply; at most kGroupsListedMax groups besides the jobs' own.
 #pragma once
@@ -28,7 +28,7 @@ inline constexpr std::size_t kGroupsListedMax = 64;
 
 void WriteNode(const OwnState& own, v1::NodeStatus& node);
 void WriteJobs(const OwnState& own, v1::StatusReply& reply);
-// Those that have not come together yet, of all nodes.
+// Jobs of all nodes whose ranks are not complete yet.
 void WriteForming(const OwnState& own, v1::StatusReply& reply);
 void WriteLinks(const NodePort& port, v1::NodeStatus& node);
 

@@ -1,9 +1,9 @@
-// Questions that go to other nodes and are waited for: one message there and back (ping),
-// or a check-up of every node, by whose way there and back clocks are compared as well.
+// Questions to other nodes whose answers are awaited: one message there and back (ping), or a check-up of
+// every node, whose round trip also serves to compare clocks.
 //
 //   Ping, Checkup ─▶ Probe to the nodes ─▶ ProbeAnswer, node lost, or too late ─▶ one answer
 //
-// Sans-I/O: the caller sends, and says what time it is.
+// Sans-I/O: the caller sends, and passes the time.
 // Owner: Node. Thread: the node's. Memory: at most kAsksMax questions, each with the answers
 // of at most all nodes.
 #pragma once
@@ -36,7 +36,7 @@ class PeerProbes {
 
   explicit PeerProbes(cluster::Peers& peers) : peers_(peers) {}
 
-  // `link` is what the answer says of the way.
+  // The answer copies `link`, which describes the route.
   void Ping(const fabric::NodeIdentity& node, const v1::PingRequest& request, v1::LinkStatus link,
             Clocks now, std::unique_ptr<PingAnswer> answer);
   // `reply` holds this node's own part.
@@ -49,7 +49,7 @@ class PeerProbes {
   void OnNodeLost(const NodeId& node);
   void OnTime(std::uint64_t now_ns);
   std::uint64_t NextDeadline() const;
-  // Every caller hears that the daemon is stopping.
+  // Every caller is answered that the daemon is stopping.
   void Clear() { asks_.clear(); }
 
  private:
@@ -60,7 +60,7 @@ class PeerProbes {
     std::uint32_t payload_bytes = 0;
     v1::LinkStatus link;
     v1::DoctorReply reply;          // checkup
-    std::map<NodeId, int> awaited;  // To the place in the reply.
+    std::map<NodeId, int> awaited;  // Maps to the index in the reply.
     Clocks begun;
     std::uint64_t deadline_ns = 0;
   };

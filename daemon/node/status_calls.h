@@ -1,9 +1,9 @@
-// Who has asked for a status, and waits for the other nodes' own parts.
+// The status calls that wait for the other nodes' own parts.
 //
-//   Begin ─▶ StatusQuery to each node ─▶ StatusAnswer, node lost, or too late ─▶ the parts, as they came
+//   Begin ─▶ StatusQuery to each node ─▶ StatusAnswer, node lost, or too late ─▶ parts in order of arrival
 //
-// Owner: Node. Thread: the node's; time is an argument. Memory: at most kCallsMax calls, each with a part
-// of each node.
+// Owner: Node. Thread: the node's; time is an argument. Memory: at most kCallsMax calls, each with one part
+// for each node.
 #pragma once
 
 #include <cstddef>
@@ -28,12 +28,12 @@ class StatusCalls {
   // `own`: as StatusParts::own, whose other nodes are `nodes`.
   void Begin(v1::StatusReply own, const std::vector<NodeId>& nodes, std::uint64_t now_ns,
              std::unique_ptr<StatusAnswer> answer);
-  // One that nobody waits for is let go.
+  // An answer that no call waits for is ignored.
   void OnAnswer(const NodeId& node, const v1::StatusAnswer& answer);
   void OnNodeLost(const NodeId& node);
   void OnTime(std::uint64_t now_ns);
   std::uint64_t NextDeadline() const;
-  // Every caller hears that the daemon is stopping.
+  // Every caller is answered that the daemon is stopping.
   void Clear() { calls_.clear(); }
 
  private:

@@ -9,7 +9,7 @@
 namespace mlxcomm::node {
 namespace {
 
-// What another node's ranks do in the same job.
+// Merges another node's ranks of the same job.
 void MergeJob(const v1::JobStatus& told, v1::JobStatus& job) {
   for (const v1::GroupStatus& group : told.groups()) {
     auto& groups = *job.mutable_groups();
@@ -55,7 +55,7 @@ void MergeAnswer(const NodeId& node, const v1::StatusAnswer& answer, v1::StatusR
     const std::string version = other.version();
     other = answer.node();
     ReadOlderWords(other);
-    other.set_id(id);  // As it has proved it: links and cables are told by these.
+    other.set_id(id);  // As it has proved it: links and cables are identified by these ids.
     other.set_name(name);
     other.set_version(version);
   }

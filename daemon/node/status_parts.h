@@ -1,6 +1,6 @@
-// What a status is made of, and how it is merged: each node tells its own part, and the node that was
-// asked hands all of them out as they came. To merge and to sort them, and to look for a ring in them
-// (cluster/topology.h), takes long; it is for another thread than the one that moves payload.
+// The parts of a status, and how they are merged: each node sends its own part, and the node that was asked
+// returns them in the order of arrival. Merging and sorting them, and searching them for a ring
+// (cluster/topology.h), takes long; it belongs on another thread than the one that moves payload.
 #pragma once
 
 #include <memory>
@@ -16,15 +16,15 @@
 namespace mlxcomm::node {
 
 struct StatusParts {
-  // Of this node: its own part comes first, then every other node that can be reached, by name only.
+  // This node's: first its own part, then every other node that can be reached, by name only.
   v1::StatusReply own;
-  std::vector<std::pair<NodeId, v1::StatusAnswer>> answers;  // In the order in which they came.
+  std::vector<std::pair<NodeId, v1::StatusAnswer>> answers;  // In the order of arrival.
 };
 // Shared, so that nothing is copied on its way to another thread.
 using StatusAnswer = Answer<std::shared_ptr<const StatusParts>>;
 
-// All jobs, with what every node says of them; nodes, jobs, groups and ranks in order. Without what the
-// cables form.
+// All jobs, with every node's part of them; nodes, jobs, groups and ranks in order. Does not compute the
+// topology.
 v1::StatusReply MergeStatus(const StatusParts& parts);
 
 // The job of that name in the reply, made if it is not there. Ranks that wait for a job to form may do so

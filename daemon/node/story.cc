@@ -14,7 +14,7 @@ void Story::Tell(const char* kind, EventSeverity severity, const std::string& ob
   record::LoggedEvent event;
   event.kind = kind;
   event.severity = severity;
-  event.object = MakePrintable(object);  // Some of it other nodes have said.
+  event.object = MakePrintable(object);  // Parts of it come from other nodes.
   event.text = MakePrintable(text);
   event.user = std::move(user);
   port_.OnEvent(std::move(event));
@@ -79,7 +79,7 @@ void Story::TellOfFailures(const collective::Membership& membership) {
   for (const OperationRecorder::FailedGroup& failed : recorder_.TakeFailures()) {
     const auto told = told_jobs_.find(failed.group);
     const bool is_job = told != told_jobs_.end();
-    std::string user;  // Not known any more: those see it who see all.
+    std::string user;  // No longer known: visible only to users who see everything.
     if (is_job) {
       told->second.failed = true;
       user = told->second.job.user;

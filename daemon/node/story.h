@@ -1,7 +1,7 @@
-// What people are told: one line for what a person would want to have been told, never one for an
-// operation.
+// The events that are logged for people: one line for each thing that an operator would want to know, never
+// one for a single operation.
 //
-// Owner: Node. Thread: the node's. Memory: an entry for each job that has been told of and has not ended.
+// Owner: Node. Thread: the node's. Memory: an entry for each job that was reported and has not ended.
 #pragma once
 
 #include <cstdint>
@@ -29,16 +29,16 @@ class Story {
   void OnNotice(const fabric::FabricNotice& notice);
   void OnClientGone(std::uint64_t pid, const std::string& user, const std::string& why);
   void OnJobFormed(const JobId& job, std::size_t ranks, std::uint64_t group);
-  // A group has come to be, by whose name the record's readers know it; it is no more.
+  // A group was made, with the name that the record's readers use for it; a group was removed.
   void OnGroupMade(const collective::Group& group, const JobId& job) {
     recorder_.NameGroup(group, job);
   }
   void OnGroupRemoved(std::uint64_t group);
-  // Of groups that have failed since the last call.
+  // Reports the groups that have failed since the last call.
   void TellOfFailures(const collective::Membership& membership);
 
  private:
-  // A world group that people were told of, until they are told of its end.
+  // A world group whose beginning was reported and whose end was not yet.
   struct ToldJob {
     JobId job;
     bool failed = false;

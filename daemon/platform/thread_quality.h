@@ -9,7 +9,7 @@
 
 namespace mlxcomm::platform {
 
-// The user waits for it: engine, rails, workers, who calls a device's driver.
+// The user waits for it: loop, rails, workers, who calls a device's driver.
 void ServeWhoWaits();
 
 }  // namespace mlxcomm::platform

@@ -1,7 +1,7 @@
 // What the system knows of a user: the name of the account, and the groups it is in.
 //
 // The system may have to ask a directory on the network, so any of this can take
-// seconds: never on the engine thread.
+// seconds: never on the loop's thread.
 //
 // Memory: plain values; at most kGroupsMax groups.
 #pragma once

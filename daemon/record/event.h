@@ -1,7 +1,7 @@
 // One thing that happened, as the flight recorder keeps it: a cache line.
 //
-// Numbers of kinds, types and operators are its writers'; this room only carries them.
-// Which operation it belongs to is its Name, the same on every node.
+// The writers define the numbers of kinds, types and operators; this folder only carries them. The Name tells
+// which operation an event belongs to, and is the same on every node.
 //
 // Memory: 64 bytes.
 #pragma once
@@ -18,14 +18,14 @@ enum class EventKind : std::uint8_t {
   kNothing = 0,
   // An operation's life on this node, in this order. kSubmitted and kHeard come once for
   // each rank here and each node elsewhere, and kHeard may come before kSubmitted.
-  kSubmitted,  // party: the rank; bytes: that it passes; step: the root.
-  kHeard,      // Another node's first word. party: the first rank there.
-  kMatched,    // All ranks of this node have called it, and it begins.
+  kSubmitted,  // party: the rank; bytes: passed by it; step: the root.
+  kHeard,      // The first frame of another node. party: the first rank there.
+  kMatched,    // All ranks of this node have called it; it begins.
   kFirstByte,  // To or from another node.
-  kLastByte,   // bytes: received; duration_ns: those sent.
+  kLastByte,   // bytes: received; duration_ns: the bytes sent.
   kDone,       // All of its ranks here have their answers.
-  kFailed,     // So they have; code: why.
-  // What a rail or a worker did for it: begins at time_ns, lasts duration_ns.
+  kFailed,     // As kDone, with a failure; code: why.
+  // Work of a rail or a worker for it: begins at time_ns, lasts duration_ns.
   kSent,
   kReceived,
   kWorked,
@@ -46,7 +46,7 @@ struct Event {
   std::uint64_t time_ns = 0;
   std::uint64_t duration_ns = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t group = 0;  // The Name, spread out so that nothing is padding.
+  std::uint64_t group = 0;  // The Name, spread out to avoid padding.
   std::uint64_t number = 0;
   std::uint32_t source_rank = kNobody;
   std::uint32_t destination_rank = kNobody;
@@ -58,7 +58,7 @@ struct Event {
   std::uint8_t reduce_operator = 0;
   std::uint16_t step = 0;  // Of the plan: kSent, kReceived.
   std::uint8_t code = 0;   // Of a failure.
-  std::uint8_t plan = 0;   // kMatched: how it goes between nodes.
+  std::uint8_t plan = 0;   // kMatched: the plan between nodes.
 
   Name name() const { return {group, number, source_rank, destination_rank, tag}; }
   void set_name(const Name& name) {

@@ -6,7 +6,7 @@
 namespace mlxcomm::record {
 namespace {
 
-// Not in the middle of a character of several bytes.
+// Does not cut inside a multi-byte character.
 void Cut(std::string& text, std::size_t bytes_max) {
   if (text.size() <= bytes_max) return;
   std::size_t end = bytes_max;
@@ -20,12 +20,12 @@ bool MaySee(const std::optional<std::string>& user, const EventLog::Sees& sees) 
 
 }  // namespace
 
-// Kinds are words of this program's, users' names are not: no kind begins with a blank.
+// Kinds are this program's words, users' names are not: a key that begins with a blank is never a kind.
 EventLog::Source& EventLog::SourceOf(const LoggedEvent& event) {
   if (!event.user) return sources_[event.kind];
   std::string name = " " + *event.user;
   const bool is_new = !sources_.contains(name);
-  if (is_new && users_ >= kUsersMax) return sources_[" "];  // With several users'.
+  if (is_new && users_ >= kUsersMax) return sources_[" "];  // Shared by several users.
   Source& source = sources_[std::move(name)];
   if (is_new) {
     ++users_;

@@ -1,17 +1,17 @@
-// What has happened to this daemon, for people: nodes, links and rails that came and went,
-// jobs, strangers. The newest of it, in memory.
+// The newest events of this daemon, for people, in memory: nodes, links and rails that came and went, jobs,
+// refused strangers.
 //
 //   Add ──▶ source "rail_down"         [ oldest ... newest ] ──┐
 //   Add ──▶ source "stranger_refused"  [ oldest ... newest ] ──┼─by number─▶ Read(cursor, ...)
 //   Add ──▶ source of user "alice"     [ oldest ... newest ] ──┘  each reader at its own pace
-//                 └─ overwritten; a reader that comes for it is told how many it has lost
+//                 └─ overwritten; a reader that wanted it learns how many it has lost
 //
-// Each kind has a place of its own, and of what is a user's each user, so that strangers who
-// knock without end, a cable that flaps, or one user's thousand short jobs push out nothing
-// but their own. Users beyond the first kUsersMax share one.
+// Each kind has a ring of its own, and so has each user for the events of its jobs. So endless connections of
+// strangers, a flapping cable, or a user's thousand short jobs overwrite only events of their own ring. Users
+// beyond the first kUsersMax share one.
 //
-// Owner: Daemon. Thread: any, for all of it: events are rare, so there is a lock; it is held
-// for a copy of at most as many events as a reader asks for, and by nobody who waits.
+// Owner: Daemon. Thread: any, for all of it: events are rare, so there is a lock; it is held while the events
+// that a reader asks for are copied, and never during a wait.
 // Memory: kKeptMax events for each source, with texts of at most kTextBytesMax bytes each.
 #pragma once
 
@@ -36,7 +36,7 @@ struct LoggedEvent {
   EventSeverity severity = EventSeverity::kNote;
   std::string object;  // "link to studio-2"
   std::string text;
-  std::optional<std::string> user;  // Whose it is (proto/types/job_id.h); else everybody's.
+  std::optional<std::string> user;  // Its user (proto/types/job_id.h); empty: visible to all.
 };
 
 class EventLog {
@@ -47,9 +47,9 @@ class EventLog {
   static constexpr std::size_t kTextBytesMax = 1000;
   static constexpr std::size_t kObjectBytesMax = 256;
 
-  // How many of each source a reader has behind it.
+  // How many events of each source a reader has read.
   using Cursor = std::map<std::string, std::uint64_t>;
-  // Whether the reader may see what is this user's (LoggedEvent::user).
+  // Whether the reader may see this user's events (LoggedEvent::user).
   using Sees = std::function<bool(const std::string& user)>;
 
   // `unix_ns` is the caller's clock; texts that are too long are cut.
@@ -59,14 +59,14 @@ class EventLog {
     std::vector<LoggedEvent> events;
     std::uint64_t lost = 0;  // Before the first of them.
   };
-  // At most `events_max` of those that the reader has not had, the oldest first.
+  // At most `events_max` events that the reader has not read, oldest first.
   Part Read(Cursor& cursor, std::size_t events_max, const Sees& sees) const;
-  // Before the newest `count` that the reader may see, or kNewestMax, or as many as are kept.
+  // A cursor before the newest `count` events that the reader may see, or kNewestMax, or as many as are kept.
   Cursor Newest(std::size_t count, const Sees& sees) const;
 
  private:
   struct Source {
-    std::optional<std::string> user;  // All of it is this user's.
+    std::optional<std::string> user;  // All its events belong to this user.
     std::deque<LoggedEvent> kept;
     std::uint64_t dropped = 0;  // Before the first that is kept.
   };

@@ -1,17 +1,13 @@
-// The last events of one thread: it writes, never waits and never asks who reads; any
-// thread may copy them meanwhile and gets whole events only.
+// The last events of one thread. It writes and never waits; any thread may copy the events meanwhile, and
+// gets whole events only.
 //
-//   begun  = events whose writing has begun        begun - written is 0 or 1
-//   written = events that are complete
+//   begun = events whose writing has begun, written = events that are complete; begun - written is 0 or 1
 //
 //   Write: begun = n + 1, fence, the eight words of slot n % size, written = n + 1
-//   Copy:  reads written, copies the words, fence, reads begun: what has been begun
-//          since has taken the place of the oldest, which are left out
+//   Copy:  reads written, copies the words, fence, reads begun: events begun since then
+//          have overwritten the oldest, which are left out
 //
-// Why that is enough: a word of slot n % size that was not of event n is of an event
-// n + size or later, whose writer had set begun before its fence; so after the reader's
-// fence begun is above n + size, and n is left out. Words are atomic and relaxed, so
-// that a torn copy is a copy that is thrown away, and not a data race.
+// README.md, EventRing, has the proof that this is enough.
 //
 // Owner: FlightRecorder. Thread: one writer; Copy from any. Memory: all at creation.
 #pragma once
@@ -45,8 +41,8 @@ class EventRing {
     written_.store(number + 1, std::memory_order_release);
   }
 
-  // The newest at most `most` events that are still there, oldest first, appended to
-  // `events`; none before number `first`.
+  // Appends the newest events that are still there, at most `most`, oldest first, to `events`; none before
+  // number `first`.
   void Copy(std::size_t most, std::uint64_t first, std::vector<Event>& events) const {
     const std::uint64_t written = written_.load(std::memory_order_acquire);
     const std::uint64_t size = mask_ + 1;
@@ -64,7 +60,7 @@ class EventRing {
     }
     std::atomic_thread_fence(std::memory_order_acquire);
     const std::uint64_t begun = begun_.load(std::memory_order_relaxed);
-    const std::uint64_t whole = begun > size ? begun - size : 0;  // The oldest for sure.
+    const std::uint64_t whole = begun > size ? begun - size : 0;  // The oldest whole one.
     if (whole <= from) return;
     const std::uint64_t torn = (whole < written ? whole : written) - from;
     events.erase(events.begin() + static_cast<std::ptrdiff_t>(kept),

@@ -15,12 +15,12 @@ std::size_t FlightRecorder::EventsOf(TrackKind kind) const {
 
 std::uint64_t TrackCopy::since_ns() const {
   if (written <= events.size() || events.empty()) return 0;
-  std::uint64_t since = ~std::uint64_t{0};  // They come in the order of their ends.
+  std::uint64_t since = ~std::uint64_t{0};  // Events are in the order of their ends.
   for (const Event& event : events) since = std::min(since, event.time_ns);
   return since;
 }
 
-// The one that was closed first, once there are enough of them or no room for more.
+// The track that was closed first, once enough are closed or there is no room for more.
 FlightRecorder::Track* FlightRecorder::TrackToReuse(TrackKind kind) {
   Track* oldest = nullptr;
   std::size_t closed = 0;

@@ -1,13 +1,13 @@
 // The flight recorder: the last events of every thread that works on operations, always
 // on, and read while they are being written.
 //
-//   engine ──▶ track (operations' lives) ─┐
+//   loop ────▶ track (operations' lives) ─┐
 //   rail ────▶ track (frames)             ├─▶ Copy, by any thread
 //   worker ──▶ track (pieces of work)    ─┘
 //
-// A track is a ring with one writer. When that has ended its track stays readable until
-// its place is needed: what a rail did before it was cut is what one wants to see.
-// Names of groups are kept beside, for events have numbers only and groups go.
+// A track is a ring with one writer. When the writer has ended its track stays readable until its place is
+// needed: a rail's last events before it was cut are the interesting ones. Names of groups are kept apart,
+// for events hold only numbers and groups end.
 //
 // Owner: Daemon. Thread: a track is written by one thread, without lock or allocation;
 // everything else from any, under a mutex that no writing ever takes.
@@ -31,14 +31,14 @@ namespace mlxcomm::record {
 
 enum class TrackKind : std::uint8_t { kEngine, kRail, kWorker };
 
-// A group as its events' readers want to call it.
+// A group, with the names that readers of its events show.
 struct GroupName {
   struct Node {
     std::uint32_t first_rank = 0;
     std::string name;
   };
   std::uint64_t id = 0;
-  std::string user;  // Whose job it is: who may read of it.
+  std::string user;  // The job's user, who may read of it.
   std::string job;
   std::string name;
   std::vector<Node> nodes;  // At most kNodesNamedMax.
@@ -51,7 +51,7 @@ struct TrackCopy {
   std::uint64_t written = 0;  // Events since it was opened.
   std::vector<Event> events;  // Oldest first.
 
-  // From when on nothing is missing; 0: from its beginning.
+  // The time since which nothing is missing; 0: the beginning.
   std::uint64_t since_ns() const;
 };
 
@@ -65,25 +65,25 @@ class FlightRecorder {
   static constexpr std::size_t kGroupsGoneNamed = 256;
   static constexpr std::size_t kNodesNamedMax = 64;
 
-  // Of the last `engine_events` events of operations' lives, a power of two.
+  // Keeps the last `engine_events` events of operations' lives, a power of two.
   explicit FlightRecorder(std::string node, std::size_t engine_events = kEngineEvents)
       : node_(std::move(node)), engine_events_(engine_events) {}
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
-  // Where one thread writes from now on, until CloseTrack; nullptr: there are as many
-  // tracks as may be, and none of the kind has ended.
+  // The track to which one thread writes from now on, until CloseTrack; nullptr: all places are taken, and no
+  // track of the kind has ended.
   [[nodiscard]] EventRing* AddTrack(TrackKind kind, std::string name);
   void CloseTrack(const EventRing* track);
 
-  const std::string& node() const { return node_; }  // Whose record it is.
+  const std::string& node() const { return node_; }  // The node that records.
   std::size_t TrackCount(TrackKind kind) const;
-  // Of each track of the kind its newest at most `most` events.
+  // For each track of the kind its newest events, at most `most`.
   std::vector<TrackCopy> Copy(TrackKind kind, std::size_t most) const;
 
-  void NameGroup(GroupName name);  // Again: replaces it.
+  void NameGroup(GroupName name);  // A second call for a group replaces its name.
   void CloseGroup(std::uint64_t id);
-  // Those of groups that are gone, the oldest first, then those of all open ones.
+  // Names of groups that have ended, oldest first, then those of all open ones.
   std::vector<GroupName> GroupNames() const;
 
  private:
@@ -91,8 +91,8 @@ class FlightRecorder {
     TrackKind kind = TrackKind::kEngine;
     std::string name;
     bool open = true;
-    std::uint64_t closed_at = 0;  // Which of the closings it was; 0: of no use.
-    std::uint64_t first = 0;      // Events before it are those of the ring's last user.
+    std::uint64_t closed_at = 0;  // The number of its closing; 0: it has nothing to show.
+    std::uint64_t first = 0;      // Events before it belong to the ring's previous writer.
     std::unique_ptr<EventRing> ring;
   };
   Track* TrackToReuse(TrackKind kind);

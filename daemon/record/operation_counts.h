@@ -1,11 +1,10 @@
-// How many operations of each kind and type have ended, how long they took and how many
-// bytes they were: what metrics tell between two looks at the flight recorder.
+// How many operations of each kind and type have ended, how long they took, and how many bytes they had: the
+// figures for metrics.
 //
-// One writer adds, without lock or allocation; readers on any thread see each number whole,
-// and those of one operation perhaps not together, which makes a histogram's total one
-// operation older than its buckets at the worst.
+// One writer adds, without lock or allocation. Readers on any thread see each number whole, but perhaps not
+// all numbers of one operation together: a histogram's total is at worst one operation behind its buckets.
 //
-// Owner: Daemon. Thread: Add() from the engine's; everything else from any. Memory: fixed,
+// Owner: Daemon. Thread: Add() from the loop's; everything else from any. Memory: fixed,
 // 32 KiB.
 #pragma once
 
@@ -18,10 +17,10 @@ namespace mlxcomm::record {
 
 class OperationCounts {
  public:
-  // Numbers of kinds and types are their writers' words; those beyond are not counted.
+  // The writers define the numbers of kinds and types; greater ones are not counted.
   static constexpr std::size_t kKinds = 16;
   static constexpr std::size_t kTypes = 16;
-  // Upper bounds of the buckets, four times the last one each: 16 us to 67 s; above: the rest.
+  // Upper bounds of the buckets, each four times the one before: 16 us to 67 s; a last one for the rest.
   static constexpr std::size_t kBuckets = 12;
   static constexpr std::uint64_t BoundNs(std::size_t bucket) {
     return std::uint64_t{16'000} << (2 * bucket);
@@ -30,9 +29,9 @@ class OperationCounts {
   struct Counts {
     std::uint64_t done = 0;
     std::uint64_t failed = 0;
-    std::uint64_t bytes = 0;                        // That a rank here passed, of those done.
-    std::uint64_t duration_ns = 0;                  // Of those done, as their sum.
-    std::array<std::uint64_t, kBuckets> buckets{};  // Of those done; each its own, not the sum.
+    std::uint64_t bytes = 0;                        // Passed by a rank here, if done.
+    std::uint64_t duration_ns = 0;                  // Sum over successful operations.
+    std::array<std::uint64_t, kBuckets> buckets{};  // Of successful operations; not cumulative.
   };
 
   void Add(std::uint8_t kind, std::uint8_t type, bool failed, std::uint64_t bytes,

@@ -1,7 +1,7 @@
-// Events put together to the lives of operations, for whoever reads the record.
+// Assembles events into the lives of operations, for readers of the record.
 //
 //   called ─last rank here─▶ matched ─▶ first byte ─▶ last byte ─▶ done or failed
-//      ▲ heard: the first word of each other node, any time before the last byte
+//      ▲ heard: the first frame of each other node, any time before the last byte
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,9 @@ struct OperationLife {
     std::uint64_t sent_bytes = 0;
     std::uint64_t received_bytes = 0;
     std::uint64_t last_ns = 0;
-    bool at_least = false;  // Older frames of it may be overwritten.
+    bool at_least = false;  // Older frames of the operation may be overwritten.
   };
-  // Who came last: a rank of this node, or the node of that rank.
+  // The last to come: a rank of this node, or another node, by a rank of it.
   struct Last {
     bool elsewhere = false;
     std::uint32_t rank = kNobody;
@@ -40,29 +40,29 @@ struct OperationLife {
   std::uint8_t plan = 0;
   std::uint8_t code = 0;
   std::uint32_t root = 0;
-  std::uint64_t bytes = 0;       // That the first rank here passed.
-  std::vector<Party> submitted;  // In the order in which they called.
+  std::uint64_t bytes = 0;       // Passed by the first rank here.
+  std::vector<Party> submitted;  // In the order of their calls.
   std::vector<Party> heard;
-  std::uint64_t matched_ns = 0;  // 0, here and below: it has not got there.
+  std::uint64_t matched_ns = 0;  // 0, here and below: not reached.
   std::uint64_t first_byte_ns = 0;
   std::uint64_t last_byte_ns = 0;
   std::uint64_t ended_ns = 0;
   bool failed = false;
-  std::uint64_t sent_bytes = 0;  // To other nodes, once the last byte is there.
+  std::uint64_t sent_bytes = 0;  // To other nodes; set with the last byte.
   std::uint64_t received_bytes = 0;
   std::vector<Carrier> carriers;
 
-  std::uint64_t began_ns() const;  // The first thing known of it.
-  // Of those who called or were heard, once it is done. Before, or where it has failed,
-  // nobody: somebody may still be missing, for small data goes out without waiting.
+  std::uint64_t began_ns() const;  // The time of its first event.
+  // The last of the ranks and nodes that called or were heard, once it is done. Before that, or if it has
+  // failed, none: some may still be missing, for small data goes out without waiting.
   Last last() const;
 };
 
-// Of one engine's events, oldest first; so are the lives, by their first event. Those
-// that had begun before the oldest event and have ended are left out.
+// From one loop's events, oldest first; the lives are in the order of their first events. Operations that
+// began before the oldest event and have ended are left out.
 std::vector<OperationLife> LivesOf(std::span<const Event> events);
 
-// Which rail carried how much of each. Carrier::track is an index into `rails`.
+// Adds how much of each operation each rail carried. Carrier::track is an index into `rails`.
 void AddCarriers(std::span<const TrackCopy> rails, std::vector<OperationLife>& lives);
 
 }  // namespace mlxcomm::record

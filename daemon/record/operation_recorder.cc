@@ -15,7 +15,7 @@ namespace {
 using record::Event;
 using record::EventKind;
 
-// What the rank passes to the others: all of it, or its block.
+// The bytes that the rank passes to the others: all, or its block.
 std::uint64_t BytesOf(const collective::Operation::LocalCall& local) {
   const collective::Signature& signature = local.call.signature;
   std::uint64_t elements = signature.count;
@@ -46,7 +46,7 @@ OperationRecorder::OperationRecorder(record::FlightRecorder& recorder,
 
 OperationRecorder::~OperationRecorder() { recorder_.CloseTrack(track_); }
 
-// An id may have been another operation's whose group has gone.
+// The id may have belonged to another operation whose group has ended.
 OperationRecorder::State& OperationRecorder::StateOf(const collective::Operation& operation) {
   if (operation.id >= states_.size()) states_.resize(operation.id + 1);
   State& state = states_[operation.id];
@@ -123,7 +123,7 @@ void OperationRecorder::OnEnded(const collective::Operation& operation, FailureC
     event.duration_ns = state.traffic.sent_bytes;
     Write(event);
   }
-  // Also of one that only others have called, so that nobody is thought to wait for it.
+  // Also for an operation that only other nodes have called, so that it does not seem to wait.
   if (state.called || !state.heard.empty()) {
     const bool failed = code != FailureCode::kNone;
     Event event = NewEvent(failed ? EventKind::kFailed : EventKind::kDone, state);
@@ -137,7 +137,7 @@ void OperationRecorder::OnEnded(const collective::Operation& operation, FailureC
   state.name = {};
 }
 
-// Which it is of this second.
+// Its number within this second.
 std::uint32_t OperationRecorder::CountFailure() {
   const std::uint64_t second = now_ns_ / 1'000'000'000;
   if (std::exchange(failures_second_, second) != second) failures_ = 0;
@@ -159,7 +159,7 @@ void OperationRecorder::OnGroupFailed(std::uint64_t group, const std::string& na
                 count <= kDumpsASecond ? Dump(group, operation) : "mlxcommctl record tells");
 }
 
-// The operation that failed and the two before it; else the group's last three.
+// The failed operation and the two before it, or else the group's last three.
 std::string OperationRecorder::Dump(std::uint64_t group, const OperationKey& operation) const {
   constexpr std::size_t kEngineEventsRead = 4096;
   constexpr std::size_t kRailEventsRead = 512;

@@ -1,9 +1,8 @@
-// Writes the lives of operations into the flight recorder's track of the engine, counts them
-// when they end (operation_counts.h), and when a group fails writes one line into
-// the log with what its last operations had come to.
+// Writes the lives of operations into the loop's track of the flight recorder, and counts them when they end
+// (operation_counts.h). When a group fails it logs one line with the states of its last operations.
 //
-// An event costs a cache line that is written; an operation also one look at the clock,
-// when it ends, for all else that happens in one turn of the engine has the turn's time.
+// An event costs one written cache line. An operation also costs one reading of the clock, when it ends; all
+// other events of a turn get the turn's time.
 //
 // Owner: Node. Thread: the node's. Memory: a state for each operation that is under way,
 // reused; a warm operation allocates nothing.
@@ -27,7 +26,7 @@ record::Name RecordedName(const OperationKey& key);
 
 class OperationRecorder final : public collective::OperationObserver {
  public:
-  // `now_ns` is the time of the node's turn; `clock` tells that of now.
+  // `now_ns` is the time of the node's turn; `clock` reads the present time.
   OperationRecorder(record::FlightRecorder& recorder, record::OperationCounts& counts,
                     const std::uint64_t& now_ns, std::function<std::uint64_t()> clock);
   ~OperationRecorder() override;
@@ -42,7 +41,7 @@ class OperationRecorder final : public collective::OperationObserver {
   void OnGroupFailed(std::uint64_t group, const std::string& name, const Failure& verdict,
                      const OperationKey& operation) override;
 
-  // Groups that have failed since they were last taken; of very many the first of a second.
+  // Groups that have failed since the last call; if there are very many, the first of each second.
   struct FailedGroup {
     std::uint64_t group = 0;
     std::string name;
@@ -51,20 +50,20 @@ class OperationRecorder final : public collective::OperationObserver {
   bool AnyFailed() const { return !failures_told_.empty(); }
   std::vector<FailedGroup> TakeFailures() { return std::exchange(failures_told_, {}); }
 
-  // From here on the record's readers know it by its name, and its nodes by theirs.
+  // From now on the record's readers see the group's name and its nodes' names.
   void NameGroup(const collective::Group& group, const JobId& job);
   // Its name is kept for a while.
   void OnGroupRemoved(std::uint64_t group) { recorder_.CloseGroup(group); }
 
  private:
-  // Many groups may fail at once, and the engine has others to serve.
+  // Many groups may fail at once, and the loop has other work.
   static constexpr std::uint32_t kDumpsASecond = 8;
   static constexpr std::uint32_t kLinesASecond = 32;
 
   struct State {
     record::Name name;
     bool called = false;
-    std::uint64_t called_ns = 0;  // The first time, as of what follows.
+    std::uint64_t called_ns = 0;  // The first time, here and below.
     std::uint64_t bytes = 0;
     std::uint8_t kind = 0;
     std::uint8_t type = 0;

@@ -1,8 +1,8 @@
 // Gives each rail a track of the flight recorder, where its thread writes the frames that
 // carry an operation's payload.
 //
-// Owner: Daemon. Thread: ObserverFor on the engine's; what it gives on the rail's, and
-// destroyed when that has ended. Memory: the recorder's.
+// Owner: Daemon. Thread: ObserverFor on the loop's; its result on the rail's, destroyed when that thread has
+// ended. Memory: the recorder's.
 #pragma once
 
 #include <memory>

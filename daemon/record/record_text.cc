@@ -58,7 +58,7 @@ void AppendLife(const OperationLife& life, std::span<const record::TrackCopy> ra
                   Time(Since(now_ns, begin_ns)), " ago: ");
   AppendParties("called by", life.submitted, begin_ns, text);
   if (life.submitted.empty()) {
-    // What has begun was called, though the ring may have lost it.
+    // An operation that has begun was called, though the ring may have lost the event.
     const bool begun = life.matched_ns != 0 || life.first_byte_ns != 0 || life.last_byte_ns != 0;
     text += begun ? "called before the record begins" : "called by nobody here";
   }
@@ -98,7 +98,7 @@ std::string DescribeCall(const OperationLife& life) {
 
 std::string StateOf(const OperationLife& life) {
   if (life.ended_ns != 0) return life.failed ? "failed" : "done";
-  // Small data goes out without waiting: with that alone the others may be missing.
+  // Small data goes out without waiting: if nothing else has happened, other ranks may be missing.
   if (life.first_byte_ns != 0 && !life.heard.empty()) return "moving";
   if (life.matched_ns != 0) return "matched";
   return life.submitted.empty() ? "early" : "called";

@@ -1,37 +1,12 @@
-// Element-wise kernels: combine several buffers into one or more, with SIMD chosen
-// at run time (Highway).
+// Element-wise kernels: combine several buffers into one or more, with SIMD chosen at run time (Highway).
 //
-// Every output[k][i] = (input[0][i] op input[1][i] op ...) / divisor, left to right;
-// each input is read once and each output written once. An element's bits depend only
-// on the elements combined and their order: not on lengths, alignment, the kind of
-// stores or the machine's vectors. (Of several NaNs, which one's payload comes out is
-// the machine's choice.)
+// Every output[k][i] = (input[0][i] op input[1][i] op ...) / divisor, left to right; each input is read
+// once and each output written once. An element's bits depend only on the elements combined and their
+// order: not on lengths, alignment, the kind of stores or the machine's vectors. (Of several NaNs, the
+// machine chooses whose payload comes out.) README.md, Combine, defines the result for each type and
+// bounds its error.
 //
-//   integers       wrap; "and" and "or" are bitwise
-//   bool           any byte but 0 is true, 0 and 1 come out; sum and max are "or",
-//                  product and min are "and"
-//   float16,       combined and divided in float32, then rounded once, to nearest even
-//   bfloat16
-//   min, max       IEEE 754-2019's: NaN if any input is, -0 is less than +0
-//   complex64      (a+bi)(c+di) = (ac-bd) + (ad+bc)i, each operation rounded; a mean
-//                  divides both parts; min, max by the real part, then the imaginary one
-//                  (MLX's and numpy's order), NaN if a part of any input is
-//
-// Error of a sum of n inputs against the exact one, S being the sum of their
-// magnitudes and nothing overflowing (Higham, Accuracy and Stability of Numerical
-// Algorithms, 2002, section 4.2; that no higher powers of u are needed: Jeannerod and
-// Rump, SIAM J. Matrix Anal. Appl. 34, 2013):
-//
-//   float32, float64     (n-1) u S                     u = 2^-24, 2^-53
-//   complex64            (n-1) u S                     u = 2^-24, for each part
-//   float16, bfloat16    (u + (1+u)(n-1) 2^-24) S      u = 2^-11, 2^-8; for a result below
-//                                                      the normal numbers 2^-25, 2^-134 more
-//
-// A mean's is that of its sum, divided, and one more rounding: relative 2^-24 (float64:
-// 2^-53). Sums of partial sums (a ring's) add up what each of their calls may err.
-//
-// To add a data type: a Format in formats-inl.h. An operator: an Operator in
-// operators-inl.h.
+// To add a data type: a Format in formats-inl.h. An operator: an Operator in operators-inl.h.
 #pragma once
 
 #include <cstddef>

@@ -1,27 +1,14 @@
-// Whether what is combined is stored past the cache, learnt from what it took.
+// Learns from measured times whether combined data should be stored past the cache.
 //
 //   usual stores, 32 passes ─▶ trial of others, 4 passes ─▶ cheaper? they are the usual ones
 //        ^                                                 '▶ else: 64 passes, 128, ... 1024
 //        '──────────────────────────────────────────────────────'
 //
-// A store into the cache first fetches what it overwrites. That costs twice the time where the
-// outputs have left the cache since they were last used, as in training, or are in another core's;
-// where they are still there, going past it does. Whole lines are not fetched, yet where cores
-// share a cache, to write them takes somewhat longer from some megabytes on. Nothing in a call tells
-// which it is, so all are tried, those that are not the usual ones in turns: for each power of two of
-// a step's bytes, from an eighth of the last-level cache up to its size, and each kind of work, for a
-// copy takes less than a sum. Below it all is stored in whole lines, above past the cache.
-// A pass is as many bytes as a step has. A trial's first one is not counted, for it finds the
-// outputs where the other stores have left them; of the others, and of as many before the trial,
-// the least counts: whoever was interrupted took longer. So up to three outputs in turn are found
-// to be in the cache; of more the trial sees none a second time. Only the combining is timed, not
-// what a rank does with its output.
+// Nothing in a call tells where the outputs' lines are, so all kinds of stores are tried: for each power
+// of two of a step's bytes, from an eighth of the last-level cache up to its size, and for each kind of
+// work. Smaller steps are stored in whole lines, larger ones past the cache. See README.md, StoreChoice.
 //
-// No rule without learning is as good: measured with two ranks, 2 to 8 MiB, cores that share no cache,
-// whole lines alone take 2.7 to 3.9 times as long as what is learnt; with cores that share one, past the
-// cache alone takes twice as long where outputs are still there.
-//
-// Owner: Workers. Thread: engine. Memory: some kilobytes.
+// Owner: Workers. Thread: the loop's. Memory: some kilobytes.
 #pragma once
 
 #include <array>

@@ -1,20 +1,13 @@
-// Which rail places the payload of a numbered frame, when it comes on several: every rail
-// claims the number of a data frame before a byte of it is placed, and one of them gets it.
+// Which rail places the payload of a numbered frame, when it arrives on several: every rail claims the
+// number of a data frame before it places a byte of it, and one rail gets it.
 //
-//   claimable ──Take──▶ claimed ──(engine: all up to it has come)──▶ received
+//   claimable ──Take──▶ claimed ──(node: everything up to it has arrived)──▶ received
 //       ▲                  │
 //       └────GiveBack──────┘  the rail went down in mid-payload
 //
-// A number has the slot number % kWindow. The slot holds the number itself while it may be
-// claimed, with a flag once it is, and is set to the number one window later when the
-// engine has received everything up to it. So a value is never seen twice, and whoever is
-// late finds a larger one.
+// See README.md, ArrivalClaims, for the slots and for copies that were dropped.
 //
-// A frame that was claimed elsewhere is read and dropped. If the claim is then given back,
-// nobody has the frame, and the other side, which believes that the copy was taken, would
-// never send it again: the slot remembers the dropped copy, and GiveBack says so.
-//
-// Owner: Link. Thread: Take and GiveBack rail threads, the rest the engine's. Memory: fixed.
+// Owner: Link. Thread: Take and GiveBack on rail threads, the rest on the loop's. Memory: fixed.
 #pragma once
 
 #include <array>
@@ -29,7 +22,7 @@ class ArrivalClaims {
  public:
   enum class Claim : std::uint8_t {
     kOurs,
-    kTaken,  // By another rail, or it has come and the engine has not seen it yet.
+    kTaken,  // By another rail, or it has come and the loop has not seen it yet.
     kReceived,
     kBeyond,  // The peer may not send it before more has been acknowledged.
   };
@@ -68,12 +61,12 @@ class ArrivalClaims {
     return false;  // It came in another frame of that number.
   }
 
-  // Engine: this one and all before it have been received. In order, none left out.
+  // The loop's thread: this one and all before it have been received. In order, none left out.
   void OnReceived(std::uint64_t sequence) {
     SlotOf(sequence).store(sequence + wire::kWindow, std::memory_order_release);
   }
 
-  // Engine, without rails: numbers begin at 1 again.
+  // The loop's thread, without rails: numbers begin at 1 again.
   void Reset() {
     for (std::uint64_t s = 1; s <= wire::kWindow; ++s) {
       SlotOf(s).store(s, std::memory_order_release);

@@ -1,29 +1,16 @@
 // The fabric: everything between this daemon and the other nodes.
 //
-//   Fabric ── Link (one a node) ── Channel (numbers, acks, sends again; sans-I/O)
+//   Fabric ── Link (one for each node) ── Channel (numbers, acks, sends again; sans-I/O)
 //     │              └── Rail: one TCP connection and its thread, to a neighbour;
 //     └── Router             or a circuit through neighbours, to a node further away
 //
-// The fabric keeps links up (dials with back-off, accepts, proves the key, beats
-// hearts), moves frames, and tells its listener what has arrived. It knows
-// nothing of collectives: data goes where a posted receive says.
+// The fabric keeps links up, moves frames, and tells its listener what has arrived. It knows nothing of
+// collectives: data goes where a posted receive says. README.md, Fabric, has the states of a node.
 //
-// A node is *up* from the first accepted connection, or circuit, until it is *lost*:
-// after a rail is gone for the grace period, at once when its daemon comes back
-// as another incarnation or refuses connections after a reset. In between, rails
-// may go and come, of either kind; the channel sends again what was not acknowledged,
-// and nobody above notices more than a pause.
-//
-//   (unknown) ──proved, new session──▶ up ◀──rail back──┐
-//                                      │ └──rail gone──▶ grace
-//                                      │                   │ too long, refused, new incarnation
-//                                      └───────────────────┴──▶ lost ──▶ (unknown)
-//
-// Owner: Daemon. Thread: all calls and all callbacks on the engine thread, which
-// runs the io_context. Rail threads are the fabric's own and touch only memory
-// of posted receives and of frames being sent. Circuits have no thread but the engine's.
-// Memory: frames are copied up to wire::kEagerBytesMax (control: kControlBytesMax)
-// and referenced above; nothing is allocated for a frame once queues are warm.
+// Owner: Daemon. Thread: all calls and callbacks on the loop's thread. Rail threads belong to the fabric
+// and touch only memory of posted receives and of frames being sent. Circuits have no thread of their own.
+// Memory: frames are copied up to wire::kEagerBytesMax (control: kControlBytesMax) and referenced above;
+// nothing is allocated for a frame once the queues are warm.
 #pragma once
 
 #include <cstddef>
@@ -67,7 +54,7 @@ struct PostedReceive {
   std::byte* destination = nullptr;  // Valid until OnWithdrawn or the last OnDataReceived.
   // nullptr: the payload is read straight to the destination. Otherwise the
   // payload is staged by the rail and given to `place` on the rail's thread; on the
-  // engine's where the node is reached through others, the receive is not large, or cores
+  // loop's where the node is reached through others, the receive is not large, or cores
   // are scarce.
   void (*place)(const PostedReceive& receive, std::uint64_t offset, const std::byte* staged,
                 std::uint32_t bytes) = nullptr;

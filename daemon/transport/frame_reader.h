@@ -1,31 +1,15 @@
 // The receiving half of a rail that carries bytes: reads frames, puts or reduces their payload where it
-// was posted, and hands them on.
+// was posted, and passes them on.
 //
 //   stream ──▶ read ahead ──header──▶ target: where it was posted, staging, a slot, a copy
 //     └────────── large payload, straight ──────────▶ target ──all of it──▶ port: OnEvent
 //
-// What is to be combined with something is so while it is read, part by part: it is in the
-// cache then, and little is left to be done when the last of it comes.
+// Payload that is to be combined is combined part by part while it is read, for then it is in the cache.
+// README.md, FrameReader, says when reading waits and how it ends.
 //
-//   reading ──no place to tell of a frame, or no slot──▶ waits ──room──▶ reading
-//      ├── data for a receive that is not known: the rail takes all commands that wait, and
-//      │   if there is no room for what they call for, the frame waits with them
-//      └── the other side ends, breaks the protocol, or nothing can be read ──▶ ended
-//
-// When writing has failed, what has come is read to its end before that ends the rail: it
-// may be the other side's last word.
-//
-// The payload of an eager frame that was read ahead as a whole stays there until whoever takes the events has
-// done with it; meanwhile the other of two buffers is read into. It is copied to a slot where that one holds
-// such payloads, too: so there is always a buffer to read into.
-//
-// Where the stream has lost something, the frame that it was in is dropped and its claim given
-// back: the channel sends it again.
-//
-// Owner: a rail. Thread: its owner's; OnSlotFreed and OnLargeControlFreed by whoever takes
-// the events, the atomic figures from any. Memory: slots, staging and read-ahead are fixed
-// at creation; a control message above the eager size is allocated, for it is rare,
-// kLargeControlsMax at once.
+// Owner: a rail. Thread: its owner's; OnSlotFreed and OnLargeControlFreed by the thread that takes the
+// events, the atomic figures from any. Memory: slots, staging and read-ahead are fixed at creation; a
+// control message above the eager size, which is rare, is allocated, at most kLargeControlsMax at once.
 #pragma once
 
 #include <atomic>
@@ -52,7 +36,7 @@ class FrameReaderPort {
   // As far as there is room for what they call for.
   virtual void TakeCommands() = 0;
   virtual bool CommandsWait() const = 0;
-  // For the engine; there is place for it.
+  // For the loop; there is place for it.
   virtual void OnEvent(RailEvent&& event) = 0;
   virtual void OnHeartbeat(const wire::FrameHeader& heartbeat) = 0;
   // A frame that had begun was lost; nobody has the copy of it that was dropped here.

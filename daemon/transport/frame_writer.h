@@ -1,19 +1,13 @@
-// The sending half of a rail that carries bytes: frames wait here in order and go out straight
-// from where they lie, as many at once as the stream takes.
+// The sending half of a rail that carries bytes: frames wait here in order and go out straight from where
+// they lie, as many at once as the stream takes. See README.md, FrameWriter.
 //
-//   Queue, Beat, Echo ──▶ outgoing ring ──Write──▶ stream ──▶ released ──▶ transmitted, not yet told
+//   Queue, Beat, Echo ──▶ outgoing ring ──Write──▶ stream ──▶ released ──▶ transmitted, not yet reported
 //
-// A stream may read payload where it lies for a while after it was written; so much of it at
-// once as kUnreleasedMax frames are.
+// A stream may read payload where it lies for a while after it was written, of kUnreleasedMax frames at
+// most.
 //
-// Acknowledgements and signs of life go before the data that waits, never inside a frame;
-// the kernel gets little at a time, for in it they cannot overtake. Of each kind only the
-// newest waits, so a socket that takes nothing leaves room for all commands.
-// Once writing has failed nothing is written any more; the rail goes on reading, for what
-// has come may be the other side's last word.
-//
-// Owner: a rail. Thread: its owner's; sent_bytes from any. Memory: a ring that is fixed at
-// creation; payload is referenced until it has been written.
+// Owner: a rail. Thread: its owner's; sent_bytes from any. Memory: a ring that is fixed at creation;
+// payload is referenced until it has been written.
 #pragma once
 
 #include <atomic>

@@ -1,20 +1,13 @@
-// The receives that are posted to one rail: where data goes, and which operations were
-// withdrawn. What the rails of a link share of them is claimed here, before a byte is
-// placed: the frame's number (arrival_claims.h) and its bytes (receive_budget.h).
+// The receives that are posted to one rail: where data goes, and which operations were withdrawn. What the
+// rails of a link share is claimed here before a byte is placed: the frame's number (arrival_claims.h) and
+// its bytes (receive_budget.h). See README.md, PostedReceives.
 //
-//   header read ──Begin──▶ placed here ──all of it has come──▶ Complete
+//   header read ──Begin──▶ placed here ──all of it has arrived──▶ Complete
 //                             │  └──some of it has──▶ PlaceSome: while it is in the cache
-//                             └──rail goes down in between──▶ Abandon: claims go back
+//                             └──rail goes down in between──▶ Abandon: claims are given back
 //
-// What was placed in part comes once more, and is placed once more. That changes nothing
-// where the operand is not overwritten; where it is, only a whole payload is placed.
-//
-// Data of a withdrawn operation is dropped; so is a copy of what has come, or is coming on
-// another rail. Data that nobody ever asked for, that lies outside of its receive or is
-// more than it, is the other side's fault.
-//
-// Owner: a rail. Thread: its owner's. Memory: one entry for each receive; kWithdrawnMax
-// withdrawn operations, beyond which any unknown one may have been.
+// Owner: a rail. Thread: its owner's. Memory: one entry for each receive; kWithdrawnMax withdrawn
+// operations, beyond which any unknown operation may be one of them.
 #pragma once
 
 #include <cstddef>

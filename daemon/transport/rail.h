@@ -1,23 +1,14 @@
-// A rail: one transport connection to a neighbour, or a circuit to a node further away.
-// It moves frames in order until it says that it is down; what was under way then is
-// unknown. A reliable one loses nothing before that; an unreliable one may lose single
-// frames at any time, but those that come are whole and in order.
-//
-// The contract is kept to what an RDMA queue pair can do as well: bounded posts,
-// "transmitted" means that the payload will not be read again by this rail and
-// acknowledges nothing, data goes where a posted receive says.
+// A rail: one transport connection to a neighbour, or a circuit to a node further away. It moves frames in
+// order until it reports that it is down; the fate of what was under way then is unknown. A reliable rail
+// loses nothing before that; an unreliable one may lose single frames, but those that arrive are whole and
+// in order. The contract is kept to what an RDMA queue pair can do as well; see README.md, Rail.
 //
 //   (created) ──Expect…──▶ Start ──Give / Pop──▶ down, by itself or by Stop
 //
-//   engine ──commands──▶ rail's thread ──events──▶ engine
+//   node ──commands──▶ rail's thread ──events──▶ node
 //
-// Several rails serve one link, so whoever reads data claims it first
-// (posted_receives.h); and because a grant may go out on one rail and its data come on
-// another, a rail that reads data for a receive it does not know takes all commands that
-// wait before it judges: the receive was given to it before the grant went out.
-//
-// Owner: Link. Thread: the public calls on the engine thread; a connection's own thread
-// behind them, from Start to Stop. Memory: rings and slots are fixed at creation.
+// Owner: Link. Thread: the public calls on the loop's thread; a connection's own thread behind them, from
+// Start to Stop. Memory: rings and slots are fixed at creation.
 #pragma once
 
 #include <cstddef>
@@ -139,10 +130,10 @@ class Rail {
   // this side has to say goes with its own.
   virtual std::uint64_t last_asked_ns() const { return 0; }
   // Bytes a second that it was measured to carry, now and then, and the least round trip (0: not
-  // known), so that it can size its buffers; kAnyRate: leave them to the system. Engine thread.
+  // known), so that it can size its buffers; kAnyRate: leave them to the system. The loop's thread.
   static constexpr double kAnyRate = std::numeric_limits<double>::infinity();
   virtual void OnRate(double, std::uint64_t) {}
-  // Nothing where no system tells. A call of the system at the most; engine thread.
+  // Nothing where no system tells. A call of the system at the most; the loop's thread.
   virtual std::optional<HeldBytes> held() const { return std::nullopt; }
   // Of a connection: the key that both sides proved to hold when it began. Where that is no
   // longer taken, a side asks the other to prove anew, which is done on another connection.

@@ -1,4 +1,4 @@
-// What the engine asks of a rail that writes and reads frames (frame_writer.h, frame_reader.h),
+// What the loop asks of a rail that writes and reads frames (frame_writer.h, frame_reader.h),
 // carried out in order: the same for a socket and for a queue pair.
 //
 // Thread: whoever drives the rail.

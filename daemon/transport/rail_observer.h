@@ -27,7 +27,7 @@ class RailObserver {
 class RailObserverMaker {
  public:
   virtual ~RailObserverMaker() = default;
-  // Engine thread. `name` is for people; nullptr: nobody wants to know of this rail.
+  // The loop's thread. `name` is for people; nullptr: nobody wants to know of this rail.
   virtual std::unique_ptr<RailObserver> ObserverFor(const std::string& name) = 0;
 };
 

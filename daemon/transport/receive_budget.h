@@ -9,7 +9,7 @@
 //
 //   word:  turn (24 bits) | bytes left (40 bits)
 //
-// Owner: Link, in a pool that only grows. Thread: Open and Close the engine's, shares any.
+// Owner: Link, in a pool that only grows. Thread: Open and Close the loop's, shares any.
 // Memory: one word.
 #pragma once
 
@@ -71,7 +71,7 @@ class ReceiveBudget {
   static std::uint32_t TurnOf(std::uint64_t word) {
     return static_cast<std::uint32_t>(word >> kBytesBits);
   }
-  std::uint32_t turn_ = 0;  // The engine's copy.
+  std::uint32_t turn_ = 0;  // The loop's copy.
   std::atomic<std::uint64_t> word_{0};
 };
 

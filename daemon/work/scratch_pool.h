@@ -1,9 +1,8 @@
-// The daemon's own memory for operations: sizes are rounded up to powers of two and
-// what is returned is kept warm, so that a program that repeats its operations costs
-// no page fault after the first.
+// The daemon's own memory for operations: sizes are rounded up to powers of two and returned memory is kept
+// warm, so that a program that repeats its operations causes page faults only the first time.
 //
-// Owner: Engine. Thread: engine. Memory: anonymous mappings, of which at most the
-// limit are in use and at most kKeptBytes are kept for later.
+// Owner: Daemon. Thread: the loop's. Memory: anonymous mappings, at most the limit in use and at most
+// kKeptBytes kept for later.
 #pragma once
 
 #include <array>

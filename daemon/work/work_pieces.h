@@ -1,13 +1,13 @@
-// How a work is cut into pieces, and the word by which threads take them from both its ends.
+// How a work is cut into pieces, and the atomic word by which threads take pieces from both of its ends.
 //
-// A piece is so small that what it reads and writes stays in a core's cache, and that the engine
-// is soon back. Large works have larger ones, so that less time goes by between them.
+// A piece is small enough that its data stays in a core's cache, and that the loop soon returns to its other
+// work. Large works have larger pieces, so that less time is lost between them.
 //
 //   cursor: [pieces | taken from the back | taken from the front], 21 bits each
 //
-// One fetch_add of kOneOfFront or kOneOfBack takes a piece; where both together were all pieces
-// or more before it, there was none. Every thread that saw a piece and came too late still adds
-// one, so pieces fill a field to its half only and never run into its neighbour.
+// One fetch_add of kOneOfFront or kOneOfBack takes a piece; if both fields together had already reached the
+// number of pieces, there was none. A thread that saw a piece and came too late still adds one, so pieces may
+// fill only half of a field and never overflow into its neighbour.
 //
 // Owner: Workers. Thread: any. Memory: plain values.
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace mlxcomm {
 
-// Read and written by a piece: of small works, and at the most.
+// Bytes that a piece reads and writes: for small works, and at most.
 inline constexpr std::uint64_t kPieceBytes = 256 * 1024;
 inline constexpr std::uint64_t kLargePieceBytes = 512 * 1024;
 
@@ -42,12 +42,12 @@ struct PieceCursor {
 
 // Of all inputs and outputs.
 std::uint64_t BytesTouched(const collective::LocalWork& work);
-// A multiple of whole vectors, so that all pieces but the last have no rest; at least so many
-// that there are no more than kPiecesMax pieces.
+// A multiple of whole vectors, so that only the last piece may have a rest; large enough that there are at
+// most kPiecesMax pieces.
 std::uint64_t ElementsOfPiece(const collective::LocalWork& work);
-// Of so many elements, the last one perhaps of fewer; >= 1.
+// Number of pieces of that many elements, of which the last may have fewer; >= 1.
 std::uint64_t PiecesOf(const collective::LocalWork& work, std::uint64_t piece_elements);
-// More than a piece, hence worth a hand-over to another thread.
+// More than one piece, hence worth handing over to another thread.
 bool HasSeveralPieces(const collective::LocalWork& work);
 
 }  // namespace mlxcomm

@@ -13,7 +13,7 @@
 namespace mlxcomm {
 namespace {
 
-// The engine takes no further piece after so long, for there may be more for it to see.
+// After this long the loop takes no further piece, for it may have other work.
 constexpr std::uint64_t kEnoughNs = 4'000;
 
 std::uint64_t BytesOf(const collective::LocalWork& work, std::uint64_t elements) {
@@ -52,7 +52,7 @@ Workers::Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& en
     workers_[i]->hand.track =
         recorder.AddTrack(record::TrackKind::kWorker, absl::StrCat("worker ", i));
   }
-  // They look at each other from the start.
+  // Workers look at each other from the start.
   for (const auto& worker : workers_) {
     worker->thread = std::thread([this, raw = worker.get()] { Run(*raw); });
   }
@@ -77,7 +77,7 @@ bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,
   const std::uint64_t written = written_.load(std::memory_order_relaxed);
   Slot& slot = slots_[written % kWorksMax];
   if (workers_.empty() || slot.used) return false;
-  // Its last work was done, so nothing is left to take there, but perhaps nobody has seen it.
+  // The slot's last work is done, so nothing is left there, but front_ may not have moved past it yet.
   if (written - front_.load(std::memory_order_acquire) >= kWorksMax) HasPieces();
   slot.used = true;
   engine_core_.store(platform::CurrentCore(), std::memory_order_relaxed);
@@ -92,7 +92,7 @@ bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,
   slot.cursor.store(PieceCursor::Of(pieces), std::memory_order_release);
   written_.store(written + 1, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  // Who is awake looks for more before it sleeps, and wakes the next.
+  // A worker that is awake looks for more before it sleeps, and wakes the next.
   for (const auto& worker : workers_) {
     if (!worker->sleeps.load(std::memory_order_relaxed)) return true;
   }
@@ -100,7 +100,7 @@ bool Workers::Submit(const collective::LocalWork* work, std::uint64_t cookie,
   return true;
 }
 
-// True: one slept, and to wake it took a moment.
+// True: one slept, and waking it took a moment.
 bool Workers::WakeOne() {
   for (const auto& worker : workers_) {
     if (!worker->sleeps.load(std::memory_order_relaxed)) continue;
@@ -111,7 +111,7 @@ bool Workers::WakeOne() {
   return false;
 }
 
-// Moves the front beyond works of which all was taken.
+// Moves the front past works whose pieces are all taken.
 Workers::Slot* Workers::FirstWithPieces(std::uint64_t& at) {
   at = front_.load(std::memory_order_acquire);
   while (at < written_.load(std::memory_order_acquire)) {
@@ -127,14 +127,14 @@ bool Workers::HasPieces() {
   return FirstWithPieces(at) != nullptr;
 }
 
-// A front that has moved on meanwhile may show a later work in its slot: a piece of that
-// is as good, and where there is none the front is read anew.
+// If the front has moved on meanwhile, its slot may hold a later work: a piece of that is as good, and if it
+// has none the front is read again.
 bool Workers::Take(End end, Piece& piece) {
   const std::uint64_t one = end == End::kFront ? PieceCursor::kOneOfFront : PieceCursor::kOneOfBack;
   std::uint64_t at = 0;
   while (Slot* const slot = FirstWithPieces(at)) {
     const PieceCursor cursor(slot->cursor.fetch_add(one, std::memory_order_acquire));
-    if (cursor.left() == 0) continue;  // Others were faster.
+    if (cursor.left() == 0) continue;  // Other threads were faster.
     const std::uint64_t next =
         end == End::kFront ? cursor.of_front : cursor.pieces - 1 - cursor.of_back;
     piece.slot = slot;
@@ -169,7 +169,7 @@ bool Workers::DoPiece(const Piece& piece, Hand& hand, std::uint64_t& now_ns) {
   if (hand.track != nullptr) hand.track->Write(event);
   hand.Count(work, elements);
   slot.work_ns.fetch_add(event.duration_ns, std::memory_order_relaxed);
-  // What all have written is before the answer to the engine.
+  // All threads' writes happen before the answer to the loop.
   return slot.left.fetch_sub(1, std::memory_order_acq_rel) == 1;
 }
 
@@ -246,7 +246,7 @@ void Workers::Run(Worker& worker) {
       now = platform::MonotonicNow();
       continue;
     }
-    // Who waits on the engine's core sees no work before the engine has done all of it.
+    // A worker that waits on the loop's core would see work only after the loop had done all of it.
     const bool came = spin.Saw(written_.load(std::memory_order_relaxed), now);
     if (came) AvoidEngine();
     if (!spin.LookAgain(now)) Sleep(worker);
@@ -254,8 +254,8 @@ void Workers::Run(Worker& worker) {
   }
 }
 
-// Where all look and give way, no core seems idle, and the system leaves two who work on one
-// core while the other has but lookers. True: that took a moment.
+// When every thread spins and yields, the scheduler sees no idle core and may leave two busy threads sharing
+// one. True: that took a moment.
 bool Workers::AvoidEngine() {
   if (!scheduling_.workers_avoid_engine) return false;
   const std::uint32_t core = platform::CurrentCore();
@@ -264,7 +264,7 @@ bool Workers::AvoidEngine() {
   return true;
 }
 
-// As in ring.h: who submits stores the work and looks at `sleeps`, we the other way round.
+// As in ring.h: the submitting thread stores the work, then reads `sleeps`; this one does the reverse.
 void Workers::Sleep(Worker& worker) {
   worker.sleeps.store(true, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -1,24 +1,16 @@
-// The threads that combine and copy what is too large for the engine to touch at once.
+// The threads that combine and copy what is too large for the loop to do at once.
 //
-//   engine ──work──▶ ring of works, each with one cursor ─▶ pieces ─▶ kernels
+//   loop ──work──▶ ring of works, each with one cursor ─▶ pieces ─▶ kernels
 //                       ▲              ▲            ▲
-//                    worker         worker        engine, where it has nothing else
-//                       └── done ring ─┴─▶ engine
+//                    worker         worker        loop, when it has nothing else to do
+//                       └── done ring ─┴─▶ loop
 //
-// All take pieces (work_pieces.h) from the cursor of the oldest work, so all cores work from
-// the first piece to the last: the engine from the front, workers from the back, so that with
-// one worker each meets the same part of the same buffers in the next operation, whose pages
-// and lines its core still knows. The engine wakes one worker, who wakes the next while there
-// is more to do. The engine is away for some microseconds, or for one piece: that is tens of
-// them for a large one that comes from memory.
+// All take pieces (work_pieces.h) of the oldest work; see README.md, Workers. A slot is reused only after
+// its work's last piece was done and polled. The workers must end before the memory that their work names:
+// the destructor waits for the pieces in hand and drops work that nobody has begun.
 //
-// A slot is used again only after its work's last piece was done and polled.
-//
-// Whoever ends the engine ends the workers before the memory that their work names:
-// the destructor waits for the piece in hand, and drops what nobody has begun.
-//
-// Owner: Engine. Thread: Submit, Help, Poll, IsUnderWay, PrepareToSleep on the engine thread.
-// Memory: rings fixed at creation. No thread left at start: the program ends.
+// Owner: Loop. Thread: Submit, Help, Poll, IsUnderWay, PrepareToSleep on the loop's thread. Memory: rings
+// fixed at creation. No thread can be started: the program ends.
 #pragma once
 
 #include <array>
@@ -39,9 +31,9 @@ namespace mlxcomm {
 
 class Workers {
  public:
-  static constexpr std::size_t kWorksMax = 1024;  // Submitted and not polled yet.
+  static constexpr std::size_t kWorksMax = 1024;  // Submitted and not yet polled.
 
-  // Each worker writes what it does into a track of `recorder`, which outlives them.
+  // Each worker records its work in a track of `recorder`, which outlives them.
   // cache_bytes 0: of this machine's last-level cache.
   Workers(const queue::SchedulingPolicy& scheduling, platform::Wakeup& engine_bell,
           record::FlightRecorder& recorder, std::uint64_t cache_bytes = 0);
@@ -52,19 +44,19 @@ class Workers {
   // The same work on the calling thread, stored into the cache.
   static void Do(const collective::LocalWork& work);
 
-  // False: the ring is full, or there is no worker; do it yourself.
+  // False: the ring is full, or there is no worker; the caller does the work.
   bool Submit(const collective::LocalWork* work, std::uint64_t cookie,
               const record::Name& operation);
-  // Does pieces of what was submitted, for some microseconds. False: all were taken.
+  // Does pieces of submitted works, for some microseconds. False: all pieces were taken.
   bool Help();
   // Moves the cookies of finished work to the end of `done`.
   std::size_t Poll(std::vector<std::uint64_t>& done);
-  // Something was submitted and not polled yet. Where Help finds nothing of it, others do.
+  // A work was submitted and not yet polled. If Help finds no piece of it, other threads do them.
   bool IsUnderWay() const { return polled_ != written_.load(std::memory_order_relaxed); }
   bool PrepareToSleep();
   void WakeUp();
 
-  // Of what was done here, and by the engine itself (CountOwn).
+  // Of work done here, and by the loop itself (CountOwn).
   struct Traffic {
     std::uint64_t bytes_read = 0;
     std::uint64_t bytes_written = 0;
@@ -77,7 +69,7 @@ class Workers {
   struct alignas(64) Slot {
     std::atomic<std::uint64_t> cursor{0};  // PieceCursor
     std::atomic<std::uint32_t> left{0};    // Pieces not done yet.
-    bool used = false;                     // The engine's alone.
+    bool used = false;                     // Used by the loop alone.
     const collective::LocalWork* work = nullptr;
     std::uint64_t cookie = 0;
     std::uint64_t piece_elements = 0;
@@ -88,14 +80,14 @@ class Workers {
   struct Piece {
     Slot* slot = nullptr;
     std::uint64_t first = 0;  // Element.
-    bool more = false;        // There was more to take.
+    bool more = false;        // There were more pieces.
   };
-  // Whoever does pieces: a worker, or the engine.
+  // A thread that does pieces: a worker, or the loop.
   struct alignas(64) Hand {
     void Count(const collective::LocalWork& work, std::uint64_t elements);
     std::atomic<std::uint64_t> bytes_read{0};  // Written by its thread alone.
     std::atomic<std::uint64_t> bytes_written{0};
-    record::EventRing* track = nullptr;  // nullptr: there are too many.
+    record::EventRing* track = nullptr;  // nullptr: there are too many tracks.
   };
   struct Worker {
     Hand hand;
@@ -107,11 +99,11 @@ class Workers {
   void Run(Worker& worker);
   void Sleep(Worker& worker);
   bool AvoidEngine();
-  Slot* FirstWithPieces(std::uint64_t& at);  // Its number, too; nullptr: none.
+  Slot* FirstWithPieces(std::uint64_t& at);  // Also returns its number in `at`; nullptr: none.
   bool HasPieces();
   enum class End : std::uint8_t { kFront, kBack };
   bool Take(End end, Piece& piece);
-  // From now_ns on; then that is when it was done. True: it was its work's last one.
+  // Starts at now_ns and sets it to the end. True: it was its work's last piece.
   static bool DoPiece(const Piece& piece, Hand& hand, std::uint64_t& now_ns);
   bool WakeOne();
   std::uint32_t IndexOf(const Slot& slot) const {
@@ -123,14 +115,14 @@ class Workers {
   record::FlightRecorder& recorder_;
   std::unique_ptr<Slot[]> slots_;
   alignas(64) std::atomic<std::uint64_t> written_{0};  // Works submitted.
-  alignas(64) std::atomic<std::uint64_t> front_{0};    // Before it nothing is left to take.
+  alignas(64) std::atomic<std::uint64_t> front_{0};    // No piece before it is left.
   alignas(64) std::atomic<bool> stop_{false};
   std::atomic<std::uint32_t> engine_core_{0};  // When it last submitted.
   std::vector<std::unique_ptr<Worker>> workers_;
   Hand engine_;
   reduce::StoreChoice store_choice_;
   std::uint64_t polled_ = 0;              // Works.
-  std::vector<std::uint32_t> done_here_;  // Slots whose last piece the engine did.
+  std::vector<std::uint32_t> done_here_;  // Slots whose last piece the loop has done.
 };
 
 }  // namespace mlxcomm

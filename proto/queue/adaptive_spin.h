@@ -3,17 +3,12 @@
 //   nothing to do ─LookAgain─▶ true: look ─▶ true: look ─▶ false: sleep ─▶ ...
 //                                  '──────── Found ◀────────────'
 //
-// A hand-over to somebody who looks costs a tenth of one to a sleeper, but who looks for
-// nothing takes a core from somebody with work. So it looks only where a good part of the
-// last waits were short, at most `most_ns`, asleep or not; and then not much longer than
-// those were. Otherwise it is `least_ns`.
-// Where cores are scarce every look gives the core away first. Who then does not get it
-// back for long competes with somebody who computes, and learns to sleep: a sleeper that is
-// woken is let in sooner than one that only gave way. The waiting thread keeps its core, for
-// `kSoonNs` at the most, where what it waits for is likely being done on another one.
+// Waking a sleeper costs ten times as much as reaching a thread that is looking, but looking in vain takes
+// a core from other work. So it looks only where a good part of the last waits were short, at most
+// `most_ns`, and then not much longer than those were; otherwise for `least_ns`. See ../README.md,
+// AdaptiveSpin.
 //
-// Owner: the waiting thread, or whatever lock it holds. Thread: one at a time.
-// Memory: none.
+// Owner: the waiting thread, or the lock that it holds. Thread: one at a time. Memory: none.
 #pragma once
 
 #include <algorithm>

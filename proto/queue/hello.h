@@ -1,19 +1,17 @@
-// The first bytes on the Unix socket between a local process and its daemon,
-// before the connection becomes a gRPC channel.
+// The first bytes on the Unix socket between a local process and its daemon, before the connection becomes
+// a gRPC channel.
 //
 //   process                                daemon
 //   ClientHello ─────────────────────────▶ peer credentials, limits
 //            ◀───────────────────────────── DaemonHello + descriptors (SCM_RIGHTS)
 //   from here on the very same connection speaks gRPC
 //
-// Fixed sizes, so that neither side can swallow a byte of what follows. A
-// training process (role kClient) gets three descriptors, in this order: arena,
-// queue, doorbell. A tool (role kTool) gets one: a doorbell, which nobody rings,
-// so that its death is seen in the same way.
+// Sizes are fixed, so that neither side can swallow a byte of what follows. A training process (role
+// kClient) gets three descriptors, in this order: arena, queue, doorbell. A tool (role kTool) gets one: a
+// doorbell that is never rung; end-of-file on it shows the daemon's death in the same way.
 //
-// The doorbell is one end of a stream socket pair. A byte on it wakes the other
-// side's sleeping consumer; end-of-file on it *is* the death of the other side,
-// which no eventfd could tell.
+// The doorbell is one end of a stream socket pair. A byte on it wakes the other side's sleeping consumer;
+// end-of-file on it *is* the death of the other side, which no eventfd could tell.
 #pragma once
 
 #include <array>

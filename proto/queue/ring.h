@@ -1,20 +1,17 @@
-// One direction of the queue: a single-producer, single-consumer ring over
-// memory that the other process can write to at any time.
+// One direction of the queue: a single-producer, single-consumer ring over memory that the other process
+// can write to at any time.
 //
-// Ordering. The producer writes the slot, then releases `written`; the consumer
-// acquires `written`, copies the slot, then releases `read`; the producer
-// acquires `read` before it reuses a slot. Sleeping is a store-load race on two
-// words (Dekker): the consumer stores consumer_sleeps=1 and then looks once more
-// at `written`; the producer stores `written` and then looks at consumer_sleeps.
-// A sequentially consistent fence between store and load on both sides makes
-// sure that at least one of them sees the other.
+// Ordering. The producer writes the slot, then releases `written`; the consumer acquires `written`, copies
+// the slot, then releases `read`; the producer acquires `read` before it reuses a slot. Sleeping is a
+// store-load race on two words (Dekker): the consumer stores consumer_sleeps=1 and then reads `written`
+// once more; the producer stores `written` and then reads consumer_sleeps. A sequentially consistent fence
+// between store and load on both sides ensures that at least one of them sees the other's store.
 //
-// Hostility. A position that the other side wrote is only ever used as a
-// difference to our own, and a difference above the number of slots is reported
-// as corruption; our own positions are kept in private memory.
+// Hostility. A position that the other side wrote is only ever used as a difference to our own, and a
+// difference above the number of slots is reported as corruption; our own positions are in private memory.
 //
-// Owner: one Producer in one process, one Consumer in the other. Thread: one for
-// each view. Memory: views over a mapped queue segment, which must outlive them.
+// Owner: one Producer in one process, one Consumer in the other. Thread: one for each view. Memory: views
+// over a mapped queue segment, which must outlive them.
 #pragma once
 
 #include <algorithm>

@@ -1,41 +1,12 @@
 // What travels on a rail: an 80-byte header, then payload_bytes of payload.
 //
-// Little-endian, packed by hand-ordered fields, asserted. A rail is authenticated
-// before the first frame (hello.h), yet every field is checked: a frame that
-// breaks a bound takes the rail down.
+// Little-endian, packed by hand-ordered fields, asserted. A rail is authenticated before the first frame
+// (hello.h), yet every field is checked: a frame that breaks a bound takes the rail down.
 //
-// Numbered frames (sequence > 0) belong to the channel: delivered once, whichever rail
-// they come on, all but kData in order, kept by the sender until acknowledged, sent again
-// when their rail goes. At most kWindow of them lie beyond what was acknowledged.
-// Unnumbered ones (sequence 0) concern the rail alone, or acknowledge.
-//
-//   type        numbered  payload           what it is
-//   kHeartbeat  no        0                 offset = sender's clock, ns; kProveAnew: the sender
-//                                           takes the key no more that this rail was proved with
-//   kEcho       no        0                 offset = the heartbeat's clock, returned
-//   kAck        no        0                 carries `acknowledged` when nothing else does, and
-//                                           which of those beyond it have come (Arrived)
-//   kControl    yes       PeerMessage       daemon to daemon
-//   kEager      yes       <= kEagerBytesMax data that needed no grant but one credit, or
-//                                           was granted for want of credit (kSolicited);
-//                                           offset = the step's check
-//   kData       yes       <= kChunkBytesMax data for a receive that was granted
-//   kGrant      yes       0                 the operation may be sent: its receives are posted
-//   kCredit     yes       0                 offset = eager frames of `group` that were consumed
-//   kCancelled  yes       0                 stands in for a data frame whose operation failed
-//
-// Between neighbours only, for nodes that are none (route.h); `group` names the circuit:
-//   kTopology       yes   Advertisement     flooded: who is whose neighbour
-//   kCircuitOpen    yes   CircuitOpening    makes a circuit along the way it names
-//   kCircuitOpened  yes   Introduction      the destination has taken it
-//   kCircuitFrame   yes   header, a piece   a frame from end to end; offset = where in the
-//                                           frame's payload the piece begins
-//   kCircuitCredit  yes   0                 number frames of offset bytes were taken
-//   kCircuitClosed  yes   text              the circuit has ended; step = CircuitEnd, tag =
-//                                           LinkReason (types/link_reason.h), 0 from older daemons
-//
-// Between neighbours only, for themselves:
-//   kRailSetup      yes   RailSetup         makes an RDMA rail beside the one it comes on
+// Numbered frames (sequence > 0) belong to the channel: delivered once, whichever rail they arrive on, all
+// but kData in order; the sender keeps them until they are acknowledged and sends them again when their
+// rail goes. At most kWindow of them lie beyond what was acknowledged. Unnumbered ones (sequence 0)
+// concern the rail alone, or acknowledge.
 #pragma once
 
 #include <array>
@@ -65,6 +36,33 @@ inline constexpr std::uint64_t kEarlyBytesMax = 16 * 1024 * 1024;
 inline constexpr std::uint8_t kSolicited = 1;  // Flag of kEager: it took no credit.
 inline constexpr std::uint8_t kProveAnew = 1;  // Flag of kHeartbeat.
 
+// type        numbered  payload           what it is
+// kHeartbeat  no        0                 offset = sender's clock, ns; kProveAnew: the sender no
+//                                         longer accepts the key that this rail was proved with
+// kEcho       no        0                 offset = the heartbeat's clock, returned
+// kAck        no        0                 carries `acknowledged` when nothing else does, and
+//                                         which of those beyond it have arrived (Arrived)
+// kControl    yes       PeerMessage       daemon to daemon
+// kEager      yes       <= kEagerBytesMax data that needed no grant but one credit, or
+//                                         was granted for want of credit (kSolicited);
+//                                         offset = the step's check
+// kData       yes       <= kChunkBytesMax data for a receive that was granted
+// kGrant      yes       0                 the operation may be sent: its receives are posted
+// kCredit     yes       0                 offset = eager frames of `group` that were consumed
+// kCancelled  yes       0                 stands in for a data frame whose operation failed
+//
+// Between neighbours only, for nodes that are not neighbours (route.h); `group` names the circuit:
+// kTopology       yes   Advertisement     flooded: which nodes are neighbours
+// kCircuitOpen    yes   CircuitOpening    makes a circuit along the route that it names
+// kCircuitOpened  yes   Introduction      the destination has accepted it
+// kCircuitFrame   yes   header, a piece   a frame from end to end; offset = where in the
+//                                         frame's payload the piece begins
+// kCircuitCredit  yes   0                 number frames of offset bytes were taken
+// kCircuitClosed  yes   text              the circuit has ended; step = CircuitEnd, tag =
+//                                         LinkReason (types/link_reason.h), 0 from older daemons
+//
+// Between neighbours only, for themselves:
+// kRailSetup      yes   RailSetup         makes an RDMA rail beside the one it arrives on
 enum class FrameType : std::uint8_t {
   kHeartbeat = 1,
   kEcho = 2,

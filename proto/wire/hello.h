@@ -1,5 +1,5 @@
-// How two daemons prove to each other, on a new connection, that they hold the
-// same cluster's key; nothing else is parsed before that.
+// How two daemons prove to each other, on a new connection, that they hold the same cluster's key; nothing
+// else is parsed before that. See ../README.md, Proof of the key.
 //
 //   dialer                                   acceptor
 //   Greeting(nonce_d, keys, wants TLS?) ──▶
@@ -9,22 +9,6 @@
 //   - - - - - - from here on all is inside TLS if either wants it - - - - - -
 //   Introduction ─────────────────────────▶
 //            ◀──────────────────────────────  Introduction; then frames
-//
-// Each HMAC-SHA256 (RFC 2104, keyed with what is derived from the cluster's key for
-// that) is over the sender's role, the dialer's and the acceptor's greeting, and the
-// message itself. So version, cluster, both nonces, and what both sides want are
-// covered: nothing can be replayed or reflected, and whoever sits between them can talk
-// neither out of TLS nor into an older key, unless it holds that one itself: until an old key
-// is no longer taken, its holders belong to the cluster.
-//
-// The proof comes before TLS, not inside it: a stranger so meets two messages of fixed size
-// and one HMAC, and the TLS library reads nothing but what key holders send. TLS's own key
-// is made from the cluster's key and from greetings and proofs, so that it belongs to this
-// proof and no other. Who is on which side, and the interface's name, are no secrets.
-// Verdicts, and frames where neither side wants TLS, are not covered.
-//
-// While the cluster's key is being changed a side may hold two. Both use the first of the
-// acceptor's, newest first, that the dialer has as well.
 #pragma once
 
 #include <array>

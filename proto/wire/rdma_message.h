@@ -1,19 +1,15 @@
-// What each message of a queue pair begins with: two daemons' rails cut the bytes of their
-// frames (frame.h) into such messages.
+// What each message of a queue pair begins with: two daemons' rails cut the bytes of their frames
+// (frame.h) into such messages. Messages are numbered from 1, so a receiver notices a missing one; the
+// frame that was being read is then lost, and the next whole one begins at `first_frame`. Each message
+// also says how much its sender can take: all up to `seen` has arrived or is lost, and `posted` receives
+// beyond it wait for more.
 //
-// Messages are numbered from 1, whatever they carry, so whoever misses one knows; then the
-// frame that it was in the middle of is lost, and the next whole one begins at `first_frame`.
-// Each tells what its sender can take: all up to `seen` has come or is lost, and `posted`
-// receives beyond it wait for more. Both sides so know how far they may send.
+// Large payload may go without a header: `raw` messages after this one, each of raw_bytes, continue the
+// frame that has begun. They are numbered too. The next message with a header shows by its number whether
+// all have arrived, and only then are they accepted. A raw message is never mistaken for one with a
+// header, for `connection` is random and known to the two sides alone.
 //
-// Large payload may go without a header: so many messages after this one are `raw`, each of
-// raw_bytes that follow in the frame that has begun. They have numbers too. The next message with
-// a header tells by its number whether all have come, and only then are they taken: until it
-// comes none of them is known from another. No raw one is taken for one with a header, for
-// `connection` is random, and nobody but the two sides has ever seen it.
-//
-// Little-endian, asserted. It comes from whoever has the other end of the queue pair: every
-// field is checked.
+// Little-endian, asserted. It comes from an untrusted end of a queue pair: every field is checked.
 #pragma once
 
 #include <cstdint>

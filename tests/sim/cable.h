@@ -1,12 +1,12 @@
-// A cable between two hosts, or a way through switches: how fast, how far, whether frames
-// get through, and whether the hosts notice when they do not.
+// A cable between two hosts, or a path through switches: its rate and latency, whether frames get through,
+// and whether the hosts notice when they do not.
 //
 //   side 0 ──segments of direction 0──▶ side 1        a segment is what several cables
 //          ◀──segments of direction 1──               may share: an uplink, a port
 //
-// A message goes on to the next segment while it still comes in from the one before
-// (cut-through), unless that one is busy; then what is in between buffers it. It arrives
-// `latency` after its last byte has passed the last segment.
+// A message passes to the next segment while it still arrives from the one before (cut-through), unless
+// the next one is busy; then the switch in between buffers it. It arrives `latency` after its last byte
+// has passed the last segment.
 //
 // Owner: World. Thread: one. Memory: plain values.
 #pragma once
@@ -33,7 +33,7 @@ struct Segment {
 struct CableOptions {
   std::string name;
   std::uint64_t latency_ns = 10 * kMicrosecond;
-  std::uint64_t jitter_ns = 0;           // At most so much more, for each message.
+  std::uint64_t jitter_ns = 0;           // At most this much more, for each message.
   bool reliable = true;                  // As TCP: nothing is lost while the connection lasts.
   std::uint32_t lost_of_million = 0;     // Messages; unreliable ones only.
   bool carrier_tells = true;             // Both hosts notice at once that it is pulled.
@@ -72,7 +72,7 @@ class Cable {
            random_.Below(1'000'000) < options_.lost_of_million;
   }
 
-  // Takes the segments, one after the other, for a message of so many bytes.
+  // Occupies the segments, one after the other, for a message of that many bytes.
   Crossing Cross(int from, std::uint64_t bytes, std::uint64_t now_ns) {
     Crossing crossing;
     std::uint64_t begin = now_ns;
@@ -88,7 +88,7 @@ class Cable {
     return crossing;
   }
 
-  // Those that are open, or whose end one side has not heard of; World looks after them.
+  // Connections that are open, or whose end one side does not know of yet; World looks after them.
   std::vector<std::weak_ptr<Connection>> connections;
 
  private:

@@ -45,7 +45,7 @@ std::string Client::Describe() const {
   return text;
 }
 
-// The answer comes through a socket, a moment later; not if its daemon has ended meanwhile.
+// The answer arrives through a socket, a moment later; not if the daemon has ended meanwhile.
 template <typename Reply>
 std::unique_ptr<node::Answer<Reply>> Client::Later(void (Client::*on_reply)(const Reply&),
                                                    void (Client::*on_failure)(const Failure&)) {
@@ -75,7 +75,7 @@ void Client::CheckAnswered(std::uint64_t asked_ns, std::uint64_t timeout_ns,
                         timeout_ns / kMillisecond, " ms"));
 }
 
-// What this process does while it waits.
+// What this process does while it is waiting.
 void Client::EndSoon(std::uint64_t exits_ns, std::uint64_t cancels_ns, bool joining) {
   const auto still_waits = [this, life = life_, call = asks_] {
     return life == host_.life() && !gone_ && asking_ && asks_ == call;
@@ -214,7 +214,7 @@ void Client::WalkOn() {
   if (leaving_ && under_way_.empty()) Leave();
 }
 
-// One at a time, the same on all that are left.
+// One at a time, the same on all remaining ranks.
 void Client::WalkOnWithThoseLeft() {
   if (!leaving_ && under_way_.empty() && left_.next < kStepsAfterShrink) {
     const Step step = StepAfterShrink(left_.group, left_.next, left_.size);
@@ -230,7 +230,7 @@ bool Client::MustWaitBefore(const Step& step) const {
                      [&](const auto& entry) { return entry.second.step.group == step.group; });
 }
 
-// True: it has called something, and thinks before it goes on.
+// True: it has called an operation, and thinks before it goes on.
 bool Client::TakeStep(const Step& step) {
   const GroupPlan& group = job_.program().groups[step.group];
   const std::uint32_t rank = RankIn(group, rank_);
@@ -270,7 +270,7 @@ void Client::OnNotReleasedGroup(const Failure& failure) {
   Advance();
 }
 
-// A split whose fence has failed has made nothing that may be used.
+// A split whose fence has failed has made no group that may be used.
 void Client::LosePartsOf(const Step& fence) {
   for (std::size_t i = 1; fence.fence != 0 && i < failed_.size(); ++i) {
     const GroupPlan& part = job_.program().groups[i];

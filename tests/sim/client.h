@@ -1,15 +1,15 @@
-// A client: the process of one rank. It joins its job, walks through the job's program, has some calls
-// under way at a time, and checks every answer. When a rank is lost it asks for what is left of the job,
-// if it is one of those that go on, and does some more with them.
+// A client: the process of one rank. It joins its job, walks through the job's program with several calls
+// under way at a time, and checks every answer. When a rank is lost, a client that goes on asks for the
+// shrunk group, and makes some more calls in it.
 //
 //   joining ──▶ walking ──its end──▶ leaving ──nothing under way──▶ gone
-//      │          │ └─a rank is lost─▶ shrinking ──▶ walking on with those that are left ──▲
+//      │          │ └─a rank is lost─▶ shrinking ──▶ walking on with the remaining ranks ──▲
 //      │          ├──a failure, and it gives up──▲
-//      │          ├──Halt: calls nothing more, but stays
-//      └──────────┴──Exit: the process ends wherever it is
+//      │          ├──Halt: makes no more calls, but stays
+//      └──────────┴──Exit: the process ends at any point
 //
-// A buffer that was handed back is filled with a pattern and kept for a while: whoever
-// writes to it then is found out, and whoever reads it sends the pattern to the others.
+// A buffer that was handed back is filled with a pattern and kept for a while: a late write to it is
+// detected, and a late read sends the pattern to the other ranks.
 //
 // Owner: Job. Thread: one. Memory: buffers of calls under way, kKeptBytesMax of others.
 #pragma once
@@ -44,12 +44,12 @@ struct ClientOptions {
 
 class Client {
  public:
-  // What goes wrong with it, at which step of the program; kNever: nothing.
+  // Its faults, by the step of the program at which they happen; kNever: not at all.
   struct Fate {
     std::uint64_t halts_at = kNever;
     std::uint64_t exits_at = kNever;
-    std::uint64_t differs_at = kNever;  // Calls something else than the others.
-    // So long after it has begun to join, or to shrink.
+    std::uint64_t differs_at = kNever;  // Calls another operation than the others.
+    // This long after it has begun to join, or to shrink.
     std::uint64_t exits_joining_ns = kNever;
     std::uint64_t cancels_joining_ns = kNever;
     std::uint64_t exits_shrinking_ns = kNever;
@@ -71,17 +71,17 @@ class Client {
   bool has_differed() const { return differed_; }
   std::uint64_t finished_calls() const { return finished_; }
   std::uint32_t shrinks() const { return shrinks_; }
-  // "step 7 all_reduce …", of what it waits for.
+  // "step 7 all_reduce …": the call that it waits for.
   std::string Describe() const;
   std::size_t steps_taken() const { return next_; }
 
   void Start();
-  // Its process ends, wherever it is.
+  // Its process ends, at any point.
   void Exit();
   void OnCompleted(const collective::Action& action);
   // The daemon lets go of its memory.
   void OnReleased();
-  // Its host's daemon is no more: whatever it waits for never comes.
+  // Its host's daemon has ended: what it waits for will never arrive.
   void OnDaemonEnded();
 
  private:
@@ -89,7 +89,7 @@ class Client {
   static constexpr std::uint32_t kShrinksMax = 4;
   static constexpr std::uint32_t kStepsAfterShrink = 4;
   enum class Phase : std::uint8_t { kJoining, kWalking, kShrinking };
-  // What is left of the job, once it has shrunk.
+  // The remaining ranks of the job, once it has shrunk.
   struct Left {
     std::uint64_t group = 0;
     std::uint32_t rank = 0;

@@ -7,7 +7,7 @@ namespace mlxcomm::sim {
 namespace {
 
 constexpr std::uint64_t kHelloBytes = 160;
-// Until a system sends again what it had sent into a cable that was pulled.
+// How long a system waits before it sends again data that was lost on a pulled cable.
 constexpr std::uint64_t kSendAgainNsMax = 200 * kMillisecond;
 
 std::uint64_t BytesOf(const Message& message) {
@@ -19,7 +19,7 @@ std::uint64_t BytesOf(const Message& message) {
 void Connection::Attach(int side, ConnectionEnd* end) {
   At(side).end = end;
   At(side).blocked = false;
-  // Not from inside the caller, who may not be ready yet.
+  // Not from inside the caller, which may not be ready yet.
   schedule_.After(0, [self = shared_from_this(), side] {
     Side& mine = self->At(side);
     if (mine.ended && mine.end != nullptr && !mine.closed) {
@@ -170,7 +170,7 @@ void Connection::Refuse(int side) {
   if (std::exchange(At(side).vanished, false)) TellReset(1 - side);
 }
 
-// In the order of what was sent before, or faster than it: then that is lost.
+// A reset arrives behind earlier messages, or overtakes them, and then they are lost.
 void Connection::TellReset(int side) {
   Side& other = At(side);
   if (other.closed || other.ended) return;
@@ -200,7 +200,7 @@ void Connection::End(int side, const char* why) {
   ++mine.epoch;
   mine.arrival_due = false;
   if (mine.end == nullptr) return;  // Attach tells.
-  // A stopped process hears of it when it goes on.
+  // A stopped process learns of it when it continues.
   std::exchange(mine.end, nullptr)->OnEnded(fabric::DownCause::kReset, why);
 }
 

@@ -3,15 +3,15 @@
 //
 //   Send ──▶ queue ──leaves──▶ under way ──arrives──▶ unread ──ConnectionEnd takes it──▶
 //
-// Reliable (TCP): what is under way when the cable is pulled comes once it is back, unless
-// one side has closed the connection meanwhile. Unreliable (RDMA, UC): it is lost, and so
-// is what comes faster than the other side has room for; single messages are lost anyway.
+// Reliable (TCP): messages under way when the cable is pulled arrive once it is back, unless one side has
+// closed the connection meanwhile. Unreliable (RDMA, UC): they are lost, and so are messages for which the
+// other side has no room; single messages may be lost at any time.
 //
-// Closing is heard by the other side if the cable is up, else when it is back. A host that
-// has lost its power says nothing; when it is back, its system refuses what it hears.
+// The other side learns of a close if the cable is up, else when it is back. A host that has lost its power
+// sends nothing; when it is back, its system refuses what it receives.
 //
-// Owner: both ends and the events under way (shared). Thread: one. Memory: one entry a
-// message; payload is read when it leaves, so that a buffer that is let go too early shows.
+// Owner: both ends and the events under way (shared). Thread: one. Memory: one entry for each message;
+// payload is read when it leaves, so that a buffer that is released too early is noticed.
 #pragma once
 
 #include <array>
@@ -55,7 +55,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Connection(Schedule& schedule, Cable& cable, Random random, bool carries_payload)
       : schedule_(schedule), cable_(cable), random_(random), carries_payload_(carries_payload) {}
 
-  // What came before is delivered from now on.
+  // Messages that arrived before are delivered from now on.
   void Attach(int side, ConnectionEnd* end);
   void Detach(int side) { At(side).end = nullptr; }
 
@@ -64,14 +64,14 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void ReadOn(int side);
   // The process is stopped, or goes on: it neither reads nor writes meanwhile.
   void SetStopped(int side, bool stopped);
-  // This side ends it; the other hears a reset.
+  // This side ends it; the other side sees a reset.
   void Close(int side);
-  // This side gives it up and keeps its end open: the other hears nothing until LetGo.
+  // This side gives it up and keeps its end open: the other side notices nothing until LetGo.
   void Keep(int side);
   void LetGo(int side);
-  // This side's power fails: nobody is told anything.
+  // This side's power fails: neither side is notified.
   void Vanish(int side);
-  // The host of a side that vanished is back and refuses what it hears.
+  // The host of a side that vanished is back and refuses what it receives.
   void Refuse(int side);
   void OnCableDown();
   void OnCableBack();
@@ -96,12 +96,12 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     bool vanished = false;
     bool ended = false;  // This side has been told that the other has closed.
     bool reset_comes = false;
-    // What comes to this side.
+    // Messages to this side.
     std::deque<Arriving> arriving;
     std::uint64_t last_arrival_ns = 0;
     std::uint64_t unread_bytes = 0;  // Left the other side, not read here.
     bool arrival_due = false;
-    bool blocked = false;     // Its end has no room.
+    bool blocked = false;     // This side's end has no room.
     std::uint64_t epoch = 0;  // Of the events that are scheduled.
   };
   Side& At(int side) { return sides_[static_cast<std::size_t>(side)]; }

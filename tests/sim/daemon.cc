@@ -11,7 +11,7 @@ namespace mlxcomm::sim {
 namespace {
 
 constexpr std::align_val_t kCacheLine{64};
-// Nobody reads what the flight recorder has, but for the log of a failed group.
+// The flight recorder is read only for the log of a failed group.
 constexpr std::size_t kEventsKept = 64;
 
 }  // namespace
@@ -126,7 +126,7 @@ void Daemon::LookAtSystem() {
   });
 }
 
-// Work is done when its time is over, so that buffers are read and written late.
+// Work is carried out when its time is over, so that buffers are read and written late.
 bool Daemon::SubmitWork(const collective::LocalWork& work, std::uint64_t cookie) {
   if (!HasSeveralPieces(work) && options_.carries_payload) return false;
   const std::uint64_t bytes =

@@ -1,5 +1,5 @@
-// One daemon of the simulator: the node that mlxcommd has (node/node.h), with virtual time for a clock,
-// simulated rails, and workers and clients that answer when the schedule says so.
+// One daemon of the simulator: the same node as in mlxcommd (node/node.h), with virtual time for a clock,
+// simulated rails, and workers and clients that answer when the schedule decides.
 //
 //   clients ──calls, submissions──▶ node::Node ◀──Links── rails
 //           ◀──answers, completions──
@@ -34,7 +34,7 @@ struct DaemonOptions {
   bool carries_payload = true;
 };
 
-// Who lives on the daemon's host: clients, and what dials.
+// The rest of the daemon's host: clients, and dialing.
 class DaemonListener {
  public:
   virtual ~DaemonListener() = default;
@@ -42,13 +42,13 @@ class DaemonListener {
   // Its process has ended, and nothing touches its memory any more.
   virtual void OnSessionReleased(collective::SessionId session) = 0;
   virtual void OnRailGone() = 0;
-  // What people are told.
+  // An event for people.
   virtual void OnEvent(const record::LoggedEvent& event) = 0;
   // A frame or a message that no well-behaved daemon sends.
   virtual void OnViolation(const NodeId& node, const std::string& what) = 0;
 };
 
-// Counts, and gives exactly what is asked for, so that tools see every byte beyond it.
+// Counts, and allocates exactly the size asked for, so that tools see every byte beyond it.
 class CountedScratch final : public collective::ScratchMemory {
  public:
   explicit CountedScratch(std::uint64_t limit_bytes) : limit_(limit_bytes) {}
@@ -80,14 +80,14 @@ class Daemon final : private node::NodePort, public RailOwner {
   const CountedScratch& scratch() const { return scratch_; }
   const DaemonOptions& options() const { return options_; }
 
-  // After whatever may have given it something to do.
+  // Called after anything that may have given it work.
   void Wake();
   // SIGSTOP and SIGCONT.
   void SetStopped(bool stopped);
-  // In its next turn, as what is posted to the loop.
+  // Runs in its next turn, like calls that are posted to the loop.
   void Post(std::function<void(node::Node&)> call);
   void Submit(collective::SessionId session, const intake::Submission& submission);
-  // The session's process has ended: its memory is asked for until nothing touches it.
+  // The session's process has ended: its memory is asked for until nothing uses it.
   void EndSession(collective::SessionId session, const std::string& why);
 
   void OnRailHasEvents() override { Wake(); }
@@ -117,7 +117,7 @@ class Daemon final : private node::NodePort, public RailOwner {
   std::string OriginOf(const NodeId&, const fabric::RailSnapshot&) const override { return {}; }
   intake::CopiedResults ResultsCopiedBy(collective::SessionId) const override { return {}; }
   void LookAtSystem() override;
-  // No clock is read at once: what is measured by it takes no time here but on cables.
+  // No clock is read within a turn: what is measured takes time only on cables here.
   Clocks ReadClocks() const override { return {schedule_.now_ns(), schedule_.now_ns()}; }
   // LinksPort
   void OnRailGone() override { listener_.OnRailGone(); }

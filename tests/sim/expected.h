@@ -1,5 +1,5 @@
-// What a step must give, by the oracle. What all ranks get alike is computed once; the
-// others are then compared with it byte by byte, for results are the same to the bit.
+// The expected result of a step, by the oracle. A result that is the same on all ranks is computed once;
+// other ranks' results are then compared with it byte by byte, for they must be the same to the bit.
 //
 // Owner: Job. Thread: one. Memory: results of kKeptMax steps.
 #pragma once

@@ -36,7 +36,7 @@ void Hello::Begin() {
   Tell(kAcceptor, &Hello::OnProof);
 }
 
-// nullptr: its daemon is another one by now, or none.
+// nullptr: the host has another daemon by now, or none.
 Daemon* Hello::DaemonOf(Side& side) const {
   return side.host->life() == side.life ? side.host->daemon() : nullptr;
 }
@@ -44,7 +44,7 @@ Daemon* Hello::DaemonOf(Side& side) const {
 void Hello::Tell(Role to, void (Hello::*step)()) {
   Message message;
   message.hello = [self = shared_from_this(), to, step] {
-    // What is read is answered a little later: others may come in between.
+    // A message is answered a little after it was read: other events may come in between.
     self->schedule_.After(self->random_.Below(kAnswerNsMax), [self, to, step] {
       Side& side = self->At(to);
       Daemon* const daemon = self->DaemonOf(side);

@@ -1,5 +1,5 @@
-// How two daemons join over a new connection, in virtual time: the steps of links.h, as
-// TcpFabric takes them, without what proves the key.
+// How two daemons join over a new connection, in virtual time: the steps of links.h, as TcpFabric takes them,
+// without the proof of the key.
 //
 //   dialer ──proof──▶ acceptor: Judge
 //          ◀──verdict──

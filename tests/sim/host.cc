@@ -130,7 +130,7 @@ void Host::Dial(Port& port) {
   }
   port.dialing = true;
   const std::uint64_t life = life_;
-  // What is there answers, or its system refuses; what is not there says nothing.
+  // A host that is on answers, or its system refuses; a host that is off sends nothing.
   const bool answers = port.cable->up() && port.peer->state() != State::kOff;
   const bool refuses = port.cable->up() && port.peer->state() == State::kOff;
   if (answers) {

@@ -4,8 +4,8 @@
 //    ▲                  └──Kill (the process) / PowerOff (everything)──┐
 //    └─────────────────────────────────────────────────────────────────┘
 //
-// What is dialed is as TcpFabric has it: one connection for each path, again after pauses
-// that grow, at once when a rail has gone or the interface is back.
+// It dials as TcpFabric does: one connection for each path, again after growing pauses, and at once when a
+// rail has gone or the interface is back.
 //
 // Owner: World. Thread: one. Memory: the daemon's; one entry for each end of a cable.
 #pragma once
@@ -27,13 +27,13 @@ namespace mlxcomm::sim {
 class Host;
 class Hello;
 
-// Told what clients and the checks want to know.
+// Receives what clients and the checks need to know.
 class HostListener {
  public:
   virtual ~HostListener() = default;
   virtual void OnCompleted(Host& host, const collective::Action& action) = 0;
   virtual void OnSessionReleased(Host& host, collective::SessionId session) = 0;
-  // What people are told by its daemon.
+  // An event of its daemon for people.
   virtual void OnEvent(Host& host, const record::LoggedEvent& event) = 0;
   virtual void OnViolation(Host& host, const NodeId& node, const std::string& what) = 0;
   virtual void Log(const std::string& line) = 0;
@@ -65,17 +65,17 @@ class Host final : public DaemonListener {
   State state() const { return state_; }
   std::uint64_t incarnation() const { return options_.node.fabric.self.incarnation; }
   Daemon* daemon() { return daemon_.get(); }
-  // Of the daemon's life: who comes later from an earlier one is let go.
+  // The number of the daemon's life: events that arrive late from an earlier life are ignored.
   std::uint64_t life() const { return life_; }
   void AddPort(Port port) { ports_.push_back(std::move(port)); }
   std::vector<Port>& ports() { return ports_; }
   const RailOptions& rail_options() const { return rail_options_; }
   Random& random() { return random_; }
 
-  // `identity`: as a node that nobody knows, at the same cables.
+  // `identity`: as a new node that no other node knows, at the same cables.
   void PowerOn(const NodeId* identity = nullptr);
   void Kill();      // The system resets its connections.
-  void PowerOff();  // Nobody is told.
+  void PowerOff();  // No other host is notified.
   void Stop();
   void Continue();
 

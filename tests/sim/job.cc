@@ -194,7 +194,7 @@ std::string Job::WhyNotJoinedWrong(const Failure& failure) const {
       return AnyMayBeLost() ? "" : "nobody is lost, and all hosts can reach each other";
     case FailureCode::kCancelled:
       return AnyIs([](const Client& c) { return !c.joined(); }) ? "" : "nobody has given up";
-    case FailureCode::kMismatch:  // Of those that were let go a moment earlier.
+    case FailureCode::kMismatch:  // By calls that were withdrawn a moment earlier.
       return !failure.message.empty() && AnyIs([](const Client& c) { return c.has_differed(); })
                  ? ""
                  : "all have called the same";
@@ -202,7 +202,7 @@ std::string Job::WhyNotJoinedWrong(const Failure& failure) const {
   }
 }
 
-// All whom it names agree on who they are, and who is left out has to be.
+// All ranks that it names agree on the membership, and every rank that is left out had to be.
 void Job::OnShrunk(const Client& client, const v1::GroupReply& reply) {
   std::vector<std::uint32_t> ranks;
   for (const v1::Member& member : reply.members()) {
@@ -235,11 +235,11 @@ std::string Job::WhyNotShrunkWrong(const Failure& failure) const {
     case FailureCode::kRankLost:
     case FailureCode::kUnavailable:
       return AnyMayBeLost() ? "" : "nobody is lost, and all hosts can reach each other";
-    case FailureCode::kDeadlineExceeded:  // Of one that is there, and does not ask.
+    case FailureCode::kDeadlineExceeded:  // Caused by a rank that is there and does not ask.
       return AnyIs([](const Client& c) { return !c.gone() && !c.shrinking(); }) || AnyMayBeLost()
                  ? ""
                  : "all that are left have asked";
-    case FailureCode::kInvalidArgument:  // It was another group that has failed.
+    case FailureCode::kInvalidArgument:  // Another group has failed.
       return AnyMayBeLost() ? "" : "the job has not failed";
     case FailureCode::kCancelled: return "";
     default: return "this may not happen here";

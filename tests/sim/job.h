@@ -1,11 +1,11 @@
-// One job: its world group on several hosts, a client for each rank, and the judgement
-// whether what they were told is true.
+// One job: its world group on several hosts, a client for each rank, and the judgement whether the answers
+// that they got are true.
 //
 //   waits ──its hosts are there──▶ its clients join, run, leave ──all have gone──▶ over
 //
-// A failure is right only if something has gone wrong that the job could notice, and if
-// the rank that it names is one of those with whom it has. Who that is, the ledger
-// (ledger.h) knows for hosts and cables, and the job itself for its clients.
+// A failure is right only if a fault happened that the job could notice, and if the rank that it names is one
+// of those that had it. The ledger (ledger.h) knows these ranks for hosts and cables, the job itself for its
+// clients.
 //
 // Owner: World. Thread: one. Memory: its clients'.
 #pragma once
@@ -43,7 +43,7 @@ class JobListener {
   virtual ~JobListener() = default;
   virtual void Complain(const std::string& what) = 0;
   virtual void Log(const std::string& line) = 0;
-  virtual bool logs() const = 0;  // Somebody reads them.
+  virtual bool logs() const = 0;  // A log is being written.
   virtual collective::SessionId NewSession(Host& host, Client& client) = 0;
 };
 
@@ -56,7 +56,7 @@ class Job {
   const Program& program() const { return program_; }
   Schedule& schedule() { return schedule_; }
   Expected& expected() { return expected_; }
-  // How long after its deadline a call may end there.
+  // How long after its deadline a call may end on that host.
   std::uint64_t late_ns_max(const Host& host) const {
     return options_.late_ns_max + ledger_.stopped_ns(host.index());
   }
@@ -64,7 +64,7 @@ class Job {
   std::uint64_t starts_ns() const { return options_.starts_ns; }
   bool started() const { return !clients_.empty(); }
   bool over() const { return given_up_ || (started() && gone_ == clients_.size()); }
-  // Nobody of it will do anything more.
+  // None of its clients will do anything more.
   bool done() const;
   bool failed() const { return failures_ > 0; }
   std::size_t groups_shrunk_to() const { return left_.size(); }
@@ -75,10 +75,10 @@ class Job {
   void Start();
   // It cannot start.
   void GiveUp() { given_up_ = true; }
-  // From when on its hosts are there and joined.
+  // The time since which its hosts are there and joined.
   std::uint64_t may_start_since_ns = 0;
   void OnHostEnded(const Host& host);
-  // Its halted clients end at last, so that everything can be given back.
+  // Ends its halted clients, so that everything can be given back.
   void EndHalted();
 
   // From its clients.
@@ -112,10 +112,10 @@ class Job {
   Expected expected_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::uint64_t started_ns_ = 0;
-  std::uint64_t world_ = 0;  // Its group; 0: nobody has joined.
+  std::uint64_t world_ = 0;  // Its group; 0: no client has joined.
   std::map<std::uint64_t, std::vector<std::uint32_t>>
       left_;                          // Ranks, by the group it has shrunk to.
-  std::set<std::uint32_t> departed_;  // Ranks that ended, or left, one way or the other.
+  std::set<std::uint32_t> departed_;  // Ranks that ended or left, for any reason.
   std::uint32_t gone_ = 0;
   std::uint64_t faults_ = 0;  // Of its clients.
   std::uint64_t failures_ = 0;

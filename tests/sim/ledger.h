@@ -1,10 +1,10 @@
-// What has really gone wrong with hosts and cables, so that a failure can be judged: which
-// hosts may be lost to which others.
+// The real faults of hosts and cables, so that a failure can be judged: which hosts may be lost to which
+// others.
 //
-// Two hosts may be lost to each other if one of them went off, or if for longer than
-// `lost_after` there was no way between them. A cable counts as a way only once it has been
-// there for `settles`: connections must be made over it first. So the ledger says "may",
-// and never of a pair that had to go on.
+// Two hosts may be lost to each other if one of them went off, or if there was no route between them for
+// longer than `lost_after`. A cable counts for a route only once it has been there for `settles`:
+// connections must be made over it first. So the ledger says "may", and never for a pair that had to go
+// on.
 //
 // Owner: World. Thread: one. Memory: a number for each pair of hosts.
 #pragma once
@@ -35,14 +35,14 @@ class Ledger {
   bool AreJoined(std::size_t a, std::size_t b) const;
   // At any time from `since_ns` on.
   bool MayBeLost(std::size_t a, std::size_t b, std::uint64_t since_ns) const;
-  // Of this host, how long it was stopped altogether: nobody there could notice a deadline.
+  // How long this host was stopped in total: no process there could notice a deadline.
   std::uint64_t stopped_ns(std::size_t host) const { return hosts_[host].stopped_ns; }
 
  private:
   struct Item {
     bool up = true;
     bool counts = true;        // It is up and has been for long enough.
-    std::uint64_t change = 0;  // Void what was scheduled before.
+    std::uint64_t change = 0;  // Makes what was scheduled before void.
   };
   struct HostItem {
     Item item;

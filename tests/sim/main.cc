@@ -114,7 +114,7 @@ bool RunSeed(std::uint64_t seed, const Options& options, Total& total) {
   return false;
 }
 
-// What the first host tells from the script's beginning on.
+// Prints the first host's events from the script's beginning on.
 int RunScript(const Options& options) {
   std::ifstream file(options.script, std::ios::binary);
   std::string text(std::istreambuf_iterator<char>(file), {});

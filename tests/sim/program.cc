@@ -24,7 +24,7 @@ constexpr std::array kPlans = {
     PlanKind::kAutomatic, PlanKind::kAutomatic, PlanKind::kAutomatic,       PlanKind::kRing,
     PlanKind::kExchange,  PlanKind::kTree,      PlanKind::kHalvingDoubling, PlanKind::kAutomatic};
 
-// Small ones as often as large ones, and every border of eager frames and chunks.
+// Small sizes as often as large ones, and every border of eager frames and chunks.
 std::uint64_t DrawBytes(const ProgramOptions& options, Random& random) {
   constexpr std::array<std::uint64_t, 6> kBorders = {
       0, 1, 16 * 1024, 16 * 1024 + 8, 256 * 1024, 256 * 1024 + 8};
@@ -115,7 +115,7 @@ void DrawSplit(Program& program, std::uint32_t parent, std::uint64_t number, Ran
     program.groups.push_back(std::move(group));
     program.steps.push_back(std::move(step));
   }
-  // As the client library does: nobody uses a part before all its ranks have it.
+  // As the client library does: no rank uses a part before all its ranks have it.
   Step fence;
   fence.group = parent;
   fence.fence = number;

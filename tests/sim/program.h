@@ -1,5 +1,5 @@
-// What a job does, drawn from a seed: its groups and the steps that its ranks take. Every
-// rank walks through the same list and takes the steps of the groups that it is in.
+// A job's program, drawn from a seed: its groups and the steps that its ranks take. Every rank walks
+// through the same list and takes the steps of the groups to which it belongs.
 //
 // Owner: Job. Thread: one. Memory: plain values.
 #pragma once
@@ -25,8 +25,8 @@ struct Step {
   std::uint32_t group = 0;      // Index. kSplit: the group that is made.
   oracle::Operation operation;  // Ranks are the group's.
   PlanKind plan = PlanKind::kAutomatic;
-  // Of the split of that number, 0: of none. Ranks go on only when it is done, and have
-  // its parts only if it went well.
+  // The fence of the split of that number; 0: of none. Ranks continue only when it is done, and have the
+  // split's parts only if it succeeded.
   std::uint64_t fence = 0;
   std::uint32_t source = 0;  // kMessage
   std::uint32_t destination = 0;
@@ -45,7 +45,7 @@ struct ProgramOptions {
   bool splits = true;
 };
 
-// What those that are left of a job call in the group that it has shrunk to: the same on all.
+// The calls of the remaining ranks in the group to which a job has shrunk: the same on all.
 Step StepAfterShrink(std::uint64_t group, std::uint32_t number, std::uint32_t size);
 
 Program MakeProgram(const ProgramOptions& options, Random random);

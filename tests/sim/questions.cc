@@ -14,7 +14,7 @@ namespace {
 
 // From a deadline to its answer: turns of a busy loop.
 constexpr std::uint64_t kSlackNs = 100 * kMillisecond;
-// To look for a ring among more nodes takes long.
+// The search for a ring among more nodes takes long.
 constexpr int kNodesLookedAt = 24;
 
 std::string WrongInJob(const v1::JobStatus& job) {
@@ -119,7 +119,7 @@ void Questions::AskPing(Host& host) {
                               return "neither a time nor a reason";
                             }));
   host.daemon()->Post([request, answer](node::Node& node) {
-    // It may be lost by now: then that is said, and all is well.
+    // The node may be lost by now: an answer that says so is right.
     bool there = false;
     node.links().ForEach([&](const fabric::Link& link) {
       if (link.reachable() && link.peer().name == request.node()) there = true;

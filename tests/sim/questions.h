@@ -1,5 +1,5 @@
-// What people and tools ask of the daemons while jobs run and cables are pulled: statuses, pings,
-// check-ups. Each must be answered in time, and with what can be true.
+// Questions of people and tools to the daemons while jobs run and cables are pulled: statuses, pings,
+// check-ups. Each must be answered in time, and with a possible answer.
 //
 // Owner: World. Thread: one. Memory: an entry for each question that has not been answered.
 #pragma once
@@ -30,9 +30,9 @@ class Questions {
         ledger_(ledger),
         complain_(std::move(complain)) {}
 
-  // One of the three, of any host that runs.
+  // Asks one of the three, of any host that runs.
   void Ask();
-  // All is healed and quiet: whoever was asked, and is still there, has answered.
+  // All is healed and quiet: every daemon that was asked, and is still there, must have answered.
   void ExpectNoneOpen();
   std::uint64_t answered() const { return answered_; }
 
@@ -43,9 +43,9 @@ class Questions {
     std::uint64_t life = 0;
     std::uint64_t asked_ns = 0;
     std::uint64_t within_ns = 0;
-    std::uint64_t stopped_ns = 0;  // Of the host, by then.
+    std::uint64_t stopped_ns = 0;  // How long the host had been stopped by then.
   };
-  // The number under which it waits; its answer is checked by `check`.
+  // Returns the number under which the question waits; `check` checks its answer.
   template <typename Reply>
   std::unique_ptr<node::Answer<Reply>> Expect(const char* what, Host& host, std::uint64_t within_ns,
                                               std::function<std::string(const Reply&)> check);

@@ -1,9 +1,9 @@
-// Random numbers of the simulator: the same on every machine and compiler, for the
-// standard library's distributions are not.
+// Random numbers of the simulator: the same on every machine and compiler, as the standard library's
+// distributions are not.
 //
 // xoshiro256** (Blackman and Vigna, 2018), seeded by splitmix64.
 //
-// Owner: whoever draws. Thread: one. Memory: 32 bytes.
+// Owner: the code that draws. Thread: one. Memory: 32 bytes.
 #pragma once
 
 #include <array>

@@ -30,7 +30,7 @@ NodeId NumberedNode(std::uint32_t number) {
   return id;
 }
 
-// Buffers that have an address and no memory: reading gives zeros, nothing writes.
+// Buffers that have an address and no memory: reads give zeros, and nothing is written.
 class AddressRange {
  public:
   explicit AddressRange(std::uint64_t bytes) : bytes_(std::max<std::uint64_t>(bytes, 4096)) {
@@ -118,7 +118,7 @@ class ScaleRun final : public HostListener {
       daemon.node.fabric.self.name = members_[i].node_name;
       daemon.node.fabric.heartbeat_interval_ns = kSecond;
       daemon.node.fabric.heartbeat_timeout_ns = 60 * kSecond;
-      // Who is joined is decided here; ways through others would only add to the events.
+      // The connections are chosen here; routes through other nodes would only add events.
       daemon.node.fabric.routes = false;
       daemon.turn_delay_ns_max = 0;
       daemon.event_ns = options_.event_ns;
@@ -217,7 +217,7 @@ class ScaleRun final : public HostListener {
   void AddGroup(Host& host) {
     std::vector<collective::SessionId> sessions(options_.nodes, 0);
     sessions[host.index()] = 1;
-    // Not by rendezvous: nodes that are far apart in a ring know nothing of each other here.
+    // Not by rendezvous: nodes that are far apart in a ring do not know each other here.
     if (!host.daemon()->node().membership().AddWorld(kGroup, {"", "scale"}, members_, sessions,
                                                      costs_, schedule_.now_ns())) {
       wrong_ = "the group could not be made";

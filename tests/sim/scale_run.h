@@ -2,9 +2,9 @@
 // virtual time. Payload has a length only: nothing is copied or combined, so a run of 512
 // nodes needs no more memory than their state.
 //
-//   ring   node i is joined by a cable to i - 1 and i + 1; both directions at once
+//   ring   a cable joins node i to i - 1 and another to i + 1; both directions at once
 //   tree   leaf switches of kLeafHosts hosts, each with one uplink to a spine; connections
-//          between those pairs that the plan makes use of
+//          between the pairs that the plan uses
 //
 // Owner: scale_main. Thread: one. Memory: the daemons'.
 #pragma once
@@ -20,8 +20,8 @@ struct ScaleOptions {
   std::uint64_t bytes = 1 << 20;
   std::uint64_t bytes_per_second = 10'000'000'000;  // Of a cable, or a host's port.
   std::uint64_t latency_ns = 5'000;                 // Of a cable.
-  std::uint64_t uplink_hosts = 4;                   // An uplink carries as much as so many ports.
-  std::uint64_t event_ns = 500;                     // Of a daemon's engine, for each event.
+  std::uint64_t uplink_hosts = 4;                   // An uplink carries as much as this many ports.
+  std::uint64_t event_ns = 500;                     // The loop's time for each event.
   std::uint32_t repeats = 3;                        // The last counts.
   bool in_place = false;                            // The output is the input's memory.
 };
@@ -29,8 +29,8 @@ struct ScaleOptions {
 struct ScaleResult {
   std::string plan;
   std::uint64_t time_ns = 0;
-  // No algorithm can be faster: every node must send and receive so much, and what the
-  // farthest node has must come here.
+  // No algorithm can be faster: every node must send and receive this much, and the farthest node's data must
+  // arrive here.
   std::uint64_t optimum_ns = 0;
   std::uint64_t events = 0;
   std::string wrong;  // Empty: fine.

@@ -10,8 +10,8 @@ namespace mlxcomm::sim {
 namespace {
 
 enum class Weather : std::uint8_t {
-  kCalm,   // Nothing goes wrong but what cables do all day: delay, reorder, lose.
-  kRough,  // What jobs must not notice: short cuts, changing rates, short stops.
+  kCalm,   // Only what cables do all day: delay, reorder, lose.
+  kRough,  // Faults that jobs must not notice: short cuts, changing rates, short stops.
   kHarsh,  // Anything.
 };
 
@@ -146,7 +146,7 @@ void DrawFates(JobPlan& job, Weather weather, Random& random) {
     case 3: fate.exits_joining_ns = soon; break;
     default: fate.cancels_joining_ns = soon; break;
   }
-  // Somebody else, when others are lost.
+  // Another rank, when others are lost.
   if (!random.Chance(300)) return;
   Client::Fate& other = job.fates[random.Below(job.fates.size())];
   (random.Chance(500) ? other.exits_shrinking_ns : other.cancels_shrinking_ns) = soon;
@@ -167,11 +167,11 @@ void DrawJob(Scenario& scenario, const std::vector<std::size_t>& hosts, Weather 
                                                    256 * 1024, 1'000'000, 4 << 20};
   job.program.bytes_max =
       std::max<std::uint64_t>(std::min(random.Of(kSizes), cost_max / 4 / ranks), 100);
-  // Steps cost their bytes and, each frame, as much as some thousand bytes more.
+  // A step costs its bytes, and each frame as much as some thousand bytes more.
   const std::uint64_t step_cost = (job.program.bytes_max / 6 + 3000 * ranks) * ranks;
   job.program.steps =
       static_cast<std::uint32_t>(std::clamp<std::uint64_t>(cost_max / step_cost, 4, 150));
-  // Now and then so much that a ring does it in slices. Drawn apart, so that seeds stay as they were.
+  // Now and then large enough that a ring is done in slices. Drawn apart, so that older seeds do not change.
   constexpr std::size_t kRanksOfLongJobs = 4;
   if (ranks <= kRanksOfLongJobs && Random(own).Chance(40)) {
     job.program.bytes_max = 16 << 20;

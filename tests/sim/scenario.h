@@ -1,5 +1,4 @@
-// What one seed makes: hosts, cables, jobs, and what goes wrong when. Pure data; World
-// carries it out.
+// What one seed makes: hosts, cables, jobs, and the faults with their times. Pure data; World carries it out.
 //
 // Owner: plain values. Thread: any. Memory: vectors.
 #pragma once
@@ -16,7 +15,7 @@
 
 namespace mlxcomm::sim {
 
-// A bug that is put in on purpose: the checks must find it.
+// A bug that is planted on purpose: the checks must find it.
 enum class Planted : std::uint8_t {
   kNone,
   kDropAcknowledgement,
@@ -48,7 +47,7 @@ struct Fault {
     kRate,      // A cable's rate changes, for the duration.
     kStop,      // SIGSTOP to a daemon, SIGCONT after the duration.
     kKill,      // A daemon's process; started again after the duration (kNever: not).
-    kPowerOff,  // A host, as kKill, but nobody is told.
+    kPowerOff,  // A host, as kKill, but no other host is notified.
     kReplace,   // As kKill, but it comes back as another node.
   };
   Kind kind = Kind::kPull;
@@ -67,12 +66,12 @@ struct Scenario {
   std::vector<CablePlan> cables;
   std::vector<JobPlan> jobs;
   std::vector<Fault> faults;            // In order of time.
-  std::uint64_t asks_every_ns_max = 0;  // Between two questions of people; 0: there are none.
+  std::uint64_t asks_every_ns_max = 0;  // Between two questions; 0: none are asked.
   // For the ledger.
   std::uint64_t settles_ns = 3 * kSecond;
   std::uint64_t lost_after_ns = 3 * kSecond;
   std::uint64_t end_ns = 0;         // By then all jobs must be over.
-  std::uint64_t runs_until_ns = 0;  // At least so long, also when they are.
+  std::uint64_t runs_until_ns = 0;  // At least until then, even if they are.
 };
 
 Scenario MakeScenario(std::uint64_t seed, Planted planted);

@@ -1,12 +1,12 @@
-// Virtual time: what will happen when. Nothing else in the simulator moves time, so a run
-// takes as long as its events, not as what they describe.
+// Virtual time: the events to come, by time. Nothing else in the simulator moves time, so a run takes as
+// long as its events take to compute, not as long as what they describe.
 //
 //   At(time, what) ──▶ heap by (time, order of the calls) ──RunOne──▶ what()
 //
-// A digest of all that has happened tells two runs apart: whatever decides anything is
-// mixed into it.
+// A digest of all that has happened distinguishes two runs: every value that decides anything is mixed
+// into it.
 //
-// Owner: World. Thread: one. Memory: one entry an event.
+// Owner: World. Thread: one. Memory: one entry for each event.
 #pragma once
 
 #include <algorithm>

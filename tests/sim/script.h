@@ -1,12 +1,12 @@
-// A scenario that somebody wrote, or a recording was turned into, in place of one that a seed makes: two
+// A scenario that was written by hand, or made from a recording, in place of one that a seed makes: two
 // hosts, the cables between them, and when those are pulled (tests/firstlight/replay).
 //
 //   grace_us 5000000        how long a daemon waits for its neighbour
 //   cable tcp told          or rdma; silent: no interface shows that it is pulled
 //   pull 0 0 1500000        the first cable, so long after the beginning, for so long
 //
-// What the first host's daemon tells is printed, from the beginning on: "event AT_US KIND CABLE", without
-// a cable where it is the link's or the node's.
+// The events of the first host's daemon are printed from the beginning on: "event AT_US KIND CABLE",
+// without a cable for events of the link or the node.
 //
 // Owner: plain values. Thread: any. Memory: bounded by what may be in a script.
 #pragma once
@@ -19,10 +19,10 @@
 
 namespace mlxcomm::sim {
 
-// When a script's time begins: everybody is linked by then.
+// When a script's time begins: all hosts are linked by then.
 inline constexpr std::uint64_t kScriptBegins = 5 * kSecond;
 
-// INVALID_ARGUMENT: which line, and what was expected.
+// INVALID_ARGUMENT names the line and what was expected.
 absl::StatusOr<Scenario> ParseScript(const std::string& text);
 
 }  // namespace mlxcomm::sim

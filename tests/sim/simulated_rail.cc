@@ -47,7 +47,7 @@ absl::Status SimulatedRail::Start(bool resumed, fabric::ArrivalClaims& claims) {
 }
 
 bool SimulatedRail::Give(const RailCommand& command) {
-  if (down_) return true;  // kDown follows; nothing that was given counts.
+  if (down_) return true;  // kDown follows; whatever was given does not count.
   // Written frames leave by themselves, so they count as given until then.
   if (commands_.size() + connection_->queued(side_) >= options_.commands_max) return false;
   commands_.push_back(command);
@@ -134,7 +134,7 @@ void SimulatedRail::OnBegins(const Message& message) {
   PlacePart(message);
 }
 
-// Half of it is there: what a receive holds until the rest comes, or comes on another rail.
+// Half of it has arrived: what a receive holds until the rest arrives, perhaps on another rail.
 void SimulatedRail::PlacePart(const Message& message) {
   if (place_ != PostedReceives::Place::kDirect || target_ == nullptr) return;
   std::memcpy(target_, message.carried.data(), message.carried.size() / 2);

@@ -1,14 +1,13 @@
-// A rail over a connection of the simulator: what TcpRail is with a socket and a thread.
+// A rail over a connection of the simulator, as TcpRail is one over a socket, with a thread.
 //
 //   Give ──▶ commands ──a moment later──▶ connection        (the rail's thread)
 //   Pop  ◀── events   ◀── claimed, placed ── connection
 //
-// What a thread does at any time happens here at a time that the seed decides: commands are
-// taken a moment after they were given, data is placed when it comes, whatever the engine
-// knows by then, and a payload's first byte may come long before its last.
+// The seed decides the time of each act of the rail's thread: commands are taken a moment after they were
+// given, data is placed when it arrives, whatever the loop knows by then, and a payload's first byte may
+// arrive long before its last.
 //
-// Owner: Link. Thread: one. Memory: kCommandsMax commands, kEventsMax events and the
-// payloads of those.
+// Owner: Link. Thread: one. Memory: kCommandsMax commands, kEventsMax events and their payloads.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +26,7 @@
 
 namespace mlxcomm::sim {
 
-// Whose rail it is: told that something waits for Pop.
+// The rail's owner, which is notified that an event waits for Pop.
 class RailOwner {
  public:
   virtual ~RailOwner() = default;
@@ -38,7 +37,7 @@ struct RailOptions {
   std::size_t commands_max = 256;
   std::size_t events_max = 256;
   std::uint64_t command_delay_ns_max = 2 * kMicrosecond;
-  bool combines = true;  // False: what is received is counted alone, for there is nothing.
+  bool combines = true;  // False: received payload is only counted, for it has no data.
 };
 
 class SimulatedRail final : public fabric::Rail, private ConnectionEnd {
@@ -91,11 +90,11 @@ class SimulatedRail final : public fabric::Rail, private ConnectionEnd {
   std::shared_ptr<bool> alive_;  // For events that come after it.
   bool down_ = false;
   bool started_ = false;
-  bool kept_ = false;  // Somebody else has its end of the connection.
+  bool kept_ = false;  // Its end of the connection was given to another owner.
   std::deque<fabric::RailCommand> commands_;
   bool commands_due_ = false;
   std::deque<Told> events_;
-  Told current_;  // What Pop gave last.
+  Told current_;  // The last result of Pop.
   std::uint32_t transmitted_ = 0;
   fabric::PostedReceives posted_;
   bool begun_ = false;  // The frame under way has its place.

@@ -1,5 +1,5 @@
-// The answer to a control call, given to whoever asked; and told apart from no answer at all, when the
-// daemon ends before.
+// The answer to a control call, for its caller; distinguishes an answer from none, when the daemon ends
+// before it answers.
 //
 // Owner: the daemon, until it answers. Thread: one. Memory: two functions.
 #pragma once

@@ -11,11 +11,11 @@ namespace mlxcomm::sim {
 namespace {
 
 constexpr std::size_t kComplaintsMax = 8;
-// How long a job waits for its hosts altogether, and when they are joined by cables.
+// How long a job waits for its hosts in total, and once cables join them.
 constexpr std::uint64_t kWaitsNs = 40 * kSecond;
 constexpr std::uint64_t kJoinsNs = 15 * kSecond;
 constexpr std::uint64_t kWatchNs = 50 * kMillisecond;
-// After the last job: everything on its way has arrived, and has been acknowledged.
+// After the last job: by then everything under way has arrived and been acknowledged.
 constexpr std::uint64_t kQuietNs = 8 * kSecond;
 constexpr std::uint64_t kAcknowledgesNs = kSecond;
 
@@ -246,7 +246,7 @@ void World::OnSessionReleased(Host& host, collective::SessionId session) {
                   [client = sessions_.at({host.index(), session})] { client->OnReleased(); });
 }
 
-// The interfaces of a cable are called after it: "rail en3a - en3b is up".
+// The interfaces of a cable are named after it: "rail en3a - en3b is up".
 void World::OnEvent(Host& host, const record::LoggedEvent& event) {
   if (log_) Log(absl::StrCat(host.name(), ": ", event.object, " ", event.text));
   schedule_.Note(Mix(host.index()) ^ event.kind.size());
@@ -256,7 +256,7 @@ void World::OnEvent(Host& host, const record::LoggedEvent& event) {
   constexpr std::string_view kRail = "rail en";
   const std::string_view text = event.text;
   const bool of_rail = event.kind == "rail_up" || event.kind == "rail_down";
-  if (!of_rail || !text.starts_with(kRail)) return;  // Or of a way through other hosts.
+  if (!of_rail || !text.starts_with(kRail)) return;  // Or of a route through other hosts.
   const std::string_view name = text.substr(kRail.size());
   Tell(host, event.kind.c_str(), std::string(name.substr(0, name.find_first_not_of("0123456789"))));
 }

@@ -1,11 +1,10 @@
-// The whole of a run: hosts, cables, jobs and faults on one schedule, and what must hold
-// while it goes on and at its end.
+// The whole of a run: hosts, cables, jobs and faults on one schedule, and the invariants that must hold
+// during it and at its end.
 //
 //   faults, jobs ──▶ ... all jobs are done ──▶ everything is healed ──▶ quiet ──▶ checks
 //
-// At the end each daemon that is there must have given everything back: no group, no
-// scratch memory, no posted receive, no frame that waits. While it runs, what waits stays
-// below its bounds.
+// At the end each daemon that is there must have given everything back: no group, scratch memory, posted
+// receive or waiting frame is left. During the run every queue stays below its bound.
 //
 // Owner: main. Thread: one. Memory: all that it simulates.
 #pragma once
@@ -35,7 +34,7 @@ struct Outcome {
   std::uint64_t virtual_ns = 0;
   std::uint64_t calls = 0;  // Of clients, that have ended.
   std::uint64_t jobs = 0;
-  std::uint64_t jobs_failed = 0;  // As they had to.
+  std::uint64_t jobs_failed = 0;  // Rightly.
   std::uint64_t shrinks = 0;      // Groups that jobs have shrunk to.
   std::uint64_t questions = 0;    // Statuses, pings and check-ups that were answered.
   std::uint64_t faults = 0;
@@ -51,8 +50,8 @@ class World final : public HostListener, public JobListener {
   ~World() override;
   Outcome Run();
   Schedule& schedule() { return schedule_; }
-  // What the first host's daemon tells of the others: its kind, as events have it, and the cable, if
-  // it is of one.
+  // The events of the first host's daemon: the kind, as in its events, and the cable, if the event concerns
+  // one.
   using Teller = std::function<void(const char* kind, const std::string& cable)>;
   void TellTo(Teller teller) { teller_ = std::move(teller); }
 
@@ -105,11 +104,11 @@ class World final : public HostListener, public JobListener {
   using SessionKey = std::pair<std::size_t, collective::SessionId>;
   std::map<SessionKey, Client*> sessions_;
   std::map<NodeId, std::string> names_;
-  // By host and peer: the oldest frame that waited a moment before the end. Signs of life
-  // of circuits are frames too, so there may always be some on their way.
+  // By host and peer: the oldest frame that waited a moment before the end. Signs of life of circuits are
+  // frames too, so some may always be under way.
   std::map<std::pair<std::size_t, NodeId>, std::uint64_t> oldest_;
   collective::SessionId next_session_ = 1;
-  bool healed_ = false;  // Nothing goes wrong any more.
+  bool healed_ = false;  // No more faults happen.
   std::string last_complaint_;
   Outcome outcome_;
 };

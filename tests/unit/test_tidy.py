@@ -1,5 +1,6 @@
 """The tree's own rules: layout, sizes, headers, and who may include whom."""
 
+import itertools
 import pathlib
 import re
 import subprocess
@@ -106,6 +107,21 @@ def test_header_opens_with_its_idea(path):
     if not path.endswith("mlxcomm.h") and SHARED.search(text):
         for word in ("Owner", "Thread", "Memory"):
             assert word in text, f"a thread, lock or mapping, and the opening comment says nothing of {word}"
+
+
+def opening_comment(text):
+    """The lines of the comment that a file begins with."""
+    lines = text.splitlines()
+    if text.startswith("/*"):
+        return lines[:next(n for n, line in enumerate(lines) if "*/" in line) + 1]
+    return list(itertools.takewhile(lambda line: line.startswith("//"), lines))
+
+
+# Why: headers once opened with up to 49 lines of protocol, which the README told again. A header tells
+# its idea; rules, proofs and protocols stand in the README of its folder, once.
+@pytest.mark.parametrize("path", [f for f in CODE if f.endswith((".h", ".hpp"))])
+def test_header_opens_in_few_lines(path):
+    assert len(opening_comment(text_of(path))) <= 15, "what is longer belongs into the folder's README"
 
 
 @pytest.mark.parametrize("path", [f for f in FILES if f.endswith((".h", ".hpp", ".cc", ".py", ".swift"))])

@@ -9,7 +9,7 @@
 //        |  / \         (5 = 101b, below 4 = 100b)
 //        3 5   6
 //
-// Owner: a planner, for one call. Thread: engine. Memory: a plain value.
+// Owner: a planner, for one call. Thread: the loop's. Memory: a plain value.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Where each rank's block lies in what an all_gather makes: equal blocks, or blocks
 // as the table of counts has them, packed in order of rank.
 //
-// Owner: a planner, for one call. Thread: engine. Memory: one number a rank, and
+// Owner: a planner, for one call. Thread: the loop's. Memory: one number a rank, and
 // only where blocks are unequal.
 #pragma once
 

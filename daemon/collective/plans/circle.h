@@ -4,7 +4,7 @@
 // Way 0 goes towards higher node numbers, way 1 towards lower ones. A place on the
 // circle is counted in the direction of the way.
 //
-// Owner: a planner, for one call. Thread: engine. Memory: a plain value.
+// Owner: a planner, for one call. Thread: the loop's. Memory: a plain value.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 // has come to all of them. Where a node has a single rank, both are nothing: its
 // input is sent, and its output received into, without a copy.
 //
-// Owner: a planner, for one call. Thread: engine. Memory: appends to the plan.
+// Owner: a planner, for one call. Thread: the loop's. Memory: appends to the plan.
 #pragma once
 
 #include <cstdint>

@@ -1,26 +1,12 @@
-// The planners: for each kind of operation, the ways to carry it out between nodes.
+// The planners: for each kind of operation, the ways to carry it out between nodes. README.md of
+// daemon/collective, Planners, has the table of kinds and plans.
 //
-//   kind             ring  exchange  halving_doubling  tree   several: the cost model's choice
-//   all_reduce        x     x (a)      x                x
-//   barrier           x     x (a)      x                x      an all_reduce of nothing
-//   reduce_scatter    x     x (a)      x (b)            -
-//   all_gather(_v)    x     x          x (b)            -
-//   broadcast         x     x          -                x
-//   reduce            x     x (a)      -                x
-//   all_to_all(_v)    -     x          -                -
-//   gather, scatter   -     x          -                x
-//   send, recv        direct: one message
+// Whatever the plan, the ranks of a node are combined and served in its shared memory, and only one value
+// of a node travels.
 //
-//   (a) up to kLocalRanksMax nodes, for one step combines as many slots.
-//   (b) a power of two of nodes whose ranks lie together in order of rank.
-//
-// A forced plan that is not offered leaves the choice to the cost model. Whatever the
-// plan, the ranks of a node are combined and served in its shared memory, and only one
-// value of a node travels. On one node there is nothing else, and no choice.
-//
-// Below: N nodes, n bytes (of a rank's count), B bytes (blocks of all ranks), B_i
-// those of the ranks on node i, a = latency, b = time for a byte on one link.
-// "Link" is a directed pair of nodes; optimal_bytes.h has the figures for each.
+// Below: N nodes, n bytes (of a rank's count), B bytes (blocks of all ranks), B_i those of the ranks on
+// node i, a = latency, b = time for a byte on one link. "Link" is a directed pair of nodes;
+// optimal_bytes.h has the figures for each.
 #pragma once
 
 #include "daemon/collective/plan.h"

@@ -11,7 +11,7 @@
 // How many slices are under way is each node's own choice. What it receives it grants before, for
 // a grant waits behind the data that goes the same way.
 //
-// Owner: a planner, for one call. Thread: engine. Memory: a plain value.
+// Owner: a planner, for one call. Thread: the loop's. Memory: a plain value.
 #pragma once
 
 #include <algorithm>

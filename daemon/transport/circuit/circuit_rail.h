@@ -1,21 +1,13 @@
 // A rail over a circuit: to a node that is no neighbour, through those in between.
 //
-//   engine ──commands──▶ pieces of frames ──▶ circuit ══ neighbours' channels ══▶ other end
+//   node ──commands──▶ pieces of frames ──▶ circuit ══ neighbours' channels ══▶ other end
 //
-// To the link it is a rail like any other: frames in order, or down. It has no thread:
-// what arrives is placed in the neighbour's callback, in pieces small enough for the
-// engine (wire::kEagerBytesMax), and what is given goes out as far as the window allows.
+// To the link it is a rail like any other: frames in order, or down. It has no thread: arriving pieces are
+// placed in the neighbour's callback, and frames go out as far as the window allows (README.md,
+// CircuitRail). A piece is copied when it goes out; "transmitted" means that all of the frame has been.
 //
-// The window. At most wire::kCircuitFramesMax pieces and wire::kCircuitBytesMax bytes are
-// under way until the other end's rail has taken them and says so. So nodes in between
-// need no more memory than that for each circuit and never wait for room, and whoever
-// takes pieces never waits either: nothing on the way can block, in whatever ring.
-// Signs of life may go a little beyond the window, for they tell that it is stuck.
-//
-// A piece is copied when it goes out; "transmitted" means that all of the frame has been.
-//
-// Owner: Link. Thread: engine; time is an argument. Memory: frames that wait for the window, kQueueMax; one
-// frame that is being gathered from pieces.
+// Owner: Link. Thread: the loop's; time is an argument. Memory: frames that wait for the window, at most
+// kQueueMax; one frame that is being assembled from pieces.
 #pragma once
 
 #include <array>

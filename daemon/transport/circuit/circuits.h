@@ -1,42 +1,14 @@
-// Circuits: ways through other nodes, each a chain of neighbours that pass frames on.
+// Circuits: routes through other nodes, each a chain of neighbours that forward frames.
 //
-//   opener ──CircuitOpen (names the way)──▶ between ──▶ … ──▶ destination
-//          ◀──CircuitOpened────────────────         ◀── …    makes a rail, and so does
-//          ◀══CircuitFrame, CircuitCredit═▶         ◀══▶     the opener, for their links
-//          ◀──CircuitClosed (who, why)──── wherever the way breaks, to both sides
+//   opener ──CircuitOpen (names the route)──▶ between ──▶ … ──▶ destination
+//          ◀──CircuitOpened──────────────────         ◀── …    makes a rail, and so does
+//          ◀══CircuitFrame, CircuitCredit═══▶         ◀══▶     the opener, for their links
+//          ◀──CircuitClosed (who, why)────── from the node where the route breaks, to both sides
 //
-// A circuit stays on the way that it was opened on. Each hop is a neighbours' channel,
-// which delivers in order, over whichever of their rails, until the last of those has gone,
-// and then the circuit is closed at once on both sides of the gap; so frames on a circuit
-// are never reordered, and never lost without both ends hearing of it. What was under way
-// is sent again by the ends' own channel on the next circuit (link.h), even in the middle
-// of an operation.
+// Frames on a circuit are never reordered, and never lost without both ends hearing of it. A forwarder
+// trusts neither end, and forwarding cannot deadlock: README.md, Circuits, has the proof.
 //
-// A forwarder trusts neither end. The way must be a list of different nodes with this
-// one behind the neighbour it came from; frames are taken only from the two neighbours
-// of the circuit; whoever has more under way than the window allows loses the circuit.
-// So what circuits can make a node hold is circuits times window, whatever the others do. What
-// the window does not count passes once (opened), or takes some of what it counts (credit).
-//
-// Why forwarding cannot deadlock. A deadlock needs nodes that wait for each other. Here
-// nobody who carries frames for others ever waits: what arrives on a circuit is handed to
-// the next neighbour's channel at once, whatever that channel's own window or rail says,
-// and the channel has room, for there is never more than circuits times window. If it
-// should not have (another's frames fill it), the circuit is closed, not waited for. Only
-// the ends wait: the sender for credit, which the receiving end gives as soon as its rail
-// has taken the pieces. It takes them at once, always: to a posted receive, or dropped;
-// it does not wait for anything of its own to go out. And credits take no credit. So of
-// the waits-for relation all edges lead from a sender to an end that waits for nobody,
-// and there is no cycle in it, in whatever ring or order the nodes stand. Acknowledgements
-// of the channels below go out whatever else waits there.
-//
-// A frame for a circuit that is not known (any more) is answered with its closing: the two
-// sides of a gap need not see the same gaps, and the one that did not must hear of it.
-//
-// A shorter way takes the place of a longer one: the new circuit becomes a rail of the
-// link first, then the old one goes, and what was under way on it is sent again.
-//
-// Owner: Router. Thread: engine, time is an argument. Memory: kCircuitsMax entries,
+// Owner: Router. Thread: the loop's, time is an argument. Memory: kCircuitsMax entries,
 // kCircuitsPerNeighbourMax over one neighbour.
 #pragma once
 

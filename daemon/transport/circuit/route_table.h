@@ -1,24 +1,15 @@
-// Who is linked to whom, as all nodes tell of themselves, and the ways that follow.
-//
-// Link-state routing: each node advertises its neighbours, numbered; advertisements are
-// flooded, so every node comes to know the same graph and finds the shortest way by
-// itself. A link counts only when both of its ends tell of it. Of ways of equal length
-// the one over smaller node ids is taken.
-//
-// What is told comes in at once, ways are found anew when FindWays is called: once for
-// many advertisements.
+// Which nodes are linked, as all nodes advertise it, and the shortest routes that follow (link-state
+// routing; see README.md, RouteTable).
 //
 //   Take(advertisement) ─▶ kNewer: pass it on to the other neighbours
-//                          kOlder: the sender is told the newer one
+//                          kOlder: send the newer one to the sender
 //                          kOwn:   of an earlier life; Own() has been numbered anew, flood it
 //                          kKnown, kRefused: nothing
 //
-// What others tell is believed as far as it fits the bounds: all of them hold the
-// cluster's key. Nodes that no way leads to are forgotten after kForgetNs; until then
-// they are kept, for what they tell may have come faster than what leads to them.
+// Advertisements take effect at once; routes are computed when FindWays is called, once for many of them.
 //
-// Sans-I/O, time is an argument. Owner: Router. Thread: engine. Memory: at most
-// kNodesMax nodes of wire::kNeighboursMax neighbours each.
+// Sans-I/O, time is an argument. Owner: Router. Thread: the loop's. Memory: at most kNodesMax nodes of
+// wire::kNeighboursMax neighbours each.
 #pragma once
 
 #include <cstdint>

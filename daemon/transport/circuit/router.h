@@ -1,21 +1,15 @@
-// Reaches the nodes that are no neighbours: learns who is linked to whom, and keeps a
-// circuit to each node that a way leads to and that has no connection to this one.
+// Reaches the nodes that are no neighbours: learns which nodes are linked, and keeps a circuit to each
+// node that a route leads to and that has no connection to this one. See README.md, Router.
 //
 //   neighbour's connection up ──▶ own advertisement anew, the whole table to it
 //   neighbour's connection gone ─▶ own advertisement anew, circuits over it end
 //   advertisement ──newer──▶ table, on to the other neighbours
-//   node in reach, its link without a rail ──▶ circuit along the shortest way
+//   node in reach, its link without a rail ──▶ circuit along the shortest route
 //
-// Of two nodes the one with the smaller id opens the circuit between them. It waits a
-// moment first, for a connection may be on its way, and asks again with growing pauses.
-// A connection to a node takes its circuit's place as soon as it is there. So does a way
-// that is shorter than the circuit's, once it has been there for kHoldDownNs: a cable
-// that flaps must not move circuits back and forth.
+// Frames between neighbours never pass through here.
 //
-// Neighbours' own frames never come through here.
-//
-// Owner: Links. Thread: engine. Memory: the table's, the circuits', one attempt for
-// each node in reach.
+// Owner: Links. Thread: the loop's. Memory: the table's, the circuits', one attempt for each node in
+// reach.
 #pragma once
 
 #include <cstdint>

@@ -1,20 +1,13 @@
-// Which memory of clients is registered with one device, so that its queue pairs send from
-// there without a copy.
+// Which memory of clients is registered with one device, so that its queue pairs send from there without a
+// copy. See README.md, ArenaRegions.
 //
 //   Add: an arena ──Ask: a rail is to send much from a piece of it──▶ wanted
 //     ──Tend, the driver's thread──▶ registered, or refused and asked for again later
-//   Remove: the client has gone ──▶ forgotten here, then by each rail that has seen it; the
-//     last that holds the region deregisters it, and unmaps the arena if it is the last of it
+//   Remove: the client has gone ──▶ forgotten here, then by each rail that has seen it; the last that
+//     holds the region deregisters it, and unmaps the arena if this was its last region
 //
-// Pieces are large and few, for so are a device's regions: arenas are cut every
-// arena_region_bytes, and where a region may not reach over. What is beyond the budget, or
-// refused, is copied. Nothing that is registered makes room for another before its client goes.
-//
-// A driver that hangs keeps what it has, pages and all: no more than the budget, and counted.
-// The engine neither waits for it nor ever deregisters anything.
-//
-// Owner: DriverThread's shared part, and rails. Thread: says each call; one lock, for moments
-// in which no driver is called. Memory: a word for each arena and region.
+// Owner: DriverThread's shared part, and rails. Thread: stated at each call; one lock, held for moments in
+// which no driver is called. Memory: a word for each arena and region.
 #pragma once
 
 #include <atomic>
@@ -54,7 +47,7 @@ class ArenaRegions {
   // The port outlives it.
   ArenaRegions(const Limits& limits, ArenaRegionsPort& port) : limits_(limits), port_(port) {}
 
-  // Engine. `data` is that of one that was added.
+  // The loop's thread. `data` is that of one that was added.
   void Add(const ClientMemory& arena);
   void Remove(const std::byte* data);
   // Rails.

@@ -46,7 +46,7 @@ class DriverProcess {
   ~DriverProcess();
 
   // Descriptors are passed, not given away. An error is the driver's; ABORTED: the process has ended,
-  // DEADLINE_EXCEEDED: it was ended, for it did not answer. Others wait for as long: the engine never
+  // DEADLINE_EXCEEDED: it was ended, for it did not answer. Others wait for as long: the loop never
   // is one of them.
   absl::StatusOr<DriverAnswer> Call(const DriverRequest& request,
                                     std::span<const int> descriptors = {});

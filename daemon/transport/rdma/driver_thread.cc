@@ -169,7 +169,7 @@ void DriverThread::Run(Shared& shared) {
       break;
     }
   }
-  // Results that nobody has taken, and the device, go here and not on the engine's thread.
+  // Results that nobody has taken, and the device, go here and not on the loop's thread.
   std::deque<Result> results = std::move(shared.results);
   std::shared_ptr<Device> device = std::move(shared.device);
   lock.unlock();

@@ -1,4 +1,4 @@
-// Calls the driver of one device, one call after the other, for the engine, which never does:
+// Calls the driver of one device, one call after the other, for the loop, which never does:
 // a call may take long, or not come back. Then nothing more comes of this device, and nobody
 // waits for it.
 //
@@ -6,9 +6,9 @@
 // again, by its name, for the next queue pair. So is one whose driver's process has ended, but with a
 // pause that doubles where such processes do not last.
 //
-//   engine ──Make, Connect, Destroy──▶ jobs ──▶ driver ──▶ results ──Pop──▶ engine
+//   loop ──Make, Connect, Destroy──▶ jobs ──▶ driver ──▶ results ──Pop──▶ loop
 //
-// Owner: RdmaRails. Thread: engine; its own runs the jobs, and ends by itself when it comes back
+// Owner: RdmaRails. Thread: the loop's; its own runs the jobs, and ends by itself when it comes back
 // and is not wanted any more. Memory: what waits, two jobs for each path, and its queue pairs: one for
 // each path, and a few that the driver has not given back.
 #pragma once

@@ -1,51 +1,12 @@
-// The bytes of frames as messages of a queue pair (wire/rdma_message.h), both ways, and what
-// each side may send: no send may meet no receive, for it would be lost, or be a fault.
+// The bytes of frames as messages of a queue pair (wire/rdma_message.h), both ways, and how much each side
+// may send: a send that meets no receive would be lost, or be a fault. README.md, MessageStream, has the
+// rules of credit, gaps and raw messages.
 //
 //   Write ─▶ slot that is open ──full, or nothing more──▶ to be posted ─NextSend─▶ posted ─OnSent─▶ free
 //   posted ─OnReceived─▶ arrived ──Read──▶ to be posted ─NextReceive, OnReceivePosted─▶ posted
 //
-// Credit. Each message tells what its sender has seen and how many receives it has posted beyond
-// that, so numbers up to the sum may be sent, and never one more. A lost message costs none: the
-// numbers go on, and what is seen jumps over it. If the last ones under way are lost, only another
-// one tells of them, so the last numbers are kept for messages that carry no frames. No clock says
-// that something must have come by now: either side's thread may have stood still meanwhile.
-//
-//   1. Frames leave reserve() numbers, what is said at once leaves half of them.
-//   2. Credit for half of the receives that was not told of: an empty message tells. Less is
-//      not worth one, and empty ones so are answered by half as many at most.
-//   3. Something was lost, as far as has been seen: an empty message, so that credit which was
-//      counted on it comes back.
-//   4. Nothing sent for kKeepAliveNs: an empty message. While frames wait for credit, kLostNs, and
-//      twice as long after each that brings none: the reserve so lasts longer than silence is borne.
-//
-// Where the last number has gone as well, nothing more is said, and the silence ends the rail.
-//
-// Gaps. A header is never cut in two, and each message tells where in it a frame begins. Where
-// a number is missing, or a message is shorter than it says, the frame in the middle is lost
-// and reading goes on with the next: what was in between, the channel sends again. That is said
-// as soon as it is known, for the frame may come on another rail that takes it for a copy.
-//
-// Raw messages. Large payload that lies in a region (send_regions.h) goes from there, in whole
-// messages without a header, of which the one before tells how many they are. The receiver keeps
-// them back until the next one with a header:
-//
-//   [header: 3 raw] [raw] [raw] [raw] [header: number + 4] ─▶ all three have come: they are read
-//                   [raw]       [raw] [header: number + 4] ─▶ one was lost: a gap, none is read
-//   [raw] [raw] [header]                                   ─▶ what told of them was lost: a gap
-//
-// Where nothing else follows them, an empty message does. Messages come in order, so those
-// between two neighbouring headers are just those that were sent between them.
-//
-// What has been sent raw is read where it lies until it completes: until then the frame counts
-// as being written (released). A driver that hangs may read it later than that, when the rail
-// has gone and the memory is somebody else's. So whoever gives up a rail calls Void first, which
-// wipes the headers of all that was posted: a queue pair reads its messages in order, so a
-// header that is still whole when it is read comes after raw messages that were read before
-// Void, and without a header they are worth nothing to the other side. A copy of a frame that
-// has been acknowledged may come at any time, for the other side drops it unread.
-//
-// Sans-I/O; time is an argument. Owner: a rail. Thread: its own. Memory: the queue pair's slots,
-// and a few words for each.
+// Sans-I/O; time is an argument. Owner: a rail. Thread: its own. Memory: the queue pair's slots, and a few
+// words for each.
 #pragma once
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 //                                                              Poll, Arm──▶ (destroyed)
 //
 // Everything here may call the driver, which may take long, or never come back: it is called
-// by threads that nobody waits for (rdma_rail.h, rdma_rails.h), and never by the engine.
+// by threads that nobody waits for (rdma_rail.h, rdma_rails.h), and never by the loop.
 //
 // Owner: QueuePair: its rail; it keeps its Device. Thread: one at a time each; Device's calls
 // any. Memory: a queue pair's messages are one region of it, made with it.

@@ -240,7 +240,7 @@ bool RailThread::Sleep() {
   if (has_room) {
     if (writer_.HasRoom() && !commands_.PrepareToSleep()) return true;
   } else {
-    // The engine's next empty Pop rings; commands wait until then as well.
+    // The loop's next empty Pop rings; commands wait until then as well.
     waits_for_room_.store(true, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }

@@ -1,25 +1,13 @@
-// What drives one queue pair: a thread that takes the engine's commands, writes and reads
-// frames through the messages of its pair, posts them, and looks at what has completed, all
-// of it.
+// What drives one queue pair: a thread that takes the loop's commands, writes and reads frames through the
+// messages of its pair, posts them, and looks at what has completed.
 //
 //   turn: commands ─▶ completions ─▶ write frames ─▶ read frames ─▶ post receives, then sends
-//   nothing moved for a while ─▶ have the completion queue tell, look once more, sleep
+//   nothing moved for a while ─▶ arm the completion queue, look once more, sleep
 //
-// A driver may hang or take long in any call. So each call is made at the end of something, in
-// AtDriver, while the thread is in the middle of nothing that is not its own; and when it comes
-// back, the first thing it does is to look whether it was stopped meanwhile. Whoever stops it
-// so never waits for the driver: one that is away touches nothing any more but what is here,
-// and what is here lasts until it has come back, for thread and rail share it.
+// A driver may hang or take long in any call, and nobody waits for it; see README.md, RailThread.
 //
-//   kHere ◀──────▶ kAway: in the driver, or asleep
-//     └── down, or stopped ──▶ kGone: destroys its queue pair, and ends
-//
-// Memory of clients that is being sent from is the one thing of others that a driver may still
-// read: it is held until the queue pair has been destroyed (send_regions.h), and what is read of
-// it after the rail has gone counts for nothing (message_stream.h, Void).
-//
-// Owner: RdmaRail and the thread, whichever is last. Thread: its own; what the engine may call
-// says so. Memory: rings, reader and writer are fixed at creation; messages are the queue pair's.
+// Owner: RdmaRail and the thread, whichever ends last. Thread: its own; the calls that the loop's thread
+// may make say so. Memory: rings, reader and writer are fixed at creation; messages are the queue pair's.
 #pragma once
 
 #include <atomic>
@@ -54,7 +42,7 @@ class RailThread final : private FrameReaderPort {
   // Its thread: until it is stopped or the rail is down.
   void Run();
 
-  // The engine.
+  // The loop.
   bool Give(const RailCommand& command);
   bool Pop(RailEvent& event);
   bool PrepareToSleep() { return events_.PrepareToSleep(); }
@@ -114,7 +102,7 @@ class RailThread final : private FrameReaderPort {
   SpscRing<RailEvent> events_{kRingSlots};
   std::atomic<bool> stop_{false};
   std::atomic<bool> finish_{false};
-  std::uint64_t finish_end_ns_ = 0;   // Engine: so long Stop waits for an orderly end.
+  std::uint64_t finish_end_ns_ = 0;   // The loop's thread: so long Stop waits for an orderly end.
   std::atomic<bool> stopped_{false};  // Stop has done with what is the thread's.
   std::atomic<bool> silenced_{false};
   std::atomic<Place> place_{Place::kAway};  // It has not begun.
@@ -123,7 +111,7 @@ class RailThread final : private FrameReaderPort {
   std::atomic<bool> told_down_{false};
   std::atomic<std::uint64_t> heard_ns_;
   std::atomic<std::uint64_t> lost_messages_{0};
-  // Engine.
+  // The loop's thread.
   bool popped_slot_ = false;
   bool popped_large_control_ = false;
   // The thread's.

@@ -1,19 +1,18 @@
-// A rail over one queue pair. Its thread (rail_thread.h) does all that there is to do; this is
-// the engine's end of it.
+// A rail over one queue pair. Its thread (rail_thread.h) does the work; this is the loop's end of it.
 //
 //   Create ──Expect…──▶ Start ──Give / Pop──▶ down, by itself or by Stop
 //
-// Unreliable connected pairs lose messages and tell nobody, so the rail says that it is not
-// reliable, and the channel sends again what was lost. There is no end that could be seen
-// either: a queue pair of a daemon that has ended takes what is sent to it. Its link hears
-// nothing any more, or the end of the TCP connection beside it, over which it was set up.
+// Unreliable connected pairs lose messages silently, so the rail says that it is not reliable, and the
+// channel sends again what was lost. Nor does a queue pair show that the other daemon has ended: it takes
+// what is sent to it. The link notices silence, or the end of the TCP connection over which the pair was
+// set up.
 //
-// Large payload goes from clients' arenas where these are registered, all other is copied into
-// messages; on the other side it is copied out of them. A driver that hangs holds nothing that
-// anybody waits for: what it has of an arena stays mapped for it.
+// Large payload goes out from clients' arenas where these are registered; all other is copied into
+// messages, and the other side copies it out of them. A driver that hangs holds nothing that anybody waits
+// for.
 //
-// Owner: Link. Thread: engine. Memory: shared with the thread, which a driver may hold longer
-// than the rail lives.
+// Owner: Link. Thread: the loop's. Memory: shared with the thread; a driver may hold it longer than the
+// rail lives.
 #pragma once
 
 #include <cstdint>

@@ -1,21 +1,16 @@
-// All RDMA rails of this daemon: beside each connection to a neighbour that lies on an interface
-// with an RDMA device, one is made, and made again when it has gone.
+// All RDMA rails of this daemon: one is made beside each connection to a neighbour over an interface with
+// an RDMA device, and made again when it has gone.
 //
 //   connection ─▶ probe (a process of its own) ─▶ device with the connection's address
 //     ─▶ Setup (with the neighbour, over the channel) ─▶ DriverThread (makes, connects) ─▶ RdmaRail
 //
-// The device is the one that has the connection's own address among its GIDs, whatever places
-// they have there; so the messages take the cable that the connection takes. A connection with
-// TLS gets none beside it: RDMA rails carry what they carry as it is.
+// The device is the one that has the connection's own address among its GIDs, at whatever index, so the
+// messages take the same cable as the connection. A connection with TLS gets no rail beside it, for RDMA
+// rails do not encrypt. If a driver does not answer, its paths say so and the connections carry on alone.
+// Where RDMA is off, neighbours that offer rails are told so.
 //
-// No driver is called on the engine's thread, and none is waited for: probing has a deadline and
-// a process that can be killed, making and connecting have a thread for each device, and if one
-// does not answer, its paths say so and the connections carry on alone.
-//
-// Where RDMA is off, neighbours who offer rails are told so.
-//
-// Owner: TcpFabric. Thread: engine; time is an argument. Memory: one entry for each path, one
-// thread for each device that is used.
+// Owner: TcpFabric. Thread: the loop's, which calls no driver; time is an argument. Memory: one entry for
+// each path, one thread for each device that is used.
 #pragma once
 
 #include <atomic>
@@ -45,7 +40,7 @@ class RdmaRails {
   static constexpr std::uint64_t kProbeAgainNsMin = 10'000'000'000;
   static constexpr std::uint64_t kProbeAgainNsMax = 600'000'000'000;
 
-  // All outlive it. `bell` wakes the engine.
+  // All outlive it. `bell` wakes the loop.
   RdmaRails(const FabricOptions& options, Links& links, platform::Wakeup& bell);
   ~RdmaRails();
 

@@ -1,24 +1,13 @@
-// One path between this node and a neighbour, over which an RDMA rail shall be beside the one
-// that carries the channel: who offers, who answers, what both agree on, and what is tried
-// again when (wire/rail_setup.h has the messages).
+// One path between this node and a neighbour, over which an RDMA rail shall be beside the one that carries
+// the channel: which side offers, which answers, what both agree on, and when an attempt is repeated
+// (wire/rail_setup.h has the messages). See README.md, Setup.
 //
 //   kIdle ──due──▶ kMaking ──made──▶ kOffered ──answer──▶ kConnecting ──connected──▶ kUp
 //     ▲  offer ──▶ kMaking ──made──▶ kConnecting ──connected──▶ kAnswered ──ready──▶ kUp
 //     └── refused, failed, too long, the rail or the one beside it has gone ────────────┘
 //
-// Whoever sees the rail go says so; who is offered another while there is one lets it go.
-//
-// Reliable queue pairs are taken where both devices have them: whoever has none says so, and
-// unreliable ones are offered. Nobody is given more memory for messages than this side's own
-// numbers come to, whatever is offered. Messages are of one size for both: where the answerer's device
-// has none so large, as before macOS 26.3, it says which, and these are offered.
-//
-// Making and connecting are done by somebody else, who may take long or never come back: what
-// comes of an attempt that is not the current one is dropped. A failure is followed by a pause
-// that doubles; the answerer leaves all trying to the offerer.
-//
-// Sans-I/O; time and random numbers are arguments. Owner: RdmaRails. Thread: engine. Memory:
-// none but strings for people.
+// Sans-I/O; time and random numbers are arguments. Owner: RdmaRails. Thread: the loop's. Memory: none but
+// strings for people.
 #pragma once
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 // rings of as many entries as there are slots are never full. A doorbell (proto/queue/doorbell.h)
 // wakes whoever sleeps, and its end tells that the other process has gone.
 //
-// Thread: one for each end of a ring.
+// Owner: a driver process and who started it. Thread: one for each end of a ring. Memory: the segment.
 #pragma once
 
 #include <array>

@@ -3,8 +3,8 @@
 //
 //   Prove.. / Check.. ─▶ ..Verdict ─▶ Secure ─▶ ..Introduction, through the stream
 //
-// Owner: functions, coroutines on the engine's io_context. All of it has one deadline,
-// however slowly the other side dribbles. Thread: engine. Memory: fixed-size messages; TLS
+// Owner: functions, coroutines on the loop's io_context. All of it has one deadline,
+// however slowly the other side dribbles. Thread: the loop's. Memory: fixed-size messages; TLS
 // has its buffers only once the key is proved.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Ends the engine's sleep when a socket can be read, or written if that is asked for: for
-// rails that the engine drives.
+// Ends the loop's sleep when a socket can be read, or written if that is asked for: for
+// rails that the loop drives.
 //
 //   (closed) ──Open──▶ open ──Arm, before the sleep──▶ armed ──readable──▶ open, ready
 //      ▲──────── Close: of this socket nothing is heard any more ────────────┘
@@ -8,7 +8,7 @@
 // it last and then sleeps misses nothing. The handler of one that was closed comes later
 // and finds that its number is no longer the watch's.
 //
-// Owner: TcpFabric has the pool, a rail the watch that it took from there. Thread: engine.
+// Owner: TcpFabric has the pool, a rail the watch that it took from there. Thread: the loop's.
 // Memory: a watch is used again; its handlers lie in places of their own, which the last
 // of them shares with it: the io_context may drop it when the watch has gone.
 #pragma once

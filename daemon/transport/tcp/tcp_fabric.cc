@@ -155,7 +155,7 @@ absl::Status TcpFabric::Listen(const std::string& address) {
   return absl::OkStatus();
 }
 
-// The bell only ends the engine's sleep; the engine polls every rail in each turn.
+// The bell only ends the loop's sleep; the loop polls every rail in each turn.
 void TcpFabric::WatchBell() {
   bell_watch_.async_wait(asio::posix::descriptor_base::wait_read,
                          [this](const asio::error_code& error) {

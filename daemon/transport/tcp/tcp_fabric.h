@@ -1,39 +1,14 @@
-// The sockets of a node's links (links.h). Listens, dials, proves the
-// key, makes rails of what has been proved, and watches the machine's interfaces.
-//
-// One connection for each path. Every address is dialed by a loop of its own;
-// which node and path it leads to is known once it is proved, and from then on the loop
-// waits while there is a rail over that path, whoever has dialed it. So two cables between
-// two nodes are two addresses, and two addresses over one cable are one rail.
+// The sockets of a node's links (links.h). Listens, dials, proves the key, makes rails of what has been
+// proved, and watches the machine's interfaces. See README.md, TcpFabric.
 //
 //   dialer:   prove ─▶ TLS ─▶ Links::BeginAsDialer ─▶ introduce ─▶ Links::Finish
 //   acceptor: prove, Judge ─▶ verdict ─▶ TLS ─▶ read ─▶ BeginAsAcceptor ─▶ introduce ─▶ Finish
 //
-//   (dial) ──rail──▶ waits ──rail gone──▶ (dial)
-//      └──fails──▶ back-off, doubled ──time, or an interface has come up──▶ (dial)
+// There is one connection for each path: two cables between two nodes are two addresses and two rails; two
+// addresses over one cable are one rail.
 //
-// An interface that loses its carrier takes its rails down at once, before anything is
-// missed on them; one that has come up, or got an address, ends all back-offs, and all
-// waiting for answers, for what was asked before it came is lost.
-//
-// Strangers, who have not proved the key, or not yet shown by TLS that the proof was their
-// own, have strangers_max places. When all are taken, a
-// newcomer gets the oldest of the address that holds most of them: an honest hello takes a
-// millisecond, and whoever takes longer gives way, its own connections first.
-//
-// When the cluster's key is changed, connections that were proved with one that is no longer
-// taken are proved anew (tcp_fabric_keys.cc): whoever has dialed one dials once more, and the
-// new connection takes the place of the old as if that had been cut. Who was dialed asks for it.
-//
-//   (rail) ──key no longer taken here, or the other side asks──▶ outdated
-//            ├─ dialed from here ──▶ dial; the new rail over the path replaces it
-//            └─ new_proof_timeout, key no longer taken here ──▶ given up
-//
-// Addresses that discovery finds are listened on and dialed in the same way, and may go again
-// (tcp_fabric_addresses.cc).
-//
-// Owner: Daemon. Thread: the loop's. Memory: one coroutine an
-// address; at most strangers_max unproved connections.
+// Owner: Daemon. Thread: the loop's. Memory: one coroutine for each address; at most strangers_max
+// unproved connections.
 #pragma once
 
 #include <memory>

@@ -18,10 +18,10 @@
 namespace mlxcomm::fabric {
 namespace {
 
-// While it is busy, the engine is woken after so much data, or so many frames written.
+// While it is busy, the loop is woken after so much data, or so many frames written.
 constexpr std::uint64_t kUntoldBytesMax = 512 * 1024;
 constexpr std::uint32_t kUntoldFramesMax = 8;
-// How often the engine reads at one look: a frame that is not large, and what comes with it.
+// How often the loop reads at one look: a frame that is not large, and what comes with it.
 constexpr int kLookTurns = 3;
 // Smaller changes of the rate than these are left alone.
 constexpr double kMuchSlower = 0.75;
@@ -338,7 +338,7 @@ bool TcpRail::Turn() {
   return moved;
 }
 
-// The engine drives.
+// The loop drives.
 void TcpRail::Park() {
   while (!stop_.load(std::memory_order_acquire) &&
          driver_.load(std::memory_order_acquire) == Driver::kEngine) {
@@ -376,7 +376,7 @@ void TcpRail::Sleep() {
     // Else they wait until the socket has taken some of what was given earlier.
     if (writer_.HasRoom() && !commands_.PrepareToSleep()) return;
   } else {
-    // The engine's next empty Pop rings; commands wait until then as well.
+    // The loop's next empty Pop rings; commands wait until then as well.
     waits_for_room_.store(true, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (reader_.HasRoom()) {
@@ -396,7 +396,7 @@ void TcpRail::Sleep() {
   if ((waited[1].revents & POLLIN) != 0) bell_.Drain();
 }
 
-// Until the engine may drive, if nothing happens until then.
+// Until the loop may drive, if nothing happens until then.
 int TcpRail::SleepMs() const {
   if (!may_change_hands_ || IsHeavy() || IsStuck() || !reader_.is_between_frames()) return -1;
   return MillisecondsUntil(quiet_since_ns_ + kQuietNs);

@@ -1,52 +1,16 @@
-// A rail over one TCP connection: a thread that drives the writer and the reader, takes the
-// engine's commands, and tells it of what has happened.
+// A rail over one TCP connection: a thread that drives the writer and the reader, takes the loop's
+// commands, and reports what has happened.
 //
-//   loop: commands ─▶ write what the socket takes ─▶ read what it has ─▶ sleep in
-//         poll() when none of it moved anything (after a short spin if data did just
-//         now), woken by the socket or by the engine's bell
+//   turn: commands ─▶ write what the socket takes ─▶ read what it has ─▶ sleep in poll() when
+//         nothing moved (after a short spin if data moved just now), woken by the socket or the bell
 //
-// The reader stops when the event ring or the payload slots are full, and goes on
-// when the engine has taken some: TCP then holds the other side back. Two places of
-// the event ring are kept for a frame that has begun and for the end, so that what
-// was placed is always told, and the thread never waits in the middle of a frame.
+// While there is little to carry, the daemon's loop drives the rail itself and the thread sleeps, so that
+// a frame wakes one thread on each side instead of two. `driver_` says which of them drives; only that one
+// stores it, as its last act on the driver's data, so the next driver sees all that the other did.
+// README.md, TcpRail, has the states and the rules.
 //
-// While data keeps coming the engine is not woken for each frame of it, nor for what was
-// written: what they cause can wait until some have gathered, and a thread that is woken
-// costs as much as a good part of a frame.
-//
-// A rail that goes down because the other side has ended, or has broken the protocol,
-// closes its socket; one that is stopped, or fails for a reason on this machine, leaves it
-// open for KeepEnd. What the kernel holds to be sent may still arrive: frames that were
-// written whole, which have their numbers, and one that never becomes whole.
-//
-// Who drives. While there is little to carry, the engine drives the rail itself, in Give and
-// Pop, and sleeps on its socket: a frame so wakes one thread on each side, not two. It never
-// waits there, and moves no payload that would take it longer than to wake the thread. Eager
-// frames of one turn go out together, in one call of the system, which costs more than they do.
-//
-//             Start, nothing large posted
-//                      │   a large frame is given, or a large receive; the socket takes no
-//                      ▼   more, or has much to be read; its watch cannot be opened
-//   thread ◀─────── engine
-//      │ └──────────────▲
-//      │     kQuietNs in which nothing large was there and little moved
-//      └── (Start otherwise)
-//   either ──Stop, Finish: the engine has no part in it from then on──▶ thread
-//
-// Where cores are scarce (SchedulingPolicy::engine_drives_all) the engine drives whatever the size:
-// there is no core on which the thread would run beside it. It moves a few reads' worth at each look, so
-// that its other work has its turn, and while a full socket takes nothing it sleeps until
-// there is room. The thread then is there for the end, and where the watch cannot be opened.
-//
-// `driver_` says who, and is stored only by that one, as its last act on all that is the
-// driver's; whoever reads that it is its turn has all that the other did. Both rings stay
-// in use, so a command that is given while the rail changes hands is obeyed by the next.
-//
-// The measured rate comes from the engine with each tick; whoever drives makes the socket's buffer
-// fit it, and tells what the socket holds.
-//
-// Owner: Link. Thread: its own; the rest of Rail's calls on the engine thread.
-// Memory: rings are fixed at creation; the writer's and the reader's beside.
+// Owner: Link. Thread: its own; the rest of Rail's calls on the loop's thread. Memory: rings are fixed at
+// creation, and so are the writer's and the reader's buffers.
 #pragma once
 
 #include <atomic>
@@ -73,7 +37,7 @@ namespace mlxcomm::fabric {
 
 class TcpRail final : public Rail, private FrameReaderPort {
  public:
-  // `socket` is connected and non-blocking. `engine_bell` wakes the engine. Without a watch
+  // `socket` is connected and non-blocking. `engine_bell` wakes the loop. Without a watch
   // the thread always drives; without a stream the connection is plain.
   static absl::StatusOr<std::unique_ptr<TcpRail>> Create(
       platform::FileDescriptor socket, std::string local_address, std::string remote_address,
@@ -110,10 +74,10 @@ class TcpRail final : public Rail, private FrameReaderPort {
   static constexpr std::size_t kRingSlots = 1024;
   static constexpr std::size_t kEventsKept = 2;  // For a frame that has begun, and for kDown.
 
-  // How long little may have moved until the engine drives, and how much that is.
+  // How long little may have moved until the loop drives, and how much that is.
   static constexpr std::uint64_t kQuietNs = 2'000'000;
   static constexpr std::uint64_t kQuietBytes = 1024 * 1024;
-  // What the engine reads at one look is little.
+  // What the loop reads at one look is little.
   static constexpr std::uint64_t kLookBytesMax = 128 * 1024;
   // Looks without anything until the socket has to call.
   static constexpr int kEmptyLooksMax = 64;
@@ -123,7 +87,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
           const queue::SchedulingPolicy& scheduling, platform::Wakeup& engine_bell,
           platform::Wakeup bell, SocketWatches::Handle watch, std::unique_ptr<ByteStream> stream);
 
-  // The engine, driving.
+  // The loop, driving.
   bool EngineDrives() const {
     return !ends_ && driver_.load(std::memory_order_acquire) == Driver::kEngine;
   }
@@ -184,13 +148,13 @@ class TcpRail final : public Rail, private FrameReaderPort {
   std::atomic<std::uint64_t> held_bytes_{0};
   std::atomic<std::uint64_t> held_at_ns_{0};  // 0: not known.
   ClusterKeyId proved_with_{};
-  bool popped_slot_ = false;  // Engine: the event handed out last holds a slot.
+  bool popped_slot_ = false;  // The loop's thread: the event handed out last holds a slot.
   bool popped_large_control_ = false;
 
   const queue::SchedulingPolicy scheduling_;
   std::atomic<Driver> driver_{Driver::kThread};
-  // Engine.
-  SocketWatches::Handle watch_;  // Open only while the engine drives.
+  // The loop's thread.
+  SocketWatches::Handle watch_;  // Open only while the loop drives.
   bool ends_ = false;            // Stop or Finish was called.
   bool looks_ = true;            // Something may have come; else the watch says so.
   bool looked_ = false;          // In this turn.
@@ -203,7 +167,7 @@ class TcpRail final : public Rail, private FrameReaderPort {
   std::unique_ptr<ByteStream> stream_;
   FrameWriter writer_;
   FrameReader reader_;
-  std::uint64_t untold_bytes_ = 0;  // Of data whose events the engine was not woken for.
+  std::uint64_t untold_bytes_ = 0;  // Of data whose events the loop was not woken for.
   double fitted_rate_ = 0;          // What the send buffer was last judged by.
   bool fitted_ = false;             // It is not the system's own.
   bool down_ = false;

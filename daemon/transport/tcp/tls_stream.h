@@ -1,20 +1,14 @@
-// TLS 1.3 over the socket of a rail, with a key that both sides have made from the cluster's
-// key and from what they have just proved to each other: no certificates, no other version,
-// cipher or curve to be talked down to, no early data, no tickets, no resumption.
+// TLS 1.3 over the socket of a rail, with a key that both sides have made from the cluster's key and from
+// what they have just proved to each other: no certificates, no other version, cipher or curve to be
+// downgraded to, no early data, no tickets, no resumption (see README.md, TlsStream).
 //
-//   TLS_AES_128_GCM_SHA256, external pre-shared key with (EC)DHE (psk_dhe_ke), X25519: who
-//   learns the cluster's key later cannot read what was recorded before
+//   TLS_AES_128_GCM_SHA256, external pre-shared key with (EC)DHE (psk_dhe_ke), X25519:
+//   a later holder of the cluster's key cannot read what was recorded before
 //
 //   handshaking ──both know the key──▶ carrying ──either ends, or a record is not the other's──▶ over
 //
-// The records are made here and kept until the socket has taken them (`unsent_`), rather than
-// made by an SSL_write that has to be repeated with the same bytes: between two attempts the
-// writer may put an acknowledgement in front of what waits. Small frames share a record.
-// AES-GCM may not encrypt for ever with one key, so it changes after kRecordsPerKey.
-//
-// Owner: as ByteStream. Thread: as ByteStream. Memory: OpenSSL's two buffers and the one below,
-// from the start. OpenSSL also takes a little of the heap while it is at a record and gives it
-// back: that warm operations allocate nothing holds for plain rails only.
+// Owner: as ByteStream. Thread: as ByteStream. Memory: OpenSSL's two buffers and the one below, from the
+// start. OpenSSL also allocates briefly for each record: only plain rails run without any allocation.
 #pragma once
 
 #include <cstdint>

@@ -1,22 +1,18 @@
-// How one rank times all_reduce, the same for every system that is compared: each
-// system's program is an AllReduceSystem and `return TimedMain(argc, argv, ...)`.
+// How one rank times all_reduce, the same for every system that is compared: each system's program is an
+// AllReduceSystem and `return TimedMain(argc, argv, ...)`. For each size it warms up, agrees with all
+// ranks on a number of repetitions (by an all_reduce), times that many, and checks every element of every
+// result.
 //
 //   PROGRAM FOLDER SECONDS BYTES... [pause=SECONDS] [hold]
+//   below 64 KiB    back to back, in batches of about 100 us, so that reading the clock does not count
+//   from there on   one at a time, as training does it: each rank writes its input anew, all meet, the
+//                   operation is timed, each rank reads its result (and checks it); back to back the data
+//                   would stay in the caches of the rank that reduces it
+//   with a pause    every size so, but without the meeting: all agree on a moment, write their input,
+//                   compute at least that long (pause.h), and begin at once, as in a training step
 //
-// For each size: warm up, find out how long one takes, agree with all ranks on a number
-// (by an all_reduce), time that many, check every element of every result.
-//
-//   below 64 KiB  back to back, in batches of about 100 us: a clock's reading is no part of it
-//   from there on one at a time, as training does it: each rank writes its input anew, all
-//                 meet, the operation is timed, each rank reads its result (and checks it).
-//                 Back to back the data would stay in the caches of whoever reduces it.
-//   with a pause  every size so, but for the meeting: all agree on a moment, write their input, compute
-//                 for that long at the least (pause.h), and begin at once, as in a training step.
-//
-// Writes FOLDER/rank-N.json; with `hold` it then stays until standard input ends, so that
-// whoever started it can look at it while it is idle.
-//
-// Owner: main. Thread: one, main's. Memory: the system's own buffers, one size at a time.
+// Writes FOLDER/rank-N.json; with `hold` it then stays until standard input ends, to be examined while
+// idle. Owner: main. Thread: one, main's. Memory: the system's own buffers, one size at a time.
 #pragma once
 
 #include <cstdint>
