@@ -163,7 +163,7 @@ def test_files_and_what_stands_behind_an_equals_sign(any_shell, tmp_path):
     assert completed("mlxcommctl status --socket some") == r"mlxcommctl status --socket some\ folder" + end
     assert completed("mlxcommctl status --socket=my") == r"mlxcommctl status --socket=my\ notes.sock"
     assert completed("mlxcommctl plan --plan=r") == "mlxcommctl plan --plan=ring"
-    assert completed("mlxcommctl plan --plan=ring --op all_r") == "mlxcommctl plan --plan=ring --op all_reduce"
+    assert completed("mlxcommctl plan --plan=ring --op all_r").endswith(" --plan=ring --op all_reduce")
     assert completed("mlxcommctl launch -n 2 -- cat my") == r"mlxcommctl launch -n 2 -- cat my\ notes.sock"
     assert completed("mlxcommctl launch --env A=B --std") == "mlxcommctl launch --env A=B --stdin"
     assert completed("mlxcommctl launch --cwd some") == r"mlxcommctl launch --cwd some\ folder" + end
@@ -191,7 +191,8 @@ def test_names_of_nodes_are_those_that_the_daemon_knows(cluster, any_shell, tmp_
     assert mlxcommctl("__complete", *line.split()).stdout == "node-0\tIts name\nnode-1\tIts name\n"
     assert any_shell.completed(line + "1").endswith("node-1")
     assert any_shell.completed(line[:-2]).endswith("node-")
-    assert mlxcommctl("__complete", "mlxcommctl", "ping", "--socket", "nothing", "").stdout == ":hint Its name\n"
+    without = mlxcommctl("__complete", "mlxcommctl", "ping", "--socket", "nothing", "")
+    assert without.stdout == ":hint Its name\n"
 
 
 def test_zsh_completes_verbs_options_and_values(zsh):

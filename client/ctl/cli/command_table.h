@@ -4,7 +4,8 @@
 //   main.cc's CLI::App ──TableOf──▶ Command ──▶ complete.h, JSON
 //
 // A value list comes from the option's type name, `type_name("{ring,tree}")`, as --help shows
-// it; a file from one that is FILE or PATH, a folder from DIR, nodes from NODE or NODES. What --help hides (a verb of no group) is not in it.
+// it; a file from one that is FILE or PATH, a folder from DIR, nodes from NODE or NODES. What
+// --help hides (a verb of no group) is not in it.
 //
 // Owner: none, values. Thread: any. Memory: the table.
 #pragma once
