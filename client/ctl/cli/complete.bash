@@ -16,11 +16,13 @@ _mlxcommctl() {
       :folders) compopt -o dirnames ;;
       :program*)
         compopt -o default
-        [[ ${#words[@]} -eq ${offer#:program }+1 && $last != */* ]] && COMPREPLY=($(compgen -c -- "$last")) ;;
+        [[ ${#words[@]} -eq ${offer#:program }+1 && $last != */* ]] || continue
+        while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -c -- "$last") ;;
       :*) ;;
       *) offer=${offer%%$'\t'*} && COMPREPLY+=("${offer##*=}") ;;  # What stands before '=' is kept.
     esac
   done < <("${1/#\~/$HOME}" __complete "${words[@]}")
 } 2> /dev/null
 # bash 3.2 has no compopt: there files are offered wherever nothing else is.
-complete $(type compopt > /dev/null 2>&1 || echo -o default) -F _mlxcommctl mlxcommctl
+if type compopt > /dev/null 2>&1; then complete -F _mlxcommctl mlxcommctl
+else complete -o default -F _mlxcommctl mlxcommctl; fi
