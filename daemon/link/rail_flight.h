@@ -72,7 +72,6 @@ class RailFlight {
   // Frames [first(), end()), by ordinal.
   std::uint64_t first() const { return first_; }
   std::uint64_t end() const { return first_ + entries_.size(); }
-  bool IsWritten(std::uint64_t ordinal) const { return ordinal < written_; }
   const Entry& At(std::uint64_t ordinal) { return EntryAt(ordinal); }
   bool has_untimed() const { return timed_ < end(); }
 
