@@ -88,7 +88,7 @@ void Client::EndSoon(std::uint64_t exits_ns, std::uint64_t cancels_ns, bool join
   if (cancels_ns == kNever) return;
   job_.schedule().After(cancels_ns, [this, still_waits, joining, call = asks_] {
     if (!still_waits()) return;
-    job_.OnFault(absl::StrCat("rank ", rank_, " gives up ", joining ? "joining" : "shrinking"));
+    job_.OnGivesUp(*this, joining ? "joining" : "shrinking");
     host_.daemon()->Post([session = session_, joining, call](node::Node& node) {
       joining ? node.CancelAttach(session, call) : node.CancelShrink(session, call);
     });

@@ -108,6 +108,11 @@ void Job::OnFault(const std::string& what) {
   listener_.Log(absl::StrCat(name(), ": ", what));
 }
 
+void Job::OnGivesUp(const Client& client, const char* what) {
+  departed_.insert(client.rank());
+  OnFault(absl::StrCat("rank ", client.rank(), " gives up ", what));
+}
+
 void Job::OnGone(const Client& client) {
   ++gone_;
   departed_.insert(client.rank());
