@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <grpcpp/grpcpp.h>
@@ -119,9 +120,17 @@ class ControlCalls {
 // which is there from the first status on.
 class StatusThread {
  public:
+  // False: the daemon may start no thread.
+  [[nodiscard]] bool Start() {
+    try {
+      std::call_once(started_, [this] { pool_.emplace(1); });
+    } catch (const std::system_error&) {  // The next call tries again.
+      return false;
+    }
+    return true;
+  }
   template <typename Work>
   void Do(Work work) {
-    std::call_once(started_, [this] { pool_.emplace(1); });
     asio::post(*pool_, std::move(work));
   }
 
@@ -137,6 +146,10 @@ class MergedAnswer final : public StatusAnswer {
   MergedAnswer(StatusThread& thread, std::unique_ptr<Answer<Reply>> answer, Make make)
       : thread_(thread), answer_(std::move(answer)), make_(std::move(make)) {}
   void Succeed(const std::shared_ptr<const node::StatusParts>& parts) override {
+    if (!thread_.Start()) {
+      return answer_->Fail(
+          {FailureCode::kResourceExhausted, kNoRank, "the daemon may start no thread: ask again"});
+    }
     thread_.Do([parts, answer = std::move(answer_), make = std::move(make_)] {
       answer->Succeed(make(node::MergeStatus(*parts)));
     });

@@ -2,7 +2,7 @@
 // over, and checks on every call that it comes from the session it claims.
 //
 // Owner: Daemon. Thread: Adopt and Shutdown from any, also at once; calls on one of its own
-// (call_queue.h), plans and the record aside (aside.h). Memory: bounded by a resource quota.
+// (call_queue.h), statuses and the record are made on others (aside.h). Memory: bounded by a resource quota.
 #pragma once
 
 #include <cstdint>

@@ -57,14 +57,25 @@ class Links final : private RouterPort, private RailSetupListener {
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
-  // As Fabric.
+  // True while the node is up or in grace.
   bool IsReachable(const NodeId& node) const;
-  // As it called itself; its id where it never did.
+  // The name by which the node introduced itself; its id if it never did.
   std::string NameOf(const NodeId& node) const;
+
+  // Queues a numbered frame; magic, sequence and acknowledged are filled in. kData: `payload` is
+  // referenced until OnDataReleased(cookie). Others: copied. Frames to one node arrive in the order of
+  // the calls.
+  // FAILED_PRECONDITION: the node is not reachable. RESOURCE_EXHAUSTED: too many wait for it already.
   absl::Status Send(const NodeId& node, const wire::FrameHeader& header, const std::byte* payload,
                     std::uint64_t cookie);
+  // Must come before the grant that lets the node send. The receive is forgotten by itself once all of
+  // its bytes have been placed.
   absl::Status PostReceive(const NodeId& node, const PostedReceive& receive);
+  // Forgets all receives of the operation; OnWithdrawn follows, always later. Frames that still arrive
+  // for it are read and dropped.
   void Withdraw(const NodeId& node, const OperationKey& key);
+  // kData frames of the operation that no rail is writing are sent as kCancelled; OnDataReleased follows
+  // for each frame as soon as it is free.
   void Cancel(const NodeId& node, const OperationKey& key);
   // What rails have delivered; changes of neighbours; the router's turn.
   std::size_t Poll(std::uint64_t now_ns);

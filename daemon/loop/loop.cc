@@ -171,9 +171,11 @@ bool Loop::Drain(std::uint64_t timeout_ns) {
 }
 
 void Loop::AnswerOpenCalls() {
+  const Failure stopping{FailureCode::kDaemonStopping, kNoRank, "this daemon is stopping"};
+  node_->RefuseNew(stopping);  // Before the calls that are still on their way.
   io_.restart();
   io_.poll();
-  node_->AnswerOpenCalls({FailureCode::kDaemonStopping, kNoRank, "this daemon is stopping"});
+  node_->AnswerOpenCalls(stopping);
 }
 
 // --- processes ----------------------------------------------------------------------------
@@ -268,10 +270,10 @@ void Loop::OnViolation(const NodeId& node, const std::string& what) {
 
 // --- facts of this machine ----------------------------------------------------------------
 
-void Loop::Describe(v1::NodeStatus& status) const {
+std::vector<std::string> Loop::Describe(v1::NodeStatus& status) const {
   status.set_pid(static_cast<std::uint64_t>(::getpid()));
   status.set_memory_bytes(platform::OwnMemoryBytes());
-  DescribeUse(*intake_, status);
+  std::vector<std::string> users = DescribeUse(*intake_, status);
   status.set_strangers_refused(fabric_->strangers_refused());
   for (const std::string& id : fabric_->key_ids()) status.add_cluster_keys(id);
   const Workers::Traffic traffic = workers_->traffic();
@@ -279,6 +281,7 @@ void Loop::Describe(v1::NodeStatus& status) const {
   status.set_combined_bytes_written(traffic.bytes_written);
   if (discovery_ != nullptr) discovery_->Describe(*status.mutable_discovery());
   DescribeRdma(fabric_->Rdma(), status);
+  return users;
 }
 
 std::vector<fabric::LinkSnapshot> Loop::SnapshotLinks() const { return fabric_->Snapshot(); }
@@ -302,10 +305,8 @@ node::NodePort::Clocks Loop::ReadClocks() const {
 void Loop::LookAtSystem() {
   if (looking_.joinable()) looking_.join();
   const auto look = [this] {
-    asio::post(io_, [this, seen = mlxcomm::LookAtSystem()]() mutable {
-      for (const std::string& address : fabric_->listening()) seen.add_listening(address);
-      node_->OnSystemSeen(std::move(seen));
-    });
+    asio::post(io_,
+               [this, seen = ExamineSystem()]() mutable { node_->OnSystemSeen(std::move(seen)); });
   };
   try {
     looking_ = std::thread(look);
@@ -313,6 +314,8 @@ void Loop::LookAtSystem() {
     look();
   }
 }
+
+std::vector<std::string> Loop::Listening() const { return fabric_->listening(); }
 
 // --- links --------------------------------------------------------------------------------
 

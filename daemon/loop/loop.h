@@ -93,11 +93,12 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   void OnForwarding(bool forwards) override;
   void OnEvent(record::LoggedEvent event) override;
   void OnViolation(const NodeId& node, const std::string& what) override;
-  void Describe(v1::NodeStatus& status) const override;
+  std::vector<std::string> Describe(v1::NodeStatus& status) const override;
   std::vector<fabric::LinkSnapshot> SnapshotLinks() const override;
   std::string OriginOf(const NodeId& peer, const fabric::RailSnapshot& rail) const override;
   intake::CopiedResults ResultsCopiedBy(intake::SessionId session) const override;
   void LookAtSystem() override;
+  std::vector<std::string> Listening() const override;
   Clocks ReadClocks() const override;
   // LinksPort
   void OnRailSetup(const NodeId& node, std::span<const std::byte> payload) override;

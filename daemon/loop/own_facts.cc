@@ -8,7 +8,7 @@
 
 namespace mlxcomm {
 
-void DescribeUse(const intake::Intake& intake, v1::NodeStatus& node) {
+std::vector<std::string> DescribeUse(const intake::Intake& intake, v1::NodeStatus& node) {
   const intake::IntakeCounters counters = intake.counters();
   node.set_clients(counters.clients);
   node.set_clients_refused(counters.refused);
@@ -25,11 +25,14 @@ void DescribeUse(const intake::Intake& intake, v1::NodeStatus& node) {
     told.set_operations_max(most.operations);
   };
   write(use.used, use.all, *node.mutable_use());
+  std::vector<std::string> users;
   for (const intake::UserUse& user : use.users) {
+    users.push_back(user.name);
     v1::UseStatus& told = *node.add_users();
     told.set_user(user.name.empty() ? absl::StrCat("#", user.uid) : user.name);
     write(user.used, use.per_user, told);
   }
+  return users;
 }
 
 void DescribeRdma(const fabric::RdmaSnapshot& snapshot, v1::NodeStatus& node) {
@@ -63,7 +66,7 @@ void DescribeRdma(const fabric::RdmaSnapshot& snapshot, v1::NodeStatus& node) {
   }
 }
 
-v1::NodeCheckup LookAtSystem() {
+v1::NodeCheckup ExamineSystem() {
   v1::NodeCheckup checkup;
   checkup.set_system(platform::SystemName());
   checkup.set_open_files_max(platform::OpenFilesMax());

@@ -1,7 +1,10 @@
 // Facts of the process and its machine, as status and doctor show them.
 //
-// Thread: the loop's; LookAtSystem any.
+// Thread: the loop's; ExamineSystem any.
 #pragma once
+
+#include <string>
+#include <vector>
 
 #include "daemon/intake/intake.h"
 #include "daemon/transport/fabric.h"
@@ -9,10 +12,11 @@
 
 namespace mlxcomm {
 
-// Clients, arenas and limits: totals, and for each user.
-void DescribeUse(const intake::Intake& intake, v1::NodeStatus& node);
+// Clients, arenas and limits: totals, and for each user, whose names it returns in that order; a user
+// without a name is empty there.
+std::vector<std::string> DescribeUse(const intake::Intake& intake, v1::NodeStatus& node);
 void DescribeRdma(const fabric::RdmaSnapshot& snapshot, v1::NodeStatus& node);
 // Limits and interfaces; makes many system calls.
-v1::NodeCheckup LookAtSystem();
+v1::NodeCheckup ExamineSystem();
 
 }  // namespace mlxcomm

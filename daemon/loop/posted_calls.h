@@ -2,7 +2,7 @@
 //
 //   any thread ─Ask: too many? refused─▶ posted to the io_context ─▶ the loop's thread: Node ─▶ the answer
 //
-// Owner: Loop. Thread: calls from any; bodies on the loop's. Memory: at most kCallsMax are on their way.
+// Owner: Daemon. Thread: calls from any; bodies on the loop's. Memory: at most kCallsMax are on their way.
 #pragma once
 
 #include <atomic>

@@ -200,7 +200,6 @@ void Carrier::SendMessage(const NodeId& node, const v1::PeerMessage& message) {
 }
 
 void Carrier::OnMessageNotSent(const NodeId& node, const absl::Status& why) {
-  ++messages_not_sent_;
   const auto level = absl::IsInternal(why) ? spdlog::level::err : spdlog::level::debug;
   spdlog::log(level, "message to node {}: {}", links_.NameOf(node), std::string(why.message()));
 }

@@ -57,7 +57,6 @@ class Carrier {
   // Sends a message to the daemon there, as one control frame. A failure is logged: either the node is lost,
   // of which every part is informed separately, or the message is too large.
   void SendMessage(const NodeId& node, const v1::PeerMessage& message);
-  std::uint64_t messages_not_sent() const { return messages_not_sent_; }
 
  private:
   void CarryOutOne(collective::Action& action, std::uint64_t now_ns);
@@ -78,7 +77,6 @@ class Carrier {
   NodePort& port_;
   static constexpr std::size_t kActionsUsual = 1024;
   collective::ActionQueue carrying_;
-  std::uint64_t messages_not_sent_ = 0;
 };
 
 }  // namespace mlxcomm::node

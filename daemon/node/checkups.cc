@@ -4,12 +4,13 @@
 
 namespace mlxcomm::node {
 
-bool Checkups::Ask(std::uint64_t now_ns, Asker asker) {
+bool Checkups::Ask(Caller caller, std::uint64_t now_ns, Asker asker) {
   if (seen_ns_ != 0 && now_ns - seen_ns_ < kKeptNs) {
     asker(seen_);
     return true;
   }
-  if (waiting_.size() >= kWaitingMax) return false;
+  const std::size_t room = caller == Caller::kLocal ? kWaitingMax : kWaitingMax - kKeptForLocal;
+  if (waiting_.size() >= room) return false;
   if (waiting_.empty()) give_up_ns_ = now_ns + kPatienceNs;
   waiting_.push_back(std::move(asker));
   if (!std::exchange(looking_, true)) port_.LookAtSystem();
@@ -24,7 +25,9 @@ void Checkups::OnSystemSeen(v1::NodeCheckup seen, std::uint64_t now_ns) {
 }
 
 void Checkups::OnTime(std::uint64_t now_ns) {
-  if (now_ns >= NextDeadline()) AnswerAll();
+  if (now_ns < NextDeadline()) return;
+  if (now_ns - seen_ns_ >= kTooOldNs) seen_.Clear();
+  AnswerAll();
 }
 
 void Checkups::AnswerAll() {

@@ -25,13 +25,16 @@ class Checkups {
   static constexpr std::uint64_t kKeptNs = 1'000'000'000;
   static constexpr std::uint64_t kPatienceNs = 500'000'000;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
-  // Receives the last result; all zeros if no examination has ever ended.
+  static constexpr std::uint64_t kTooOldNs = 10'000'000'000;
+  static constexpr std::size_t kKeptForLocal = 32;  // Of kWaitingMax, where peers ask much.
+  enum class Caller : std::uint8_t { kLocal, kPeer };
+  // Receives the last result; nothing where no examination has ended, or none within kTooOldNs.
   using Asker = std::function<void(const v1::NodeCheckup&)>;
 
   explicit Checkups(NodePort& port) : port_(port) {}
 
   // False: too many callers wait already.
-  [[nodiscard]] bool Ask(std::uint64_t now_ns, Asker asker);
+  [[nodiscard]] bool Ask(Caller caller, std::uint64_t now_ns, Asker asker);
   void OnSystemSeen(v1::NodeCheckup seen, std::uint64_t now_ns);
   void OnTime(std::uint64_t now_ns);
   std::uint64_t NextDeadline() const { return waiting_.empty() ? kNever : give_up_ns_; }

@@ -74,8 +74,8 @@ class Jobs final : private cluster::RendezvousPort,
   [[nodiscard]] bool OnMessage(const NodeId& node, const v1::PeerMessage& message);
   void OnNodeUp(const fabric::NodeIdentity& node);
   // Called before the collective core is informed, and after.
-  void OnNodeLosing(const NodeId& node) { rendezvous_.OnNodeLost(node); }
-  void OnNodeLost(const NodeId& node) { shrink_.OnNodeLost(node); }
+  void BeforeNodeLost(const NodeId& node) { rendezvous_.OnNodeLost(node); }
+  void AfterNodeLost(const NodeId& node) { shrink_.OnNodeLost(node); }
 
   void OnTime();
   std::uint64_t NextDeadline() const;

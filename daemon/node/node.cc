@@ -9,6 +9,12 @@
 #include "proto/wire/frame.h"
 
 namespace mlxcomm::node {
+namespace {
+
+// Every system has a name.
+bool WasExamined(const v1::NodeCheckup& seen) { return !seen.system().empty(); }
+
+}  // namespace
 
 Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
            record::FlightRecorder& recorder, record::OperationCounts& counts,
@@ -17,7 +23,8 @@ Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
       port_(port),
       now_ns_(now_ns),
       started_ns_(now_ns),
-      recorder_(recorder, counts, now_ns_, std::move(clock)),
+      clock_(std::move(clock)),
+      recorder_(recorder, counts, now_ns_, clock_),
       collectives_(options_.fabric.self.id, scratch, options_.credit, &recorder_,
                    options_.is_stopped),
       membership_(collectives_, options_.groups_per_user_max),
@@ -31,6 +38,8 @@ Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
 
 // Circuits send their last frames through the links of other nodes, so all rails stop before any link goes.
 Node::~Node() { links_.StopRails(); }
+
+void Node::ReadClock() { now_ns_ = std::max(now_ns_, clock_()); }
 
 bool Node::EndTurn() {
   const bool due = NextDeadline() <= now_ns_;
@@ -55,10 +64,12 @@ std::uint64_t Node::NextDeadline() const {
 // --- local processes ----------------------------------------------------------------------
 
 void Node::OnSessionOpened(SessionId session, const Process& process) {
+  ReadClock();
   jobs_.OnSessionOpened(session, process);
 }
 
 void Node::OnSessionEnded(SessionId session, const std::string& why) {
+  ReadClock();
   jobs_.OnSessionEnded(session, why);
   CarryOut();
 }
@@ -99,43 +110,51 @@ void Node::OnSubmission(SessionId session, const intake::Submission& submission)
 
 void Node::Attach(SessionId session, std::uint64_t call, const v1::AttachRequest& request,
                   std::unique_ptr<AttachAnswer> answer) {
+  ReadClock();
   jobs_.Attach(session, call, request, std::move(answer));
   CarryOut();
 }
 
 void Node::CancelAttach(SessionId session, std::uint64_t call) {
+  ReadClock();
   jobs_.CancelAttach(session, call);
   CarryOut();
 }
 
 void Node::Detach(SessionId session, const v1::DetachRequest& request, DetachAnswer& answer) {
+  ReadClock();
   jobs_.Detach(session, request);
   answer.Succeed(v1::DetachReply());
   CarryOut();
 }
 
 void Node::Split(SessionId session, const v1::SplitRequest& request, GroupAnswer& answer) {
+  ReadClock();
   jobs_.Split(session, request, answer);
   CarryOut();
 }
 
 void Node::Release(SessionId session, std::uint64_t group, ReleaseAnswer& answer) {
+  ReadClock();
   jobs_.Release(session, group, answer);
   CarryOut();
 }
 
 void Node::Shrink(SessionId session, std::uint64_t call, const v1::ShrinkRequest& request,
                   std::unique_ptr<GroupAnswer> answer) {
+  ReadClock();
   jobs_.Shrink(session, call, request, std::move(answer));
   CarryOut();
 }
 
 void Node::CancelShrink(SessionId session, std::uint64_t call) {
+  ReadClock();
   jobs_.CancelShrink(session, call);
   CarryOut();
 }
 
 void Node::Cancel(SessionId session, const v1::CancelRequest& request, CancelAnswer& answer) {
+  ReadClock();
   if (membership_.RankOf(session, request.group()) != nullptr) {
     collectives_.Find(request.group())->Cancel(session, request.ticket(), now_ns_);
   }
@@ -144,6 +163,7 @@ void Node::Cancel(SessionId session, const v1::CancelRequest& request, CancelAns
 }
 
 void Node::Awaited(SessionId session, const v1::AwaitedRequest& request, AwaitedAnswer& answer) {
+  ReadClock();
   v1::AwaitedReply reply;
   if (membership_.RankOf(session, request.group()) != nullptr) {
     reply.set_text(
@@ -154,6 +174,7 @@ void Node::Awaited(SessionId session, const v1::AwaitedRequest& request, Awaited
 }
 
 void Node::FailAll(const Failure& failure) {
+  ReadClock();
   jobs_.FailAll(failure);
   CarryOut();
 }
@@ -169,22 +190,24 @@ void Node::AnswerOpenCalls(const Failure& failure) {
 // --- other nodes --------------------------------------------------------------------------
 
 void Node::OnNodeUp(const fabric::NodeIdentity& node) {
+  ReadClock();
   nodes_[node.id] = node;
   story_.OnNodeUp(node);
   jobs_.OnNodeUp(node);
 }
 
 void Node::OnNodeLost(const NodeId& node, const absl::Status& why) {
+  ReadClock();
   nodes_.erase(node);
   const std::string name = jobs_.rendezvous().NodeName(node);
   const std::string text(why.message());
   story_.OnNodeLost(name, text);
   probes_.OnNodeLost(node);
-  jobs_.OnNodeLosing(node);
+  jobs_.BeforeNodeLost(node);
   status_calls_.OnNodeLost(node);
   collectives_.OnNodeLost(node, absl::StrCat("node ", name, ": ", text), now_ns_);
   CarryOut();
-  jobs_.OnNodeLost(node);
+  jobs_.AfterNodeLost(node);
 }
 
 void Node::CountViolation(const NodeId& node, const std::string& what) {
@@ -266,6 +289,8 @@ OwnState Node::Own() const {
 }
 
 void Node::Status(std::unique_ptr<StatusAnswer> answer) {
+  ReadClock();
+  if (!status_calls_.HasRoom()) return StatusCalls::Refuse(*answer);
   v1::StatusReply reply;
   reply.set_node(options_.fabric.self.name);
   reply.set_cluster(options_.fabric.cluster);
@@ -318,6 +343,7 @@ NodeMetrics Node::Metrics() const {
 }
 
 void Node::Ping(const v1::PingRequest& request, std::unique_ptr<PingAnswer> answer) {
+  ReadClock();
   std::string known;
   for (const auto& [id, node] : nodes_) {
     absl::StrAppend(&known, known.empty() ? "" : ", ", node.name);
@@ -342,30 +368,34 @@ v1::NodeCheckup Node::CheckupOf(const v1::NodeCheckup& seen) const {
   checkup.set_version(options_.fabric.self.software_version);
   checkup.set_key_file(options_.key_file);
   checkup.set_config_file(options_.config_file);
+  for (const std::string& address : port_.Listening()) checkup.add_listening(address);
   checkup.set_unix_ns(port_.ReadClocks().unix_ns);
   return checkup;
 }
 
 void Node::Doctor(std::unique_ptr<DoctorAnswer> answer) {
+  ReadClock();
   // Callers are copied with their list.
   auto shared = std::make_shared<std::unique_ptr<DoctorAnswer>>(std::move(answer));
-  const bool waits = checkups_.Ask(now_ns_, [this, shared](const v1::NodeCheckup& seen) {
-    v1::DoctorReply reply;
-    reply.set_node(options_.fabric.self.name);
-    reply.set_cluster(options_.fabric.cluster);
-    v1::NodeCheckup& own = *reply.add_nodes();
-    own = CheckupOf(seen);
-    own.set_answered(true);
-    std::vector<fabric::NodeIdentity> others;
-    for (const auto& [id, node] : nodes_) others.push_back(node);
-    probes_.Checkup(others, std::move(reply), port_.ReadClocks(), std::move(*shared));
-  });
+  const bool waits =
+      checkups_.Ask(Checkups::Caller::kLocal, now_ns_, [this, shared](const v1::NodeCheckup& seen) {
+        v1::DoctorReply reply;
+        reply.set_node(options_.fabric.self.name);
+        reply.set_cluster(options_.fabric.cluster);
+        v1::NodeCheckup& own = *reply.add_nodes();
+        own = CheckupOf(seen);
+        own.set_answered(WasExamined(seen));
+        std::vector<fabric::NodeIdentity> others;
+        for (const auto& [id, node] : nodes_) others.push_back(node);
+        probes_.Checkup(others, std::move(reply), port_.ReadClocks(), std::move(*shared));
+      });
   if (waits) return;
   (*shared)->Fail({FailureCode::kResourceExhausted, kNoRank,
                    "as many check-ups are under way as may be at once: ask again"});
 }
 
 void Node::OnSystemSeen(v1::NodeCheckup seen) {
+  ReadClock();
   checkups_.OnSystemSeen(std::move(seen), now_ns_);
   CarryOut();
 }
@@ -375,17 +405,18 @@ bool Node::OnProbe(const NodeId& node, const v1::Probe& probe) {
   v1::PeerMessage message;
   v1::ProbeAnswer& answer = *message.mutable_probe_answer();
   answer.set_query(probe.query());
-  answer.set_payload(probe.payload());
   if (!probe.checkup()) {
+    answer.set_payload(probe.payload());
     SendToNode(node, message);
     return true;
   }
   // If too many callers wait it is not answered, and the asking node reports that after a second.
-  (void)checkups_.Ask(now_ns_, [this, node, message](const v1::NodeCheckup& seen) {
-    v1::PeerMessage told = message;
-    *told.mutable_probe_answer()->mutable_checkup() = CheckupOf(seen);
-    SendToNode(node, told);
-  });
+  (void)checkups_.Ask(Checkups::Caller::kPeer, now_ns_,
+                      [this, node, message](const v1::NodeCheckup& seen) {
+                        v1::PeerMessage told = message;
+                        *told.mutable_probe_answer()->mutable_checkup() = CheckupOf(seen);
+                        SendToNode(node, told);
+                      });
   return true;
 }
 

@@ -135,11 +135,14 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   [[nodiscard]] bool OnProbe(const NodeId& node, const v1::Probe& probe);
   v1::NodeCheckup CheckupOf(const v1::NodeCheckup& seen) const;
   OwnState Own() const;
+  // What does not come in a turn may come after a long sleep, and is given a deadline.
+  void ReadClock();
 
   const NodeOptions options_;
   NodePort& port_;
   std::uint64_t now_ns_;
   const std::uint64_t started_ns_;
+  const std::function<std::uint64_t()> clock_;
   OperationRecorder recorder_;
   collective::Collectives collectives_;
   collective::Membership membership_;

@@ -38,14 +38,17 @@ class NodePort : public fabric::LinksPort {
   // A frame or a message that no well-behaved daemon sends.
   virtual void OnViolation(const NodeId& node, const std::string& what) = 0;
 
-  // For status: facts of the machine and the process, with the users' names; links, with addresses that are
-  // still being dialed; where a rail's addresses come from ("discovered").
-  virtual void Describe(v1::NodeStatus& status) const = 0;
+  // For status: facts of the machine and the process; links, with addresses that are still being dialed;
+  // where a rail's addresses come from ("discovered"). Describe returns the jobs' users, by the order of
+  // status.users, whose texts are for people; empty: a user without a name.
+  virtual std::vector<std::string> Describe(v1::NodeStatus& status) const = 0;
   virtual std::vector<fabric::LinkSnapshot> SnapshotLinks() const = 0;
   virtual std::string OriginOf(const NodeId& peer, const fabric::RailSnapshot& rail) const = 0;
   virtual intake::CopiedResults ResultsCopiedBy(SessionId session) const = 0;
-  // For doctor: examines the machine's interfaces and limits on another thread; Node::OnSystemSeen follows.
+  // For doctor: examines the machine's interfaces and limits on another thread, Node::OnSystemSeen follows;
+  // and the addresses at which this node listens.
   virtual void LookAtSystem() = 0;
+  virtual std::vector<std::string> Listening() const = 0;
 
   struct Clocks {
     std::uint64_t monotonic_ns = 0;  // Read now, not at the turn's beginning: measurements use it.

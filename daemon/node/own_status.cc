@@ -195,14 +195,15 @@ void WriteNode(const OwnState& own, v1::NodeStatus& node) {
   node.set_uptime_ms((own.now_ns - own.started_ns) / 1'000'000);
   node.set_answered(true);
   node.set_state(own.jobs.draining() ? "draining" : "up");
-  own.port.Describe(node);
+  const std::vector<std::string> users = own.port.Describe(node);
   constexpr std::size_t kGroupsMax = collective::Membership::kGroupsMax;
   node.mutable_use()->set_groups(own.membership.group_count());
   node.mutable_use()->set_groups_max(kGroupsMax);
-  for (v1::UseStatus& user : *node.mutable_users()) {
-    const bool shares = user.user().starts_with('#');  // Users without a name share one limit.
-    user.set_groups(own.membership.group_count(shares ? std::string() : user.user()));
-    user.set_groups_max(shares ? kGroupsMax : own.membership.groups_per_user_max());
+  for (std::size_t i = 0; i < users.size(); ++i) {
+    v1::UseStatus& user = *node.mutable_users(static_cast<int>(i));
+    user.set_groups(own.membership.group_count(users[i]));
+    // Users without a name share one limit.
+    user.set_groups_max(users[i].empty() ? kGroupsMax : own.membership.groups_per_user_max());
   }
   WriteLinks(own.port, node);
 }

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <iterator>
 
+#include "absl/strings/str_cat.h"
+
 namespace mlxcomm::node {
 
 void StatusCalls::Begin(v1::StatusReply own, const std::vector<NodeId>& nodes, std::uint64_t now_ns,
                         std::unique_ptr<StatusAnswer> answer) {
-  if (calls_.size() >= kCallsMax) {
-    return answer->Fail({FailureCode::kResourceExhausted, kNoRank,
-                         "as many ask for a status as may at once: ask again"});
-  }
+  if (!HasRoom()) return Refuse(*answer);
   const std::uint64_t query = next_query_++;
   Call& call = calls_[query];
   call.answer = std::move(answer);
@@ -22,6 +21,12 @@ void StatusCalls::Begin(v1::StatusReply own, const std::vector<NodeId>& nodes, s
   message.mutable_status_query()->set_query(query);
   for (const NodeId& node : nodes) peers_.SendToNode(node, message);
   if (nodes.empty()) Finish(calls_.find(query));
+}
+
+void StatusCalls::Refuse(StatusAnswer& answer) {
+  answer.Fail(
+      {FailureCode::kResourceExhausted, kNoRank,
+       absl::StrCat("as many ask for a status as may at once (", kCallsMax, "): ask again")});
 }
 
 void StatusCalls::OnAnswer(const NodeId& node, const v1::StatusAnswer& answer) {

@@ -19,12 +19,14 @@ namespace mlxcomm::node {
 
 class StatusCalls {
  public:
-  static constexpr std::size_t kCallsMax = 64;
+  static constexpr std::size_t kCallsMax = 256;
   static constexpr std::uint64_t kWaitNs = 300'000'000;
   static constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
   explicit StatusCalls(cluster::Peers& peers) : peers_(peers) {}
 
+  bool HasRoom() const { return calls_.size() < kCallsMax; }
+  static void Refuse(StatusAnswer& answer);
   // `own`: as StatusParts::own, whose other nodes are `nodes`.
   void Begin(v1::StatusReply own, const std::vector<NodeId>& nodes, std::uint64_t now_ns,
              std::unique_ptr<StatusAnswer> answer);

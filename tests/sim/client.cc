@@ -49,7 +49,7 @@ std::string Client::Describe() const {
 template <typename Reply>
 std::unique_ptr<node::Answer<Reply>> Client::Later(void (Client::*on_reply)(const Reply&),
                                                    void (Client::*on_failure)(const Failure&)) {
-  const auto soon = [this, life = life_](auto what) {
+  const auto soon = [this, life = life_](const auto& what) {
     job_.schedule().After(random_.Below(20 * kMicrosecond), [this, life, what] {
       if (life != host_.life() || gone_) return;
       asking_ = false;
@@ -57,6 +57,7 @@ std::unique_ptr<node::Answer<Reply>> Client::Later(void (Client::*on_reply)(cons
     });
   };
   asking_ = true;
+  gave_up_ = false;
   asked_ns_ = job_.schedule().now_ns();
   return std::make_unique<Told<Reply>>(
       [this, soon, on_reply](const Reply& reply) {
@@ -66,6 +67,8 @@ std::unique_ptr<node::Answer<Reply>> Client::Later(void (Client::*on_reply)(cons
         soon([this, on_failure, failure] { (this->*on_failure)(failure); });
       });
 }
+
+std::uint64_t Client::asked_for_ns() const { return job_.schedule().now_ns() - asked_ns_; }
 
 void Client::CheckAnswered(std::uint64_t asked_ns, std::uint64_t timeout_ns,
                            const char* what) const {
@@ -88,6 +91,7 @@ void Client::EndSoon(std::uint64_t exits_ns, std::uint64_t cancels_ns, bool join
   if (cancels_ns == kNever) return;
   job_.schedule().After(cancels_ns, [this, still_waits, joining, call = asks_] {
     if (!still_waits()) return;
+    gave_up_ = true;
     job_.OnGivesUp(*this, joining ? "joining" : "shrinking");
     host_.daemon()->Post([session = session_, joining, call](node::Node& node) {
       joining ? node.CancelAttach(session, call) : node.CancelShrink(session, call);
@@ -395,6 +399,7 @@ void Client::OnCallFailed(const Call& call, const Failure& failure) {
     job_.OnFailure(*this, call.step.group, failure);
   }
   if (options_.shrinks && failure.code == FailureCode::kRankLost && shrinks_ < kShrinksMax) {
+    lost_elsewhere_ = !call.after_shrink && call.step.group != 0;
     lost_ = true;
   } else if (options_.gives_up || call.after_shrink) {
     leaving_ = true;

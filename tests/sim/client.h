@@ -67,6 +67,16 @@ class Client {
   bool halted() const { return halted_; }
   bool joined() const { return joined_; }
   bool shrinking() const { return phase_ == Phase::kShrinking; }
+  bool gave_up() const { return gave_up_; }  // Its last control call.
+  // How long that call has lasted, or had when it was answered; and how long it may.
+  std::uint64_t asked_for_ns() const;
+  std::uint64_t asked_timeout_ns() const {
+    return phase_ == Phase::kJoining ? options_.join_timeout_ns : options_.timeout_ns;
+  }
+  // What it asked to shrink: the world's group, or the last that it has shrunk to.
+  std::uint64_t main_group() const { return main_group_; }
+  // It asks because another group of the job has failed, so the main one may not have.
+  bool lost_elsewhere() const { return lost_elsewhere_; }
   bool done() const { return gone_ || (halted_ && under_way_.empty()); }
   bool has_differed() const { return differed_; }
   std::uint64_t finished_calls() const { return finished_; }
@@ -163,6 +173,8 @@ class Client {
   std::vector<bool> failed_;                 // By group.
   std::uint64_t main_group_ = 0;             // The world's, or what it has shrunk to.
   Left left_;
+  bool lost_elsewhere_ = false;
+  bool gave_up_ = false;
   bool lost_ = false;  // A rank was lost: it shrinks as soon as nothing is under way.
   std::uint32_t shrinks_ = 0;
   std::deque<oracle::Bytes> kept_;

@@ -110,13 +110,14 @@ class Daemon final : private node::NodePort, public RailOwner {
   void OnViolation(const NodeId& node, const std::string& what) override {
     listener_.OnViolation(node, what);
   }
-  void Describe(v1::NodeStatus&) const override {}
+  std::vector<std::string> Describe(v1::NodeStatus&) const override { return {}; }
   std::vector<fabric::LinkSnapshot> SnapshotLinks() const override {
     return node_.links().Snapshot();
   }
   std::string OriginOf(const NodeId&, const fabric::RailSnapshot&) const override { return {}; }
   intake::CopiedResults ResultsCopiedBy(collective::SessionId) const override { return {}; }
   void LookAtSystem() override;
+  std::vector<std::string> Listening() const override { return {}; }
   // No clock is read within a turn: what is measured takes time only on cables here.
   Clocks ReadClocks() const override { return {schedule_.now_ns(), schedule_.now_ns()}; }
   // LinksPort

@@ -188,18 +188,41 @@ void Job::OnJoined(const Client& client, std::uint64_t group) {
 }
 
 void Job::OnNotJoined(const Client& client, const Failure& failure) {
-  Judge(client, "joining", failure, WhyNotJoinedWrong(failure));
+  Judge(client, "joining", failure, WhyNotJoinedWrong(client, failure));
 }
 
-std::string Job::WhyNotJoinedWrong(const Failure& failure) const {
+std::vector<std::uint32_t> Job::RanksOf(std::uint64_t main_group) const {
+  if (const auto found = left_.find(main_group); found != left_.end()) return found->second;
+  std::vector<std::uint32_t> all(clients_.size());
+  for (std::uint32_t rank = 0; rank < all.size(); ++rank) all[rank] = rank;
+  return all;
+}
+
+// Somebody may be lost; and the rank that is named is one of them.
+std::string Job::WhyLossWrong(const Failure& failure,
+                              const std::vector<std::uint32_t>& ranks) const {
+  if (!AnyMayBeLost()) return "nobody is lost, and all hosts can reach each other";
+  if (failure.rank < 0) return "";
+  const auto named = static_cast<std::size_t>(failure.rank);
+  if (named >= ranks.size()) return "there is no such rank";
+  return MayBeLost(ranks[named]) ? "" : absl::StrCat("nothing is wrong with rank ", ranks[named]);
+}
+
+// Of a deadline: it has passed.
+std::string Job::WhyEndedWrong(const Client& client) const {
+  if (client.asked_for_ns() >= client.asked_timeout_ns()) return "";
+  return absl::StrCat("it has waited for ", client.asked_for_ns() / kMillisecond, " ms of ",
+                      client.asked_timeout_ns() / kMillisecond);
+}
+
+std::string Job::WhyNotJoinedWrong(const Client& client, const Failure& failure) const {
   switch (failure.code) {
     case FailureCode::kRankLost:
-    case FailureCode::kUnavailable:
+    case FailureCode::kUnavailable: return WhyLossWrong(failure, RanksOf(0));
     case FailureCode::kDeadlineExceeded:
-      return AnyMayBeLost() ? "" : "nobody is lost, and all hosts can reach each other";
-    case FailureCode::kCancelled:
-      return AnyIs([](const Client& c) { return !c.joined(); }) ? "" : "nobody has given up";
-    case FailureCode::kMismatch:  // By calls that were withdrawn a moment earlier.
+      return AnyMayBeLost() ? WhyEndedWrong(client) : "nobody is missing";
+    case FailureCode::kCancelled: return client.gave_up() ? "" : "it has not given up";
+    case FailureCode::kMismatch:  // Of those that were let go a moment earlier.
       return !failure.message.empty() && AnyIs([](const Client& c) { return c.has_differed(); })
                  ? ""
                  : "all have called the same";
@@ -207,7 +230,6 @@ std::string Job::WhyNotJoinedWrong(const Failure& failure) const {
   }
 }
 
-// All ranks that it names agree on the membership, and every rank that is left out had to be.
 void Job::OnShrunk(const Client& client, const v1::GroupReply& reply) {
   std::vector<std::uint32_t> ranks;
   for (const v1::Member& member : reply.members()) {
@@ -232,31 +254,28 @@ void Job::OnShrunk(const Client& client, const v1::GroupReply& reply) {
 }
 
 void Job::OnNotShrunk(const Client& client, const Failure& failure) {
-  Judge(client, "shrinking", failure, WhyNotShrunkWrong(failure));
+  Judge(client, "shrinking", failure, WhyNotShrunkWrong(client, failure));
 }
 
-std::string Job::WhyNotShrunkWrong(const Failure& failure) const {
+std::string Job::WhyNotShrunkWrong(const Client& client, const Failure& failure) const {
   switch (failure.code) {
     case FailureCode::kRankLost:
-    case FailureCode::kUnavailable:
-      return AnyMayBeLost() ? "" : "nobody is lost, and all hosts can reach each other";
-    case FailureCode::kDeadlineExceeded:  // Caused by a rank that is there and does not ask.
-      return AnyIs([](const Client& c) { return !c.gone() && !c.shrinking(); }) || AnyMayBeLost()
-                 ? ""
-                 : "all that are left have asked";
-    case FailureCode::kInvalidArgument:  // Another group has failed.
-      return AnyMayBeLost() ? "" : "the job has not failed";
-    case FailureCode::kCancelled: return "";
+    case FailureCode::kUnavailable: return WhyLossWrong(failure, RanksOf(client.main_group()));
+    case FailureCode::kDeadlineExceeded: return WhyEndedWrong(client);
+    case FailureCode::kInvalidArgument:
+      return client.lost_elsewhere() ? "" : "the group that is to shrink has failed";
+    case FailureCode::kCancelled: return client.gave_up() ? "" : "it has not given up";
     default: return "this may not happen here";
   }
 }
 
 void Job::OnFailureAfterShrink(const Client& client, const Failure& failure) {
-  const bool fine = failure.code == FailureCode::kRankLost ||
-                    failure.code == FailureCode::kUnavailable ||
-                    failure.code == FailureCode::kDeadlineExceeded;
+  const bool loss =
+      failure.code == FailureCode::kRankLost || failure.code == FailureCode::kUnavailable;
   Judge(client, "after shrinking", failure,
-        fine && AnyMayBeLost() ? "" : "this may not happen here");
+        loss ? WhyLossWrong(failure, RanksOf(client.main_group()))
+        : failure.code == FailureCode::kDeadlineExceeded ? "nobody halts after a shrink"
+                                                         : "this may not happen here");
 }
 
 // Empty: it is true, as far as this can be known here.

@@ -97,8 +97,12 @@ class Job {
 
  private:
   std::string WhyWrong(std::uint32_t group, const Failure& failure) const;
-  std::string WhyNotJoinedWrong(const Failure& failure) const;
-  std::string WhyNotShrunkWrong(const Failure& failure) const;
+  std::string WhyNotJoinedWrong(const Client& client, const Failure& failure) const;
+  std::string WhyNotShrunkWrong(const Client& client, const Failure& failure) const;
+  // Of a group whose ranks these are in the job.
+  std::string WhyLossWrong(const Failure& failure, const std::vector<std::uint32_t>& ranks) const;
+  std::string WhyEndedWrong(const Client& client) const;
+  std::vector<std::uint32_t> RanksOf(std::uint64_t main_group) const;
   void Judge(const Client& client, const char* where, const Failure& failure,
              const std::string& wrong);
   bool AnyMayBeLost() const;

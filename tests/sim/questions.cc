@@ -16,6 +16,8 @@ namespace {
 constexpr std::uint64_t kSlackNs = 100 * kMillisecond;
 // The search for a ring among more nodes takes long.
 constexpr int kNodesLookedAt = 24;
+// Said here, not by a daemon.
+constexpr char kLostMeanwhile[] = "lost";
 
 std::string WrongInJob(const v1::JobStatus& job) {
   for (const v1::RankStatus& rank : job.ranks()) {
@@ -94,7 +96,11 @@ void Questions::AskStatus(Host& host) {
   auto answer = std::make_shared<std::unique_ptr<node::StatusAnswer>>(
       Expect<std::shared_ptr<const node::StatusParts>>(
           "status", host, node::StatusCalls::kWaitNs,
-          [name = host.name()](const std::shared_ptr<const node::StatusParts>& parts) {
+          [this, name = host.name()](const std::shared_ptr<const node::StatusParts>& parts) {
+            if (parts->own.nodes_size() > 1) {
+              const int others = parts->own.nodes_size() - 1;
+              CountWhole(parts->answers.size() == static_cast<std::size_t>(others));
+            }
             return WrongInStatus(name, node::MergeStatus(*parts));
           }));
   host.daemon()->Post([answer](node::Node& node) { node.Status(std::move(*answer)); });
@@ -112,11 +118,15 @@ void Questions::AskPing(Host& host) {
   request.set_payload_bytes(random_.Below32(4096));
   auto answer = std::make_shared<std::unique_ptr<node::PingAnswer>>(
       Expect<v1::PingReply>("ping", host, node::PeerProbes::kTimeoutMsDefault * kMillisecond,
-                            [name = other.name()](const v1::PingReply& reply) -> std::string {
+                            [this, name = other.name()](const v1::PingReply& reply) -> std::string {
                               if (reply.node() != name) return "another node was asked";
-                              if ((reply.round_trip_ns() == 0) != reply.why_not().empty())
-                                return {};
-                              return "neither a time nor a reason";
+                              if (reply.round_trip_ns() == 0 && reply.why_not().empty())
+                                return "neither time nor reason";
+                              if (reply.round_trip_ns() != 0 && !reply.why_not().empty())
+                                return "a time and a reason";
+                              if (reply.why_not() != kLostMeanwhile)
+                                CountWhole(reply.round_trip_ns() != 0);
+                              return {};
                             }));
   host.daemon()->Post([request, answer](node::Node& node) {
     // The node may be lost by now: an answer that says so is right.
@@ -127,7 +137,7 @@ void Questions::AskPing(Host& host) {
     if (there) return node.Ping(request, std::move(*answer));
     v1::PingReply lost;
     lost.set_node(request.node());
-    lost.set_why_not("lost");
+    lost.set_why_not(kLostMeanwhile);
     (*answer)->Succeed(lost);
   });
 }
@@ -135,12 +145,28 @@ void Questions::AskPing(Host& host) {
 void Questions::AskDoctor(Host& host) {
   auto answer = std::make_shared<std::unique_ptr<node::DoctorAnswer>>(Expect<v1::DoctorReply>(
       "doctor", host, node::Checkups::kPatienceNs + node::PeerProbes::kCheckupWaitNs,
-      [name = host.name()](const v1::DoctorReply& reply) -> std::string {
+      [this, name = host.name()](const v1::DoctorReply& reply) -> std::string {
         if (reply.node() != name || reply.nodes_size() == 0) return "the node itself is missing";
-        if (!reply.nodes(0).answered() || reply.nodes(0).name() != name) return "it is not first";
+        if (reply.nodes(0).name() != name) return "it is not first";
+        int answered = 0;
+        for (const v1::NodeCheckup& node : reply.nodes()) answered += node.answered() ? 1 : 0;
+        if (reply.nodes_size() > 1) CountWhole(answered == reply.nodes_size());
         return {};
       }));
   host.daemon()->Post([answer](node::Node& node) { node.Doctor(std::move(*answer)); });
+}
+
+void Questions::CountWhole(bool whole) {
+  ++of_others_;
+  if (whole) ++whole_;
+}
+
+void Questions::ExpectMostWhole() {
+  constexpr std::uint64_t kEnough = 10;
+  if (of_others_ < kEnough || 2 * whole_ >= of_others_) return;
+  complain_(absl::StrCat("of ", of_others_,
+                         " questions that concern other nodes these have answered ", whole_,
+                         ", though nothing was wrong"));
 }
 
 void Questions::ExpectNoneOpen() {

@@ -34,6 +34,8 @@ class Questions {
   void Ask();
   // All is healed and quiet: every daemon that was asked, and is still there, must have answered.
   void ExpectNoneOpen();
+  // Nothing has gone wrong: most of what was asked of other nodes was answered by them.
+  void ExpectMostWhole();
   std::uint64_t answered() const { return answered_; }
 
  private:
@@ -53,6 +55,7 @@ class Questions {
   void AskPing(Host& host);
   void AskDoctor(Host& host);
   void Close(std::uint64_t number, const std::string& wrong);
+  void CountWhole(bool whole);
 
   Schedule& schedule_;
   Random random_;
@@ -62,6 +65,8 @@ class Questions {
   std::map<std::uint64_t, Open> open_;
   std::uint64_t next_ = 1;
   std::uint64_t answered_ = 0;
+  std::uint64_t of_others_ = 0;  // Of these, that concern another node as well;
+  std::uint64_t whole_ = 0;      // and that every one of them has answered.
 };
 
 }  // namespace mlxcomm::sim

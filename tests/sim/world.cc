@@ -395,6 +395,8 @@ Outcome World::Run() {
       if (host->state() == Host::State::kRunning) CheckNothingIsLeft(*host);
     }
     questions_->ExpectNoneOpen();
+    if (scenario_.faults.empty() && scenario_.daemon.blind_of_thousand == 0)
+      questions_->ExpectMostWhole();
   }
   outcome_.events = schedule_.events();
   outcome_.digest = schedule_.digest();

@@ -57,7 +57,7 @@ class RdmaRails {
   void OnRailSetup(const NodeId& peer, std::span<const std::byte> payload);
   void OnRailGone() { look_ = true; }
   void OnInterfaceUp(std::uint64_t now_ns);
-  // As Fabric's.
+  // As TcpFabric's.
   void AddMemory(const ClientMemory& memory);
   void RemoveMemory(const std::byte* data);
 

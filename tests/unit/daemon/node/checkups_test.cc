@@ -21,7 +21,8 @@ class CountedLooks final : public NodePort {
   void OnForwarding(bool) override {}
   void OnEvent(record::LoggedEvent) override {}
   void OnViolation(const NodeId&, const std::string&) override {}
-  void Describe(v1::NodeStatus&) const override {}
+  std::vector<std::string> Describe(v1::NodeStatus&) const override { return {}; }
+  std::vector<std::string> Listening() const override { return {}; }
   std::vector<fabric::LinkSnapshot> SnapshotLinks() const override { return {}; }
   std::string OriginOf(const NodeId&, const fabric::RailSnapshot&) const override { return {}; }
   intake::CopiedResults ResultsCopiedBy(SessionId) const override { return {}; }
@@ -81,8 +82,23 @@ TEST_F(CheckupsTest, AnswersWithoutALookThatDoesNotEnd) {
   EXPECT_EQ(systems.back(), "late");
 }
 
-TEST_F(CheckupsTest, LetsOnlySoManyWait) {
-  for (std::size_t i = 0; i < Checkups::kWaitingMax; ++i) EXPECT_TRUE(Ask(kNow));
+// Why: a look that hangs must not make what was seen an hour ago pass for what is.
+TEST_F(CheckupsTest, ForgetsWhatIsTooOld) {
+  EXPECT_TRUE(Ask(kNow));
+  checkups.OnSystemSeen(Seen("first"), kNow);
+  const std::uint64_t later = kNow + Checkups::kTooOldNs;
+  EXPECT_TRUE(Ask(later));
+  checkups.OnTime(later + Checkups::kPatienceNs);
+  EXPECT_EQ(systems, (std::vector<std::string>{"first", ""}));
+}
+
+// Why: who asks doctor here is not to be refused because a peer asks much.
+TEST_F(CheckupsTest, LetsOnlySoManyWaitAndKeepsPlacesForLocalCallers) {
+  constexpr auto kPeer = Checkups::Caller::kPeer;
+  constexpr std::size_t kOfPeers = Checkups::kWaitingMax - Checkups::kKeptForLocal;
+  for (std::size_t i = 0; i < kOfPeers; ++i) EXPECT_TRUE(Ask(kNow, kPeer));
+  EXPECT_FALSE(Ask(kNow, kPeer));
+  for (std::size_t i = 0; i < Checkups::kKeptForLocal; ++i) EXPECT_TRUE(Ask(kNow));
   EXPECT_FALSE(Ask(kNow));
 }
 
