@@ -57,7 +57,10 @@ const pb::FieldDescriptor* ValueOf(const pb::FieldDescriptor& word) {
 void ReadRdmaWord(v1::RailStatus& rail) {
   const std::string& word = rail.rdma().reason();
   if (rail.reason() != v1::LinkReason::none || word.empty()) return;
-  rail.set_reason(v1::LinkReason::rdma_not_made);
+  // "peer" and "set-up" may mean more than these, and what is not known is not complained of.
+  rail.set_reason(word == "peer"     ? v1::LinkReason::rdma_no_offer
+                  : word == "set-up" ? v1::LinkReason::rdma_being_made
+                                     : v1::LinkReason::rdma_not_made);
   rail.set_peers_reason(word == "peer");
   for (const RdmaWords& one : kRdmaWords) {
     if (one.word == word) rail.set_reason(one.reason);

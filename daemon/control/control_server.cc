@@ -28,6 +28,7 @@
 #include "mlxcomm/v1/control.grpc.pb.h"
 #include "mlxcomm/v1/diagnostics.grpc.pb.h"
 #include "proto/queue/hello.h"
+#include "proto/status_words.h"
 
 namespace mlxcomm::control {
 namespace {
@@ -197,6 +198,7 @@ class DiagnosticsCalls {
           reply.set_shape(topology.shape());
           *reply.mutable_ring() = topology.ring();
           HideOthers(viewer, reply);
+          WriteOlderWords(reply);
           return reply;
         }));
   }
@@ -204,7 +206,11 @@ class DiagnosticsCalls {
   void Topology(UnaryCall<v1::TopologyRequest, v1::TopologyReply>& call) {
     if (!Identify(intake_, call.context())) return call.Refuse(RefuseStranger());
     // Nodes and cables only, which everybody sees.
-    port_.Status(Merged(merging_, call.MakeAnswer(), &cluster::TopologyOf));
+    port_.Status(Merged(merging_, call.MakeAnswer(), [](const v1::StatusReply& status) {
+      v1::TopologyReply topology = cluster::TopologyOf(status);
+      WriteOlderWords(topology);
+      return topology;
+    }));
   }
 
   void Ping(UnaryCall<v1::PingRequest, v1::PingReply>& call) {

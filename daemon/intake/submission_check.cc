@@ -8,6 +8,9 @@
 namespace mlxcomm::intake {
 namespace {
 
+// Programs that exist may ask for it; it has always meant the same as automatic.
+constexpr PlanKind kTwoLevelOnce{5};
+
 bool IsGarbage(const queue::SubmissionEntry& entry) {
   if (!IsValid(entry.kind) || !IsValid(entry.data_type) || !IsValid(entry.reduce_operator) ||
       !IsValid(entry.plan)) {
@@ -32,9 +35,11 @@ std::string CheckOffset(const char* name, std::uint64_t offset, std::uint64_t al
 
 }  // namespace
 
-CheckedSubmission CheckSubmission(const queue::SubmissionEntry& entry, std::byte* arena,
+CheckedSubmission CheckSubmission(const queue::SubmissionEntry& given, std::byte* arena,
                                   std::uint64_t arena_bytes) {
   CheckedSubmission checked;
+  queue::SubmissionEntry entry = given;
+  if (entry.plan == kTwoLevelOnce) entry.plan = PlanKind::kAutomatic;
   if (IsGarbage(entry)) return checked;
   checked.finding = Finding::kWrong;
   Submission& submission = checked.submission;

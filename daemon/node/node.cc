@@ -354,6 +354,7 @@ void Node::Ping(const v1::PingRequest& request, std::unique_ptr<PingAnswer> answ
     for (const v1::LinkStatus& link : links.links()) {
       if (link.peer() == node.name) way = link;
     }
+    WriteOlderWords(way);
     return probes_.Ping(node, request, std::move(way), port_.ReadClocks(), std::move(answer));
   }
   answer->Fail({FailureCode::kInvalidArgument, kNoRank,

@@ -1,4 +1,4 @@
-// mlxcommd as a trial of RDMA (fabric/rdma/trials.h): a process that tries one thing and ends.
+// mlxcommd as a trial of RDMA (transport/rdma/trials.h): a process that tries one thing and ends.
 //
 // Thread: main.
 #pragma once

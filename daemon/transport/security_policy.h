@@ -19,7 +19,7 @@ enum class Security : std::uint8_t { kAuto, kTls, kPlain };
 
 struct SecurityPolicy {
   Security elsewhere = Security::kAuto;
-  // By the interface's name; of loopback ones by the address (fabric/rail_path.h).
+  // By the interface's name; of loopback ones by the address (daemon/transport/rail_path.h).
   std::map<std::string, Security> on_interface;
 };
 

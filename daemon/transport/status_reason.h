@@ -27,9 +27,4 @@ inline absl::Status WithReason(absl::Status status, LinkReason reason) {
   return status;
 }
 
-// The same reason in other words.
-inline absl::Status InOtherWords(const absl::Status& status, absl::string_view message) {
-  return WithReason(absl::Status(status.code(), message), ReasonOf(status));
-}
-
 }  // namespace mlxcomm::fabric

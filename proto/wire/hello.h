@@ -42,7 +42,7 @@ struct Greeting {
 static_assert(sizeof(Greeting) == 128 && std::is_trivially_copyable_v<Greeting>);
 
 // With both interfaces' names both sides know which rail this is to become, before
-// either introduces itself (fabric/rail_path.h).
+// either introduces itself (transport/rail_path.h).
 struct Proof {
   NodeIdBytes node_id;
   char interface_name[kInterfaceBytesMax];  // The sender's end; NUL-padded, never empty.

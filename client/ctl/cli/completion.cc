@@ -25,8 +25,9 @@ int RunCompletion(const CompletionOptions& options, const CLI::App& app) {
   return Fail(kExitUsage, "completion for which shell? bash, zsh or fish");
 }
 
-// Somebody waits at the keyboard.
-constexpr std::uint64_t kPatienceNs = 300'000'000;
+// Somebody waits at the keyboard. A daemon answers after 300 ms, whichever node is silent; to connect and
+// to be answered have this long each.
+constexpr std::uint64_t kPatienceNs = 450'000'000;
 
 std::vector<std::string> NamesOfNodes(const std::string& socket_path) {
   v1::StatusReply status;

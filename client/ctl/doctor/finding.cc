@@ -75,9 +75,12 @@ void Findings::Add(std::string_view id, std::string object, const Values& values
 }
 
 bool Findings::IsConsequence(const Finding& finding) const {
-  const auto& causes = KindOf(finding.id)->depends_on;
-  return std::any_of(all_.begin(), all_.end(), [&causes](const Finding& other) {
-    return std::find(causes.begin(), causes.end(), other.id) != causes.end();
+  const FindingKind& kind = *KindOf(finding.id);
+  // What is less than it cannot be all of its cause.
+  return std::any_of(all_.begin(), all_.end(), [&kind](const Finding& other) {
+    return KindOf(other.id)->severity <= kind.severity &&
+           std::find(kind.depends_on.begin(), kind.depends_on.end(), other.id) !=
+               kind.depends_on.end();
   });
 }
 

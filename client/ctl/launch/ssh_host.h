@@ -1,4 +1,4 @@
-// Ranks on another host: an ssh that has started mlxcommctl there (launch_agent.h), and the
+// Ranks on another host: an ssh that has started mlxcommctl there (launch_agent.cc), and the
 // frames between the two. ssh asks nobody for anything (BatchMode) and stands outside of the
 // terminal's process group, so that Ctrl-C goes by way of the agent to the ranks.
 //

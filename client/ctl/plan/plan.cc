@@ -81,7 +81,7 @@ Run AddPlan(CLI::App& plan, const Invocation&) {
   plan.add_option("--operator", options.reduce_operator, "How a reduction combines (sum)")
       ->type_name(OneOf(kReduceOperators.Names(",")));
   plan.add_option("--root", options.root, "Rank of the root, where there is one (0)");
-  plan.add_option("--plan", options.plan, "Which plan (the cheapest)")
+  plan.add_option("--plan", options.plan, "Which way (the cheapest)")
       ->type_name(OneOf(kPlanKinds.Names(",")));
   AddQuantity(plan, "--latency", options.latency_ns, ParseDuration, "30us",
               "Of a link, one way (as this node has it)");

@@ -54,6 +54,7 @@ class Picture {
     }
     for (const v1::TopologyCable& cable : topology_.cables())
       switches_ = std::max(switches_, cable.switch_number());
+    switches_ = std::min(switches_, static_cast<std::uint32_t>(topology_.cables_size()));
   }
 
   std::string Draw() {

@@ -33,6 +33,10 @@ absl::StatusOr<std::string> SvgOf(const std::string& dot) {
   if (drawn->exit_code != 0)
     return absl::InternalError(
         absl::StrCat("Graphviz's dot ", HowItEnded(*drawn), "; --dot shows what it was given"));
+  if (drawn->text.find("</svg>") == std::string::npos) {
+    return absl::ResourceExhaustedError(
+        "the picture is larger than mlxcommctl takes: draw what --dot prints with dot -Tsvg");
+  }
   return std::move(drawn->text);
 }
 

@@ -74,7 +74,7 @@ TEST(StatusWordsTest, ReasonsOfRdmaHaveTheWordsOfOlderReleases) {
       {"port", v1::LinkReason::rdma_port_down},
       {"no GID", v1::LinkReason::rdma_no_gid},
       {"tls", v1::LinkReason::rdma_encrypted},
-      {"set-up", v1::LinkReason::rdma_not_made}};
+      {"set-up", v1::LinkReason::rdma_being_made}};
   for (const auto& [word, reason] : words) {
     EXPECT_EQ(RdmaWord(reason, /*peers_reason=*/false), word);
     v1::RailStatus rail;
@@ -89,7 +89,7 @@ TEST(StatusWordsTest, ReasonsOfRdmaHaveTheWordsOfOlderReleases) {
   v1::RailStatus refused;
   refused.mutable_rdma()->set_reason("peer");
   ReadOlderWords(refused);
-  EXPECT_EQ(refused.reason(), v1::LinkReason::rdma_not_made);
+  EXPECT_EQ(refused.reason(), v1::LinkReason::rdma_no_offer);
   EXPECT_TRUE(refused.peers_reason());
   auto devices = Parsed<v1::RdmaStatus>(R"(state: "no library")");
   ReadOlderWords(devices);

@@ -139,7 +139,9 @@ class ScriptedEngine final : public ControlPort {
   void Status(std::unique_ptr<StatusAnswer> answer) override {
     auto parts = std::make_shared<node::StatusParts>();
     parts->own.set_node("here");
-    parts->own.add_nodes()->set_name("here");
+    v1::NodeStatus& own = *parts->own.add_nodes();
+    own.set_name("here");
+    own.add_links()->set_state(v1::LinkState::up);
     parts->own.add_nodes()->set_name("there");
     for (const char* const user : {"tools-user", "clients-user"}) {
       v1::JobStatus& job = *parts->own.add_jobs();
@@ -266,6 +268,13 @@ TEST_F(ControlServerTest, AsksForStatusAsTheUserOfTheSession) {
   ASSERT_TRUE(Status(kClientToken).ok());
   ASSERT_EQ(status_.jobs_size(), 1);
   EXPECT_EQ(status_.jobs(0).user(), "clients-user");
+}
+
+// Why: an mlxcommctl from before the enums reads words alone.
+TEST_F(ControlServerTest, SaysStatesAlsoInTheWordsOfEarlierReleases) {
+  ASSERT_TRUE(Status(kToolToken).ok());
+  EXPECT_EQ(status_.nodes(0).links(0).state(), v1::LinkState::up);
+  EXPECT_EQ(status_.nodes(0).links(0).state_word(), "up");
 }
 
 // Why: who sees only his own could hold all the places, and nobody would see what happens.

@@ -75,6 +75,15 @@ TEST_F(SubmissionCheckTest, CallsGarbageWhatNoLibraryWrites) {
 
 // Why: whether a rank reads and writes depends on the group (roots), so an offset that is
 // not used is 0, never anything.
+// Why: a program of an earlier release must not lose its daemon for a plan that no daemon ever made.
+TEST_F(SubmissionCheckTest, TakesTwoLevelForAutomatic) {
+  queue::SubmissionEntry entry = Fine();
+  entry.plan = PlanKind{5};
+  const CheckedSubmission checked = Check(entry);
+  ASSERT_EQ(checked.finding, Finding::kFine);
+  EXPECT_EQ(checked.submission.entry.plan, PlanKind::kAutomatic);
+}
+
 TEST_F(SubmissionCheckTest, OffsetsLieInTheArenaWhetherUsedOrNot) {
   queue::SubmissionEntry entry = Fine();
   entry.kind = OperationKind::kSend;
