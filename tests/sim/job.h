@@ -83,7 +83,7 @@ class Job {
 
   // From its clients.
   void OnFault(const std::string& what);
-  // Others may be told that it is lost before it is told that its call has ended.
+  // Other clients may learn that it is lost before it learns that its own call has ended.
   void OnGivesUp(const Client& client, const char* what);
   void OnJoined(const Client& client, std::uint64_t group);
   void OnNotJoined(const Client& client, const Failure& failure);
