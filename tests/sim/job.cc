@@ -291,7 +291,9 @@ std::string Job::WhyWrong(std::uint32_t group, const Failure& failure) const {
       if (!named) return "nobody is named";
       return MayBeLost(culprit) ? "" : absl::StrCat("nothing is wrong with rank ", culprit);
     case FailureCode::kDeadlineExceeded:
-      return AnyIs([](const Client& c) { return c.halted(); }) ? "" : "nobody has stopped calling";
+      return AnyIs([](const Client& c) { return c.halted() || c.has_stopped_for_loss(); })
+                 ? ""
+                 : "nobody has stopped calling";
     case FailureCode::kMismatch:
       return AnyIs([](const Client& c) { return c.has_differed(); }) ? ""
                                                                      : "all have called the same";
