@@ -34,8 +34,8 @@ class CountedLooks final : public NodePort {
 // Why: to look at a machine takes milliseconds, and anybody may ask twenty times a second.
 class CheckupsTest : public testing::Test {
  protected:
-  bool Ask(std::uint64_t now_ns) {
-    return checkups.Ask(now_ns,
+  bool Ask(std::uint64_t now_ns, Checkups::Caller caller = Checkups::Caller::kLocal) {
+    return checkups.Ask(caller, now_ns,
                         [this](const v1::NodeCheckup& seen) { systems.push_back(seen.system()); });
   }
   static v1::NodeCheckup Seen(const std::string& system) {
