@@ -185,7 +185,7 @@ extern "C" int LLVMFuzzerInitialize(int* /*count*/, char*** /*arguments*/) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
   using namespace mlxcomm::cluster;  // NOLINT
   const std::string text(data, data + bytes);
-  const absl::StatusOr<mlxcomm::v1::DaemonConfig> config = ParseConfig(text, kName);
+  const absl::StatusOr<mlxcomm::v1::DaemonConfig> config = mlxcomm::ParseConfig(text, kName);
   if (!config.ok()) {
     MLXCOMM_MUST(absl::IsInvalidArgument(config.status()), "a mistake is an invalid argument");
     CheckMistakes(std::string(config.status().message()), text);
