@@ -183,7 +183,6 @@ extern "C" int LLVMFuzzerInitialize(int* /*count*/, char*** /*arguments*/) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
-  using namespace mlxcomm::cluster;  // NOLINT
   const std::string text(data, data + bytes);
   const absl::StatusOr<mlxcomm::v1::DaemonConfig> config = mlxcomm::ParseConfig(text, kName);
   if (!config.ok()) {
