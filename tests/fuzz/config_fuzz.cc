@@ -27,7 +27,7 @@
 #include "proto/types/plain_text.h"
 #include "tests/fuzz/fuzz.h"
 
-namespace mlxcomm::cluster {
+namespace mlxcomm::config_fuzz {
 namespace {
 
 constexpr char kName[] = "config";
@@ -172,7 +172,7 @@ void CheckMistakes(const std::string& message, const std::string& text) {
 }
 
 }  // namespace
-}  // namespace mlxcomm::cluster
+}  // namespace mlxcomm::config_fuzz
 
 extern "C" int LLVMFuzzerInitialize(int* /*count*/, char*** /*arguments*/) {
   // Defaults that come from the user's environment would make runs differ.
@@ -183,6 +183,7 @@ extern "C" int LLVMFuzzerInitialize(int* /*count*/, char*** /*arguments*/) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
+  using namespace mlxcomm::config_fuzz;  // NOLINT
   const std::string text(data, data + bytes);
   const absl::StatusOr<mlxcomm::v1::DaemonConfig> config = mlxcomm::ParseConfig(text, kName);
   if (!config.ok()) {
