@@ -65,12 +65,14 @@ def threads_of_quality(pid):
 
 # Why: a thread of default quality is moved to efficiency cores under load, and its timers are late.
 @pytest.mark.skipif(not POSIX, reason="only over a build with -DMLXCOMM_POSIX_PLATFORM=ON")
-def test_who_carries_payload_has_the_quality_of_what_a_user_waits_for(cluster):
+def test_who_carries_payload_has_the_quality_of_what_a_user_waits_for(cluster, monkeypatch):
+    monkeypatch.setenv("MLXCOMM_SCHEDULING", "many_cores")
+    workers = min(max(len(os.sched_getaffinity(0)), 5) // 2, 4)  # scheduling_policy.h
     nodes = cluster(2)
     for daemon in nodes.daemons:
-        # Engine, four workers, the rail to the other node.
-        wait_until(lambda daemon=daemon: threads_of_quality(daemon.child.pid) >= 6,
-                   "engine, workers and rail have it")
+        # The loop, workers, the rail to the other node.
+        wait_until(lambda daemon=daemon: threads_of_quality(daemon.child.pid) == 1 + workers + 1,
+                   "loop, workers and rail have it")
 
 
 # Why: it is a process of its own, which has no quality of its daemon's.

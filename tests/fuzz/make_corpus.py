@@ -74,6 +74,7 @@ seed("submission", "wrong_offsets", rings(4096, *[step(WRITE, s) + step(POP) for
 seed("submission", "garbage", rings(4096, *[step(WRITE, s) + step(POP) for s in (
     submission(kind=0), submission(data_type=15), submission(operator=8), submission(plan=6),
     submission(reserved=1))]))
+seed("submission", "older_clients_plan", rings(4096, step(WRITE, submission(plan=5)), step(POP)))
 seed("submission", "positions", rings(4096, step(POSITION, struct.pack("<Q", 1024)), step(POP),
                                       step(POSITION, struct.pack("<Q", 1026)), step(POP),
                                       step(POSITION, struct.pack("<Q", 0)), step(POP)))

@@ -47,6 +47,9 @@ std::byte* Arena() {
   return arena;
 }
 
+// What clients from before two-level plans were taken out may ask for.
+constexpr PlanKind kOlderClientsPlan{5};
+
 // By the names of proto/types/operation.h, counted here once more.
 bool HasOnlyKnownValues(const queue::SubmissionEntry& entry) {
   const auto number = [](auto value) { return static_cast<unsigned>(value); };
@@ -105,7 +108,11 @@ void CheckEntry(const queue::SubmissionEntry& entry, std::uint64_t arena_bytes) 
     return;
   }
   const Submission& submission = checked.submission;
-  MLXCOMM_MUST(std::memcmp(&submission.entry, &entry, sizeof entry) == 0, "the entry is a copy");
+  queue::SubmissionEntry expected = entry;
+  if (entry.plan == kOlderClientsPlan) expected.plan = PlanKind::kAutomatic;
+  MLXCOMM_MUST(
+      std::memcmp(&submission.entry, &expected, sizeof expected) == 0,
+      "the entry is a copy, but that the plan that there is no more is the daemon's to choose");
   CheckRange(submission.input, submission.input_bytes_available, arena_bytes, "input");
   CheckRange(submission.output, submission.output_bytes_available, arena_bytes, "output");
   MLXCOMM_MUST((submission.counts != nullptr) == HasTable(entry.kind),

@@ -6,13 +6,13 @@ namespace mlxcomm::ctl {
 namespace {
 
 constexpr Verb kVerbs[] = {
-#define VERB(path, add, message, group, help) {path, add, message, group, help, false},
-#define FOLDER(path, group, help) {path, nullptr, "", group, help, false},
-#define HIDDEN(path, add, help) {path, add, "", "", help, true},
+#define MLXCOMM_VERB(path, add, message, group, help) {path, add, message, group, help, false},
+#define MLXCOMM_FOLDER(path, group, help) {path, nullptr, "", group, help, false},
+#define MLXCOMM_HIDDEN(path, add, help) {path, add, "", "", help, true},
 #include "client/ctl/cli/verbs.def"
-#undef VERB
-#undef FOLDER
-#undef HIDDEN
+#undef MLXCOMM_VERB
+#undef MLXCOMM_FOLDER
+#undef MLXCOMM_HIDDEN
 };
 
 }  // namespace

@@ -41,12 +41,12 @@ std::span<const Verb> Verbs();
 // Adds them all; the list says what to run for which.
 std::vector<std::pair<const CLI::App*, Run>> AddVerbs(CLI::App& app, const Invocation& invocation);
 
-#define VERB(path, add, message, group, help) AddOptions add;
-#define FOLDER(path, group, help)
-#define HIDDEN(path, add, help) AddOptions add;
+#define MLXCOMM_VERB(path, add, message, group, help) AddOptions add;
+#define MLXCOMM_FOLDER(path, group, help)
+#define MLXCOMM_HIDDEN(path, add, help) AddOptions add;
 #include "client/ctl/cli/verbs.def"
-#undef VERB
-#undef FOLDER
-#undef HIDDEN
+#undef MLXCOMM_VERB
+#undef MLXCOMM_FOLDER
+#undef MLXCOMM_HIDDEN
 
 }  // namespace mlxcomm::ctl

@@ -93,7 +93,9 @@ TEST_F(IntakeTest, CarriesASubmissionAndItsCompletion) {
   const Submission& submission = diary.taken.at(0).submission;
   EXPECT_EQ(submission.entry.ticket, 9u);
   EXPECT_EQ(submission.output_bytes_available, submission.input_bytes_available - 4096);
-  EXPECT_EQ(std::memcmp(submission.input, &three, sizeof three), 0);
+  float read = 0;
+  std::memcpy(&read, submission.input, sizeof read);
+  EXPECT_EQ(read, three);
   submission.output[0] = std::byte{42};
   EXPECT_EQ(client->arena()[4096], std::byte{42});
 

@@ -54,7 +54,7 @@ inline bool IsReadable(int descriptor) {
 
 // Carries out what the daemon's side has to do until `done`, at most a minute.
 template <typename Done, typename Turn>
-[[nodiscard]] bool RunUntil(asio::io_context& io, Turn turn, Done done) {
+[[nodiscard]] bool RunUntil(asio::io_context& io, const Turn& turn, const Done& done) {
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (!done()) {
     if (std::chrono::steady_clock::now() > give_up) return false;
