@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 
 #include <google/protobuf/descriptor.h>
 
@@ -42,13 +43,20 @@ constexpr std::array<RdmaWords, 8> kRdmaWords = {{
     {"tls", v1::LinkReason::rdma_encrypted},
 }};
 
+v1::LinkReason::Value ReasonOfRdma(std::string_view word, v1::LinkReason::Value unless_known) {
+  for (const RdmaWords& one : kRdmaWords) {
+    if (one.word == word) return one.reason;
+  }
+  return unless_known;
+}
+
 // The enum that a string field of older daemons stands for; nullptr: it stands for none.
 const pb::FieldDescriptor* ValueOf(const pb::FieldDescriptor& word) {
-  const std::string name(word.name());
+  const std::string_view name = word.name();
   const std::size_t suffix = sizeof kWordSuffix - 1;
   if (!name.ends_with(kWordSuffix)) return nullptr;
   const pb::FieldDescriptor* const value =
-      word.containing_type()->FindFieldByName(name.substr(0, name.size() - suffix));
+      word.containing_type()->FindFieldByName(std::string(name.substr(0, name.size() - suffix)));
   return value != nullptr && value->cpp_type() == pb::FieldDescriptor::CPPTYPE_ENUM ? value
                                                                                     : nullptr;
 }
@@ -60,11 +68,8 @@ void ReadRdmaWord(v1::RailStatus& rail) {
   // "peer" and "set-up" may mean more than these, and what is not known is not complained of.
   rail.set_reason(word == "peer"     ? v1::LinkReason::rdma_no_offer
                   : word == "set-up" ? v1::LinkReason::rdma_being_made
-                                     : v1::LinkReason::rdma_not_made);
+                                     : ReasonOfRdma(word, v1::LinkReason::rdma_not_made));
   rail.set_peers_reason(word == "peer");
-  for (const RdmaWords& one : kRdmaWords) {
-    if (one.word == word) rail.set_reason(one.reason);
-  }
 }
 
 // Its detail began with the state.
@@ -75,10 +80,7 @@ void ReadDetail(v1::LinkStatus& link) {
 
 void ReadRdmaWord(v1::RdmaStatus& rdma) {
   if (rdma.reason() != v1::LinkReason::none || rdma.state() == "found") return;
-  rdma.set_reason(v1::LinkReason::rdma_looking);
-  for (const RdmaWords& one : kRdmaWords) {
-    if (one.word == rdma.state()) rdma.set_reason(one.reason);
-  }
+  rdma.set_reason(ReasonOfRdma(rdma.state(), v1::LinkReason::rdma_looking));
 }
 
 template <typename Do>

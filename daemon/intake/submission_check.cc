@@ -13,7 +13,7 @@ constexpr PlanKind kTwoLevelOnce{5};
 
 bool IsGarbage(const queue::SubmissionEntry& entry) {
   if (!IsValid(entry.kind) || !IsValid(entry.data_type) || !IsValid(entry.reduce_operator) ||
-      !IsValid(entry.plan)) {
+      !(IsValid(entry.plan) || entry.plan == kTwoLevelOnce)) {
     return true;
   }
   return std::any_of(std::begin(entry.reserved), std::end(entry.reserved),
@@ -35,15 +35,14 @@ std::string CheckOffset(const char* name, std::uint64_t offset, std::uint64_t al
 
 }  // namespace
 
-CheckedSubmission CheckSubmission(const queue::SubmissionEntry& given, std::byte* arena,
+CheckedSubmission CheckSubmission(const queue::SubmissionEntry& entry, std::byte* arena,
                                   std::uint64_t arena_bytes) {
   CheckedSubmission checked;
-  queue::SubmissionEntry entry = given;
-  if (entry.plan == kTwoLevelOnce) entry.plan = PlanKind::kAutomatic;
   if (IsGarbage(entry)) return checked;
   checked.finding = Finding::kWrong;
   Submission& submission = checked.submission;
   submission.entry = entry;
+  if (entry.plan == kTwoLevelOnce) submission.entry.plan = PlanKind::kAutomatic;
   const std::uint64_t element_bytes = DataTypeBytes(entry.data_type);
   std::string& message = checked.message;
   if (IsEmpty(entry.kind) && entry.count != 0) {

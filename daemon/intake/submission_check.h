@@ -23,7 +23,7 @@ struct CheckedSubmission {
   Submission submission;
 };
 
-CheckedSubmission CheckSubmission(const queue::SubmissionEntry& given, std::byte* arena,
+CheckedSubmission CheckSubmission(const queue::SubmissionEntry& entry, std::byte* arena,
                                   std::uint64_t arena_bytes);
 
 }  // namespace mlxcomm::intake

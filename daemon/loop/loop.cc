@@ -142,7 +142,7 @@ std::uint64_t Loop::NextDeadline() const {
 void Loop::CheckUsefulness() {
   const bool nobody_came =
       clients_seen_ == 0 && now_ns_ >= started_ns_ + options_.first_client_timeout_ns;
-  if (!nobody_came && (clients_seen_ == 0 || clients_open_ > 0)) return;
+  if (!nobody_came && (clients_seen_ == 0 || !clients_.empty())) return;
   options_.ends_with_last_client = false;  // Once.
   if (on_useless_ != nullptr) on_useless_(on_useless_context_);
 }
@@ -184,9 +184,8 @@ void Loop::OnSessionOpened(intake::SessionId session, const intake::Peer& peer) 
   const bool is_tool = peer.role != queue::ProcessRole::kClient;
   node_->OnSessionOpened(session, {static_cast<std::uint64_t>(peer.pid), peer.user.name, is_tool});
   if (is_tool) return;
-  clients_[session] = peer;
+  clients_[session] = peer.pid;
   ++clients_seen_;
-  ++clients_open_;
   if (const auto arena = intake_->ArenaOf(session); arena != nullptr) {
     fabric_->AddMemory({arena, arena->data(), arena->bytes(), arena->descriptor(),
                         [pages = intake_->PagesOf(session)] { return pages->Keep(); }});
@@ -205,13 +204,12 @@ void Loop::OnSubmission(intake::SessionId session, const intake::Submission& sub
 void Loop::OnSessionEnded(intake::SessionId session, const absl::Status& why) {
   const std::string text(why.message());
   if (const auto client = clients_.find(session); client != clients_.end()) {
-    --clients_open_;
-    spdlog::info("client {} has gone: {}", client->second.pid, text);
+    spdlog::info("client {} has gone: {}", client->second, text);
     const intake::CopiedResults copied = intake_->ResultsCopiedBy(session);
     if (copied.results > 0) {
       spdlog::info(
           "client {} says that it copied {} results ({} bytes) out of shared memory, in {} ms",
-          client->second.pid, copied.results, copied.bytes, copied.nanoseconds / 1'000'000);
+          client->second, copied.results, copied.bytes, copied.nanoseconds / 1'000'000);
     }
     clients_.erase(client);
   }

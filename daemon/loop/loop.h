@@ -135,9 +135,8 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   const std::uint64_t started_ns_;
   std::uint64_t wakeups_ = 0;
   std::uint64_t clients_seen_ = 0;
-  std::uint64_t clients_open_ = 0;
-  std::map<intake::SessionId, intake::Peer> clients_;
-  std::thread looking_;      // Examines the machine.
+  std::map<intake::SessionId, pid_t> clients_;  // That are there.
+  std::thread looking_;                         // Examines the machine.
   std::mutex groups_mutex_;  // Drain waits on it; never held on the path of payload.
   std::condition_variable groups_changed_;
   std::size_t groups_left_ = 0;

@@ -180,7 +180,6 @@ void Node::FailAll(const Failure& failure) {
 }
 
 void Node::AnswerOpenCalls(const Failure& failure) {
-  jobs_.RefuseNew(failure);
   jobs_.RefuseShrinking(failure);
   probes_.Clear();
   checkups_.Clear();

@@ -119,10 +119,10 @@ void Client::Join() {
   request.set_rank(rank_);
   request.set_size(static_cast<std::uint32_t>(job_.hosts().size()));
   request.set_timeout_ms(options_.join_timeout_ns / kMillisecond);
-  auto answer = std::make_shared<std::unique_ptr<node::AttachAnswer>>(
-      Later<v1::AttachReply>(&Client::OnJoined, &Client::OnNotJoined));
-  host_.daemon()->Post([session = session_, call = ++asks_, request, answer](node::Node& node) {
-    node.Attach(session, call, request, std::move(*answer));
+  auto answer = Later<v1::AttachReply>(&Client::OnJoined, &Client::OnNotJoined);
+  host_.daemon()->Post([session = session_, call = ++asks_, request,
+                        answer = std::move(answer)](node::Node& node) mutable {
+    node.Attach(session, call, request, std::move(answer));
   });
   EndSoon(fate_.exits_joining_ns, fate_.cancels_joining_ns, true);
 }
@@ -157,10 +157,10 @@ void Client::Shrink() {
   v1::ShrinkRequest request;
   request.set_group(main_group_);
   request.set_timeout_ms(options_.timeout_ns / kMillisecond);
-  auto answer = std::make_shared<std::unique_ptr<node::GroupAnswer>>(
-      Later<v1::GroupReply>(&Client::OnShrunk, &Client::OnNotShrunk));
-  host_.daemon()->Post([session = session_, call = ++asks_, request, answer](node::Node& node) {
-    node.Shrink(session, call, request, std::move(*answer));
+  auto answer = Later<v1::GroupReply>(&Client::OnShrunk, &Client::OnNotShrunk);
+  host_.daemon()->Post([session = session_, call = ++asks_, request,
+                        answer = std::move(answer)](node::Node& node) mutable {
+    node.Shrink(session, call, request, std::move(answer));
   });
   EndSoon(fate_.exits_shrinking_ns, fate_.cancels_shrinking_ns, false);
 }
@@ -256,11 +256,9 @@ bool Client::TakeStep(const Step& step) {
     return false;
   }
   if (step.kind == Step::Kind::kRelease) {
-    auto answer = std::make_shared<std::unique_ptr<node::ReleaseAnswer>>(
-        Later<v1::ReleaseReply>(&Client::OnReleasedGroup, &Client::OnNotReleasedGroup));
-    host_.daemon()->Post([session = session_, id = ids_[step.group], answer](node::Node& node) {
-      node.Release(session, id, **answer);
-    });
+    auto answer = Later<v1::ReleaseReply>(&Client::OnReleasedGroup, &Client::OnNotReleasedGroup);
+    host_.daemon()->Post([session = session_, id = ids_[step.group], answer = std::move(answer)](
+                             node::Node& node) mutable { node.Release(session, id, *answer); });
     return true;
   }
   Submit(step, next_ - 1, ids_[step.group], rank, false);
@@ -289,11 +287,9 @@ void Client::Split(const Step& step) {
   request.set_number(group.number);
   request.mutable_ranks()->Add(group.parent_ranks.begin(), group.parent_ranks.end());
   splitting_ = step.group;
-  auto answer = std::make_shared<std::unique_ptr<node::GroupAnswer>>(
-      Later<v1::GroupReply>(&Client::OnSplit, &Client::OnNotSplit));
-  host_.daemon()->Post([session = session_, request, answer](node::Node& node) {
-    node.Split(session, request, **answer);
-  });
+  auto answer = Later<v1::GroupReply>(&Client::OnSplit, &Client::OnNotSplit);
+  host_.daemon()->Post([session = session_, request, answer = std::move(answer)](
+                           node::Node& node) mutable { node.Split(session, request, *answer); });
 }
 
 void Client::OnSplit(const v1::GroupReply& reply) {
@@ -452,10 +448,9 @@ void Client::CheckKept(const oracle::Bytes& buffer) const {
 void Client::Leave() {
   gone_ = true;
   auto answer =
-      std::make_shared<std::unique_ptr<node::DetachAnswer>>(std::make_unique<Told<v1::DetachReply>>(
-          [](const v1::DetachReply&) {}, [](const Failure&) {}));
-  host_.daemon()->Post([session = session_, answer](node::Node& node) {
-    node.Detach(session, v1::DetachRequest(), **answer);
+      std::make_unique<Told<v1::DetachReply>>([](const v1::DetachReply&) {}, [](const Failure&) {});
+  host_.daemon()->Post([session = session_, answer = std::move(answer)](node::Node& node) mutable {
+    node.Detach(session, v1::DetachRequest(), *answer);
   });
   host_.daemon()->EndSession(session_, "its process has ended");
   for (const oracle::Bytes& buffer : kept_) CheckKept(buffer);

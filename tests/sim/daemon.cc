@@ -70,7 +70,7 @@ void Daemon::SetStopped(bool stopped) {
   if (!stopped_) Wake();
 }
 
-void Daemon::Post(std::function<void(node::Node&)> call) {
+void Daemon::Post(Call call) {
   calls_.push_back(std::move(call));
   Wake();
 }
@@ -90,7 +90,7 @@ void Daemon::EndSession(collective::SessionId session, const std::string& why) {
 void Daemon::Turn() {
   node_.AdvanceTo(now_ns());
   links().WakeUp();
-  for (const auto& call : std::exchange(calls_, {})) call(node_);
+  for (Call& call : std::exchange(calls_, {})) call(node_);
   std::size_t count = submissions_.size();
   for (const Submitted& submitted : std::exchange(submissions_, {})) {
     node_.OnSubmission(submitted.session, submitted.submission);

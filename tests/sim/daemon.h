@@ -10,11 +10,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "daemon/node/node.h"
 #include "tests/sim/random.h"
 #include "tests/sim/schedule.h"
@@ -72,6 +72,8 @@ class CountedScratch final : public collective::ScratchMemory {
 
 class Daemon final : private node::NodePort, public RailOwner {
  public:
+  using Call = absl::AnyInvocable<void(node::Node&)>;  // May own the answer that it is for.
+
   Daemon(Schedule& schedule, DaemonOptions options, DaemonListener& listener, Random random);
   ~Daemon() override;
 
@@ -85,7 +87,7 @@ class Daemon final : private node::NodePort, public RailOwner {
   // SIGSTOP and SIGCONT.
   void SetStopped(bool stopped);
   // Runs in its next turn, like calls that are posted to the loop.
-  void Post(std::function<void(node::Node&)> call);
+  void Post(Call call);
   void Submit(collective::SessionId session, const intake::Submission& submission);
   // The session's process has ended: its memory is asked for until nothing uses it.
   void EndSession(collective::SessionId session, const std::string& why);
@@ -137,7 +139,7 @@ class Daemon final : private node::NodePort, public RailOwner {
   record::FlightRecorder recorder_;
   record::OperationCounts counts_;
   node::Node node_;
-  std::vector<std::function<void(node::Node&)>> calls_;
+  std::vector<Call> calls_;
   std::vector<Submitted> submissions_;
   std::vector<std::uint64_t> done_work_;
   bool stopped_ = false;

@@ -63,7 +63,7 @@ std::unique_ptr<node::Answer<Reply>> Questions::Expect(
   open_[number] = {
       what, &host, host.life(), schedule_.now_ns(), within_ns, ledger_.stopped_ns(host.index())};
   return std::make_unique<Told<Reply>>(
-      [this, number, check](const Reply& reply) { Close(number, check(reply)); },
+      [this, number, check = std::move(check)](const Reply& reply) { Close(number, check(reply)); },
       [this, number](const Failure& failure) {
         Close(number, absl::StrCat("was refused: ", failure.message));
       });
@@ -93,17 +93,17 @@ void Questions::Ask() {
 }
 
 void Questions::AskStatus(Host& host) {
-  auto answer = std::make_shared<std::unique_ptr<node::StatusAnswer>>(
-      Expect<std::shared_ptr<const node::StatusParts>>(
-          "status", host, node::StatusCalls::kWaitNs,
-          [this, name = host.name()](const std::shared_ptr<const node::StatusParts>& parts) {
-            if (parts->own.nodes_size() > 1) {
-              const int others = parts->own.nodes_size() - 1;
-              CountWhole(parts->answers.size() == static_cast<std::size_t>(others));
-            }
-            return WrongInStatus(name, node::MergeStatus(*parts));
-          }));
-  host.daemon()->Post([answer](node::Node& node) { node.Status(std::move(*answer)); });
+  auto answer = Expect<std::shared_ptr<const node::StatusParts>>(
+      "status", host, node::StatusCalls::kWaitNs,
+      [this, name = host.name()](const std::shared_ptr<const node::StatusParts>& parts) {
+        if (parts->own.nodes_size() > 1) {
+          const int others = parts->own.nodes_size() - 1;
+          CountWhole(parts->answers.size() == static_cast<std::size_t>(others));
+        }
+        return WrongInStatus(name, node::MergeStatus(*parts));
+      });
+  host.daemon()->Post(
+      [answer = std::move(answer)](node::Node& node) mutable { node.Status(std::move(answer)); });
 }
 
 void Questions::AskPing(Host& host) {
@@ -116,7 +116,7 @@ void Questions::AskPing(Host& host) {
   v1::PingRequest request;
   request.set_node(other.name());
   request.set_payload_bytes(random_.Below32(4096));
-  auto answer = std::make_shared<std::unique_ptr<node::PingAnswer>>(
+  auto answer =
       Expect<v1::PingReply>("ping", host, node::PeerProbes::kTimeoutMsDefault * kMillisecond,
                             [this, name = other.name()](const v1::PingReply& reply) -> std::string {
                               if (reply.node() != name) return "another node was asked";
@@ -127,23 +127,23 @@ void Questions::AskPing(Host& host) {
                               if (reply.why_not() != kLostMeanwhile)
                                 CountWhole(reply.round_trip_ns() != 0);
                               return {};
-                            }));
-  host.daemon()->Post([request, answer](node::Node& node) {
+                            });
+  host.daemon()->Post([request, answer = std::move(answer)](node::Node& node) mutable {
     // The node may be lost by now: an answer that says so is right.
     bool there = false;
     node.links().ForEach([&](const fabric::Link& link) {
       if (link.reachable() && link.peer().name == request.node()) there = true;
     });
-    if (there) return node.Ping(request, std::move(*answer));
+    if (there) return node.Ping(request, std::move(answer));
     v1::PingReply lost;
     lost.set_node(request.node());
     lost.set_why_not(kLostMeanwhile);
-    (*answer)->Succeed(lost);
+    answer->Succeed(lost);
   });
 }
 
 void Questions::AskDoctor(Host& host) {
-  auto answer = std::make_shared<std::unique_ptr<node::DoctorAnswer>>(Expect<v1::DoctorReply>(
+  auto answer = Expect<v1::DoctorReply>(
       "doctor", host, node::Checkups::kPatienceNs + node::PeerProbes::kCheckupWaitNs,
       [this, name = host.name()](const v1::DoctorReply& reply) -> std::string {
         if (reply.node() != name || reply.nodes_size() == 0) return "the node itself is missing";
@@ -152,8 +152,9 @@ void Questions::AskDoctor(Host& host) {
         for (const v1::NodeCheckup& node : reply.nodes()) answered += node.answered() ? 1 : 0;
         if (reply.nodes_size() > 1) CountWhole(answered == reply.nodes_size());
         return {};
-      }));
-  host.daemon()->Post([answer](node::Node& node) { node.Doctor(std::move(*answer)); });
+      });
+  host.daemon()->Post(
+      [answer = std::move(answer)](node::Node& node) mutable { node.Doctor(std::move(answer)); });
 }
 
 void Questions::CountWhole(bool whole) {

@@ -350,7 +350,7 @@ Run AddBench(CLI::App& bench, const Invocation& invocation) {
                  "The result over the input, as MLX's all_reduce has it");
   bench.add_flag("--json", options.json, "For programs: one object, when all is measured");
   bench.add_option("--job", options.job, "The job's name, the same on all ranks");
-  bench.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  AddSocket(bench, options.socket_path);
   return [made] { return RunBench(*made); };
 }
 

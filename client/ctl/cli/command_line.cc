@@ -5,6 +5,16 @@
 
 namespace mlxcomm::ctl {
 
+CLI::Option* AddSocket(CLI::App& verb, std::string& socket_path) {
+  return verb.add_option("--socket", socket_path, "The daemon's Unix socket");
+}
+
+CLI::Option* AddConfig(CLI::App& verb, std::string& config_file) {
+  return verb
+      .add_option("--config", config_file, "The daemon's configuration, where it does not run")
+      ->type_name("FILE");
+}
+
 CLI::Option* AddDuration(CLI::App& verb, const std::string& name, std::uint64_t& value,
                          std::uint64_t min_ns, std::uint64_t max_ns, const std::string& what) {
   const auto take = [&value, name, min_ns, max_ns](const std::string& text) {

@@ -22,10 +22,14 @@ CLI::Option* AddQuantity(CLI::App& verb, const std::string& name, Value& value,
   const auto take = [&value, parse, name, form](const std::string& text) {
     const std::optional<std::uint64_t> parsed = parse(text);
     if (!parsed) throw CLI::ValidationError(name, "\"" + text + "\" is not of the form " + form);
-    value = parsed.value();
+    value = Value{*parsed};
   };
   return verb.add_option_function<std::string>(name, take, what + ", as " + form);
 }
+
+// --socket and --config of every verb that asks the daemon, or takes it for what its configuration says.
+CLI::Option* AddSocket(CLI::App& verb, std::string& socket_path);
+CLI::Option* AddConfig(CLI::App& verb, std::string& config_file);
 
 // "1s", "200ms" into `value`, which is from `min_ns` to `max_ns`.
 CLI::Option* AddDuration(CLI::App& verb, const std::string& name, std::uint64_t& value,

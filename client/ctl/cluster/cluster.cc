@@ -324,7 +324,7 @@ std::shared_ptr<ClusterOptions> AddKeyOptions(CLI::App& verb) {
   verb.add_flag("--json", made->json,
                 "For programs: what there is now, and the code where it is shown");
   verb.add_option("--key-file", made->key_file, "Of this machine (where mlxcommd looks)");
-  verb.add_option("--socket", made->socket_path, "The daemon's Unix socket");
+  AddSocket(verb, made->socket_path);
   return made;
 }
 

@@ -267,11 +267,8 @@ Run AddBugreport(CLI::App& bugreport, const Invocation& invocation) {
   const auto made = std::make_shared<BugreportOptions>();
   BugreportOptions& options = *made;
   options.called = invocation.called;
-  bugreport.add_option("--socket", options.socket_path, "The daemon's Unix socket");
-  bugreport
-      .add_option("--config", options.config_file,
-                  "The daemon's configuration, where it does not run")
-      ->type_name("FILE");
+  AddSocket(bugreport, options.socket_path);
+  AddConfig(bugreport, options.config_file);
   bugreport
       .add_option("-o,--output", options.output, "The archive (mlxcomm-bugreport-TIME.tar.gz)")
       ->type_name("FILE");

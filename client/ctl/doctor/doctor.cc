@@ -175,11 +175,8 @@ Run AddDoctor(CLI::App& doctor, const Invocation& invocation) {
   const auto made = std::make_shared<DoctorOptions>();
   DoctorOptions& options = *made;
   options.called = invocation.called;
-  doctor.add_option("--socket", options.socket_path, "The daemon's Unix socket");
-  doctor
-      .add_option("--config", options.config_file,
-                  "The daemon's configuration, where it does not run")
-      ->type_name("FILE");
+  AddSocket(doctor, options.socket_path);
+  AddConfig(doctor, options.config_file);
   CLI::Option* const json = doctor.add_flag("--json", options.json, "For programs");
   doctor.add_flag("--all", options.all, "Also what is well");
   CLI::Option* const fix =

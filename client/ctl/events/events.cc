@@ -45,7 +45,7 @@ int RunEvents(const EventsOptions& options) {
 Run AddEvents(CLI::App& events, const Invocation&) {
   const auto made = std::make_shared<EventsOptions>();
   EventsOptions& options = *made;
-  events.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  AddSocket(events, options.socket_path);
   events.add_option("-n,--last", options.last, "How many of those that have happened (20)");
   events.add_flag("-f,--follow", options.follow, "And those that happen from now on");
   events.add_flag("--json", options.json,

@@ -209,10 +209,8 @@ Run AddFirstLight(CLI::App& verb, const Invocation& invocation) {
   const auto made = std::make_shared<FirstLightOptions>();
   FirstLightOptions& options = *made;
   options.called = invocation.called;
-  verb.add_option("--socket", options.socket_path, "The daemon's Unix socket");
-  verb.add_option("--config", options.config_file,
-                  "The daemon's configuration, where it does not run")
-      ->type_name("FILE");
+  AddSocket(verb, options.socket_path);
+  AddConfig(verb, options.config_file);
   verb.add_option("-o,--output", options.output, "The file (mlxcomm-firstlight-TIME.json)")
       ->type_name("FILE");
   verb.add_option("--steps", options.steps, "Only these, as A,B")

@@ -124,7 +124,7 @@ Run AddHostsExport(CLI::App& verb, const Invocation&) {
                   "NODE=HOST: what ssh is given for a node (its name); may be repeated")
       ->take_all()
       ->allow_extra_args(false);
-  verb.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  AddSocket(verb, options.socket_path);
   verb.add_flag("--json", options.json,
                 "For programs: the hosts, and what there is to know of them");
   return [made] { return RunHostsExport(*made); };

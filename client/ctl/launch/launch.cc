@@ -353,7 +353,7 @@ Run AddLaunch(CLI::App& launch, const Invocation& invocation) {
       ->type_name("FILE");
   launch.add_option("--ssh", options.ssh, "How ssh is called: \"ssh -p 2222\" (ssh)");
   launch.add_option("--job", options.job, "The job's name (default: one of its own)");
-  launch.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  AddSocket(launch, options.socket_path);
   launch.add_flag("--verbose", options.verbose, "Say what is started, and how it ends");
   launch.add_option("command", options.command, "-- PROGRAM [ARGUMENT...]")->required();
   launch.positionals_at_end();

@@ -55,7 +55,7 @@ Run AddPing(CLI::App& ping, const Invocation&) {
   const auto made = std::make_shared<PingOptions>();
   PingOptions& options = *made;
   ping.add_option("node", options.node, "Its name")->required()->type_name("NODE");
-  ping.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  AddSocket(ping, options.socket_path);
   ping.add_option("-c,--count", options.count, "How many (5)")->check(CLI::Range(1, 100000));
   AddDuration(ping, "-i,--interval", options.interval_ns, 1'000'000, 3600'000'000'000,
               "Between two (200ms)");

@@ -94,7 +94,7 @@ Run AddPlan(CLI::App& plan, const Invocation&) {
       plan.add_flag("--json", options.json, "For programs (PlanReply of diagnostics.proto)");
   plan.add_flag("--dot", options.dot, "A picture for Graphviz; with --steps one of the steps")
       ->excludes(json);
-  plan.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  AddSocket(plan, options.socket_path);
   return [made] { return RunPlan(*made); };
 }
 

@@ -28,7 +28,7 @@ struct RecordOptions {
 };
 
 void AddRecordOptions(CLI::App& verb, RecordOptions& options) {
-  verb.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  AddSocket(verb, options.socket_path);
   verb.add_option("--job", options.job, "Only this job's operations");
   verb.add_option("--group", options.group, "Only this group's, by its name or id");
 }

@@ -70,7 +70,7 @@ int RunStatus(const StatusOptions& options) {
 Run AddStatus(CLI::App& status, const Invocation&) {
   const auto made = std::make_shared<StatusOptions>();
   StatusOptions& options = *made;
-  status.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  AddSocket(status, options.socket_path);
   status.add_flag("--json", options.json, "For programs (StatusReply of diagnostics.proto)");
   status.add_flag("--watch", options.watch, "Again and again, until Ctrl-C");
   AddDuration(status, "--interval", options.interval_ns, 50'000'000, 3600'000'000'000,

@@ -44,7 +44,7 @@ int RunTopology(const TopologyOptions& options) {
 Run AddTopology(CLI::App& topology, const Invocation&) {
   const auto made = std::make_shared<TopologyOptions>();
   TopologyOptions& options = *made;
-  topology.add_option("--socket", options.socket_path, "The daemon's Unix socket");
+  AddSocket(topology, options.socket_path);
   const auto form = [&options](TopologyForm which) {
     return [&options, which](std::int64_t) { options.form = which; };
   };
