@@ -24,7 +24,7 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "daemon/cluster/hello_sockets.h"
+#include "daemon/loop/hello_sockets.h"
 #include "daemon/control/control_server.h"
 #include "daemon/intake/intake.h"
 #include "daemon/node/node.h"

@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/cluster/hello_sockets.h"
+#include "daemon/loop/hello_sockets.h"
 #include "daemon/control/control_server.h"
 #include "daemon/control/metrics_endpoint.h"
 #include "daemon/intake/intake.h"

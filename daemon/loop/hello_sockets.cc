@@ -1,4 +1,4 @@
-#include "daemon/cluster/hello_sockets.h"
+#include "daemon/loop/hello_sockets.h"
 
 #include <algorithm>
 #include <array>
