@@ -12,8 +12,8 @@ namespace mlxcomm::cluster {
 
 std::string Rendezvous::NodeName(const NodeId& node) const {
   if (node == self_) return self_name_;
-  const auto found = node_names_.find(node);
-  return found == node_names_.end() ? node.ToString() : found->second;
+  const auto found = nodes_.find(node);
+  return found == nodes_.end() ? node.ToString() : found->second.name;
 }
 
 Failure Rendezvous::CheckClaim(const Claim& claim) const {
@@ -142,8 +142,8 @@ void Rendezvous::Refuse(std::uint64_t session, const Failure& failure) {
   port_.OnAttachRefused(session, failure);
 }
 
-void Rendezvous::OnNodeUp(const NodeId& node, const std::string& name) {
-  node_names_[node] = name;
+void Rendezvous::OnNodeUp(const NodeId& node, const std::string& name, std::uint64_t incarnation) {
+  nodes_[node] = {name, incarnation};
   for (const auto& [id, job] : jobs_) {
     for (const auto& [key, waiting] : job) {
       if (waiting.node == self_) Announce(waiting, &node);
@@ -152,7 +152,8 @@ void Rendezvous::OnNodeUp(const NodeId& node, const std::string& name) {
 }
 
 void Rendezvous::OnNodeLost(const NodeId& node) {
-  node_names_.erase(node);  // Else whoever comes and goes under new names would fill it.
+  std::erase_if(held_, [&node](const Held& held) { return held.from == node; });
+  nodes_.erase(node);  // Else whoever comes and goes under new names would fill it.
   std::vector<std::pair<JobId, std::uint32_t>> gone;
   for (const auto& [id, job] : jobs_) {
     for (const auto& [key, waiting] : job) {
@@ -262,7 +263,44 @@ std::uint64_t Rendezvous::SessionOf(const v1::WorldFormed& formed, std::uint32_t
   return is_it ? waiting->second.session : 0;
 }
 
+// Another node may know of a restart, and form a world with the new daemon, while this node still waits for
+// the one that has ended. Once its loss is noticed, all groups of that node fail: so must not the new one.
+// An attempt tells which daemon made it (NumbersOf).
+bool Rendezvous::NamesANewerDaemon(const v1::WorldFormed& formed) const {
+  return std::any_of(
+      formed.members().begin(), formed.members().end(), [this](const v1::WorldMember& member) {
+        NodeId node;
+        if (member.node_id().size() != node.bytes.size()) return false;
+        std::copy(member.node_id().begin(), member.node_id().end(), node.bytes.begin());
+        const auto known = nodes_.find(node);
+        const std::uint64_t its = NumbersOf(member.attempt());
+        return its != 0 && known != nodes_.end() && NumbersOf(known->second.incarnation) != its;
+      });
+}
+
 void Rendezvous::OnWorldFormedElsewhere(const NodeId& node, const v1::WorldFormed& formed) {
+  if (held_.size() < kHeldMax && NamesANewerDaemon(formed)) {
+    held_.push_back({node, formed});
+  } else {
+    TakeWorld(node, formed);
+  }
+}
+
+void Rendezvous::TakeHeld() {
+  for (Held& held : std::exchange(held_, {})) OnWorldFormedElsewhere(held.from, held.formed);
+}
+
+void Rendezvous::TakeHeld(std::uint64_t group) {
+  const auto found = std::find_if(held_.begin(), held_.end(), [group](const Held& held) {
+    return held.formed.group() == group;
+  });
+  if (found == held_.end()) return;
+  const Held held = std::move(*found);
+  held_.erase(found);
+  TakeWorld(held.from, held.formed);
+}
+
+void Rendezvous::TakeWorld(const NodeId& node, const v1::WorldFormed& formed) {
   const auto size = static_cast<std::uint32_t>(formed.members_size());
   const JobId id{formed.user(), formed.job()};
   if (!CheckClaim({id, 0, size, 0, {}}).ok()) return;
@@ -302,7 +340,7 @@ void Rendezvous::WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t
   message.mutable_rank_withdrawn()->set_job(formed.job());
   message.mutable_rank_withdrawn()->set_user(formed.user());
   message.mutable_rank_withdrawn()->set_attempt(formed.members(static_cast<int>(rank)).attempt());
-  for (const auto& [node, name] : node_names_) {
+  for (const auto& [node, known] : nodes_) {
     const bool is_in_it = std::any_of(members.begin(), members.end(),
                                       [&node](const auto& member) { return member.node == node; });
     if (!is_in_it) port_.SendToNode(node, message);

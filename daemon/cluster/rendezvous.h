@@ -9,8 +9,8 @@
 //
 // Sans-I/O: calls in, calls of the RendezvousPort out; time is an argument. Owner: Jobs. Thread: the
 // loop's. Memory: one entry for each rank that waits: at most kWaitingMax of other nodes,
-// kWaitingPerNodeMax of one; and kSettledMax of ranks that are still to be announced though their world is
-// formed.
+// kWaitingPerNodeMax of one; kSettledMax of ranks that are still to be announced though their world is
+// formed; kHeldMax worlds of nodes whose restart this node has not noticed yet.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +53,7 @@ class Rendezvous {
   static constexpr std::size_t kWaitingMax = 16384;
   static constexpr std::size_t kWaitingPerNodeMax = 4096;  // As many clients it may have.
   static constexpr std::size_t kSettledMax = 4096;
+  static constexpr std::size_t kHeldMax = 64;
   static constexpr std::uint32_t kSizeMax = 4096;
   static constexpr std::size_t kJobBytesMax = 200;
   static constexpr std::size_t kUserBytesMax = 200;
@@ -90,11 +91,15 @@ class Rendezvous {
   // The process withdrew, died, or its rank of a running job has gone.
   void Leave(std::uint64_t session);
 
-  void OnNodeUp(const NodeId& node, const std::string& name);
+  void OnNodeUp(const NodeId& node, const std::string& name, std::uint64_t incarnation);
   void OnNodeLost(const NodeId& node);
   void OnRankAnnounced(const NodeId& node, const v1::RankAnnounced& announced);
   void OnRankWithdrawn(const NodeId& node, const v1::RankWithdrawn& withdrawn);
   void OnWorldFormedElsewhere(const NodeId& node, const v1::WorldFormed& formed);
+  // Worlds that wait until this node has noticed that another one's daemon was restarted. Call it once the
+  // groups of a lost node have failed; and with a group that has failed elsewhere.
+  void TakeHeld();
+  void TakeHeld(std::uint64_t group);
   void OnWorldRefused(const NodeId& node, const v1::WorldRefused& refused);
 
   void OnTime(std::uint64_t now_ns);
@@ -113,6 +118,15 @@ class Rendezvous {
     std::uint64_t pid = 0;
   };
 
+  struct Known {
+    std::string name;
+    std::uint64_t incarnation = 0;
+  };
+  struct Held {
+    NodeId from;
+    v1::WorldFormed formed;
+  };
+
   static std::uint64_t NumbersOf(std::uint64_t incarnation) {
     return incarnation & ~std::uint64_t{0xffffffff};
   }
@@ -125,6 +139,8 @@ class Rendezvous {
   void Forget(const JobId& id, std::uint32_t rank, const NodeId& node);
   void Uncount(const Waiting& waiting);
   std::uint64_t SessionOf(const v1::WorldFormed& formed, std::uint32_t rank) const;
+  bool NamesANewerDaemon(const v1::WorldFormed& formed) const;
+  void TakeWorld(const NodeId& node, const v1::WorldFormed& formed);
   void WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t rank,
                           const std::vector<FormedMember>& members);
   void SettleEarly(const Attempt& attempt);
@@ -141,7 +157,8 @@ class Rendezvous {
   // Attempts in a world that was heard of before they were.
   std::set<Attempt> settled_early_;
   std::deque<Attempt> settled_order_;  // The oldest first; some have been announced since.
-  std::map<NodeId, std::string> node_names_;
+  std::map<NodeId, Known> nodes_;
+  std::deque<Held> held_;
   std::uint64_t next_attempt_;
   std::uint64_t groups_formed_ = 0;
   std::size_t waiting_remotely_ = 0;

@@ -497,7 +497,8 @@ void Jobs::SendToAllNodes(const v1::PeerMessage& message) {
 }
 
 void Jobs::OnNodeUp(const fabric::NodeIdentity& node) {
-  rendezvous_.OnNodeUp(node.id, node.name);
+  rendezvous_.OnNodeUp(node.id, node.name, node.incarnation);
+  rendezvous_.TakeHeld();
   forming_worlds_.OnNodeUp(node.id);
   shrink_.OnNodeUp(node.id);
 }

@@ -75,7 +75,12 @@ class Jobs final : private cluster::RendezvousPort,
   void OnNodeUp(const fabric::NodeIdentity& node);
   // Called before the collective core is informed, and after.
   void BeforeNodeLost(const NodeId& node) { rendezvous_.OnNodeLost(node); }
-  void AfterNodeLost(const NodeId& node) { shrink_.OnNodeLost(node); }
+  void AfterNodeLost(const NodeId& node) {
+    shrink_.OnNodeLost(node);
+    rendezvous_.TakeHeld();
+  }
+  // Another node says that the group has failed, which may not have been made here yet.
+  void BeforeFailureReport(std::uint64_t group) { rendezvous_.TakeHeld(group); }
 
   void OnTime();
   std::uint64_t NextDeadline() const;

@@ -29,7 +29,11 @@ class Cluster {
     Node(Cluster& cluster, std::uint8_t number, std::uint64_t incarnation)
         : owner(cluster),
           id(Id(number)),
+          incarnation(incarnation),
           rendezvous(id, "node-" + std::to_string(number), incarnation, *this) {}
+    void Meet(const Node& other) {
+      rendezvous.OnNodeUp(other.id, "node-" + std::to_string(other.id.bytes[0]), other.incarnation);
+    }
     void SendToNode(const NodeId& to, const v1::PeerMessage& message) override {
       owner.wire.push_back({id, to, message});
     }
@@ -52,6 +56,7 @@ class Cluster {
     }
     Cluster& owner;
     NodeId id;
+    std::uint64_t incarnation;
     Rendezvous rendezvous;
     std::vector<std::uint64_t> formed;
     std::vector<FormedMember> last;
@@ -72,7 +77,7 @@ class Cluster {
     }
     for (const auto& a : nodes) {
       for (const auto& b : nodes) {
-        if (a != b) a->rendezvous.OnNodeUp(b->id, "node-" + std::to_string(b->id.bytes[0]));
+        if (a != b) a->Meet(*b);
       }
     }
   }
@@ -243,7 +248,7 @@ TEST(RendezvousTest, ForgetsWhoWithdrewAndLostNodes) {
   cluster.Attach(0, 1, 0, 2);
   EXPECT_TRUE(cluster.nodes[0]->formed.empty());
   // The node comes back and says again who waits there.
-  cluster.nodes[1]->rendezvous.OnNodeUp(Id(1), "node-1");
+  cluster.nodes[1]->Meet(*cluster.nodes[0]);
   cluster.Run();
   EXPECT_EQ(cluster.nodes[0]->formed.size(), 1u);
 }
@@ -401,7 +406,7 @@ TEST(RendezvousTest, SaysAtTheDeadlineThatAllAreThereAndWhoShouldHaveFormedTheJo
 TEST(RendezvousTest, AnAttemptOfARestartedDaemonIsNoneOfItsFormerOnes) {
   Cluster cluster(2);
   Cluster::Node former(cluster, 1);
-  former.rendezvous.OnNodeUp(Id(2), "node-2");
+  former.Meet(*cluster.nodes[1]);
   former.rendezvous.Attach(1, {{"ann", "job"}, 0, 1, 1000, "program"}, 1'000'000'000, 0);
   std::erase_if(cluster.wire,
                 [](const auto& message) { return message.body.has_rank_announced(); });
@@ -410,6 +415,53 @@ TEST(RendezvousTest, AnAttemptOfARestartedDaemonIsNoneOfItsFormerOnes) {
   next.rendezvous.Attach(1, {{"ann", "job"}, 0, 2, 2000, "program"}, 1'000'000'000, 0);
   cluster.Run();
   EXPECT_EQ(cluster.nodes[1]->rendezvous.AllWaiting().size(), 1u);
+}
+
+// Why: the third node loses its power and comes back. The first one has noticed and forms a job with it; the
+// second one still waits for the daemon that has ended, and fails all groups with that node once it learns
+// of the restart. The new job would be among them: ended by the loss of a daemon that it never had.
+class RestartTest : public testing::Test {
+ protected:
+  RestartTest() {
+    cluster.nodes[2] = std::make_unique<Cluster::Node>(cluster, 3, std::uint64_t{77} << 40);
+    for (const std::size_t other : {std::size_t{0}, std::size_t{1}}) {
+      cluster.nodes[2]->Meet(*cluster.nodes[other]);
+    }
+    cluster.nodes[0]->rendezvous.OnNodeLost(Id(3));
+    cluster.nodes[0]->Meet(*cluster.nodes[2]);
+    for (std::uint32_t rank = 0; rank < 3; ++rank)
+      cluster.Attach(static_cast<int>(rank), 1, rank, 3);
+    cluster.Run();
+  }
+  Cluster cluster{3};
+  Cluster::Node& unaware = *cluster.nodes[1];
+};
+
+TEST_F(RestartTest, AWorldWaitsUntilTheLossOfTheFormerDaemonIsNoticed) {
+  EXPECT_EQ(cluster.nodes[0]->formed.size(), 1u);
+  EXPECT_EQ(cluster.nodes[2]->formed.size(), 1u);
+  EXPECT_TRUE(unaware.formed.empty());
+  unaware.rendezvous.TakeHeld();  // Another node has come or gone.
+  EXPECT_TRUE(unaware.formed.empty());
+  unaware.rendezvous.OnNodeLost(Id(3));
+  unaware.rendezvous.TakeHeld();
+  EXPECT_EQ(unaware.formed, cluster.nodes[0]->formed);
+  EXPECT_EQ(unaware.last[1].session, 1u);
+}
+
+TEST_F(RestartTest, AWorldThatHasFailedElsewhereIsMadeToFailHere) {
+  unaware.rendezvous.TakeHeld(cluster.nodes[0]->formed.front() + 1);
+  EXPECT_TRUE(unaware.formed.empty()) << "another group";
+  unaware.rendezvous.TakeHeld(cluster.nodes[0]->formed.front());
+  EXPECT_EQ(unaware.formed, cluster.nodes[0]->formed);
+}
+
+TEST_F(RestartTest, AWorldGoesWithTheNodeThatFormedIt) {
+  unaware.rendezvous.OnNodeLost(Id(1));
+  unaware.rendezvous.OnNodeLost(Id(3));
+  unaware.rendezvous.TakeHeld();
+  EXPECT_TRUE(unaware.formed.empty());
+  EXPECT_EQ(unaware.rendezvous.AllWaiting().size(), 1u) << "its own rank waits for another";
 }
 
 // Why: the same two ways. Who withdraws and comes again has a new attempt, which the world
