@@ -3,7 +3,7 @@
 // which two nodes hear each other becomes a rail; the node with the smaller id dials. A recorded hello is
 // never accepted, and a flood of hellos is bounded and counted. See README.md, Discovery.
 //
-// Sans-I/O; time is an argument. Owner: HelloSockets, or a simulation. Thread: the loop's. Memory: at most
+// Sans-I/O; time is an argument. Owner: Node. Thread: the loop's. Memory: at most
 // kNeighboursMax neighbours, kInterfacesMax interfaces.
 #pragma once
 

@@ -8,10 +8,9 @@
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/cluster/interface_choice.h"
 #include "daemon/platform/machine.h"
 
-namespace mlxcomm::cluster {
+namespace mlxcomm {
 namespace {
 
 using Place = platform::MulticastSocket::Place;
@@ -21,11 +20,11 @@ bool IsSame(const Place& a, const Place& b) { return a.index == b.index && a.sou
 }  // namespace
 
 HelloSockets::HelloSockets(asio::io_context& io, HelloSocketOptions options,
-                           fabric::TcpFabric& fabric)
+                           fabric::TcpFabric& fabric, node::Node& node)
     : io_(io),
       options_(std::move(options)),
       fabric_(fabric),
-      discovery_(std::move(options_.discovery), *this),
+      node_(node),
       interfaces_watch_(io),
       interfaces_pause_(io),
       timer_(io) {}
@@ -87,7 +86,7 @@ void HelloSockets::Look() {
   left_out_.clear();
   std::map<std::string, Place> wanted;
   for (const platform::NetworkInterface& one : *all) {
-    InterfaceFault why = WhyNotUsed(one, options_.interfaces);
+    cluster::InterfaceFault why = cluster::WhyNotUsed(one, options_.interfaces);
     if (!why.IsNone()) {
       left_out_[one.name] = std::move(why);
       continue;
@@ -114,7 +113,7 @@ void HelloSockets::Look() {
 absl::StatusOr<std::uint16_t> HelloSockets::Listen(const Place& place, std::string& address) {
   absl::Status why;
   for (const std::uint16_t port : {options_.port, std::uint16_t{0}}) {
-    address = AddressText(place.source, place.interface, port);
+    address = cluster::AddressText(place.source, place.interface, port);
     const absl::StatusOr<std::uint16_t> got = fabric_.AddListener(address);
     if (got.ok()) return got;
     why = got.status();
@@ -123,9 +122,9 @@ absl::StatusOr<std::uint16_t> HelloSockets::Listen(const Place& place, std::stri
 }
 
 absl::Status HelloSockets::Open(const Place& place) {
-  if (ports_.size() >= Discovery::kInterfacesMax) {
+  if (ports_.size() >= cluster::Discovery::kInterfacesMax) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("more than ", Discovery::kInterfacesMax, " interfaces"));
+        absl::StrCat("more than ", cluster::Discovery::kInterfacesMax, " interfaces"));
   }
   absl::StatusOr<platform::MulticastSocket> socket = platform::MulticastSocket::Open(place);
   if (!socket.ok()) return socket.status();
@@ -138,16 +137,16 @@ absl::Status HelloSockets::Open(const Place& place) {
   port->place = place;
   port->listening = std::move(listening);
   spdlog::info("looking for neighbours on {}, listening on {}", place.interface,
-               AddressText(place.source, place.interface, *tcp_port));
+               cluster::AddressText(place.source, place.interface, *tcp_port));
   WatchSocket(place.interface);
-  discovery_.OnInterfaceUp({place.interface, place.source, *tcp_port}, platform::MonotonicNow());
+  node_.OnInterfaceUp({place.interface, place.source, *tcp_port});
   return absl::OkStatus();
 }
 
 void HelloSockets::Close(const std::string& interface) {
   const auto found = ports_.find(interface);
   fabric_.RemoveListener(found->second->listening);
-  discovery_.OnInterfaceDown(interface);
+  node_.OnInterfaceDown(interface);
   ports_.erase(found);
 }
 
@@ -180,8 +179,7 @@ void HelloSockets::Read(const std::string& interface, Port& port, std::uint64_t 
     if (!received.has_value()) return;
     ++port.read_in_slice;
     if (!received->is_here) continue;
-    discovery_.OnDatagram(interface, received->from, std::span(bytes).first(received->bytes),
-                          now_ns);
+    node_.OnHello(interface, received->from, std::span(bytes).first(received->bytes));
   }
 }
 
@@ -195,7 +193,7 @@ void HelloSockets::WakeRested(std::uint64_t now_ns) {
 
 void HelloSockets::SetTimer() {
   if (stopped_) return;
-  std::uint64_t next = std::min(discovery_.deadline_ns(), next_look_ns_);
+  std::uint64_t next = next_look_ns_;
   for (const auto& [name, port] : ports_) {
     if (port->rests) next = std::min(next, port->slice_ns + kSliceNs);
   }
@@ -209,16 +207,15 @@ void HelloSockets::SetTimer() {
 }
 
 void HelloSockets::OnTimer() {
-  timer_ns_ = Discovery::kNever;
+  timer_ns_ = cluster::Discovery::kNever;
   const std::uint64_t now = platform::MonotonicNow();
-  discovery_.OnTime(now);
   WakeRested(now);
   if (now >= next_look_ns_) Look();
   SetTimer();
 }
 
 // May be called while the interface is being opened, and after it has gone.
-void HelloSockets::SendHello(const std::string& interface, const wire::DiscoveryHello& hello) {
+void HelloSockets::Send(const std::string& interface, const wire::DiscoveryHello& hello) {
   const auto found = ports_.find(interface);
   if (found == ports_.end()) return;
   Port& port = *found->second;
@@ -234,22 +231,9 @@ void HelloSockets::SendHello(const std::string& interface, const wire::Discovery
   spdlog::warn("discovery: {}", text);
 }
 
-void HelloSockets::Dial(const std::string& address) {
-  spdlog::info("found a neighbour at {}", address);
-  if (const absl::Status added = fabric_.AddPeer(address); !added.ok()) {
-    spdlog::warn("{} is not dialed: {}", address, std::string(added.message()));
-  }
-}
-
-void HelloSockets::StopDialing(const std::string& address) { fabric_.RemovePeer(address); }
-
 void HelloSockets::Describe(v1::DiscoveryStatus& status) const {
-  const std::uint64_t now = platform::MonotonicNow();
-  std::map<std::string, InterfaceFault> faults;
-  for (const auto& [name, port] : ports_) {
-    faults[name] = port->fault.IsNone() ? discovery_.FaultOf(name, now) : port->fault;
-  }
-  faults.insert(left_out_.begin(), left_out_.end());
+  std::map<std::string, cluster::InterfaceFault> faults = left_out_;
+  for (const auto& [name, port] : ports_) faults[name] = port->fault;
   for (const auto& [name, fault] : faults) {
     v1::DiscoveryInterface& told = *status.add_interfaces();
     told.set_name(name);
@@ -257,27 +241,6 @@ void HelloSockets::Describe(v1::DiscoveryStatus& status) const {
     told.set_reason(fault.reason);
     told.set_detail(fault.text);
   }
-  for (const Discovery::Neighbour* const one : discovery_.Neighbours()) {
-    v1::DiscoveredNeighbour& told = *status.add_neighbours();
-    told.set_id(one->id.ToString());
-    told.set_name(one->name);
-    told.set_local_interface(one->local_interface);
-    told.set_remote_interface(one->remote_interface);
-    told.set_address(AddressText(one->address, one->local_interface, one->port));
-    told.set_heard_ms_ago((now - std::min(now, one->heard_ns)) / 1'000'000);
-    told.set_state(one->IsLost(std::max(now, one->heard_ns)) ? "lost" : "heard");
-  }
-  std::sort(status.mutable_neighbours()->begin(), status.mutable_neighbours()->end(),
-            [](const auto& a, const auto& b) { return a.name() < b.name(); });
-  const Discovery::Counters& counters = discovery_.counters();
-  status.set_hellos_sent(counters.sent);
-  status.set_hellos_received(counters.received);
-  status.set_foreign(counters.foreign);
-  status.set_malformed(counters.malformed);
-  status.set_forged(counters.forged);
-  status.set_replayed(counters.replayed);
-  status.set_over_limit(counters.over_limit);
-  status.set_looped(counters.looped);
 }
 
-}  // namespace mlxcomm::cluster
+}  // namespace mlxcomm

@@ -1,15 +1,14 @@
-// Discovery on this machine: a multicast socket and a listening address on each interface
-// that may be used, the clock, and the fabric, which dials what is found.
+// The sockets of discovery (cluster/discovery.h, which the node has): a multicast socket and a listening
+// address on each interface that may be used.
 //
-//   interfaces change ─▶ look ─▶ open: listen at the link-local address, multicast socket
+//   interfaces change ─▶ look ─▶ open: listen at the link-local address, multicast socket ─▶ node
 //                                └ cannot (an address of just now) ─▶ again in 250 ms
-//   datagrams ─▶ Discovery ─▶ hellos out; Fabric::AddPeer, RemovePeer
+//   datagrams ─▶ node ─▶ hellos out
 //
-// Of each interface only so many datagrams are read at a time (kReadAtOnce) and in each
-// tenth of a second (kReadPerSlice); what else comes waits in the kernel, which has a bound, too.
+// Of each interface at most kReadAtOnce datagrams are read at a time, and kReadPerSlice in a tenth of a
+// second. Others wait in the kernel, whose buffer is bounded too.
 //
-// Owner: Daemon. Thread: the loop's; Stop after it has ended. Memory: that of Discovery, and
-// two sockets an interface.
+// Owner: Daemon. Thread: the loop's; Stop after it has ended. Memory: two sockets an interface.
 #pragma once
 
 #include <cstdint>
@@ -25,34 +24,34 @@
 
 #include "absl/status/status.h"
 #include "daemon/cluster/discovery.h"
+#include "daemon/cluster/interface_choice.h"
+#include "daemon/node/node.h"
 #include "daemon/platform/interface_watch.h"
 #include "daemon/platform/multicast_socket.h"
 #include "daemon/transport/tcp/tcp_fabric.h"
 #include "mlxcomm/v1/diagnostics.pb.h"
 
-namespace mlxcomm::cluster {
+namespace mlxcomm {
 
 struct HelloSocketOptions {
-  DiscoveryOptions discovery;
   std::vector<std::string> interfaces;  // Patterns; none: as WhyNotUsed has it.
   std::uint16_t port = 7470;
 };
 
-class HelloSockets final : private DiscoveryPort {
+class HelloSockets final {
  public:
-  HelloSockets(asio::io_context& io, HelloSocketOptions options, fabric::TcpFabric& fabric);
-  ~HelloSockets() override;
+  // The others outlive it.
+  HelloSockets(asio::io_context& io, HelloSocketOptions options, fabric::TcpFabric& fabric,
+               node::Node& node);
+  ~HelloSockets();
 
   void Start();
-  void SetKeys(const std::vector<DerivedKey>& keys) { discovery_.SetKeys(keys); }
   void Stop();  // No hellos any more; the fabric keeps what it has. Idempotent.
 
+  // Inside the node's calls: an interface that has gone sends nothing.
+  void Send(const std::string& interface, const wire::DiscoveryHello& hello);
+  // The interfaces, and what is wrong with their sockets.
   void Describe(v1::DiscoveryStatus& status) const;
-  // Hellos have come over this pair of interfaces.
-  bool Knows(const NodeId& node, const std::string& local_interface,
-             const std::string& remote_interface) const {
-    return discovery_.Knows(node, local_interface, remote_interface);
-  }
 
  private:
   static constexpr std::uint32_t kReadAtOnce = 32;
@@ -72,15 +71,10 @@ class HelloSockets final : private DiscoveryPort {
     platform::MulticastSocket::Place place;
     std::string listening;  // As it was added to the fabric.
     std::uint32_t read_in_slice = 0;
-    std::uint64_t slice_ns = 0;  // When it began.
-    bool rests = false;          // Has read enough in it.
-    InterfaceFault fault;        // Why nothing could be sent.
+    std::uint64_t slice_ns = 0;     // When it began.
+    bool rests = false;             // Has read enough in it.
+    cluster::InterfaceFault fault;  // Why nothing could be sent.
   };
-
-  // DiscoveryPort
-  void SendHello(const std::string& interface, const wire::DiscoveryHello& hello) override;
-  void Dial(const std::string& address) override;
-  void StopDialing(const std::string& address) override;
 
   void Look();
   void WatchInterfaces();
@@ -97,18 +91,18 @@ class HelloSockets final : private DiscoveryPort {
   asio::io_context& io_;
   HelloSocketOptions options_;
   fabric::TcpFabric& fabric_;
-  Discovery discovery_;
+  node::Node& node_;
   std::optional<platform::InterfaceWatch> interfaces_;
   asio::posix::stream_descriptor interfaces_watch_;
   asio::steady_timer interfaces_pause_;
   asio::steady_timer timer_;
-  std::uint64_t timer_ns_ = Discovery::kNever;  // What it is set to.
+  std::uint64_t timer_ns_ = cluster::Discovery::kNever;  // What it is set to.
   std::uint64_t next_look_ns_ = 0;
   bool told_blind_ = false;  // That the interfaces cannot be listed.
   std::uint64_t opened_ = 0;
   std::map<std::string, std::unique_ptr<Port>> ports_;
-  std::map<std::string, InterfaceFault> left_out_;  // Interfaces, and why.
+  std::map<std::string, cluster::InterfaceFault> left_out_;  // Interfaces, and why.
   bool stopped_ = false;
 };
 
-}  // namespace mlxcomm::cluster
+}  // namespace mlxcomm

@@ -50,7 +50,7 @@ void Loop::Join(const Parts& parts) {
   intake_ = &parts.intake;
   fabric_ = &parts.fabric;
   control_ = &parts.control;
-  discovery_ = parts.discovery;
+  hellos_ = parts.hellos;
   workers_ = std::make_unique<Workers>(options_.scheduling, bell_, recorder_);
   done_work_.reserve(Workers::kWorksMax);
   bell_watch_.assign(bell_.descriptor());
@@ -277,19 +277,12 @@ std::vector<std::string> Loop::Describe(v1::NodeStatus& status) const {
   const Workers::Traffic traffic = workers_->traffic();
   status.set_combined_bytes_read(traffic.bytes_read);
   status.set_combined_bytes_written(traffic.bytes_written);
-  if (discovery_ != nullptr) discovery_->Describe(*status.mutable_discovery());
+  if (hellos_ != nullptr) hellos_->Describe(*status.mutable_discovery());
   DescribeRdma(fabric_->Rdma(), status);
   return users;
 }
 
 std::vector<fabric::LinkSnapshot> Loop::SnapshotLinks() const { return fabric_->Snapshot(); }
-
-std::string Loop::OriginOf(const NodeId& peer, const fabric::RailSnapshot& rail) const {
-  if (rail.local_interface.empty()) return {};
-  const bool found =
-      discovery_ != nullptr && discovery_->Knows(peer, rail.local_interface, rail.remote_interface);
-  return found ? "discovered" : "configured";
-}
 
 intake::CopiedResults Loop::ResultsCopiedBy(intake::SessionId session) const {
   return intake_->ResultsCopiedBy(session);
@@ -314,6 +307,21 @@ void Loop::LookAtSystem() {
 }
 
 std::vector<std::string> Loop::Listening() const { return fabric_->listening(); }
+
+// --- neighbours ---------------------------------------------------------------------------
+
+void Loop::SendHello(const std::string& interface, const wire::DiscoveryHello& hello) {
+  if (hellos_ != nullptr) hellos_->Send(interface, hello);
+}
+
+void Loop::Dial(const std::string& address) {
+  spdlog::info("found a neighbour at {}", address);
+  if (const absl::Status added = fabric_->AddPeer(address); !added.ok()) {
+    spdlog::warn("{} is not dialed: {}", address, std::string(added.message()));
+  }
+}
+
+void Loop::StopDialing(const std::string& address) { fabric_->RemovePeer(address); }
 
 // --- links --------------------------------------------------------------------------------
 

@@ -24,9 +24,9 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "daemon/loop/hello_sockets.h"
 #include "daemon/control/control_server.h"
 #include "daemon/intake/intake.h"
+#include "daemon/loop/hello_sockets.h"
 #include "daemon/node/node.h"
 #include "daemon/platform/sleep_guard.h"
 #include "daemon/platform/wakeup.h"
@@ -52,13 +52,13 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
        record::EventLog& events);
   ~Loop() override;
 
-  // The parts that it drives; call it before Run. All outlive Run; `discovery` may be nullptr.
+  // The parts that it drives; call it before Run. All outlive Run; `hellos` may be nullptr.
   struct Parts {
     node::Node& node;
     intake::Intake& intake;
     fabric::TcpFabric& fabric;
     control::ControlServer& control;
-    const cluster::HelloSockets* discovery = nullptr;
+    HelloSockets* hellos = nullptr;
   };
   void Join(const Parts& parts);
   // Called on the loop's thread when a private daemon is no longer needed.
@@ -95,11 +95,14 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   void OnViolation(const NodeId& node, const std::string& what) override;
   std::vector<std::string> Describe(v1::NodeStatus& status) const override;
   std::vector<fabric::LinkSnapshot> SnapshotLinks() const override;
-  std::string OriginOf(const NodeId& peer, const fabric::RailSnapshot& rail) const override;
   intake::CopiedResults ResultsCopiedBy(intake::SessionId session) const override;
   void LookAtSystem() override;
   std::vector<std::string> Listening() const override;
   Clocks ReadClocks() const override;
+  // DiscoveryPort
+  void SendHello(const std::string& interface, const wire::DiscoveryHello& hello) override;
+  void Dial(const std::string& address) override;
+  void StopDialing(const std::string& address) override;
   // LinksPort
   void OnRailSetup(const NodeId& node, std::span<const std::byte> payload) override;
   void OnRailGone() override;
@@ -121,8 +124,8 @@ class Loop final : public intake::IntakeListener, public node::NodePort {
   intake::Intake* intake_ = nullptr;
   fabric::TcpFabric* fabric_ = nullptr;
   control::ControlServer* control_ = nullptr;
-  const cluster::HelloSockets* discovery_ = nullptr;
-  platform::Wakeup bell_;  // Rung by the workers.
+  HelloSockets* hellos_ = nullptr;  // nullptr: no neighbour is looked for.
+  platform::Wakeup bell_;           // Rung by the workers.
   asio::posix::stream_descriptor bell_watch_;
   asio::steady_timer timer_;
   std::uint64_t armed_ns_ = collective::kNever;  // When timer_ will fire.

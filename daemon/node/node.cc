@@ -34,7 +34,9 @@ Node::Node(NodeOptions options, collective::ScratchMemory& scratch,
       jobs_(options_, collectives_, membership_, links_, nodes_, carrier_, story_, port, now_ns_),
       status_calls_(*this),
       probes_(*this),
-      checkups_(port) {}
+      checkups_(port) {
+  if (options_.discovery) discovery_.emplace(*options_.discovery, port);
+}
 
 // Circuits send their last frames through the links of other nodes, so all rails stop before any link goes.
 Node::~Node() { links_.StopRails(); }
@@ -49,6 +51,10 @@ bool Node::EndTurn() {
     status_calls_.OnTime(now_ns_);
     probes_.OnTime(now_ns_);
     checkups_.OnTime(now_ns_);
+    if (discovery_due_ns_ <= now_ns_) {
+      discovery_->OnTime(now_ns_);
+      LookAtDiscovery();
+    }
   }
   CarryOut();
   story_.TellOfFailures(membership_);
@@ -58,8 +64,38 @@ bool Node::EndTurn() {
 
 std::uint64_t Node::NextDeadline() const {
   return std::min({collectives_.NextDeadline(), jobs_.NextDeadline(), status_calls_.NextDeadline(),
-                   probes_.NextDeadline(), checkups_.NextDeadline()});
+                   probes_.NextDeadline(), checkups_.NextDeadline(), discovery_due_ns_});
 }
+
+// --- neighbours ---------------------------------------------------------------------------
+
+void Node::OnInterfaceUp(const cluster::Discovery::Interface& interface) {
+  if (!discovery_) return;
+  ReadClock();
+  discovery_->OnInterfaceUp(interface, now_ns_);
+  LookAtDiscovery();
+}
+
+void Node::OnInterfaceDown(const std::string& name) {
+  if (!discovery_) return;
+  discovery_->OnInterfaceDown(name);
+  LookAtDiscovery();
+}
+
+void Node::OnHello(const std::string& interface, const wire::AddressBytes& from,
+                   std::span<const std::uint8_t> datagram) {
+  if (!discovery_) return;
+  ReadClock();
+  discovery_->OnDatagram(interface, from, datagram, now_ns_);
+  LookAtDiscovery();
+}
+
+void Node::SetHelloKeys(const std::vector<DerivedKey>& keys) {
+  if (discovery_) discovery_->SetKeys(keys);
+}
+
+// It is asked at each turn, and finding it takes a look at every interface.
+void Node::LookAtDiscovery() { discovery_due_ns_ = discovery_->deadline_ns(); }
 
 // --- local processes ----------------------------------------------------------------------
 
@@ -259,6 +295,7 @@ void Node::OnControl(const NodeId& node, std::span<const std::byte> bytes) {
 bool Node::OnMessage(const NodeId& node, const v1::PeerMessage& message) {
   switch (message.body_case()) {
     case v1::PeerMessage::kFailureReport:
+      jobs_.BeforeFailureReport(message.failure_report().group());
       carrier_.OnFailureReport(node, message.failure_report(), now_ns_);
       return true;
     case v1::PeerMessage::kRankDetached:
@@ -284,7 +321,7 @@ bool Node::OnMessage(const NodeId& node, const v1::PeerMessage& message) {
 // --- diagnostics --------------------------------------------------------------------------
 
 OwnState Node::Own() const {
-  return {options_, collectives_, membership_, jobs_, port_, started_ns_, now_ns_};
+  return {options_, collectives_, membership_, jobs_, port_, discovery_, started_ns_, now_ns_};
 }
 
 void Node::Status(std::unique_ptr<StatusAnswer> answer) {
@@ -348,7 +385,7 @@ void Node::Ping(const v1::PingRequest& request, std::unique_ptr<PingAnswer> answ
     absl::StrAppend(&known, known.empty() ? "" : ", ", node.name);
     if (node.name != request.node() && id.ToString() != request.node()) continue;
     v1::NodeStatus links;
-    WriteLinks(port_, links);
+    WriteLinks(Own(), links);
     v1::LinkStatus way;
     for (const v1::LinkStatus& link : links.links()) {
       if (link.peer() == node.name) way = link;

@@ -4,6 +4,7 @@
 //
 //   processes ─submissions, control calls─▶ Jobs, Collectives ─actions─▶ Carrier ─▶ Links, NodePort
 //   Links ─────frames, nodes that come and go─▶ Carrier, Jobs, status, probes
+//   hellos, interfaces ─▶ Discovery ─addresses to dial─▶ NodePort
 //
 // A turn, as its owner makes it:
 //
@@ -17,10 +18,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "daemon/cluster/discovery.h"
 #include "daemon/collective/collectives.h"
 #include "daemon/collective/membership.h"
 #include "daemon/intake/submission.h"
@@ -80,6 +83,14 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   // The operation to which a work belongs, until it is done.
   const OperationKey& KeyOfWork(std::uint64_t cookie) { return collectives_.KeyOfWork(cookie); }
 
+  // Neighbours that are looked for. Nothing happens where the options have no discovery.
+  void OnInterfaceUp(const cluster::Discovery::Interface& interface);
+  void OnInterfaceDown(const std::string& name);
+  void OnHello(const std::string& interface, const wire::AddressBytes& from,
+               std::span<const std::uint8_t> datagram);
+  void SetHelloKeys(const std::vector<DerivedKey>& keys);
+  const std::optional<cluster::Discovery>& discovery() const { return discovery_; }
+
   // Control calls, as Jobs has them; each also carries out the actions that it causes.
   void Attach(SessionId session, std::uint64_t call, const v1::AttachRequest& request,
               std::unique_ptr<AttachAnswer> answer);
@@ -135,6 +146,7 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   [[nodiscard]] bool OnProbe(const NodeId& node, const v1::Probe& probe);
   v1::NodeCheckup CheckupOf(const v1::NodeCheckup& seen) const;
   OwnState Own() const;
+  void LookAtDiscovery();
   // What does not come in a turn may come after a long sleep, and is given a deadline.
   void ReadClock();
 
@@ -154,6 +166,8 @@ class Node final : private fabric::FabricListener, private cluster::Peers {
   StatusCalls status_calls_;
   PeerProbes probes_;
   Checkups checkups_;
+  std::optional<cluster::Discovery> discovery_;
+  std::uint64_t discovery_due_ns_ = cluster::Discovery::kNever;
   std::uint64_t violations_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/cluster/discovery.h"
 #include "daemon/collective/action.h"
 #include "daemon/intake/submission.h"
 #include "daemon/link/links.h"
@@ -19,7 +20,7 @@ namespace mlxcomm::node {
 
 using intake::SessionId;
 
-class NodePort : public fabric::LinksPort {
+class NodePort : public fabric::LinksPort, public cluster::DiscoveryPort {
  public:
   // True: another thread does the work, and Node::OnWorkDone(cookie) follows; false: the node does it
   // at once. `work` stays as it is until then.
@@ -38,12 +39,11 @@ class NodePort : public fabric::LinksPort {
   // A frame or a message that no well-behaved daemon sends.
   virtual void OnViolation(const NodeId& node, const std::string& what) = 0;
 
-  // For status: facts of the machine and the process; links, with addresses that are still being dialed;
-  // where a rail's addresses come from ("discovered"). Describe returns the jobs' users, by the order of
+  // For status: facts of the machine and the process, the interfaces on which neighbours are looked for;
+  // links, with addresses that are still being dialed. Describe returns the jobs' users, by the order of
   // status.users, whose texts are for people; empty: a user without a name.
   virtual std::vector<std::string> Describe(v1::NodeStatus& status) const = 0;
   virtual std::vector<fabric::LinkSnapshot> SnapshotLinks() const = 0;
-  virtual std::string OriginOf(const NodeId& peer, const fabric::RailSnapshot& rail) const = 0;
   virtual intake::CopiedResults ResultsCopiedBy(SessionId session) const = 0;
   // For doctor: examines the machine's interfaces and limits on another thread, Node::OnSystemSeen follows;
   // and the addresses at which this node listens.

@@ -5,8 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "daemon/cluster/discovery.h"
 #include "daemon/collective/group.h"
 #include "daemon/collective/membership.h"
 #include "daemon/transport/fabric.h"
@@ -15,7 +17,9 @@ namespace mlxcomm::node {
 
 struct NodeOptions {
   fabric::FabricOptions fabric;  // fabric.self is this node.
-  std::string config_file;       // For people, as key_file; empty: none.
+  // How neighbours are looked for; none: they are not.
+  std::optional<cluster::DiscoveryOptions> discovery;
+  std::string config_file;  // For people, as key_file; empty: none.
   std::string key_file;
   // For calls that name none; 0: as long as a rank that the call waits for may still come, which is checked
   // once the call has lasted stalled_timeout_ns (collective/roll_call.h).

@@ -98,6 +98,45 @@ std::string DescribeMissing(const v1::JobStatus& job) {
   return absl::StrCat(missing == 1 ? "waits for rank " : "waits for ranks ", text);
 }
 
+const char* OriginOf(const OwnState& own, const NodeId& peer, const fabric::RailSnapshot& rail) {
+  if (rail.local_interface.empty()) return "";
+  const bool found =
+      own.discovery && own.discovery->Knows(peer, rail.local_interface, rail.remote_interface);
+  return found ? "discovered" : "configured";
+}
+
+// Besides what the port has said of the interfaces.
+void WriteDiscovery(const cluster::Discovery& discovery, std::uint64_t now_ns,
+                    v1::DiscoveryStatus& status) {
+  for (v1::DiscoveryInterface& told : *status.mutable_interfaces()) {
+    if (told.reason() != v1::DiscoveryReason::none) continue;
+    const cluster::InterfaceFault fault = discovery.FaultOf(told.name(), now_ns);
+    told.set_reason(fault.reason);
+    told.set_detail(fault.text);
+  }
+  for (const cluster::Discovery::Neighbour* const one : discovery.Neighbours()) {
+    v1::DiscoveredNeighbour& told = *status.add_neighbours();
+    told.set_id(one->id.ToString());
+    told.set_name(one->name);
+    told.set_local_interface(one->local_interface);
+    told.set_remote_interface(one->remote_interface);
+    told.set_address(cluster::AddressText(one->address, one->local_interface, one->port));
+    told.set_heard_ms_ago((now_ns - std::min(now_ns, one->heard_ns)) / 1'000'000);
+    told.set_state(one->IsLost(std::max(now_ns, one->heard_ns)) ? "lost" : "heard");
+  }
+  std::sort(status.mutable_neighbours()->begin(), status.mutable_neighbours()->end(),
+            [](const auto& a, const auto& b) { return a.name() < b.name(); });
+  const cluster::Discovery::Counters& counters = discovery.counters();
+  status.set_hellos_sent(counters.sent);
+  status.set_hellos_received(counters.received);
+  status.set_foreign(counters.foreign);
+  status.set_malformed(counters.malformed);
+  status.set_forged(counters.forged);
+  status.set_replayed(counters.replayed);
+  status.set_over_limit(counters.over_limit);
+  status.set_looped(counters.looped);
+}
+
 }  // namespace
 
 // A job can have two main groups here: the failed one until it is closed, and the one to which it has shrunk,
@@ -142,8 +181,8 @@ void WriteForming(const OwnState& own, v1::StatusReply& reply) {
   }
 }
 
-void WriteLinks(const NodePort& port, v1::NodeStatus& node) {
-  for (const fabric::LinkSnapshot& snapshot : port.SnapshotLinks()) {
+void WriteLinks(const OwnState& own, v1::NodeStatus& node) {
+  for (const fabric::LinkSnapshot& snapshot : own.port.SnapshotLinks()) {
     v1::LinkStatus& link = *node.add_links();
     link.set_peer(snapshot.peer);
     if (snapshot.peer_id != NodeId{}) link.set_peer_id(snapshot.peer_id.ToString());
@@ -174,7 +213,7 @@ void WriteLinks(const NodePort& port, v1::NodeStatus& node) {
       told.set_delivery_bytes_per_second(rail.delivery_bytes_per_second);
       told.set_delivery_bytes_per_second_best(rail.delivery_bytes_per_second_best);
       told.set_detail(rail.detail);
-      told.set_origin(port.OriginOf(snapshot.peer_id, rail));
+      told.set_origin(OriginOf(own, snapshot.peer_id, rail));
       told.set_security(rail.security);
       if (!rail.security.empty()) told.set_key_id(KeyIdText(rail.key));
       if (rail.transport != Transport::kRdma) continue;
@@ -205,7 +244,8 @@ void WriteNode(const OwnState& own, v1::NodeStatus& node) {
     // Users without a name share one limit.
     user.set_groups_max(users[i].empty() ? kGroupsMax : own.membership.groups_per_user_max());
   }
-  WriteLinks(own.port, node);
+  if (own.discovery) WriteDiscovery(*own.discovery, own.now_ns, *node.mutable_discovery());
+  WriteLinks(own, node);
 }
 
 }  // namespace mlxcomm::node

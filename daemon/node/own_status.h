@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
+#include "daemon/cluster/discovery.h"
 #include "daemon/collective/collectives.h"
 #include "daemon/collective/membership.h"
 #include "daemon/node/jobs.h"
@@ -20,6 +22,7 @@ struct OwnState {
   const collective::Membership& membership;
   const Jobs& jobs;
   const NodePort& port;
+  const std::optional<cluster::Discovery>& discovery;
   std::uint64_t started_ns = 0;
   std::uint64_t now_ns = 0;
 };
@@ -30,6 +33,6 @@ void WriteNode(const OwnState& own, v1::NodeStatus& node);
 void WriteJobs(const OwnState& own, v1::StatusReply& reply);
 // Jobs of all nodes whose ranks are not complete yet.
 void WriteForming(const OwnState& own, v1::StatusReply& reply);
-void WriteLinks(const NodePort& port, v1::NodeStatus& node);
+void WriteLinks(const OwnState& own, v1::NodeStatus& node);
 
 }  // namespace mlxcomm::node

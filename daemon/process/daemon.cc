@@ -163,6 +163,17 @@ node::NodeOptions MakeNodeOptions(const Options& options, const v1::DaemonConfig
   return made;
 }
 
+// `fabric` has keys.
+cluster::DiscoveryOptions MakeDiscoveryOptions(const fabric::FabricOptions& fabric) {
+  cluster::DiscoveryOptions made;
+  made.self = fabric.self.id;
+  made.name = fabric.self.name;
+  made.incarnation = fabric.self.incarnation;
+  made.cluster = fabric.cluster;
+  made.keys = HelloKeysOf(*fabric.keys);
+  return made;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
@@ -181,8 +192,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   spdlog::info("scheduling as for {} cores, {} usable",
                scheduling.waiting.gives_way ? "few" : "many", cores);
   fabric_options->scheduling = scheduling;
-  const std::optional<ClusterKeys> keys = fabric_options->keys;
-  const absl::StatusOr<bool> looks = LooksForNeighbours(options, config, keys.has_value());
+  const absl::StatusOr<bool> looks =
+      LooksForNeighbours(options, config, fabric_options->keys.has_value());
   if (!looks.ok()) return looks.status();
 
   daemon->recorder_ = std::make_unique<record::FlightRecorder>(self->name);
@@ -204,35 +215,31 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Create(const Options& options,
   if (!intake.ok()) return intake.status();
   daemon->intake_ = *std::move(intake);
 
-  daemon->node_ = std::make_unique<node::Node>(MakeNodeOptions(options, config, *fabric_options),
-                                               *daemon->scratch_, *daemon->recorder_,
-                                               *daemon->operation_counts_, &platform::MonotonicNow,
-                                               *daemon->loop_, platform::MonotonicNow());
+  node::NodeOptions node_options = MakeNodeOptions(options, config, *fabric_options);
+  if (*looks) node_options.discovery = MakeDiscoveryOptions(*fabric_options);
+  daemon->node_ = std::make_unique<node::Node>(
+      std::move(node_options), *daemon->scratch_, *daemon->recorder_, *daemon->operation_counts_,
+      &platform::MonotonicNow, *daemon->loop_, platform::MonotonicNow());
   auto fabric =
       fabric::TcpFabric::Create(daemon->io_, *std::move(fabric_options), daemon->node_->links());
   if (!fabric.ok()) return fabric.status();
   daemon->fabric_ = *std::move(fabric);
-  if (*looks) daemon->LookForNeighbours(*self, *keys);
+  if (*looks) daemon->LookForNeighbours();
   daemon->calls_ = std::make_unique<PostedCalls>(daemon->io_, *daemon->node_, *daemon->intake_,
                                                  daemon->loop_->wakeups());
   daemon->control_ = control::ControlServer::Create(*daemon->calls_, *daemon->intake_,
                                                     *daemon->recorder_, daemon->events_);
   daemon->loop_->Join({*daemon->node_, *daemon->intake_, *daemon->fabric_, *daemon->control_,
-                       daemon->discovery_.get()});
+                       daemon->hellos_.get()});
   return daemon;
 }
 
-void Daemon::LookForNeighbours(const fabric::NodeIdentity& self, const ClusterKeys& keys) {
-  cluster::HelloSocketOptions options;
-  options.discovery.self = self.id;
-  options.discovery.name = self.name;
-  options.discovery.incarnation = self.incarnation;
-  options.discovery.cluster = config_.cluster();
-  options.discovery.keys = HelloKeysOf(keys);
+void Daemon::LookForNeighbours() {
+  HelloSocketOptions options;
   const auto& interfaces = config_.discovery().interfaces();
   options.interfaces.assign(interfaces.begin(), interfaces.end());
   options.port = static_cast<std::uint16_t>(config_.discovery().port());
-  discovery_ = std::make_unique<cluster::HelloSockets>(io_, std::move(options), *fabric_);
+  hellos_ = std::make_unique<HelloSockets>(io_, std::move(options), *fabric_, *node_);
 }
 
 absl::Status Daemon::Start() {
@@ -249,7 +256,7 @@ absl::Status Daemon::Start() {
   }
   spdlog::info("mlxcommd {} is ready: node {}, cluster {}", MLXCOMM_VERSION, config_.node_name(),
                config_.cluster());
-  if (discovery_ != nullptr) discovery_->Start();
+  if (hellos_ != nullptr) hellos_->Start();
   loop_thread_ = std::thread([this] { loop_->Run(); });
   return absl::OkStatus();
 }
@@ -296,7 +303,7 @@ bool Daemon::ReloadKeys() {
                             keys->previous.has_value() ? keys->previous->IdText() : ""));
   asio::post(io_, [this, keys = *std::move(keys)] {
     fabric_->SetKeys(keys);
-    if (discovery_ != nullptr) discovery_->SetKeys(HelloKeysOf(keys));
+    node_->SetHelloKeys(HelloKeysOf(keys));
   });
   return true;
 }
@@ -323,7 +330,7 @@ absl::Status Daemon::Drain() {
   metrics_.reset();  // Its requests wait for the loop.
   loop_->RequestStop();
   loop_thread_.join();
-  if (discovery_ != nullptr) discovery_->Stop();
+  if (hellos_ != nullptr) hellos_->Stop();
   fabric_->Stop();
   // gRPC ends once every call has been answered, also those that came just now.
   std::atomic<bool> ended{false};
@@ -352,7 +359,7 @@ Daemon::~Daemon() {
     loop_thread_.join();
   }
   control_.reset();
-  discovery_.reset();
+  hellos_.reset();
   if (fabric_ != nullptr) fabric_->Stop();
   if (loop_ != nullptr)
     loop_->StopWorkers();  // They may still be in a client's arena, which is the intake's.

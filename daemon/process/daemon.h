@@ -15,10 +15,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/loop/hello_sockets.h"
 #include "daemon/control/control_server.h"
 #include "daemon/control/metrics_endpoint.h"
 #include "daemon/intake/intake.h"
+#include "daemon/loop/hello_sockets.h"
 #include "daemon/loop/loop.h"
 #include "daemon/loop/posted_calls.h"
 #include "daemon/node/node.h"
@@ -60,7 +60,7 @@ class Daemon {
   void LookAtConfigAgain();
   void TellOfReload(record::EventSeverity severity, const std::string& object,
                     const std::string& text);
-  void LookForNeighbours(const fabric::NodeIdentity& self, const ClusterKeys& keys);
+  void LookForNeighbours();
 
   v1::DaemonConfig config_;
   std::string config_file_;  // Empty: the defaults.
@@ -75,7 +75,7 @@ class Daemon {
   std::unique_ptr<intake::Intake> intake_;
   std::unique_ptr<node::Node> node_;
   std::unique_ptr<fabric::TcpFabric> fabric_;
-  std::unique_ptr<cluster::HelloSockets> discovery_;  // nullptr: it is off.
+  std::unique_ptr<HelloSockets> hellos_;  // nullptr: discovery is off.
   std::unique_ptr<PostedCalls> calls_;
   std::unique_ptr<control::ControlServer> control_;
   std::unique_ptr<control::MetricsEndpoint> metrics_;  // Where it is configured.

@@ -42,6 +42,10 @@ class DaemonListener {
   // Its process has ended, and nothing touches its memory any more.
   virtual void OnSessionReleased(collective::SessionId session) = 0;
   virtual void OnRailGone() = 0;
+  // What its discovery says and wants (cluster::DiscoveryPort).
+  virtual void OnHello(const std::string& interface, const wire::DiscoveryHello& hello) = 0;
+  virtual void OnDial(const std::string& address) = 0;
+  virtual void OnStopDialing(const std::string& address) = 0;
   // An event for people.
   virtual void OnEvent(const record::LoggedEvent& event) = 0;
   // A frame or a message that no well-behaved daemon sends.
@@ -116,12 +120,17 @@ class Daemon final : private node::NodePort, public RailOwner {
   std::vector<fabric::LinkSnapshot> SnapshotLinks() const override {
     return node_.links().Snapshot();
   }
-  std::string OriginOf(const NodeId&, const fabric::RailSnapshot&) const override { return {}; }
   intake::CopiedResults ResultsCopiedBy(collective::SessionId) const override { return {}; }
   void LookAtSystem() override;
   std::vector<std::string> Listening() const override { return {}; }
   // No clock is read within a turn: what is measured takes time only on cables here.
   Clocks ReadClocks() const override { return {schedule_.now_ns(), schedule_.now_ns()}; }
+  // DiscoveryPort
+  void SendHello(const std::string& interface, const wire::DiscoveryHello& hello) override {
+    listener_.OnHello(interface, hello);
+  }
+  void Dial(const std::string& address) override { listener_.OnDial(address); }
+  void StopDialing(const std::string& address) override { listener_.OnStopDialing(address); }
   // LinksPort
   void OnRailGone() override { listener_.OnRailGone(); }
   void OnDeadlineChanged() override { Wake(); }

@@ -7,6 +7,12 @@
 #include "tests/sim/hello.h"
 
 namespace mlxcomm::sim {
+namespace {
+
+constexpr std::uint16_t kTcpPort = 7470;
+constexpr std::size_t kUnreadMax = 32;
+
+}  // namespace
 
 Host::Host(std::size_t index, Schedule& schedule, DaemonOptions options, RailOptions rails,
            HostListener& listener, Random random)
@@ -25,14 +31,79 @@ void Host::PowerOn(const NodeId* identity) {
   options_.node.fabric.random = [random = std::make_shared<Random>(random_.Fork("fabric"))] {
     return random->Next() | 1;
   };
+  if (discovers()) {
+    cluster::DiscoveryOptions& discovery = *options_.node.discovery;
+    discovery.self = options_.node.fabric.self.id;
+    discovery.name = options_.node.fabric.self.name;
+    discovery.incarnation = options_.node.fabric.self.incarnation;
+    discovery.cluster = options_.node.fabric.cluster;
+    discovery.random = options_.node.fabric.random;
+  }
   daemon_ = std::make_unique<Daemon>(schedule_, options_, *this, random_.Fork("daemon"));
   for (const Connected& gone : std::exchange(vanished_, {})) {
     if (const auto connection = gone.connection.lock()) connection->Refuse(gone.side);
   }
   for (Port& port : ports_) {
     port.pause_ns = options_.node.fabric.reconnect_delay_min_ns;
+    if (discovers()) {
+      port.dials = false;
+      if (port.cable->up() || !port.cable->options().carrier_tells) SetInterface(port, true);
+    }
     DialSoon(port, random_.Below(kMillisecond));
   }
+}
+
+// What Loop does with its interfaces; the daemon hears of it in its next turn.
+void Host::SetInterface(const Port& port, bool up) {
+  if (!discovers()) return;
+  daemon_->Post(
+      [up, facts = cluster::Discovery::Interface{port.interface, port.address, kTcpPort}](
+          node::Node& node) { up ? node.OnInterfaceUp(facts) : node.OnInterfaceDown(facts.name); });
+}
+
+void Host::OnDatagram(const Port& port, const wire::AddressBytes& from,
+                      const wire::DiscoveryHello& hello) {
+  if (state_ == State::kOff) return;
+  if (state_ == State::kStopped) {
+    if (unread_.size() < kUnreadMax) unread_.push_back({port.interface, from, hello});
+    return;
+  }
+  daemon_->Post([interface = port.interface, from, hello](node::Node& node) {
+    node.OnHello(interface, from, {reinterpret_cast<const std::uint8_t*>(&hello), sizeof hello});
+  });
+}
+
+void Host::OnHello(const std::string& interface, const wire::DiscoveryHello& hello) {
+  for (Port& port : ports_) {
+    if (port.interface == interface) return listener_.OnHello(*this, port, hello);
+  }
+  listener_.Complain(
+      absl::StrCat(name(), " says hello on ", interface, ", which it does not have"));
+}
+
+// Only what is at the other end of one of its cables may be dialed, whatever was heard.
+Port* Host::PortDialedBy(const std::string& address) {
+  for (Port& port : ports_) {
+    if (cluster::AddressText(port.peer_address, port.interface, kTcpPort) == address) return &port;
+  }
+  listener_.Complain(absl::StrCat(name(), " dials ", address, ", where nobody listens"));
+  return nullptr;
+}
+
+void Host::OnDial(const std::string& address) {
+  Port* const port = PortDialedBy(address);
+  if (port == nullptr) return;
+  port->dials = true;
+  port->pause_ns = options_.node.fabric.reconnect_delay_min_ns;
+  DialSoon(*port, random_.Below(kMillisecond));
+}
+
+void Host::OnStopDialing(const std::string& address) {
+  Port* const port = PortDialedBy(address);
+  if (port == nullptr) return;
+  port->dials = false;
+  port->due = false;
+  ++port->attempt;
 }
 
 void Host::Kill() { EndDaemon(/*tells=*/true); }
@@ -57,6 +128,7 @@ void Host::EndDaemon(bool tells) {
     port.due = false;
     ++port.attempt;
   }
+  unread_.clear();
   daemon_.reset();
 }
 
@@ -81,12 +153,18 @@ void Host::Continue() {
     }
   }
   for (Port& port : ports_) DialSoon(port, 0);
+  for (const Datagram& one : std::exchange(unread_, {})) {
+    for (const Port& port : ports_) {
+      if (port.interface == one.interface) OnDatagram(port, one.from, one.hello);
+    }
+  }
 }
 
 void Host::OnCarrier(const Cable& cable, bool up) {
   if (state_ != State::kRunning) return;
   for (Port& port : ports_) {
     if (port.cable != &cable) continue;
+    SetInterface(port, up);
     if (!up) {
       daemon_->node().AdvanceTo(schedule_.now_ns());
       daemon_->links().OnInterfaceDown(port.interface, schedule_.now_ns());

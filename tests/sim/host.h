@@ -5,7 +5,8 @@
 //    └─────────────────────────────────────────────────────────────────┘
 //
 // It dials as TcpFabric does: one connection for each path, again after growing pauses, and at once when a
-// rail has gone or the interface is back.
+// rail has gone or the interface is back. Which cables it dials over is given, or what its daemon's
+// discovery says: its interfaces then come and go with the cables' carrier, and hellos cross the cables.
 //
 // Owner: World. Thread: one. Memory: the daemon's; one entry for each end of a cable.
 #pragma once
@@ -27,6 +28,21 @@ namespace mlxcomm::sim {
 class Host;
 class Hello;
 
+struct Port {
+  Cable* cable = nullptr;
+  int side = 0;
+  Host* peer = nullptr;
+  bool dials = false;
+  std::string interface;  // Ours; the peer's is that of its port.
+  std::string peer_interface;
+  wire::AddressBytes address{};  // Link-local.
+  wire::AddressBytes peer_address{};
+  std::uint64_t pause_ns = 0;
+  bool dialing = false;
+  bool due = false;           // An attempt is scheduled.
+  std::uint64_t attempt = 0;  // Changes to make a scheduled one void.
+};
+
 // Receives what clients and the checks need to know.
 class HostListener {
  public:
@@ -36,20 +52,10 @@ class HostListener {
   // An event of its daemon for people.
   virtual void OnEvent(Host& host, const record::LoggedEvent& event) = 0;
   virtual void OnViolation(Host& host, const NodeId& node, const std::string& what) = 0;
+  // It sends a hello over the port's cable.
+  virtual void OnHello(Host& host, Port& port, const wire::DiscoveryHello& hello) = 0;
+  virtual void Complain(const std::string& what) = 0;
   virtual void Log(const std::string& line) = 0;
-};
-
-struct Port {
-  Cable* cable = nullptr;
-  int side = 0;
-  Host* peer = nullptr;
-  bool dials = false;
-  std::string interface;  // Ours; the peer's is that of its port.
-  std::string peer_interface;
-  std::uint64_t pause_ns = 0;
-  bool dialing = false;
-  bool due = false;           // An attempt is scheduled.
-  std::uint64_t attempt = 0;  // Changes to make a scheduled one void.
 };
 
 class Host final : public DaemonListener {
@@ -79,6 +85,11 @@ class Host final : public DaemonListener {
   void Stop();
   void Continue();
 
+  bool discovers() const { return options_.node.discovery.has_value(); }
+  // A datagram has come to the port, from whoever says so.
+  void OnDatagram(const Port& port, const wire::AddressBytes& from,
+                  const wire::DiscoveryHello& hello);
+
   // The port's cable has lost its carrier, or has it again, and this host notices.
   void OnCarrier(const Cable& cable, bool up);
   // From Hello.
@@ -96,9 +107,14 @@ class Host final : public DaemonListener {
   void OnCompleted(const collective::Action& action) override;
   void OnSessionReleased(collective::SessionId session) override;
   void OnRailGone() override;
+  void OnHello(const std::string& interface, const wire::DiscoveryHello& hello) override;
+  void OnDial(const std::string& address) override;
+  void OnStopDialing(const std::string& address) override;
   void OnEvent(const record::LoggedEvent& event) override { listener_.OnEvent(*this, event); }
   void OnViolation(const NodeId& node, const std::string& what) override;
 
+  Port* PortDialedBy(const std::string& address);
+  void SetInterface(const Port& port, bool up);
   void EndDaemon(bool tells);
   void DialSoon(Port& port, std::uint64_t delay_ns);
   void Dial(Port& port);
@@ -114,6 +130,13 @@ class Host final : public DaemonListener {
   std::vector<Port> ports_;
   std::vector<Connected> connections_;
   std::vector<Connected> vanished_;
+  // Datagrams that have come since it was stopped; the system's buffer is small.
+  struct Datagram {
+    std::string interface;
+    wire::AddressBytes from{};
+    wire::DiscoveryHello hello{};
+  };
+  std::vector<Datagram> unread_;
   std::unique_ptr<Daemon> daemon_;
 };
 

@@ -102,6 +102,8 @@ class ScaleRun final : public HostListener {
     if (event.kind == "node_lost") wrong_ = event.text;
   }
   void OnViolation(Host&, const NodeId&, const std::string& what) override { wrong_ = what; }
+  void OnHello(Host&, Port&, const wire::DiscoveryHello&) override {}
+  void Complain(const std::string& what) override { wrong_ = what; }
   void Log(const std::string&) override {}
 
   // Between two nodes next to each other: one cable, or two with a switch in between.

@@ -16,6 +16,8 @@ enum class Weather : std::uint8_t {
 };
 
 constexpr std::uint64_t kBegins = 2 * kSecond;
+// A cable may be back just after a hello, and of those that follow two may be lost.
+constexpr std::uint64_t kFindsNs = 3 * cluster::Discovery::kHelloIntervalNs + 500 * kMillisecond;
 
 void DrawDaemon(Scenario& scenario, Planted planted, Random random) {
   node::NodeOptions& node = scenario.daemon.node;
@@ -275,9 +277,13 @@ Scenario MakeScenario(std::uint64_t seed, Planted planted) {
   }
   std::stable_sort(scenario.faults.begin(), scenario.faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at_ns < b.at_ns; });
+  if (random.Fork("discovery").Chance(300)) {
+    scenario.discovers = true;
+    scenario.settles_ns += kFindsNs;
+  }
   scenario.end_ns = 600 * kSecond;
   absl::StrAppend(&scenario.description, ", ", scenario.jobs.size(), " jobs, ",
-                  scenario.faults.size(), " faults, ",
+                  scenario.faults.size(), " faults, ", scenario.discovers ? "discovery, " : "",
                   weather == Weather::kCalm    ? "calm"
                   : weather == Weather::kRough ? "rough"
                                                : "harsh");

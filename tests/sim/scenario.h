@@ -66,6 +66,7 @@ struct Scenario {
   std::vector<CablePlan> cables;
   std::vector<JobPlan> jobs;
   std::vector<Fault> faults;            // In order of time.
+  bool discovers = false;               // Hosts find each other; else they dial as the cables say.
   std::uint64_t asks_every_ns_max = 0;  // Between two questions; 0: none are asked.
   // For the ledger.
   std::uint64_t settles_ns = 3 * kSecond;

@@ -18,11 +18,25 @@ constexpr std::uint64_t kWatchNs = 50 * kMillisecond;
 // After the last job: by then everything under way has arrived and been acknowledged.
 constexpr std::uint64_t kQuietNs = 8 * kSecond;
 constexpr std::uint64_t kAcknowledgesNs = kSecond;
+// Of a thousand hellos: that get lost; after which somebody plays one back.
+constexpr std::uint64_t kHellosLost = 20;
+constexpr std::uint64_t kHellosPlayedBack = 20;
+constexpr std::size_t kRecordedMax = 256;
 
 NodeId MakeId(Random& random) {
   NodeId id;
   for (std::uint8_t& byte : id.bytes) byte = static_cast<std::uint8_t>(random.Below(256));
   return id;
+}
+
+wire::AddressBytes AddressOf(std::size_t cable, int side) {
+  wire::AddressBytes address{};
+  address[0] = 0xfe;
+  address[1] = 0x80;
+  address[13] = static_cast<std::uint8_t>(cable >> 8);
+  address[14] = static_cast<std::uint8_t>(cable);
+  address[15] = static_cast<std::uint8_t>(1 + side);
+  return address;
 }
 
 }  // namespace
@@ -51,6 +65,10 @@ void World::MakeHosts() {
     options.node.fabric.self.id = MakeId(random);
     options.node.fabric.self.name = absl::StrCat("h", i);
     options.node.fabric.self.software_version = "sim";
+    if (scenario_.discovers) {
+      options.node.discovery.emplace();
+      options.node.discovery->keys = {DerivedKey{}};
+    }
     names_[options.node.fabric.self.id] = options.node.fabric.self.name;
     hosts_.push_back(std::make_unique<Host>(i, schedule_, std::move(options), scenario_.rails,
                                             *this, random.Fork("host")));
@@ -78,8 +96,11 @@ void World::MakeCables() {
     port.dials = plan.a_dials;
     port.interface = absl::StrCat("en", i, "a");
     port.peer_interface = absl::StrCat("en", i, "b");
+    port.address = AddressOf(i, 0);
+    port.peer_address = AddressOf(i, 1);
     a.AddPort(port);
     std::swap(port.interface, port.peer_interface);
+    std::swap(port.address, port.peer_address);
     port.side = 1;
     port.peer = &a;
     port.dials = plan.b_dials;
@@ -269,6 +290,49 @@ void World::OnViolation(Host& host, const NodeId& node, const std::string& what)
   Complain(absl::StrCat(host.name(), ": node ", NameOf(node), " broke the protocol: ", what));
 }
 
+void World::OnHello(Host&, Port& port, const wire::DiscoveryHello& hello) {
+  schedule_.Note(Mix(hello.sequence) ^ hello.heard_count);
+  recorded_.push_back({&port, hello});
+  if (recorded_.size() > kRecordedMax) recorded_.pop_front();
+  if (!random_.Chance(kHellosLost)) Deliver(port, hello);
+  if (random_.Chance(kHellosPlayedBack)) PlayBack();
+}
+
+// To who is at the cable's other end by then.
+void World::Deliver(const Port& from, const wire::DiscoveryHello& hello) {
+  Cable& cable = *from.cable;
+  if (!cable.up()) return;
+  const std::uint64_t late = cable.options().latency_ns + random_.Below(kMillisecond);
+  schedule_.After(late, [&cable, &from, hello] {
+    if (!cable.up()) return;
+    from.peer->OnDatagram(*from.peer->PortOf(cable, 1 - from.side), from.address, hello);
+  });
+}
+
+// A recording comes to any interface, with the address of whom it is from, who may hear it himself.
+void World::PlayBack() {
+  const Recorded& recorded = recorded_[random_.Below(recorded_.size())];
+  Host& host = *hosts_[random_.Below(hosts_.size())];
+  if (host.ports().empty()) return;
+  const Port& port = host.ports()[random_.Below(host.ports().size())];
+  host.OnDatagram(port, recorded.port->address, recorded.hello);
+}
+
+// All is healed and quiet: what is joined by a cable has found each other over it, and has a rail there.
+void World::CheckCables(Host& host) {
+  if (!host.discovers()) return;
+  for (const Port& port : host.ports()) {
+    if (port.peer->state() != Host::State::kRunning) continue;
+    const bool found = host.daemon()->node().discovery()->Knows(port.peer->id(), port.interface,
+                                                                port.peer_interface);
+    const bool linked =
+        host.daemon()->links().HasRailOver(port.peer->id(), {port.interface, port.peer_interface});
+    if (found && linked) continue;
+    Complain(absl::StrCat(host.name(), found ? " has no rail to " : " has not found ",
+                          port.peer->name(), " over ", port.cable->options().name));
+  }
+}
+
 std::string World::NameOf(const NodeId& node) const {
   const auto found = names_.find(node);
   return found == names_.end() ? node.ToString() : found->second;
@@ -392,7 +456,9 @@ Outcome World::Run() {
     NoteQueues();
     run_until(schedule_.now_ns() + kAcknowledgesNs, false);
     for (const auto& host : hosts_) {
-      if (host->state() == Host::State::kRunning) CheckNothingIsLeft(*host);
+      if (host->state() != Host::State::kRunning) continue;
+      CheckNothingIsLeft(*host);
+      CheckCables(*host);
     }
     questions_->ExpectNoneOpen();
     if (scenario_.faults.empty() && scenario_.daemon.blind_of_thousand == 0)

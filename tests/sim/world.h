@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -61,11 +62,14 @@ class World final : public HostListener, public JobListener {
   void OnSessionReleased(Host& host, collective::SessionId session) override;
   void OnEvent(Host& host, const record::LoggedEvent& event) override;
   void OnViolation(Host& host, const NodeId& node, const std::string& what) override;
+  void OnHello(Host& host, Port& port, const wire::DiscoveryHello& hello) override;
+  void Deliver(const Port& from, const wire::DiscoveryHello& hello);
+  void PlayBack();
   void Tell(const Host& host, const char* kind, const std::string& cable);
   // Both listeners
   void Log(const std::string& line) override;
-  // JobListener
   void Complain(const std::string& what) override;
+  // JobListener
   bool logs() const override { return log_ != nullptr; }
   collective::SessionId NewSession(Host& host, Client& client) override;
 
@@ -84,6 +88,7 @@ class World final : public HostListener, public JobListener {
   void Watch();
   void CheckBounds(Host& host);
   void CheckNothingIsLeft(Host& host);
+  void CheckCables(Host& host);
   void NoteQueues();
   bool AllDone() const;
   std::string NameOf(const NodeId& node) const;
@@ -107,6 +112,12 @@ class World final : public HostListener, public JobListener {
   // By host and peer: the oldest frame that waited a moment before the end. Signs of life of circuits are
   // frames too, so some may always be under way.
   std::map<std::pair<std::size_t, NodeId>, std::uint64_t> oldest_;
+  // Hellos that somebody has recorded, the newest last, and from where each one came.
+  struct Recorded {
+    const Port* port = nullptr;
+    wire::DiscoveryHello hello{};
+  };
+  std::deque<Recorded> recorded_;
   collective::SessionId next_session_ = 1;
   bool healed_ = false;  // No more faults happen.
   std::string last_complaint_;

@@ -24,9 +24,11 @@ class CountedLooks final : public NodePort {
   std::vector<std::string> Describe(v1::NodeStatus&) const override { return {}; }
   std::vector<std::string> Listening() const override { return {}; }
   std::vector<fabric::LinkSnapshot> SnapshotLinks() const override { return {}; }
-  std::string OriginOf(const NodeId&, const fabric::RailSnapshot&) const override { return {}; }
   intake::CopiedResults ResultsCopiedBy(SessionId) const override { return {}; }
   Clocks ReadClocks() const override { return {}; }
+  void SendHello(const std::string&, const wire::DiscoveryHello&) override {}
+  void Dial(const std::string&) override {}
+  void StopDialing(const std::string&) override {}
   void OnRailGone() override {}
   void OnDeadlineChanged() override {}
 };
