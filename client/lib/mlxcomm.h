@@ -44,7 +44,7 @@ typedef enum mlxcomm_code {
   MLXCOMM_CANCELLED = 8,
   MLXCOMM_ALREADY_EXISTS = 9, /* the rank is taken */
   MLXCOMM_UNAVAILABLE = 10,   /* no daemon, or no link to a node */
-  MLXCOMM_PERMISSION_DENIED = 11,
+  MLXCOMM_PERMISSION_DENIED = 11, /* not served, or the daemon is another user's */
   MLXCOMM_INTERNAL = 12,
 } mlxcomm_code;
 

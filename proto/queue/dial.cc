@@ -107,6 +107,38 @@ int ConnectUnix(const std::string& path, const Patience& patience) {
   return -1;
 }
 
+// False, with errno: the system does not say.
+bool FindListener(int connection, uid_t& user) {
+#if defined(__linux__)
+  ucred credentials{};
+  socklen_t bytes = sizeof credentials;
+  if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) != 0) return false;
+  user = credentials.uid;
+  return true;
+#else
+  gid_t group = 0;
+  return ::getpeereid(connection, &user, &group) == 0;
+#endif
+}
+
+// Ok: its listener is this user or root.
+Failure CheckListener(const std::string& path, int connection) {
+  uid_t user = 0;
+  if (!FindListener(connection, user)) {
+    return Unavailable(path,
+                       std::string("who listens there is not known: ") + std::strerror(errno));
+  }
+  if (user == 0 || user == ::geteuid()) return {};
+  return {FailureCode::kPermissionDenied, kNoRank,
+          "mlxcommd at " + path + " is run by user " + std::to_string(user) + ", not by user " +
+              std::to_string(::geteuid()) +
+              " or root: it could read and change what this process sends. "
+              "Have root run it as a service (systemd-launchd/install); or if this should be your "
+              "private daemon, have " +
+              path.substr(0, path.rfind('/')) +
+              " removed, or set XDG_RUNTIME_DIR to a folder of your own"};
+}
+
 // Says hello and takes the answer. A daemon with too much to do refuses without
 // reading, so what cannot be sent any more is no reason not to listen.
 bool ExchangeHellos(const ClientHello& hello, const Patience& patience, Dialed& dialed) {
@@ -189,6 +221,10 @@ Failure Dial(const std::string& socket_path, ProcessRole role, std::uint64_t are
   const Patience patience(timeout_ns, interrupted);
   dialed.connection = ConnectUnix(socket_path, patience);
   if (dialed.connection < 0) return NotReached(socket_path, errno, "");
+  if (Failure failure = CheckListener(socket_path, dialed.connection); !failure.ok()) {
+    CloseAll(dialed);
+    return failure;
+  }
   const ClientHello hello{kClientHelloMagic, kHelloVersion, role, arena_bytes, 0};
   if (!ExchangeHellos(hello, patience, dialed)) {
     const int error = errno;

@@ -1,6 +1,7 @@
 // A local process's way to its daemon: where the sockets are, and the hello.
 //
 //   nobody listens, or something else ─▶ UNAVAILABLE: look elsewhere, or start one
+//   another user listens              ─▶ PERMISSION_DENIED: before a word is said
 //   one listens but does not answer   ─▶ DEADLINE_EXCEEDED: it is there, and must not
 //                                        be gone round
 //
@@ -35,8 +36,11 @@ struct Dialed {
   int descriptor_count = 0;
 };
 
-// Connects to one socket and says hello. On failure nothing is left open. `interrupted`
-// may be empty, else it is asked about every 50 ms; true gives CANCELLED.
+// Connects to one socket and says hello. Only a listener of this process's user or of root is believed: it
+// gets the process's memory, and in a folder such as /tmp any user may put a socket at the expected path. The
+// kernel says who listens; owners and modes of the folder and the file say less, and may change meanwhile. On
+// failure nothing is left open. `interrupted` may be empty, else it is asked about every 50 ms; true gives
+// CANCELLED.
 Failure Dial(const std::string& socket_path, ProcessRole role, std::uint64_t arena_bytes,
              std::uint64_t timeout_ns, Dialed& dialed,
              const std::function<bool()>& interrupted = {});

@@ -25,7 +25,7 @@ enum class FailureCode : std::uint8_t {
   kCancelled = 8,          // The caller gave up (Ctrl-C).
   kAlreadyExists = 9,      // The rank is taken.
   kUnavailable = 10,       // No daemon, or no link to a node that is needed.
-  kPermissionDenied = 11,  // The daemon does not serve this user.
+  kPermissionDenied = 11,  // The daemon does not serve this user, or is another user's.
   kInternal = 12,          // Our own bug.
 };
 

@@ -22,7 +22,7 @@ TYPES = (mx.bool_, mx.int8, mx.int16, mx.int32, mx.int64, mx.uint8, mx.uint16, m
 
 def large(dtype):
     is_left_out = SHORT and dtype not in (mx.int8, mx.bfloat16, mx.float32, mx.complex64)
-    return [] if is_left_out else [16 * MIB // dtype.size]
+    return [] if is_left_out else [5 * MIB // dtype.size]
 
 
 def value(count, of_rank, dtype):

@@ -190,3 +190,32 @@ def test_users_who_share_are_one(users):
     c = users(1, "users: SHARED")
     ranks = [c.rank_as(uid, rank, 2, "sum:64") for rank, uid in enumerate((ANN, BOB))]
     assert [rank.finish() for rank in ranks] == [0, 0], [rank.lines for rank in ranks]
+
+
+# Why: where neither XDG_RUNTIME_DIR nor TMPDIR is set (cron, su, containers) a private daemon's socket lies
+# in /tmp, where any user can be there first. He would get the memory of all who take it for their own.
+# How: Bob's daemon, which serves all, waits where Ann's and root's private ones would be.
+@pytest.mark.parametrize("uid", [0, ANN])
+def test_another_users_daemon_is_not_taken_for_ones_own(users, uid):
+    c = users(0)
+    folder = c.public / f"mlxcommd-{uid}"
+    folder.mkdir()
+    os.chown(folder, BOB, BOB)
+    path = folder / "mlxcommd.sock"
+    config = c.public / "bob.textproto"
+    config.write_text(f'socket_path: "{path}" state_directory: "{folder}/state" '
+                      'clients { all_users: true }\n')
+    shutil.copy(find_program("mlxcommd"), c.public)
+    daemon = c.run_as(BOB, "mlxcommd", "--config", config)
+    daemon.wait_for("is ready")
+    here = {"XDG_RUNTIME_DIR": str(c.public), "HOME": "/", "PATH": os.environ["PATH"],
+            "LD_LIBRARY_PATH": str(c.public), "DYLD_LIBRARY_PATH": str(c.public)}
+    for program in (["mlxcommctl", "status"], ["lab_rank", "0", "1", "job", "sum:64"]):
+        done = subprocess.run([str(c.public / program[0]), *program[1:]], env=here, cwd="/",
+                              capture_output=True, text=True, timeout=PATIENCE, user=uid, group=uid,
+                              extra_groups=[])
+        told = done.stdout + done.stderr
+        assert done.returncode != 0, told
+        assert f"mlxcommd at {path} is run by user {BOB}, not by user {uid} or root" in told
+        assert str(folder) + " removed" in told
+    assert not any("client" in line for line in daemon.lines), "nobody came in"

@@ -265,6 +265,30 @@ TEST(DialTest, SaysWhenTheDaemonClosesWithoutAWord) {
   EXPECT_THAT(failure.message, HasSubstr("does not answer"));
 }
 
+// Why: in a folder that all may write to, another user can be the first to put a socket where this user's
+// private daemon is expected. It would get the arena, and its answers would be believed.
+// How: the kernel notes who listens, so root is somebody else for as long as it takes to listen.
+TEST(DialTest, SaysNotAWordToAnotherUsersDaemon) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
+  constexpr uid_t kSomebody = 61001;
+  const SocketPlace place;
+  const Descriptor listener(::socket(AF_UNIX, SOCK_STREAM, 0));
+  ASSERT_EQ(::bind(listener.get(), place.address(), place.bytes()), 0);
+  ASSERT_EQ(::seteuid(kSomebody), 0);
+  const int listens = ::listen(listener.get(), 1);
+  ASSERT_EQ(::seteuid(0), 0);
+  ASSERT_EQ(listens, 0);
+  Dialed dialed;
+  const Failure failure = Dial(place.path(), ProcessRole::kClient, 0, kPatienceNs, dialed);
+  EXPECT_EQ(failure.code, FailureCode::kPermissionDenied);
+  EXPECT_THAT(failure.message, AllOf(HasSubstr(place.path()), HasSubstr("is run by user 61001")));
+  EXPECT_EQ(dialed.connection, -1);
+  const Descriptor accepted(::accept(listener.get(), nullptr, nullptr));
+  char byte = 0;
+  EXPECT_EQ(::recv(accepted.get(), &byte, 1, 0), 0) << "it has left without a hello";
+  std::filesystem::remove_all(place.folder());
+}
+
 TEST(DialTest, GivesUpAtItsDeadline) {
   const FakeDaemon daemon([](int connection) {  // Until the other side gives up.
     char byte;
