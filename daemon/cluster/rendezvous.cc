@@ -263,23 +263,27 @@ std::uint64_t Rendezvous::SessionOf(const v1::WorldFormed& formed, std::uint32_t
   return is_it ? waiting->second.session : 0;
 }
 
+// Whether that daemon can have made the attempt; 0 says nothing.
+bool Rendezvous::MayBeOf(std::uint64_t attempt, const Known& node) {
+  return NumbersOf(attempt) == 0 || NumbersOf(attempt) == NumbersOf(node.incarnation);
+}
+
 // Another node may know of a restart, and form a world with the new daemon, while this node still waits for
-// the one that has ended. Once its loss is noticed, all groups of that node fail: so must not the new one.
-// An attempt tells which daemon made it (NumbersOf).
-bool Rendezvous::NamesANewerDaemon(const v1::WorldFormed& formed) const {
+// the one that has ended. Once its loss is noticed all groups of that node fail, and the new one must not be
+// among them.
+bool Rendezvous::NamesAnotherDaemon(const v1::WorldFormed& formed) const {
   return std::any_of(
       formed.members().begin(), formed.members().end(), [this](const v1::WorldMember& member) {
         NodeId node;
         if (member.node_id().size() != node.bytes.size()) return false;
         std::copy(member.node_id().begin(), member.node_id().end(), node.bytes.begin());
         const auto known = nodes_.find(node);
-        const std::uint64_t its = NumbersOf(member.attempt());
-        return its != 0 && known != nodes_.end() && NumbersOf(known->second.incarnation) != its;
+        return known != nodes_.end() && !MayBeOf(member.attempt(), known->second);
       });
 }
 
 void Rendezvous::OnWorldFormedElsewhere(const NodeId& node, const v1::WorldFormed& formed) {
-  if (held_.size() < kHeldMax && NamesANewerDaemon(formed)) {
+  if (held_.size() < kHeldMax && NamesAnotherDaemon(formed)) {
     held_.push_back({node, formed});
   } else {
     TakeWorld(node, formed);
@@ -333,7 +337,8 @@ void Rendezvous::TakeWorld(const NodeId& node, const v1::WorldFormed& formed) {
   }
 }
 
-// Those who have no part in the world may not hear of it.
+// Those who have no part in the world may not hear of it. A daemon that was restarted has none: the world has
+// the attempt of the one before, and is told to that one.
 void Rendezvous::WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t rank,
                                     const std::vector<FormedMember>& members) {
   v1::PeerMessage message;
@@ -341,8 +346,11 @@ void Rendezvous::WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t
   message.mutable_rank_withdrawn()->set_user(formed.user());
   message.mutable_rank_withdrawn()->set_attempt(formed.members(static_cast<int>(rank)).attempt());
   for (const auto& [node, known] : nodes_) {
-    const bool is_in_it = std::any_of(members.begin(), members.end(),
-                                      [&node](const auto& member) { return member.node == node; });
+    bool is_in_it = false;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      is_in_it = is_in_it || (members[i].node == node &&
+                              MayBeOf(formed.members(static_cast<int>(i)).attempt(), known));
+    }
     if (!is_in_it) port_.SendToNode(node, message);
   }
 }

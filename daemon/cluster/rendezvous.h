@@ -130,6 +130,7 @@ class Rendezvous {
   static std::uint64_t NumbersOf(std::uint64_t incarnation) {
     return incarnation & ~std::uint64_t{0xffffffff};
   }
+  static bool MayBeOf(std::uint64_t attempt, const Known& node);
   Failure CheckClaim(const Claim& claim) const;
   // What speaks against the claim; ok: nothing.
   Failure Objection(const Claim& claim, bool local) const;
@@ -139,7 +140,7 @@ class Rendezvous {
   void Forget(const JobId& id, std::uint32_t rank, const NodeId& node);
   void Uncount(const Waiting& waiting);
   std::uint64_t SessionOf(const v1::WorldFormed& formed, std::uint32_t rank) const;
-  bool NamesANewerDaemon(const v1::WorldFormed& formed) const;
+  bool NamesAnotherDaemon(const v1::WorldFormed& formed) const;
   void TakeWorld(const NodeId& node, const v1::WorldFormed& formed);
   void WithdrawFromOthers(const v1::WorldFormed& formed, std::uint32_t rank,
                           const std::vector<FormedMember>& members);

@@ -82,16 +82,17 @@ class Cluster {
     }
   }
   void Run() {
-    while (!wire.empty()) {
-      const Message message = wire.front();
-      wire.pop_front();
-      Rendezvous& to = nodes[message.to.bytes[0] - 1u]->rendezvous;
-      const v1::PeerMessage& body = message.body;
-      if (body.has_rank_announced()) to.OnRankAnnounced(message.from, body.rank_announced());
-      if (body.has_rank_withdrawn()) to.OnRankWithdrawn(message.from, body.rank_withdrawn());
-      if (body.has_world_formed()) to.OnWorldFormedElsewhere(message.from, body.world_formed());
-      if (body.has_world_refused()) to.OnWorldRefused(message.from, body.world_refused());
-    }
+    while (!wire.empty()) Step();
+  }
+  void Step() {
+    const Message message = wire.front();
+    wire.pop_front();
+    Rendezvous& to = nodes[message.to.bytes[0] - 1u]->rendezvous;
+    const v1::PeerMessage& body = message.body;
+    if (body.has_rank_announced()) to.OnRankAnnounced(message.from, body.rank_announced());
+    if (body.has_rank_withdrawn()) to.OnRankWithdrawn(message.from, body.rank_withdrawn());
+    if (body.has_world_formed()) to.OnWorldFormedElsewhere(message.from, body.world_formed());
+    if (body.has_world_refused()) to.OnWorldRefused(message.from, body.world_refused());
   }
   void Attach(int node, std::uint64_t session, std::uint32_t rank, std::uint32_t size,
               const std::string& job = "job", const std::string& user = "ann") {
@@ -454,6 +455,27 @@ TEST_F(RestartTest, AWorldThatHasFailedElsewhereIsMadeToFailHere) {
   EXPECT_TRUE(unaware.formed.empty()) << "another group";
   unaware.rendezvous.TakeHeld(cluster.nodes[0]->formed.front());
   EXPECT_EQ(unaware.formed, cluster.nodes[0]->formed);
+}
+
+// Why: a node meets the new daemon and tells it who waits here; then comes a world with the former daemon. The
+// new one has no part in that, so it would show ranks that wait for ever.
+TEST(RendezvousTest, ADaemonThatWasRestartedHearsOfRanksWhoseWorldHasItsFormerSelf) {
+  Cluster cluster(3);
+  for (std::uint32_t rank = 0; rank < 3; ++rank) cluster.Attach(static_cast<int>(rank), 1, rank, 3);
+  // All but the world, which is under way when the third node ends.
+  while (!cluster.wire.back().body.has_world_formed()) cluster.Step();
+  const std::deque<Cluster::Message> worlds = std::exchange(cluster.wire, {});
+  cluster.nodes[2] = std::make_unique<Cluster::Node>(cluster, 3, std::uint64_t{77} << 40);
+  Cluster::Node& next = *cluster.nodes[2];
+  next.Meet(*cluster.nodes[1]);
+  cluster.nodes[1]->rendezvous.OnNodeLost(Id(3));
+  cluster.nodes[1]->Meet(next);
+  cluster.Run();
+  EXPECT_EQ(next.rendezvous.AllWaiting().size(), 1u);
+  cluster.nodes[1]->rendezvous.OnWorldFormedElsewhere(Id(1), worlds.back().body.world_formed());
+  cluster.nodes[1]->rendezvous.TakeHeld(cluster.nodes[0]->formed.front());  // It has failed.
+  cluster.Run();
+  EXPECT_TRUE(next.rendezvous.AllWaiting().empty());
 }
 
 TEST_F(RestartTest, AWorldGoesWithTheNodeThatFormedIt) {
