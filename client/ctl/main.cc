@@ -26,5 +26,8 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
   const auto asked = [](const auto& one) { return one.first->parsed(); };
-  return std::find_if(runs.begin(), runs.end(), asked)->second();
+  const auto run = std::find_if(runs.begin(), runs.end(), asked);
+  const CLI::Option* const json = run->first->get_option_no_throw("--json");
+  if (json != nullptr && json->count() > 0) PrintFailuresAsJson();
+  return run->second();
 }

@@ -142,7 +142,9 @@ class Intake {
   virtual IntakeCounters counters() const = 0;
   virtual UseOfLimits use() const = 0;  // On the loop's thread.
 
-  // No new processes; those that are connected stay.
+  // New clients get this; tools, and those that are connected, are served on. On the loop's thread.
+  virtual void RefuseClients(const Failure& failure) = 0;
+  // No new processes at all; the socket has gone.
   virtual void StopAccepting() = 0;
 };
 

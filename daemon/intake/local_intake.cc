@@ -97,6 +97,7 @@ Failure LocalIntake::OnHello(LocalStream::socket& socket, const queue::ClientHel
     const Failure failure = CheckTools(peer);
     return failure.ok() ? Open(socket, peer, 0, nullptr) : failure;
   }
+  if (!refusal_.ok()) return refusal_;
   const std::uint64_t arena_bytes = ArenaBytes(hello.arena_bytes);
   Failure failure = limits_.Admit(peer.uid, user.name, arena_bytes);
   if (!failure.ok()) return failure;

@@ -49,6 +49,7 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
                                       std::string_view grpc_peer) const override;
   IntakeCounters counters() const override;
   UseOfLimits use() const override;
+  void RefuseClients(const Failure& failure) override { refusal_ = failure; }
   void StopAccepting() override { acceptor_.Stop(); }
 
  private:
@@ -75,6 +76,7 @@ class LocalIntake final : public Intake, private HelloListener, private SessionO
   IntakeOptions options_;
   IntakeListener& listener_;
   Acceptor acceptor_;
+  Failure refusal_;  // Of new clients; ok: they are served.
   SessionId next_session_ = 1;
   absl::flat_hash_map<SessionId, std::unique_ptr<Session>> sessions_;
   std::vector<Session*> polled_;  // Open clients, for Poll without hashing.

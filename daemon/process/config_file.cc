@@ -268,6 +268,11 @@ void CheckConfig(const v1::DaemonConfig& config, const TextFormat::ParseInfoTree
                   absl::StrCat("socket_path: expected at most ", kSocketPathBytesMax,
                                " bytes, got ", config.socket_path().size()));
   }
+  if (!config.socket_path().empty() && config.socket_path().front() != '/') {
+    bounds.Report(config, &tree, "socket_path",
+                  absl::StrCat("socket_path: expected a path that begins with /, got \"",
+                               MakePrintable(config.socket_path()), "\""));
+  }
   bounds.CheckNumbers(config, &tree);
   CheckPeers(config.peers(), subtree("peers"), bounds);
   CheckDiscovery(config.discovery(), subtree("discovery"), bounds);
@@ -381,6 +386,25 @@ absl::StatusOr<v1::DaemonConfig> Parse(const std::string& text, const std::strin
   return config;
 }
 
+// Who else may write there could give this node another identity, or take it away.
+absl::Status CheckStateDirectory(const std::string& directory) {
+  struct stat facts{};
+  if (::stat(directory.c_str(), &facts) != 0) return absl::OkStatus();  // To write there will fail.
+  if (facts.st_uid != 0 && facts.st_uid != ::geteuid()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        directory, " belongs to user ", facts.st_uid,
+        ", who could change this node's identity: set state_directory to a folder of user ",
+        ::geteuid(), " or of root"));
+  }
+  if ((facts.st_mode & S_IWOTH) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "every user may write to ", directory,
+        " and could change this node's identity: take their right away (chmod o-w), or set "
+        "state_directory to another folder"));
+  }
+  return absl::OkStatus();
+}
+
 // NOT_FOUND where there is no such file.
 absl::Status ReadNodeId(const std::string& path, NodeId& id) {
   const platform::FileDescriptor file = OpenToRead(path);
@@ -441,11 +465,15 @@ absl::StatusOr<NodeId> ReadOrMakeNodeId(const std::string& directory) {
   const std::string path = directory + "/node-id";
   NodeId id;
   const absl::Status found = ReadNodeId(path, id);
-  if (found.ok()) return id;
+  if (found.ok()) {
+    absl::Status fine = CheckStateDirectory(directory);
+    return fine.ok() ? absl::StatusOr<NodeId>(id) : fine;
+  }
   if (!absl::IsNotFound(found)) return found;
   // What goes wrong here is said by the first step that needs the folder.
   std::error_code ignored;
   std::filesystem::create_directories(directory, ignored);
+  if (absl::Status fine = CheckStateDirectory(directory); !fine.ok()) return fine;
   id = MakeNodeId();
   // Written aside and linked into place: it is there whole or not at all, and of two
   // daemons that start at once the second takes what the first has made.

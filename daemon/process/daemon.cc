@@ -325,11 +325,19 @@ void Daemon::LookAtConfigAgain() {
 absl::Status Daemon::Drain() {
   const std::uint64_t timeout_ms = config_.drain_timeout_ms();
   spdlog::info("stopping: running jobs have {} ms to end", timeout_ms);
-  asio::post(io_, [this] { intake_->StopAccepting(); });
+  // A private daemon makes room at once for the next one. Of others, people want to see what they wait for.
+  asio::post(io_, [this] {
+    if (is_private_) return intake_->StopAccepting();
+    intake_->RefuseClients(
+        {FailureCode::kDaemonStopping, kNoRank,
+         absl::StrCat("it is stopping, and lets running jobs end: try again in ",
+                      (config_.drain_timeout_ms() + 999) / 1000, " s, if it is started again")});
+  });
   const bool drained = loop_->Drain(timeout_ms * kMs);
   metrics_.reset();  // Its requests wait for the loop.
   loop_->RequestStop();
   loop_thread_.join();
+  intake_->StopAccepting();
   if (hellos_ != nullptr) hellos_->Stop();
   fabric_->Stop();
   // gRPC ends once every call has been answered, also those that came just now.

@@ -139,6 +139,25 @@ def test_sigterm_drains_and_then_says_so(cluster):
     assert c.daemons[0].finish() in (0, 3)
 
 
+# Why: while it lets jobs end a daemon looked absent: processes were told to start it, and people could not
+# see for whom it waits.
+def test_a_daemon_that_drains_says_so_to_new_processes_and_shows_what_it_waits_for(cluster):
+    c = cluster(1, top_settings="drain_timeout_ms: 600000")
+    ranks = [c.rank(rank, 2, RANK, arguments=["wait"]) for rank in range(2)]
+    for rank in ranks:
+        rank.wait_for("waiting")
+    c.daemons[0].signal(signal.SIGTERM)
+    wait_until(lambda: c.status()["nodes"][0]["state"] == "draining", "it drains")
+    assert [job["name"] for job in c.status()["jobs"]] == ["job"]
+    late = c.rank(0, 2, RANK, job="late")
+    line = late.wait_for("refused")
+    assert "it is stopping, and lets running jobs end" in line and "no mlxcommd" not in line, line
+    for rank in ranks:
+        rank.end()
+    assert c.daemons[0].finish() == 0
+    assert not os.path.exists(c.socket(0))
+
+
 def test_idle_daemon_ends_cleanly_at_sigterm(cluster):
     c = cluster(2)
     for daemon in c.daemons:

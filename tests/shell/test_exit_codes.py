@@ -62,3 +62,12 @@ def test_no_daemon_is_3():
 def test_launch_has_that_of_the_rank_that_failed():
     assert mlxcommctl("launch", "-n", "1", "--", "sh", "-c", "exit 41").returncode == 41
     assert mlxcommctl("launch", "-n", "1", "--", "/nowhere/at/all").returncode == 127
+
+
+# Why: a variable of a script that nobody has set. The usual daemon, or this machine alone, is not what was
+# meant.
+def test_a_value_that_is_empty_is_wrong_usage():
+    options = [(verb, "--socket") for verb, command in verbs().items() if has(command, "--socket")]
+    for verb, option in [*options, ("launch", "--hosts"), ("launch", "--nodes"), ("launch", "--hostfile")]:
+        done = mlxcommctl(*verb.split(), option, "", *ARGUMENTS.get(verb, []))
+        assert done.returncode == 2 and f"{option}: expected" in done.stderr, (verb, option, done)

@@ -86,3 +86,17 @@ def test_a_verb_without_schema_is_told_those_that_have_one():
     listed = json.loads(mlxcommctl("schema", "--json").stdout)["verbs"]
     assert sorted(listed) == listed == mlxcommctl("schema").stdout.split("\n")[:-1]
     assert set(listed) == set(WITH_JSON)
+
+
+# Why: a program that reads standard output alone got nothing from a verb that failed.
+@pytest.mark.parametrize("verb", ["status", "topology", "record", "trace", "events", "ping", "hosts export"])
+def test_a_verb_that_fails_says_so_in_json_too(verb, tmp_path):
+    socket = str(tmp_path / "nobody.sock")
+    arguments = [] if verb == "record" else ARGUMENTS.get(verb, [])  # --tracks is for --json alone.
+    done = mlxcommctl(*verb.split(), *arguments, "--json", "--socket", socket)
+    assert done.returncode == 3, done
+    error = json.loads(done.stdout.splitlines()[-1])["error"]
+    assert error["code"] == "UNAVAILABLE" and error["exit_code"] == 3
+    assert socket in error["message"] and error["message"] in done.stderr
+    plain = mlxcommctl(*verb.split(), *arguments, "--socket", socket)
+    assert plain.returncode == 3 and plain.stdout == "" and socket in plain.stderr

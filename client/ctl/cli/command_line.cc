@@ -5,8 +5,16 @@
 
 namespace mlxcomm::ctl {
 
+CLI::Validator NotEmpty(const std::string& expected) {
+  return {[expected](const std::string& text) {
+            return text.empty() ? "expected " + expected + ", got nothing" : std::string();
+          },
+          ""};
+}
+
 CLI::Option* AddSocket(CLI::App& verb, std::string& socket_path) {
-  return verb.add_option("--socket", socket_path, "The daemon's Unix socket");
+  return verb.add_option("--socket", socket_path, "The daemon's Unix socket")
+      ->check(NotEmpty("a path; leave --socket out for the usual place"));
 }
 
 CLI::Option* AddConfig(CLI::App& verb, std::string& config_file) {

@@ -27,6 +27,9 @@ CLI::Option* AddQuantity(CLI::App& verb, const std::string& name, Value& value,
   return verb.add_option_function<std::string>(name, take, what + ", as " + form);
 }
 
+// Refuses a value that is empty: that of a variable of a script which nobody has set, as a rule.
+CLI::Validator NotEmpty(const std::string& expected);
+
 // --socket and --config of every verb that asks the daemon, or takes it for what its configuration says.
 CLI::Option* AddSocket(CLI::App& verb, std::string& socket_path);
 CLI::Option* AddConfig(CLI::App& verb, std::string& config_file);

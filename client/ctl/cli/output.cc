@@ -3,10 +3,32 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
+#include "client/ctl/cli/json_text.h"
 #include "client/ctl/status/render_status.h"
+#include "mlxcomm/v1/ctl.pb.h"
 
 namespace mlxcomm::ctl {
+namespace {
+
+bool as_json = false;
+
+int Tell(int exit_code, FailureCode code, const std::string& message) {
+  std::fprintf(stderr, "mlxcommctl: %s\n", Shown(message).c_str());
+  if (!as_json) return exit_code;
+  v1::CommandFailed failed;
+  v1::CommandError& error = *failed.mutable_error();
+  error.set_code(FailureCodeName(code));
+  error.set_message(message);
+  error.set_exit_code(exit_code);
+  std::fprintf(stdout, "%s\n", JsonOf(std::move(failed), JsonLayout::kCompact).c_str());
+  return exit_code;
+}
+
+}  // namespace
+
+void PrintFailuresAsJson() { as_json = true; }
 
 int WriteOut(const std::string& text, const char* what) {
   if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
@@ -15,13 +37,16 @@ int WriteOut(const std::string& text, const char* what) {
 }
 
 int ReportFailure(const Failure& failure) {
-  std::fprintf(stderr, "mlxcommctl: %s\n", Shown(failure.message).c_str());
-  return failure.code == FailureCode::kUnavailable ? kExitNoDaemon : kExitFailed;
+  return Tell(failure.code == FailureCode::kUnavailable ? kExitNoDaemon : kExitFailed, failure.code,
+              failure.message);
 }
 
 int Fail(int code, const std::string& message) {
-  std::fprintf(stderr, "mlxcommctl: %s\n", Shown(message).c_str());
-  return code;
+  return Tell(code,
+              code == kExitUsage      ? FailureCode::kInvalidArgument
+              : code == kExitNoDaemon ? FailureCode::kUnavailable
+                                      : FailureCode::kInternal,
+              message);
 }
 
 }  // namespace mlxcomm::ctl

@@ -1,4 +1,6 @@
-// How verbs write what they have to say: to standard output, with the failure to do so told.
+// How verbs write what they have to say: to standard output, and failures to standard error. With --json
+// a failure is also printed on standard output, for programs that read nothing else (CommandFailed of
+// ctl.proto).
 //
 // Thread: main.
 #pragma once
@@ -13,6 +15,9 @@ inline constexpr int kExitFailed = 1;  // The daemon or a rank failed.
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitNoDaemon = 3;
 inline constexpr int kExitWarnings = 4;  // doctor: warnings, but no error.
+
+// From here on failures are printed as JSON, too. Called once, when the command line has been read.
+void PrintFailuresAsJson();
 
 // The exit code; `what` for the message: "cannot write the status".
 int WriteOut(const std::string& text, const char* what);

@@ -327,13 +327,18 @@ Run AddLaunch(CLI::App& launch, const Invocation& invocation) {
       .add_option("-n,--ranks,--ranks-per-node,--repeat-hosts", options.ranks,
                   "How many ranks on each host (1, or what the hostfile says)")
       ->check(CLI::Range(1, 64));
-  CLI::Option* const hosts = launch.add_option(
-      "--hosts", options.hosts, "Hosts for ssh: mac-1,mac-2 or mac-[1-4] (this one)");
+  CLI::Option* const hosts =
+      launch
+          .add_option("--hosts", options.hosts,
+                      "Hosts for ssh: mac-1,mac-2 or mac-[1-4] (this one)")
+          ->check(NotEmpty("hosts; leave --hosts out for this machine alone"));
   CLI::Option* const hostfile = launch
                                     .add_option("--hostfile", options.hostfile,
                                                 "Hosts from a file of MLX, MPI or `hosts export`")
+                                    ->check(NotEmpty("a file"))
                                     ->type_name("FILE");
   launch.add_option("--nodes", options.nodes, "Nodes of this cluster: all, or a,b")
+      ->check(NotEmpty("all, or nodes"))
       ->type_name("NODES")
       ->excludes(hosts)
       ->excludes(hostfile);

@@ -1,9 +1,6 @@
 // The verbs that read the daemon's flight recorder: record and trace.
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <memory>
 
 #include "client/ctl/cli/command_line.h"
@@ -42,25 +39,14 @@ v1::FlightRecordRequest RequestOf(const RecordOptions& options, bool with_tracks
   return request;
 }
 
-int Report(const Failure& failure) {
-  std::fprintf(stderr, "mlxcommctl: %s\n", Shown(failure.message).c_str());
-  return failure.code == FailureCode::kUnavailable ? kExitNoDaemon : kExitFailed;
-}
-
-int Write(const std::string& text, const char* what) {
-  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
-  std::fprintf(stderr, "mlxcommctl: cannot write the %s: %s\n", what, std::strerror(errno));
-  return kExitFailed;
-}
-
 int RunRecord(const RecordOptions& options) {
   v1::FlightRecordReply record;
   const v1::FlightRecordRequest request = RequestOf(options, options.json && options.tracks);
   Failure failure = FetchRecord(options.socket_path, request, record);
   std::string text;
   if (failure.ok() && options.json) failure = ToJson(record, text);
-  if (!failure.ok()) return Report(failure);
-  return Write(options.json ? text : RenderRecord(record), "record");
+  if (!failure.ok()) return ReportFailure(failure);
+  return WriteOut(options.json ? text : RenderRecord(record), "record");
 }
 
 int RunTrace(const RecordOptions& options) {
@@ -76,7 +62,7 @@ int RunTrace(const RecordOptions& options) {
   Failure failure = FetchRecord(options.socket_path, RequestOf(options, true), record);
   std::string text;
   if (failure.ok()) failure = ToJson(RenderTrace(record), text, JsonLayout::kCompact);
-  return failure.ok() ? Write(text + "\n", "trace") : Report(failure);
+  return failure.ok() ? WriteOut(text + "\n", "trace") : ReportFailure(failure);
 }
 
 }  // namespace

@@ -457,8 +457,8 @@ TEST_F(RestartTest, AWorldThatHasFailedElsewhereIsMadeToFailHere) {
   EXPECT_EQ(unaware.formed, cluster.nodes[0]->formed);
 }
 
-// Why: a node meets the new daemon and tells it who waits here; then comes a world with the former daemon. The
-// new one has no part in that, so it would show ranks that wait for ever.
+// Why: a node meets the new daemon and tells it which ranks wait here; then a world arrives that has the
+// former daemon. The new one has no part in it, so it would show ranks that wait for ever.
 TEST(RendezvousTest, ADaemonThatWasRestartedHearsOfRanksWhoseWorldHasItsFormerSelf) {
   Cluster cluster(3);
   for (std::uint32_t rank = 0; rank < 3; ++rank) cluster.Attach(static_cast<int>(rank), 1, rank, 3);

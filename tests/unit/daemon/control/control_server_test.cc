@@ -52,6 +52,7 @@ class KnownSessions final : public intake::Intake {
   }
   intake::IntakeCounters counters() const override { return {}; }
   intake::UseOfLimits use() const override { return {}; }
+  void RefuseClients(const Failure&) override {}
   void StopAccepting() override {}
 
  private:

@@ -468,6 +468,21 @@ TEST_F(IntakeTest, RefusesToBeTheSecondAtItsSocket) {
   EXPECT_FALSE(std::filesystem::exists(options.socket_path));
 }
 
+// Why: a daemon that drains is there. Whoever asks gets an answer, not "no mlxcommd".
+TEST_F(IntakeTest, RefusesClientsAndServesTools) {
+  ASSERT_TRUE(Open().ok());
+  const auto client = Connect();
+  ASSERT_NE(client, nullptr);
+  intake->RefuseClients({FailureCode::kDaemonStopping, kNoRank, "it is stopping"});
+  const auto late = Connect();
+  ASSERT_NE(late, nullptr);
+  EXPECT_EQ(late->answer().failure_code, FailureCode::kDaemonStopping);
+  const auto tool = Connect(GoodHello(queue::ProcessRole::kTool, 0));
+  ASSERT_NE(tool, nullptr);
+  EXPECT_EQ(tool->answer().failure_code, FailureCode::kNone);
+  ExpectService(*client, diary.opened[0]);
+}
+
 TEST_F(IntakeTest, ServesThoseItHasAfterItStoppedAccepting) {
   ASSERT_TRUE(Open().ok());
   const auto client = Connect();

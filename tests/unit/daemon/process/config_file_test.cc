@@ -249,6 +249,13 @@ TEST(ParseConfigTest, RefusesASocketPathThatNoSocketCanHave) {
               HasSubstr("f:1:1: socket_path: expected at most"));
 }
 
+// Why: it would mean another file in each working directory.
+TEST(ParseConfigTest, RefusesASocketPathThatDependsOnTheWorkingDirectory) {
+  EXPECT_THAT(MistakeIn("socket_path: \"here/mlxcommd.sock\""),
+              HasSubstr("f:1:1: socket_path: expected a path that begins with /, got "
+                        "\"here/mlxcommd.sock\""));
+}
+
 // Why: a machine that has joined needs no other word about its cluster.
 TEST_F(ConfigFileTest, TakesTheNameThatCameWithTheKey) {
   const std::string key = Write("key", "cluster studio 2\n" + key_ + "\n");
@@ -331,6 +338,21 @@ TEST_F(ConfigFileTest, KeepsTheNodesIdentity) {
 TEST_F(ConfigFileTest, RefusesAnIdentityThatIsNone) {
   Write("node-id", "not hexadecimal");
   EXPECT_THAT(std::string(ReadOrMakeNodeId(folder_).status().message()), HasSubstr("remove it"));
+}
+
+// Why: whoever may write there can give this node another identity, or none.
+TEST_F(ConfigFileTest, KeepsNoIdentityWhereEveryUserMayWrite) {
+  const std::string state = folder_ + "/open";
+  ASSERT_TRUE(ReadOrMakeNodeId(state).ok());
+  ASSERT_EQ(::chmod(state.c_str(), 0777), 0);
+  EXPECT_THAT(std::string(ReadOrMakeNodeId(state).status().message()),
+              AllOf(HasSubstr(state), HasSubstr("chmod o-w")));
+  ASSERT_EQ(::chmod(state.c_str(), 0755), 0);
+  EXPECT_TRUE(ReadOrMakeNodeId(state).ok());
+  if (::geteuid() != 0) return;  // Nobody else can give it away.
+  ASSERT_EQ(::chown(state.c_str(), 61001, 61001), 0);
+  EXPECT_THAT(std::string(ReadOrMakeNodeId(state).status().message()),
+              HasSubstr("belongs to user 61001"));
 }
 
 TEST_F(ConfigFileTest, SaysWhereTheIdentityCannotBeWritten) {
