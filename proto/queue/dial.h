@@ -1,11 +1,10 @@
-// A local process's way to its daemon: where the sockets are, and the hello.
+// How a local process reaches its daemon: where the sockets are, and the hello.
 //
-//   nobody listens, or something else ─▶ UNAVAILABLE: look elsewhere, or start one
-//   one listens but does not answer   ─▶ DEADLINE_EXCEEDED: it is there, and must not
-//                                        be gone round
+//   nobody listens, or another program ─▶ UNAVAILABLE: look elsewhere, or start a daemon
+//   one listens but does not answer    ─▶ DEADLINE_EXCEEDED: a daemon is there, and must not
+//                                         be bypassed
 //
-// Owner: functions; the caller owns the descriptors that come back. Thread: any;
-// blocks up to the given time. Memory: none.
+// The caller owns the descriptors that are returned. Thread: any; blocks up to the given time.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +34,8 @@ struct Dialed {
   int descriptor_count = 0;
 };
 
-// Connects to one socket and says hello. On failure nothing is left open. `interrupted`
-// may be empty, else it is asked about every 50 ms; true gives CANCELLED.
+// Connects to one socket and says hello. On failure nothing is left open. `interrupted` may be
+// empty; else it is called about every 50 ms, and true gives CANCELLED.
 Failure Dial(const std::string& socket_path, ProcessRole role, std::uint64_t arena_bytes,
              std::uint64_t timeout_ns, Dialed& dialed,
              const std::function<bool()>& interrupted = {});
