@@ -1,4 +1,4 @@
-// How verbs write what they have to say: to standard output, with the failure to do so told.
+// How verbs write their output: to standard output, with a message if that fails.
 //
 // Thread: main.
 #pragma once
@@ -14,11 +14,11 @@ inline constexpr int kExitUsage = 2;
 inline constexpr int kExitNoDaemon = 3;
 inline constexpr int kExitWarnings = 4;  // doctor: warnings, but no error.
 
-// The exit code; `what` for the message: "cannot write the status".
+// Returns the exit code; `what` is for the message: "cannot write the status".
 int WriteOut(const std::string& text, const char* what);
-// To standard error; kExitNoDaemon or kExitFailed.
+// Writes to standard error; returns kExitNoDaemon or kExitFailed.
 int ReportFailure(const Failure& failure);
-// The same of what is no Failure; the exit code, as it was given.
+// The same for a message that is no Failure; returns `code`.
 int Fail(int code, const std::string& message);
 
 }  // namespace mlxcomm::ctl
