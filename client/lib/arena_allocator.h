@@ -5,7 +5,6 @@
 // back to the system (the address space stays), unless a device has pages of the arena; the surplus
 // then goes at a later Free. Warm and cold neighbours stay separate, and are joined only for a
 // request that fits into neither.
-// cold neighbours stay apart, and are joined only for what fits into neither.
 //
 //   [used, pinned][warm][cold            ][used][cold    ]
 //                  '------------------'  one range for a request larger than each

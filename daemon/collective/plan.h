@@ -44,7 +44,6 @@ struct Step {
   StepKind kind = StepKind::kLocal;
   // For a reduction: this step makes final values, so a mean is divided here. Each element of a
   // result comes from exactly one such step on one node, or from equal ones on all.
-  // ones on all.
   bool finishes = false;
   bool received_first = false;  // kReduceReceived: received op operand.
   std::uint16_t tag = 0;    // kSend and receives: unique between the two nodes, in each direction.

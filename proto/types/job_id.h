@@ -5,7 +5,6 @@
 // to machine; "#1000" where the system has no name for the number 1000. By configuration (clients {
 // users }) it is always the number, or empty, so that all users share. Nodes believe each other
 // about it: a node that holds the cluster's key may speak for any user.
-// the cluster's key may speak for any user.
 #pragma once
 
 #include <compare>

@@ -8,7 +8,6 @@
 // bench and launch, mlxcommd's trials, the system's own programs.
 //
 // Owner: the verb. Thread: main. Memory: the notes.
-// Owner: the verb. Thread: main. Memory: the notes.
 #pragma once
 
 #include <chrono>

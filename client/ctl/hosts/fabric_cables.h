@@ -52,7 +52,6 @@ struct FabricCable {
 // By the nodes' places in a list; each pair in both orders. For each pair the best first, and only
 // those that are worth using beside it: direct ones where there are any, else those through a
 // switch; those with RDMA where there are any; none that is slower than half of the best one.
-// those with RDMA where there are any; none that is slower than half of the best one.
 class Cables {
  public:
   using Pair = std::pair<std::size_t, std::size_t>;

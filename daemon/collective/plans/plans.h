@@ -33,7 +33,6 @@ std::vector<PlanKind> PlansFor(OperationKind kind, const GroupLayout& layout);
 //
 // Where nothing is in place, both passes of a slice are granted at once, and blocks on their way
 // lie in scratch memory.
-// their way lie in scratch memory.
 void RingAllReduce(const PlanRequest& request, Plan& plan);
 // (N-1) a + B (N-1)/N b. Each link: half of all blocks but those of its sender's ranks.
 void RingReduceScatter(const PlanRequest& request, Plan& plan);
