@@ -3,9 +3,8 @@
 // The doorbell's end-of-file does not come while a forked child still holds a copy of it; this
 // does.
 //
-//   Linux: the descriptor is the process's own (pidfd).
-//
-//   macOS: it is a pipe's reader. One thread waits in a kqueue for all processes, and writes to the
+// Linux: the descriptor is the process's own (pidfd).
+// macOS: it is a pipe's reader. One thread waits in a kqueue for all processes, and writes to the
 // pipe of one that has ended. No other code gets the kqueue: not every reactor can wait for one (it
 // refuses FIONBIO), and code that fails at it would take a living process for dead.
 //

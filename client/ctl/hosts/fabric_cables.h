@@ -7,8 +7,8 @@
 //
 // MLX's ring connects by IPv4 alone, while daemons that find each other are linked by IPv6
 // link-local addresses. So for such a cable the interfaces' IPv4 addresses are used, where both lie
-// in one network; an address that the system assigns itself (169.254.0.0/16) does not show which
-// interface it is on, and is not used.
+// in one network. A self-assigned address (169.254.0.0/16) does not show its interface, and is not
+// used.
 //
 // All names and addresses come from other nodes: an address must be one, and a device's name
 // consist of letters, digits, '_', '.' and '-', else it is ignored.
