@@ -5,7 +5,7 @@
 //
 //   PROGRAM FOLDER SECONDS BYTES... [pause=SECONDS] [hold]
 //   below 64 KiB    back to back, in batches of about 100 us, so that reading the clock does not count
-//   from there on   one at a time, as training does it: each rank writes its input anew, all meet, the
+//   from there on   one at a time, as training does it: each rank writes its input again, all meet, the
 //                   operation is timed, each rank reads its result (and checks it); back to back the data
 //                   would stay in the caches of the rank that reduces it
 //   with a pause    every size so, but without the meeting: all agree on a moment, write their input,
