@@ -5,8 +5,8 @@
 //
 // It polls the log, so that code that adds an event never meets gRPC.
 //
-// Owner: itself (call_queue.h); DiagnosticsCalls counts them. Thread: the queue's. Memory: a batch of
-// events each.
+// Owner: itself (call_queue.h); DiagnosticsCalls counts them. Thread: the queue's. Memory: a batch
+// of events each.
 #pragma once
 
 #include <cstdint>

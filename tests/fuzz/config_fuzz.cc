@@ -1,13 +1,13 @@
 // The daemon's configuration file.
 //
-// Hostile: its text. Its author owns the daemon, but it is edited by hand, and made by programs from
-// the files of others (hostfile_fuzz.cc).
+// Hostile: its text. Its author owns the daemon, but it is edited by hand, and made by programs
+// from the files of others (hostfile_fuzz.cc).
 // Read by: ParseConfig (daemon/process/config_file.h) on protobuf's text format. It reads no other
 // file: ReadConfigFile, which checks the named key file, is left out.
 //
 // Must hold:
-//   - an accepted text keeps every bound that config.proto states, which are written here again, and
-//     has all defaults filled in;
+//   - an accepted text keeps every bound that config.proto states, which are written here again,
+//     and has all defaults filled in;
 //   - printed as text it is accepted again, and is the same;
 //   - a refusal has one line for each mistake, "FILE:LINE:COLUMN: ...", and the text has that line.
 //

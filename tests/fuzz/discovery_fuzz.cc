@@ -10,9 +10,10 @@
 //   - a datagram that is not sealed by this cluster's key changes nothing but one counter;
 //   - a node becomes known, or known with a new incarnation, only by a hello that repeats a nonce
 //     which this node has sent on that interface; the same hello a second time changes nothing;
-//   - known nodes are within bounds: names are plain text, addresses link-local and with a port, none
-//     is this node itself, and there are at most kNeighboursMax;
-//   - each address is dialed once, by the node with the smaller id, and given up only if it was dialed;
+//   - known nodes are within bounds: names are plain text, addresses link-local and with a port,
+//     none is this node itself, and there are at most kNeighboursMax;
+//   - each address is dialed once, by the node with the smaller id, and given up only if it was
+//     dialed;
 //   - own hellos are sealed and within their bounds, keep their distance on each interface in every
 //     case, and after OnTime there is always some time left until the next.
 //

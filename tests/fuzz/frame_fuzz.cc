@@ -8,15 +8,15 @@
 // Must hold, compared with a reader of this target's own that knows only wire/frame.h and rail.h:
 //   - a header is well-formed exactly when it keeps the bounds of its type, which are written here
 //     again;
-//   - every whole frame becomes one event, in order, header and payload as they were sent, until the
-//     first one that is not allowed: that ends the rail, with the side at fault;
-//   - data is placed where its receive was posted, and no byte beside it changes; a copy, and data for
-//     a withdrawn operation, is dropped;
+//   - every whole frame becomes one event, in order, header and payload as they were sent, until
+//     the first one that is not allowed: that ends the rail, with the side at fault;
+//   - data is placed where its receive was posted, and no byte beside it changes; a copy, and data
+//     for a withdrawn operation, is dropped;
 //   - a payload that was passed on stays unchanged until its slot is given back;
 //   - no event comes while there is no place for one.
 //
-// Script: a byte for each posted receive, then steps: frames, described in few bytes or given in full,
-// bytes that are no frames, and what the loop does meanwhile.
+// Script: a byte for each posted receive, then steps: frames, described in few bytes or given in
+// full, bytes that are no frames, and what the loop does meanwhile.
 #include <sanitizer/asan_interface.h>
 #include <sys/uio.h>
 

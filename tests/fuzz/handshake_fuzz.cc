@@ -3,21 +3,22 @@
 // Hostile: anyone who can reach the port, until it has proved the key; then a node with a bug.
 // Read by: ProveAsDialer, CheckDialer, ReceiveVerdict, Secure and ReceiveIntroduction
 // (daemon/transport/tcp/handshake.h), with authentication.h and, where TLS is wanted, tcp/tls_stream.h.
-// The real coroutines run on one end of a loopback connection. This target is the other end: it holds
-// the key, so its messages are right except for the script's changes, before or after they are proved,
-// and no HMAC stops the fuzzer.
+// The real coroutines run on one end of a loopback connection. This target is the other end: it
+// holds the key, so its messages are right except for the script's changes, before or after they
+// are proved, and no HMAC stops the fuzzer.
 //
 // Must hold, for either role:
 //   - the other side is believed exactly when its greeting is of this version and cluster, both have
 //     a key in common, and its proof uses that key over both greetings, computed here from its
 //     definition in wire/hello.h; then its node and interface are those it has proved;
-//   - a dialer that is not believed has got nothing but a greeting, and that only if its own was right;
+//   - a dialer that is not believed has got nothing but a greeting, and that only if its own was
+//     right;
 //   - what follows is encrypted when either side wants it, and then nothing in clear is believed;
 //   - an introduction is accepted exactly when it is proved and has a session;
 //   - in every case, each step has ended once the connection has.
 //
-// Script: a byte for the role and what both want, a byte for the keys; then for each message how it is
-// sent, and its changes.
+// Script: a byte for the role and what both want, a byte for the keys; then for each message how it
+// is sent, and its changes.
 #include <sys/socket.h>
 
 #include <chrono>

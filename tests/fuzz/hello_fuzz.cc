@@ -1,18 +1,18 @@
 // Hellos of local processes: the first bytes on the daemon's Unix socket.
 //
-// Hostile: any process that may connect to the socket. What it sends, in how many pieces, with which
-// descriptors, when it leaves, and, once accepted, the positions in its queue.
+// Hostile: any process that may connect to the socket. What it sends, in how many pieces, with
+// which descriptors, when it leaves, and, once accepted, the positions in its queue.
 // Read by: intake::Acceptor and LocalIntake (daemon/intake/acceptor.cc, local_intake.cc,
 // session.cc), on a real socket in a folder of its own, driven without threads.
 //
 // Must hold:
-//   - a whole hello is answered with exactly one DaemonHello, a part of one is not answered while the
-//     connection lasts;
-//   - a process is accepted if it has the right magic, version, an existing role and no reserved bits,
-//     which is written here again; all others are refused with a message that says why, and get no
-//     descriptor;
-//   - an arena has the wanted size, at most the limit, in whole pages; arena and queue are as large as
-//     the answer says; a tool gets a doorbell alone;
+//   - a whole hello is answered with exactly one DaemonHello, a part of one is not answered while
+//     the connection lasts;
+//   - a process is accepted if it has the right magic, version, an existing role and no reserved
+//     bits, which is written here again; all others are refused with a message that says why, and
+//     get no descriptor;
+//   - an arena has the wanted size, at most the limit, in whole pages; arena and queue are as large
+//     as the answer says; a tool gets a doorbell alone;
 //   - not one byte behind the hello is read;
 //   - an impossible position in the queue ends the session, and nothing else does;
 //   - afterwards nothing is left: no client, no arena, no descriptor.

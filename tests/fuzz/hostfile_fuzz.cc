@@ -6,11 +6,11 @@
 // (client/ctl/hosts/imported_config.h).
 //
 // Must hold:
-//   - an accepted name is no option of ssh and contains nothing that a shell interprets; there are at
-//     most kHostsMax hosts, with 0 to kSlotsMax slots each;
+//   - an accepted name is no option of ssh and contains nothing that a shell interprets; there are
+//     at most kHostsMax hosts, with 0 to kSlotsMax slots each;
 //   - our own file of an accepted list is read again, and says the same;
-//   - a configuration made from it is one that the daemon's parser accepts, with the node's name, at
-//     least one address to listen on, and the cluster and key that were asked for;
+//   - a configuration made from it is one that the daemon's parser accepts, with the node's name,
+//     at least one address to listen on, and the cluster and key that were asked for;
 //   - all nodes of a list are joined: each but the first connects to another, or another to it;
 //   - a refusal is an invalid argument that names the file.
 //

@@ -1,5 +1,5 @@
-// Key codes: the text that people type, paste or pipe into `mlxcommctl cluster join`, and the file from
-// which the daemon and mlxcommctl read the cluster's key.
+// Key codes: the text that people type, paste or pipe into `mlxcommctl cluster join`, and the file
+// from which the daemon and mlxcommctl read the cluster's key.
 //
 // Hostile: the text of a code, and the bytes of a key file.
 // Read by: ReadKeyCode, IsClusterName (proto/key/key_code.h), ReadKeyFile (proto/key/key_file.h).
@@ -8,13 +8,14 @@
 //   - an accepted code encodes to one that reads the same, and that is encoded alike;
 //   - every key with a valid cluster name encodes to a code that reads the same, also in small
 //     letters, without hyphens, with blanks, and with O for 0 and I or L for 1;
-//   - the reason of a refusal says nothing about the code: another code that is wrong at the same place
-//     is refused in the same words;
+//   - the reason of a refusal says nothing about the code: another code that is wrong at the same
+//     place is refused in the same words;
 //   - the two keys of an accepted file differ, its name is valid for a cluster, and written as
 //     key_file.h says it reads the same.
 //
-// Script: the first byte selects one of the three, the rest is the code; a key and a name; or the file.
-// The file is a real one, because its owner and mode are checked; its folder is in memory if possible.
+// Script: the first byte selects one of the three, the rest is the code; a key and a name; or the
+// file. The file is a real one, because its owner and mode are checked; its folder is in memory if
+// possible.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

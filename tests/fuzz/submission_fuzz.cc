@@ -3,15 +3,15 @@
 // Hostile: all of the queue's segment. A process may write any entry into any slot and any position
 // into either ring, at any time; clients read the daemon's completions in the same way.
 // Read by: queue::RingConsumer and RingProducer (proto/queue/ring.h), CheckSubmission
-// (daemon/intake/submission_check.h), and ShapeOf (proto/types/operation_shape.h), which computes how
-// much of the arena an operation touches.
+// (daemon/intake/submission_check.h), and ShapeOf (proto/types/operation_shape.h), which computes
+// how much of the arena an operation touches.
 //
 // Must hold:
-//   - a ring gives an entry only where the written position is at most its slots ahead; it gives each
-//     slot's bytes, in order, and reports anything else as corrupt;
+//   - a ring gives an entry only where the written position is at most its slots ahead; it gives
+//     each slot's bytes, in order, and reports anything else as corrupt;
 //   - a completion's message is never longer than its field, and no more than that is copied;
-//   - an accepted submission lies in the arena, with all that is said to be available from there, and
-//     has only existing values; recomputed here in 128 bits, without overflow;
+//   - an accepted submission lies in the arena, with all that is said to be available from there,
+//     and has only existing values; recomputed here in 128 bits, without overflow;
 //   - a refused one breaks one of those, and the refusal names the argument;
 //   - an accepted shape is the sum that it should be, and at most kElementsMax.
 //

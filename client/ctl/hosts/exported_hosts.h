@@ -1,7 +1,8 @@
 // MLX's host file (hostfile.h) from the fabric that the daemons have found:
 //
 //   ssh    the node's name, or that of --ssh-name
-//   order  neighbours in the list share a cable, all around, where that is possible: MLX's ring connects
+//   order  neighbours in the list share a cable, all around, where that is possible: MLX's ring
+//   connects
 //          each rank to the next
 //   ips    for the ring, the host's ends of its cables to the host before it, the same number on every
 //          host; for JACCL one address that all others reach, because all ranks meet at rank 0's

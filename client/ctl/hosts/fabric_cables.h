@@ -10,10 +10,8 @@
 // in one network. A self-assigned address (169.254.0.0/16) does not show its interface, and is not
 // used.
 //
-// All names and addresses come from other nodes: an address must be one, and a device's name
-// consist of letters, digits, '_', '.' and '-', else it is ignored.
-//
-// Thread: any. Memory: the cables.
+// All of it comes from other nodes: an address must be one, and a device's name consist of letters,
+// digits, '_', '.' and '-', else it is ignored. Thread: any. Memory: the cables.
 #pragma once
 
 #include <cstddef>

@@ -1,12 +1,12 @@
 """mx.distributed through the daemon, whatever backend a program asks for.
 
 `install` wraps the functions of ``mx.distributed``; MLX itself is not changed. The caller chooses
-the names that it takes over: by default ``any``, ``ring``, ``jaccl`` and ``mpi``, and ``nccl`` where
-MLX itself has none. All of them mean one group, that of this process's job.
+the names that it takes over: by default ``any``, ``ring``, ``jaccl`` and ``mpi``, and ``nccl``
+where MLX itself has none. All of them mean one group, that of this process's job.
 
-The behaviour of stock MLX is kept: ``strict``, a second ``init``, ``init`` by another name, the first
-group as that of ``group=None``, and a group of one where nothing says that there are more. It follows
-mlx/distributed/distributed.cpp of MLX 0.32.4.
+The behaviour of stock MLX is kept: ``strict``, a second ``init``, ``init`` by another name, the
+first group as that of ``group=None``, and a group of one where nothing says that there are more. It
+follows mlx/distributed/distributed.cpp of MLX 0.32.4.
 """
 
 import functools

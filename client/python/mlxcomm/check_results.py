@@ -4,8 +4,8 @@
     copied: and why      MLX does not accept that memory, or MLXCOMM_RESULTS=copy asks for it
     wrong: and what      MLX accepts it, and its default device reads wrong bytes there (exit code 1)
 
-`mlxcommctl doctor` runs it and reads the last line of this form. It joins a job of its own, so a daemon
-has to be there, or one is started.
+`mlxcommctl doctor` runs it and reads the last line of this form. It joins a job of its own, so a
+daemon has to be there, or one is started.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Operations on MLX's default device, tried on two ranks: `python -m mlxcomm.first_light [BYTES]`.
 
-`mlxcommctl firstlight` runs it and reads what rank 0 prints: a line of JSON for each assumption, with
-its verdict. The exit code of a rank that crashes is a result, too.
+`mlxcommctl firstlight` runs it and reads what rank 0 prints: a line of JSON for each assumption,
+with its verdict. The exit code of a rank that crashes is a result, too.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The communication that mlx.nn does array by array, in fewer operations.
 
-For each operation the ranks wait for each other, and on a Mac's GPU it costs two crossings between GPU
-and CPU streams (up to 180 us each), so fewer are faster:
+For each operation the ranks wait for each other, and on a Mac's GPU it costs two crossings between
+GPU and CPU streams (up to 180 us each), so fewer are faster:
 
     average_gradients  one operation for 32 MiB of gradients of one dtype, where MLX needs one for each
                        array when dtypes differ; the daemon computes the mean

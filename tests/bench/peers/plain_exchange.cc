@@ -7,8 +7,8 @@
 //                              while it is still in the cache; the other half unchanged
 //   spins, never sleeps        looks at both directions in turn, one thread for each process
 //
-// Each call carries as much as a buffer holds. Exchanging the whole inputs, and adding all of them on
-// both sides, takes as many bytes: it was slower from 1 MiB on, below that up to a fifth faster.
+// Each call carries as much as a buffer holds. Exchanging the whole inputs, and adding all of them
+// on both sides, takes as many bytes: it was slower from 1 MiB on, below that up to a fifth faster.
 #include <sched.h>
 
 #include <algorithm>

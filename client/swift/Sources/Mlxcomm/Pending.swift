@@ -6,8 +6,8 @@
 // libmlxcomm reports the end of an operation once, to the first caller: the thread that waits, or
 // the one that gives it up. This class brings both together, so that all get the same result.
 //
-// Owner: the code that began it; if it is released without a wait, a thread of BlockingThreads waits.
-// Memory: the buffers are held, and claimed, until it has ended.
+// Owner: the code that began it; if it is released without a wait, a thread of BlockingThreads
+// waits. Memory: the buffers are held, and claimed, until it has ended.
 
 import CMlxcomm
 import Foundation
