@@ -118,7 +118,7 @@ void Measure(const MeasureOptions& options, const MeasureListener& listener) {
     const Outcome outcome = rank.MeasureSize(count);
     if (options.measured.rank == 0) listener.done(outcome);
   }
-  group.Barrier();  // Nobody leaves while others still need it.
+  group.Barrier();  // No rank leaves while others still need it.
 }
 
 }  // namespace mlxcomm::bench

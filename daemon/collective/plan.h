@@ -34,7 +34,7 @@ struct Place {
 
   Side side = Side::kInput;
   std::int32_t local_rank = 0;  // Index in GroupLayout::local_ranks(), or kEveryLocalRank.
-                                // kScratch: 0, for there is one scratch memory a node.
+                                // kScratch: 0, because a node has one scratch memory.
   std::uint64_t offset = 0;     // Bytes.
 };
 

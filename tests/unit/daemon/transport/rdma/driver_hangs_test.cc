@@ -16,7 +16,7 @@ class DriverHangsTest : public RdmaRailsTest {
     control.Want("");
     a.reset();
     b.reset();
-    // Without the io_context, for its fabrics are gone.
+    // Without the io_context, because its fabrics are gone.
     const std::uint64_t end = platform::MonotonicNow() + 60'000'000'000;
     const auto is_left = [] {
       return rdma::DriverThread::threads() > 0 || rdma::FakeVerbsControl::QueuePairs() > 0;
