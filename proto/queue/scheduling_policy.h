@@ -35,8 +35,8 @@ struct SchedulingPolicy {
   // A worker that finds itself on the loop's core goes to another one.
   bool workers_avoid_engine = true;
   std::uint32_t workers = 1;  // The loop is one more.
-  // How long a rail's thread spins before it sleeps, also while an operation of an RDMA rail is in
-  // flight, because then something will come.
+  // How long a rail's thread spins before it sleeps; and how long while an operation of an RDMA rail
+  // is in flight, because then something will come.
   std::uint64_t rail_spin_ns = 5'000;
   std::uint64_t rail_in_flight_spin_ns = 5'000;
 

@@ -3,7 +3,7 @@
 //
 //   --plan=ring<TAB>the ring    a word to replace the one that is being typed
 //   :files, :folders            the shell's own; behind the '=' of the word, if it has one
-//   :program 4                  a program with arguments, for the shell to complete; 4 words stand before it
+//   :program 4                  a program with arguments for the shell to complete; behind 4 words
 //   :hint TEXT                  what belongs there, where there are no values to offer
 #pragma once
 
